@@ -1,0 +1,261 @@
+//! The nodes a client knows: those it was told, and those the cluster named. One connection each,
+//! opened when first used and again after it broke.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+
+use crate::api::cluster_client::ClusterClient;
+use crate::api::entities_client::EntitiesClient;
+use crate::api::messaging_client::MessagingClient;
+use crate::{ClientOptions, Error, v1};
+
+/// Flow-control windows: wide enough that a batch of large messages never waits for an update.
+const STREAM_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
+/// A delivery batch may hold many large messages; the broker bounds it, not the client.
+const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// A node that failed is tried after the others for this long.
+const AVOID_FOR: Duration = Duration::from_millis(1500);
+
+/// One node and the way to it.
+pub(crate) struct Node {
+    /// `http://host:port`.
+    pub address: String,
+    /// 0: not known yet.
+    id: AtomicU64,
+    channel: Channel,
+    authorization: Option<MetadataValue<Ascii>>,
+    /// Milliseconds since `epoch` of the last failure, plus one; 0: none.
+    failed: AtomicU64,
+    epoch: Instant,
+}
+
+impl Node {
+    pub fn open(address: &str, options: &ClientOptions) -> Result<Node, Error> {
+        let address = normalize(address)?;
+        let endpoint = Endpoint::from_shared(address.clone())
+            .map_err(|_| {
+                Error::argument(format!("'{address}' is no address; write http://host:port"))
+            })?
+            .connect_timeout(options.connect_timeout)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(options.probe_interval)
+            .keep_alive_timeout(options.probe_interval * 2)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+        let authorization = match &options.secret {
+            None => None,
+            Some(secret) => {
+                let mut value: MetadataValue<Ascii> =
+                    format!("Bearer {secret}").parse().map_err(|_| {
+                        Error::argument("the secret has characters that no header can carry")
+                    })?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        Ok(Node {
+            address,
+            id: AtomicU64::new(0),
+            channel: endpoint.connect_lazy(),
+            authorization,
+            failed: AtomicU64::new(0),
+            epoch: Instant::now(),
+        })
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    pub fn messaging(&self) -> MessagingClient<Channel> {
+        MessagingClient::new(self.channel.clone())
+            .max_decoding_message_size(ANSWER_BYTES_MAX)
+            .max_encoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn entities(&self) -> EntitiesClient<Channel> {
+        EntitiesClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    /// A request to this node, with its credentials.
+    pub fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(value) = &self.authorization {
+            request.metadata_mut().insert("authorization", value.clone());
+        }
+        request
+    }
+
+    /// One attempt on this node, at most `patience` long, noting how it went. The error says what
+    /// is known of the request's fate.
+    pub async fn attempt<T>(
+        &self,
+        patience: Duration,
+        call: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Error> {
+        let result = match tokio::time::timeout(patience, call).await {
+            Ok(answer) => answer.map_err(|status| Error::from(status).at(&self.address)),
+            Err(_) => Err(Error::perhaps_done(format!(
+                "{} did not answer within {} ms",
+                self.address,
+                patience.as_millis()
+            ))),
+        };
+        match &result {
+            Ok(_) | Err(Error::Refused(_)) => self.failed.store(0, Ordering::Relaxed),
+            Err(Error::NotDone(_) | Error::PerhapsDone(_)) => self.note_failure(),
+        }
+        result
+    }
+
+    pub fn note_failure(&self) {
+        let since = self.epoch.elapsed().as_millis() as u64 + 1;
+        self.failed.store(since, Ordering::Relaxed);
+    }
+
+    fn is_avoided(&self) -> bool {
+        let failed = self.failed.load(Ordering::Relaxed);
+        failed != 0 && self.epoch.elapsed() < Duration::from_millis(failed) + AVOID_FOR
+    }
+}
+
+/// `host:port` or a URI, as `http://host:port`.
+fn normalize(address: &str) -> Result<String, Error> {
+    let address = address.trim().trim_end_matches('/');
+    if address.starts_with("https://") {
+        return Err(Error::argument(format!(
+            "'{address}': TLS is not spoken on this port; write http://host:port"
+        )));
+    }
+    let host = address.strip_prefix("http://").unwrap_or(address);
+    match host.rsplit_once(':') {
+        Some((name, port)) if !name.is_empty() && port.parse::<u16>().is_ok() => {
+            Ok(format!("http://{host}"))
+        }
+        _ => Err(Error::argument(format!("'{address}' is no address; write host:port"))),
+    }
+}
+
+/// All nodes known.
+pub(crate) struct Nodes {
+    options: ClientOptions,
+    nodes: std::sync::RwLock<Vec<Arc<Node>>>,
+    /// Where the next call without preference starts: stays at a node that answers.
+    current: AtomicUsize,
+}
+
+impl Nodes {
+    pub fn new<A: AsRef<str>>(
+        addresses: impl IntoIterator<Item = A>,
+        options: ClientOptions,
+    ) -> Result<Nodes, Error> {
+        let nodes = addresses
+            .into_iter()
+            .map(|address| Node::open(address.as_ref(), &options).map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()?;
+        if nodes.is_empty() {
+            return Err(Error::argument("no address of a node was given; write host:port"));
+        }
+        Ok(Nodes { options, nodes: nodes.into(), current: AtomicUsize::new(0) })
+    }
+
+    pub fn options(&self) -> &ClientOptions {
+        &self.options
+    }
+
+    /// The nodes to try, in order: the preferred one, those that work, those that lately failed.
+    pub fn order(&self, preferred: Option<u64>) -> Vec<Arc<Node>> {
+        let nodes = self.nodes.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let start = self.current.load(Ordering::Relaxed) % nodes.len();
+        let mut order: Vec<Arc<Node>> =
+            nodes[start..].iter().chain(&nodes[..start]).cloned().collect();
+        order.sort_by_key(|node| {
+            let preferred = preferred.is_some_and(|id| id != 0 && node.id() == id);
+            (node.is_avoided(), !preferred)
+        });
+        order
+    }
+
+    /// The node answered: calls without preference go there first.
+    pub fn prefer(&self, answered: &Arc<Node>) {
+        let nodes = self.nodes.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(index) = nodes.iter().position(|node| Arc::ptr_eq(node, answered)) {
+            self.current.store(index, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes in what the cluster says of its nodes: ids of the known, addresses of the unknown.
+    pub fn learn(&self, named: &[v1::NodeStatus]) {
+        let mut nodes = self.nodes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for status in named {
+            let Ok(address) = normalize(&status.grpc_address) else { continue };
+            match nodes.iter().find(|node| node.address == address) {
+                Some(node) => node.id.store(status.id, Ordering::Relaxed),
+                // A node known by another name (localhost, a forwarded port) keeps that name.
+                None if nodes.iter().any(|node| node.id() == status.id) => (),
+                None => {
+                    if let Ok(node) = Node::open(&address, &self.options) {
+                        node.id.store(status.id, Ordering::Relaxed);
+                        nodes.push(Arc::new(node));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(addresses: &[&str]) -> Nodes {
+        Nodes::new(addresses, ClientOptions::default()).expect("addresses are right")
+    }
+
+    fn order(nodes: &Nodes, preferred: Option<u64>) -> Vec<String> {
+        nodes.order(preferred).iter().map(|node| node.address.clone()).collect()
+    }
+
+    #[test]
+    fn addresses_are_read_or_refused_with_a_line() {
+        for (given, read) in [
+            ("127.0.0.1:5310", Some("http://127.0.0.1:5310")),
+            (" http://node:5310/ ", Some("http://node:5310")),
+            ("[::1]:5310", Some("http://[::1]:5310")),
+            ("https://node:5310", None),
+            ("node", None),
+            ("node:port", None),
+            (":5310", None),
+            ("", None),
+        ] {
+            let result = normalize(given);
+            assert_eq!(result.as_deref().ok(), read, "{given}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_leader_comes_first_and_a_failing_node_last() {
+        let nodes = nodes(&["a:1", "b:1"]);
+        nodes.learn(&[
+            v1::NodeStatus { id: 2, grpc_address: "b:1".into(), ..Default::default() },
+            v1::NodeStatus { id: 3, grpc_address: "c:1".into(), ..Default::default() },
+        ]);
+        assert_eq!(order(&nodes, None), ["http://a:1", "http://b:1", "http://c:1"]);
+        assert_eq!(order(&nodes, Some(3)), ["http://c:1", "http://a:1", "http://b:1"]);
+        nodes.order(Some(3))[0].note_failure();
+        assert_eq!(order(&nodes, Some(3)), ["http://a:1", "http://b:1", "http://c:1"]);
+        nodes.prefer(&nodes.order(Some(2))[0]);
+        assert_eq!(order(&nodes, None), ["http://b:1", "http://a:1", "http://c:1"]);
+    }
+}

@@ -1,0 +1,65 @@
+//! The catalog machine: the cluster, its nodes and groups, and the entity directory. Creating or
+//! deleting an entity spans catalog and data group: the catalog records intent, the data group
+//! acts, the catalog confirms, and a reconciler finishes what a crash left.
+
+use crate::{EntityId, QueueProperties, ShardId};
+
+/// A name in the directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectoryRow {
+    pub entity: EntityId,
+    pub shard: ShardId,
+    /// As given at creation (ENT-1).
+    pub name: String,
+    pub state: DirectoryState,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum DirectoryState {
+    /// The data group has not confirmed; what it shall create is kept for the reconciler.
+    Creating {
+        properties: Box<QueueProperties>,
+    },
+    Ready,
+    /// Refuses everything; the name is free once the data group has deleted.
+    Deleting,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRow {
+    /// `host:port` for peers, native API, HTTP.
+    pub peer_address: String,
+    pub grpc_address: String,
+    pub http_address: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRow {
+    /// Node ids.
+    pub replicas: Vec<u64>,
+}
+
+/// Asked of the catalog group.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CatalogCommand {
+    /// Once, by the node that forms the cluster; a repeat is `Done`.
+    Found { cluster_id: u128, data_groups: u16, replication_factor: u8, nodes: Vec<(u64, NodeRow)> },
+    /// Records the intent to create on the group with the fewest entities, ENT-2. A name in
+    /// creation answers with what is recorded, so that the creation can be finished.
+    Create { name: String, properties: Box<QueueProperties> },
+    /// The data group has created.
+    Created { name: String, entity: EntityId },
+    /// Records the intent to delete.
+    Delete { name: String },
+    /// The data group has deleted: the name is free (IDLE-17).
+    Deleted { name: String, entity: EntityId },
+    /// A node's addresses changed.
+    SetNode { node: u64, row: NodeRow },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum CatalogOutcome {
+    /// The row as it now stands. `fresh` is false where the row was there before: `Create` met an
+    /// unfinished creation or deletion of that name, which the caller finishes first.
+    Entry { row: DirectoryRow, fresh: bool },
+}

@@ -1,0 +1,166 @@
+//! One entry of a shard's log: what was asked, never what came of it. The log outlives the binary:
+//! a released variant keeps its meaning; new behaviour is a new variant.
+
+use crate::{
+    CatalogCommand, DeadlineKind, EntityId, LockToken, NewMessage, Origin, Properties, QueueId,
+    QueueProperties, ReceiverId, SequenceNumber, Span, Timestamp,
+};
+
+/// One log entry: what a proposer gathered, under one time stamp (TIME-4).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub at: Timestamp,
+    /// Lock nonces derive from this and a command's position: all randomness comes from the log.
+    pub seed: [u8; 16],
+    pub commands: Vec<Command>,
+}
+
+/// What is asked of a shard. Each variant has a file: its `apply` and its table of tests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    CreateQueue(CreateQueue),
+    UpdateQueue(UpdateQueue),
+    /// ENT-7: the entity's row goes in this entry; `Sweep` removes the rest.
+    DeleteEntity {
+        entity: EntityId,
+    },
+    Send(Send),
+    Acquire(Acquire),
+    Settle(Settle),
+    Renew(Renew),
+    CancelScheduled(CancelScheduled),
+    ReceiveDeferred(ReceiveDeferred),
+    DeleteBatch(DeleteBatch),
+    Fire(Fire),
+    FireLocks(FireLocks),
+    /// Removes rows of deleted entities, at most `APPLY_ROWS_MAX`.
+    Sweep,
+    /// Development mode: moves the shard's time forward.
+    AdvanceClock {
+        by: Span,
+    },
+    /// To the catalog group only.
+    Catalog(CatalogCommand),
+}
+
+/// Creates a queue under an id the catalog issued. A repeat for the same id is `Done`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateQueue {
+    pub entity: EntityId,
+    pub name: String,
+    pub properties: Box<QueueProperties>,
+}
+
+/// ENT-4, ENT-5: all properties, as they shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdateQueue {
+    pub origin: Option<Origin>,
+    pub entity: EntityId,
+    pub properties: Box<QueueProperties>,
+}
+
+/// A batch is one unit: accepted entirely or refused entirely (SEND-3). Scheduling is a send whose
+/// messages have a schedule time (SCHED-1).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Send {
+    pub origin: Option<Origin>,
+    pub entity: EntityId,
+    pub messages: Vec<NewMessage>,
+}
+
+/// Takes up to `count_max` available messages under locks (LOCK-3, LOCK-7). Receive-and-delete is a
+/// lock that the edge completes just before it hands the message out (LOCK-2).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Acquire {
+    pub queue: QueueId,
+    pub receiver: ReceiverId,
+    pub count_max: u32,
+    /// Stops after the message that reaches this many bytes.
+    pub bytes_max: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settle {
+    pub origin: Option<Origin>,
+    pub queue: QueueId,
+    pub settlements: Vec<Settlement>,
+    /// One step: any lock not held refuses them all (LOCK-17). Otherwise each has its own outcome.
+    pub atomic: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settlement {
+    pub token: LockToken,
+    pub disposition: Disposition,
+}
+
+/// LOCK-8 to LOCK-11, LOCK-16.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Disposition {
+    Complete,
+    Abandon {
+        properties: Properties,
+    },
+    Defer {
+        properties: Properties,
+    },
+    DeadLetter {
+        reason: Option<String>,
+        description: Option<String>,
+        properties: Properties,
+    },
+    /// Unlocks without counting a delivery: AMQP's `released` (LOCK-16), or a grant that never
+    /// arrived (LOCK-20).
+    Release,
+}
+
+/// LOCK-13. All or nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Renew {
+    pub origin: Option<Origin>,
+    pub queue: QueueId,
+    pub tokens: Vec<LockToken>,
+}
+
+/// SCHED-3, SCHED-4: all or nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CancelScheduled {
+    pub origin: Option<Origin>,
+    pub entity: EntityId,
+    pub numbers: Vec<SequenceNumber>,
+}
+
+/// DEFER-2 to DEFER-4: all or nothing; takes locks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReceiveDeferred {
+    pub origin: Option<Origin>,
+    pub queue: QueueId,
+    pub receiver: ReceiverId,
+    pub numbers: Vec<SequenceNumber>,
+}
+
+/// BATCH-1 to BATCH-8.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeleteBatch {
+    pub origin: Option<Origin>,
+    pub queue: QueueId,
+    pub count_max: u32,
+    /// Only messages enqueued strictly before; absent: the entry's time (BATCH-2).
+    pub before: Option<Timestamp>,
+}
+
+/// What the leader believes is due. A hint: it names where to look and how far, each row decides,
+/// and so a timer may fire late but never early (TIME-8), and a lost hint strands nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fire {
+    pub entity: EntityId,
+    pub kind: DeadlineKind,
+    /// Most messages to take, itself bounded by `APPLY_ROWS_MAX`.
+    pub count_max: u32,
+}
+
+/// Locks believed lapsed. A token whose lock was settled or renewed meanwhile is passed over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FireLocks {
+    pub locks: Vec<(QueueId, LockToken)>,
+}

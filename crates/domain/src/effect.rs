@@ -1,0 +1,39 @@
+//! What leaves the shard: leader only, at most once, may be lost. What must happen is a row.
+
+use crate::{DeadlineKind, EntityId, LockToken, QueueId, Timestamp};
+
+/// Told to the leader's engine after an entry is applied.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Messages can be received from this queue: its count of available ones as it now stands.
+    Available {
+        queue: QueueId,
+        count: u64,
+    },
+    /// The entity's next deadline of this kind as it now stands; `NEVER` disarms.
+    Next {
+        entity: EntityId,
+        kind: DeadlineKind,
+        due: Timestamp,
+    },
+    Locked {
+        queue: QueueId,
+        token: LockToken,
+        until: Timestamp,
+    },
+    /// Settled or lapsed: its timer may go.
+    Unlocked {
+        queue: QueueId,
+        token: LockToken,
+    },
+    /// The entity is gone: receivers are detached (ENT-7).
+    Deleted {
+        entity: EntityId,
+    },
+    /// Status or another property that the engine's waiting receivers care about changed (STATE).
+    Updated {
+        entity: EntityId,
+    },
+    /// Rows of a deleted entity wait for a `Sweep`.
+    SweepWanted,
+}

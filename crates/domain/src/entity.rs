@@ -1,0 +1,144 @@
+//! Entities: their properties (ENT-3), status (STATE) and counters (COUNT).
+
+use crate::{SequenceNumber, Span, Timestamp};
+
+/// STATE-1. Settable by users; creation and deletion in progress are the catalog's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EntityStatus {
+    #[default]
+    Active,
+    Disabled,
+    SendDisabled,
+    ReceiveDisabled,
+}
+
+impl EntityStatus {
+    /// As clients write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EntityStatus::Active => "Active",
+            EntityStatus::Disabled => "Disabled",
+            EntityStatus::SendDisabled => "SendDisabled",
+            EntityStatus::ReceiveDisabled => "ReceiveDisabled",
+        }
+    }
+
+    /// STATE-4: sending and scheduling are refused.
+    pub fn refuses_send(self) -> bool {
+        matches!(self, EntityStatus::Disabled | EntityStatus::SendDisabled)
+    }
+
+    /// STATE-4: receiving is refused, and all that goes with it.
+    pub fn refuses_receive(self) -> bool {
+        matches!(self, EntityStatus::Disabled | EntityStatus::ReceiveDisabled)
+    }
+
+    /// STATE-3: all messages are kept; nothing expires or activates.
+    pub fn is_suspended(self) -> bool {
+        self == EntityStatus::Disabled
+    }
+}
+
+/// What a queue is told to be (ENT-3). A duration of `Span::MAX` means never.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueProperties {
+    /// 5 s to 5 min, default 1 min (LOCK-4).
+    pub lock_duration: Span,
+    /// 1024, 2048, … 5120, up to 81920 (QUOTA-0), default 1024.
+    pub max_size_megabytes: u32,
+    /// 1 to 1024 (QUOTA-0), default 256.
+    pub max_message_size_kilobytes: u32,
+    pub requires_duplicate_detection: bool,
+    /// 20 s to 7 d, default 10 min (DUP-3).
+    pub duplicate_detection_window: Span,
+    pub requires_session: bool,
+    /// At least 1 s, default never (TTL-5).
+    pub default_ttl: Span,
+    /// At least 5 min, default never (IDLE-1).
+    pub auto_delete_on_idle: Span,
+    pub dead_letter_on_expiration: bool,
+    /// At least 1, default 10 (LOCK-21).
+    pub max_delivery_count: u32,
+    pub status: EntityStatus,
+    /// At most 1,024 characters (QUOTA-28).
+    pub user_metadata: String,
+    /// Accepted, without effect (ENT-3).
+    pub enable_batched_operations: bool,
+}
+
+impl Default for QueueProperties {
+    fn default() -> QueueProperties {
+        QueueProperties {
+            lock_duration: Span::from_secs(60),
+            max_size_megabytes: 1024,
+            max_message_size_kilobytes: 256,
+            requires_duplicate_detection: false,
+            duplicate_detection_window: Span::from_secs(600),
+            requires_session: false,
+            default_ttl: Span::MAX,
+            auto_delete_on_idle: Span::MAX,
+            dead_letter_on_expiration: false,
+            max_delivery_count: 10,
+            status: EntityStatus::Active,
+            user_metadata: String::new(),
+            enable_batched_operations: true,
+        }
+    }
+}
+
+/// Where every accepted message is or went. The law (COUNT-5), checked after every step of the
+/// property tests: `accepted` equals the sum of all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub accepted: u64,
+    /// In the main queue, locked ones included (COUNT-2).
+    pub active: u64,
+    pub scheduled: u64,
+    pub deferred: u64,
+    /// In the dead-letter queue, in whatever state.
+    pub dead_lettered: u64,
+    /// Includes receive-and-delete.
+    pub completed: u64,
+    pub cancelled: u64,
+    /// Dropped by expiry.
+    pub expired: u64,
+    /// Removed by batch delete.
+    pub deleted: u64,
+}
+
+impl Counts {
+    /// COUNT-5.
+    pub fn balanced(&self) -> bool {
+        self.accepted
+            == self.active
+                + self.scheduled
+                + self.deferred
+                + self.dead_lettered
+                + self.completed
+                + self.cancelled
+                + self.expired
+                + self.deleted
+    }
+
+    /// COUNT-2: what is stored.
+    pub fn total(&self) -> u64 {
+        self.active + self.scheduled + self.deferred + self.dead_lettered
+    }
+}
+
+/// Entity description and counters at one point of its history (COUNT-1, COUNT-6).
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntityInfo {
+    pub name: String,
+    pub properties: QueueProperties,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// Last send or receive request (COUNT-6).
+    pub accessed_at: Timestamp,
+    pub counts: Counts,
+    /// Of `active`, how many can be received now; and of `dead_lettered`.
+    pub available: u64,
+    pub available_dead_letter: u64,
+    pub size_bytes: u64,
+    pub next_sequence: SequenceNumber,
+}

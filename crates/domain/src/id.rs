@@ -1,0 +1,116 @@
+//! Identities. Each is a type of its own, so that no function takes two bare integers side by side.
+
+use std::fmt;
+
+/// A Raft group and the slice of the key space it owns. 0 is the catalog, 1.. are data groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardId(pub u16);
+
+impl ShardId {
+    pub const CATALOG: ShardId = ShardId(0);
+}
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A queue, topic or subscription for ever: ids are issued by the catalog and never reused (ENT-8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntityId(pub u64);
+
+/// A message's place in its entity, gap-free from 1 (SEQ-1, SEQ-2). A dead-letter queue shares the
+/// number space of its entity (SEQ-11). The top 16 bits name the partition (SEQ-3), always 0 today.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SequenceNumber(pub u64);
+
+impl SequenceNumber {
+    pub const MIN: SequenceNumber = SequenceNumber(0);
+    pub const FIRST: SequenceNumber = SequenceNumber(1);
+    pub const MAX: SequenceNumber = SequenceNumber(u64::MAX);
+
+    /// The number after this one.
+    pub fn next(self) -> SequenceNumber {
+        SequenceNumber(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for SequenceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The part of an entity that messages are received from (DLQ-1, DLQ-16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum SubQueue {
+    #[default]
+    Main = 0,
+    DeadLetter = 1,
+}
+
+impl SubQueue {
+    pub const ALL: [SubQueue; 2] = [SubQueue::Main, SubQueue::DeadLetter];
+
+    pub fn from_u8(value: u8) -> Option<SubQueue> {
+        SubQueue::ALL.into_iter().find(|sub| *sub as u8 == value)
+    }
+}
+
+/// A receivable entity or its dead-letter queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId {
+    pub entity: EntityId,
+    pub sub: SubQueue,
+}
+
+impl QueueId {
+    pub fn main(entity: EntityId) -> QueueId {
+        QueueId { entity, sub: SubQueue::Main }
+    }
+
+    pub fn dead_letter(entity: EntityId) -> QueueId {
+        QueueId { entity, sub: SubQueue::DeadLetter }
+    }
+}
+
+/// One delivery (LOCK-6): the number says where to look, so no token index exists; the nonce is
+/// fresh per delivery, so an old token never becomes valid again. On the wire 16 bytes, big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockToken {
+    pub sequence: SequenceNumber,
+    pub nonce: u64,
+}
+
+impl LockToken {
+    pub fn to_bytes(self) -> [u8; 16] {
+        ((self.sequence.0 as u128) << 64 | self.nonce as u128).to_be_bytes()
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> LockToken {
+        let value = u128::from_be_bytes(bytes);
+        LockToken { sequence: SequenceNumber((value >> 64) as u64), nonce: value as u64 }
+    }
+}
+
+/// Who holds a lock: the edge node, one receiver on it, and that receiver's epoch (its n-th attach).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReceiverId {
+    pub node: u64,
+    pub link: u64,
+    pub epoch: u32,
+}
+
+/// Who asked, for recognising a repeat (SEND-8). Serials count from 1 per producer and group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    pub producer: u64,
+    pub serial: u64,
+    /// Serials must arrive without a gap, so that order survives a change of leader (MSG-10). An
+    /// unordered producer may have several requests under way that overtake each other.
+    pub ordered: bool,
+    /// This request was sent before: if its producer is unknown here, its outcome is unknown.
+    pub retry: bool,
+}

@@ -1,0 +1,43 @@
+//! What is true. A shard is a list of commands and one function over it: [`Step::apply`] takes
+//! rows, a time stamp from the log and a command, and leaves rows and an outcome. Nothing here
+//! reads a clock, draws a random number or waits, so every replica comes to the same rows.
+//!
+//! Reading order: identities and time, messages and entities, rows, commands and outcomes, then
+//! the machine and one file per command, reads, and checks of what clients ask for.
+
+mod id;
+mod time;
+
+mod entity;
+mod limits;
+mod message;
+mod property;
+mod refusal;
+
+mod row;
+mod rows;
+
+mod catalog;
+mod command;
+mod effect;
+mod outcome;
+
+mod machine;
+mod read;
+pub mod validate;
+
+pub use catalog::*;
+pub use command::*;
+pub use effect::*;
+pub use entity::*;
+pub use id::*;
+pub use limits::*;
+pub use machine::*;
+pub use message::*;
+pub use outcome::*;
+pub use property::*;
+pub use read::*;
+pub use refusal::*;
+pub use row::*;
+pub use rows::*;
+pub use time::*;

@@ -1,0 +1,35 @@
+//! Limits of the `self-hosted` profile (QUOTA-0) and of the machine itself.
+
+use crate::Span;
+
+/// Most rows one command may touch; a command that has more to do keeps how far it came and answers
+/// "more".
+pub const APPLY_ROWS_MAX: u32 = 4096;
+/// QUOTA-6: most bytes of one send request, properties and bodies.
+pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
+/// Most messages in one send request: its rows (body, state, deadline, history) stay bounded.
+pub const BATCH_MESSAGES_MAX: usize = 1000;
+/// QUOTA-17.
+pub const ID_CHARS_MAX: usize = 128;
+/// QUOTA-19: one property.
+pub const PROPERTY_BYTES_MAX: usize = 32 * 1024;
+/// QUOTA-19: all properties together.
+pub const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// QUOTA-15.
+pub const PATH_CHARS_MAX: usize = 260;
+/// QUOTA-28.
+pub const USER_METADATA_CHARS_MAX: usize = 1024;
+/// QUOTA-29: dead-letter reason and description, each.
+pub const REASON_CHARS_MAX: usize = 4096;
+/// QUOTA-25.
+pub const PEEK_MESSAGES_MAX: u32 = 250;
+/// QUOTA-10, profile `self-hosted` (Premium).
+pub const BATCH_DELETE_MAX: u32 = 4000;
+/// Most settlements, renewals, cancellations or deferred numbers in one request.
+pub const TOKENS_MAX: usize = 1000;
+/// SEND-8: outcomes kept per producer.
+pub const OUTCOMES_KEPT: u64 = 1024;
+/// SEND-8: producers kept per group.
+pub const PRODUCERS_MAX: u64 = 100_000;
+/// SEND-8: a producer unseen this long is forgotten.
+pub const PRODUCER_KEPT: Span = Span::from_secs(15 * 60);

@@ -1,0 +1,265 @@
+//! The machine: one function over a shard's rows. A [`Step`] applies log entries; what they changed
+//! comes out once, as rows to write and effects to tell. One file per command below.
+
+mod entity;
+mod marks;
+mod nonce;
+mod overlay;
+mod queue;
+mod view;
+
+mod duplicates;
+mod producers;
+
+mod acquire;
+mod cancel_scheduled;
+mod catalog;
+mod delete_batch;
+mod fire;
+mod fire_locks;
+mod manage;
+mod receive_deferred;
+mod renew;
+mod send;
+mod settle;
+mod sweep;
+
+use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::machine::catalog::GroupSizes;
+use crate::machine::entity::{Entity, EntityStep};
+use crate::machine::nonce::Nonces;
+use crate::machine::view::View;
+use crate::{
+    Command, Effect, EntityId, Entry, Key, Meta, Origin, Outcome, Refusal, Row, Rows, Span,
+    Timestamp,
+};
+
+/// Entities kept decoded. More than that start over: the cache is for the busy ones.
+const ENTITIES_CACHED_MAX: usize = 16 * 1024;
+/// The furthest one `AdvanceClock` goes.
+const ADVANCE_MAX: Span = Span::from_secs(3660 * 24 * 3600);
+
+/// What a shard keeps decoded from step to step. It holds nothing that the rows do not say, so it
+/// may be dropped at any time: after a snapshot was installed it must be ([`Machine::reset`]).
+#[derive(Default)]
+pub struct Machine {
+    meta: Option<Meta>,
+    entities: BTreeMap<EntityId, Entity>,
+    /// No row of the entity being swept is left below this key.
+    swept_to: Option<(EntityId, Key)>,
+    /// Catalog: entities per group.
+    group_sizes: Option<GroupSizes>,
+    /// A step began and did not finish: what is kept may say more than the rows.
+    unfinished: bool,
+}
+
+impl Machine {
+    pub fn new() -> Machine {
+        Machine::default()
+    }
+
+    /// Begins a step over rows that hold every entry applied so far.
+    pub fn step<'a, R: Rows>(&'a mut self, rows: &'a R) -> Step<'a, R> {
+        if self.unfinished || self.entities.len() > ENTITIES_CACHED_MAX {
+            self.reset();
+        }
+        self.unfinished = true;
+        let mut view = View::new(rows);
+        let meta_stored = match self.meta {
+            Some(meta) => Some(meta),
+            None => view.meta(),
+        };
+        Step {
+            machine: self,
+            view,
+            meta: meta_stored.unwrap_or_default(),
+            meta_stored,
+            effects: Vec::new(),
+            changed: BTreeSet::new(),
+            watched: Vec::new(),
+            at: Timestamp::ZERO,
+            nonces: Nonces::new([0; 16]),
+        }
+    }
+
+    /// Forgets what is kept decoded, because the rows were replaced.
+    pub fn reset(&mut self) {
+        *self = Machine::new();
+    }
+}
+
+/// What a step's entries left: rows to write, each key once (`None` deletes), and effects in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    pub writes: Vec<(Key, Option<Row>)>,
+    pub effects: Vec<Effect>,
+}
+
+/// Log entries being applied. Results depend on the log alone, never on how its entries are grouped
+/// into steps.
+pub struct Step<'a, R> {
+    machine: &'a mut Machine,
+    view: View<'a, R>,
+    meta: Meta,
+    meta_stored: Option<Meta>,
+    effects: Vec<Effect>,
+    /// Entities this step worked on: their state is written once, when it finishes.
+    changed: BTreeSet<EntityId>,
+    /// Entities the current entry worked on, in that order.
+    watched: Vec<EntityId>,
+    /// The current entry's time.
+    at: Timestamp,
+    nonces: Nonces,
+}
+
+impl<'a, R: Rows> Step<'a, R> {
+    /// Applies one log entry; an outcome per command. Cannot fail: a refusal is an outcome.
+    pub fn apply(&mut self, entry: Entry) -> Vec<Outcome> {
+        // TIME-3: a slower leader's clock turns nothing back.
+        self.at = self.meta.last_at.max(entry.at);
+        self.meta.last_at = self.at;
+        self.nonces = Nonces::new(entry.seed);
+        let outcomes = entry.commands.into_iter().map(|command| self.command(command)).collect();
+        self.end_entry();
+        outcomes
+    }
+
+    /// Ends the step.
+    pub fn finish(mut self) -> Changes {
+        for id in &self.changed {
+            let Some(entity) = self.machine.entities.get_mut(id) else { continue };
+            let state = Row::EntityState(entity.state.clone());
+            if entity.born {
+                self.view.insert(Key::EntityState(*id), state);
+                self.view.insert(Key::Entity(*id), Row::Entity(entity.row.clone()));
+            } else {
+                self.view.replace(Key::EntityState(*id), state);
+                if entity.row_changed {
+                    self.view.replace(Key::Entity(*id), Row::Entity(entity.row.clone()));
+                }
+            }
+            entity.born = false;
+            entity.row_changed = false;
+        }
+        match self.meta_stored {
+            Some(stored) if stored == self.meta => (),
+            Some(_) => self.view.replace(Key::Meta, Row::Meta(self.meta)),
+            None => self.view.insert(Key::Meta, Row::Meta(self.meta)),
+        }
+        self.machine.meta = Some(self.meta);
+        self.machine.unfinished = false;
+        Changes { writes: self.view.into_writes(), effects: self.effects }
+    }
+
+    fn command(&mut self, command: Command) -> Outcome {
+        let Some(origin) = origin(&command) else { return self.act(command) };
+        match self.admit(origin) {
+            Ok(admitted) => {
+                let outcome = self.act(command);
+                self.record(origin, admitted, &outcome);
+                outcome
+            }
+            Err(outcome) => outcome,
+        }
+    }
+
+    fn act(&mut self, command: Command) -> Outcome {
+        let outcome = match command {
+            Command::CreateQueue(command) => command.apply(self),
+            Command::UpdateQueue(command) => command.apply(self),
+            Command::DeleteEntity { entity } => self.delete_entity(entity),
+            Command::Send(command) => command.apply(self),
+            Command::Acquire(command) => command.apply(self),
+            Command::Settle(command) => command.apply(self),
+            Command::Renew(command) => command.apply(self),
+            Command::CancelScheduled(command) => command.apply(self),
+            Command::ReceiveDeferred(command) => command.apply(self),
+            Command::DeleteBatch(command) => command.apply(self),
+            Command::Fire(command) => Ok(command.apply(self)),
+            Command::FireLocks(command) => Ok(command.apply(self)),
+            Command::Sweep => Ok(self.sweep()),
+            Command::AdvanceClock { by } => self.advance_clock(by),
+            Command::Catalog(command) => self.catalog(command),
+        };
+        outcome.unwrap_or_else(Outcome::Refused)
+    }
+
+    /// Development mode. What is stamped by a leader that does not know of it yet is raised (TIME-3).
+    fn advance_clock(&mut self, by: Span) -> Result<Outcome, Refusal> {
+        if by > ADVANCE_MAX {
+            return Err(Refusal::ArgumentOutOfRange {
+                what: "clock advance",
+                value: format!("{} ms", by.0),
+                allowed: "at most 3660 days",
+            });
+        }
+        self.meta.clock_offset = Span(self.meta.clock_offset.0.saturating_add(by.0));
+        self.meta.last_at = self.at.plus(by);
+        Ok(Outcome::Done)
+    }
+
+    /// An entity, for a command to work on.
+    fn open(&mut self, id: EntityId) -> Result<EntityStep<'_, 'a, R>, Refusal> {
+        let entity = match self.machine.entities.entry(id) {
+            Slot::Occupied(entity) => entity.into_mut(),
+            Slot::Vacant(slot) => {
+                let stored = self.view.entity(id).zip(self.view.entity_state(id));
+                let (row, state) = stored.ok_or(Refusal::StaleRoute { entity: id })?;
+                slot.insert(Entity::stored(row, state))
+            }
+        };
+        if entity.watch() {
+            self.watched.push(id);
+            if self.changed.insert(id) {
+                entity.issued_from = entity.state.next_sequence;
+            }
+        }
+        Ok(EntityStep {
+            id,
+            at: self.at,
+            entity,
+            view: &mut self.view,
+            effects: &mut self.effects,
+            nonces: &mut self.nonces,
+        })
+    }
+
+    /// Marks are exact and the engine is told at the end of every entry, not of every step.
+    fn end_entry(&mut self) {
+        for id in std::mem::take(&mut self.watched) {
+            // Not if the entry deleted it.
+            let entity = self.machine.entities.get(&id);
+            if entity.is_none_or(|entity| entity.watch.is_none()) {
+                continue;
+            }
+            let Ok(mut opened) = self.open(id) else { continue };
+            opened.refresh_marks();
+            if let Some(before) = opened.entity.watch.take() {
+                opened.entity.tell(id, &before, opened.effects);
+            }
+        }
+    }
+}
+
+/// Who asked, where a repeat must be recognised (SEND-8).
+fn origin(command: &Command) -> Option<Origin> {
+    match command {
+        Command::UpdateQueue(command) => command.origin,
+        Command::Send(command) => command.origin,
+        Command::Settle(command) => command.origin,
+        Command::Renew(command) => command.origin,
+        Command::CancelScheduled(command) => command.origin,
+        Command::ReceiveDeferred(command) => command.origin,
+        Command::DeleteBatch(command) => command.origin,
+        Command::CreateQueue(_)
+        | Command::DeleteEntity { .. }
+        | Command::Acquire(_)
+        | Command::Fire(_)
+        | Command::FireLocks(_)
+        | Command::Sweep
+        | Command::AdvanceClock { .. }
+        | Command::Catalog(_) => None,
+    }
+}

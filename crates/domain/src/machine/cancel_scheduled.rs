@@ -1,0 +1,39 @@
+//! `CancelScheduled`: removes messages that still wait for their time (SCHED-3, SCHED-4).
+
+use std::collections::BTreeSet;
+
+use crate::machine::Step;
+use crate::{CancelScheduled, DeadlineKind, EntityStatus, Key, Outcome, Refusal, Rows, validate};
+
+impl CancelScheduled {
+    pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
+        let mut entity = step.open(self.entity)?;
+        let status = entity.properties().status;
+        // STATE-3: nothing leaves a disabled entity. SendDisabled refuses scheduling, not its end.
+        if status == EntityStatus::Disabled {
+            return Err(Refusal::EntityDisabled { status: status.as_str() });
+        }
+        validate::count("number of messages in one request", self.numbers.len())?;
+        let mut seen = BTreeSet::new();
+        let mut found = Vec::with_capacity(self.numbers.len());
+        for number in self.numbers {
+            match entity.view.scheduled(entity.id, number) {
+                Some(row) if seen.insert(number) => found.push((number, row)),
+                _ => {
+                    return Err(Refusal::MessageNotFound { sequence: number, needs: "scheduled" });
+                }
+            }
+        }
+        for (number, row) in found {
+            entity.remove_deadline(DeadlineKind::Scheduled, row.due, number);
+            entity.view.delete(Key::Scheduled(entity.id, number));
+            entity.view.delete(Key::Body(entity.id, number));
+            let state = entity.state();
+            state.size_bytes -= u64::from(row.size_bytes);
+            state.counts.scheduled -= 1;
+            state.counts.cancelled += 1;
+        }
+        entity.used();
+        Ok(Outcome::Done)
+    }
+}

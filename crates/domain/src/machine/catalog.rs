@@ -1,0 +1,193 @@
+//! The catalog's commands: who is in the cluster, and which name is which entity on which group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use crate::machine::Step;
+use crate::read::DIRECTORY_END;
+use crate::{
+    CatalogCommand, CatalogOutcome, ClusterRow, DirectoryRow, DirectoryState, EntityId, GroupRow,
+    Key, NodeRow, Outcome, QueueProperties, Refusal, Row, Rows, ShardId, validate,
+};
+
+/// The command variants this binary knows.
+const FEATURE_LEVEL: u32 = 1;
+
+/// Entities per group, counted once and kept, so that a creation does not read the directory.
+pub(super) struct GroupSizes(BTreeMap<ShardId, u64>);
+
+impl GroupSizes {
+    /// The group with the fewest entities; of those, the first.
+    fn least(&self, data_groups: u16) -> ShardId {
+        let size = |shard: &ShardId| self.0.get(shard).copied().unwrap_or(0);
+        (1..=data_groups).map(ShardId).min_by_key(size).unwrap_or(ShardId(1))
+    }
+
+    fn add(&mut self, shard: ShardId) {
+        *self.0.entry(shard).or_default() += 1;
+    }
+
+    fn remove(&mut self, shard: ShardId) {
+        let size = self.0.entry(shard).or_default();
+        *size = size.saturating_sub(1);
+    }
+}
+
+fn entry(row: DirectoryRow, fresh: bool) -> Result<Outcome, Refusal> {
+    Ok(Outcome::Catalog(CatalogOutcome::Entry { row, fresh }))
+}
+
+impl<R: Rows> Step<'_, R> {
+    pub(super) fn catalog(&mut self, command: CatalogCommand) -> Result<Outcome, Refusal> {
+        match command {
+            CatalogCommand::Found { cluster_id, data_groups, replication_factor, nodes } => {
+                self.found(cluster_id, data_groups, replication_factor, nodes)
+            }
+            CatalogCommand::Create { name, properties } => self.create(name, properties),
+            CatalogCommand::Created { name, entity } => self.created(&name, entity),
+            CatalogCommand::Delete { name } => self.delete(&name),
+            CatalogCommand::Deleted { name, entity } => self.deleted(&name, entity),
+            CatalogCommand::SetNode { node, row } => {
+                self.view.put(Key::Node(node), Row::Node(row));
+                Ok(Outcome::Done)
+            }
+        }
+    }
+
+    fn cluster(&mut self) -> Option<ClusterRow> {
+        match self.view.get(&Key::Cluster) {
+            Some(Row::Cluster(row)) => Some(row),
+            _ => None,
+        }
+    }
+
+    /// The first node that forms the cluster decides; a repeat changes nothing.
+    fn found(
+        &mut self,
+        cluster_id: u128,
+        data_groups: u16,
+        replication_factor: u8,
+        nodes: Vec<(u64, NodeRow)>,
+    ) -> Result<Outcome, Refusal> {
+        if self.cluster().is_some() {
+            return Ok(Outcome::Done);
+        }
+        let ids: BTreeSet<u64> = nodes.iter().map(|(id, _)| *id).collect();
+        let missing = |what, why: &str| Err(Refusal::Argument { what, why: why.to_owned() });
+        if ids.is_empty() {
+            return missing("nodes", "a cluster has at least one");
+        }
+        if data_groups == 0 {
+            return missing("data groups", "a cluster has at least one");
+        }
+        if replication_factor == 0 {
+            return missing("replication factor", "a group has at least one replica");
+        }
+        let (next_entity, feature_level) = (1, FEATURE_LEVEL);
+        let row =
+            ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level };
+        self.view.insert(Key::Cluster, Row::Cluster(row));
+        for (id, row) in nodes {
+            self.view.put(Key::Node(id), Row::Node(row));
+        }
+        // Every node holds the catalog, so that routing reads local rows.
+        let ids: Vec<u64> = ids.into_iter().collect();
+        let catalog = GroupRow { replicas: ids.clone() };
+        self.view.put(Key::Group(ShardId::CATALOG), Row::Group(catalog));
+        for group in 1..=data_groups {
+            let count = ids.len().min(usize::from(replication_factor));
+            let first = usize::from(group - 1);
+            let replicas = (0..count).map(|offset| ids[(first + offset) % ids.len()]).collect();
+            self.view.put(Key::Group(ShardId(group)), Row::Group(GroupRow { replicas }));
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// ENT-2. Meeting an unfinished creation or deletion, it answers with that: the caller finishes
+    /// it first.
+    fn create(
+        &mut self,
+        name: String,
+        properties: Box<QueueProperties>,
+    ) -> Result<Outcome, Refusal> {
+        validate::queue_name(&name)?;
+        let key = name.to_ascii_lowercase();
+        if let Some(row) = self.view.directory(&key) {
+            return match row.state {
+                DirectoryState::Ready => Err(Refusal::EntityAlreadyExists { name: row.name }),
+                DirectoryState::Creating { .. } | DirectoryState::Deleting => entry(row, false),
+            };
+        }
+        validate::queue_properties(&properties)?;
+        let Some(mut cluster) = self.cluster() else {
+            return Err(Refusal::InvalidOperation { why: "the cluster is not formed yet" });
+        };
+        let entity = EntityId(cluster.next_entity);
+        cluster.next_entity += 1;
+        let sizes = self.group_sizes();
+        let shard = sizes.least(cluster.data_groups);
+        sizes.add(shard);
+        self.view.replace(Key::Cluster, Row::Cluster(cluster));
+        let row =
+            DirectoryRow { entity, shard, name, state: DirectoryState::Creating { properties } };
+        self.view.insert(Key::Directory(key), Row::Directory(row.clone()));
+        entry(row, true)
+    }
+
+    fn created(&mut self, name: &str, entity: EntityId) -> Result<Outcome, Refusal> {
+        let mut row = self.named(name, entity)?;
+        let fresh = matches!(row.state, DirectoryState::Creating { .. });
+        if fresh {
+            row.state = DirectoryState::Ready;
+            self.put_directory(row.clone());
+        }
+        entry(row, fresh)
+    }
+
+    fn delete(&mut self, name: &str) -> Result<Outcome, Refusal> {
+        let Some(mut row) = self.view.directory(&name.to_ascii_lowercase()) else {
+            return Err(Refusal::EntityNotFound { name: name.to_owned() });
+        };
+        let fresh = row.state != DirectoryState::Deleting;
+        if fresh {
+            row.state = DirectoryState::Deleting;
+            self.put_directory(row.clone());
+        }
+        entry(row, fresh)
+    }
+
+    /// IDLE-17. A repeat finds the name free, or another entity under it, and changes nothing.
+    fn deleted(&mut self, name: &str, entity: EntityId) -> Result<Outcome, Refusal> {
+        let Ok(row) = self.named(name, entity) else { return Ok(Outcome::Done) };
+        self.group_sizes().remove(row.shard);
+        self.view.delete(Key::Directory(name.to_ascii_lowercase()));
+        Ok(Outcome::Done)
+    }
+
+    /// The directory's row, if it is about this entity.
+    fn named(&mut self, name: &str, entity: EntityId) -> Result<DirectoryRow, Refusal> {
+        let row = self.view.directory(&name.to_ascii_lowercase());
+        row.filter(|row| row.entity == entity)
+            .ok_or_else(|| Refusal::EntityNotFound { name: name.to_owned() })
+    }
+
+    fn put_directory(&mut self, row: DirectoryRow) {
+        self.view.replace(Key::Directory(row.name.to_ascii_lowercase()), Row::Directory(row));
+    }
+
+    fn group_sizes(&mut self) -> &mut GroupSizes {
+        let view = &mut self.view;
+        self.machine.group_sizes.get_or_insert_with(|| {
+            let mut sizes = GroupSizes(BTreeMap::new());
+            let from = Key::Directory(String::new());
+            let to = Key::Directory(DIRECTORY_END.to_string());
+            view.scan(&from, &to, &mut |_, row| {
+                if let Row::Directory(row) = row {
+                    sizes.add(row.shard);
+                }
+                ControlFlow::Continue(())
+            });
+            sizes
+        })
+    }
+}

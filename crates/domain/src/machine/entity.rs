@@ -1,0 +1,198 @@
+//! One entity at work: its description and state, decoded once and kept, and the step as a command
+//! of that entity sees it.
+
+use std::ops::ControlFlow;
+
+use crate::machine::marks::Stale;
+use crate::machine::nonce::Nonces;
+use crate::machine::view::View;
+use crate::{
+    DeadlineKind, Effect, EntityId, EntityRow, EntityState, Key, MessageRow, QueueId,
+    QueueProperties, Refusal, Row, Rows, SequenceNumber, SubQueue, Timestamp,
+};
+
+/// An entity's decoded rows, kept from step to step.
+pub(super) struct Entity {
+    pub row: Box<EntityRow>,
+    pub state: Box<EntityState>,
+    /// Created in this step: storage does not hold its rows.
+    pub born: bool,
+    /// The description changed in this step.
+    pub row_changed: bool,
+    /// The first number this step issues: storage holds nothing about it or any above.
+    pub issued_from: SequenceNumber,
+    /// Set while an entry works on it.
+    pub watch: Option<Watch>,
+}
+
+/// What an entity told the engine before the current entry, and what the entry did about it.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    due: [Timestamp; DeadlineKind::ALL.len()],
+    receivable: [u64; 2],
+    /// A message became available, even if another command of the entry took it.
+    pub rose: [bool; 2],
+    pub stale: Stale,
+}
+
+impl Entity {
+    /// As read from rows.
+    pub fn stored(row: Box<EntityRow>, state: Box<EntityState>) -> Entity {
+        let issued_from = state.next_sequence;
+        Entity { row, state, born: false, row_changed: false, issued_from, watch: None }
+    }
+
+    /// As created: numbering starts at 1 (SEQ-2), and creation is the first use (IDLE-13).
+    pub fn created(row: EntityRow, at: Timestamp) -> Entity {
+        let state = EntityState {
+            next_sequence: SequenceNumber::FIRST,
+            fresh_head: [SequenceNumber::FIRST; 2],
+            returned_low: [SequenceNumber::FIRST; 2],
+            derived_cursor: SequenceNumber::FIRST,
+            accessed_at: at,
+            last_use: at,
+            ..EntityState::default()
+        };
+        Entity {
+            row: Box::new(row),
+            state: Box::new(state),
+            born: true,
+            row_changed: true,
+            issued_from: SequenceNumber::FIRST,
+            watch: None,
+        }
+    }
+
+    /// Notes what is told to the engine, before the first command of an entry changes it. False if
+    /// that was done already.
+    pub fn watch(&mut self) -> bool {
+        if self.watch.is_some() {
+            return false;
+        }
+        self.watch = Some(Watch {
+            due: self.due(),
+            receivable: self.receivable(),
+            rose: [false; 2],
+            stale: Stale::default(),
+        });
+        true
+    }
+
+    fn due(&self) -> [Timestamp; DeadlineKind::ALL.len()] {
+        DeadlineKind::ALL.map(|kind| self.state.next_due(&self.row.properties, kind))
+    }
+
+    /// Messages that can be received: none while receiving is refused (STATE-4).
+    fn receivable(&self) -> [u64; 2] {
+        match self.row.properties.status.refuses_receive() {
+            true => [0; 2],
+            false => self.state.available,
+        }
+    }
+
+    /// Tells the engine what an entry changed.
+    pub fn tell(&self, entity: EntityId, before: &Watch, effects: &mut Vec<Effect>) {
+        let due = self.due();
+        for kind in DeadlineKind::ALL {
+            let due = due[kind as usize];
+            if due != before.due[kind as usize] {
+                effects.push(Effect::Next { entity, kind, due });
+            }
+        }
+        for sub in SubQueue::ALL {
+            let count = self.receivable()[sub as usize];
+            let rose = before.rose[sub as usize] && count > 0;
+            if rose || count != before.receivable[sub as usize] {
+                effects.push(Effect::Available { queue: QueueId { entity, sub }, count });
+            }
+        }
+    }
+}
+
+/// The step as a command of one entity sees it.
+pub(super) struct EntityStep<'s, 'a, R> {
+    pub id: EntityId,
+    pub at: Timestamp,
+    pub entity: &'s mut Entity,
+    pub view: &'s mut View<'a, R>,
+    pub effects: &'s mut Vec<Effect>,
+    pub nonces: &'s mut Nonces,
+}
+
+impl<R: Rows> EntityStep<'_, '_, R> {
+    pub fn properties(&self) -> &QueueProperties {
+        &self.entity.row.properties
+    }
+
+    pub fn state(&mut self) -> &mut EntityState {
+        &mut self.entity.state
+    }
+
+    /// Marks that no longer stand at a row, to be refreshed when the entry ends.
+    pub fn stale(&mut self) -> &mut Stale {
+        &mut self.watched().stale
+    }
+
+    pub fn watched(&mut self) -> &mut Watch {
+        self.entity.watch.as_mut().expect("an entity is watched from the moment it is opened")
+    }
+
+    pub fn queue(&self, sub: SubQueue) -> QueueId {
+        QueueId { entity: self.id, sub }
+    }
+
+    pub fn main(&self) -> QueueId {
+        self.queue(SubQueue::Main)
+    }
+
+    /// A client used the entity (COUNT-6, IDLE-2, IDLE-5).
+    pub fn used(&mut self) {
+        let at = self.at;
+        self.state().accessed_at = at;
+        self.state().last_use = at;
+    }
+
+    /// STATE-4, STATE-7: the dead-letter queue follows its parent.
+    pub fn check_receive(&self) -> Result<(), Refusal> {
+        let status = self.properties().status;
+        match status.refuses_receive() {
+            true => Err(Refusal::EntityDisabled { status: status.as_str() }),
+            false => Ok(()),
+        }
+    }
+
+    /// STATE-4.
+    pub fn check_send(&self) -> Result<(), Refusal> {
+        let status = self.properties().status;
+        match status.refuses_send() {
+            true => Err(Refusal::EntityDisabled { status: status.as_str() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Visits the messages of a queue from a number on, in order, until the visitor breaks.
+    pub fn scan_messages(
+        &mut self,
+        queue: QueueId,
+        from: SequenceNumber,
+        visit: &mut dyn FnMut(SequenceNumber, &MessageRow) -> ControlFlow<()>,
+    ) {
+        let mut visit = |key: &Key, row: &Row| match (key, row) {
+            (Key::Message(_, number), Row::Message(message)) => visit(*number, message),
+            _ => ControlFlow::Break(()),
+        };
+        let to = Key::Message(queue, SequenceNumber::MAX);
+        let first = Key::Message(queue, from);
+        match from >= self.entity.issued_from {
+            true => self.view.scan_born(&first, &to, &mut visit),
+            false => self.view.scan(&first, &to, &mut visit),
+        }
+    }
+
+    pub fn next_sequence(&mut self) -> SequenceNumber {
+        let state = self.state();
+        let sequence = state.next_sequence;
+        state.next_sequence = sequence.next();
+        sequence
+    }
+}

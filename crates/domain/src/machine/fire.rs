@@ -1,0 +1,159 @@
+//! `Fire`: what may be due of one entity and kind. A hint: each row decides (TIME-8).
+
+use std::ops::ControlFlow;
+
+use crate::machine::Step;
+use crate::machine::acquire::ROWS_PER_MESSAGE;
+use crate::machine::entity::EntityStep;
+use crate::machine::queue::Fate;
+use crate::{
+    APPLY_ROWS_MAX, DeadlineKind, Fire, Fired, Key, Lifetime, MessageRow, Outcome, Rows,
+    SequenceNumber, Timestamp,
+};
+
+impl Fire {
+    pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Outcome {
+        let mut fired = Fired::default();
+        let Ok(mut entity) = step.open(self.entity) else { return Outcome::Fired(fired) };
+        // STATE-3: nothing leaves while disabled; activation re-arms it. The history is no message.
+        let suspended = entity.properties().status.is_suspended();
+        let count_max = (APPLY_ROWS_MAX as usize / ROWS_PER_MESSAGE).min(self.count_max as usize);
+        match self.kind {
+            DeadlineKind::Duplicate => fired.more = entity.trim_history(count_max),
+            _ if suspended => (),
+            DeadlineKind::Scheduled => entity.fire_scheduled(count_max, &mut fired),
+            DeadlineKind::Fixed => entity.fire_fixed(count_max, &mut fired),
+            DeadlineKind::Derived => entity.fire_derived(count_max, &mut fired),
+        }
+        Outcome::Fired(fired)
+    }
+}
+
+impl Fired {
+    /// Counts what became of one message whose deadline was `due`.
+    pub(super) fn note(&mut self, fate: Fate, due: Timestamp, at: Timestamp) {
+        match fate {
+            Fate::Kept => (),
+            Fate::Dropped => self.dropped += 1,
+            Fate::DeadLettered => self.dead_lettered += 1,
+        }
+        self.note_late(due, at);
+    }
+
+    fn note_late(&mut self, due: Timestamp, at: Timestamp) {
+        let late_ms = at.since(due).0;
+        self.late_ms_max = self.late_ms_max.max(late_ms);
+        self.late_ms_sum = self.late_ms_sum.saturating_add(late_ms);
+    }
+}
+
+impl<R: Rows> EntityStep<'_, '_, R> {
+    /// At most so many deadlines that are reached, in order, and whether there are more.
+    fn due(
+        &mut self,
+        kind: DeadlineKind,
+        count_max: usize,
+    ) -> (Vec<(Timestamp, SequenceNumber)>, bool) {
+        let mut due = self.deadlines(kind, self.at, count_max + 1);
+        let more = due.len() > count_max;
+        due.truncate(count_max);
+        (due, more)
+    }
+
+    /// SCHED-5, SCHED-7: in order of (due, number), each appended as if it were sent now.
+    fn fire_scheduled(&mut self, count_max: usize, fired: &mut Fired) {
+        let (due, more) = self.due(DeadlineKind::Scheduled, count_max);
+        fired.more = more;
+        for (due, number) in due {
+            self.remove_deadline(DeadlineKind::Scheduled, due, number);
+            let row = self.view.scheduled(self.id, number).expect("what has a time is scheduled");
+            self.view.delete(Key::Scheduled(self.id, number));
+            self.state().counts.scheduled -= 1;
+            let message = MessageRow {
+                body: number,
+                size_bytes: row.size_bytes,
+                header_bytes: row.header_bytes,
+                deferred: false,
+                delivery_count: 0,
+                enqueued_at: self.at,
+                // TTL-19, TTL-20: the clock starts now, under the default as it is now.
+                lifetime: self.lifetime(row.ttl),
+                overlay: None,
+            };
+            let number = self.next_sequence();
+            self.append(number, message);
+            fired.activated += 1;
+            fired.note_late(due, self.at);
+        }
+    }
+
+    /// A locked message is shielded (TTL-11) and a deferred one is asked for by number (DEFER-8):
+    /// their deadlines are taken off, because release and retrieval look for themselves.
+    fn fire_fixed(&mut self, count_max: usize, fired: &mut Fired) {
+        let (due, more) = self.due(DeadlineKind::Fixed, count_max);
+        fired.more = more;
+        for (due, number) in due {
+            let queue = self.main();
+            let message = self.view.message(queue, number).expect("what has a deadline is stored");
+            if !message.deferred && self.is_available(queue, number) {
+                self.detach(queue, number);
+                let fate = self.expire(number, message);
+                fired.note(fate, due, self.at);
+            } else {
+                self.remove_deadline(DeadlineKind::Fixed, due, number);
+            }
+        }
+    }
+
+    /// Messages that inherit the default expire in enqueue order: the cursor passes what is due,
+    /// expired or shielded, and what has a deadline of its own, and stands at the first that is
+    /// neither (TTL-24).
+    fn fire_derived(&mut self, count_max: usize, fired: &mut Fired) {
+        let queue = self.main();
+        let (messages, end) = self.ahead_of_cursor(count_max);
+        // While all from the fresh head on is expired, the head passes it too.
+        let mut at_head = self.entity.state.derived_cursor <= self.entity.state.fresh_head[0];
+        let mut cursor = end.unwrap_or(self.entity.state.next_sequence);
+        fired.more = end.is_some();
+        for (number, message) in messages {
+            let due = self.expires_at(&message);
+            let is_derived = message.lifetime == Lifetime::Derived;
+            if is_derived && due > self.at {
+                cursor = number;
+                fired.more = false;
+                break;
+            }
+            let is_fresh = number >= self.entity.state.fresh_head[0];
+            if is_derived && !message.deferred && self.is_available(queue, number) {
+                self.detach(queue, number);
+                let fate = self.expire(number, message);
+                fired.note(fate, due, self.at);
+                if is_fresh && at_head {
+                    self.pass_head(queue, number);
+                }
+            } else if is_fresh {
+                at_head = false;
+            }
+        }
+        self.state().derived_cursor = cursor;
+        self.stale().derived = true;
+    }
+
+    /// At most so many messages from the derived cursor on, and where the search would go on.
+    fn ahead_of_cursor(
+        &mut self,
+        count_max: usize,
+    ) -> (Vec<(SequenceNumber, MessageRow)>, Option<SequenceNumber>) {
+        let cursor = self.entity.state.derived_cursor;
+        let (mut messages, mut end) = (Vec::new(), None);
+        self.scan_messages(self.main(), cursor, &mut |number, message| {
+            if messages.len() == count_max {
+                end = Some(number);
+                return ControlFlow::Break(());
+            }
+            messages.push((number, message.clone()));
+            ControlFlow::Continue(())
+        });
+        (messages, end)
+    }
+}

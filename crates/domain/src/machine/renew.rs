@@ -1,0 +1,27 @@
+//! `Renew`: a lock begins anew (LOCK-13), also of an expired message (TTL-15).
+
+use crate::machine::Step;
+use crate::{Effect, Key, LockRow, Outcome, Refusal, Renew, Row, Rows, validate};
+
+impl Renew {
+    /// All or nothing. The token stays.
+    pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
+        let queue = self.queue;
+        let mut entity = step.open(queue.entity)?;
+        entity.check_receive()?;
+        validate::count("number of locks in one request", self.tokens.len())?;
+        let mut locks = Vec::with_capacity(self.tokens.len());
+        for token in self.tokens {
+            let lock = entity.held(queue, token).ok_or(Refusal::MessageLockLost { token })?;
+            locks.push((token, lock));
+        }
+        let until = entity.at.plus(entity.properties().lock_duration);
+        for (token, lock) in &locks {
+            let row = Row::Lock(LockRow { until, ..*lock });
+            entity.view.replace(Key::Lock(queue, token.sequence), row);
+            entity.effects.push(Effect::Locked { queue, token: *token, until });
+        }
+        entity.used();
+        Ok(Outcome::Renewed { until: vec![until; locks.len()] })
+    }
+}

@@ -1,0 +1,343 @@
+//! What the entries of a step left, laid over the rows as they were: commands see each other's
+//! rows, and storage is written once per step.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::ControlFlow;
+
+use crate::{
+    DirectoryRow, EntityId, EntityRow, EntityState, Key, LockRow, MessageRow, Meta, ProducerRow,
+    QueueId, Row, Rows, ScheduledRow, SequenceNumber,
+};
+
+/// A key the step changed.
+struct Slot {
+    row: Option<Row>,
+    /// Storage does not hold this key, so deleting it leaves nothing to write.
+    born: bool,
+}
+
+/// Rows under a step's own changes.
+pub(super) struct View<'a, R> {
+    rows: &'a R,
+    slots: BTreeMap<Key, Slot>,
+    /// Rows read, visited and written so far: what a command is bounded by. It counts what commands
+    /// ask for and not what that costs below, so that it does not depend on how entries are grouped.
+    cost: u64,
+}
+
+/// How far a command may go.
+#[derive(Clone, Copy)]
+pub(super) struct Budget(u64);
+
+impl<'a, R: Rows> View<'a, R> {
+    pub fn new(rows: &'a R) -> View<'a, R> {
+        View { rows, slots: BTreeMap::new(), cost: 0 }
+    }
+
+    /// A budget of so many rows from here on.
+    pub fn budget(&self, rows_max: u32) -> Budget {
+        Budget(self.cost + u64::from(rows_max))
+    }
+
+    /// Rows left in a budget.
+    pub fn left(&self, budget: Budget) -> usize {
+        budget.0.saturating_sub(self.cost) as usize
+    }
+
+    pub fn get(&mut self, key: &Key) -> Option<Row> {
+        self.cost += 1;
+        match self.slots.get(key) {
+            Some(slot) => slot.row.clone(),
+            None => self.rows.get(key),
+        }
+    }
+
+    /// Whether there is such a row.
+    pub fn contains(&mut self, key: &Key) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Writes a row where none is visible.
+    pub fn insert(&mut self, key: Key, row: Row) {
+        self.cost += 1;
+        match self.slots.entry(key) {
+            Entry::Vacant(slot) => drop(slot.insert(Slot { row: Some(row), born: true })),
+            Entry::Occupied(mut slot) => {
+                debug_assert!(slot.get().row.is_none(), "a row is inserted twice");
+                slot.get_mut().row = Some(row);
+            }
+        }
+    }
+
+    /// Writes a row over one that is visible.
+    pub fn replace(&mut self, key: Key, row: Row) {
+        self.cost += 1;
+        match self.slots.entry(key) {
+            Entry::Vacant(slot) => drop(slot.insert(Slot { row: Some(row), born: false })),
+            Entry::Occupied(mut slot) => slot.get_mut().row = Some(row),
+        }
+    }
+
+    /// Writes a row, whether or not one is visible.
+    pub fn put(&mut self, key: Key, row: Row) {
+        match self.contains(&key) {
+            true => self.replace(key, row),
+            false => self.insert(key, row),
+        }
+    }
+
+    /// Deletes a row that is visible.
+    pub fn delete(&mut self, key: Key) {
+        self.cost += 1;
+        match self.slots.entry(key) {
+            Entry::Vacant(slot) => drop(slot.insert(Slot { row: None, born: false })),
+            Entry::Occupied(slot) if slot.get().born => drop(slot.remove()),
+            Entry::Occupied(mut slot) => slot.get_mut().row = None,
+        }
+    }
+
+    /// Deletes a row if it is visible.
+    pub fn delete_if_there(&mut self, key: Key) -> bool {
+        let there = self.contains(&key);
+        if there {
+            self.delete(key);
+        }
+        there
+    }
+
+    /// Visits rows with `from <= key < to` in ascending order until the visitor breaks.
+    pub fn scan(
+        &mut self,
+        from: &Key,
+        to: &Key,
+        visit: &mut dyn FnMut(&Key, &Row) -> ControlFlow<()>,
+    ) {
+        if from >= to {
+            return;
+        }
+        let mut visited = 0;
+        let mut visit = |key: &Key, row: &Row| {
+            visited += 1;
+            visit(key, row)
+        };
+        let mut over = self.slots.range(from..to).peekable();
+        let mut broken = false;
+        self.rows.scan(from, to, &mut |key, row| {
+            while let Some((slot_key, slot)) = over.next_if(|(slot_key, _)| **slot_key < key) {
+                if slot.row.as_ref().is_some_and(|row| visit(slot_key, row).is_break()) {
+                    broken = true;
+                    return ControlFlow::Break(());
+                }
+            }
+            let flow = match over.next_if(|(slot_key, _)| **slot_key == key) {
+                Some((_, Slot { row: None, .. })) => ControlFlow::Continue(()),
+                Some((_, Slot { row: Some(row), .. })) => visit(&key, row),
+                None => visit(&key, &row),
+            };
+            broken = flow.is_break();
+            flow
+        });
+        if !broken {
+            for (key, slot) in over {
+                if slot.row.as_ref().is_some_and(|row| visit(key, row).is_break()) {
+                    break;
+                }
+            }
+        }
+        self.cost += visited;
+    }
+
+    /// As [`View::scan`], where storage is known to hold none of these rows.
+    pub fn scan_born(
+        &mut self,
+        from: &Key,
+        to: &Key,
+        visit: &mut dyn FnMut(&Key, &Row) -> ControlFlow<()>,
+    ) {
+        if from >= to {
+            return;
+        }
+        for (key, slot) in self.slots.range(from..to) {
+            let Some(row) = &slot.row else { continue };
+            self.cost += 1;
+            if visit(key, row).is_break() {
+                break;
+            }
+        }
+    }
+
+    /// The keys of at most `count_max` rows with `from <= key < to`, in order.
+    pub fn keys(&mut self, from: &Key, to: &Key, count_max: usize) -> Vec<Key> {
+        let mut keys = Vec::new();
+        if count_max > 0 {
+            self.scan(from, to, &mut |key, _| {
+                keys.push(key.clone());
+                if keys.len() < count_max {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+        }
+        keys
+    }
+
+    /// The first row with `from <= key < to`.
+    pub fn first(&mut self, from: &Key, to: &Key) -> Option<(Key, Row)> {
+        let mut first = None;
+        self.scan(from, to, &mut |key, row| {
+            first = Some((key.clone(), row.clone()));
+            ControlFlow::Break(())
+        });
+        first
+    }
+
+    /// What changed, each key once.
+    pub fn into_writes(self) -> Vec<(Key, Option<Row>)> {
+        self.slots.into_iter().map(|(key, slot)| (key, slot.row)).collect()
+    }
+}
+
+/// A row's variant matches its key's: written so here, and read back so from storage.
+macro_rules! typed {
+    ($row:expr, $variant:ident) => {
+        match $row {
+            Some(Row::$variant(row)) => Some(row),
+            None => None,
+            Some(other) => panic!("a row of another table: {other:?}"),
+        }
+    };
+}
+
+impl<R: Rows> View<'_, R> {
+    pub fn meta(&mut self) -> Option<Meta> {
+        typed!(self.get(&Key::Meta), Meta)
+    }
+
+    pub fn entity(&mut self, entity: EntityId) -> Option<Box<EntityRow>> {
+        typed!(self.get(&Key::Entity(entity)), Entity)
+    }
+
+    pub fn entity_state(&mut self, entity: EntityId) -> Option<Box<EntityState>> {
+        typed!(self.get(&Key::EntityState(entity)), EntityState)
+    }
+
+    pub fn message(&mut self, queue: QueueId, number: SequenceNumber) -> Option<MessageRow> {
+        typed!(self.get(&Key::Message(queue, number)), Message)
+    }
+
+    pub fn lock(&mut self, queue: QueueId, number: SequenceNumber) -> Option<LockRow> {
+        typed!(self.get(&Key::Lock(queue, number)), Lock)
+    }
+
+    pub fn scheduled(&mut self, entity: EntityId, number: SequenceNumber) -> Option<ScheduledRow> {
+        typed!(self.get(&Key::Scheduled(entity, number)), Scheduled)
+    }
+
+    pub fn producer(&mut self, producer: u64) -> Option<ProducerRow> {
+        typed!(self.get(&Key::Producer(producer)), Producer)
+    }
+
+    pub fn directory(&mut self, name: &str) -> Option<DirectoryRow> {
+        typed!(self.get(&Key::Directory(name.to_owned())), Directory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::MemoryRows;
+
+    fn key(number: u64) -> Key {
+        Key::Outcome(1, number)
+    }
+
+    fn row(value: u64) -> Row {
+        Row::Producer(ProducerRow { first: 1, highest: value, seen: crate::Timestamp::ZERO })
+    }
+
+    fn listed<R: Rows>(view: &mut View<'_, R>, from: u64, to: u64, max: usize) -> Vec<(Key, Row)> {
+        let mut found = Vec::new();
+        view.scan(&key(from), &key(to), &mut |key, row| {
+            found.push((key.clone(), row.clone()));
+            if found.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        found
+    }
+
+    #[test]
+    fn a_row_born_and_deleted_is_never_written() {
+        let mut rows = MemoryRows::default();
+        rows.write([(key(1), Some(row(1)))]);
+        let mut view = View::new(&rows);
+        view.insert(key(2), row(2));
+        view.delete(key(2));
+        assert!(!view.contains(&key(2)));
+        // What storage holds needs a tombstone, also when it was written again in between.
+        view.delete(key(1));
+        view.insert(key(1), row(5));
+        view.delete(key(1));
+        assert_eq!(view.into_writes(), [(key(1), None)]);
+    }
+
+    #[test]
+    fn reads_and_writes_are_counted_by_what_was_asked_for() {
+        let mut rows = MemoryRows::default();
+        rows.write((0..10).map(|n| (key(n), Some(row(n)))));
+        let mut view = View::new(&rows);
+        let budget = view.budget(20);
+        (0..5).for_each(|n| view.delete(key(n)));
+        assert_eq!(view.left(budget), 15);
+        // Rows that are gone are no visits.
+        assert_eq!(view.keys(&key(0), &key(9), 3), [key(5), key(6), key(7)]);
+        assert_eq!(view.left(budget), 12);
+        assert_eq!(view.budget(7).0, view.cost + 7);
+    }
+
+    proptest! {
+        /// A view reads like the map that took every change at once.
+        #[test]
+        fn a_view_reads_like_a_map(
+            base in vec(0..24u64, 0..12),
+            changes in vec((0..24u64, any::<bool>()), 0..24),
+            from in 0..24u64,
+            to in 0..26u64,
+            max in 1..6usize,
+        ) {
+            let mut rows = MemoryRows::default();
+            rows.write(base.into_iter().map(|n| (key(n), Some(row(n)))));
+            let mut model = rows.clone();
+            let mut view = View::new(&rows);
+            for (n, put) in changes {
+                if put {
+                    view.put(key(n), row(n + 100));
+                } else {
+                    view.delete_if_there(key(n));
+                }
+                model.write([(key(n), put.then(|| row(n + 100)))]);
+            }
+            for n in 0..24 {
+                prop_assert_eq!(view.get(&key(n)), model.get(&key(n)));
+            }
+            let expected: Vec<_> = if from < to {
+                let range = model.0.range(key(from)..key(to));
+                range.take(max).map(|(key, row)| (key.clone(), row.clone())).collect()
+            } else {
+                Vec::new()
+            };
+            prop_assert_eq!(listed(&mut view, from, to, max), expected.clone());
+            prop_assert_eq!(view.first(&key(from), &key(to)), expected.first().cloned());
+            let writes = view.into_writes();
+            for (key, row) in &writes {
+                prop_assert!(row.is_some() || rows.get(key).is_some());
+            }
+            let mut left = rows.clone();
+            left.write(writes);
+            prop_assert_eq!(left, model);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Refusals: what a client is told when nothing was done (ERR). Each edge has one exhaustive
+//! mapping from these to its own codes; nobody parses the text.
+
+use thiserror::Error;
+
+use crate::{EntityId, LockToken, SequenceNumber};
+
+/// Why a request changed nothing (ERR-29). The text is one line that says what to do instead.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Refusal {
+    /// ERR-1.
+    #[error("entity '{name}' does not exist; create it first")]
+    EntityNotFound { name: String },
+    /// The group does not know this id: the edge's route is stale, or the entity is gone.
+    #[error("entity id {} is not known here", .entity.0)]
+    StaleRoute { entity: EntityId },
+    /// ERR-2.
+    #[error("the name '{name}' is already used by an entity")]
+    EntityAlreadyExists { name: String },
+    /// ERR-3.
+    #[error("entity is {status}; set its status to Active to allow this")]
+    EntityDisabled { status: &'static str },
+    /// ERR-4.
+    #[error("the lock of message {} is not held: it lapsed, was settled, or never was", .token.sequence)]
+    MessageLockLost { token: LockToken },
+    /// ERR-8.
+    #[error("message {sequence} is not there in the state this needs ({needs})")]
+    MessageNotFound { sequence: SequenceNumber, needs: &'static str },
+    /// ERR-9.
+    #[error("{what} is {bytes} bytes, the limit is {max}")]
+    MessageSizeExceeded { what: &'static str, bytes: u64, max: u64 },
+    /// ERR-10.
+    #[error("{what} holds {used}, the limit is {max}; free some first")]
+    QuotaExceeded { what: &'static str, used: u64, max: u64 },
+    /// ERR-12.
+    #[error("{what}: {why}")]
+    Argument { what: &'static str, why: String },
+    /// ERR-13.
+    #[error("{what} is {value}, allowed is {allowed}")]
+    ArgumentOutOfRange { what: &'static str, value: String, allowed: &'static str },
+    /// ERR-14.
+    #[error("{what} takes {bytes} bytes, the limit is {max}")]
+    Serialization { what: String, bytes: u64, max: u64 },
+    /// ERR-15.
+    #[error("{why}")]
+    InvalidOperation { why: &'static str },
+    /// ERR-16.
+    #[error("{what} is not supported")]
+    NotSupported { what: &'static str },
+    /// SEND-8: the requests from `expected` on did not arrive; send them first.
+    #[error("serial gap; resend from {expected}")]
+    SerialGap { expected: u64 },
+    /// SEND-8, ERR-28: a repeat whose first outcome is no longer known here. Not a certain refusal.
+    #[error("this request may have been done before; its outcome is no longer known")]
+    PerhapsDone,
+}
+
+impl Refusal {
+    /// ERR's client name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Refusal::EntityNotFound { .. } | Refusal::StaleRoute { .. } => {
+                "MessagingEntityNotFound"
+            }
+            Refusal::EntityAlreadyExists { .. } => "MessagingEntityAlreadyExists",
+            Refusal::EntityDisabled { .. } => "MessagingEntityDisabled",
+            Refusal::MessageLockLost { .. } => "MessageLockLost",
+            Refusal::MessageNotFound { .. } => "MessageNotFound",
+            Refusal::MessageSizeExceeded { .. } => "MessageSizeExceeded",
+            Refusal::QuotaExceeded { .. } => "QuotaExceeded",
+            Refusal::Argument { .. } => "ArgumentException",
+            Refusal::ArgumentOutOfRange { .. } => "ArgumentOutOfRangeException",
+            Refusal::Serialization { .. } => "SerializationException",
+            Refusal::InvalidOperation { .. } => "InvalidOperationException",
+            Refusal::NotSupported { .. } => "NotSupportedException",
+            Refusal::SerialGap { .. } => "SerialGap",
+            Refusal::PerhapsDone => "ServiceTimeout",
+        }
+    }
+
+    /// The row of the specification this refusal stands for.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            Refusal::EntityNotFound { .. } | Refusal::StaleRoute { .. } => "ERR-1",
+            Refusal::EntityAlreadyExists { .. } => "ERR-2",
+            Refusal::EntityDisabled { .. } => "ERR-3",
+            Refusal::MessageLockLost { .. } => "ERR-4",
+            Refusal::MessageNotFound { .. } => "ERR-8",
+            Refusal::MessageSizeExceeded { .. } => "ERR-9",
+            Refusal::QuotaExceeded { .. } => "ERR-10",
+            Refusal::Argument { .. } => "ERR-12",
+            Refusal::ArgumentOutOfRange { .. } => "ERR-13",
+            Refusal::Serialization { .. } => "ERR-14",
+            Refusal::InvalidOperation { .. } => "ERR-15",
+            Refusal::NotSupported { .. } => "ERR-16",
+            Refusal::SerialGap { .. } => "SEND-8",
+            Refusal::PerhapsDone => "ERR-28",
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Rows: everything a shard remembers. One table per variant; the order of [`Key`] is the order of
+//! the bytes in storage (`store::keys` holds that as a property), so a table, an entity within a
+//! table, or a queue is one range. In every table the entity comes first, so that each table of an
+//! entity can be swept.
+
+use bytes::Bytes;
+
+use crate::{
+    Counts, DirectoryRow, EntityId, GroupRow, Lifetime, NodeRow, Outcome, Properties, QueueId,
+    QueueProperties, ReceiverId, SequenceNumber, ShardId, Span, Timestamp,
+};
+
+/// Where a row stands. Variants are tables; their order and numbers are for ever.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// One per shard.
+    Meta,
+    /// What an entity is told to be; changes with its description only.
+    Entity(EntityId),
+    /// What changes with every entry: written once per batch.
+    EntityState(EntityId),
+    /// Content as the producer sent it, written once. Holds no subqueue: a move to the dead-letter
+    /// queue rewrites only the small message row.
+    Body(EntityId, SequenceNumber),
+    /// A stored message that is not scheduled.
+    Message(QueueId, SequenceNumber),
+    /// Available although below the fresh head.
+    Returned(QueueId, SequenceNumber),
+    Lock(QueueId, SequenceNumber),
+    /// A message waiting for its time; `Deadline(.., Scheduled, ..)` orders them by it.
+    Scheduled(EntityId, SequenceNumber),
+    /// Fixed deadlines and schedules in order of time, of messages in the main queue. Derived ones
+    /// need no rows: they follow enqueue order (TTL-24).
+    Deadline(EntityId, DeadlineKind, Timestamp, SequenceNumber),
+    /// Duplicate history by id, and in order of acceptance.
+    DuplicateId(EntityId, String),
+    DuplicateTime(EntityId, Timestamp, String),
+    /// An entity deleted whose other rows are not all removed yet.
+    Sweep(EntityId),
+    /// SEND-8: producer, and producers in order of last use (to the minute).
+    Producer(u64),
+    ProducerSeen(Timestamp, u64),
+    /// Outcome of (producer, serial).
+    Outcome(u64, u64),
+    /// Catalog: one row for the whole cluster.
+    Cluster,
+    /// Catalog: entity directory by lower-cased name (ENT-1).
+    Directory(String),
+    /// Catalog: a node of the cluster.
+    Node(u64),
+    /// Catalog: replicas of a group.
+    Group(ShardId),
+}
+
+/// Which deadlines of an entity; each has at most one timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum DeadlineKind {
+    Scheduled = 0,
+    Fixed = 1,
+    Derived = 2,
+    /// End of the oldest entry of the duplicate history.
+    Duplicate = 3,
+}
+
+impl DeadlineKind {
+    pub const ALL: [DeadlineKind; 4] = [
+        DeadlineKind::Scheduled,
+        DeadlineKind::Fixed,
+        DeadlineKind::Derived,
+        DeadlineKind::Duplicate,
+    ];
+}
+
+/// A row's value. Its variant always matches its key's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    Meta(Meta),
+    Entity(Box<EntityRow>),
+    EntityState(Box<EntityState>),
+    Body(Bytes),
+    Message(MessageRow),
+    Returned,
+    Lock(LockRow),
+    Scheduled(ScheduledRow),
+    Deadline,
+    DuplicateId { accepted_at: Timestamp, sequence: SequenceNumber },
+    DuplicateTime,
+    Sweep,
+    Producer(ProducerRow),
+    ProducerSeen,
+    Outcome(Outcome),
+    Cluster(ClusterRow),
+    Directory(DirectoryRow),
+    Node(NodeRow),
+    Group(GroupRow),
+}
+
+/// What the shard as a whole remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// The highest time stamp applied: time never runs back (TIME-3).
+    pub last_at: Timestamp,
+    /// How far an operator moved the development clock forward, ms.
+    pub clock_offset: Span,
+    /// Rows in `Producer`.
+    pub producers: u64,
+}
+
+/// Catalog: the cluster as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRow {
+    /// Drawn when the cluster is created; a data directory of another cluster is refused.
+    pub cluster_id: u128,
+    /// Data groups, fixed at creation: shards 1 to `data_groups`.
+    pub data_groups: u16,
+    pub replication_factor: u8,
+    /// Next entity id; ids are never reused (ENT-8).
+    pub next_entity: u64,
+    /// The command variants all nodes know.
+    pub feature_level: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntityRow {
+    /// As given at creation: case-preserving (ENT-1).
+    pub name: String,
+    pub properties: QueueProperties,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// Cached decoded per group, written once per batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EntityState {
+    /// The number the next accepted or activated message gets.
+    pub next_sequence: SequenceNumber,
+    /// Numbers at or above are *fresh*: receivable with nothing stored but their message row. Per
+    /// subqueue, indexed by `SubQueue as usize`, as are the next three.
+    pub fresh_head: [SequenceNumber; 2],
+    /// Rows in `Returned`, and a number none of them is below: where to look for the first, so that
+    /// no range of tombstones is scanned twice.
+    pub returned: [u64; 2],
+    pub returned_low: [SequenceNumber; 2],
+    /// Messages that can be received now: fresh and returned.
+    pub available: [u64; 2],
+    /// Deferred messages in the dead-letter queue (those in the main queue are `counts.deferred`).
+    pub dead_letter_deferred: u64,
+    pub counts: Counts,
+    /// Body and property bytes of all stored messages (QUOTA-32).
+    pub size_bytes: u64,
+    /// First row of `Deadline` of kinds Scheduled and Fixed.
+    pub scheduled_next: Option<(Timestamp, SequenceNumber)>,
+    pub fixed_next: Option<(Timestamp, SequenceNumber)>,
+    /// Where the search for derived deadlines stands: every derived message below it was due when
+    /// it was passed. `derived_next` is when the first one at or above it was enqueued, or an
+    /// earlier instant where so many others come before it that the search has not met it yet.
+    pub derived_cursor: SequenceNumber,
+    pub derived_next: Option<Timestamp>,
+    /// When the oldest entry of the duplicate history was accepted.
+    pub duplicate_next: Option<Timestamp>,
+    /// COUNT-6: last send or receive request. Written free by entries already in the log.
+    pub accessed_at: Timestamp,
+    /// IDLE-2, IDLE-5: last activity, to the precision of IDLE-14.
+    pub last_use: Timestamp,
+}
+
+/// The small row of a message: all that may change about it, less its lock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageRow {
+    /// The number the body is stored under; differs from the key's after an activation.
+    pub body: SequenceNumber,
+    pub size_bytes: u32,
+    pub header_bytes: u32,
+    pub deferred: bool,
+    pub delivery_count: u32,
+    pub enqueued_at: Timestamp,
+    pub lifetime: Lifetime,
+    /// What was laid over the content: a dead-letter reason, properties to modify (LOCK-10).
+    pub overlay: Option<Box<Overlay>>,
+}
+
+/// User properties that overwrite or, where `None`, remove those of the content (LOCK-10, DLQ-9).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overlay {
+    pub set: Properties,
+    pub removed: Vec<String>,
+}
+
+/// A lock on a message (LOCK-3). Held iff `now < until` (TIME-5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockRow {
+    pub nonce: u64,
+    pub until: Timestamp,
+    pub receiver: ReceiverId,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduledRow {
+    pub due: Timestamp,
+    pub accepted_at: Timestamp,
+    pub size_bytes: u32,
+    pub header_bytes: u32,
+    /// Own TTL; its clock starts at activation (TTL-19).
+    pub ttl: Option<Span>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerRow {
+    /// The serial it was first known by. What became of lower ones is not known here: they may
+    /// belong to the time before it was forgotten.
+    pub first: u64,
+    pub highest: u64,
+    /// The row in `ProducerSeen`.
+    pub seen: Timestamp,
+}

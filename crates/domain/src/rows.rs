@@ -1,0 +1,49 @@
+//! Where the machine reads. Two implementations: RocksDB in `store`, a map for simulation and tests.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use crate::{Key, Row};
+
+/// A shard's rows as of some entry. Cannot fail: a store that cannot read its own data stops the
+/// node before the machine could draw a wrong conclusion from it.
+pub trait Rows {
+    fn get(&self, key: &Key) -> Option<Row>;
+
+    /// Visits the rows with `from <= key < to` in ascending order until the visitor breaks. Both
+    /// keys are of one table.
+    fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>);
+}
+
+/// Rows in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryRows(pub BTreeMap<Key, Row>);
+
+impl MemoryRows {
+    /// Applies what a [`crate::Step`] left: `None` deletes.
+    pub fn write(&mut self, writes: impl IntoIterator<Item = (Key, Option<Row>)>) {
+        for (key, row) in writes {
+            match row {
+                Some(row) => self.0.insert(key, row),
+                None => self.0.remove(&key),
+            };
+        }
+    }
+}
+
+impl Rows for MemoryRows {
+    fn get(&self, key: &Key) -> Option<Row> {
+        self.0.get(key).cloned()
+    }
+
+    fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
+        if from >= to {
+            return;
+        }
+        for (key, row) in self.0.range(from..to) {
+            if visit(key.clone(), row.clone()).is_break() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,596 @@
+//! The model: what a queue is, said as plainly as possible. It knows nothing of heads, marks, deadline
+//! rows or caches. Only what the machine draws (nonces) and how far a bounded `Fire` goes is taken
+//! from its outcome.
+
+use std::collections::BTreeSet;
+
+use domain::{
+    BATCH_DELETE_MAX, CancelScheduled, Command, Counts, DEAD_LETTER_ERROR_DESCRIPTION,
+    DEAD_LETTER_REASON, DeleteBatch, Delivery, Disposition, EntityStatus, Fired, HeldLock,
+    Lifetime, LockToken, MessageState, NewMessage, Outcome, Properties, QueueProperties,
+    ReceiveDeferred, Refusal, SequenceNumber, Span, SubQueue, Timestamp, UpdateQueue, Value,
+    properties_bytes, validate,
+};
+
+use crate::producers::{Producers, origin};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    Main,
+    Dead,
+    Waiting { due: Timestamp },
+}
+
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub number: u64,
+    pub body: u64,
+    pub place: Place,
+    /// Accepted, or activated.
+    pub since: Timestamp,
+    /// As sent.
+    pub ttl: Option<Span>,
+    pub lifetime: Lifetime,
+    pub deferred: bool,
+    pub count: u32,
+    pub lock: Option<(LockToken, Timestamp)>,
+    pub sent_bytes: u32,
+    pub sent_header_bytes: u32,
+    pub set: Properties,
+    pub removed: BTreeSet<String>,
+}
+
+impl Message {
+    pub fn size(&self) -> u32 {
+        self.sent_bytes + properties_bytes(&self.set) as u32
+    }
+
+    pub fn header(&self) -> u32 {
+        self.sent_header_bytes + properties_bytes(&self.set) as u32
+    }
+
+    pub fn is_in(&self, sub: SubQueue) -> bool {
+        match sub {
+            SubQueue::Main => self.place == Place::Main,
+            SubQueue::DeadLetter => self.place == Place::Dead,
+        }
+    }
+
+    pub fn is_available(&self, sub: SubQueue) -> bool {
+        self.is_in(sub) && !self.deferred && self.lock.is_none()
+    }
+
+    /// DLQ-8, DLQ-9.
+    fn explain(&mut self, name: &str, text: Option<&str>, keep: bool) {
+        if let Some(text) = text {
+            self.set(name, Value::String(text.to_owned()));
+        } else if !keep {
+            self.set.remove(name);
+            self.removed.insert(name.to_owned());
+        }
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        self.removed.remove(name);
+        self.set.insert(name.to_owned(), value);
+    }
+}
+
+pub struct Plain {
+    pub at: Timestamp,
+    pub offset: Span,
+    pub properties: QueueProperties,
+    pub updated_at: Timestamp,
+    pub accessed_at: Timestamp,
+    pub last_use: Timestamp,
+    pub next: u64,
+    pub messages: Vec<Message>,
+    /// Id, accepted, number; in order of acceptance and id.
+    pub history: Vec<(Timestamp, String, u64)>,
+    /// Those that are not read off `messages`.
+    pub gone: Counts,
+    producers: Producers,
+    nonces: BTreeSet<u64>,
+}
+
+fn refused(refusal: Refusal) -> Outcome {
+    Outcome::Refused(refusal)
+}
+
+fn disabled() -> Outcome {
+    refused(Refusal::EntityDisabled { status: "" })
+}
+
+fn not_found(number: u64) -> Outcome {
+    refused(Refusal::MessageNotFound { sequence: SequenceNumber(number), needs: "" })
+}
+
+impl Plain {
+    pub fn new(properties: QueueProperties, at: Timestamp) -> Plain {
+        Plain {
+            at,
+            offset: Span(0),
+            properties,
+            updated_at: at,
+            accessed_at: at,
+            last_use: at,
+            next: 1,
+            messages: Vec::new(),
+            history: Vec::new(),
+            gone: Counts::default(),
+            producers: Producers::default(),
+            nonces: BTreeSet::new(),
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        let count = |matches: &dyn Fn(&Message) -> bool| {
+            self.messages.iter().filter(|message| matches(message)).count() as u64
+        };
+        Counts {
+            active: count(&|m| m.place == Place::Main && !m.deferred),
+            deferred: count(&|m| m.place == Place::Main && m.deferred),
+            dead_lettered: count(&|m| m.place == Place::Dead),
+            scheduled: count(&|m| matches!(m.place, Place::Waiting { .. })),
+            ..self.gone
+        }
+    }
+
+    /// What should come of a command, and does here. `actual`: what came of it in the machine.
+    pub fn apply(&mut self, command: &Command, actual: &Outcome) -> Outcome {
+        let Some(origin) = origin(command) else { return self.act(command, actual) };
+        if let Some(answer) = self.producers.admit(origin, self.at) {
+            return answer;
+        }
+        let outcome = self.act(command, actual);
+        self.producers.record(origin, self.at, actual);
+        outcome
+    }
+
+    fn act(&mut self, command: &Command, actual: &Outcome) -> Outcome {
+        match command {
+            Command::Send(send) => self.send(&send.messages),
+            Command::Acquire(take) => {
+                let (count, bytes) = (take.count_max as usize, u64::from(take.bytes_max));
+                self.take(take.queue.sub, count, bytes, actual)
+            }
+            Command::Settle(settle) => self.settle(settle),
+            Command::Renew(renew) => self.renew(renew),
+            Command::ReceiveDeferred(receive) => self.receive_deferred(receive, actual),
+            Command::CancelScheduled(cancel) => self.cancel(cancel),
+            Command::DeleteBatch(delete) => self.delete(delete),
+            Command::Fire(fire) => self.fire(fire.kind, fire.count_max as usize, actual),
+            Command::FireLocks(fire) => {
+                let mut fired = Fired::default();
+                for (queue, token) in &fire.locks {
+                    self.lapse(queue.sub, *token, &mut fired);
+                }
+                Outcome::Fired(fired)
+            }
+            Command::UpdateQueue(update) => self.update(update),
+            Command::AdvanceClock { by } => {
+                self.offset = Span(self.offset.0 + by.0);
+                self.at = self.at.plus(*by);
+                Outcome::Done
+            }
+            other => panic!("not modelled: {other:?}"),
+        }
+    }
+
+    fn used(&mut self) {
+        self.accessed_at = self.at;
+        self.last_use = self.at;
+    }
+
+    pub fn refuses_receive(&self) -> bool {
+        let status = self.properties.status;
+        matches!(status, EntityStatus::Disabled | EntityStatus::ReceiveDisabled)
+    }
+
+    pub fn expires_at(&self, message: &Message) -> Timestamp {
+        match message.lifetime {
+            Lifetime::Fixed { expires_at, .. } => expires_at,
+            Lifetime::Derived => message.since.plus(self.properties.default_ttl),
+        }
+    }
+
+    pub fn find(&mut self, number: u64) -> &mut Message {
+        self.messages.iter_mut().find(|m| m.number == number).expect("a message")
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.messages.retain(|message| message.number != number);
+    }
+
+    /// Numbers in a subqueue that match, lowest first.
+    fn numbers(&self, matches: impl Fn(&Message) -> bool) -> Vec<u64> {
+        let mut numbers: Vec<_> =
+            self.messages.iter().filter(|m| matches(m)).map(|m| m.number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn send(&mut self, messages: &[NewMessage]) -> Outcome {
+        if matches!(self.properties.status, EntityStatus::Disabled | EntityStatus::SendDisabled) {
+            return disabled();
+        }
+        self.used();
+        let mut sequences = Vec::new();
+        for message in messages {
+            if let (true, Some(id)) =
+                (self.properties.requires_duplicate_detection, &message.message_id)
+            {
+                let known = self.history.iter().find(|(_, known, _)| known == id).cloned();
+                match known {
+                    Some((accepted_at, _, number)) if !self.has_ended(accepted_at) => {
+                        sequences.push(SequenceNumber(number));
+                        continue;
+                    }
+                    _ => {
+                        self.history.retain(|(_, known, _)| known != id);
+                        self.history.push((self.at, id.clone(), self.next));
+                        self.trim(2);
+                    }
+                }
+            }
+            let due = message.scheduled_at.filter(|due| *due > self.at);
+            let place = due.map_or(Place::Main, |due| Place::Waiting { due });
+            sequences.push(SequenceNumber(self.next));
+            let message = Message {
+                number: self.next,
+                body: self.next,
+                place,
+                since: self.at,
+                ttl: message.ttl,
+                lifetime: self.lifetime(message.ttl),
+                deferred: false,
+                count: 0,
+                lock: None,
+                sent_bytes: message.size_bytes,
+                sent_header_bytes: message.header_bytes,
+                set: Properties::new(),
+                removed: BTreeSet::new(),
+            };
+            self.messages.push(message);
+            self.next += 1;
+            self.gone.accepted += 1;
+        }
+        Outcome::Sent { sequences }
+    }
+
+    pub fn lifetime(&self, ttl: Option<Span>) -> Lifetime {
+        let Some(ttl) = ttl else { return Lifetime::Derived };
+        let ttl = ttl.min(self.properties.default_ttl);
+        Lifetime::Fixed { ttl, expires_at: self.at.plus(ttl) }
+    }
+
+    fn has_ended(&self, accepted_at: Timestamp) -> bool {
+        accepted_at.plus(self.properties.duplicate_detection_window) <= self.at
+    }
+
+    /// Removes ended entries of the history, oldest first; whether there are more.
+    pub fn trim(&mut self, count: usize) -> bool {
+        self.history.sort();
+        let ended = self.history.iter().filter(|(at, ..)| self.has_ended(*at)).count();
+        self.history.drain(..ended.min(count));
+        ended > count
+    }
+
+    fn take(&mut self, sub: SubQueue, count: usize, bytes: u64, actual: &Outcome) -> Outcome {
+        if self.refuses_receive() {
+            return disabled();
+        }
+        self.used();
+        let (mut deliveries, mut sum) = (Vec::new(), 0);
+        for number in self.numbers(|m| m.is_available(sub)) {
+            if deliveries.len() == count || (sum >= bytes && !deliveries.is_empty()) {
+                break;
+            }
+            if self.ends_instead(number, sub).is_some() {
+                continue;
+            }
+            sum += u64::from(self.find(number).size());
+            deliveries.push(self.lock(number, sub, &deliveries, actual));
+        }
+        let left = !self.numbers(|m| m.is_available(sub)).is_empty();
+        Outcome::Acquired { more: left && deliveries.len() < count, deliveries }
+    }
+
+    /// Locks a message. The nonce is the machine's; it must be one that never was.
+    fn lock(
+        &mut self,
+        number: u64,
+        sub: SubQueue,
+        before: &[Delivery],
+        actual: &Outcome,
+    ) -> Delivery {
+        let Outcome::Acquired { deliveries, .. } = actual else {
+            panic!("{number} should be delivered, but {actual:?}");
+        };
+        let actual = deliveries.get(before.len());
+        let actual = actual.unwrap_or_else(|| panic!("{number} is not among {deliveries:?}"));
+        let nonce = actual.lock.expect("a lock").token.nonce;
+        assert!(self.nonces.insert(nonce), "the nonce of {number} was used before");
+        let token = LockToken { sequence: SequenceNumber(number), nonce };
+        let until = self.at.plus(self.properties.lock_duration);
+        self.find(number).lock = Some((token, until));
+        let message = self.find(number).clone();
+        let mut delivery = self.shown(&message);
+        delivery.lock = Some(HeldLock { token, until });
+        if message.lifetime == Lifetime::Derived && sub == SubQueue::Main {
+            let ttl = self.properties.default_ttl;
+            delivery.ttl = Some(ttl).filter(|ttl| !ttl.is_max());
+            delivery.expires_at = delivery.ttl.map(|ttl| message.since.plus(ttl));
+        }
+        delivery
+    }
+
+    /// As peek shows it.
+    pub fn shown(&self, message: &Message) -> Delivery {
+        let waiting = match message.place {
+            Place::Waiting { due } => Some(due),
+            Place::Main | Place::Dead => None,
+        };
+        let (ttl, expires_at) = match (waiting, message.lifetime) {
+            (Some(_), _) => (message.ttl.map(|ttl| ttl.min(self.properties.default_ttl)), None),
+            (None, Lifetime::Fixed { ttl, expires_at }) => (Some(ttl), Some(expires_at)),
+            (None, Lifetime::Derived) => (None, None),
+        };
+        Delivery {
+            sequence: SequenceNumber(message.number),
+            body: SequenceNumber(message.body),
+            size_bytes: message.size(),
+            state: match (waiting, message.deferred) {
+                (Some(_), _) => MessageState::Scheduled,
+                (None, true) => MessageState::Deferred,
+                (None, false) => MessageState::Active,
+            },
+            delivery_count: message.count,
+            enqueued_at: message.since,
+            enqueued_sequence: SequenceNumber(message.number),
+            scheduled_at: waiting,
+            ttl: ttl.filter(|ttl| !ttl.is_max()),
+            expires_at: expires_at.filter(|at| !at.is_never()),
+            lock: None,
+            overlay: None,
+        }
+    }
+
+    /// A message of the main queue that is expired or was delivered too often goes; `None`: it stays.
+    fn ends_instead(&mut self, number: u64, sub: SubQueue) -> Option<Gone> {
+        let message = self.find(number).clone();
+        if sub == SubQueue::DeadLetter {
+            return None;
+        }
+        if self.expires_at(&message) <= self.at {
+            Some(self.expire(number))
+        } else if message.count >= self.properties.max_delivery_count {
+            let count = message.count;
+            let text = format!("Message could not be consumed after {count} delivery attempts.");
+            Some(self.bury(number, "MaxDeliveryCountExceeded", &text))
+        } else {
+            None
+        }
+    }
+
+    pub fn expire(&mut self, number: u64) -> Gone {
+        if self.properties.dead_letter_on_expiration {
+            let text = "The message expired and was dead lettered.";
+            return self.bury(number, "TTLExpiredException", text);
+        }
+        self.remove(number);
+        self.gone.expired += 1;
+        Gone::Dropped
+    }
+
+    fn bury(&mut self, number: u64, reason: &str, description: &str) -> Gone {
+        let message = self.find(number);
+        message.explain(DEAD_LETTER_REASON, Some(reason), false);
+        message.explain(DEAD_LETTER_ERROR_DESCRIPTION, Some(description), false);
+        self.move_to_dead(number);
+        Gone::DeadLettered
+    }
+
+    fn move_to_dead(&mut self, number: u64) {
+        let ttl = self.properties.default_ttl;
+        let message = self.find(number);
+        message.place = Place::Dead;
+        message.deferred = false;
+        // TTL-18: the last values stay as information.
+        if message.lifetime == Lifetime::Derived && !ttl.is_max() {
+            message.lifetime = Lifetime::Fixed { ttl, expires_at: message.since.plus(ttl) };
+        }
+    }
+
+    /// TIME-7.
+    pub fn release(&mut self, number: u64, sub: SubQueue, counted: bool) -> Option<Gone> {
+        let message = self.find(number);
+        message.lock = None;
+        message.count += u32::from(counted);
+        match self.properties.status {
+            EntityStatus::Disabled => None,
+            _ => self.ends_instead(number, sub),
+        }
+    }
+
+    fn settle(&mut self, settle: &domain::Settle) -> Outcome {
+        if self.refuses_receive() {
+            return disabled();
+        }
+        let sub = settle.queue.sub;
+        let mut refusals = Vec::new();
+        let mut tokens = BTreeSet::new();
+        for (index, settlement) in settle.settlements.iter().enumerate() {
+            let lost = Refusal::MessageLockLost { token: settlement.token };
+            let refusal = if settle.atomic && !tokens.insert(settlement.token) {
+                Some(lost)
+            } else {
+                self.check(sub, settlement)
+            };
+            match refusal {
+                Some(refusal) if settle.atomic => return refused(refusal),
+                Some(refusal) => refusals.push((index as u32, refusal)),
+                None if settle.atomic => (),
+                None => self.dispose(sub, settlement),
+            }
+        }
+        if settle.atomic {
+            settle.settlements.iter().for_each(|settlement| self.dispose(sub, settlement));
+        }
+        self.used();
+        Outcome::Settled { refused: refusals }
+    }
+
+    fn holds(&self, sub: SubQueue, token: LockToken) -> bool {
+        self.messages.iter().any(|message| {
+            message.is_in(sub)
+                && message.lock.is_some_and(|(held, until)| held == token && self.at < until)
+        })
+    }
+
+    fn check(&self, sub: SubQueue, settlement: &domain::Settlement) -> Option<Refusal> {
+        let from_dead = sub == SubQueue::DeadLetter;
+        if from_dead && matches!(settlement.disposition, Disposition::DeadLetter { .. }) {
+            return Some(Refusal::InvalidOperation { why: "" });
+        }
+        let lost = Refusal::MessageLockLost { token: settlement.token };
+        (!self.holds(sub, settlement.token)).then_some(lost)
+    }
+
+    fn dispose(&mut self, sub: SubQueue, settlement: &domain::Settlement) {
+        let number = settlement.token.sequence.0;
+        self.find(number).lock = None;
+        let mut lay = |properties: &Properties| {
+            let message = self.find(number);
+            properties.iter().for_each(|(name, value)| message.set(name, value.clone()));
+        };
+        match &settlement.disposition {
+            Disposition::Complete => {
+                self.remove(number);
+                self.gone.completed += 1;
+            }
+            Disposition::Abandon { properties } => {
+                lay(properties);
+                self.release(number, sub, true);
+            }
+            Disposition::Defer { properties } => {
+                lay(properties);
+                self.find(number).deferred = true;
+            }
+            Disposition::DeadLetter { reason, description, properties } => {
+                lay(properties);
+                let message = self.find(number);
+                for (name, text) in
+                    [(DEAD_LETTER_REASON, reason), (DEAD_LETTER_ERROR_DESCRIPTION, description)]
+                {
+                    message.explain(name, text.as_deref(), properties.contains_key(name));
+                }
+                self.move_to_dead(number);
+            }
+            Disposition::Release => {
+                self.release(number, sub, false);
+            }
+        }
+    }
+
+    fn renew(&mut self, renew: &domain::Renew) -> Outcome {
+        if self.refuses_receive() {
+            return disabled();
+        }
+        for token in &renew.tokens {
+            if !self.holds(renew.queue.sub, *token) {
+                return refused(Refusal::MessageLockLost { token: *token });
+            }
+        }
+        let until = self.at.plus(self.properties.lock_duration);
+        for token in &renew.tokens {
+            self.find(token.sequence.0).lock = Some((*token, until));
+        }
+        self.used();
+        Outcome::Renewed { until: vec![until; renew.tokens.len()] }
+    }
+
+    fn receive_deferred(&mut self, receive: &ReceiveDeferred, actual: &Outcome) -> Outcome {
+        if self.refuses_receive() {
+            return disabled();
+        }
+        let sub = receive.queue.sub;
+        let (mut found, mut missing) = (Vec::new(), None);
+        for number in receive.numbers.iter().map(|number| number.0) {
+            let there = self
+                .messages
+                .iter()
+                .any(|m| m.number == number && m.is_in(sub) && m.deferred && m.lock.is_none());
+            if !there || found.contains(&number) || self.ends_instead(number, sub).is_some() {
+                missing.get_or_insert(number);
+            } else {
+                found.push(number);
+            }
+        }
+        if let Some(number) = missing {
+            return not_found(number);
+        }
+        self.used();
+        let mut deliveries = Vec::new();
+        for number in found {
+            deliveries.push(self.lock(number, sub, &deliveries, actual));
+        }
+        Outcome::Acquired { deliveries, more: false }
+    }
+
+    fn cancel(&mut self, cancel: &CancelScheduled) -> Outcome {
+        if self.properties.status == EntityStatus::Disabled {
+            return disabled();
+        }
+        let mut seen = BTreeSet::new();
+        for number in cancel.numbers.iter().map(|number| number.0) {
+            let waits =
+                |m: &Message| m.number == number && matches!(m.place, Place::Waiting { .. });
+            if !seen.insert(number) || !self.messages.iter().any(waits) {
+                return not_found(number);
+            }
+        }
+        for number in seen {
+            self.remove(number);
+            self.gone.cancelled += 1;
+        }
+        self.used();
+        Outcome::Done
+    }
+
+    fn delete(&mut self, delete: &DeleteBatch) -> Outcome {
+        if self.refuses_receive() {
+            return disabled();
+        }
+        if !(1..=BATCH_DELETE_MAX).contains(&delete.count_max) {
+            let (value, allowed) = (String::new(), "");
+            return refused(Refusal::ArgumentOutOfRange { what: "", value, allowed });
+        }
+        self.used();
+        let before = delete.before.unwrap_or(self.at);
+        let sub = delete.queue.sub;
+        let mut numbers = self.numbers(|m| m.is_available(sub) && m.since < before);
+        numbers.truncate(delete.count_max as usize);
+        numbers.iter().for_each(|number| self.remove(*number));
+        let count = numbers.len() as u32;
+        self.gone.deleted += u64::from(count);
+        Outcome::Deleted { count, more: false }
+    }
+
+    fn update(&mut self, update: &UpdateQueue) -> Outcome {
+        if let Err(refusal) = validate::queue_properties(&update.properties) {
+            return refused(refusal);
+        }
+        self.properties = (*update.properties).clone();
+        self.updated_at = self.at;
+        self.last_use = self.at;
+        Outcome::Done
+    }
+}
+
+/// What became of a message that could not stay.
+#[derive(Clone, Copy)]
+pub enum Gone {
+    Dropped,
+    DeadLettered,
+}

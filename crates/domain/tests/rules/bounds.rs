@@ -1,0 +1,137 @@
+//! Work in `apply` is bounded: no command touches more than `APPLY_ROWS_MAX` rows, and what is left
+//! is told and found again.
+
+use domain::{
+    APPLY_ROWS_MAX, Acquire, Command, DeadlineKind, Entry, Fired, Outcome, QueueProperties,
+};
+
+use crate::support::QUEUE;
+use crate::table::*;
+
+/// More messages than a command may touch rows.
+const MANY: usize = 10_000;
+
+fn with_many(properties: QueueProperties, message: domain::NewMessage) -> Table {
+    let mut play = Table::new(properties);
+    let send = |_| {
+        let messages = vec![message.clone(); 1000];
+        Command::Send(domain::Send { origin: None, entity: QUEUE, messages })
+    };
+    let commands = (0..MANY / 1000).map(send).collect();
+    let entry = Entry { at: at(0), seed: [0; 16], commands };
+    play.shard.step(vec![entry]);
+    assert_eq!(play.counts().accepted, MANY as u64);
+    play
+}
+
+/// Fires until nothing is left, and returns how often.
+fn exhaust(play: &mut Table, kind: DeadlineKind, done: fn(&Fired) -> u32) -> usize {
+    let (mut rounds, mut sum) = (0, 0);
+    loop {
+        let fired = play.fire(kind, u32::MAX);
+        assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+        rounds += 1;
+        sum += done(&fired);
+        if !fired.more {
+            break;
+        }
+        assert!(done(&fired) > 0, "more is left, but nothing was done");
+    }
+    assert_eq!(sum as usize, MANY);
+    rounds
+}
+
+#[test]
+fn expiry_of_many_is_done_in_bounded_steps() {
+    let mut play = with_many(queue(), m().ttl(10));
+    play.shard.now = at(10);
+    assert!(exhaust(&mut play, DeadlineKind::Fixed, |fired| fired.dropped) > 2);
+    assert_eq!(play.look(), "| | expired 10000");
+}
+
+#[test]
+fn expiry_by_default_of_many_is_done_in_bounded_steps() {
+    let properties = QueueProperties { default_ttl: ms(SECOND), ..dead_lettering() };
+    let mut play = with_many(properties, m());
+    play.shard.now = at(SECOND);
+    assert!(exhaust(&mut play, DeadlineKind::Derived, |fired| fired.dead_lettered) > 2);
+    assert_eq!(play.counts().dead_lettered, MANY as u64);
+}
+
+#[test]
+fn activation_of_many_is_done_in_bounded_steps() {
+    let mut play = with_many(queue(), m().due(10));
+    play.shard.now = at(10);
+    assert!(exhaust(&mut play, DeadlineKind::Scheduled, |fired| fired.activated) > 2);
+    assert_eq!(play.info().available, MANY as u64);
+}
+
+#[test]
+fn a_receive_behind_many_expired_messages_comes_through_in_bounded_steps() {
+    let mut play = with_many(queue(), m().ttl(10));
+    play.play(5, send(m()));
+    play.shard.now = at(10);
+    let mut rounds = 0;
+    loop {
+        rounds += 1;
+        let outcome = play.take(MAIN, 1);
+        assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+        match outcome {
+            Outcome::Acquired { deliveries, more: true } => assert!(deliveries.is_empty()),
+            Outcome::Acquired { deliveries, more: false } => {
+                assert_eq!(deliveries[0].sequence.0, MANY as u64 + 1);
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(rounds > 2);
+    assert_eq!(play.counts().expired, MANY as u64);
+}
+
+#[test]
+fn a_large_receive_and_delete_batch_are_bounded() {
+    let mut play = with_many(queue(), m());
+    play.shard.now = at(10);
+    let outcome = play.take(MAIN, u32::MAX);
+    assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+    assert!(
+        matches!(outcome, Outcome::Acquired { deliveries, more: true } if !deliveries.is_empty())
+    );
+    play.play(10, Delete(4000));
+    assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+}
+
+#[test]
+fn deleting_a_large_queue_is_one_entry_and_bounded_sweeps() {
+    let mut play = with_many(queue(), m().ttl(DAY));
+    play.check([(1, DeleteQueue, "done", "no queue")]);
+    assert!(play.shard.written < 10, "{} rows", play.shard.written);
+    let mut sweeps = 0;
+    while play.play(1, Sweep).ends_with("more") {
+        sweeps += 1;
+        assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+        assert!(play.shard.written > 1, "a sweep that removes nothing asks for another");
+    }
+    assert!(sweeps > 2);
+    // The shard's own row is left.
+    assert_eq!(play.shard.rows.0.len(), 1);
+}
+
+/// LOCK-24: a batch may be smaller than asked for. It stops after the message that reaches the bytes
+/// asked for, and says that there are more.
+#[test]
+fn a_received_batch_is_bounded_by_bytes_and_an_empty_one_is_no_error() {
+    let mut play = check(
+        queue(),
+        [(0, Take(9), "got", ""), (0, Send(vec![m(), m(), m(), m()]), "sent 1 2 3 4", "1 2 3 4")],
+    );
+    let mut take = |bytes_max| {
+        let acquire = Acquire { queue: MAIN, receiver: RECEIVER, count_max: 9, bytes_max };
+        words(&play.shard.apply(Command::Acquire(acquire)))
+    };
+    assert_eq!(take(11), "got 1 2 more");
+    assert_eq!(take(10), "got 3 more");
+    assert_eq!(take(1), "got 4");
+    assert_eq!(take(1), "got");
+}

@@ -1,0 +1,169 @@
+//! The catalog: forming a cluster, placing entities, finding names. `ent` has its rules about names.
+
+use domain::{
+    CatalogCommand, CatalogOutcome, Command, DirectoryRow, DirectoryState, EntityId, GroupRow, Key,
+    NodeRow, Outcome, Row, ShardId,
+};
+
+use crate::support::Shard;
+use crate::table::{queue, words};
+
+pub fn node(name: &str) -> NodeRow {
+    NodeRow {
+        peer_address: format!("{name}:5320"),
+        grpc_address: format!("{name}:5310"),
+        http_address: format!("{name}:5300"),
+    }
+}
+
+fn found(data_groups: u16, replication_factor: u8, nodes: &[u64]) -> CatalogCommand {
+    let nodes = nodes.iter().map(|id| (*id, node(&format!("n{id}")))).collect();
+    CatalogCommand::Found { cluster_id: 9, data_groups, replication_factor, nodes }
+}
+
+/// A catalog of one node.
+pub fn catalog(data_groups: u16) -> Shard {
+    let mut shard = Shard::empty();
+    assert_eq!(ask(&mut shard, found(data_groups, 1, &[1])), Outcome::Done);
+    shard
+}
+
+pub fn ask(shard: &mut Shard, command: CatalogCommand) -> Outcome {
+    shard.apply(Command::Catalog(command))
+}
+
+pub fn create(shard: &mut Shard, name: &str) -> Outcome {
+    let properties = Box::new(queue());
+    ask(shard, CatalogCommand::Create { name: name.to_owned(), properties })
+}
+
+/// The row and whether it is fresh.
+pub fn entry(outcome: Outcome) -> (DirectoryRow, bool) {
+    match outcome {
+        Outcome::Catalog(CatalogOutcome::Entry { row, fresh }) => (row, fresh),
+        other => panic!("no entry: {other:?}"),
+    }
+}
+
+/// Creates a name to the end.
+pub fn created(shard: &mut Shard, name: &str) -> DirectoryRow {
+    let (row, fresh) = entry(create(shard, name));
+    assert!(fresh);
+    let command = CatalogCommand::Created { name: name.to_owned(), entity: row.entity };
+    entry(ask(shard, command)).0
+}
+
+fn deleted(shard: &mut Shard, name: &str) {
+    let (row, _) = entry(ask(shard, CatalogCommand::Delete { name: name.to_owned() }));
+    let command = CatalogCommand::Deleted { name: name.to_owned(), entity: row.entity };
+    assert_eq!(ask(shard, command), Outcome::Done);
+}
+
+fn replicas(shard: &Shard, group: u16) -> Vec<u64> {
+    match shard.rows.0.get(&Key::Group(ShardId(group))) {
+        Some(Row::Group(GroupRow { replicas })) => replicas.clone(),
+        other => panic!("no group {group}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_cluster_is_formed_once_and_its_groups_are_spread() {
+    let mut shard = Shard::empty();
+    assert_eq!(words(&create(&mut shard, "a")), "InvalidOperationException");
+    assert_eq!(ask(&mut shard, found(4, 2, &[1, 2, 3])), Outcome::Done);
+    assert_eq!(replicas(&shard, 0), [1, 2, 3]);
+    let spread: Vec<_> = (1..=4).map(|group| replicas(&shard, group)).collect();
+    assert_eq!(spread, [vec![1, 2], vec![2, 3], vec![3, 1], vec![1, 2]]);
+    let rows = shard.rows.clone();
+    assert_eq!(ask(&mut shard, found(9, 1, &[7])), Outcome::Done);
+    assert_eq!(shard.rows, rows, "the first decides");
+    for (groups, factor, nodes) in [(0, 1, vec![1]), (1, 0, vec![1]), (1, 1, vec![])] {
+        let outcome = ask(&mut Shard::empty(), found(groups, factor, &nodes));
+        assert_eq!(words(&outcome), "ArgumentException");
+    }
+}
+
+#[test]
+fn a_node_changes_its_addresses() {
+    let mut shard = catalog(1);
+    let row = node("elsewhere");
+    let command = CatalogCommand::SetNode { node: 1, row: row.clone() };
+    assert_eq!(ask(&mut shard, command), Outcome::Done);
+    assert_eq!(shard.rows.0.get(&Key::Node(1)), Some(&Row::Node(row)));
+}
+
+#[test]
+fn entities_go_to_the_group_that_has_the_fewest() {
+    let mut shard = catalog(3);
+    let place = |shard: &mut Shard, name: &str| created(shard, name).shard.0;
+    let names = ["a", "b", "c", "d"];
+    let places: Vec<_> = names.iter().map(|name| place(&mut shard, name)).collect();
+    assert_eq!(places, [1, 2, 3, 1]);
+    deleted(&mut shard, "b");
+    assert_eq!(place(&mut shard, "e"), 2);
+    // What is kept in memory about sizes is what the rows say.
+    shard.reset();
+    assert_eq!(place(&mut shard, "f"), 2);
+    deleted(&mut shard, "a");
+    deleted(&mut shard, "d");
+    assert_eq!(place(&mut shard, "g"), 1);
+}
+
+#[test]
+fn an_unfinished_creation_is_told_until_it_is_confirmed() {
+    let mut shard = catalog(1);
+    let (first, fresh) = entry(create(&mut shard, "a"));
+    assert!(fresh);
+    let properties = Box::new(queue());
+    assert_eq!(first.state, DirectoryState::Creating { properties });
+    let (again, fresh) = entry(create(&mut shard, "A"));
+    assert_eq!((again, fresh), (first.clone(), false));
+    // Confirmed for another entity: no.
+    let confirm = |id| CatalogCommand::Created { name: "a".to_owned(), entity: EntityId(id) };
+    let outcome = ask(&mut shard, confirm(first.entity.0 + 1));
+    assert_eq!(words(&outcome), "MessagingEntityNotFound");
+    let (row, fresh) = entry(ask(&mut shard, confirm(first.entity.0)));
+    assert_eq!((row.state, fresh), (DirectoryState::Ready, true));
+    let (row, fresh) = entry(ask(&mut shard, confirm(first.entity.0)));
+    assert_eq!((row.state, fresh), (DirectoryState::Ready, false));
+}
+
+#[test]
+fn a_late_confirmation_of_a_deletion_spares_the_next_entity_of_that_name() {
+    let mut shard = catalog(1);
+    let first = created(&mut shard, "a").entity;
+    deleted(&mut shard, "a");
+    let second = created(&mut shard, "a").entity;
+    let late = CatalogCommand::Deleted { name: "a".to_owned(), entity: first };
+    assert_eq!(ask(&mut shard, late), Outcome::Done);
+    let row = domain::directory(&shard.rows, "a").expect("the second");
+    assert_eq!((row.entity, row.state), (second, DirectoryState::Ready));
+    // And a late confirmation of a creation does not undo a deletion.
+    entry(ask(&mut shard, CatalogCommand::Delete { name: "a".to_owned() }));
+    let late = CatalogCommand::Created { name: "a".to_owned(), entity: second };
+    assert_eq!(entry(ask(&mut shard, late)).0.state, DirectoryState::Deleting);
+}
+
+#[test]
+fn names_are_listed_in_order_by_prefix_and_page() {
+    let mut shard = catalog(1);
+    for name in ["b", "Orders", "orders/EU", "orders-old", "a", "order"] {
+        created(&mut shard, name);
+    }
+    let page = |after: Option<&str>, prefix: &str, count: usize| -> Vec<String> {
+        let rows = domain::directory_page(&shard.rows, after, prefix, count);
+        rows.into_iter().map(|row| row.name).collect()
+    };
+    let all = ["a", "b", "order", "Orders", "orders-old", "orders/EU"];
+    assert_eq!(page(None, "", 99), all);
+    assert_eq!(page(None, "", 2), all[..2]);
+    assert_eq!(page(Some("B"), "", 2), all[2..4]);
+    assert_eq!(page(None, "ORDERS", 99), all[3..]);
+    assert_eq!(page(Some("orders"), "orders", 99), all[4..]);
+    assert_eq!(page(Some("a"), "orders", 1), all[3..4]);
+    // A name that is not there, or not any more, is a place all the same.
+    assert_eq!(page(Some("c"), "", 1), all[2..3]);
+    assert_eq!(page(Some("orders/eu"), "", 9), [""; 0]);
+    assert_eq!(page(None, "x", 9), [""; 0]);
+    assert_eq!(page(None, "", 0), [""; 0]);
+}

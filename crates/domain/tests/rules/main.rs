@@ -1,0 +1,30 @@
+//! The specification's rules, told as tables: one test for each rule that a shard can decide, named
+//! for it. What is not here is listed with its reason in `tests/rules-untested.toml`.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod table;
+
+mod batch;
+mod bounds;
+mod catalog;
+mod count;
+mod defer;
+mod dlq;
+mod dup;
+mod ent;
+mod err;
+mod lock;
+mod lock_limits;
+mod msg;
+mod peek;
+mod quota;
+mod sched;
+mod send;
+mod send_again;
+mod seq;
+mod state;
+mod time;
+mod ttl;
+mod ttl_entity;

@@ -1,0 +1,249 @@
+//! SEND-8: what came of a request is told again when the request comes again.
+
+use domain::{
+    Command, Disposition, Entry, Key, LockToken, OUTCOMES_KEPT, Origin, Outcome, PRODUCER_KEPT,
+    PRODUCERS_MAX, Refusal, Row, SequenceNumber, Settle, Settlement,
+};
+
+use crate::support::{QUEUE, Shard};
+use crate::table::*;
+
+fn origin(producer: u64, serial: u64) -> Origin {
+    Origin { producer, serial, ordered: false, retry: false }
+}
+
+fn again(origin: Origin) -> Origin {
+    Origin { retry: true, ..origin }
+}
+
+fn ask(play: &mut Table, origin: Origin) -> Outcome {
+    play.shard.apply(request(origin))
+}
+
+fn request(origin: Origin) -> Command {
+    Command::Send(domain::Send { origin: Some(origin), entity: QUEUE, messages: vec![m()] })
+}
+
+#[test]
+fn send_8_a_repeat_gets_its_recorded_outcome() {
+    let mut play = Table::new(queue());
+    assert_eq!(words(&ask(&mut play, origin(1, 1))), "sent 1");
+    assert_eq!(words(&ask(&mut play, again(origin(1, 1)))), "sent 1");
+    // Whether or not it says that it is one, and after a restart.
+    play.shard.reset();
+    assert_eq!(words(&ask(&mut play, origin(1, 1))), "sent 1");
+    // Another producer's serials are its own.
+    assert_eq!(words(&ask(&mut play, origin(2, 1))), "sent 2");
+    assert_eq!(play.look(), "1 2");
+}
+
+#[test]
+fn send_8_a_repeat_in_the_same_entry_is_recognised() {
+    let mut play = Table::new(queue());
+    let entry = Entry {
+        at: at(0),
+        seed: [0; 16],
+        commands: vec![request(origin(1, 1)), request(again(origin(1, 1)))],
+    };
+    let outcomes = play.shard.step(vec![entry]).remove(0);
+    assert_eq!(outcomes[0], outcomes[1]);
+    assert_eq!(play.look(), "1");
+}
+
+#[test]
+fn send_8_a_refusal_is_recorded_as_well() {
+    let mut play = Table::new(queue());
+    play.play(0, Status(domain::EntityStatus::SendDisabled));
+    assert_eq!(words(&ask(&mut play, origin(1, 1))), "MessagingEntityDisabled");
+    play.play(0, Status(domain::EntityStatus::Active));
+    assert_eq!(words(&ask(&mut play, again(origin(1, 1)))), "MessagingEntityDisabled");
+    assert_eq!(words(&ask(&mut play, origin(1, 2))), "sent 1");
+}
+
+/// A settlement that is asked for twice reports its success twice, and no lost lock.
+#[test]
+fn send_8_settlement_renewal_cancellation_and_deferral_are_covered() {
+    let mut play = Table::new(queue());
+    play.check([
+        (0, Send(vec![m(), m().due(DAY), m(), m()]), "sent 1 2 3 4", "1 2S 3 4"),
+        (0, Take(3), "got 1 3 4", "1L 2S 3L 4L"),
+        (0, Defer(&[3]), "settled", "1L 2S 3D 4L"),
+    ]);
+    let settle = |token: LockToken, origin| {
+        Command::Settle(Settle {
+            origin: Some(origin),
+            queue: MAIN,
+            settlements: vec![Settlement { token, disposition: Disposition::Complete }],
+            atomic: false,
+        })
+    };
+    let renew = domain::Renew { origin: None, queue: MAIN, tokens: vec![play.token(MAIN, 4)] };
+    let cancel =
+        domain::CancelScheduled { origin: None, entity: QUEUE, numbers: vec![SequenceNumber(2)] };
+    let deferred = domain::ReceiveDeferred {
+        origin: None,
+        queue: MAIN,
+        receiver: RECEIVER,
+        numbers: vec![SequenceNumber(3)],
+    };
+    let delete =
+        domain::DeleteBatch { origin: None, queue: MAIN, count_max: 9, before: Some(at(DAY)) };
+    let mut properties = play.info().properties;
+    properties.max_delivery_count = 3;
+    let update =
+        domain::UpdateQueue { origin: None, entity: QUEUE, properties: Box::new(properties) };
+    let token = play.token(MAIN, 1);
+    play.play(5, send(m()));
+    let commands: Vec<Box<dyn Fn(Origin) -> Command>> = vec![
+        Box::new(move |origin| settle(token, origin)),
+        Box::new(move |origin| {
+            Command::Renew(domain::Renew { origin: Some(origin), ..renew.clone() })
+        }),
+        Box::new(move |origin| {
+            let cancel = domain::CancelScheduled { origin: Some(origin), ..cancel.clone() };
+            Command::CancelScheduled(cancel)
+        }),
+        Box::new(move |origin| {
+            let receive = domain::ReceiveDeferred { origin: Some(origin), ..deferred.clone() };
+            Command::ReceiveDeferred(receive)
+        }),
+        Box::new(move |origin| {
+            Command::DeleteBatch(domain::DeleteBatch { origin: Some(origin), ..delete.clone() })
+        }),
+        Box::new(move |origin| {
+            Command::UpdateQueue(domain::UpdateQueue { origin: Some(origin), ..update.clone() })
+        }),
+    ];
+    for (index, command) in commands.iter().enumerate() {
+        let origin = origin(9, index as u64 + 1);
+        play.shard.now = at(10 + index as u64);
+        let first = play.shard.apply(command(origin));
+        assert!(!matches!(first, Outcome::Refused(_)), "{index}: {first:?}");
+        if let Outcome::Settled { refused } = &first {
+            assert!(refused.is_empty(), "{refused:?}");
+        }
+        let queue = play.look();
+        // Later, when the same request would find another queue.
+        play.shard.now = at(30 * SECOND + index as u64);
+        assert_eq!(play.shard.apply(command(again(origin))), first, "{index}");
+        assert_eq!(play.look(), queue, "{index}");
+    }
+    assert_eq!(play.look(), "3DL 4L | | completed 1 cancelled 1 deleted 1");
+}
+
+#[test]
+fn send_8_a_gap_is_answered_with_where_to_resume() {
+    let mut play = Table::new(queue());
+    let ordered = |serial| Origin { ordered: true, ..origin(1, serial) };
+    let gap = |expected| Outcome::Refused(Refusal::SerialGap { expected });
+    // A producer's first request here must be its first, or it may have lost one.
+    assert_eq!(words(&ask(&mut play, ordered(1))), "sent 1");
+    assert_eq!(ask(&mut play, ordered(4)), gap(2));
+    assert_eq!(ask(&mut play, ordered(3)), gap(2));
+    assert_eq!(words(&ask(&mut play, ordered(2))), "sent 2");
+    assert_eq!(words(&ask(&mut play, ordered(3))), "sent 3");
+    assert_eq!(words(&ask(&mut play, ordered(1))), "sent 1");
+    assert_eq!(play.look(), "1 2 3");
+}
+
+#[test]
+fn send_8_an_unordered_producers_requests_may_overtake_each_other() {
+    let mut play = Table::new(queue());
+    assert_eq!(words(&ask(&mut play, origin(1, 1))), "sent 1");
+    assert_eq!(words(&ask(&mut play, origin(1, 3))), "sent 2");
+    assert_eq!(words(&ask(&mut play, origin(1, 2))), "sent 3");
+    assert_eq!(words(&ask(&mut play, again(origin(1, 2)))), "sent 3");
+    assert_eq!(words(&ask(&mut play, again(origin(1, 3)))), "sent 2");
+    assert_eq!(play.look(), "1 2 3");
+}
+
+#[test]
+fn send_8_outcomes_are_kept_for_the_last_1024_requests() {
+    let mut play = Table::new(queue());
+    let entry = |serials: std::ops::RangeInclusive<u64>| Entry {
+        at: at(0),
+        seed: [0; 16],
+        commands: serials.map(|serial| request(origin(1, serial))).collect(),
+    };
+    let last = OUTCOMES_KEPT + 1;
+    play.shard.step(vec![entry(1..=last)]);
+    let kept = play.shard.rows.0.keys().filter(|key| matches!(key, Key::Outcome(1, _))).count();
+    assert_eq!(kept as u64, OUTCOMES_KEPT);
+    // The first is too old: it was done, but what came of it is not known.
+    assert_eq!(ask(&mut play, again(origin(1, 1))), Outcome::Refused(Refusal::PerhapsDone));
+    assert_eq!(words(&ask(&mut play, again(origin(1, 2)))), "sent 2");
+    assert_eq!(words(&ask(&mut play, again(origin(1, last)))), format!("sent {last}"));
+    assert_eq!(play.counts().accepted, last);
+}
+
+#[test]
+fn send_8_a_forgotten_producer_is_told_perhaps_done() {
+    let mut play = Table::new(queue());
+    assert_eq!(words(&ask(&mut play, origin(1, 1))), "sent 1");
+    // Seen again in time: kept.
+    play.shard.now = at(PRODUCER_KEPT.0 - MINUTE);
+    assert_eq!(words(&ask(&mut play, origin(1, 2))), "sent 2");
+    play.shard.now = at(2 * PRODUCER_KEPT.0 - 3 * MINUTE);
+    assert_eq!(words(&ask(&mut play, origin(2, 1))), "sent 3");
+    assert_eq!(words(&ask(&mut play, again(origin(1, 2)))), "sent 2");
+    // Unseen for longer: forgotten when others ask.
+    play.shard.now = at(4 * PRODUCER_KEPT.0);
+    assert_eq!(words(&ask(&mut play, origin(3, 1))), "sent 4");
+    assert_eq!(words(&ask(&mut play, origin(3, 2))), "sent 5");
+    assert!(!play.shard.rows.0.contains_key(&Key::Producer(1)));
+    assert!(!play.shard.rows.0.contains_key(&Key::Outcome(1, 2)));
+    assert_eq!(ask(&mut play, again(origin(1, 2))), Outcome::Refused(Refusal::PerhapsDone));
+    assert_eq!(play.counts().accepted, 5);
+}
+
+#[test]
+fn send_8_at_most_100_000_producers_are_kept() {
+    // As after 100,000 producers, each with one request: made by hand, for time's sake.
+    let first = at(0);
+    let mut rows = Table::new(queue()).shard.rows.clone();
+    for producer in 1..=PRODUCERS_MAX {
+        let row = domain::ProducerRow { first: 1, highest: 1, seen: first };
+        rows.0.insert(Key::Producer(producer), Row::Producer(row));
+        rows.0.insert(Key::ProducerSeen(first, producer), Row::ProducerSeen);
+        let outcome = Outcome::Sent { sequences: Vec::new() };
+        rows.0.insert(Key::Outcome(producer, 1), Row::Outcome(outcome));
+    }
+    if let Some(Row::Meta(meta)) = rows.0.get_mut(&Key::Meta) {
+        meta.producers = PRODUCERS_MAX;
+    }
+    let mut play = Table::over(Shard::over(rows));
+    play.shard.now = at(MINUTE);
+    assert_eq!(words(&ask(&mut play, origin(PRODUCERS_MAX + 1, 1))), "sent 1");
+    assert!(domain::meta(&play.shard.rows).producers <= PRODUCERS_MAX);
+    // The one unseen longest made room.
+    assert!(!play.shard.rows.0.contains_key(&Key::Producer(1)));
+    assert!(play.shard.rows.0.contains_key(&Key::Producer(PRODUCERS_MAX)));
+}
+
+/// A request that comes long after later ones of its producer: whether it was done is not known, and
+/// nothing of it is kept beyond its producer.
+#[test]
+fn send_8_a_request_older_than_all_outcomes_kept_is_not_done() {
+    let mut play = Table::new(queue());
+    assert_eq!(words(&ask(&mut play, origin(1, 5000))), "sent 1");
+    assert_eq!(ask(&mut play, origin(1, 1)), Outcome::Refused(Refusal::PerhapsDone));
+    // Of before it was known here, but not so old: it says that it was never sent before.
+    assert_eq!(words(&ask(&mut play, origin(1, 4500))), "sent 2");
+    assert_eq!(ask(&mut play, again(origin(1, 4499))), Outcome::Refused(Refusal::PerhapsDone));
+    play.shard.now = at(PRODUCER_KEPT.0);
+    assert_eq!(words(&ask(&mut play, origin(2, 1))), "sent 3");
+    let left = play.shard.rows.0.keys().filter(|key| matches!(key, Key::Outcome(1, _))).count();
+    assert_eq!(left, 0);
+}
+
+/// A route that was stale is mended by the edge, which asks again under the same serial.
+#[test]
+fn send_8_a_request_that_met_a_stale_route_is_done_anew() {
+    let mut play = Table::new(queue());
+    let stale =
+        domain::Send { origin: Some(origin(1, 1)), entity: entity(99), messages: vec![m()] };
+    assert_eq!(words(&play.shard.apply(Command::Send(stale))), "MessagingEntityNotFound");
+    assert_eq!(words(&ask(&mut play, again(origin(1, 1)))), "sent 1");
+    assert_eq!(words(&ask(&mut play, again(origin(1, 1)))), "sent 1");
+    assert_eq!(play.look(), "1");
+}

@@ -1,0 +1,326 @@
+//! What holds in a shard's rows after every step, read off the rows alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{
+    Counts, DeadlineKind, Effect, EntityId, EntityRow, EntityState, EntityStatus, Key, Lifetime,
+    LockToken, MemoryRows, MessageRow, Meta, QueueId, Row, SequenceNumber, SubQueue, Timestamp,
+};
+
+/// Every entity's counters, heads and marks say what a scan of its rows says.
+pub fn check(rows: &MemoryRows) {
+    let mut producers = 0;
+    for (key, row) in &rows.0 {
+        match (key, row) {
+            (Key::Entity(entity), Row::Entity(_)) => {
+                Entity::read(rows, *entity).check();
+            }
+            (Key::Producer(producer), Row::Producer(row)) => {
+                producers += 1;
+                let seen = Key::ProducerSeen(row.seen, *producer);
+                assert!(rows.0.contains_key(&seen), "producer {producer} is not in order of use");
+            }
+            (Key::ProducerSeen(seen, producer), _) => {
+                let Some(Row::Producer(row)) = rows.0.get(&Key::Producer(*producer)) else {
+                    panic!("producer {producer} is forgotten, but not its last use");
+                };
+                assert_eq!(row.seen, *seen, "producer {producer} has two last uses");
+            }
+            (Key::Outcome(producer, _), _) => {
+                let known = rows.0.contains_key(&Key::Producer(*producer));
+                assert!(known, "producer {producer} is forgotten, but not its outcomes");
+            }
+            _ => (),
+        }
+    }
+    assert_eq!(meta(rows).producers, producers, "producers counted and stored");
+}
+
+fn meta(rows: &MemoryRows) -> Meta {
+    match rows.0.get(&Key::Meta) {
+        Some(Row::Meta(meta)) => *meta,
+        _ => Meta::default(),
+    }
+}
+
+/// All rows of one entity.
+struct Entity {
+    state: EntityState,
+    messages: [BTreeMap<SequenceNumber, MessageRow>; 2],
+    locks: [BTreeSet<SequenceNumber>; 2],
+    returned: [BTreeSet<SequenceNumber>; 2],
+    /// Due, by number.
+    scheduled: BTreeMap<SequenceNumber, Timestamp>,
+    sizes_scheduled: u64,
+    bodies: BTreeSet<SequenceNumber>,
+    deadlines: BTreeMap<DeadlineKind, BTreeSet<(Timestamp, SequenceNumber)>>,
+    duplicates: BTreeSet<(Timestamp, String)>,
+    duplicates_in_order: BTreeSet<(Timestamp, String)>,
+}
+
+impl Entity {
+    fn read(rows: &MemoryRows, entity: EntityId) -> Entity {
+        let Some(Row::EntityState(state)) = rows.0.get(&Key::EntityState(entity)) else {
+            panic!("{entity:?} has no state");
+        };
+        let mut read = Entity {
+            state: (**state).clone(),
+            messages: Default::default(),
+            locks: Default::default(),
+            returned: Default::default(),
+            scheduled: BTreeMap::new(),
+            sizes_scheduled: 0,
+            bodies: BTreeSet::new(),
+            deadlines: BTreeMap::new(),
+            duplicates: BTreeSet::new(),
+            duplicates_in_order: BTreeSet::new(),
+        };
+        for (key, row) in &rows.0 {
+            match (key, row) {
+                (Key::Message(queue, number), Row::Message(row)) if queue.entity == entity => {
+                    read.messages[queue.sub as usize].insert(*number, row.clone());
+                }
+                (Key::Lock(queue, number), _) if queue.entity == entity => {
+                    read.locks[queue.sub as usize].insert(*number);
+                }
+                (Key::Returned(queue, number), _) if queue.entity == entity => {
+                    read.returned[queue.sub as usize].insert(*number);
+                }
+                (Key::Scheduled(owner, number), Row::Scheduled(row)) if *owner == entity => {
+                    read.scheduled.insert(*number, row.due);
+                    read.sizes_scheduled += u64::from(row.size_bytes);
+                }
+                (Key::Body(owner, number), _) if *owner == entity => {
+                    read.bodies.insert(*number);
+                }
+                (Key::Deadline(owner, kind, due, number), _) if *owner == entity => {
+                    read.deadlines.entry(*kind).or_default().insert((*due, *number));
+                }
+                (Key::DuplicateId(owner, id), Row::DuplicateId { accepted_at, .. })
+                    if *owner == entity =>
+                {
+                    read.duplicates.insert((*accepted_at, id.clone()));
+                }
+                (Key::DuplicateTime(owner, at, id), _) if *owner == entity => {
+                    read.duplicates_in_order.insert((*at, id.clone()));
+                }
+                _ => (),
+            }
+        }
+        read
+    }
+
+    fn check(&self) {
+        self.check_counts();
+        for sub in SubQueue::ALL {
+            self.check_order(sub);
+        }
+        self.check_bodies();
+        self.check_deadlines();
+        assert_eq!(self.duplicates, self.duplicates_in_order, "history by id and in order");
+        let oldest = self.duplicates.first().map(|(at, _)| *at);
+        assert_eq!(self.state.duplicate_next, oldest, "oldest of the history");
+    }
+
+    fn check_counts(&self) {
+        let counts = &self.state.counts;
+        let deferred = |sub: usize| self.messages[sub].values().filter(|m| m.deferred).count();
+        let main = SubQueue::Main as usize;
+        let dead = SubQueue::DeadLetter as usize;
+        let seen = Counts {
+            active: (self.messages[main].len() - deferred(main)) as u64,
+            deferred: deferred(main) as u64,
+            dead_lettered: self.messages[dead].len() as u64,
+            scheduled: self.scheduled.len() as u64,
+            ..*counts
+        };
+        assert_eq!(*counts, seen, "counters and rows");
+        assert!(counts.balanced(), "COUNT-5 is broken: {counts:?}");
+        assert_eq!(self.state.dead_letter_deferred, deferred(dead) as u64);
+        let stored: u64 = self.messages.iter().flat_map(|m| m.values()).map(size).sum();
+        assert_eq!(self.state.size_bytes, stored + self.sizes_scheduled, "size and rows");
+    }
+
+    fn is_available(&self, sub: SubQueue, number: SequenceNumber, row: &MessageRow) -> bool {
+        !row.deferred && !self.locks[sub as usize].contains(&number)
+    }
+
+    /// Ready messages are in two places only: from the fresh head on, or returned below it.
+    fn check_order(&self, sub: SubQueue) {
+        let index = sub as usize;
+        let state = &self.state;
+        let head = state.fresh_head[index];
+        let mut available = 0;
+        let mut returned = BTreeSet::new();
+        for (number, row) in &self.messages[index] {
+            assert!(*number < state.next_sequence, "{number} was never issued");
+            if self.is_available(sub, *number, row) {
+                available += 1;
+                if *number < head {
+                    returned.insert(*number);
+                }
+            } else {
+                assert!(*number < head, "{number} in {sub:?} is fresh, but not to be had");
+            }
+        }
+        assert_eq!(state.available[index], available, "available in {sub:?}");
+        assert_eq!(self.returned[index], returned, "returned in {sub:?}");
+        assert_eq!(state.returned[index], returned.len() as u64, "returned counted in {sub:?}");
+        if let Some(first) = returned.first() {
+            assert!(state.returned_low[index] <= *first, "{first} lies below the low mark");
+        }
+        for number in &self.locks[index] {
+            assert!(self.messages[index].contains_key(number), "{number}: a lock on nothing");
+        }
+    }
+
+    /// One body per stored message, none besides.
+    fn check_bodies(&self) {
+        let mut wanted: BTreeSet<_> = self.scheduled.keys().copied().collect();
+        for row in self.messages.iter().flat_map(|messages| messages.values()) {
+            assert!(wanted.insert(row.body), "body {} belongs to two messages", row.body);
+        }
+        assert_eq!(self.bodies, wanted, "bodies and messages");
+    }
+
+    /// Whatever can expire or activate is where a `Fire` looks for it, and the marks are its first.
+    fn check_deadlines(&self) {
+        let none = BTreeSet::new();
+        let of = |kind| self.deadlines.get(&kind).unwrap_or(&none);
+        let state = &self.state;
+        let main = &self.messages[SubQueue::Main as usize];
+
+        let scheduled: BTreeSet<_> = self.scheduled.iter().map(|(n, due)| (*due, *n)).collect();
+        assert_eq!(*of(DeadlineKind::Scheduled), scheduled, "schedule in order of time");
+        assert_eq!(state.scheduled_next, scheduled.first().copied());
+
+        assert_eq!(state.fixed_next, of(DeadlineKind::Fixed).first().copied());
+        for (due, number) in of(DeadlineKind::Fixed) {
+            let lifetime = main.get(number).map(|row| row.lifetime);
+            let Some(Lifetime::Fixed { expires_at, .. }) = lifetime else {
+                panic!("a deadline of {number}, which is not there or has none");
+            };
+            assert_eq!(expires_at, *due, "deadline of {number}");
+        }
+        let available = |(number, row): &(&SequenceNumber, &MessageRow)| {
+            self.is_available(SubQueue::Main, **number, row)
+        };
+        for (number, row) in main.iter().filter(available) {
+            match row.lifetime {
+                Lifetime::Fixed { expires_at, .. } if !expires_at.is_never() => {
+                    let known = of(DeadlineKind::Fixed).contains(&(expires_at, *number));
+                    assert!(known, "{number} expires at {expires_at:?}, but no row says so");
+                }
+                Lifetime::Fixed { .. } => (),
+                Lifetime::Derived => {
+                    let ahead = *number >= state.derived_cursor;
+                    assert!(ahead, "{number} is behind the cursor {}", state.derived_cursor);
+                }
+            }
+        }
+        // The search for the next mark looks at so many rows; beyond, the mark may stand earlier.
+        let ahead: Vec<_> = main.range(state.derived_cursor..).take(DERIVED_ROWS_MAX).collect();
+        let next = ahead.iter().find(|(_, row)| row.lifetime == Lifetime::Derived);
+        match next {
+            Some((_, row)) => assert_eq!(state.derived_next, Some(row.enqueued_at)),
+            None if ahead.len() < DERIVED_ROWS_MAX => assert_eq!(state.derived_next, None),
+            None => {
+                let mark = state.derived_next.expect("a mark, while rows were not looked at");
+                let last = ahead.last().expect("a row").1.enqueued_at;
+                assert!(mark <= last, "the mark {mark:?} is later than the rows at {last:?}");
+            }
+        }
+    }
+}
+
+/// What the machine looks at to find the next derived deadline when an entry ends.
+const DERIVED_ROWS_MAX: usize = 256;
+
+fn size(row: &MessageRow) -> u64 {
+    u64::from(row.size_bytes)
+}
+
+/// What an engine that took every effect has armed and knows.
+#[derive(Default)]
+pub struct Timers {
+    next: BTreeMap<(EntityId, DeadlineKind), Timestamp>,
+    locks: BTreeMap<(QueueId, LockToken), Timestamp>,
+    available: BTreeMap<QueueId, u64>,
+}
+
+impl Timers {
+    pub fn take(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Next { entity, kind, due } => {
+                self.next.insert((*entity, *kind), *due);
+            }
+            Effect::Locked { queue, token, until } => {
+                self.locks.insert((*queue, *token), *until);
+            }
+            Effect::Unlocked { queue, token } => {
+                self.locks.remove(&(*queue, *token));
+            }
+            Effect::Deleted { entity } => {
+                self.next.retain(|(owner, _), _| owner != entity);
+                self.locks.retain(|(queue, _), _| queue.entity != *entity);
+                self.available.retain(|queue, _| queue.entity != *entity);
+            }
+            Effect::Available { queue, count } => {
+                self.available.insert(*queue, *count);
+            }
+            Effect::Updated { .. } | Effect::SweepWanted => (),
+        }
+    }
+
+    /// A timer for every lock and for every next deadline, at their instants, and how many messages
+    /// wait for a receiver.
+    pub fn check(&self, rows: &MemoryRows) {
+        let mut locks = BTreeMap::new();
+        for (key, row) in &rows.0 {
+            match (key, row) {
+                (Key::Lock(queue, number), Row::Lock(lock))
+                    if rows.0.contains_key(&Key::Entity(queue.entity)) =>
+                {
+                    let token = LockToken { sequence: *number, nonce: lock.nonce };
+                    locks.insert((*queue, token), lock.until);
+                }
+                (Key::Entity(entity), Row::Entity(description)) => {
+                    self.check_next(rows, *entity, description);
+                }
+                _ => (),
+            }
+        }
+        assert_eq!(self.locks, locks, "timers of locks");
+    }
+
+    fn check_next(&self, rows: &MemoryRows, entity: EntityId, description: &EntityRow) {
+        let Some(Row::EntityState(state)) = rows.0.get(&Key::EntityState(entity)) else {
+            panic!("{entity:?} has no state");
+        };
+        let properties = &description.properties;
+        let receives =
+            matches!(properties.status, EntityStatus::Active | EntityStatus::SendDisabled);
+        for sub in SubQueue::ALL {
+            let told = self.available.get(&QueueId { entity, sub }).copied().unwrap_or_default();
+            let available = if receives { state.available[sub as usize] } else { 0 };
+            assert_eq!(told, available, "available in {sub:?}, as the engine was told");
+        }
+        for kind in DeadlineKind::ALL {
+            let due = match kind {
+                DeadlineKind::Scheduled => state.scheduled_next.map(|(due, _)| due),
+                DeadlineKind::Fixed => state.fixed_next.map(|(due, _)| due),
+                DeadlineKind::Derived => {
+                    state.derived_next.map(|at| at.plus(properties.default_ttl))
+                }
+                DeadlineKind::Duplicate => {
+                    state.duplicate_next.map(|at| at.plus(properties.duplicate_detection_window))
+                }
+            };
+            // STATE-3: while disabled nothing of the messages is due.
+            let suspended = properties.status == EntityStatus::Disabled;
+            let due = due.filter(|_| !suspended || kind == DeadlineKind::Duplicate);
+            let armed = self.next.get(&(entity, kind)).copied().unwrap_or(Timestamp::NEVER);
+            assert_eq!(armed, due.unwrap_or(Timestamp::NEVER), "timer of {kind:?}");
+        }
+    }
+}

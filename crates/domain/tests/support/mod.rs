@@ -1,0 +1,7 @@
+//! What the tables and the model share: a shard over rows in memory, and what must hold in its rows
+//! after every step, whatever was asked.
+
+mod invariants;
+mod shard;
+
+pub use shard::{EPOCH, QUEUE, Shard};

@@ -1,0 +1,226 @@
+//! One shard under a virtual clock. Every step is applied twice: by the shard's machine, which keeps
+//! its cache and may take several entries at once, and by a fresh machine per entry. Both must come
+//! to the same rows, outcomes and effects, because a result depends on the log only.
+
+use std::collections::BTreeSet;
+
+use domain::{
+    Changes, Command, CreateQueue, Effect, EntityId, Entry, Key, Machine, MemoryRows, Outcome,
+    QueueProperties, Row, Rows, Timestamp,
+};
+
+use crate::support::invariants;
+
+/// The instant that tables call 0.
+pub const EPOCH: Timestamp = Timestamp(1_700_000_000_000);
+
+/// The queue most tests are about.
+pub const QUEUE: EntityId = EntityId(7);
+
+pub struct Shard {
+    pub rows: MemoryRows,
+    pub now: Timestamp,
+    machine: Machine,
+    /// Rows as fresh machines leave them, one entry to a step.
+    plain: MemoryRows,
+    /// Where the log starts.
+    base: MemoryRows,
+    log: Vec<Entry>,
+    steps: usize,
+    /// What the last step told the engine.
+    pub effects: Vec<Effect>,
+    /// Rows the last step wrote.
+    pub written: usize,
+    timers: invariants::Timers,
+}
+
+impl Shard {
+    /// A shard without entities.
+    pub fn empty() -> Shard {
+        Shard::over(MemoryRows::default())
+    }
+
+    /// A shard that starts with rows nobody asked for: no messages among them, which would have been
+    /// told to an engine.
+    pub fn over(rows: MemoryRows) -> Shard {
+        Shard {
+            now: EPOCH,
+            machine: Machine::new(),
+            plain: rows.clone(),
+            base: rows.clone(),
+            log: Vec::new(),
+            steps: 0,
+            effects: Vec::new(),
+            written: 0,
+            timers: invariants::Timers::default(),
+            rows,
+        }
+    }
+
+    /// A shard with `QUEUE`, created at `EPOCH`.
+    pub fn new(properties: QueueProperties) -> Shard {
+        let mut shard = Shard::empty();
+        let create = CreateQueue {
+            entity: QUEUE,
+            name: "Orders".to_owned(),
+            properties: Box::new(properties),
+        };
+        assert_eq!(shard.apply(Command::CreateQueue(create)), Outcome::Done);
+        shard
+    }
+
+    /// One command, in an entry and a step of its own.
+    pub fn apply(&mut self, command: Command) -> Outcome {
+        let entry = self.entry(vec![command]);
+        let mut outcomes = self.step(vec![entry]);
+        outcomes.remove(0).remove(0)
+    }
+
+    /// An entry of this instant, with the seed its place in the log gives it. Entries are numbered
+    /// when they are applied, so those of one step are told apart by their commands' place.
+    pub fn entry(&self, commands: Vec<Command>) -> Entry {
+        Entry { at: self.now, seed: [0; 16], commands }
+    }
+
+    /// Applies entries in one step. Panics where an invariant breaks.
+    pub fn step(&mut self, mut entries: Vec<Entry>) -> Vec<Vec<Outcome>> {
+        for entry in &mut entries {
+            entry.seed = seed(self.steps);
+            self.steps += 1;
+            self.log.push(entry.clone());
+        }
+
+        let mut step = self.machine.step(&self.rows);
+        let outcomes: Vec<_> = entries.iter().map(|entry| step.apply(entry.clone())).collect();
+        let changes = step.finish();
+        check_writes(&self.rows, &changes);
+        self.written = changes.writes.len();
+        self.rows.write(changes.writes);
+
+        let mut plain_effects = Vec::new();
+        for (entry, expected) in entries.iter().zip(&outcomes) {
+            let mut machine = Machine::new();
+            let mut step = machine.step(&self.plain);
+            let plain = step.apply(entry.clone());
+            let changes = step.finish();
+            check_writes(&self.plain, &changes);
+            check_refusal(&self.plain, entry, &plain, &changes);
+            assert_eq!(&plain, expected, "outcomes depend on how entries are grouped");
+            assert_eq!(plain.len(), entry.commands.len(), "one outcome per command");
+            self.plain.write(changes.writes);
+            plain_effects.extend(changes.effects);
+        }
+        assert_same_rows(&self.rows, &self.plain, "several entries in a step, or one");
+        assert_eq!(changes.effects, plain_effects, "effects depend on how entries are grouped");
+
+        for effect in &changes.effects {
+            self.timers.take(effect);
+        }
+        invariants::check(&self.rows);
+        self.timers.check(&self.rows);
+        self.effects = changes.effects;
+        outcomes
+    }
+
+    /// The rows that the log leaves when a machine applies so many of its entries to a step.
+    pub fn replayed(&self, entries_max: usize) -> MemoryRows {
+        let mut rows = self.base.clone();
+        let mut machine = Machine::new();
+        for entries in self.log.chunks(entries_max) {
+            let mut step = machine.step(&rows);
+            for entry in entries {
+                step.apply(entry.clone());
+            }
+            let changes = step.finish();
+            check_writes(&rows, &changes);
+            rows.write(changes.writes);
+        }
+        rows
+    }
+
+    /// Drops what the machine keeps decoded, as a restart does.
+    pub fn reset(&mut self) {
+        self.machine.reset();
+    }
+}
+
+/// Replays the whole log in one step, and in steps of three: the grouping must not show.
+impl Drop for Shard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        for entries_max in [3, usize::MAX] {
+            let rows = self.replayed(entries_max);
+            assert_same_rows(&rows, &self.rows, "the log replayed in other steps, or as it came");
+        }
+    }
+}
+
+/// Distinct for every place in the log.
+fn seed(place: usize) -> [u8; 16] {
+    (place as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes()
+}
+
+/// Each key once; nothing deleted that storage does not hold, so that what is born and deleted in
+/// one step leaves no trace; every row under a key of its own table.
+fn check_writes(rows: &MemoryRows, changes: &Changes) {
+    let mut seen = BTreeSet::new();
+    for (key, row) in &changes.writes {
+        assert!(seen.insert(key.clone()), "{key:?} is written twice");
+        match row {
+            None => assert!(rows.get(key).is_some(), "{key:?} is deleted, but was never written"),
+            Some(row) => assert!(matches(key, row), "{key:?} holds {row:?}"),
+        }
+    }
+}
+
+/// ERR-29: a command that is refused changes no row of an entity. DEFER-8 alone expires what was
+/// asked for; the entry's time and the producer's outcomes are the shard's own.
+fn check_refusal(rows: &MemoryRows, entry: &Entry, outcomes: &[Outcome], changes: &Changes) {
+    let refused = |(command, outcome): (&Command, &Outcome)| {
+        matches!(outcome, Outcome::Refused(_)) && !matches!(command, Command::ReceiveDeferred(_))
+    };
+    if !entry.commands.iter().zip(outcomes).all(refused) {
+        return;
+    }
+    for (key, row) in &changes.writes {
+        let own =
+            matches!(key, Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..));
+        assert!(own || rows.get(key) == *row, "refused, yet {key:?} became {row:?}");
+    }
+}
+
+fn matches(key: &Key, row: &Row) -> bool {
+    match key {
+        Key::Meta => matches!(row, Row::Meta(_)),
+        Key::Entity(_) => matches!(row, Row::Entity(_)),
+        Key::EntityState(_) => matches!(row, Row::EntityState(_)),
+        Key::Body(..) => matches!(row, Row::Body(_)),
+        Key::Message(..) => matches!(row, Row::Message(_)),
+        Key::Returned(..) => matches!(row, Row::Returned),
+        Key::Lock(..) => matches!(row, Row::Lock(_)),
+        Key::Scheduled(..) => matches!(row, Row::Scheduled(_)),
+        Key::Deadline(..) => matches!(row, Row::Deadline),
+        Key::DuplicateId(..) => matches!(row, Row::DuplicateId { .. }),
+        Key::DuplicateTime(..) => matches!(row, Row::DuplicateTime),
+        Key::Sweep(_) => matches!(row, Row::Sweep),
+        Key::Producer(_) => matches!(row, Row::Producer(_)),
+        Key::ProducerSeen(..) => matches!(row, Row::ProducerSeen),
+        Key::Outcome(..) => matches!(row, Row::Outcome(_)),
+        Key::Cluster => matches!(row, Row::Cluster(_)),
+        Key::Directory(_) => matches!(row, Row::Directory(_)),
+        Key::Node(_) => matches!(row, Row::Node(_)),
+        Key::Group(_) => matches!(row, Row::Group(_)),
+    }
+}
+
+/// Equality that names the first row that differs.
+fn assert_same_rows(left: &MemoryRows, right: &MemoryRows, what: &str) {
+    if left == right {
+        return;
+    }
+    for key in left.0.keys().chain(right.0.keys()) {
+        assert_eq!(left.0.get(key), right.0.get(key), "{what}: {key:?}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The engine of one group.
+
+use domain::{Acquire, Command, Effect, Outcome, QueueId, ReceiverId, Rows, Timestamp};
+
+use crate::credit::Credit;
+use crate::timers::Timers;
+use crate::{EngineOptions, Timer};
+
+/// See the crate's head. A driver tells it of effects and outcomes as they come, and after each
+/// batch asks [`Engine::acquires`] and [`Engine::poll`] what to propose and
+/// [`Engine::next_deadline`] how long to wait.
+#[derive(Clone, Debug, Default)]
+pub struct Engine {
+    pub(crate) options: EngineOptions,
+    pub(crate) timers: Timers,
+    pub(crate) credit: Credit,
+    detached: Vec<ReceiverId>,
+}
+
+impl Engine {
+    /// Of a group without rows.
+    pub fn new(options: EngineOptions) -> Engine {
+        Engine { options, ..Engine::default() }
+    }
+
+    /// Of a new leader: timers and available counts from rows that hold every entry of earlier
+    /// terms. Receivers attach anew, so the order of waiting credit starts anew too (LOCK-7).
+    pub fn rebuild(rows: &impl Rows, options: EngineOptions) -> Engine {
+        let mut engine = Engine::new(options);
+        crate::rebuild::rebuild(&mut engine, rows);
+        engine
+    }
+
+    /// What an entry did that concerns the leader. Effects must come in log order.
+    pub fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Available { queue, count } => self.credit.available(queue, count),
+            Effect::Next { entity, kind, due } => self.timers.next(entity, kind, due),
+            Effect::Locked { queue, token, until } => self.timers.locked(queue, token, until),
+            Effect::Unlocked { queue, token } => self.timers.unlocked(queue, token),
+            Effect::Deleted { entity } => {
+                self.timers.deleted(entity);
+                self.detached.extend(self.credit.deleted(entity));
+            }
+            Effect::Updated { entity } => {
+                self.timers.updated(entity);
+                self.credit.updated(entity);
+            }
+            Effect::SweepWanted => self.timers.sweep_wanted(),
+        }
+    }
+
+    /// Receivers whose entity was deleted since this was last asked: they are attached no more.
+    pub fn take_detached(&mut self) -> Vec<ReceiverId> {
+        std::mem::take(&mut self.detached)
+    }
+
+    /// A receiver is there. It has no credit yet; attaching twice changes nothing.
+    pub fn attach(&mut self, receiver: ReceiverId, queue: QueueId) {
+        self.credit.attach(receiver, queue);
+    }
+
+    /// A receiver grants so much more credit, which waits behind all that waits already (LOCK-7).
+    /// Without effect on one that is not attached.
+    pub fn credit(&mut self, receiver: ReceiverId, count: u32) {
+        self.credit.credit(receiver, count);
+    }
+
+    /// Withdraws a receiver's waiting credit, until it grants new credit, and returns how much that
+    /// was. Take what [`Engine::wants`] gives first, so that a drain uses what is there.
+    pub fn drain(&mut self, receiver: ReceiverId) -> u32 {
+        self.credit.drain(receiver)
+    }
+
+    /// A receiver is gone, with its credit. Deliveries of an acquire of its still under way are
+    /// the caller's to release (LOCK-20).
+    pub fn detach(&mut self, receiver: ReceiverId) {
+        self.credit.detach(receiver);
+    }
+
+    /// Credit of a queue that is neither used nor reserved.
+    pub fn waiting(&self, queue: QueueId) -> u64 {
+        self.credit.waiting(queue)
+    }
+
+    /// A receiver's credit that is not used: waiting, or reserved for an acquire under way.
+    pub fn credit_left(&self, receiver: ReceiverId) -> u32 {
+        self.credit.left(receiver)
+    }
+
+    /// What a queue's waiting credit justifies asking for now, appended to `out`. `incoming`:
+    /// messages that become available in the same entry before these commands, so that a message
+    /// can be stored and handed out in one round. The credit is reserved until
+    /// [`Engine::acquired`] or [`Engine::acquire_lost`].
+    pub fn wants(&mut self, queue: QueueId, incoming: u32, out: &mut Vec<Acquire>) {
+        self.credit.wants(queue, incoming, &self.options, out);
+    }
+
+    /// [`Engine::wants`] for every queue about which something changed since this was last asked.
+    pub fn acquires(&mut self, out: &mut Vec<Acquire>) {
+        self.credit.acquires(&self.options, out);
+    }
+
+    /// Whether [`Engine::acquires`] has something to look at.
+    pub fn has_acquires(&self) -> bool {
+        self.credit.has_changed()
+    }
+
+    /// The receiver's oldest acquire was answered: answers are told in the order in which the
+    /// acquires were given out, lost ones in their turn. Credit it did not use goes back to its
+    /// place in the order; returns how much was withdrawn instead, because the receiver is draining.
+    pub fn acquired(&mut self, receiver: ReceiverId, outcome: &Outcome) -> u32 {
+        self.credit.acquired(receiver, Some(outcome))
+    }
+
+    /// The receiver's oldest acquire was not applied, or nobody knows. As [`Engine::acquired`].
+    pub fn acquire_lost(&mut self, receiver: ReceiverId) -> u32 {
+        self.credit.acquired(receiver, None)
+    }
+
+    /// Commands for what is due at `now`, for one entry: bounded by the options. One round is under
+    /// way at a time: empty until [`Engine::fired`] or [`Engine::fire_lost`] ends it.
+    pub fn poll(&mut self, now: Timestamp) -> Vec<Command> {
+        self.timers.poll(now, &self.options)
+    }
+
+    /// The round was applied: its outcomes, in the order of its commands. Poll again: what has more
+    /// is due still.
+    pub fn fired(&mut self, outcomes: &[Outcome]) {
+        self.timers.fired(outcomes);
+    }
+
+    /// The round was not applied, or nobody knows: all of it is due again.
+    pub fn fire_lost(&mut self) {
+        self.timers.lost();
+    }
+
+    /// When [`Engine::poll`] has something next, exactly; it may lie in the past. `None`: nothing
+    /// is armed, or a round is under way, after whose end to ask again.
+    pub fn next_deadline(&mut self) -> Option<Timestamp> {
+        self.timers.next_deadline()
+    }
+
+    /// Timers on the wheel.
+    pub fn timer_count(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Every timer and when it is due, in order of what it is about: what a rebuilt engine must
+    /// agree with.
+    pub fn timers(&self) -> impl Iterator<Item = (Timer, Timestamp)> + '_ {
+        self.timers.iter()
+    }
+
+    /// Timers off the wheel: named in the round under way, or resting because firing them moved
+    /// nothing (their entity is suspended).
+    pub fn timers_off_wheel(&self) -> usize {
+        self.timers.off_wheel()
+    }
+}

@@ -1,0 +1,21 @@
+//! What to do next. Where `domain` says what is true, the engine of a group says what its leader
+//! should propose: which timers are due, and which waiting receiver gets what became available.
+//!
+//! It is leader-only and forgettable. Everything in it is a hint that rows decide on, nothing in it
+//! is needed to know what happened, and a new leader builds it again from rows ([`Engine::rebuild`])
+//! and from what its receivers grant anew. It has no clock, socket or runtime: it takes `now`,
+//! requests and effects, and returns commands.
+//!
+//! **Invariant**: after any history a rebuilt engine has the timers of the running one, and what
+//! the wheel would fire next is what the rows say is due next.
+
+mod credit;
+mod options;
+mod rebuild;
+mod timers;
+
+mod engine;
+
+pub use engine::Engine;
+pub use options::EngineOptions;
+pub use timers::Timer;

@@ -1,0 +1,32 @@
+//! Pacing. What `apply` reads comes from the log; these only bound what one entry is asked to do.
+
+/// Bounds of what an engine asks for at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Most messages all `Fire`s of one round may take together: bounds the time one entry takes
+    /// to apply. Default 1024.
+    pub fire_count_max: u32,
+    /// Most entities one round fires for; they share `fire_count_max`. Default 64.
+    pub fire_entities_max: u32,
+    /// Most locks in one `FireLocks`. Default 512.
+    pub fire_locks_max: u32,
+    /// Most messages one `Acquire` asks for. Default 512.
+    pub acquire_count_max: u32,
+    /// An `Acquire` stops after the message that reaches this many bytes. Default 1 MiB.
+    pub acquire_bytes_max: u32,
+    /// Most messages asked for and not yet answered, per queue. Default 8192.
+    pub reserved_max: u32,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions {
+            fire_count_max: 1024,
+            fire_entities_max: 64,
+            fire_locks_max: 512,
+            acquire_count_max: 512,
+            acquire_bytes_max: 1024 * 1024,
+            reserved_max: 8192,
+        }
+    }
+}

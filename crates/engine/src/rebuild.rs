@@ -1,0 +1,81 @@
+//! The engine of a new leader, from rows alone.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use domain::{
+    DeadlineKind, EntityId, EntityRow, EntityState, Key, LockToken, QueueId, Row, Rows,
+    SequenceNumber, SubQueue,
+};
+
+use crate::Engine;
+
+/// Arms everything the rows say will become due, and notes what can be received. One scan per
+/// table, however many entities there are.
+pub(crate) fn rebuild(engine: &mut Engine, rows: &impl Rows) {
+    let entities = entities(rows);
+    states(engine, &entities, rows);
+    locks(engine, &entities, rows);
+    let (from, to) = (Key::Sweep(EntityId(0)), Key::Sweep(LAST));
+    rows.scan(&from, &to, &mut |_, _| {
+        engine.timers.sweep_wanted();
+        ControlFlow::Break(())
+    });
+}
+
+/// The catalog never issues it.
+const LAST: EntityId = EntityId(u64::MAX);
+
+/// What exists. Other rows may still be there of an entity that was deleted.
+fn entities(rows: &impl Rows) -> BTreeMap<EntityId, Box<EntityRow>> {
+    let mut entities = BTreeMap::new();
+    let (from, to) = (Key::Entity(EntityId(0)), Key::Entity(LAST));
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::Entity(id), Row::Entity(row)) = (key, row) {
+            entities.insert(id, row);
+        }
+        ControlFlow::Continue(())
+    });
+    entities
+}
+
+fn states(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, rows: &impl Rows) {
+    let (from, to) = (Key::EntityState(EntityId(0)), Key::EntityState(LAST));
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::EntityState(id), Row::EntityState(state)) = (key, row)
+            && let Some(row) = entities.get(&id)
+        {
+            entity(engine, id, row, &state);
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+fn entity(engine: &mut Engine, id: EntityId, row: &EntityRow, state: &EntityState) {
+    for kind in DeadlineKind::ALL {
+        engine.timers.next(id, kind, state.next_due(&row.properties, kind));
+    }
+    if row.properties.status.refuses_receive() {
+        return; // STATE-4: nothing can be received.
+    }
+    for sub in SubQueue::ALL {
+        match state.available[sub as usize] {
+            0 => (),
+            count => engine.credit.available(QueueId { entity: id, sub }, count),
+        }
+    }
+}
+
+fn locks(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, rows: &impl Rows) {
+    let from = Key::Lock(QueueId::main(EntityId(0)), SequenceNumber::MIN);
+    let to = Key::Lock(QueueId::main(LAST), SequenceNumber::MIN);
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::Lock(queue, sequence), Row::Lock(lock)) = (key, row)
+            && entities.contains_key(&queue.entity)
+        {
+            let token = LockToken { sequence, nonce: lock.nonce };
+            engine.timers.locked(queue, token, lock.until);
+        }
+        ControlFlow::Continue(())
+    });
+}

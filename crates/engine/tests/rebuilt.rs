@@ -1,0 +1,301 @@
+//! After any history a rebuilt engine has the timers of the running one, and what the wheel would
+//! fire next is what rows say is due next.
+
+use bytes::Bytes;
+use domain::{
+    Acquire, Command, CreateQueue, DeadlineKind, Disposition, Effect, EntityId, EntityStatus,
+    Entry, Key, LockToken, Machine, MemoryRows, NewMessage, Outcome, Properties, QueueId,
+    QueueProperties, ReceiverId, Renew, Row, Send, Settle, Settlement, Span, SubQueue, Timestamp,
+    UpdateQueue,
+};
+use engine::{Engine, EngineOptions, Timer};
+use proptest::prelude::*;
+
+/// What happens. Small numbers pick among what there is.
+#[derive(Clone, Debug)]
+enum Action {
+    Send {
+        entity: u64,
+        ttl: Option<u64>,
+        delay: Option<u64>,
+        id: Option<u8>,
+    },
+    Acquire {
+        entity: u64,
+        dead_letter: bool,
+        count: u32,
+    },
+    Settle {
+        held: usize,
+        disposition: u8,
+    },
+    Renew {
+        held: usize,
+    },
+    Update {
+        entity: u64,
+        status: u8,
+        default_ttl: Option<u64>,
+        dead_letter: bool,
+        window: u64,
+    },
+    Delete {
+        entity: u64,
+    },
+    /// The driver polls; what it gets is applied, or lost.
+    Poll {
+        lost: bool,
+    },
+    Wait {
+        ms: u64,
+    },
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let ttl = || prop::option::of(1_000u64..30_000);
+    prop_oneof![
+        8 => (0u64..3, prop::option::of(1u64..9_000), prop::option::of(1u64..9_000),
+              prop::option::of(0u8..4))
+            .prop_map(|(entity, ttl, delay, id)| Action::Send { entity, ttl, delay, id }),
+        5 => (0u64..3, prop::bool::weighted(0.2), 1u32..4)
+            .prop_map(|(entity, dead_letter, count)| Action::Acquire { entity, dead_letter, count }),
+        4 => (any::<usize>(), 0u8..5)
+            .prop_map(|(held, disposition)| Action::Settle { held, disposition }),
+        2 => any::<usize>().prop_map(|held| Action::Renew { held }),
+        2 => (0u64..3, 0u8..6, ttl(), any::<bool>(), 20u64..40).prop_map(
+            |(entity, status, default_ttl, dead_letter, window)| Action::Update {
+                entity, status, default_ttl, dead_letter, window,
+            }
+        ),
+        1 => (0u64..3).prop_map(|entity| Action::Delete { entity }),
+        6 => prop::bool::weighted(0.2).prop_map(|lost| Action::Poll { lost }),
+        5 => prop_oneof![1u64..500, 500u64..20_000, 20_000u64..80_000]
+            .prop_map(|ms| Action::Wait { ms }),
+    ]
+}
+
+/// A leader: rows, the machine over them, and the engine that follows.
+struct Leader {
+    rows: MemoryRows,
+    machine: Machine,
+    engine: Engine,
+    now: Timestamp,
+    entities: [EntityId; 3],
+    entries: u64,
+    held: Vec<(QueueId, LockToken)>,
+}
+
+impl Leader {
+    fn new() -> Leader {
+        let options = EngineOptions {
+            fire_count_max: 4,
+            fire_entities_max: 2,
+            fire_locks_max: 2,
+            ..EngineOptions::default()
+        };
+        let mut leader = Leader {
+            rows: MemoryRows::default(),
+            machine: Machine::new(),
+            engine: Engine::new(options),
+            now: Timestamp(1_700_000_000_000),
+            entities: [EntityId(1), EntityId(2), EntityId(3)],
+            entries: 0,
+            held: Vec::new(),
+        };
+        (0..3).for_each(|entity| leader.create(entity));
+        leader
+    }
+
+    fn create(&mut self, entity: u64) {
+        let id = self.entities[entity as usize];
+        let properties = Box::new(QueueProperties {
+            lock_duration: Span::from_secs(5),
+            requires_duplicate_detection: entity != 0,
+            duplicate_detection_window: Span::from_secs(20),
+            default_ttl: if entity == 2 { Span(9_000) } else { Span::MAX },
+            max_delivery_count: 2,
+            ..QueueProperties::default()
+        });
+        let name = format!("queue{}", id.0);
+        self.apply(vec![Command::CreateQueue(CreateQueue { entity: id, name, properties })]);
+    }
+
+    fn apply(&mut self, commands: Vec<Command>) -> Vec<Outcome> {
+        self.entries += 1;
+        let seed = u128::from(self.entries).to_be_bytes();
+        let mut step = self.machine.step(&self.rows);
+        let outcomes = step.apply(Entry { at: self.now, seed, commands });
+        let changes = step.finish();
+        self.rows.write(changes.writes);
+        for effect in changes.effects {
+            if let Effect::Locked { queue, token, .. } = effect {
+                self.held.push((queue, token));
+            }
+            self.engine.effect(effect);
+        }
+        outcomes
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Send { entity, ttl, delay, id } => {
+                let message = NewMessage {
+                    content: Bytes::from_static(b"body"),
+                    size_bytes: 10,
+                    header_bytes: 5,
+                    message_id: id.map(|id| id.to_string()),
+                    session_id: None,
+                    partition_key: None,
+                    ttl: ttl.map(Span),
+                    scheduled_at: delay.map(|ms| self.now.plus(Span(ms))),
+                };
+                let entity = self.entities[entity as usize];
+                let messages = vec![message];
+                self.apply(vec![Command::Send(Send { origin: None, entity, messages })]);
+            }
+            Action::Acquire { entity, dead_letter, count } => {
+                let sub = if dead_letter { SubQueue::DeadLetter } else { SubQueue::Main };
+                self.apply(vec![Command::Acquire(Acquire {
+                    queue: QueueId { entity: self.entities[entity as usize], sub },
+                    receiver: ReceiverId::default(),
+                    count_max: count,
+                    bytes_max: 1_000,
+                })]);
+            }
+            Action::Settle { held, disposition } if !self.held.is_empty() => {
+                let (queue, token) = self.held[held % self.held.len()];
+                let settlements = vec![Settlement { token, disposition: chosen(disposition) }];
+                let settle = Settle { origin: None, queue, settlements, atomic: false };
+                self.apply(vec![Command::Settle(settle)]);
+            }
+            Action::Renew { held } if !self.held.is_empty() => {
+                let (queue, token) = self.held[held % self.held.len()];
+                let tokens = vec![token];
+                self.apply(vec![Command::Renew(Renew { origin: None, queue, tokens })]);
+            }
+            Action::Settle { .. } | Action::Renew { .. } => (),
+            Action::Update { entity, status, default_ttl, dead_letter, window } => {
+                self.update(entity, status, default_ttl, dead_letter, window);
+            }
+            Action::Delete { entity } => {
+                let id = self.entities[entity as usize];
+                self.apply(vec![Command::DeleteEntity { entity: id }]);
+                self.entities[entity as usize] = EntityId(id.0 + 3); // ENT-8.
+                self.create(entity);
+            }
+            Action::Poll { lost } => self.poll(lost),
+            Action::Wait { ms } => self.now = self.now.plus(Span(ms)),
+        }
+    }
+
+    fn update(&mut self, entity: u64, status: u8, ttl: Option<u64>, dead: bool, window: u64) {
+        let id = self.entities[entity as usize];
+        let Some(Row::Entity(row)) = self.rows.0.get(&Key::Entity(id)) else { return };
+        let properties = Box::new(QueueProperties {
+            status: match status {
+                0 => EntityStatus::Disabled,
+                1 => EntityStatus::ReceiveDisabled,
+                _ => EntityStatus::Active,
+            },
+            default_ttl: ttl.map_or(Span::MAX, Span),
+            dead_letter_on_expiration: dead,
+            duplicate_detection_window: Span::from_secs(window),
+            ..row.properties.clone()
+        });
+        self.apply(vec![Command::UpdateQueue(UpdateQueue {
+            origin: None,
+            entity: id,
+            properties,
+        })]);
+    }
+
+    fn poll(&mut self, lost: bool) {
+        let commands = self.engine.poll(self.now);
+        if commands.is_empty() {
+            return;
+        }
+        if lost {
+            self.engine.fire_lost();
+        } else {
+            let outcomes = self.apply(commands);
+            self.engine.fired(&outcomes);
+        }
+    }
+
+    /// Every timer of the running engine, of a rebuilt one, and what rows call for.
+    fn check(&mut self) {
+        let running: Vec<(Timer, Timestamp)> = self.engine.timers().collect();
+        let mut rebuilt = Engine::rebuild(&self.rows, EngineOptions::default());
+        assert_eq!(running, rebuilt.timers().collect::<Vec<_>>());
+        let mut due = due(&self.rows);
+        due.sort();
+        assert_eq!(running, due);
+        let earliest = due.iter().map(|(_, due)| *due).min();
+        assert_eq!(
+            self.engine.timers_off_wheel(),
+            0,
+            "nothing rests: marks of suspended entities are off"
+        );
+        let sweeps = self.rows.0.keys().any(|key| matches!(key, Key::Sweep(_)));
+        let next = if sweeps { Some(Timestamp::ZERO) } else { earliest };
+        assert_eq!(self.engine.next_deadline(), next);
+        assert_eq!(rebuilt.next_deadline(), next);
+    }
+}
+
+fn chosen(disposition: u8) -> Disposition {
+    let properties = Properties::new();
+    match disposition {
+        0 => Disposition::Complete,
+        1 => Disposition::Abandon { properties },
+        2 => Disposition::Defer { properties },
+        3 => Disposition::DeadLetter { reason: None, description: None, properties },
+        _ => Disposition::Release,
+    }
+}
+
+/// What rows call for, read from them alone. Derived deadlines follow the cursor.
+fn due(rows: &MemoryRows) -> Vec<(Timer, Timestamp)> {
+    let mut due = Vec::new();
+    for (key, row) in &rows.0 {
+        let (Key::EntityState(id), Row::EntityState(state)) = (key, row) else { continue };
+        let Some(Row::Entity(entity)) = rows.0.get(&Key::Entity(*id)) else { continue };
+        for kind in DeadlineKind::ALL {
+            match state.next_due(&entity.properties, kind) {
+                Timestamp::NEVER => (),
+                at => due.push((Timer::Deadline(*id, kind), at)),
+            }
+        }
+    }
+    for (key, row) in &rows.0 {
+        let (Key::Lock(queue, sequence), Row::Lock(lock)) = (key, row) else { continue };
+        if rows.0.contains_key(&Key::Entity(queue.entity)) {
+            let token = LockToken { sequence: *sequence, nonce: lock.nonce };
+            due.push((Timer::Lock(*queue, token), lock.until));
+        }
+    }
+    due
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_rebuilt_engine_agrees_with_the_running_one(
+        actions in prop::collection::vec(action(), 0..150),
+    ) {
+        let mut leader = Leader::new();
+        for action in actions {
+            leader.act(action);
+            leader.check();
+        }
+        // In the end everything fires that is due, and nothing spins.
+        leader.now = leader.now.plus(Span::from_secs(3_600));
+        for _ in 0..1_000 {
+            leader.poll(false);
+            leader.check();
+        }
+        let now = leader.now;
+        prop_assert!(leader.engine.next_deadline().is_none_or(|due| due > now));
+    }
+}

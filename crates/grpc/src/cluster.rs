@@ -1,0 +1,98 @@
+//! `mayfly.v1.Cluster`.
+
+use domain::{Refusal, ShardId, Span};
+use service::{Broker, ClusterStatus, GroupView, NodeStatus, ReplicaView};
+use tonic::{Request, Response, Status};
+use wire::v1;
+
+use crate::api::cluster_server::Cluster;
+use crate::status::{refused, status};
+
+pub(crate) struct ClusterService {
+    pub broker: Broker,
+}
+
+#[tonic::async_trait]
+impl Cluster for ClusterService {
+    async fn status(
+        &self,
+        request: Request<v1::StatusRequest>,
+    ) -> Result<Response<v1::StatusResponse>, Status> {
+        let status = self.broker.status(request.into_inner().local).await;
+        Ok(Response::new(shown(status)))
+    }
+
+    async fn now(&self, _: Request<v1::NowRequest>) -> Result<Response<v1::NowResponse>, Status> {
+        let (now, offset) = self.broker.now();
+        Ok(Response::new(v1::NowResponse { now_ms: now.0, offset_ms: offset.0 }))
+    }
+
+    async fn advance_clock(
+        &self,
+        request: Request<v1::AdvanceClockRequest>,
+    ) -> Result<Response<v1::AdvanceClockResponse>, Status> {
+        let by = Span(request.into_inner().by_ms);
+        let (now, offset) = self.broker.advance_clock(by).await.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::AdvanceClockResponse { now_ms: now.0, offset_ms: offset.0 }))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<v1::TransferLeaderRequest>,
+    ) -> Result<Response<v1::TransferLeaderResponse>, Status> {
+        let v1::TransferLeaderRequest { group, node } = request.into_inner();
+        let shard = u16::try_from(group).map(ShardId).map_err(|_| {
+            let (value, allowed) = (group.to_string(), "a group of `cluster status`");
+            refused(Refusal::ArgumentOutOfRange { what: "group", value, allowed }, "")
+        })?;
+        let moved = self.broker.transfer_leader(shard, node).await;
+        moved.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::TransferLeaderResponse {}))
+    }
+}
+
+fn shown(status: ClusterStatus) -> v1::StatusResponse {
+    let cluster_id = status.cluster_id.map(|id| format!("{id:032x}"));
+    v1::StatusResponse {
+        cluster_id: cluster_id.unwrap_or_default(),
+        durability: status.durability.to_owned(),
+        development: status.development,
+        nodes: status.nodes.into_iter().map(node).collect(),
+        groups: status.groups.into_iter().map(group).collect(),
+        version: status.version.to_owned(),
+        answered_by: status.answered_by,
+    }
+}
+
+fn node(status: NodeStatus) -> v1::NodeStatus {
+    v1::NodeStatus {
+        id: status.node,
+        peer_address: status.addresses.peer_address,
+        grpc_address: status.addresses.grpc_address,
+        http_address: status.addresses.http_address,
+        reachable: status.reachable,
+        groups_led: status.groups_led,
+        note: status.note,
+    }
+}
+
+fn group(view: GroupView) -> v1::GroupStatus {
+    v1::GroupStatus {
+        id: view.shard.0.into(),
+        leader: view.leader.unwrap_or(0),
+        term: view.term,
+        replicas: view.replicas.into_iter().map(replica).collect(),
+    }
+}
+
+fn replica(view: ReplicaView) -> v1::ReplicaStatus {
+    v1::ReplicaStatus {
+        node: view.node,
+        reachable: view.reachable,
+        last_log_index: view.last_log,
+        applied_index: view.applied,
+        flushed_index: view.flushed,
+        purged_index: view.purged,
+        lag: view.lag,
+    }
+}

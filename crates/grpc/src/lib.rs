@@ -1,0 +1,22 @@
+//! The native gRPC API over [`service::Broker`]: three services of `mayfly.v1`, reflection and
+//! `grpc.health.v1`.
+//!
+//! Invariant: nothing is decided here. Requests are converted and handed on in the order they came,
+//! and errors are mapped in one place, [`status`], so that the three answers stay apart on the wire.
+
+mod api;
+mod auth;
+mod status;
+
+mod cluster;
+mod entities;
+mod messaging;
+mod receive_stream;
+mod send_stream;
+
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+pub use server::{Config, Error, serve};

@@ -1,0 +1,202 @@
+//! `ReceiveStream`: deliveries by credit, and their settlements, on one stream. Everything that
+//! waits for the client goes into one response.
+
+use std::pin::Pin;
+
+use domain::{Disposition, LockToken, Refusal, Settlement};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use service::{Broker, Error, Next, ReceiveMode, Received, Receiver};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+use wire::{native, v1};
+
+use crate::messaging::{Responses, new_settlements, of_mode, receive_mode, settle_failures, shown};
+use crate::server::stopped;
+use crate::status::{failure, refused, status};
+
+/// Requests whose settlements are not answered, per stream; the client is held back beyond.
+const SETTLING_MAX: usize = 64;
+/// Responses not yet taken by the transport: few, so that deliveries wait where they can be merged.
+const RESPONSES_MAX: usize = 2;
+
+type Settling = FuturesUnordered<Pin<Box<dyn Future<Output = v1::Settled> + Send>>>;
+
+pub(crate) async fn open(
+    broker: Broker,
+    mut requests: Streaming<v1::ReceiveStreamRequest>,
+    stopping: watch::Receiver<bool>,
+) -> Result<Responses<v1::ReceiveStreamResponse>, Status> {
+    let (sender, responses) = mpsc::channel(RESPONSES_MAX);
+    let responses = ReceiverStream::new(responses);
+    let Some(mut first) = requests.message().await? else { return Ok(responses) };
+    let Some(v1::ReceiveOpen { queue, sub_queue, mode }) = first.open.take() else {
+        let why = "the first request of a stream opens it".to_owned();
+        return Err(refused(Refusal::Argument { what: "open", why }, ""));
+    };
+    let refuse = |refusal| refused(refusal, &queue);
+    let sub = native::sub_queue(sub_queue).map_err(refuse)?;
+    let mode = receive_mode(mode).map_err(refuse)?;
+    let credit = std::mem::take(&mut first.credit);
+    let receiver = broker.receiver(&queue, sub, mode, credit).await;
+    let receiver = receiver.map_err(|error| status(&error))?;
+    let mut stream = ReceiveStream {
+        queue,
+        mode,
+        receiver,
+        requests,
+        responses: sender,
+        settling: FuturesUnordered::new(),
+        ended: false,
+        drained: false,
+    };
+    stream.take(first);
+    tokio::spawn(async move {
+        tokio::select! {
+            result = stream.run() => {
+                if let Err(status) = result {
+                    let _ = stream.responses.send(Err(status)).await;
+                }
+            }
+            () = stopped(stopping) => {}
+        }
+    });
+    Ok(responses)
+}
+
+struct ReceiveStream {
+    queue: String,
+    mode: ReceiveMode,
+    receiver: Receiver,
+    requests: Streaming<v1::ReceiveStreamRequest>,
+    responses: mpsc::Sender<Result<v1::ReceiveStreamResponse, Status>>,
+    settling: Settling,
+    /// The client has ended its side: what is granted still arrives, then the stream ends.
+    ended: bool,
+    drained: bool,
+}
+
+impl ReceiveStream {
+    async fn run(&mut self) -> Result<(), Status> {
+        loop {
+            if self.ended && self.drained && self.settling.is_empty() {
+                return Ok(());
+            }
+            let mut messages = Vec::new();
+            let mut settled = Vec::new();
+            tokio::select! {
+                request = self.requests.message(),
+                    if !self.ended && self.settling.len() < SETTLING_MAX => {
+                    self.requested(request?);
+                }
+                next = self.receiver.next(), if !self.drained => {
+                    self.received(next, &mut messages)?;
+                }
+                Some(done) = self.settling.next() => settled.push(done),
+            }
+            // What else is there goes along.
+            while let Some(Some(done)) = self.settling.next().now_or_never() {
+                settled.push(done);
+            }
+            if messages.is_empty()
+                && !self.drained
+                && let Some(next) = self.receiver.next().now_or_never()
+            {
+                self.received(next, &mut messages)?;
+            }
+            if !messages.is_empty() || !settled.is_empty() {
+                self.respond(messages, settled).await?;
+            }
+        }
+    }
+
+    fn requested(&mut self, request: Option<v1::ReceiveStreamRequest>) {
+        match request {
+            Some(request) => self.take(request),
+            None => {
+                self.ended = true;
+                self.receiver.drain();
+            }
+        }
+    }
+
+    fn received(
+        &mut self,
+        next: Result<Next, Error>,
+        messages: &mut Vec<Received>,
+    ) -> Result<(), Status> {
+        match next.map_err(|error| status(&error))? {
+            Next::Messages(more) => messages.extend(more),
+            Next::Drained => self.drained = self.ended,
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, request: v1::ReceiveStreamRequest) {
+        self.receiver.add_credit(request.credit);
+        if !request.settlements.is_empty() {
+            self.settle(request.settle_id, request.settlements);
+        }
+    }
+
+    fn settle(&mut self, settle_id: u64, given: Vec<v1::Settlement>) {
+        let queue = self.queue.clone();
+        let settlements = match new_settlements(&given) {
+            Ok(settlements) => settlements,
+            Err(refusal) => {
+                let failures = all_failed(given, &Error::new(refusal, queue.as_str()));
+                let settled = v1::Settled { settle_id, failures };
+                self.settling.push(Box::pin(std::future::ready(settled)));
+                return;
+            }
+        };
+        if self.mode == ReceiveMode::ReceiveAndDelete {
+            let why = "messages received and deleted are settled already";
+            let error = Error::new(Refusal::InvalidOperation { why }, queue.as_str());
+            let settled = v1::Settled { settle_id, failures: all_failed(given, &error) };
+            self.settling.push(Box::pin(std::future::ready(settled))); // LOCK-2, ERR-30.
+            return;
+        }
+        let tokens: Vec<LockToken> = settlements.iter().map(|settle| settle.token).collect();
+        // Posted here and now; only its outcome is waited for.
+        let outcome = self.receiver.settle(settlements);
+        self.settling.push(Box::pin(async move {
+            let failures = match outcome.await {
+                Ok(refusals) => settle_failures(&tokens, refusals, &queue),
+                Err(error) => all_failed(given, &error),
+            };
+            v1::Settled { settle_id, failures }
+        }));
+    }
+
+    async fn respond(
+        &mut self,
+        messages: Vec<Received>,
+        settled: Vec<v1::Settled>,
+    ) -> Result<(), Status> {
+        let tokens: Vec<LockToken> =
+            messages.iter().filter_map(|m| m.delivery.lock).map(|lock| lock.token).collect();
+        let messages = shown(messages, of_mode(self.mode))?;
+        let response = v1::ReceiveStreamResponse { messages, settled };
+        if self.responses.send(Ok(response)).await.is_err() {
+            // Nobody was there to take them: back to the queue, and no delivery counted (LOCK-20).
+            let release = |token| Settlement { token, disposition: Disposition::Release };
+            let settlements: Vec<Settlement> = tokens.into_iter().map(release).collect();
+            if !settlements.is_empty() {
+                drop(self.receiver.settle(settlements));
+            }
+            return Err(Status::cancelled("the client is gone"));
+        }
+        Ok(())
+    }
+}
+
+/// The same error for every settlement of a request.
+fn all_failed(settlements: Vec<v1::Settlement>, error: &Error) -> Vec<v1::SettleFailure> {
+    let fail = |settlement: v1::Settlement| v1::SettleFailure {
+        lock_token: settlement.lock_token,
+        failure: Some(failure(error)),
+    };
+    settlements.into_iter().map(fail).collect()
+}

@@ -1,0 +1,107 @@
+//! `SendStream`: batches of one queue, submitted as they come and answered in their order (MSG-10).
+
+use domain::Refusal;
+use service::{Broker, Sender};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+use wire::v1::{self, send_stream_response::Result as Answer};
+
+use crate::messaging::{Responses, new_messages, sent_response};
+use crate::server::stopped;
+use crate::status::{failure, refused, status};
+
+/// Batches submitted and not answered, per stream; the client is held back beyond.
+const WAITING_MAX: usize = 64;
+/// Answers not yet taken by the transport.
+const ANSWERS_MAX: usize = 64;
+
+type Answers = mpsc::Sender<Result<v1::SendStreamResponse, Status>>;
+
+pub(crate) async fn open(
+    broker: Broker,
+    mut requests: Streaming<v1::SendStreamRequest>,
+    stopping: watch::Receiver<bool>,
+) -> Result<Responses<v1::SendStreamResponse>, Status> {
+    let (answers, responses) = mpsc::channel(ANSWERS_MAX);
+    let responses = ReceiverStream::new(responses);
+    let Some(first) = requests.message().await? else { return Ok(responses) };
+    if first.queue.is_empty() {
+        let why = "the first request of a stream names the queue".to_owned();
+        return Err(refused(Refusal::Argument { what: "queue", why }, ""));
+    }
+    let producer = Some(first.producer).filter(|producer| *producer != 0);
+    let sender = broker.sender(&first.queue, producer).await.map_err(|error| status(&error))?;
+    let queue = first.queue.clone();
+    let mut stream = SendStream { queue, sender, requests, answers };
+    stream.submit(first).await?;
+    tokio::spawn(async move {
+        tokio::select! {
+            () = stream.run() => {}
+            () = stopped(stopping) => {}
+        }
+        // Sent last: what is not answered by now the client has to ask about again.
+        drop(stream);
+    });
+    Ok(responses)
+}
+
+struct SendStream {
+    queue: String,
+    sender: Sender,
+    requests: Streaming<v1::SendStreamRequest>,
+    answers: Answers,
+}
+
+impl SendStream {
+    /// Until the client has ended its side and all is answered, or either side fails.
+    async fn run(&mut self) {
+        let mut ended = false;
+        loop {
+            let waiting = self.sender.waiting();
+            if ended && waiting == 0 {
+                return;
+            }
+            tokio::select! {
+                biased;
+                answer = self.sender.next(), if waiting > 0 => {
+                    let Some((serial, result)) = answer else { continue };
+                    let result = match result {
+                        Ok(sequences) => Answer::Sent(sent_response(sequences)),
+                        Err(error) => Answer::Failure(failure(&error)),
+                    };
+                    let response = v1::SendStreamResponse { serial, result: Some(result) };
+                    if self.answers.send(Ok(response)).await.is_err() {
+                        return;
+                    }
+                }
+                request = self.requests.message(), if !ended && waiting < WAITING_MAX => {
+                    match request {
+                        Ok(Some(request)) => {
+                            if let Err(status) = self.submit(request).await {
+                                let _ = self.answers.send(Err(status)).await;
+                                return;
+                            }
+                        }
+                        Ok(None) => ended = true,
+                        // The connection is gone, or the request too large to be read.
+                        Err(status) => {
+                            let _ = self.answers.send(Err(status)).await;
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn submit(&mut self, request: v1::SendStreamRequest) -> Result<(), Status> {
+        let v1::SendStreamRequest { queue, serial, messages, producer: _, retry } = request;
+        if !queue.is_empty() && queue != self.queue {
+            let why = format!("this stream sends to '{}'; open another for '{queue}'", self.queue);
+            return Err(refused(Refusal::Argument { what: "queue", why }, &self.queue));
+        }
+        let submitted = self.sender.submit(serial, retry, new_messages(messages)).await;
+        submitted.map_err(|error| status(&error))
+    }
+}

@@ -1,0 +1,113 @@
+//! The server: its services, limits and end.
+
+use std::time::Duration;
+
+use service::Broker;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::api::cluster_server::ClusterServer;
+use crate::api::entities_server::EntitiesServer;
+use crate::api::messaging_server::MessagingServer;
+use crate::auth::Doorman;
+use crate::cluster::ClusterService;
+use crate::entities::EntitiesService;
+use crate::messaging::MessagingService;
+
+/// Largest request. A batch has at most 1 MiB of bodies and properties (QUOTA-6) and some framing;
+/// what is larger is refused before it is decoded.
+const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Flow control: wide enough that a batch does not wait for window updates.
+const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+/// Larger frames than HTTP/2's 16 KiB: fewer per batch.
+const FRAME_BYTES: u32 = 256 * 1024;
+/// A client that answers no ping for so long is gone, and its receivers with it.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How often the health service looks whether this node can serve.
+const HEALTH_EVERY: Duration = Duration::from_secs(1);
+
+/// How the native API is served.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Asked of every client as `authorization: Bearer <secret>` when set. Health and reflection
+    /// are free. It travels in clear.
+    pub secret: Option<String>,
+}
+
+/// Why the server ended.
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error("the native API stopped: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    #[error("the native API's descriptors are unreadable: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// Serves the native API until `stop` resolves, and then until open calls are answered; streams are
+/// ended.
+pub async fn serve(
+    listener: TcpListener,
+    config: Config,
+    broker: Broker,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), Error> {
+    let (stop_streams, stopping) = watch::channel(false);
+    let doorman = Doorman::new(config.secret.as_deref());
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let watcher = tokio::spawn(watch_health(broker.clone(), health));
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()?;
+
+    let entities = EntitiesServer::new(EntitiesService { broker: broker.clone() });
+    let cluster = ClusterServer::new(ClusterService { broker: broker.clone() });
+    let messaging = MessagingServer::new(MessagingService { broker, stopping })
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(usize::MAX);
+    let served = Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .add_service(InterceptedService::new(entities, doorman.clone()))
+        .add_service(InterceptedService::new(messaging, doorman.clone()))
+        .add_service(InterceptedService::new(cluster, doorman))
+        .add_service(health_service)
+        .add_service(reflection)
+        .serve_with_incoming_shutdown(
+            TcpIncoming::from(listener).with_nodelay(Some(true)),
+            async move {
+                stop.await;
+                stop_streams.send_replace(true);
+            },
+        )
+        .await;
+    watcher.abort();
+    Ok(served?)
+}
+
+/// Resolves when the server is stopping.
+pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
+    // An error means that the server is gone, which is a stop as well.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+async fn watch_health(broker: Broker, health: tonic_health::server::HealthReporter) {
+    loop {
+        let status = match broker.readiness().ready {
+            true => tonic_health::ServingStatus::Serving,
+            false => tonic_health::ServingStatus::NotServing,
+        };
+        for service in ["", "mayfly.v1.Entities", "mayfly.v1.Messaging", "mayfly.v1.Cluster"] {
+            health.set_service_status(service, status).await;
+        }
+        tokio::time::sleep(HEALTH_EVERY).await;
+    }
+}

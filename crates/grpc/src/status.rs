@@ -1,0 +1,190 @@
+//! One mapping from errors to what travels: a status with `google.rpc.ErrorInfo` on calls, a
+//! `Failure` within streams. `reason` is ERR's client name, metadata has the rule, the entity, a
+//! tracking id, and which of the three answers it is.
+
+use std::collections::HashMap;
+
+use domain::Refusal;
+use service::{Error, ErrorKind, Unavailable, Unknown};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use wire::v1;
+
+/// Who speaks, in `ErrorInfo`.
+const DOMAIN: &str = "mayfly";
+
+/// What an error is called on the wire.
+struct Labels {
+    code: Code,
+    name: &'static str,
+    rule: &'static str,
+    retry: v1::Retry,
+}
+
+/// For calls.
+pub(crate) fn status(error: &Error) -> Status {
+    let Labels { code, name, rule, retry } = labels(&error.kind);
+    tracing::debug!(%error, "answered");
+    let metadata = HashMap::from([
+        ("rule".to_owned(), rule.to_owned()),
+        ("entity".to_owned(), error.entity.to_string()),
+        ("tracking_id".to_owned(), error.tracking_id.to_string()),
+        ("retry".to_owned(), retry.as_str_name().to_owned()),
+    ]);
+    let details = ErrorDetails::with_error_info(name, DOMAIN, metadata);
+    Status::with_error_details(code, error.kind.to_string(), details)
+}
+
+/// Within streams.
+pub(crate) fn failure(error: &Error) -> v1::Failure {
+    let Labels { code, name, rule, retry } = labels(&error.kind);
+    v1::Failure {
+        code: code as u32,
+        name: name.to_owned(),
+        rule: rule.to_owned(),
+        entity: error.entity.to_string(),
+        tracking_id: error.tracking_id.to_string(),
+        retry: retry.into(),
+        message: error.kind.to_string(),
+    }
+}
+
+/// A refusal met at the edge, before there was anything to ask the broker.
+pub(crate) fn refused(refusal: Refusal, entity: &str) -> Status {
+    status(&Error::new(refusal, entity))
+}
+
+fn labels(kind: &ErrorKind) -> Labels {
+    match kind {
+        ErrorKind::Refused(refusal) => Labels {
+            code: code(refusal),
+            name: refusal.name(),
+            rule: refusal.rule(),
+            retry: match refusal {
+                // What is missing is sent first, then this again.
+                Refusal::SerialGap { .. } => v1::Retry::Yes,
+                Refusal::PerhapsDone => v1::Retry::PerhapsDone,
+                _ => v1::Retry::No,
+            },
+        },
+        ErrorKind::Unavailable { why } => {
+            let (name, rule) = match why {
+                Unavailable::Busy => ("ServiceBusy", "ERR-11"),
+                Unavailable::NoLeader(_) | Unavailable::Starting | Unavailable::Stopping => {
+                    ("ServiceCommunicationProblem", "ERR-24")
+                }
+            };
+            Labels { code: Code::Unavailable, name, rule, retry: v1::Retry::Yes }
+        }
+        ErrorKind::Unknown { why } => Labels {
+            code: match why {
+                Unknown::Late(_) | Unknown::LeaderLost(_) => Code::DeadlineExceeded,
+                // Asking again will not tell more.
+                Unknown::Forgotten => Code::Aborted,
+            },
+            name: "ServiceTimeout",
+            rule: "ERR-28",
+            retry: v1::Retry::PerhapsDone,
+        },
+    }
+}
+
+/// ERR-1 to ERR-16.
+fn code(refusal: &Refusal) -> Code {
+    match refusal {
+        Refusal::EntityNotFound { .. }
+        | Refusal::StaleRoute { .. }
+        | Refusal::MessageNotFound { .. } => Code::NotFound,
+        Refusal::EntityAlreadyExists { .. } => Code::AlreadyExists,
+        Refusal::EntityDisabled { .. }
+        | Refusal::MessageLockLost { .. }
+        | Refusal::InvalidOperation { .. }
+        | Refusal::SerialGap { .. } => Code::FailedPrecondition,
+        Refusal::MessageSizeExceeded { .. }
+        | Refusal::Argument { .. }
+        | Refusal::ArgumentOutOfRange { .. }
+        | Refusal::Serialization { .. } => Code::InvalidArgument,
+        Refusal::QuotaExceeded { .. } => Code::ResourceExhausted,
+        Refusal::NotSupported { .. } => Code::Unimplemented,
+        Refusal::PerhapsDone => Code::Aborted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{EntityId, LockToken, SequenceNumber, ShardId};
+
+    use super::*;
+
+    fn refusals() -> Vec<(&'static str, Refusal, Code)> {
+        let token = LockToken { sequence: SequenceNumber(7), nonce: 1 };
+        let sequence = SequenceNumber(7);
+        let name = || "q".to_owned();
+        vec![
+            ("ERR-1", Refusal::EntityNotFound { name: name() }, Code::NotFound),
+            ("ERR-1", Refusal::StaleRoute { entity: EntityId(1) }, Code::NotFound),
+            ("ERR-2", Refusal::EntityAlreadyExists { name: name() }, Code::AlreadyExists),
+            ("ERR-3", Refusal::EntityDisabled { status: "Disabled" }, Code::FailedPrecondition),
+            ("ERR-4", Refusal::MessageLockLost { token }, Code::FailedPrecondition),
+            ("ERR-8", Refusal::MessageNotFound { sequence, needs: "deferred" }, Code::NotFound),
+            (
+                "ERR-9",
+                Refusal::MessageSizeExceeded { what: "the batch", bytes: 2, max: 1 },
+                Code::InvalidArgument,
+            ),
+            (
+                "ERR-10",
+                Refusal::QuotaExceeded { what: "the entity", used: 2, max: 1 },
+                Code::ResourceExhausted,
+            ),
+            ("ERR-12", Refusal::Argument { what: "x", why: name() }, Code::InvalidArgument),
+            (
+                "ERR-13",
+                Refusal::ArgumentOutOfRange { what: "x", value: name(), allowed: "y" },
+                Code::InvalidArgument,
+            ),
+            (
+                "ERR-14",
+                Refusal::Serialization { what: name(), bytes: 2, max: 1 },
+                Code::InvalidArgument,
+            ),
+            ("ERR-15", Refusal::InvalidOperation { why: "no" }, Code::FailedPrecondition),
+            ("ERR-16", Refusal::NotSupported { what: "x" }, Code::Unimplemented),
+            ("SEND-8", Refusal::SerialGap { expected: 3 }, Code::FailedPrecondition),
+        ]
+    }
+
+    /// ERR-27: every refusal travels with its name, rule, entity and a tracking id.
+    #[test]
+    fn err_27_a_status_carries_what_a_client_needs() {
+        for (rule, refusal, code) in refusals() {
+            let error = Error::new(refusal.clone(), "orders");
+            let status = status(&error);
+            assert_eq!(status.code(), code, "{refusal:?}");
+            let info = status.get_details_error_info().expect("an ErrorInfo");
+            assert_eq!((info.reason.as_str(), info.domain.as_str()), (refusal.name(), DOMAIN));
+            assert_eq!(info.metadata["rule"], rule);
+            assert_eq!(info.metadata["entity"], "orders");
+            assert_eq!(info.metadata["tracking_id"], error.tracking_id.to_string());
+            let failure = failure(&error);
+            assert_eq!((failure.code, failure.name.as_str()), (code as u32, refusal.name()));
+            assert_eq!(failure.message, status.message());
+        }
+    }
+
+    /// ERR-24, ERR-28: refused, certainly not done, perhaps done.
+    #[test]
+    fn err_24_err_28_the_three_answers_are_told_apart() {
+        let shard = ShardId(1);
+        let retry = |kind: ErrorKind| failure(&Error::new(kind, "q")).retry();
+        let refusal = Refusal::InvalidOperation { why: "no" };
+        assert_eq!(retry(refusal.into()), v1::Retry::No);
+        for why in [Unavailable::Busy, Unavailable::NoLeader(shard), Unavailable::Stopping] {
+            assert_eq!(retry(ErrorKind::Unavailable { why }), v1::Retry::Yes);
+        }
+        for why in [Unknown::Late(shard), Unknown::LeaderLost(shard), Unknown::Forgotten] {
+            assert_eq!(retry(ErrorKind::Unknown { why }), v1::Retry::PerhapsDone);
+        }
+        assert_eq!(retry(Refusal::PerhapsDone.into()), v1::Retry::PerhapsDone);
+    }
+}

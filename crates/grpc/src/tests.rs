@@ -1,0 +1,6 @@
+//! The native API over a loopback socket, with the generated client.
+
+mod calls;
+mod edges;
+mod harness;
+mod streams;

@@ -1,0 +1,72 @@
+//! `/health`, `/health/live`, `/health/ready`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use service::{Broker, GroupHealth, Readiness};
+
+use crate::server::App;
+
+#[derive(Serialize)]
+pub(crate) struct Health {
+    status: &'static str,
+    /// Why the node is not ready; absent when it is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    why: String,
+    node: u64,
+    version: &'static str,
+    groups: Vec<Group>,
+}
+
+#[derive(Serialize)]
+struct Group {
+    group: u16,
+    /// Absent: none known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leader: Option<u64>,
+    leads: bool,
+    term: u64,
+    lag: u64,
+    failed: bool,
+}
+
+impl Health {
+    fn of(broker: &Broker) -> (StatusCode, Health) {
+        let Readiness { ready, why, groups } = broker.readiness();
+        let (code, status) = match ready {
+            true => (StatusCode::OK, "ready"),
+            false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+        };
+        let groups = groups.into_iter().map(Group::of).collect();
+        let (node, version) = (broker.node(), broker.version());
+        (code, Health { status, why, node, version, groups })
+    }
+}
+
+impl Group {
+    fn of(health: GroupHealth) -> Group {
+        let GroupHealth { shard, leader, leads, term, lag, failed } = health;
+        Group { group: shard.0, leader, leads, term, lag, failed }
+    }
+}
+
+/// Everything, and 200 whatever it says: for people.
+pub(crate) async fn health(State(app): State<App>) -> Json<Health> {
+    Json(Health::of(&app.broker).1)
+}
+
+/// 200 as long as the process answers: for whoever restarts it.
+pub(crate) async fn live() -> Json<serde_json::Value> {
+    Json(serde_json::json!({ "status": "live" }))
+}
+
+/// 200 or 503: for whoever sends clients here.
+pub(crate) async fn ready(State(app): State<App>) -> (StatusCode, Json<serde_json::Value>) {
+    let (code, Health { status, why, .. }) = Health::of(&app.broker);
+    let body = match why.is_empty() {
+        true => serde_json::json!({ "status": status }),
+        false => serde_json::json!({ "status": status, "why": why }),
+    };
+    (code, Json(body))
+}

@@ -1,0 +1,169 @@
+//! `mayfly bench`.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use workload::{ExpiryBench, LifecycleBench, Progress};
+
+use crate::connect::Connect;
+use crate::input::duration;
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly bench lifecycle --seconds 20
+  mayfly bench lifecycle --rate 2000 --json
+  mayfly bench expiry --messages 200000 --ttl 5s..25s --rate 2000";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Send, receive and complete; one settlement per message
+    Lifecycle(Lifecycle),
+    /// Many deadlines, and an ingest that runs meanwhile
+    Expiry(Expiry),
+}
+
+#[derive(Debug, clap::Args)]
+struct Lifecycle {
+    /// Queues, all alike
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    queues: u32,
+    /// Producers, spread over the queues
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    producers: u32,
+    /// Consumers, spread over the queues
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    consumers: u32,
+    /// Messages a producer has under way
+    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    window: usize,
+    /// Messages a consumer fetches ahead
+    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    prefetch: u32,
+    /// Bytes of a body
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    size: usize,
+    /// Messages per second of all producers together; without it, as fast as they are answered
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Time to live of each message
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
+    /// How long to measure
+    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    seconds: u64,
+    /// Seconds before that, not measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    warm_up: u64,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Debug, clap::Args)]
+struct Expiry {
+    /// Deadlines to fill
+    #[arg(long, value_name = "COUNT", default_value_t = 200_000)]
+    messages: u64,
+    /// When they fall due, reckoned from the planned end of the filling
+    #[arg(long, value_name = "FROM..TO", default_value = "5s..25s")]
+    #[arg(value_parser = duration::parse_range)]
+    ttl: (Duration, Duration),
+    /// Time planned for the filling; without it, what a small cluster needs
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    fill: Option<Duration>,
+    /// Messages per second sent meanwhile
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Bytes of a body
+    #[arg(long, value_name = "BYTES", default_value_t = 256)]
+    size: usize,
+    /// Queues the deadlines are spread over
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    queues: u32,
+    /// Dead-letter what expires; without it, it is dropped
+    #[arg(long)]
+    dead_letter: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    match args.command {
+        Command::Lifecycle(args) => lifecycle(args).await,
+        Command::Expiry(args) => expiry(args).await,
+    }
+}
+
+async fn lifecycle(args: Lifecycle) -> anyhow::Result<()> {
+    let bench = LifecycleBench {
+        queues: args.queues,
+        producers: args.producers,
+        consumers: args.consumers,
+        window: args.window,
+        prefetch: args.prefetch,
+        size: args.size,
+        rate: args.rate,
+        ttl: args.ttl,
+        warm_up: Duration::from_secs(args.warm_up),
+        measured: Duration::from_secs(args.seconds.max(1)),
+    };
+    let client = args.connect.client()?;
+    let (bar, progress) = progress();
+    let result = bench.run(&client, &progress).await;
+    bar.finish_and_clear();
+    let report = result.map_err(wrong_is_usage)?;
+    if args.json { terminal::json(&report) } else { terminal::line(report.to_string().trim_end()) }
+}
+
+async fn expiry(args: Expiry) -> anyhow::Result<()> {
+    let bench = ExpiryBench {
+        messages: args.messages,
+        ttl_from: args.ttl.0,
+        ttl_to: args.ttl.1,
+        fill: args.fill.unwrap_or_else(|| ExpiryBench::fill_default(args.messages)),
+        rate: args.rate,
+        size: args.size,
+        dead_letter: args.dead_letter,
+        queues: args.queues,
+    };
+    let client = args.connect.client()?;
+    let (bar, progress) = progress();
+    let result = bench.run(&client, &progress).await;
+    bar.finish_and_clear();
+    let report = result.map_err(wrong_is_usage)?;
+    if args.json { terminal::json(&report) } else { terminal::line(report.to_string().trim_end()) }
+}
+
+fn wrong_is_usage(error: workload::Error) -> anyhow::Error {
+    match error {
+        workload::Error::Wrong(message) => terminal::usage(message),
+        workload::Error::Client(error) => error.into(),
+    }
+}
+
+fn progress() -> (ProgressBar, Progress) {
+    let bar = ProgressBar::new(1000);
+    let style = ProgressStyle::with_template("{prefix:12} {wide_bar:.cyan/dim} {msg}");
+    bar.set_style(style.expect("the template is a constant"));
+    let told = bar.clone();
+    let progress = Progress::new(move |phase, share, figures| {
+        told.set_prefix(phase.to_owned());
+        told.set_position((share * 1000.0) as u64);
+        told.set_message(figures.to_owned());
+    });
+    (bar, progress)
+}

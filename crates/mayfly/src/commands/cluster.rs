@@ -1,0 +1,151 @@
+//! `mayfly cluster`.
+
+use clap::Subcommand;
+use client::v1;
+use serde_json::{Value, json};
+
+use crate::connect::Connect;
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly cluster status
+  mayfly cluster status --json | jq '.groups[] | select(.leader == 0)'
+  mayfly cluster transfer --queue orders 2       node 2 shall lead the group of 'orders'";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Nodes, groups, leaders and how far each replica is
+    Status {
+        #[command(flatten)]
+        connect: Connect,
+        /// What the answering node knows by itself; needs no majority
+        #[arg(long)]
+        local: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Hand the leadership of a group to another node
+    Transfer {
+        /// The group by its number
+        #[arg(long, required_unless_present = "queue", conflicts_with = "queue")]
+        group: Option<u32>,
+        /// The group that holds this queue
+        #[arg(long)]
+        queue: Option<String>,
+        /// The node that shall lead
+        node: u64,
+        #[command(flatten)]
+        connect: Connect,
+    },
+}
+
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    match args.command {
+        Command::Status { connect, local, json } => {
+            let status = connect.client()?.status(local).await?;
+            if json { terminal::json(&as_json(&status)) } else { print(&status) }
+        }
+        Command::Transfer { group, queue, node, connect } => {
+            let client = connect.client()?;
+            let group = match (group, queue) {
+                (Some(group), _) => group,
+                (None, Some(queue)) => client.get_queue(&queue).await?.group,
+                (None, None) => return Err(terminal::usage("name a --group or a --queue")),
+            };
+            client.transfer_leader(group, node).await?;
+            terminal::line(format!("node {node} leads group {group}"))
+        }
+    }
+}
+
+fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
+    let mode = if status.development { ", development mode" } else { "" };
+    terminal::line(format!(
+        "cluster {}, version {}, durability {}{mode} (answered by node {})\n",
+        status.cluster_id, status.version, status.durability, status.answered_by
+    ))?;
+    let nodes = status.nodes.iter().map(|node| {
+        vec![
+            node.id.to_string(),
+            if node.reachable { "up" } else { "not reachable" }.to_owned(),
+            node.groups_led.to_string(),
+            node.grpc_address.clone(),
+            node.http_address.clone(),
+            node.peer_address.clone(),
+            node.note.clone(),
+        ]
+    });
+    let header = ["node", "state", "leads", "grpc", "http", "peers", "note"];
+    terminal::line(terminal::table(&header, &[0, 2], nodes.collect()))?;
+    terminal::line("")?;
+    let groups = status.groups.iter().map(|group| {
+        let leader = if group.leader == 0 { "none".into() } else { group.leader.to_string() };
+        let replicas: Vec<String> = group.replicas.iter().map(replica).collect();
+        vec![group_name(group.id), leader, group.term.to_string(), replicas.join("  ")]
+    });
+    let header = ["group", "leader", "term", "replicas (node: applied, flushed, behind)"];
+    terminal::line(terminal::table(&header, &[1, 2], groups.collect()))
+}
+
+fn group_name(id: u32) -> String {
+    if id == 0 { "catalog".to_owned() } else { id.to_string() }
+}
+
+fn replica(replica: &v1::ReplicaStatus) -> String {
+    if !replica.reachable {
+        return format!("{}: ?", replica.node);
+    }
+    let v1::ReplicaStatus { node, applied_index, flushed_index, lag, .. } = replica;
+    format!("{node}: {applied_index}, {flushed_index}, {lag}")
+}
+
+fn as_json(status: &v1::StatusResponse) -> Value {
+    let node = |node: &v1::NodeStatus| {
+        json!({
+            "id": node.id,
+            "reachable": node.reachable,
+            "groups_led": node.groups_led,
+            "grpc_address": node.grpc_address,
+            "http_address": node.http_address,
+            "peer_address": node.peer_address,
+            "note": node.note,
+        })
+    };
+    let replica = |replica: &v1::ReplicaStatus| {
+        json!({
+            "node": replica.node,
+            "reachable": replica.reachable,
+            "last_log_index": replica.last_log_index,
+            "applied_index": replica.applied_index,
+            "flushed_index": replica.flushed_index,
+            "purged_index": replica.purged_index,
+            "lag": replica.lag,
+        })
+    };
+    let group = |group: &v1::GroupStatus| {
+        json!({
+            "id": group.id,
+            "leader": group.leader,
+            "term": group.term,
+            "replicas": group.replicas.iter().map(replica).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "cluster_id": status.cluster_id,
+        "version": status.version,
+        "durability": status.durability,
+        "development": status.development,
+        "answered_by": status.answered_by,
+        "nodes": status.nodes.iter().map(node).collect::<Vec<_>>(),
+        "groups": status.groups.iter().map(group).collect::<Vec<_>>(),
+    })
+}

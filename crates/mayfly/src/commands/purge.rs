@@ -1,0 +1,63 @@
+//! `mayfly purge`: batch deletes until nothing is left (BATCH-5).
+
+use client::QueuePath;
+
+use crate::commands::QueueArg;
+use crate::connect::Connect;
+use crate::input::instant::Instant;
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly purge orders
+  mayfly purge orders -d                              its dead-letter queue
+  mayfly purge orders --before 2026-01-31T00:00:00Z   what was enqueued before
+
+Locked, deferred and scheduled messages stay.";
+
+/// Most messages of one batch delete.
+const BATCH: u32 = 4000;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    queue: QueueArg,
+    /// Only what was enqueued before: a time, or so long from now
+    #[arg(long, value_name = "TIME", value_parser = Instant::parse)]
+    before: Option<Instant>,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let client = args.connect.client()?;
+    let path = args.queue.path();
+    // One cut-off for all batches: what arrives meanwhile stays.
+    let now_ms = client.now().await?.now_ms;
+    let before_ms = args.before.map_or(now_ms, |before| before.resolve(now_ms));
+    let counters = client.get_queue(&path.queue).await?.counters.unwrap_or_default();
+    let total = match args.queue.dead_letter_queue {
+        false => counters.active,
+        true => counters.dead_lettered,
+    };
+    let bar = terminal::bar("purging", total);
+    let mut deleted = 0_u64;
+    loop {
+        match client.delete_batch(&path, BATCH, Some(before_ms)).await? {
+            0 => break,
+            count => deleted += u64::from(count),
+        }
+        bar.set_position(deleted);
+    }
+    bar.finish_and_clear();
+    terminal::line(format!("{} messages deleted from {}", terminal::count(deleted), name(&path)))
+}
+
+/// A queue as people call it.
+pub fn name(path: &QueuePath) -> String {
+    match path.sub_queue {
+        client::v1::SubQueue::Main => format!("'{}'", path.queue),
+        client::v1::SubQueue::DeadLetter => format!("the dead-letter queue of '{}'", path.queue),
+    }
+}

@@ -1,0 +1,8 @@
+//! What people type: durations, instants, properties, templates. Each reader says in one line what
+//! is wrong and what to write instead.
+
+pub mod duration;
+pub mod instant;
+pub mod json;
+pub mod property;
+pub mod template;

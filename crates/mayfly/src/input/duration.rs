@@ -1,0 +1,143 @@
+//! Durations, as "90s", "1h 30m" or ISO 8601 ("PT1M").
+
+use std::time::Duration;
+
+/// "Never", in milliseconds on the wire.
+pub const NEVER_MS: u64 = u64::MAX;
+/// How other clients of such brokers write "never": the largest signed 64-bit count of 100 ns.
+const NEVER_ISO: &str = "P10675199DT2H48M5.4775807S";
+
+/// A duration in milliseconds; "never" is the largest value.
+pub fn parse_ms(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    if text.eq_ignore_ascii_case("never") || text.eq_ignore_ascii_case(NEVER_ISO) {
+        return Ok(NEVER_MS);
+    }
+    let duration = match text.chars().next() {
+        Some('P' | 'p') => iso_8601(text),
+        Some('0'..='9') => match text.parse::<f64>() {
+            Ok(_) => return Err(format!("'{text}' has no unit; write {text}s or {text}ms")),
+            Err(_) => humantime::parse_duration(text).ok(),
+        },
+        _ => None,
+    };
+    let duration = duration
+        .ok_or_else(|| format!("'{text}' is no duration; write one like 90s, 1h 30m or PT1M"))?;
+    u64::try_from(duration.as_millis())
+        .map_err(|_| format!("'{text}' is longer than can be reckoned; write never"))
+}
+
+/// A duration that ends.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    match parse_ms(text)? {
+        NEVER_MS => Err(format!("'{text}' does not end; write a duration like 90s")),
+        ms => Ok(Duration::from_millis(ms)),
+    }
+}
+
+/// `from..to`, or one duration for both.
+pub fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
+    let (from, to) = (parse(from)?, parse(to)?);
+    match from <= to {
+        true => Ok((from, to)),
+        false => Err(format!("'{text}' ends before it begins; write it like 5s..25s")),
+    }
+}
+
+/// As people read it.
+pub fn show_ms(ms: u64) -> String {
+    match ms {
+        NEVER_MS => "never".to_owned(),
+        ms => humantime::format_duration(Duration::from_millis(ms)).to_string(),
+    }
+}
+
+/// `PnW` or `PnDTnHnMnS`, the last part with a fraction. Months and years have no fixed length and
+/// are refused.
+fn iso_8601(text: &str) -> Option<Duration> {
+    let text = text.to_ascii_uppercase();
+    let rest = text.strip_prefix('P')?;
+    let (days, time) = match rest.split_once('T') {
+        Some((_, "")) => return None,
+        Some((days, time)) => (days, time),
+        None => (rest, ""),
+    };
+    if days.is_empty() && time.is_empty() {
+        return None;
+    }
+    let seconds = parts(days, &[('W', 604_800.0), ('D', 86_400.0)])?
+        + parts(time, &[('H', 3600.0), ('M', 60.0), ('S', 1.0)])?;
+    // To the microsecond: fractions of it are an artefact of the sum.
+    Duration::try_from_secs_f64((seconds * 1e6).round() / 1e6).ok()
+}
+
+/// Numbers each followed by a unit, every unit at most once and in this order.
+fn parts(text: &str, units: &[(char, f64)]) -> Option<f64> {
+    let mut rest = text;
+    let mut seconds = 0.0;
+    for (unit, worth) in units {
+        let Some((number, after)) = rest.split_once(*unit) else { continue };
+        let digits = number.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let number: f64 = number.parse().ok().filter(|_| digits)?;
+        seconds += number * worth;
+        rest = after;
+    }
+    rest.is_empty().then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_in_both_spellings() {
+        for (text, ms) in [
+            ("90s", 90_000),
+            ("1h 30m", 5_400_000),
+            ("250ms", 250),
+            ("14days", 1_209_600_000),
+            ("PT1M", 60_000),
+            ("pt1m", 60_000),
+            ("P14D", 1_209_600_000),
+            ("P1W", 604_800_000),
+            ("P1DT2H3M4.5S", 93_784_500),
+            ("PT0.001S", 1),
+            ("never", NEVER_MS),
+            ("P10675199DT2H48M5.4775807S", NEVER_MS),
+        ] {
+            assert_eq!(parse_ms(text), Ok(ms), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_told_so() {
+        for (text, told) in [
+            ("90", "'90' has no unit; write 90s or 90ms"),
+            ("soon", "'soon' is no duration; write one like 90s, 1h 30m or PT1M"),
+            ("", "'' is no duration; write one like 90s, 1h 30m or PT1M"),
+            ("-5s", "'-5s' is no duration; write one like 90s, 1h 30m or PT1M"),
+            ("P", "'P' is no duration; write one like 90s, 1h 30m or PT1M"),
+            ("PT", "'PT' is no duration; write one like 90s, 1h 30m or PT1M"),
+            ("P1M", "'P1M' is no duration; write one like 90s, 1h 30m or PT1M"),
+            ("PT1M1H", "'PT1M1H' is no duration; write one like 90s, 1h 30m or PT1M"),
+        ] {
+            assert_eq!(parse_ms(text), Err(told.to_owned()), "{text}");
+        }
+        assert!(parse("never").is_err());
+    }
+
+    #[test]
+    fn ranges_are_read() {
+        let seconds = Duration::from_secs;
+        assert_eq!(parse_range("5s..25s"), Ok((seconds(5), seconds(25))));
+        assert_eq!(parse_range("1m"), Ok((seconds(60), seconds(60))));
+        assert!(parse_range("25s..5s").is_err());
+    }
+
+    #[test]
+    fn durations_are_shown_as_they_are_typed() {
+        assert_eq!(show_ms(90_000), "1m 30s");
+        assert_eq!(show_ms(NEVER_MS), "never");
+    }
+}

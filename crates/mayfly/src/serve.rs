@@ -1,0 +1,76 @@
+//! `mayfly serve`: one node.
+
+pub mod config;
+mod node;
+mod process;
+mod telemetry;
+
+use std::path::PathBuf;
+
+use config::{Config, LogFormat};
+
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly serve --data-dir ./data                     one node that is a cluster by itself
+  mayfly serve --config /etc/mayfly/mayfly.toml
+  MAYFLY_SECRET=… mayfly serve --config mayfly.toml --grpc 0.0.0.0:5310
+  mayfly serve --print-config                        every setting with its default
+
+A configuration file, over it MAYFLY_… variables, over them flags. Without a secret every port
+listens on loopback only. SIGTERM hands leaderships over and ends the node.";
+
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Configuration file (TOML)
+    #[arg(long, env = "MAYFLY_CONFIG", value_name = "PATH")]
+    pub config: Option<PathBuf>,
+    /// This node's number in [[cluster.node]]
+    #[arg(long, env = "MAYFLY_NODE", value_name = "ID")]
+    pub node: Option<u64>,
+    /// Where this node keeps its data
+    #[arg(long, env = "MAYFLY_DATA_DIR", value_name = "PATH")]
+    pub data_dir: Option<PathBuf>,
+    /// Where the native API listens
+    #[arg(long, env = "MAYFLY_GRPC", value_name = "ADDRESS:PORT")]
+    pub grpc: Option<String>,
+    /// Where health and metrics listen
+    #[arg(long, env = "MAYFLY_HTTP", value_name = "ADDRESS:PORT")]
+    pub http: Option<String>,
+    /// Where the other nodes are listened to
+    #[arg(long, env = "MAYFLY_PEER", value_name = "ADDRESS:PORT")]
+    pub peer: Option<String>,
+    /// Asked of clients and peers
+    #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
+    pub secret: Option<String>,
+    /// Listen beyond loopback without a secret
+    #[arg(long, env = "MAYFLY_INSECURE")]
+    pub insecure: bool,
+    /// Allow operators to move the clock
+    #[arg(long, env = "MAYFLY_DEVELOPMENT")]
+    pub development: bool,
+    /// What to log, as in "warn" or "info,replication=debug"
+    #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+    /// How to write the log
+    #[arg(long, env = "MAYFLY_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// End when standard input ends, that is, when the process that holds it does
+    #[arg(long)]
+    pub exit_with_parent: bool,
+    /// Print a configuration file with every setting at its default, and end
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    if args.print_config {
+        return terminal::line(config::TEMPLATE.trim_end());
+    }
+    let exit_with_parent = args.exit_with_parent;
+    let config = Config::load(&args).map_err(terminal::usage)?;
+    telemetry::start(&config.log).map_err(terminal::usage)?;
+    node::run(config, exit_with_parent).await
+}

@@ -1,0 +1,256 @@
+//! A node's configuration: one TOML file, and over it flags and `MAYFLY_…` variables for what
+//! differs between nodes. Unknown keys are refused; what is wrong is told with file, line and key.
+
+mod check;
+mod file;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use super::Args;
+pub use file::TEMPLATE;
+
+/// Everything a node is told, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub node: u64,
+    pub data_dir: PathBuf,
+    pub development: bool,
+    pub listen: Listen,
+    /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
+    pub cluster_id: Option<u128>,
+    /// Every founding node, this one included.
+    pub nodes: BTreeMap<u64, Addresses>,
+    pub data_groups: u16,
+    pub replication_factor: u8,
+    pub secret: Option<String>,
+    pub insecure: bool,
+    pub storage: Storage,
+    pub raft: Raft,
+    pub log: Log,
+}
+
+/// Where this node listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    pub grpc: SocketAddr,
+    pub http: SocketAddr,
+    pub peer: SocketAddr,
+}
+
+/// Where others reach a node.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Addresses {
+    pub grpc: String,
+    pub http: String,
+    pub peer: String,
+}
+
+/// `[storage]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// Acknowledged means synced at a majority; otherwise, held in memory by a majority.
+    pub synced: bool,
+    pub cache_bytes: usize,
+    pub log_retain_bytes: u64,
+}
+
+/// `[raft]`: when silence counts as death.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raft {
+    pub heartbeat: Duration,
+    pub election_min: Duration,
+    pub election_max: Duration,
+}
+
+/// `[log]`: what the node writes to standard error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    pub filter: String,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object a line.
+    Json,
+}
+
+impl Config {
+    /// Reads the file, lays flags and variables over it, and checks the whole. The error is one
+    /// line.
+    pub fn load(args: &Args) -> Result<Config, String> {
+        let (file, name) = match &args.config {
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("cannot read the configuration '{name}': {error}"))?;
+                (file::parse(&text, &name)?, name)
+            }
+            None => (file::File::default(), "the command line".to_owned()),
+        };
+        check::check(file, args).map_err(|told| format!("{name}: {told}"))
+    }
+
+    /// Ports that listen beyond this machine.
+    pub fn open_ports(&self) -> Vec<SocketAddr> {
+        let Listen { grpc, http, peer } = self.listen;
+        [grpc, http, peer].into_iter().filter(|address| !address.ip().is_loopback()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, args: Args) -> Result<Config, String> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("mayfly.toml");
+        std::fs::write(&path, text).expect("written");
+        let result = Config::load(&Args { config: Some(path.clone()), ..args });
+        result.map_err(|told| told.replace(&path.display().to_string(), "mayfly.toml"))
+    }
+
+    const THREE: &str = r#"
+[node]
+id = 2
+data_dir = "data"
+
+[cluster]
+id = "000000000000000000000000000000ff"
+
+[[cluster.node]]
+id = 1
+peer = "127.0.0.1:5320"
+grpc = "127.0.0.1:5310"
+http = "127.0.0.1:5300"
+
+[[cluster.node]]
+id = 2
+peer = "127.0.0.1:6320"
+grpc = "127.0.0.1:6310"
+http = "127.0.0.1:6300"
+"#;
+
+    #[test]
+    fn a_node_finds_itself_in_its_cluster() {
+        let config = load(THREE, Args::default()).expect("the file is right");
+        assert_eq!((config.node, config.cluster_id, config.nodes.len()), (2, Some(0xff), 2));
+        assert_eq!(config.listen.grpc, "127.0.0.1:6310".parse().expect("an address"));
+        assert_eq!(config.replication_factor, 2);
+        assert!(config.storage.synced && config.open_ports().is_empty());
+    }
+
+    #[test]
+    fn flags_lie_over_the_file() {
+        let args = Args {
+            node: Some(1),
+            grpc: Some("127.0.0.1:9999".into()),
+            data_dir: Some("elsewhere".into()),
+            development: true,
+            ..Args::default()
+        };
+        let config = load(THREE, args).expect("the file is right");
+        assert_eq!((config.node, config.listen.grpc.port()), (1, 9999));
+        assert_eq!((config.data_dir, config.development), ("elsewhere".into(), true));
+    }
+
+    #[test]
+    fn without_a_file_a_node_is_a_cluster_by_itself() {
+        let args = Args { data_dir: Some("data".into()), ..Args::default() };
+        let config = Config::load(&args).expect("a directory is enough");
+        assert_eq!((config.node, config.nodes.len(), config.replication_factor), (1, 1, 1));
+        assert_eq!((config.cluster_id, config.listen.peer.port()), (None, 5320));
+    }
+
+    /// Each row: what stands in the file, and the line a person gets.
+    #[test]
+    fn what_is_wrong_is_told_with_file_line_and_key() {
+        for (text, told) in [
+            (
+                "[node]\nid = 1\ndta_dir = \"x\"\n",
+                "mayfly.toml:3: unknown key 'dta_dir', expected one of `id`, `data_dir`, `development`",
+            ),
+            (
+                "[nodes]\n",
+                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `cluster`, \
+                 `security`, `storage`, `raft`, `log`",
+            ),
+            (
+                "[node]\nid = \"one\"\n",
+                "mayfly.toml:2: id: invalid type: string \"one\", expected u64",
+            ),
+            (
+                "[raft]\nheartbeat = \"150\"\n",
+                "mayfly.toml:2: heartbeat: '150' has no unit; write 150s or 150ms",
+            ),
+            (
+                "[storage]\ndurability = \"maybe\"\n",
+                "mayfly.toml:2: durability: unknown variant `maybe`, expected `synced` or `replicated`",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[listen]\ngrpc = \"5310\"\n",
+                "mayfly.toml: listen.grpc: '5310' is no address; write one like 127.0.0.1:5310",
+            ),
+            (
+                "[node]\nid = 1\n",
+                "mayfly.toml: node.data_dir is missing; name a directory, or give --data-dir",
+            ),
+            (
+                "[node]\nid = 7\ndata_dir = \"x\"\n[[cluster.node]]\nid = 1\npeer = \"a:1\"\n\
+                 grpc = \"a:2\"\nhttp = \"a:3\"\n",
+                "mayfly.toml: node.id is 7, but [[cluster.node]] names only 1",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[cluster]\nid = \"xyz\"\n",
+                "mayfly.toml: cluster.id: 'xyz' is no id; write 32 hexadecimal digits",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[listen]\ngrpc = \"0.0.0.0:5310\"\n",
+                "mayfly.toml: 0.0.0.0:5310 is not loopback; set security.secret (or MAYFLY_SECRET), \
+                 or pass --insecure",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[cluster]\nreplication_factor = 3\n",
+                "mayfly.toml: cluster.replication_factor is 3, allowed is 1 to the number of nodes, 1",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[raft]\nelection_min = \"2s\"\n",
+                "mayfly.toml: raft.election_max is 800ms, and must not be less than election_min, 2s",
+            ),
+        ] {
+            assert_eq!(load(text, Args::default()).expect_err(text), told, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_half_written_file_is_told_by_its_line() {
+        let told = load("[node]\nid = \n", Args::default()).expect_err("it is no TOML");
+        assert!(told.starts_with("mayfly.toml:2: "), "{told}");
+        let told = load("[node\n", Args::default()).expect_err("it is no TOML");
+        assert!(told.starts_with("mayfly.toml:1: ") && !told.contains('\n'), "{told}");
+        let args = Args { config: Some("/nowhere/mayfly.toml".into()), ..Args::default() };
+        let told = Config::load(&args).expect_err("there is none");
+        assert!(
+            told.starts_with("cannot read the configuration '/nowhere/mayfly.toml': "),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn the_printed_configuration_is_the_default_one() {
+        let printed = load(TEMPLATE, Args::default()).expect("it is right");
+        let args = Args { data_dir: Some("/var/lib/mayfly".into()), ..Args::default() };
+        assert_eq!(Ok(printed), Config::load(&args));
+    }
+}

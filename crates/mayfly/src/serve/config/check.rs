@@ -1,0 +1,202 @@
+//! The file with flags over it, its defaults filled in, and what cannot be true refused.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::file::{Durability, File};
+use super::{Addresses, Config, Listen, Log, Raft, Storage};
+use crate::input::duration;
+use crate::serve::Args;
+
+const MEBIBYTE: usize = 1024 * 1024;
+/// Raft's own steps are of interest only to whoever looks for a fault in them.
+pub const FILTER: &str = "info,openraft=warn";
+/// Tens, not thousands: each is a log of its own on every replica.
+const DATA_GROUPS_MAX: u16 = 256;
+
+/// The error names the key and what it may be.
+pub fn check(file: File, args: &Args) -> Result<Config, String> {
+    let nodes = nodes(&file, args)?;
+    let node = args.node.or(file.node.id).unwrap_or(1);
+    let Some(own) = nodes.get(&node) else {
+        let known: Vec<String> = nodes.keys().map(u64::to_string).collect();
+        return Err(format!(
+            "node.id is {node}, but [[cluster.node]] names only {}",
+            known.join(", ")
+        ));
+    };
+    let listen = listen(&file, args, own)?;
+    let data_dir = args.data_dir.clone().or(file.node.data_dir.clone());
+    let config = Config {
+        node,
+        data_dir: data_dir.ok_or_else(|| {
+            "node.data_dir is missing; name a directory, or give --data-dir".to_owned()
+        })?,
+        development: args.development || file.node.development,
+        listen,
+        cluster_id: cluster_id(&file, nodes.len())?,
+        data_groups: data_groups(&file)?,
+        replication_factor: replication_factor(&file, nodes.len())?,
+        nodes,
+        secret: secret(&file, args)?,
+        insecure: args.insecure || file.security.insecure,
+        storage: storage(&file)?,
+        raft: raft(&file)?,
+        log: Log {
+            filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
+            format: args.log_format.or(file.log.format).unwrap_or_default(),
+        },
+    };
+    match config.open_ports().first() {
+        Some(address) if config.secret.is_none() && !config.insecure => Err(format!(
+            "{address} is not loopback; set security.secret (or MAYFLY_SECRET), or pass --insecure"
+        )),
+        _ => Ok(config),
+    }
+}
+
+fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
+    let mut nodes = BTreeMap::new();
+    for node in &file.cluster.node {
+        if node.id == 0 {
+            return Err("a [[cluster.node]] has id 0; nodes count from 1".to_owned());
+        }
+        for (key, address) in [("grpc", &node.grpc), ("http", &node.http), ("peer", &node.peer)] {
+            let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            if port.is_none() {
+                return Err(format!(
+                    "[[cluster.node]] {}: {key}: '{address}' is no address; write host:port",
+                    node.id
+                ));
+            }
+        }
+        if nodes.insert(node.id, node.addresses()).is_some() {
+            return Err(format!("two [[cluster.node]] have id {}", node.id));
+        }
+    }
+    if nodes.is_empty() {
+        // A cluster by itself, reached where it listens.
+        let address = |flag: &Option<String>, file: &Option<String>, default: &str| {
+            flag.clone().or(file.clone()).unwrap_or_else(|| default.to_owned())
+        };
+        let alone = Addresses {
+            grpc: address(&args.grpc, &file.listen.grpc, "127.0.0.1:5310"),
+            http: address(&args.http, &file.listen.http, "127.0.0.1:5300"),
+            peer: address(&args.peer, &file.listen.peer, "127.0.0.1:5320"),
+        };
+        nodes.insert(1, alone);
+    }
+    Ok(nodes)
+}
+
+fn listen(file: &File, args: &Args, own: &Addresses) -> Result<Listen, String> {
+    let address = |key: &str, flag: &Option<String>, file: &Option<String>, own: &String| {
+        let text = flag.as_ref().or(file.as_ref()).unwrap_or(own);
+        let address: Result<SocketAddr, _> = text.replace("localhost", "127.0.0.1").parse();
+        let example = match key {
+            "grpc" => "127.0.0.1:5310",
+            "http" => "127.0.0.1:5300",
+            _ => "127.0.0.1:5320",
+        };
+        address
+            .map_err(|_| format!("listen.{key}: '{text}' is no address; write one like {example}"))
+    };
+    Ok(Listen {
+        grpc: address("grpc", &args.grpc, &file.listen.grpc, &own.grpc)?,
+        http: address("http", &args.http, &file.listen.http, &own.http)?,
+        peer: address("peer", &args.peer, &file.listen.peer, &own.peer)?,
+    })
+}
+
+fn cluster_id(file: &File, nodes: usize) -> Result<Option<u128>, String> {
+    match &file.cluster.id {
+        Some(text) => match u128::from_str_radix(&text.replace('-', ""), 16) {
+            Ok(id) if text.replace('-', "").len() == 32 => Ok(Some(id)),
+            _ => Err(format!("cluster.id: '{text}' is no id; write 32 hexadecimal digits")),
+        },
+        None if nodes > 1 => {
+            Err("cluster.id is missing; write 32 hexadecimal digits, the same on every node"
+                .to_owned())
+        }
+        None => Ok(None),
+    }
+}
+
+fn data_groups(file: &File) -> Result<u16, String> {
+    match file.cluster.data_groups.unwrap_or(16) {
+        groups @ 1..=DATA_GROUPS_MAX => Ok(groups),
+        groups => {
+            Err(format!("cluster.data_groups is {groups}, allowed is 1 to {DATA_GROUPS_MAX}"))
+        }
+    }
+}
+
+fn replication_factor(file: &File, nodes: usize) -> Result<u8, String> {
+    let most = u8::try_from(nodes).unwrap_or(u8::MAX);
+    match file.cluster.replication_factor {
+        None => Ok(most.min(3)),
+        Some(factor) if (1..=most).contains(&factor) => Ok(factor),
+        Some(factor) => Err(format!(
+            "cluster.replication_factor is {factor}, allowed is 1 to the number of nodes, {nodes}"
+        )),
+    }
+}
+
+fn secret(file: &File, args: &Args) -> Result<Option<String>, String> {
+    if args.secret.is_some() {
+        return Ok(args.secret.clone());
+    }
+    match (&file.security.secret, &file.security.secret_file) {
+        (Some(_), Some(_)) => {
+            Err("security.secret and security.secret_file are both set; keep one".to_owned())
+        }
+        (Some(secret), None) => Ok(Some(secret.clone())),
+        (None, Some(path)) => match std::fs::read_to_string(path) {
+            Ok(secret) if !secret.trim().is_empty() => Ok(Some(secret.trim().to_owned())),
+            Ok(_) => Err(format!("security.secret_file: '{}' is empty", path.display())),
+            Err(error) => {
+                Err(format!("security.secret_file: cannot read '{}': {error}", path.display()))
+            }
+        },
+        (None, None) => Ok(None),
+    }
+}
+
+fn storage(file: &File) -> Result<Storage, String> {
+    let cache = file.storage.cache_mebibytes.unwrap_or(96);
+    if cache == 0 {
+        return Err("storage.cache_mebibytes is 0, allowed is 1 or more".to_owned());
+    }
+    let retain = file.storage.log_retain_mebibytes.unwrap_or(2048);
+    Ok(Storage {
+        synced: file.storage.durability == Durability::Synced,
+        cache_bytes: cache.saturating_mul(MEBIBYTE),
+        log_retain_bytes: retain.saturating_mul(MEBIBYTE as u64),
+    })
+}
+
+fn raft(file: &File) -> Result<Raft, String> {
+    let millis = Duration::from_millis;
+    let raft = Raft {
+        heartbeat: file.raft.heartbeat.unwrap_or(millis(150)),
+        election_min: file.raft.election_min.unwrap_or(millis(600)),
+        election_max: file.raft.election_max.unwrap_or(millis(800)),
+    };
+    let show = |duration: Duration| duration::show_ms(duration.as_millis() as u64);
+    if raft.election_max < raft.election_min {
+        return Err(format!(
+            "raft.election_max is {}, and must not be less than election_min, {}",
+            show(raft.election_max),
+            show(raft.election_min)
+        ));
+    }
+    if raft.heartbeat * 2 > raft.election_min || raft.heartbeat.is_zero() {
+        return Err(format!(
+            "raft.heartbeat is {}, and must be above 0 and at most half of election_min, {}",
+            show(raft.heartbeat),
+            show(raft.election_min)
+        ));
+    }
+    Ok(raft)
+}

@@ -1,0 +1,138 @@
+//! The configuration file as written. What is absent has its default from [`super::check`].
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{Addresses, LogFormat};
+use crate::input::duration;
+
+/// Every setting, its default, its unit, its consequence.
+pub const TEMPLATE: &str = include_str!("template.toml");
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct File {
+    pub node: Node,
+    pub listen: Listen,
+    pub cluster: Cluster,
+    pub security: Security,
+    pub storage: Storage,
+    pub raft: Raft,
+    pub log: Log,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Node {
+    pub id: Option<u64>,
+    pub data_dir: Option<std::path::PathBuf>,
+    pub development: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Listen {
+    pub grpc: Option<String>,
+    pub http: Option<String>,
+    pub peer: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cluster {
+    pub id: Option<String>,
+    pub data_groups: Option<u16>,
+    pub replication_factor: Option<u8>,
+    pub node: Vec<ClusterNode>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterNode {
+    pub id: u64,
+    pub grpc: String,
+    pub http: String,
+    pub peer: String,
+}
+
+impl ClusterNode {
+    pub fn addresses(&self) -> Addresses {
+        let ClusterNode { id: _, grpc, http, peer } = self;
+        Addresses { grpc: grpc.clone(), http: http.clone(), peer: peer.clone() }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Security {
+    pub secret: Option<String>,
+    pub secret_file: Option<std::path::PathBuf>,
+    pub insecure: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Storage {
+    pub durability: Durability,
+    pub cache_mebibytes: Option<usize>,
+    pub log_retain_mebibytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    #[default]
+    Synced,
+    Replicated,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Raft {
+    #[serde(deserialize_with = "a_duration")]
+    pub heartbeat: Option<Duration>,
+    #[serde(deserialize_with = "a_duration")]
+    pub election_min: Option<Duration>,
+    #[serde(deserialize_with = "a_duration")]
+    pub election_max: Option<Duration>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    pub filter: Option<String>,
+    pub format: Option<LogFormat>,
+}
+
+fn a_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    duration::parse(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+/// Reads the file. The error is one line that names file, line and key.
+pub fn parse(text: &str, name: &str) -> Result<File, String> {
+    toml::from_str(text).map_err(|error| {
+        let Some(span) = error.span() else {
+            return format!("{name}: {}", one_line(error.message()));
+        };
+        let before = &text[..span.start.min(text.len())];
+        let number = before.matches('\n').count() + 1;
+        let message = one_line(error.message());
+        if let Some(rest) = message.strip_prefix("unknown field `") {
+            return format!("{name}:{number}: unknown key '{}", rest.replacen('`', "'", 1));
+        }
+        let line = text.lines().nth(number - 1).unwrap_or_default();
+        match line.split_once('=') {
+            // The fault is the value's, not the key's.
+            Some((key, value)) if !value.trim().is_empty() => {
+                format!("{name}:{number}: {}: {message}", key.trim())
+            }
+            _ => format!("{name}:{number}: {message}"),
+        }
+    })
+}
+
+fn one_line(message: &str) -> String {
+    message.split('\n').map(str::trim).collect::<Vec<_>>().join("; ")
+}

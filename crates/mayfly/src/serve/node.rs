@@ -1,0 +1,255 @@
+//! A node put together and run until it is told to end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use domain::NodeRow;
+use replication::Replication;
+use service::{Founding, RunningNode};
+use store::{DataDir, Durability, Identity, LogStore, RowStore};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::config::{Addresses, Config};
+use super::{process, telemetry};
+
+/// How long open calls may take to be answered when the node ends.
+const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
+/// How long all else may take.
+const NODE_ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// In the data directory of a node that is a cluster by itself: the id it drew.
+const CLUSTER_ID_FILE: &str = "cluster-id";
+
+pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
+    // Before anything is read or written: a port in use is the commonest mistake.
+    let grpc_port = bind(config.listen.grpc, "the native API", "grpc").await?;
+    let http_port = bind(config.listen.http, "health and metrics", "http").await?;
+    drop(bind(config.listen.peer, "peers", "peer").await?);
+    let recorder = telemetry::metrics()?;
+    let cluster_id = cluster_id(&config)?;
+    announce(&config, cluster_id);
+
+    let (log, rows) = {
+        let config = config.clone();
+        // Opening replays what a crash left: it may take a while, and blocks.
+        tokio::task::spawn_blocking(move || open(&config, cluster_id)).await??
+    };
+    let node = service::Node::new(service_config(&config, cluster_id));
+    let replication = Replication::start(
+        replication_config(&config, cluster_id),
+        log,
+        rows,
+        node.observer(),
+        node.incoming(),
+    )?;
+    let running = node.start(replication).await?;
+    tokio::spawn(process::sample());
+
+    let (stop, stopping) = watch::channel(false);
+    let stopped = move |mut stopping: watch::Receiver<bool>| async move {
+        // Fails only with the sender, which is this function's.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    let broker = running.broker().clone();
+    let settings = grpc::Config { secret: config.secret.clone() };
+    let serve = grpc::serve(grpc_port, settings, broker.clone(), stopped(stopping.clone()));
+    let mut grpc_front = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
+    let settings = http::Config { secret: config.secret.clone() };
+    let serve = http::serve(http_port, settings, broker, recorder, stopped(stopping));
+    let mut http_front = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
+
+    let why = tokio::select! {
+        why = told_to_end(exit_with_parent) => why?,
+        ended = &mut grpc_front => bail!("the native API ended: {}", reason(ended)),
+        ended = &mut http_front => bail!("HTTP ended: {}", reason(ended)),
+    };
+    tracing::info!("{why}; handing leaderships over");
+    stop.send_replace(true);
+    end(running, [grpc_front, http_front]).await;
+    tracing::info!("ended");
+    Ok(())
+}
+
+async fn bind(address: std::net::SocketAddr, what: &str, key: &str) -> anyhow::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => bail!(
+            "{address} ({what}) is in use; end what listens there, or choose another with --{key}"
+        ),
+        Err(error) => bail!("cannot listen on {address} ({what}): {error}"),
+    }
+}
+
+fn announce(config: &Config, cluster_id: u128) {
+    let Config { node, data_dir, nodes, listen, .. } = config;
+    tracing::info!(
+        "node {node} of {} in cluster {cluster_id:032x}, version {}, data in '{}'",
+        nodes.len(),
+        env!("CARGO_PKG_VERSION"),
+        data_dir.display()
+    );
+    tracing::info!("gRPC on {}, HTTP on {}, peers on {}", listen.grpc, listen.http, listen.peer);
+    if !config.storage.synced {
+        tracing::warn!(
+            "durability is \"replicated\": what is acknowledged is in memory at a majority, not on disk"
+        );
+    }
+    if config.development {
+        tracing::warn!("development mode: operators may move the clock");
+    }
+    let open = config.open_ports();
+    if config.secret.is_none() && !open.is_empty() {
+        tracing::warn!("--insecure: no secret is asked for on {open:?}");
+    }
+}
+
+/// The configured id, or the one a node by itself drew at its first start.
+fn cluster_id(config: &Config) -> anyhow::Result<u128> {
+    if let Some(id) = config.cluster_id {
+        return Ok(id);
+    }
+    let dir = &config.data_dir;
+    let path = dir.join(CLUSTER_ID_FILE);
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        return u128::from_str_radix(text.trim(), 16)
+            .ok()
+            .with_context(|| format!("'{}' holds no id; it is damaged", path.display()));
+    }
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("cannot create the data directory '{}'", dir.display()))?;
+    let id = uuid::Uuid::new_v4().as_u128();
+    write_aside(&path, &format!("{id:032x}\n"))
+        .with_context(|| format!("cannot write '{}'", path.display()))?;
+    Ok(id)
+}
+
+/// Whole or not at all, whatever happens meanwhile.
+fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
+    let aside = path.with_extension("new");
+    std::fs::write(&aside, text)?;
+    std::fs::File::open(&aside)?.sync_all()?;
+    std::fs::rename(aside, path)
+}
+
+fn open(config: &Config, cluster_id: u128) -> anyhow::Result<(LogStore, RowStore)> {
+    let data = DataDir::open(&config.data_dir, Identity { cluster_id, node: config.node })?;
+    let durability = match config.storage.synced {
+        true => Durability::Synced,
+        false => Durability::Replicated,
+    };
+    let options = store::Options {
+        durability,
+        cache_bytes: config.storage.cache_bytes,
+        on_sync: Some(Arc::new(telemetry::synced)),
+        ..store::Options::default()
+    };
+    Ok((LogStore::open(&data.log(), &options)?, RowStore::open(&data.rows(), &options)?))
+}
+
+fn service_config(config: &Config, cluster_id: u128) -> service::Config {
+    let row = |addresses: &Addresses| NodeRow {
+        peer_address: addresses.peer.clone(),
+        grpc_address: addresses.grpc.clone(),
+        http_address: addresses.http.clone(),
+    };
+    let nodes: Vec<(u64, NodeRow)> =
+        config.nodes.iter().map(|(node, addresses)| (*node, row(addresses))).collect();
+    let own = config.nodes.get(&config.node).map(row).unwrap_or_else(|| NodeRow {
+        peer_address: config.listen.peer.to_string(),
+        grpc_address: config.listen.grpc.to_string(),
+        http_address: config.listen.http.to_string(),
+    });
+    service::Config {
+        founding: Some(Founding {
+            cluster_id,
+            data_groups: config.data_groups,
+            replication_factor: config.replication_factor,
+            nodes,
+        }),
+        development: config.development,
+        durability: if config.storage.synced { "synced" } else { "replicated" },
+        version: env!("CARGO_PKG_VERSION"),
+        ..service::Config::new(config.node, own)
+    }
+}
+
+fn replication_config(config: &Config, cluster_id: u128) -> replication::Config {
+    let peers =
+        config.nodes.iter().map(|(node, addresses)| (*node, addresses.peer.clone())).collect();
+    let defaults = replication::Config::new(config.node, peers, config.listen.peer);
+    let timings = replication::Timings {
+        heartbeat: config.raft.heartbeat,
+        election_min: config.raft.election_min,
+        election_max: config.raft.election_max,
+    };
+    let limits = replication::Limits {
+        log_retain_bytes: config.storage.log_retain_bytes,
+        ..defaults.limits
+    };
+    replication::Config {
+        cluster_id: format!("{cluster_id:032x}"),
+        secret: config.secret.clone(),
+        timings,
+        limits,
+        ..defaults
+    }
+}
+
+/// Waits for a signal, or the end of whoever holds standard input; why the node ends.
+async fn told_to_end(exit_with_parent: bool) -> anyhow::Result<&'static str> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (orphaned, parent_ended) = oneshot::channel();
+    if exit_with_parent {
+        // Reading blocks; the thread ends with the process.
+        std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
+            // Whether it ends or fails: nobody holds it any more.
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            let _ = orphaned.send(());
+        })?;
+    } else {
+        drop(orphaned);
+    }
+    let parent_ended = async {
+        if parent_ended.await.is_err() {
+            // Nobody watches a parent.
+            std::future::pending::<()>().await;
+        }
+    };
+    Ok(tokio::select! {
+        _ = terminate.recv() => "told to end (SIGTERM)",
+        _ = interrupt.recv() => "told to end (SIGINT)",
+        _ = parent_ended => "the parent process ended",
+    })
+}
+
+fn reason(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> String {
+    match ended {
+        Ok(Ok(())) => "without a reason".to_owned(),
+        Ok(Err(error)) => format!("{error:#}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Ends the front ends, then the node. What takes too long is left: everything acknowledged is on
+/// disk either way.
+async fn end(running: RunningNode, fronts: [JoinHandle<anyhow::Result<()>>; 2]) {
+    for front in fronts {
+        let abort = front.abort_handle();
+        match tokio::time::timeout(FRONTS_END_WITHIN, front).await {
+            Ok(Ok(Ok(()))) => (),
+            Ok(ended) => tracing::warn!("a port ended badly: {}", reason(ended)),
+            Err(_) => {
+                tracing::warn!("some calls were not answered in time");
+                abort.abort();
+            }
+        }
+    }
+    if tokio::time::timeout(NODE_ENDS_WITHIN, running.stop()).await.is_err() {
+        tracing::warn!("leaderships were not handed over in time");
+    }
+}

@@ -1,0 +1,62 @@
+//! The node's log, to standard error, and the recorder of its metrics.
+
+use std::io::IsTerminal;
+
+use anyhow::Context;
+use metrics::{Unit, describe_histogram, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use store::SyncReport;
+use tracing_subscriber::EnvFilter;
+
+use super::config::{Log, LogFormat};
+
+/// One batch of the log's writer: write and sync.
+const SYNC_SECONDS: &str = "mayfly_log_sync_seconds";
+const SYNC_BYTES: &str = "mayfly_log_sync_bytes";
+const SYNC_ENTRIES: &str = "mayfly_log_sync_entries";
+
+/// Upper bounds of histograms of times: close enough that a quantile read from them is a few percent
+/// off at the milliseconds that matter.
+const SECONDS: [f64; 30] = [
+    0.0001, 0.0002, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02,
+    0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
+];
+const BYTES: [f64; 10] =
+    [256.0, 1024.0, 4096.0, 16384.0, 65536.0, 131072.0, 262144.0, 524288.0, 1048576.0, 4194304.0];
+const COUNTS: [f64; 13] =
+    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
+
+/// Starts logging. The error is one line.
+pub fn start(log: &Log) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&log.filter)
+        .map_err(|error| format!("log.filter: '{}': {error}", log.filter))?;
+    let colour = std::io::stderr().is_terminal();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match log.format {
+        LogFormat::Text => subscriber.with_ansi(colour).init(),
+        LogFormat::Json => subscriber.json().init(),
+    }
+    Ok(())
+}
+
+/// Installs the recorder: every histogram has buckets, by the unit its name ends with.
+pub fn metrics() -> anyhow::Result<PrometheusHandle> {
+    let suffix = |name: &str| Matcher::Suffix(name.to_owned());
+    let handle = PrometheusBuilder::new()
+        .set_buckets(&COUNTS)
+        .and_then(|builder| builder.set_buckets_for_metric(suffix("_seconds"), &SECONDS))
+        .and_then(|builder| builder.set_buckets_for_metric(suffix("_bytes"), &BYTES))
+        .and_then(|builder| builder.install_recorder())
+        .context("cannot start recording metrics")?;
+    describe_histogram!(SYNC_SECONDS, Unit::Seconds, "One batch of the log: write and sync.");
+    describe_histogram!(SYNC_BYTES, Unit::Bytes, "Bytes in one batch of the log.");
+    describe_histogram!(SYNC_ENTRIES, Unit::Count, "Entries in one batch of the log.");
+    Ok(handle)
+}
+
+/// Called after every sync, on the log writer's thread.
+pub fn synced(report: SyncReport) {
+    histogram!(SYNC_SECONDS).record(report.took);
+    histogram!(SYNC_BYTES).record(report.bytes as f64);
+    histogram!(SYNC_ENTRIES).record(report.entries as f64);
+}

@@ -1,0 +1,131 @@
+//! `mayfly up`: a cluster on this machine, every node a process of its own.
+
+mod cluster;
+mod member;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use cluster::{Event, LocalCluster, Plan};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly up                                three nodes, data in ./mayfly-data
+  mayfly up --nodes 5 --data-dir /tmp/five
+  mayfly up --development                  mayfly clock advance 14days works
+  mayfly up --base-offset 10000            a second cluster beside the first
+
+Node 1 speaks gRPC on 5310, HTTP on 5300 and to its peers on 5320, node 2 on 6310, 6300 and 6320, and
+so on. A node that dies is started again after 2 s. All end with this process, however it ends.";
+
+/// How long a cluster may take until every group has a leader.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// How many nodes
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=9))]
+    nodes: u16,
+    /// Where the nodes keep their data and logs
+    #[arg(long, env = "MAYFLY_DATA_DIR", value_name = "PATH", default_value = "mayfly-data")]
+    data_dir: PathBuf,
+    /// Added to every port
+    #[arg(long, value_name = "PORTS", default_value_t = 0)]
+    base_offset: u16,
+    /// Leave a node that dies down
+    #[arg(long)]
+    no_restart: bool,
+    /// Allow operators to move the clock
+    #[arg(long)]
+    development: bool,
+    /// Acknowledge what a majority holds in memory, not on disk: faster, and lost if the power of a
+    /// majority fails at once
+    #[arg(long)]
+    replicated: bool,
+    /// Raft groups for entities, fixed when the cluster is founded
+    #[arg(long, value_name = "COUNT")]
+    data_groups: Option<u16>,
+    /// What the nodes log
+    #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
+    log: Option<String>,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let plan = Plan {
+        dir: args.data_dir,
+        nodes: args.nodes,
+        base_offset: args.base_offset,
+        restart: !args.no_restart,
+        development: args.development,
+        synced: !args.replicated,
+        data_groups: args.data_groups,
+        log: args.log,
+    };
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut cluster = LocalCluster::start(plan)?;
+    let spinner = terminal::spinner("starting the nodes");
+    let started = tokio::select! {
+        ready = cluster.wait_ready(READY_WITHIN) => ready.map(|()| true),
+        _ = tokio::signal::ctrl_c() => Ok(false),
+        _ = terminate.recv() => Ok(false),
+    };
+    spinner.finish_and_clear();
+    let result = match started {
+        Ok(true) => {
+            print(&cluster)?;
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => (),
+                _ = terminate.recv() => (),
+                () = tell(&mut cluster) => (),
+            }
+            Ok(())
+        }
+        Ok(false) => Ok(()),
+        Err(error) => Err(error),
+    };
+    let spinner = terminal::spinner("ending the nodes");
+    cluster.stop().await;
+    spinner.finish_and_clear();
+    result
+}
+
+fn print(cluster: &LocalCluster) -> anyhow::Result<()> {
+    let rows = cluster.members().map(|member| {
+        vec![
+            member.id().to_string(),
+            member.pid().map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+            member.addresses().grpc.clone(),
+            member.addresses().http.clone(),
+            member.addresses().peer.clone(),
+            member.log_path().display().to_string(),
+        ]
+    });
+    let header = ["node", "pid", "grpc", "http", "peers", "log"];
+    terminal::line(terminal::table(&header, &[0, 1], rows.collect()))?;
+    let addresses = cluster.grpc_addresses().join(",");
+    terminal::line(format!("\nexport MAYFLY_CONNECT={addresses}"))?;
+    terminal::line("ready; Ctrl-C ends all nodes")
+}
+
+/// Tells of nodes that die and come back, for ever.
+async fn tell(cluster: &mut LocalCluster) {
+    while let Some(event) = cluster.next_event().await {
+        match event {
+            Event::Died { node, how, again: true } => {
+                terminal::note(&format!("node {node} died ({how}); it is started again in 2 s"));
+            }
+            Event::Died { node, how, again: false } => {
+                terminal::note(&format!("node {node} died ({how}); it stays down (--no-restart)"));
+            }
+            Event::Started { node, pid } => {
+                terminal::note(&format!("node {node} started again, pid {pid}"));
+            }
+        }
+    }
+    std::future::pending().await
+}

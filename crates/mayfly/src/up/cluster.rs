@@ -1,0 +1,314 @@
+//! A local cluster: its directory, its nodes' configurations and processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use client::{Client, ClientOptions};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::member::Member;
+use crate::serve::config::Addresses;
+use crate::terminal;
+
+/// Ports of node 1 without an offset; each further node has them 1000 higher.
+const GRPC_PORT: u16 = 5310;
+const HTTP_PORT: u16 = 5300;
+const PEER_PORT: u16 = 5320;
+const NODE_STEP: u16 = 1000;
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// The cluster as it shall be.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub dir: PathBuf,
+    pub nodes: u16,
+    pub base_offset: u16,
+    /// Start a node that dies again.
+    pub restart: bool,
+    pub development: bool,
+    pub synced: bool,
+    pub data_groups: Option<u16>,
+    pub log: Option<String>,
+}
+
+/// Something happened to a node that nobody asked for.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Died { node: u64, how: String, again: bool },
+    Started { node: u64, pid: i32 },
+}
+
+/// Running nodes. Dropped, they are killed.
+pub struct LocalCluster {
+    id: String,
+    members: Vec<Member>,
+    events: mpsc::UnboundedReceiver<Event>,
+    supervisors: JoinSet<()>,
+}
+
+/// What a directory remembers of its cluster.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Founded {
+    id: String,
+    nodes: u16,
+}
+
+impl Plan {
+    fn addresses(&self, node: u16) -> anyhow::Result<Addresses> {
+        let address = |port: u16| {
+            let offset = (node - 1).checked_mul(NODE_STEP)?.checked_add(self.base_offset)?;
+            Some(format!("127.0.0.1:{}", port.checked_add(offset)?))
+        };
+        match (address(GRPC_PORT), address(HTTP_PORT), address(PEER_PORT)) {
+            (Some(grpc), Some(http), Some(peer)) => Ok(Addresses { grpc, http, peer }),
+            _ => Err(terminal::usage(format!(
+                "--base-offset {}: the ports of node {node} would be above 65535",
+                self.base_offset
+            ))),
+        }
+    }
+
+    /// The first port of the plan that something else listens on.
+    pub fn port_in_use(&self) -> Option<String> {
+        let nodes = (1..=self.nodes).filter_map(|node| self.addresses(node).ok());
+        let mut ports = nodes.flat_map(|node| [node.grpc, node.http, node.peer]);
+        ports.find(|address| std::net::TcpListener::bind(address).is_err())
+    }
+
+    /// The cluster's id: that of the directory, or a new one for a new directory.
+    fn found(&self) -> anyhow::Result<String> {
+        let path = self.dir.join("cluster.toml");
+        if let Ok(text) = fs::read_to_string(&path) {
+            let founded: Founded = toml::from_str(&text).map_err(|error| {
+                terminal::usage(format!("{}: {}", path.display(), error.message()))
+            })?;
+            if founded.nodes != self.nodes {
+                return Err(terminal::usage(format!(
+                    "'{}' holds a cluster of {} nodes; pass --nodes {}, or another --data-dir",
+                    self.dir.display(),
+                    founded.nodes,
+                    founded.nodes
+                )));
+            }
+            return Ok(founded.id);
+        }
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        write(&path, &toml::to_string(&Founded { id: id.clone(), nodes: self.nodes })?)?;
+        Ok(id)
+    }
+
+    fn config(&self, member: &Member, id: &str, members: &[Member]) -> anyhow::Result<String> {
+        let node = |member: &Member| {
+            let Addresses { grpc, http, peer } = member.addresses().clone();
+            toml::Table::from_iter([
+                ("id".to_owned(), toml::Value::from(member.id() as i64)),
+                ("grpc".to_owned(), grpc.into()),
+                ("http".to_owned(), http.into()),
+                ("peer".to_owned(), peer.into()),
+            ])
+        };
+        let table = |pairs: Vec<(&str, toml::Value)>| -> toml::Value {
+            let pairs = pairs.into_iter().map(|(name, value)| (name.to_owned(), value));
+            toml::Table::from_iter(pairs).into()
+        };
+        let data_dir = member.data_path().display().to_string();
+        let mut cluster =
+            vec![("id", id.into()), ("node", members.iter().map(node).collect::<Vec<_>>().into())];
+        if let Some(groups) = self.data_groups {
+            cluster.push(("data_groups", i64::from(groups).into()));
+        }
+        let durability = if self.synced { "synced" } else { "replicated" };
+        let own = table(vec![
+            ("id", (member.id() as i64).into()),
+            ("data_dir", data_dir.into()),
+            ("development", self.development.into()),
+        ]);
+        let mut config = vec![
+            ("node", own),
+            ("cluster", table(cluster)),
+            ("storage", table(vec![("durability", durability.into())])),
+        ];
+        if let Some(filter) = &self.log {
+            config.push(("log", table(vec![("filter", filter.clone().into())])));
+        }
+        let config = table(config);
+        Ok(format!("# Written by `mayfly up` at every start.\n{}", toml::to_string(&config)?))
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
+}
+
+impl LocalCluster {
+    /// Writes the nodes' configurations and starts their processes.
+    pub fn start(plan: Plan) -> anyhow::Result<LocalCluster> {
+        fs::create_dir_all(&plan.dir)
+            .map_err(|error| terminal::usage(format!("'{}': {error}", plan.dir.display())))?;
+        // Children run elsewhere, should their directory ever change.
+        let plan = Plan { dir: fs::canonicalize(&plan.dir)?, ..plan };
+        let id = plan.found()?;
+        if let Some(address) = plan.port_in_use() {
+            bail!(
+                "{address} is in use, by another cluster perhaps; end it, or shift all ports with \
+                 --base-offset"
+            );
+        }
+        let mut members = Vec::new();
+        for node in 1..=plan.nodes {
+            let dir = plan.dir.join(format!("node-{node}"));
+            fs::create_dir_all(&dir)
+                .with_context(|| format!("cannot create '{}'", dir.display()))?;
+            members.push(Member::new(node.into(), plan.addresses(node)?, dir));
+        }
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let (tell, events) = mpsc::unbounded_channel();
+        let mut supervisors = JoinSet::new();
+        for member in &members {
+            write(&member.config_path(), &plan.config(member, &id, &members)?)?;
+        }
+        for member in &members {
+            supervisors.spawn(member.clone().supervise(
+                program.clone(),
+                plan.restart,
+                tell.clone(),
+            ));
+        }
+        Ok(LocalCluster { id, members, events, supervisors })
+    }
+
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter()
+    }
+
+    pub fn member(&self, id: u64) -> Option<&Member> {
+        self.members.iter().find(|member| member.id() == id)
+    }
+
+    pub fn grpc_addresses(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.addresses().grpc.clone()).collect()
+    }
+
+    /// A client that knows every node.
+    pub fn client(&self) -> anyhow::Result<Client> {
+        let options =
+            ClientOptions { give_up_after: Duration::from_secs(15), ..ClientOptions::default() };
+        Ok(Client::with_options(self.grpc_addresses(), options)?)
+    }
+
+    /// What happened next; `None`: nothing more can.
+    pub async fn next_event(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// Waits until every node answers and every group has a leader. A node that dies before that
+    /// cannot run at all, and says why.
+    pub async fn wait_ready(&mut self, within: Duration) -> anyhow::Result<()> {
+        let started = Instant::now();
+        let options =
+            ClientOptions { give_up_after: Duration::from_secs(1), ..ClientOptions::default() };
+        let client = Client::with_options(self.grpc_addresses(), options)?;
+        let mut last = "no node answers".to_owned();
+        while started.elapsed() < within {
+            tokio::select! {
+                Some(Event::Died { node, how, .. }) = self.events.recv() => {
+                    bail!("node {node} did not start: {how}");
+                }
+                ready = is_ready(&client, &self.id, self.members.len()) => match ready {
+                    Ok(()) => return Ok(()),
+                    Err(what) => last = what,
+                },
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        let log = self.members.first().map(|member| member.log_path().display().to_string());
+        bail!(
+            "the cluster was not ready within {} s ({last}); see the nodes' logs, as {}",
+            within.as_secs(),
+            log.unwrap_or_default()
+        )
+    }
+
+    /// Ends all nodes at once, and waits for them.
+    pub async fn stop(mut self) {
+        for member in &self.members {
+            member.end();
+        }
+        while self.supervisors.join_next().await.is_some() {}
+    }
+}
+
+async fn is_ready(client: &Client, id: &str, nodes: usize) -> Result<(), String> {
+    let status = client.status(false).await.map_err(|error| error.to_string())?;
+    if !status.cluster_id.is_empty() && status.cluster_id != id {
+        return Err(format!("cluster {} answers in its place", status.cluster_id));
+    }
+    let up = status.nodes.iter().filter(|node| node.reachable).count();
+    let led = status.groups.iter().filter(|group| group.leader != 0).count();
+    // The catalog alone: the data groups are not placed yet.
+    if up < nodes || led < status.groups.len() || status.groups.len() < 2 {
+        let groups = status.groups.len();
+        return Err(format!("{up} of {nodes} nodes up, {led} of {groups} groups have a leader"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(dir: &Path, nodes: u16, base_offset: u16) -> Plan {
+        Plan {
+            dir: dir.to_owned(),
+            nodes,
+            base_offset,
+            restart: true,
+            development: false,
+            synced: true,
+            data_groups: None,
+            log: None,
+        }
+    }
+
+    #[test]
+    fn each_node_has_ports_of_its_own() {
+        let plan = plan(Path::new("."), 3, 20_000);
+        let second = plan.addresses(2).expect("in range");
+        assert_eq!(
+            (second.grpc.as_str(), second.http.as_str()),
+            ("127.0.0.1:26310", "127.0.0.1:26300")
+        );
+        assert!(Plan { base_offset: 60_000, ..plan }.addresses(2).is_err());
+    }
+
+    #[test]
+    fn a_directory_keeps_its_cluster() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let id = plan(dir.path(), 3, 0).found().expect("a new one");
+        assert_eq!(plan(dir.path(), 3, 0).found().expect("the same"), id);
+        let told = plan(dir.path(), 5, 0).found().expect_err("another size").to_string();
+        assert!(told.contains("holds a cluster of 3 nodes; pass --nodes 3"), "{told}");
+    }
+
+    #[test]
+    fn a_node_can_read_what_is_written_for_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let plan = plan(dir.path(), 2, 100);
+        let member = |node: u16| {
+            let dir = dir.path().join(format!("node-{node}"));
+            Member::new(node.into(), plan.addresses(node).expect("in range"), dir)
+        };
+        let members = [member(1), member(2)];
+        let text = plan.config(&members[1], &"ab".repeat(16), &members).expect("it is written");
+        let path = dir.path().join("mayfly.toml");
+        fs::write(&path, text).expect("written");
+        let args = crate::serve::Args { config: Some(path), ..Default::default() };
+        let config = crate::serve::config::Config::load(&args).expect("it is right");
+        assert_eq!((config.node, config.nodes.len(), config.listen.http.port()), (2, 2, 6400));
+    }
+}

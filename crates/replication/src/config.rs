@@ -1,0 +1,92 @@
+//! What a node's replication is told at its start.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// One node's part in its cluster.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This node.
+    pub node: u64,
+    /// Where every node's peer port is reached, as `host:port`. May name this node too.
+    pub peers: BTreeMap<u64, String>,
+    /// Where this node's peer port listens.
+    pub listen: SocketAddr,
+    /// Nodes of another cluster are refused.
+    pub cluster_id: String,
+    /// Asked of every peer when set. It travels in clear: it keeps strangers and mistakes out, not
+    /// an eavesdropper.
+    pub secret: Option<String>,
+    pub timings: Timings,
+    pub limits: Limits,
+    /// Threads that run Raft and its sockets. Default 2. Applying has threads of its own.
+    pub threads: usize,
+}
+
+impl Config {
+    /// A config with every knob at its default.
+    pub fn new(node: u64, peers: BTreeMap<u64, String>, listen: SocketAddr) -> Config {
+        Config {
+            node,
+            peers,
+            listen,
+            cluster_id: String::new(),
+            secret: None,
+            timings: Timings::default(),
+            limits: Limits::default(),
+            threads: 2,
+        }
+    }
+}
+
+/// When silence counts as death. A follower that hears nothing campaigns after `election_max` (the
+/// leader's lease) and a random time between `election_min` and `election_max`; that sum is the
+/// outage when a leader dies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timings {
+    /// Default 150 ms.
+    pub heartbeat: Duration,
+    /// Default 600 ms.
+    pub election_min: Duration,
+    /// Default 800 ms. Close to `election_min`: the spread only has to tell two candidates apart.
+    pub election_max: Duration,
+}
+
+impl Default for Timings {
+    /// An outage of 1.4 to 1.6 s: below 3 s with room for a loaded machine, and ten heartbeats may
+    /// be late before an election that nobody needs.
+    fn default() -> Timings {
+        Timings {
+            heartbeat: Duration::from_millis(150),
+            election_min: Duration::from_millis(600),
+            election_max: Duration::from_millis(800),
+        }
+    }
+}
+
+/// Bounds on memory and disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Bytes of proposals a group's leader has under way; more wait. Default 16 MiB.
+    pub proposals_bytes_max: usize,
+    /// Bytes of entries sent to one follower of one group and not yet acknowledged. Default 8 MiB.
+    pub append_window_bytes: usize,
+    /// Log written since the last flush of the rows that calls for the next one, which lets the log
+    /// be shortened. Default 128 MiB: it bounds what a restart applies again.
+    pub flush_log_bytes: u64,
+    /// Log kept on this node for a replica that is away; one that was away for longer gets a
+    /// snapshot. Default 2 GiB.
+    pub log_retain_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            proposals_bytes_max: 16 << 20,
+            append_window_bytes: 8 << 20,
+            flush_log_bytes: 128 << 20,
+            log_retain_bytes: 2 << 30,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What can go wrong, a variant per thing a caller does differently.
+
+use domain::ShardId;
+use thiserror::Error;
+
+/// Why a node or a group did not start.
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error("cannot listen for peers on {address}: {source}")]
+    Listen { address: std::net::SocketAddr, source: std::io::Error },
+    #[error("cannot start the replication threads: {0}")]
+    Threads(#[source] std::io::Error),
+    #[error("timings or limits contradict each other: {0}")]
+    Config(String),
+    /// The log holds less than was once acknowledged from it. Voting on what is left could undo an
+    /// acknowledged entry, so the replica stays down.
+    #[error(
+        "shard {shard}: the log ends at {last}, but entries up to {marked} were once synced; this \
+         replica has lost acknowledged entries and does not start"
+    )]
+    LogShortened { shard: ShardId, last: u64, marked: u64 },
+    #[error("shard {shard} runs already")]
+    AlreadyRunning { shard: ShardId },
+    #[error("node {node} is not among the members of shard {shard}")]
+    NotAMember { shard: ShardId, node: u64 },
+    #[error("shard {shard}: {reason}")]
+    Storage { shard: ShardId, reason: String },
+    #[error("replication has been shut down")]
+    Stopped,
+}
+
+/// Why a proposal or a read index has no result. The variant says whether a retry may repeat it.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ProposeError {
+    /// Certainly not done: nothing was appended.
+    #[error("not the leader; the leader is {leader:?}")]
+    NotLeader { leader: Option<u64> },
+    /// Perhaps done: it was appended, and whether it was or will be committed is not known here.
+    #[error("leadership or the node was lost after the entry was appended")]
+    Unknown,
+}
+
+/// Why leadership stayed where it was.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum TransferError {
+    #[error("not the leader; the leader is {leader:?}")]
+    NotLeader { leader: Option<u64> },
+    #[error("node {node} has no vote in the group")]
+    NotAVoter { node: u64 },
+    #[error("node {node} is unreachable or too far behind")]
+    NotReady { node: u64 },
+    #[error("node {node} did not take over in time")]
+    TimedOut { node: u64 },
+}
+
+/// Why there is no channel to a peer.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ChannelError {
+    #[error("node {node} has no known address")]
+    UnknownNode { node: u64 },
+    #[error("node {node} is unreachable: {reason}")]
+    Unreachable { node: u64, reason: String },
+    #[error("node {node} refuses: {reason}")]
+    Refused { node: u64, reason: String },
+}

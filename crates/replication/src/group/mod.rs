@@ -1,0 +1,77 @@
+//! One Raft group on this node: what goes in, what comes out, and who leads.
+
+pub(crate) mod leadership;
+pub(crate) mod propose;
+pub(crate) mod read;
+pub(crate) mod start;
+pub(crate) mod status;
+pub(crate) mod transfer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use domain::ShardId;
+use openraft::async_runtime::watch::WatchReceiver;
+use parking_lot::RwLock;
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+
+use crate::ProposeError;
+use crate::raft::Raft;
+use crate::raft::state::Replica;
+
+pub(crate) struct Group {
+    pub shard: ShardId,
+    pub node: u64,
+    pub raft: Raft,
+    pub replica: Arc<Replica>,
+    /// Entries below this count are on disk at every member: a leader learns it from its followers
+    /// and tells them, and each may forget those entries once its rows are flushed. It never falls:
+    /// what every member once held, every later leader holds.
+    pub held_by_all: Arc<AtomicU64>,
+    /// Held while a snapshot comes in: one at a time.
+    pub importing: Mutex<()>,
+    proposals: mpsc::UnboundedSender<propose::Submission>,
+    /// Bytes of proposals that may still be handed to Raft.
+    budget: Arc<Semaphore>,
+    reads: mpsc::UnboundedSender<oneshot::Sender<Result<(), ProposeError>>>,
+}
+
+impl Group {
+    /// Who leads, as far as this node knows.
+    pub fn leader(&self) -> Option<u64> {
+        self.raft.server_metrics().borrow_watched().current_leader
+    }
+
+    /// Whether this node leads and its rows hold every entry of earlier terms.
+    pub fn leads(&self) -> bool {
+        self.replica.leading.load(Ordering::Acquire)
+    }
+
+    pub fn not_leader(&self) -> ProposeError {
+        ProposeError::NotLeader { leader: self.leader() }
+    }
+}
+
+/// The groups of this node.
+#[derive(Clone, Default)]
+pub(crate) struct Groups(Arc<RwLock<BTreeMap<ShardId, Arc<Group>>>>);
+
+impl Groups {
+    pub fn get(&self, shard: ShardId) -> Option<Arc<Group>> {
+        self.0.read().get(&shard).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<Group>> {
+        self.0.read().values().cloned().collect()
+    }
+
+    pub fn insert(&self, group: Arc<Group>) {
+        self.0.write().insert(group.shard, group);
+    }
+
+    /// Forgets them all, so that what they hold can go.
+    pub fn clear(&self) -> Vec<Arc<Group>> {
+        std::mem::take(&mut *self.0.write()).into_values().collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! Proposals on their way into the log, in the order they were submitted.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use domain::Outcome;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::ClientWriteError;
+use openraft::{Instant as _, ServerState};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::Group;
+use crate::raft::{Proposal, Raft, Reply, TypeConfig, WriteResult};
+use crate::{ProposeError, metrics};
+
+/// How long a proposal waits for a leader whose quorum was not heard of lately. A fresh leader hears
+/// of it within milliseconds, one whose followers' disks are busy a little later; one that is cut
+/// off has a successor by then.
+const LEASE_WAIT_MAX: Duration = Duration::from_secs(3);
+const LEASE_CHECK: Duration = Duration::from_millis(2);
+
+pub(crate) struct Submission {
+    payload: Bytes,
+    to: oneshot::Sender<WriteResult>,
+    at: Instant,
+}
+
+impl Group {
+    /// Puts a proposal behind those before it, at once; the future is its outcome.
+    pub fn propose(
+        &self,
+        payload: Bytes,
+    ) -> impl Future<Output = Result<Vec<Outcome>, ProposeError>> + Send + use<> {
+        metrics::proposed(payload.len());
+        let (to, result) = oneshot::channel();
+        let queued = self.proposals.send(Submission { payload, to, at: Instant::now() });
+        let not_leader = self.not_leader();
+        async move {
+            match queued {
+                Ok(()) => outcome(result.await),
+                Err(_) => Err(not_leader), // Stopped before it was handed over.
+            }
+        }
+    }
+
+    /// Waits until Raft would take another proposal at once.
+    pub async fn ready(&self) {
+        // Closed with the group: then a proposal learns that it stopped.
+        let _ = self.budget.acquire().await;
+    }
+}
+
+fn outcome(
+    result: Result<WriteResult, oneshot::error::RecvError>,
+) -> Result<Vec<Outcome>, ProposeError> {
+    match result {
+        Ok(Ok(response)) => Ok(response.data),
+        Ok(Err(ClientWriteError::ForwardToLeader(forward))) => {
+            Err(ProposeError::NotLeader { leader: forward.leader_id })
+        }
+        // Raft refuses these before it appends.
+        Ok(Err(
+            ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_),
+        )) => Err(ProposeError::NotLeader { leader: None }),
+        // Appended here and dropped for another leader's log: it may have been committed there.
+        Ok(Err(ClientWriteError::LogEntryDiscarded(_))) => Err(ProposeError::Unknown),
+        // The node stopped with the proposal inside.
+        Err(_) => Err(ProposeError::Unknown),
+    }
+}
+
+/// Hands proposals to Raft one after the other, as far as the budget goes.
+pub(crate) struct Pump {
+    pub raft: Raft,
+    pub budget: Arc<Semaphore>,
+    pub bytes_max: usize,
+    pub lease: Duration,
+    pub queue: mpsc::UnboundedReceiver<Submission>,
+}
+
+impl Pump {
+    pub async fn run(mut self) {
+        let mut gave_up_at = None;
+        while let Some(submission) = self.queue.recv().await {
+            let share = submission.payload.len().clamp(1, self.bytes_max);
+            let share = u32::try_from(share).unwrap_or(u32::MAX);
+            let Ok(share) = self.budget.clone().acquire_many_owned(share).await else { return };
+            self.wait_for_lease(&mut gave_up_at).await;
+            let reply = Reply { to: submission.to, proposed_at: submission.at, _share: share };
+            let proposal = Proposal::new(submission.payload);
+            // An error means that Raft has stopped: the reply is dropped, and its waiter told.
+            let _ = self.raft.client_write_ff(proposal, Some(reply)).await;
+        }
+    }
+
+    /// Raft refuses proposals of a leader that has not heard of a quorum for a lease's time, and a
+    /// fresh leader has heard of none yet. Waiting here keeps the order, which a retry would not.
+    /// Once a wait was in vain, nothing waits again until a quorum is heard of.
+    async fn wait_for_lease(&self, gave_up_at: &mut Option<Option<Heard>>) {
+        let started = Instant::now();
+        loop {
+            let heard = match self.lease_missing() {
+                None => return,
+                Some(heard) => heard,
+            };
+            if *gave_up_at == Some(heard) {
+                return;
+            }
+            if started.elapsed() > LEASE_WAIT_MAX {
+                *gave_up_at = Some(heard);
+                return;
+            }
+            tokio::time::sleep(LEASE_CHECK).await;
+        }
+    }
+
+    /// When a quorum was last heard of, if this node leads and that is too long ago.
+    fn lease_missing(&self) -> Option<Option<Heard>> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        if metrics.state != ServerState::Leader || metrics.membership_config.voter_ids().count() < 2
+        {
+            return None;
+        }
+        let heard = metrics.last_quorum_acked.map(|at| at.into_inner());
+        match heard {
+            Some(at) if at.elapsed() < self.lease => None,
+            heard => Some(heard),
+        }
+    }
+}
+
+/// An instant of Raft's clock.
+type Heard = openraft::type_config::alias::InstantOf<TypeConfig>;
+
+#[cfg(test)]
+mod tests {
+    use openraft::errors::ForwardToLeader;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_never_appended_is_certainly_not_done() {
+        let forward = || ForwardToLeader::new(3, openraft::EmptyNode {});
+        let refused = ClientWriteError::ForwardToLeader(forward());
+        assert_eq!(outcome(Ok(Err(refused))), Err(ProposeError::NotLeader { leader: Some(3) }));
+        let discarded = ClientWriteError::LogEntryDiscarded(forward());
+        assert_eq!(outcome(Ok(Err(discarded))), Err(ProposeError::Unknown));
+        let (sender, dropped) = oneshot::channel::<WriteResult>();
+        drop(sender);
+        let result = futures::executor::block_on(dropped);
+        assert_eq!(outcome(result), Err(ProposeError::Unknown));
+    }
+}

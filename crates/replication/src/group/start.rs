@@ -1,0 +1,182 @@
+//! A group's way up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use domain::ShardId;
+use openraft::EmptyNode;
+use openraft::errors::{InitializeError, RaftError};
+use store::{LogStore, RowStore};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+use tracing::{error, info};
+
+use super::propose::Pump;
+use super::{Group, leadership, read};
+use crate::peer::append::Lane;
+use crate::peer::connection::Peers;
+use crate::peer::network::Network;
+use crate::raft::log::LogAdapter;
+use crate::raft::state::{Replica, StateAdapter};
+use crate::raft::{Raft, TypeConfig};
+use crate::{Error, Limits, Observer, Timings};
+
+/// What all groups of a node share.
+pub(crate) struct Site {
+    pub node: u64,
+    pub log: LogStore,
+    pub rows: RowStore,
+    pub peers: Arc<Peers>,
+    pub observer: Arc<dyn Observer>,
+    pub raft_config: Arc<openraft::Config>,
+    pub timings: Timings,
+    pub limits: Limits,
+}
+
+impl Site {
+    /// Starts this node's replica of a group. Where nothing is on disk yet it brings the group into
+    /// being with these members, which therefore are the same on every node; elsewhere the
+    /// membership on disk stands.
+    pub async fn start(&self, shard: ShardId, members: BTreeSet<u64>) -> Result<Group, Error> {
+        if !members.contains(&self.node) {
+            return Err(Error::NotAMember { shard, node: self.node });
+        }
+        if let Some(shortened) = self.log.shortened(shard) {
+            return Err(Error::LogShortened {
+                shard,
+                last: shortened.last,
+                marked: shortened.marked,
+            });
+        }
+        let storage = |reason: String| Error::Storage { shard, reason };
+        let replica = Replica::open(shard, self.rows.clone(), self.observer.clone())
+            .map_err(|error| storage(error.to_string()))?;
+        let replica = Arc::new(replica);
+        let held_by_all = Arc::new(AtomicU64::new(0));
+        let lane = Lane {
+            shard,
+            held_by_all: held_by_all.clone(),
+            window_bytes: self.limits.append_window_bytes,
+        };
+        let raft = Raft::build(
+            self.node,
+            self.raft_config.clone(),
+            Network { peers: self.peers.clone(), lane },
+            LogAdapter::new(shard, self.log.clone()),
+            StateAdapter::new(replica.clone()),
+        )
+        .await
+        .map_err(|error| storage(error.to_string()))?;
+        replica.set_running();
+        raft.run();
+
+        let (proposals, queue) = mpsc::unbounded_channel();
+        let (reads, waiting) = mpsc::unbounded_channel();
+        let bytes_max = self.limits.proposals_bytes_max;
+        let budget = Arc::new(Semaphore::new(bytes_max));
+        let lease = self.timings.election_max;
+        let pump = Pump { raft: raft.clone(), budget: budget.clone(), bytes_max, lease, queue };
+        tokio::spawn(pump.run());
+        tokio::spawn(read::serve(raft.clone(), waiting));
+        tokio::spawn(leadership::announce(self.node, raft.clone(), replica.clone()));
+        self.initialise(shard, &raft, members).await?;
+        Ok(Group {
+            shard,
+            node: self.node,
+            raft,
+            replica,
+            held_by_all,
+            importing: Mutex::new(()),
+            proposals,
+            budget,
+            reads,
+        })
+    }
+
+    /// Brings a new group into being. Any member may do it, and the first to do so campaigns at
+    /// once; so each group's first leader is chosen by giving one member a head start.
+    async fn initialise(
+        &self,
+        shard: ShardId,
+        raft: &Raft,
+        members: BTreeSet<u64>,
+    ) -> Result<(), Error> {
+        if is_initialised(shard, raft).await? {
+            return Ok(());
+        }
+        if first_leader(shard, &members) == Some(self.node) {
+            return initialise(shard, raft, &members).await;
+        }
+        let head_start = self.timings.election_max * 2;
+        let raft = raft.clone();
+        tokio::spawn(async move {
+            let found = wait_until_initialised(shard, &raft, head_start).await;
+            let result = match found {
+                Ok(true) => Ok(()),
+                Ok(false) => initialise(shard, &raft, &members).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = result {
+                error!(%shard, %error, "cannot bring the group into being");
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Spreads the first leaders of groups over the nodes.
+fn first_leader(shard: ShardId, members: &BTreeSet<u64>) -> Option<u64> {
+    let at = usize::from(shard.0).checked_rem(members.len())?;
+    members.iter().nth(at).copied()
+}
+
+async fn is_initialised(shard: ShardId, raft: &Raft) -> Result<bool, Error> {
+    let fatal = |error: openraft::errors::Fatal<TypeConfig>| Error::Storage {
+        shard,
+        reason: error.to_string(),
+    };
+    raft.is_initialized().await.map_err(fatal)
+}
+
+async fn wait_until_initialised(
+    shard: ShardId,
+    raft: &Raft,
+    longest: Duration,
+) -> Result<bool, Error> {
+    let until = tokio::time::Instant::now() + longest;
+    while !is_initialised(shard, raft).await? {
+        if tokio::time::Instant::now() > until {
+            return Ok(false);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(true)
+}
+
+async fn initialise(shard: ShardId, raft: &Raft, members: &BTreeSet<u64>) -> Result<(), Error> {
+    let nodes: BTreeMap<u64, EmptyNode> =
+        members.iter().map(|node| (*node, EmptyNode {})).collect();
+    match raft.initialize(nodes).await {
+        Ok(()) => {
+            info!(%shard, ?members, "a new group");
+            Ok(())
+        }
+        // A peer was faster.
+        Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+        Err(error) => Err(Error::Storage { shard, reason: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_leaders_are_spread() {
+        let members = BTreeSet::from([1, 2, 5]);
+        let leaders: Vec<_> = (0..6).map(|n| first_leader(ShardId(n), &members)).collect();
+        assert_eq!(leaders, [1, 2, 5, 1, 2, 5].map(Some));
+        assert_eq!(first_leader(ShardId(1), &BTreeSet::new()), None);
+    }
+}

@@ -1,0 +1,33 @@
+//! Raft groups: what is acknowledged is on disk at a majority, and applied in one order everywhere.
+//!
+//! Each node runs a replica of several groups. A leader's proposals become log entries (`group`),
+//! reach the followers over the peer port (`peer`), are stored and applied through two adapters to
+//! `store` (`raft`), and are forgotten when every member has them (`retention`).
+//!
+//! openraft logs under the target `openraft` and repeats itself while a peer is down; what an operator
+//! needs is said here, once, so a log filter does well with `openraft=error`.
+//!
+//! Invariant: nobody outside this crate meets openraft, and nothing of it is stored or sent: every
+//! byte that leaves has a format of ours with a version.
+
+mod config;
+mod error;
+mod group;
+mod metrics;
+mod node;
+mod observer;
+mod peer;
+mod raft;
+mod retention;
+
+pub use config::{Config, Limits, Timings};
+pub use error::{ChannelError, Error, ProposeError, TransferError};
+pub use group::status::GroupStatus;
+pub use metrics::{
+    APPLY_ENTRIES, APPLY_SECONDS, COMMIT_SECONDS, ELECTIONS_WON, ENTRY_BYTES, FLUSHES, LEADING,
+    REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,
+};
+pub use node::Replication;
+pub use observer::{Incoming, Leadership, Observer};
+pub use peer::MESSAGE_BYTES_MAX;
+pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};

@@ -1,0 +1,75 @@
+//! Metrics: a name is a constant, described once, recorded through one function, in base units.
+
+use std::time::Duration;
+
+use domain::ShardId;
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+pub const ENTRY_BYTES: &str = "mayfly_raft_entry_bytes";
+pub const COMMIT_SECONDS: &str = "mayfly_raft_commit_seconds";
+pub const APPLY_SECONDS: &str = "mayfly_raft_apply_seconds";
+pub const APPLY_ENTRIES: &str = "mayfly_raft_apply_entries";
+pub const ROWS_WRITTEN: &str = "mayfly_rows_written_total";
+pub const LEADING: &str = "mayfly_raft_leading";
+pub const ELECTIONS_WON: &str = "mayfly_raft_elections_won_total";
+pub const SNAPSHOTS_SENT: &str = "mayfly_raft_snapshots_sent_total";
+pub const SNAPSHOTS_INSTALLED: &str = "mayfly_raft_snapshots_installed_total";
+pub const SNAPSHOT_BYTES: &str = "mayfly_raft_snapshot_bytes_total";
+pub const FLUSHES: &str = "mayfly_raft_row_flushes_total";
+pub const REFUSED: &str = "mayfly_raft_peers_refused_total";
+
+/// Describes them all to the installed recorder.
+pub fn describe() {
+    describe_histogram!(ENTRY_BYTES, Unit::Bytes, "Size of an entry proposed by this leader.");
+    describe_histogram!(COMMIT_SECONDS, Unit::Seconds, "Proposal to commit, on the leader.");
+    describe_histogram!(APPLY_SECONDS, Unit::Seconds, "One step: entries applied and written.");
+    describe_histogram!(APPLY_ENTRIES, Unit::Count, "Entries in one step.");
+    describe_counter!(ROWS_WRITTEN, Unit::Count, "Rows written or deleted by applied entries.");
+    describe_gauge!(LEADING, Unit::Count, "1 while this node leads the shard.");
+    describe_counter!(ELECTIONS_WON, Unit::Count, "Leaderships this node took up.");
+    describe_counter!(SNAPSHOTS_SENT, Unit::Count, "Snapshots sent to followers.");
+    describe_counter!(SNAPSHOTS_INSTALLED, Unit::Count, "Snapshots installed here.");
+    describe_counter!(SNAPSHOT_BYTES, Unit::Bytes, "Snapshot bytes sent.");
+    describe_counter!(FLUSHES, Unit::Count, "Flushes of rows that let the log be shortened.");
+    describe_counter!(REFUSED, Unit::Count, "Peer calls refused: wrong cluster, node or secret.");
+}
+
+pub(crate) fn proposed(bytes: usize) {
+    histogram!(ENTRY_BYTES).record(bytes as f64);
+}
+
+pub(crate) fn committed(took: Duration) {
+    histogram!(COMMIT_SECONDS).record(took);
+}
+
+pub(crate) fn applied(entries: usize, rows: usize, took: Duration) {
+    counter!(ROWS_WRITTEN).increment(rows as u64);
+    histogram!(APPLY_SECONDS).record(took);
+    histogram!(APPLY_ENTRIES).record(entries as f64);
+}
+
+pub(crate) fn leading(shard: ShardId, leads: bool) {
+    gauge!(LEADING, "shard" => shard.to_string()).set(if leads { 1.0 } else { 0.0 });
+    if leads {
+        counter!(ELECTIONS_WON).increment(1);
+    }
+}
+
+pub(crate) fn snapshot_sent(bytes: u64) {
+    counter!(SNAPSHOTS_SENT).increment(1);
+    counter!(SNAPSHOT_BYTES).increment(bytes);
+}
+
+pub(crate) fn snapshot_installed() {
+    counter!(SNAPSHOTS_INSTALLED).increment(1);
+}
+
+pub(crate) fn flushed() {
+    counter!(FLUSHES).increment(1);
+}
+
+pub(crate) fn refused() {
+    counter!(REFUSED).increment(1);
+}

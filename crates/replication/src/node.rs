@@ -1,0 +1,262 @@
+//! This node's replicas, and the way to its peers.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::{Outcome, ShardId};
+use parking_lot::Mutex;
+use store::{LogStore, RowStore, ShardRows};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tracing::{error, info, warn};
+
+use crate::group::start::Site;
+use crate::group::status::GroupStatus;
+use crate::group::{Group, Groups};
+use crate::peer::channel::{self, Channel};
+use crate::peer::connection::Peers;
+use crate::peer::identity::{Check, Identity};
+use crate::peer::server::PeerPort;
+use crate::raft::config::raft_config;
+use crate::retention::Retention;
+use crate::{
+    ChannelError, Config, Error, Incoming, Observer, ProposeError, TransferError, metrics,
+};
+
+/// Longest a shutdown waits until others have taken over this node's leaderships.
+const HAND_OVER_MAX: Duration = Duration::from_secs(5);
+/// Longest a shutdown waits for one group to stop.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// The replicas of one node. Clones are handles to the same; when the last is dropped without
+/// [`Replication::shutdown`], everything stops where it is, as if the process had died.
+#[derive(Clone)]
+pub struct Replication {
+    shared: Arc<Shared>,
+    // After `shared`: threads stop when no handle is left.
+    _threads: Arc<Threads>,
+}
+
+struct Shared {
+    site: Site,
+    groups: Groups,
+    starting: Mutex<BTreeSet<ShardId>>,
+    stop: watch::Sender<bool>,
+    threads: Handle,
+}
+
+/// Raft's own runtime. Heartbeats wait for nothing that other parts of the process do.
+struct Threads(Option<Runtime>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // The last handle may be dropped on a runtime's thread, where waiting is not allowed.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Replication {
+    /// Listens for peers, with no group yet.
+    pub fn start(
+        config: Config,
+        log: LogStore,
+        rows: RowStore,
+        observer: Arc<dyn Observer>,
+        incoming: Arc<dyn Incoming>,
+    ) -> Result<Replication, Error> {
+        metrics::describe();
+        let raft_config = raft_config(&config.cluster_id, config.timings)?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(config.threads.max(1))
+            .thread_name("raft")
+            .enable_all()
+            .build()
+            .map_err(Error::Threads)?;
+        let threads = runtime.handle().clone();
+        let runtime = Threads(Some(runtime));
+        let _inside = threads.enter();
+
+        let identity = Identity::new(config.node, &config.cluster_id, config.secret.as_deref());
+        let peers = Arc::new(Peers::new(identity.clone(), config.peers));
+        let groups = Groups::default();
+        let (stop, stopping) = watch::channel(false);
+        let port = PeerPort { groups: groups.clone(), incoming };
+        let serve = port.bind(config.listen, Check::new(identity), stopped(stopping))?;
+        threads.spawn(async move {
+            if let Err(error) = serve.await {
+                error!(%error, "the peer port failed");
+            }
+        });
+        let retention = Retention::new(groups.clone(), log.clone(), rows.clone(), config.limits);
+        threads.spawn(retention.run());
+        let site = Site {
+            node: config.node,
+            log,
+            rows,
+            peers,
+            observer,
+            raft_config,
+            timings: config.timings,
+            limits: config.limits,
+        };
+        let starting = Mutex::default();
+        let shared = Shared { site, groups, starting, stop, threads: threads.clone() };
+        Ok(Replication { shared: Arc::new(shared), _threads: Arc::new(runtime) })
+    }
+
+    /// Starts this node's replica of a group. `members` brings a new group into being, and is the
+    /// same on every node; a group that is on disk keeps the membership it has.
+    pub async fn add_group(&self, shard: ShardId, members: BTreeSet<u64>) -> Result<(), Error> {
+        let shared = self.shared.clone();
+        if shared.groups.get(shard).is_some() || !shared.starting.lock().insert(shard) {
+            return Err(Error::AlreadyRunning { shard });
+        }
+        let started = self.shared.threads.spawn(async move {
+            let group = shared.site.start(shard, members).await;
+            let started = group.map(|group| shared.groups.insert(Arc::new(group)));
+            shared.starting.lock().remove(&shard);
+            started
+        });
+        started.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// Appends an encoded `domain::Entry` to a group this node leads. It is queued before this
+    /// returns: entries come into the log in the order of the calls. The future resolves once the
+    /// entry is applied here, with an outcome per command; dropping it does not take the entry back.
+    ///
+    /// While too many bytes are under way the entry waits; see [`Replication::ready`]. A leader cut
+    /// off from its peers may leave the future pending: give it a deadline, after which the outcome
+    /// is unknown.
+    pub fn propose(
+        &self,
+        shard: ShardId,
+        entry: Bytes,
+    ) -> impl Future<Output = Result<Vec<Outcome>, ProposeError>> + Send + use<> {
+        let proposed = self.shared.groups.get(shard).map(|group| group.propose(entry));
+        async move {
+            match proposed {
+                Some(proposed) => proposed.await,
+                None => Err(ProposeError::NotLeader { leader: None }),
+            }
+        }
+    }
+
+    /// Waits while so many bytes of proposals are under way that another would wait.
+    pub async fn ready(&self, shard: ShardId) {
+        if let Some(group) = self.shared.groups.get(shard) {
+            group.ready().await;
+        }
+    }
+
+    /// Resolves once the rows here hold every entry that was committed before the call, and this
+    /// node was the leader after it. All that wait share a round to a quorum; a leader that was
+    /// deposed answers none.
+    pub fn read_index(
+        &self,
+        shard: ShardId,
+    ) -> impl Future<Output = Result<(), ProposeError>> + Send + use<> {
+        let asked = self.shared.groups.get(shard).map(|group| group.read_index());
+        async move {
+            match asked {
+                Some(asked) => asked.await,
+                None => Err(ProposeError::NotLeader { leader: None }),
+            }
+        }
+    }
+
+    /// Who leads, as far as this node knows.
+    pub fn leader(&self, shard: ShardId) -> Option<u64> {
+        self.shared.groups.get(shard)?.leader()
+    }
+
+    /// Whether this node leads and its rows hold every entry of earlier terms.
+    pub fn is_leader(&self, shard: ShardId) -> bool {
+        self.shared.groups.get(shard).is_some_and(|group| group.leads())
+    }
+
+    /// This node.
+    pub fn node(&self) -> u64 {
+        self.shared.site.node
+    }
+
+    /// The rows of this node's replica, as far as they are applied.
+    pub fn rows(&self, shard: ShardId) -> ShardRows {
+        self.shared.site.rows.shard(shard)
+    }
+
+    /// Every group of this node, in order of shard.
+    pub fn status(&self) -> Vec<GroupStatus> {
+        self.shared.groups.all().iter().map(|group| group.status()).collect()
+    }
+
+    /// Hands the leadership of a group from this node to another and waits until it has it.
+    pub async fn transfer(&self, shard: ShardId, to: u64) -> Result<(), TransferError> {
+        match self.shared.groups.get(shard) {
+            Some(group) => group.transfer(to).await,
+            None => Err(TransferError::NotLeader { leader: None }),
+        }
+    }
+
+    /// Opens a stream of messages to a peer, where [`Incoming::accept`] gets the other end.
+    pub async fn open_channel(&self, node: u64) -> Result<Channel, ChannelError> {
+        let peer = {
+            let _inside = self.shared.threads.enter(); // Connections live on Raft's threads.
+            self.shared.site.peers.get(node)
+        };
+        let peer = peer.ok_or(ChannelError::UnknownNode { node })?;
+        channel::open(&peer).await
+    }
+
+    /// Hands leaderships to other nodes, stops every group and closes the peer port.
+    pub async fn shutdown(&self) {
+        let shared = self.shared.clone();
+        let work = self.shared.threads.spawn(async move {
+            let groups = shared.groups.all();
+            hand_over(&groups).await;
+            stop(shared.groups.clear()).await;
+            shared.stop.send_replace(true);
+        });
+        if work.await.is_err() {
+            warn!("the replication threads stopped before the shutdown was complete");
+        }
+        // What is applied need not be applied again at the next start.
+        let rows = self.shared.site.rows.clone();
+        if let Ok(Err(error)) = self.shared.threads.spawn_blocking(move || rows.flush()).await {
+            warn!(%error, "cannot flush the rows: the next start applies their entries again");
+        }
+    }
+}
+
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is a stop as well.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+async fn hand_over(groups: &[Arc<Group>]) {
+    let transfers = groups.iter().filter(|group| group.leads()).map(|group| async move {
+        let Some(heir) = group.heir() else { return };
+        if let Err(error) = group.transfer(heir).await {
+            info!(shard = %group.shard, heir, %error, "leadership was not handed over");
+        }
+    });
+    if timeout(HAND_OVER_MAX, futures::future::join_all(transfers)).await.is_err() {
+        warn!("some leaderships were not handed over in time");
+    }
+}
+
+async fn stop(groups: Vec<Arc<Group>>) {
+    let stops = groups.iter().map(|group| async move {
+        match timeout(STOP_MAX, group.raft.shutdown()).await {
+            Ok(Ok(())) => (),
+            Ok(Err(error)) => warn!(shard = %group.shard, %error, "a group stopped badly"),
+            Err(_) => warn!(shard = %group.shard, "a group did not stop in time"),
+        }
+    });
+    futures::future::join_all(stops).await;
+}

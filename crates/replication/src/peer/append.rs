@@ -1,0 +1,234 @@
+//! Log entries on their way to one follower: one stream per group, pipelined, cut by bytes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use domain::ShardId;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, stream};
+use openraft::errors::{NetworkError, RPCError};
+use openraft::raft::{AppendEntriesRequest, StreamAppendError, StreamAppendResult};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+use tonic::Streaming;
+
+use super::connection::Peer;
+use super::v1;
+use super::v1::append_reply::Result as Reply;
+use crate::raft::{TypeConfig, record};
+
+/// A follower that answers nothing for this long while entries are on their way to it is given up,
+/// and tried again on a new stream. Its disk may well be slow; its silence is not for ever.
+const SILENCE_MAX: Duration = Duration::from_secs(8);
+/// How often silence is looked at.
+const SILENCE_CHECK: Duration = Duration::from_secs(1);
+/// A stream is opened before anything is waited for, so this is only the way there and back.
+const OPEN_MAX: Duration = Duration::from_secs(2);
+
+type Appended = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
+
+/// How one group sends to one follower.
+#[derive(Clone)]
+pub(crate) struct Lane {
+    pub shard: ShardId,
+    /// Count of entries on disk at every member, as the leader knows it; see `Retention`.
+    pub held_by_all: Arc<AtomicU64>,
+    pub window_bytes: usize,
+}
+
+impl Lane {
+    pub fn encode(&self, request: &AppendEntriesRequest<TypeConfig>) -> v1::AppendRequest {
+        v1::AppendRequest {
+            shard: self.shard.0.into(),
+            vote: Some(record::vote_to_proto(&request.vote)),
+            previous: request.prev_log_id.as_ref().map(record::log_id_to_proto),
+            committed: request.leader_commit.as_ref().map(record::log_id_to_proto),
+            held_by_all: self.held_by_all.load(Ordering::Relaxed),
+            entries: request.entries.iter().map(record::encode_entry).collect(),
+        }
+    }
+
+    /// Sends what `requests` yields, as far as the window allows, and yields the replies in order.
+    pub async fn append<'s, S>(
+        self,
+        peer: Arc<Peer>,
+        requests: S,
+    ) -> Result<BoxStream<'s, Appended>, RPCError<TypeConfig>>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+    {
+        let window = Arc::new(Window::new(self.window_bytes));
+        let outgoing = outgoing(self, requests, window.clone());
+        let mut client = peer.log.clone();
+        let replies = match timeout(OPEN_MAX, client.append(outgoing)).await {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => return Err(peer.failed(&status)),
+            Err(_) => return Err(silent()),
+        };
+        peer.accepted();
+        Ok(incoming(peer, replies, window).boxed())
+    }
+}
+
+fn silent() -> RPCError<TypeConfig> {
+    RPCError::Network(NetworkError::from_string("no answer in time"))
+}
+
+fn outgoing<S>(
+    lane: Lane,
+    requests: S,
+    window: Arc<Window>,
+) -> impl Stream<Item = v1::AppendRequest> + Send + 'static
+where
+    S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+{
+    stream::unfold((lane, requests, window), |(lane, mut requests, window)| async move {
+        // Only with room is the next request made: it then carries the newest commit.
+        window.room().await;
+        let request = lane.encode(&requests.next().await?);
+        let bytes = request.entries.iter().map(|entry| entry.len()).sum();
+        window.sent(bytes, Instant::now());
+        Some((request, (lane, requests, window)))
+    })
+}
+
+fn incoming(
+    peer: Arc<Peer>,
+    replies: Streaming<v1::AppendReply>,
+    window: Arc<Window>,
+) -> impl Stream<Item = Appended> + Send + 'static {
+    stream::unfold(Some((peer, replies, window)), |state| async move {
+        let (peer, mut replies, window) = state?;
+        let reply = match next(&mut replies, &window).await {
+            Ok(reply) => reply?,
+            Err(None) => return Some((Err(silent()), None)),
+            Err(Some(status)) => return Some((Err(peer.failed(&status)), None)),
+        };
+        window.acknowledged(Instant::now());
+        let appended = decode(reply);
+        let more = matches!(appended, Ok(Ok(_))).then_some((peer, replies, window));
+        Some((appended, more))
+    })
+}
+
+/// The next reply, `None` at the stream's end, or an error; none of tonic's when silence is it.
+async fn next(
+    replies: &mut Streaming<v1::AppendReply>,
+    window: &Window,
+) -> Result<Option<v1::AppendReply>, Option<tonic::Status>> {
+    loop {
+        match timeout(SILENCE_CHECK, replies.message()).await {
+            Ok(result) => return result.map_err(Some),
+            Err(_) if window.silence(Instant::now()) > SILENCE_MAX => return Err(None),
+            Err(_) => (),
+        }
+    }
+}
+
+pub(crate) fn decode(reply: v1::AppendReply) -> Appended {
+    match reply.result {
+        Some(Reply::Matched(matched)) => Ok(Ok(matched.last.map(record::log_id_from_proto))),
+        Some(Reply::Conflict(at)) => {
+            Ok(Err(StreamAppendError::Conflict(record::log_id_from_proto(at))))
+        }
+        Some(Reply::Higher(vote)) => {
+            Ok(Err(StreamAppendError::HigherVote(record::vote_from_proto(vote))))
+        }
+        None => Err(RPCError::Network(NetworkError::from_string("an empty reply"))),
+    }
+}
+
+pub(crate) fn encode_reply(result: StreamAppendResult<TypeConfig>) -> v1::AppendReply {
+    let result = match result {
+        Ok(last) => {
+            Reply::Matched(v1::Matched { last: last.as_ref().map(record::log_id_to_proto) })
+        }
+        Err(StreamAppendError::Conflict(at)) => Reply::Conflict(record::log_id_to_proto(&at)),
+        Err(StreamAppendError::HigherVote(vote)) => Reply::Higher(record::vote_to_proto(&vote)),
+    };
+    v1::AppendReply { result: Some(result) }
+}
+
+/// What was sent and not yet acknowledged. It bounds what a slow follower holds in memory: HTTP/2's
+/// own windows only count what it has not read yet.
+struct Window {
+    bytes_max: usize,
+    state: Mutex<InFlight>,
+    room: Notify,
+}
+
+#[derive(Default)]
+struct InFlight {
+    requests: VecDeque<(usize, Instant)>,
+    bytes: usize,
+    answered_at: Option<Instant>,
+}
+
+impl Window {
+    fn new(bytes_max: usize) -> Window {
+        Window { bytes_max, state: Mutex::default(), room: Notify::new() }
+    }
+
+    async fn room(&self) {
+        while self.state.lock().bytes >= self.bytes_max {
+            self.room.notified().await;
+        }
+    }
+
+    fn sent(&self, bytes: usize, now: Instant) {
+        let mut state = self.state.lock();
+        state.bytes += bytes;
+        state.requests.push_back((bytes, now));
+    }
+
+    fn acknowledged(&self, now: Instant) {
+        let mut state = self.state.lock();
+        state.answered_at = Some(now);
+        if let Some((bytes, _)) = state.requests.pop_front() {
+            state.bytes -= bytes;
+        }
+        self.room.notify_one();
+    }
+
+    /// Time since the last answer, or since the oldest open request if that is later.
+    fn silence(&self, now: Instant) -> Duration {
+        let state = self.state.lock();
+        let Some((_, sent_at)) = state.requests.front() else { return Duration::ZERO };
+        now - state.answered_at.map_or(*sent_at, |at| at.max(*sent_at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_full_window_waits_for_an_acknowledgement() {
+        let window = Window::new(100);
+        let now = Instant::now();
+        assert!(window.room().now_or_never().is_some());
+        window.sent(150, now); // One request may overshoot, or a large entry would never go.
+        assert!(window.room().now_or_never().is_none());
+        window.acknowledged(now);
+        assert!(window.room().now_or_never().is_some());
+    }
+
+    #[test]
+    fn silence_counts_only_while_something_is_open() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let window = Window::new(100);
+        assert_eq!(window.silence(at(9)), Duration::ZERO);
+        window.sent(1, at(9));
+        window.sent(1, at(9));
+        assert_eq!(window.silence(at(14)), Duration::from_secs(5));
+        window.acknowledged(at(14));
+        assert_eq!(window.silence(at(14)), Duration::ZERO, "the second is old, but it was heard");
+        assert_eq!(window.silence(at(16)), Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,147 @@
+//! Three connections to each peer: votes, heartbeats and transfers on one, log on another, bulk
+//! (snapshots and channels) on the third, so that none waits behind another's bytes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use openraft::errors::{NetworkError, RPCError, Unreachable};
+use parking_lot::RwLock;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use tracing::{info, warn};
+
+use super::identity::{Identity, Sign};
+use super::v1::peer_client::PeerClient;
+use super::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
+use crate::raft::TypeConfig;
+
+/// A peer that does not answer the handshake in this time is down: on one site it takes
+/// milliseconds.
+const CONNECT_MAX: Duration = Duration::from_millis(500);
+
+pub(crate) type Client = PeerClient<InterceptedService<Channel, Sign>>;
+
+/// Where the other nodes are reached. Connections are made on first use, and again when lost.
+pub(crate) struct Peers {
+    identity: Identity,
+    addresses: BTreeMap<u64, String>,
+    peers: RwLock<BTreeMap<u64, Arc<Peer>>>,
+}
+
+impl Peers {
+    pub fn new(identity: Identity, addresses: BTreeMap<u64, String>) -> Peers {
+        Peers { identity, addresses, peers: RwLock::default() }
+    }
+
+    /// The connections to a node; none if it has no usable address. Needs a runtime.
+    pub fn get(&self, node: u64) -> Option<Arc<Peer>> {
+        if let Some(peer) = self.peers.read().get(&node) {
+            return Some(peer.clone());
+        }
+        let address = self.addresses.get(&node)?;
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).ok()?;
+        let mut peers = self.peers.write();
+        let peer = peers.entry(node).or_insert_with(|| {
+            Arc::new(Peer::new(node, endpoint, Sign::new(&self.identity, node)))
+        });
+        Some(peer.clone())
+    }
+}
+
+/// The connections to one node.
+pub(crate) struct Peer {
+    pub node: u64,
+    pub control: Client,
+    pub log: Client,
+    pub bulk: Client,
+    /// How its last answer was: only a change is logged, for calls come many times a second.
+    state: AtomicU8,
+}
+
+const ANSWERS: u8 = 0;
+const UNREACHABLE: u8 = 1;
+const REFUSES: u8 = 2;
+
+impl Peer {
+    fn new(node: u64, endpoint: Endpoint, sign: Sign) -> Peer {
+        let client = |silence: Duration| {
+            let endpoint = endpoint
+                .clone()
+                .connect_timeout(CONNECT_MAX)
+                .tcp_nodelay(true)
+                .initial_stream_window_size(STREAM_WINDOW_BYTES)
+                .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+                .max_frame_size(FRAME_BYTES)
+                // Finds a peer that is gone without a word: its machine, or the wire to it.
+                .http2_keep_alive_interval(silence / 2)
+                .keep_alive_timeout(silence)
+                .keep_alive_while_idle(true);
+            PeerClient::with_interceptor(endpoint.connect_lazy(), sign.clone())
+                .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(MESSAGE_BYTES_MAX)
+        };
+        Peer {
+            node,
+            control: client(Duration::from_secs(2)),
+            log: client(Duration::from_secs(4)),
+            bulk: client(Duration::from_secs(10)),
+            state: AtomicU8::new(ANSWERS),
+        }
+    }
+
+    /// Notes that the peer took a call.
+    pub fn accepted(&self) {
+        if self.changes_to(ANSWERS) {
+            info!(node = self.node, "a peer answers again");
+        }
+    }
+
+    /// What Raft makes of a failed call. `Unreachable` makes it wait before the next, so it is said
+    /// only of a peer that is down, not there yet, or refuses us.
+    pub fn failed(&self, status: &Status) -> RPCError<TypeConfig> {
+        if self.is_refusal(status) {
+            return RPCError::Unreachable(Unreachable::from_string(status.message()));
+        }
+        let reason = describe(status);
+        match status.code() {
+            Code::Unavailable | Code::NotFound => {
+                if self.changes_to(UNREACHABLE) {
+                    info!(node = self.node, reason, "a peer is unreachable");
+                }
+                RPCError::Unreachable(Unreachable::from_string(reason))
+            }
+            _ => RPCError::Network(NetworkError::from_string(reason)),
+        }
+    }
+
+    /// Whether the peer refused us.
+    pub fn is_refusal(&self, status: &Status) -> bool {
+        if status.code() != Code::PermissionDenied {
+            return false;
+        }
+        if self.changes_to(REFUSES) {
+            warn!(node = self.node, reason = status.message(), "a peer refuses this node");
+        }
+        true
+    }
+
+    fn changes_to(&self, state: u8) -> bool {
+        self.state.load(Ordering::Relaxed) != state
+            && self.state.swap(state, Ordering::Relaxed) != state
+    }
+}
+
+/// A status with its cause: the message alone is often "transport error".
+pub(crate) fn describe(status: &Status) -> String {
+    use std::error::Error;
+    let mut text = status.message().to_owned();
+    let mut source = status.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,230 @@
+//! The peer port.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use domain::ShardId;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use openraft::raft::{
+    AppendEntriesRequest, TransferLeaderError, TransferLeaderRequest, VoteRequest,
+};
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::identity::{Caller, Check};
+use super::v1::peer_server::{Peer as PeerService, PeerServer};
+use super::v1::transfer_reply::Refused;
+use super::{
+    CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, append, channel,
+    snapshot, v1,
+};
+use crate::group::{Group, Groups};
+use crate::raft::{TypeConfig, Vote, record};
+use crate::{Error, Incoming};
+
+/// A caller silent for this long, and that long again after a ping, is gone.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Streams of one connection: one per group on the log connection, one per channel on the bulk one.
+const STREAMS_MAX: u32 = 4096;
+
+/// Answers peers for every group of this node.
+pub(crate) struct PeerPort {
+    pub groups: Groups,
+    pub incoming: Arc<dyn Incoming>,
+}
+
+impl PeerPort {
+    /// Binds the port; the future serves it until `stop` resolves.
+    pub fn bind(
+        self,
+        address: SocketAddr,
+        check: Check,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<impl Future<Output = Result<(), tonic::transport::Error>>, Error> {
+        let sockets = TcpIncoming::bind(address)
+            .map_err(|source| Error::Listen { address, source })?
+            .with_nodelay(Some(true));
+        let service = PeerServer::new(self)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        Ok(Server::builder()
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(FRAME_BYTES)
+            .max_concurrent_streams(STREAMS_MAX)
+            .http2_keepalive_interval(Some(SILENCE))
+            .http2_keepalive_timeout(Some(SILENCE))
+            .add_service(InterceptedService::new(service, check))
+            .serve_with_incoming_shutdown(sockets, stop))
+    }
+
+    fn group(&self, shard: u32) -> Result<Arc<Group>, Status> {
+        let shard = u16::try_from(shard).map_err(|_| Status::invalid_argument("no such shard"))?;
+        self.groups
+            .get(ShardId(shard))
+            .ok_or_else(|| Status::not_found(format!("shard {shard} does not run here")))
+    }
+}
+
+fn caller<T>(request: &Request<T>) -> Result<u64, Status> {
+    let from = request.extensions().get::<Caller>();
+    from.map(|from| from.0).ok_or_else(|| Status::internal("the caller was not checked"))
+}
+
+/// Raft of this group has stopped: to the caller that is a node that is down.
+fn stopped(reason: impl std::fmt::Display) -> Status {
+    Status::unavailable(format!("the group has stopped: {reason}"))
+}
+
+pub(crate) fn required_vote(vote: Option<v1::Vote>) -> Result<Vote, Status> {
+    vote.map(record::vote_from_proto).ok_or_else(|| Status::invalid_argument("no vote"))
+}
+
+fn append_request(
+    group: &Group,
+    request: v1::AppendRequest,
+) -> Result<AppendEntriesRequest<TypeConfig>, Status> {
+    let entries: Result<Vec<_>, _> =
+        request.entries.into_iter().map(record::decode_entry).collect();
+    group.held_by_all.fetch_max(request.held_by_all, Ordering::Relaxed);
+    Ok(AppendEntriesRequest {
+        vote: required_vote(request.vote)?,
+        prev_log_id: request.previous.map(record::log_id_from_proto),
+        entries: entries.map_err(|error| Status::invalid_argument(error.to_string()))?,
+        leader_commit: request.committed.map(record::log_id_from_proto),
+    })
+}
+
+#[tonic::async_trait]
+impl PeerService for PeerPort {
+    async fn vote(
+        &self,
+        request: Request<v1::VoteRequest>,
+    ) -> Result<Response<v1::VoteReply>, Status> {
+        let request = request.into_inner();
+        let group = self.group(request.shard)?;
+        let asked = VoteRequest {
+            vote: required_vote(request.vote)?,
+            last_log_id: request.last.map(record::log_id_from_proto),
+            leadership_transfer: request.transfer,
+        };
+        let answer = match request.pre {
+            true => group.raft.pre_vote(asked).await,
+            false => group.raft.vote(asked).await,
+        };
+        let answer = answer.map_err(stopped)?;
+        Ok(Response::new(v1::VoteReply {
+            vote: Some(record::vote_to_proto(&answer.vote)),
+            granted: answer.vote_granted,
+            last: answer.last_log_id.as_ref().map(record::log_id_to_proto),
+        }))
+    }
+
+    async fn beat(
+        &self,
+        request: Request<v1::AppendRequest>,
+    ) -> Result<Response<v1::AppendReply>, Status> {
+        let request = request.into_inner();
+        let group = self.group(request.shard)?;
+        let request = append_request(&group, request)?;
+        let (previous, last) = (request.prev_log_id, request.entries.last().map(|e| e.log_id));
+        let answer = group.raft.append_entries(request).await.map_err(stopped)?;
+        let result = answer.into_stream_result(previous, last.or(previous));
+        Ok(Response::new(append::encode_reply(result)))
+    }
+
+    async fn transfer(
+        &self,
+        request: Request<v1::TransferRequest>,
+    ) -> Result<Response<v1::TransferReply>, Status> {
+        let request = request.into_inner();
+        let group = self.group(request.shard)?;
+        let asked = TransferLeaderRequest::new(
+            required_vote(request.from)?,
+            request.to,
+            request.last.map(record::log_id_from_proto),
+        );
+        let answer = group.raft.handle_transfer_leader(asked).await.map_err(stopped)?;
+        let refused = answer.err().map(|error| match error {
+            TransferLeaderError::VoteChanged { actual, .. } => {
+                Refused::VoteChanged(record::vote_to_proto(&actual))
+            }
+            TransferLeaderError::LogNotFlushed { actual, .. } => {
+                Refused::Lag(v1::LogLag { flushed: actual.as_ref().map(record::log_id_to_proto) })
+            }
+        });
+        Ok(Response::new(v1::TransferReply { refused }))
+    }
+
+    type AppendStream = BoxStream<'static, Result<v1::AppendReply, Status>>;
+
+    async fn append(
+        &self,
+        request: Request<Streaming<v1::AppendRequest>>,
+    ) -> Result<Response<Self::AppendStream>, Status> {
+        let mut requests = request.into_inner();
+        let groups = self.groups.clone();
+        // The answer to the call itself must not wait for the first entry, so finding the group is
+        // a part of the stream.
+        let replies = stream::once(async move {
+            let Some(first) = requests.message().await? else {
+                return Ok(stream::empty().boxed());
+            };
+            let shard = ShardId(u16::try_from(first.shard).unwrap_or(u16::MAX));
+            let group = groups
+                .get(shard)
+                .ok_or_else(|| Status::not_found(format!("shard {shard} does not run here")))?;
+            Ok::<_, Status>(append_replies(group, first, requests))
+        });
+        Ok(Response::new(replies.try_flatten().boxed()))
+    }
+
+    async fn install_snapshot(
+        &self,
+        request: Request<Streaming<v1::SnapshotPart>>,
+    ) -> Result<Response<v1::SnapshotReply>, Status> {
+        let mut parts = request.into_inner();
+        let head = snapshot::head(&mut parts).await?;
+        let group = self.group(head.shard)?;
+        let vote = snapshot::receive(&group, head, parts).await?;
+        Ok(Response::new(v1::SnapshotReply { vote: Some(record::vote_to_proto(&vote)) }))
+    }
+
+    type OpenStream = BoxStream<'static, Result<v1::ChannelMessage, Status>>;
+
+    async fn open(
+        &self,
+        request: Request<Streaming<v1::ChannelMessage>>,
+    ) -> Result<Response<Self::OpenStream>, Status> {
+        let from = caller(&request)?;
+        let (channel, outgoing) = channel::accepted(request.into_inner());
+        self.incoming.accept(from, channel);
+        Ok(Response::new(outgoing.map(Ok).boxed()))
+    }
+}
+
+/// Feeds a stream of appends to Raft, which has several under way and answers in order.
+fn append_replies(
+    group: Arc<Group>,
+    first: v1::AppendRequest,
+    rest: Streaming<v1::AppendRequest>,
+) -> BoxStream<'static, Result<v1::AppendReply, Status>> {
+    let raft = group.raft.clone();
+    // A request that cannot be read ends the stream: the leader starts another where it knows this
+    // log to agree with its own.
+    let requests = stream::once(async move { Ok(first) })
+        .chain(rest)
+        .map(move |request| append_request(&group, request?))
+        .take_while(|request| std::future::ready(request.is_ok()))
+        .filter_map(|request| std::future::ready(request.ok()));
+    raft.stream_append(requests)
+        .map(|answer| answer.map(append::encode_reply).map_err(stopped))
+        .boxed()
+}

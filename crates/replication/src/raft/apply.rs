@@ -1,0 +1,112 @@
+//! The blocking half of applying: entries become rows, outcomes and effects.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use domain::Machine;
+use openraft::storage::EntryResponder;
+use store::{Import, ShardRows};
+
+use super::record::{self, Mark};
+use super::snapshot::Export;
+use super::state::Replica;
+use super::{Payload, StoredMembership, TypeConfig};
+use crate::metrics;
+
+/// A replica's machine and rows, passed between Raft and the threads for blocking work.
+pub(crate) struct Applier {
+    replica: Arc<Replica>,
+    rows: ShardRows,
+    machine: Machine,
+    gapless: bool,
+}
+
+impl Applier {
+    /// `gapless`: every entry follows the one before, or applying fails. Raft does not look whether
+    /// the log gave it all, and its test suite leaves some out.
+    pub fn new(replica: Arc<Replica>, gapless: bool) -> Applier {
+        Applier { rows: replica.rows(), replica, machine: Machine::new(), gapless }
+    }
+
+    /// Applies entries in one step and one write; then tells who waits. Effects go first: a waiter
+    /// that asks the leader what to do next finds it informed.
+    pub fn step(&mut self, batch: Vec<EntryResponder<TypeConfig>>) -> Result<(), io::Error> {
+        let started = Instant::now();
+        let entries = batch.len();
+        let mut mark = self.replica.applied();
+        let mut replies = Vec::with_capacity(entries);
+        let mut step = self.machine.step(&self.rows);
+        for (entry, responder) in batch {
+            let expected = mark.applied.map_or(0, |applied| applied.index + 1);
+            if self.gapless && entry.log_id.index != expected {
+                let found = entry.log_id;
+                return Err(io::Error::other(format!("entry {found} instead of {expected}")));
+            }
+            let outcomes = match entry.payload {
+                Payload::Blank => Vec::new(),
+                Payload::Normal(proposal) => {
+                    let decoded = wire::decode_entry(proposal.payload).map_err(|error| {
+                        io::Error::other(format!("entry {} cannot be read: {error}", entry.log_id))
+                    })?;
+                    step.apply(decoded)
+                }
+                Payload::Membership(membership) => {
+                    mark.membership = StoredMembership::new(Some(entry.log_id), membership);
+                    Vec::new()
+                }
+            };
+            mark.applied = Some(entry.log_id);
+            if let Some(responder) = responder {
+                replies.push((responder, outcomes));
+            }
+        }
+        let changes = step.finish();
+        let index = mark.applied.map_or(0, |id| id.index);
+        let rows = changes.writes.len();
+        self.replica
+            .store
+            .write(self.replica.shard, changes.writes, index, record::encode_mark(&mark))
+            .map_err(io::Error::other)?;
+        self.replica.set_applied(mark);
+        metrics::applied(entries, rows, started.elapsed());
+
+        if self.replica.leading.load(Ordering::Acquire) && !changes.effects.is_empty() {
+            self.replica.observer.applied(self.replica.shard, changes.effects);
+        }
+        for (responder, outcomes) in replies {
+            responder.send(outcomes);
+        }
+        Ok(())
+    }
+
+    /// Puts all that is applied on disk.
+    pub fn flush(&mut self) -> Result<Mark, io::Error> {
+        let mark = self.replica.applied();
+        self.replica.store.flush().map_err(io::Error::other)?;
+        self.replica.set_marker(mark.clone());
+        Ok(mark)
+    }
+
+    /// Puts received rows in the place of all there are.
+    pub fn install(&mut self, import: Import, mark: Mark) -> Result<(), io::Error> {
+        import.finish().map_err(io::Error::other)?;
+        self.machine.reset();
+        self.replica.set_applied(mark.clone());
+        self.replica.set_marker(mark);
+        Ok(())
+    }
+
+    /// Installs a snapshot that a replica in this process exported.
+    pub fn copy(&mut self, mut export: Export, mark: Mark) -> Result<(), io::Error> {
+        let Replica { store, shard, .. } = &*self.replica;
+        let index = mark.applied.map_or(0, |id| id.index);
+        let import = store.import(*shard, index, &record::encode_mark(&mark));
+        let mut import = import.map_err(io::Error::other)?;
+        while let Some(chunk) = export.rows.next_chunk().map_err(io::Error::other)? {
+            import.push(chunk).map_err(io::Error::other)?;
+        }
+        self.install(import, mark)
+    }
+}

@@ -1,0 +1,148 @@
+//! How long the log is kept. The rows are flushed when the log has grown enough; what is flushed
+//! here and on disk at every member is forgotten. A member that is away keeps it, up to a bound:
+//! beyond that, it gets a snapshot when it returns.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use domain::ShardId;
+use openraft::RaftMetrics;
+use openraft::async_runtime::watch::WatchReceiver;
+use store::{LogStore, RowStore};
+use tokio::task::spawn_blocking;
+use tracing::{debug, error, warn};
+
+use crate::group::{Group, Groups};
+use crate::raft::TypeConfig;
+use crate::raft::record::Mark;
+use crate::{Limits, metrics};
+
+const PERIOD: Duration = Duration::from_millis(500);
+/// How long Raft may take to note a new snapshot, which is a message to its task and back.
+const NOTE_MAX: Duration = Duration::from_secs(2);
+
+pub(crate) struct Retention {
+    groups: Groups,
+    log: LogStore,
+    rows: RowStore,
+    limits: Limits,
+    /// What a group's rows held at some time, and will have on disk once they are flushed.
+    candidates: BTreeMap<ShardId, Mark>,
+    /// Bytes of log when growth was last reckoned from.
+    base_bytes: u64,
+}
+
+impl Retention {
+    pub fn new(groups: Groups, log: LogStore, rows: RowStore, limits: Limits) -> Retention {
+        let base_bytes = log.bytes();
+        Retention { groups, log, rows, limits, candidates: BTreeMap::new(), base_bytes }
+    }
+
+    pub async fn run(mut self) {
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            self.round().await;
+        }
+    }
+
+    async fn round(&mut self) {
+        let groups = self.groups.all();
+        let bytes = self.log.bytes();
+        self.base_bytes = self.base_bytes.min(bytes);
+        if bytes - self.base_bytes >= self.limits.flush_log_bytes {
+            self.flush(&groups).await;
+            self.base_bytes = self.log.bytes();
+        }
+        let crowded = self.log.bytes() > self.limits.log_retain_bytes;
+        let flushed = self.flushed(&groups).await;
+        for (group, flushed) in groups.iter().zip(flushed) {
+            self.note_flushed(group, flushed);
+            learn_what_all_hold(group);
+            forget(group, crowded).await;
+        }
+    }
+
+    async fn flush(&mut self, groups: &[Arc<Group>]) {
+        for group in groups {
+            self.candidates.insert(group.shard, group.replica.applied());
+        }
+        let rows = self.rows.clone();
+        match spawn_blocking(move || rows.flush()).await {
+            Ok(Ok(())) => metrics::flushed(),
+            Ok(Err(error)) => error!(%error, "cannot flush the rows: the log grows until it works"),
+            Err(error) => error!(%error, "flushing the rows failed"),
+        }
+    }
+
+    /// What is on disk of each group's rows. It may ask the disk, so not on Raft's threads.
+    async fn flushed(&self, groups: &[Arc<Group>]) -> Vec<u64> {
+        let shards: Vec<ShardId> = groups.iter().map(|group| group.shard).collect();
+        let rows = self.rows.clone();
+        let read = move || shards.into_iter().map(|shard| rows.flushed_index(shard)).collect();
+        spawn_blocking(read).await.unwrap_or_default()
+    }
+
+    /// Moves a group's marker to what is on disk by now, be it by our flush or by the store's own.
+    fn note_flushed(&mut self, group: &Group, flushed: u64) {
+        let replica = &group.replica;
+        if let Some(mark) = self.candidates.get(&group.shard) {
+            if mark.applied.is_none_or(|applied| applied.index > flushed) {
+                return;
+            }
+            replica.set_marker(mark.clone());
+        }
+        self.candidates.insert(group.shard, replica.applied());
+    }
+}
+
+/// On the leader: the count of entries that every member is known to have on disk.
+fn learn_what_all_hold(group: &Group) {
+    let metrics = group.raft.metrics();
+    let held = held_by_all(&metrics.borrow_watched());
+    group.held_by_all.fetch_max(held, Ordering::Relaxed);
+}
+
+fn held_by_all(metrics: &RaftMetrics<TypeConfig>) -> u64 {
+    let Some(matched) = &metrics.replication else { return 0 };
+    let members = metrics.membership_config.membership().nodes();
+    members
+        .map(|(node, _)| matched.get(node).cloned().flatten().map_or(0, |id| id.index + 1))
+        .min()
+        .unwrap_or(0)
+}
+
+/// Where the log may end to begin: the last index to forget.
+fn last_to_forget(group: &Group, crowded: bool) -> Option<u64> {
+    let flushed = group.replica.flushed_index()?;
+    let wanted = group.held_by_all.load(Ordering::Relaxed).checked_sub(1);
+    let kept_for_members = if crowded { Some(flushed) } else { wanted };
+    let last = flushed.min(kept_for_members?);
+    // A snapshot on its way is worth nothing without the entries that follow it.
+    Some(group.replica.lowest_export().map_or(last, |export| last.min(export)))
+}
+
+async fn forget(group: &Group, crowded: bool) {
+    let metrics = group.raft.metrics().borrow_watched().clone();
+    let index = |id: Option<crate::raft::LogId>| id.map(|id| id.index);
+    let Some(last) = last_to_forget(group, crowded) else { return };
+    if Some(last) <= index(metrics.purged) || metrics.running_state.is_err() {
+        return;
+    }
+    if index(metrics.snapshot) < Some(last) {
+        // Raft forgets only what a snapshot holds: name the marker one.
+        if group.raft.trigger().snapshot().await.is_err() {
+            return;
+        }
+        let noted = group.raft.wait(Some(NOTE_MAX));
+        let noted = noted.metrics(|m| index(m.snapshot) >= Some(last), "marker noted").await;
+        if let Err(error) = noted {
+            warn!(shard = %group.shard, %error, "the log is not shortened this time");
+            return;
+        }
+    }
+    debug!(shard = %group.shard, last, crowded, "forgetting entries");
+    // An error means that the group has stopped.
+    let _ = group.raft.trigger().purge_log(last).await;
+}

@@ -1,0 +1,298 @@
+//! Nodes in one process, over real sockets and real files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use domain::{
+    Command, CreateQueue, Effect, EntityId, Entry, Key, NewMessage, Outcome, QueueId, Rows, Send,
+    SequenceNumber, ShardId, Timestamp,
+};
+use parking_lot::Mutex;
+use replication::{
+    Channel, Config, Error, Incoming, Leadership, Limits, Observer, ProposeError, Replication,
+};
+use store::{LogStore, RowStore};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+pub const SHARD: ShardId = ShardId(1);
+pub const QUEUE: EntityId = EntityId(1);
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a node's observer heard.
+#[derive(Default)]
+pub struct Heard {
+    pub leaderships: Mutex<Vec<(ShardId, Leadership, Instant)>>,
+    pub effects: Mutex<usize>,
+}
+
+impl Observer for Heard {
+    fn applied(&self, _shard: ShardId, effects: Vec<Effect>) {
+        *self.effects.lock() += effects.len();
+    }
+
+    fn leadership(&self, shard: ShardId, leadership: Leadership) {
+        self.leaderships.lock().push((shard, leadership, Instant::now()));
+    }
+}
+
+/// Hands accepted channels to the test.
+struct Doorman(mpsc::UnboundedSender<(u64, Channel)>);
+
+impl Incoming for Doorman {
+    fn accept(&self, from: u64, channel: Channel) {
+        let _ = self.0.send((from, channel));
+    }
+}
+
+pub struct Node {
+    pub replication: Replication,
+    pub rows: RowStore,
+    pub heard: Arc<Heard>,
+    pub channels: mpsc::UnboundedReceiver<(u64, Channel)>,
+}
+
+pub struct Cluster {
+    pub nodes: BTreeMap<u64, Node>,
+    pub addresses: BTreeMap<u64, String>,
+    pub shards: Vec<ShardId>,
+    pub limits: Limits,
+    dir: TempDir,
+}
+
+impl Cluster {
+    pub async fn start(size: u64) -> Cluster {
+        Cluster::with(size, vec![SHARD], Limits::default()).await
+    }
+
+    pub async fn with(size: u64, shards: Vec<ShardId>, limits: Limits) -> Cluster {
+        let mut cluster = Cluster::cold(size, shards, limits);
+        for node in 1..=size {
+            cluster.start_node(node).await;
+        }
+        cluster
+    }
+
+    /// Addresses and a directory, nobody home.
+    pub fn cold(size: u64, shards: Vec<ShardId>, limits: Limits) -> Cluster {
+        let addresses = (1..=size).zip(free_addresses(size)).collect();
+        let dir = tempfile::tempdir().expect("a directory");
+        Cluster { nodes: BTreeMap::new(), addresses, shards, limits, dir }
+    }
+
+    pub fn members(&self) -> BTreeSet<u64> {
+        self.addresses.keys().copied().collect()
+    }
+
+    pub fn config(&self, node: u64) -> Config {
+        let listen: SocketAddr = self.addresses[&node].parse().expect("an address");
+        let mut config = Config::new(node, self.addresses.clone(), listen);
+        config.cluster_id = "test".to_owned();
+        config.limits = self.limits;
+        config
+    }
+
+    /// `log` and `rows` of a node, which need not run.
+    pub fn path(&self, node: u64, what: &str) -> PathBuf {
+        self.dir.path().join(node.to_string()).join(what)
+    }
+
+    pub async fn start_node(&mut self, node: u64) {
+        let config = self.config(node);
+        self.start_node_with(config).await;
+    }
+
+    pub async fn start_node_with(&mut self, config: Config) {
+        self.try_start_node_with(config).await.expect("a node with its groups");
+    }
+
+    pub async fn try_start_node_with(&mut self, config: Config) -> Result<(), Error> {
+        let id = config.node;
+        let heard = Arc::new(Heard::default());
+        let (door, channels) = mpsc::unbounded_channel();
+        let log = open(|| LogStore::open(&self.path(id, "log"), &Default::default())).await;
+        let rows = open(|| RowStore::open(&self.path(id, "rows"), &Default::default())).await;
+        let doorman = Arc::new(Doorman(door));
+        let replication = open(|| {
+            let (log, rows) = (log.clone(), rows.clone());
+            Replication::start(config.clone(), log, rows, heard.clone(), doorman.clone())
+        })
+        .await;
+        for shard in &self.shards {
+            replication.add_group(*shard, self.members()).await?;
+        }
+        self.nodes.insert(id, Node { replication, rows, heard, channels });
+        Ok(())
+    }
+
+    /// Stops a node at once, as if its process had died.
+    pub fn kill(&mut self, node: u64) {
+        drop(self.nodes.remove(&node));
+    }
+
+    /// Stops a node in order.
+    pub async fn stop(&mut self, node: u64) {
+        let node = self.nodes.remove(&node).expect("a running node");
+        node.replication.shutdown().await;
+    }
+
+    pub fn node(&self, node: u64) -> &Node {
+        &self.nodes[&node]
+    }
+
+    /// The announced leader of a shard, once there is one.
+    pub async fn leader(&self, shard: ShardId) -> u64 {
+        until("a leader", || {
+            let mut leaders =
+                self.nodes.iter().filter(|(_, node)| node.replication.is_leader(shard));
+            leaders.next().map(|(node, _)| *node)
+        })
+        .await
+    }
+
+    /// Makes the queue the tests send to.
+    pub async fn create_queue(&self, shard: ShardId) {
+        let create = CreateQueue { entity: QUEUE, name: "q".into(), properties: Box::default() };
+        self.propose(shard, entry(0, Command::CreateQueue(create))).await;
+    }
+
+    /// Sends message `number` and waits for it, trying again where it certainly was not sent.
+    pub async fn send(&self, shard: ShardId, number: u64, bytes: usize) -> Vec<Outcome> {
+        self.propose(shard, message(number, bytes)).await
+    }
+
+    async fn propose(&self, shard: ShardId, entry: Bytes) -> Vec<Outcome> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let leader = self.leader(shard).await;
+            let proposed = self.node(leader).replication.propose(shard, entry.clone());
+            match timeout(PATIENCE, proposed).await.expect("an answer in time") {
+                Ok(outcomes) => return outcomes,
+                Err(ProposeError::NotLeader { .. }) if Instant::now() < deadline => {
+                    sleep(Duration::from_millis(5)).await;
+                }
+                Err(error) => panic!("not sent: {error}"),
+            }
+        }
+    }
+
+    /// Waits until a node's rows of the test's shard are the leader's.
+    pub async fn same_rows(&self, node: u64) {
+        let leader = self.leader(SHARD).await;
+        let wanted = rows(&self.node(leader).rows);
+        until("the same rows", || {
+            let there = rows(&self.node(node).rows);
+            (there == wanted).then_some(())
+        })
+        .await;
+    }
+}
+
+/// Opens what a killed node may still hold for a moment: a store, or its port.
+pub async fn open<T, E: std::fmt::Debug>(mut open: impl FnMut() -> Result<T, E>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match open() {
+            Ok(store) => return store,
+            Err(error) if Instant::now() > deadline => panic!("cannot open it: {error:?}"),
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Puts a copy of a directory's files in the place of another.
+pub fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir_all(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        if entry.file_name() != "LOCK" {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+        }
+    }
+}
+
+/// Ports nobody listens on, found by listening on them for a moment.
+fn free_addresses(count: u64) -> Vec<String> {
+    let listeners: Vec<_> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    listeners.iter().map(|l| l.local_addr().expect("an address").to_string()).collect()
+}
+
+pub fn message(number: u64, bytes: usize) -> Bytes {
+    let mut content = number.to_be_bytes().to_vec();
+    content.resize(bytes.max(8), b'.');
+    let message = NewMessage {
+        size_bytes: content.len() as u32,
+        content: content.into(),
+        header_bytes: 0,
+        message_id: None,
+        session_id: None,
+        partition_key: None,
+        ttl: None,
+        scheduled_at: None,
+    };
+    let send = Send { origin: None, entity: QUEUE, messages: vec![message] };
+    entry(number, Command::Send(send))
+}
+
+fn entry(at: u64, command: Command) -> Bytes {
+    wire::encode_entry(&Entry { at: Timestamp(at), seed: [0; 16], commands: vec![command] })
+}
+
+/// Everything the test's queue left in the rows, as text.
+pub fn rows(store: &RowStore) -> Vec<String> {
+    let rows = store.shard(SHARD);
+    let mut all = vec![
+        format!("{:?}", rows.get(&Key::Meta)),
+        format!("{:?}", rows.get(&Key::Entity(QUEUE))),
+        format!("{:?}", rows.get(&Key::EntityState(QUEUE))),
+    ];
+    let main = QueueId::main(QUEUE);
+    let (first, last) = (SequenceNumber::MIN, SequenceNumber::MAX);
+    for (from, to) in [
+        (Key::Body(QUEUE, first), Key::Body(QUEUE, last)),
+        (Key::Message(main, first), Key::Message(main, last)),
+    ] {
+        rows.scan(&from, &to, &mut |key, row| {
+            all.push(format!("{key:?} {row:?}"));
+            std::ops::ControlFlow::Continue(())
+        });
+    }
+    all
+}
+
+/// The numbers of the messages stored, in order.
+pub fn numbers(store: &RowStore) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    let (from, to) = (Key::Body(QUEUE, SequenceNumber::MIN), Key::Body(QUEUE, SequenceNumber::MAX));
+    store.shard(SHARD).scan(&from, &to, &mut |_, row| {
+        let domain::Row::Body(content) = row else { panic!("not a body") };
+        let number = content.first_chunk().expect("a number");
+        numbers.push(u64::from_be_bytes(*number));
+        std::ops::ControlFlow::Continue(())
+    });
+    numbers
+}
+
+/// Waits until `check` finds something.
+pub async fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = check() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}

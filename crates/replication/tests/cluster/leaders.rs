@@ -1,0 +1,227 @@
+//! Proposals, leaders, restarts.
+
+use std::time::{Duration, Instant};
+
+use domain::{Outcome, SequenceNumber, ShardId};
+use futures::future::join_all;
+use replication::{Leadership, Limits, ProposeError, TransferError};
+use tokio::time::sleep;
+
+use super::harness::*;
+
+#[tokio::test]
+async fn an_entry_is_applied_on_every_node_and_its_outcome_comes_back() {
+    let cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    let outcomes = cluster.send(SHARD, 1, 100).await;
+    assert_eq!(outcomes, [Outcome::Sent { sequences: vec![SequenceNumber(1)] }]);
+    for node in 1..=3 {
+        cluster.same_rows(node).await;
+        assert_eq!(numbers(&cluster.node(node).rows), [1]);
+    }
+}
+
+#[tokio::test]
+async fn entries_come_into_the_log_in_the_order_of_the_calls() {
+    let cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    let leader = cluster.leader(SHARD).await;
+    let replication = &cluster.node(leader).replication;
+    let proposals: Vec<_> =
+        (1..=500).map(|n| replication.propose(SHARD, message(n, 1000))).collect();
+    // Awaited in another order: that of the calls counts.
+    let mut results = join_all(proposals.into_iter().rev()).await;
+    results.reverse();
+    for (result, number) in results.into_iter().zip(1..) {
+        let sequences = vec![SequenceNumber(number)];
+        assert_eq!(result, Ok(vec![Outcome::Sent { sequences }]));
+    }
+    assert_eq!(numbers(&cluster.node(leader).rows), (1..=500).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_follower_refuses_and_names_the_leader() {
+    let cluster = Cluster::start(3).await;
+    let leader = cluster.leader(SHARD).await;
+    let follower = cluster.members().into_iter().find(|node| *node != leader).expect("a follower");
+    let replication = &cluster.node(follower).replication;
+    until("the follower to know", || (replication.leader(SHARD) == Some(leader)).then_some(()))
+        .await;
+    let not_leader = ProposeError::NotLeader { leader: Some(leader) };
+    assert_eq!(replication.propose(SHARD, message(1, 10)).await, Err(not_leader));
+    assert_eq!(replication.read_index(SHARD).await, Err(not_leader));
+    assert!(!replication.is_leader(SHARD));
+    let nowhere = replication.propose(ShardId(9), message(1, 10)).await;
+    assert_eq!(nowhere, Err(ProposeError::NotLeader { leader: None }));
+}
+
+#[tokio::test]
+async fn groups_spread_their_leaders() {
+    let shards: Vec<ShardId> = (0..6).map(ShardId).collect();
+    let cluster = Cluster::with(3, shards.clone(), Limits::default()).await;
+    for shard in shards {
+        let leader = cluster.leader(shard).await;
+        assert_eq!(leader, u64::from(shard.0 % 3) + 1, "shard {shard}");
+    }
+}
+
+#[tokio::test]
+async fn a_dead_leader_is_replaced_within_three_seconds_and_nothing_acknowledged_is_lost() {
+    let mut cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    let mut sent = 0;
+    for _ in 0..2 {
+        for _ in 0..50 {
+            sent += 1;
+            cluster.send(SHARD, sent, 1000).await;
+        }
+        let leader = cluster.leader(SHARD).await;
+        cluster.kill(leader);
+        let died_at = Instant::now();
+        sent += 1;
+        cluster.send(SHARD, sent, 1000).await;
+        let outage = died_at.elapsed();
+        println!("leader dead to first write elsewhere: {outage:?}");
+        assert!(outage < Duration::from_secs(3), "{outage:?}");
+        let next = cluster.leader(SHARD).await;
+        assert_eq!(numbers(&cluster.node(next).rows), (1..=sent).collect::<Vec<_>>());
+        cluster.start_node(leader).await;
+        cluster.same_rows(leader).await;
+    }
+}
+
+#[tokio::test]
+async fn proposals_under_way_when_the_node_dies_are_unknown() {
+    let mut cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    let leader = cluster.leader(SHARD).await;
+    let others = cluster.members().into_iter().filter(|node| *node != leader);
+    for other in others.collect::<Vec<_>>() {
+        cluster.kill(other);
+    }
+    // No majority any more: this one is appended here and not committed.
+    let proposal = cluster.node(leader).replication.propose(SHARD, message(1, 10));
+    sleep(Duration::from_millis(300)).await;
+    cluster.kill(leader);
+    assert_eq!(soon("the verdict", proposal).await, Err(ProposeError::Unknown));
+}
+
+#[tokio::test]
+async fn a_leader_without_a_majority_answers_no_read() {
+    let mut cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    let leader = cluster.leader(SHARD).await;
+    let replication = cluster.node(leader).replication.clone();
+    let reads = join_all((0..100).map(|_| replication.read_index(SHARD))).await;
+    assert!(reads.into_iter().all(|read| read.is_ok()));
+    let others = cluster.members().into_iter().filter(|node| *node != leader);
+    for other in others.collect::<Vec<_>>() {
+        cluster.kill(other);
+    }
+    let read = soon("the read to fail", replication.read_index(SHARD)).await;
+    assert!(matches!(read, Err(ProposeError::NotLeader { .. })), "{read:?}");
+}
+
+#[tokio::test]
+async fn the_leader_is_announced_once_per_term_and_hears_effects() {
+    let cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    for number in 1..=10 {
+        cluster.send(SHARD, number, 10).await;
+    }
+    let leader = cluster.leader(SHARD).await;
+    let heard = cluster.node(leader).heard.leaderships.lock().clone();
+    let terms: Vec<_> = heard
+        .iter()
+        .filter_map(|(_, leadership, _)| match leadership {
+            Leadership::Leader { term } => Some(*term),
+            Leadership::Follower { .. } => None,
+        })
+        .collect();
+    assert_eq!(terms.len(), 1, "{heard:?}");
+    assert!(*cluster.node(leader).heard.effects.lock() > 0);
+    for (node, there) in &cluster.nodes {
+        if *node != leader {
+            assert_eq!(*there.heard.effects.lock(), 0, "effects are for the leader");
+        }
+    }
+}
+
+#[tokio::test]
+async fn leadership_is_handed_over() {
+    let cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    for round in 0..4 {
+        let leader = cluster.leader(SHARD).await;
+        let to = leader % 3 + 1;
+        let started = Instant::now();
+        until("the target to be ready", || {
+            let status = cluster.node(leader).replication.status();
+            status[0].heard_ms.get(&to).copied().flatten()
+        })
+        .await;
+        let replication = &cluster.node(leader).replication;
+        assert_eq!(replication.transfer(SHARD, to).await, Ok(()), "round {round}");
+        cluster.send(SHARD, round + 1, 10).await;
+        println!("transfer and first write on the target: {:?}", started.elapsed());
+        assert_eq!(cluster.leader(SHARD).await, to);
+        let again = cluster.node(leader).replication.transfer(SHARD, 9).await;
+        assert!(matches!(again, Err(TransferError::NotLeader { .. })), "{again:?}");
+    }
+    let leader = cluster.leader(SHARD).await;
+    let stranger = cluster.node(leader).replication.transfer(SHARD, 9).await;
+    assert_eq!(stranger, Err(TransferError::NotAVoter { node: 9 }));
+}
+
+#[tokio::test]
+async fn a_node_that_stops_in_order_hands_its_leadership_over_first() {
+    let mut cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    cluster.send(SHARD, 1, 10).await;
+    let leader = cluster.leader(SHARD).await;
+    sleep(Duration::from_millis(500)).await; // Heartbeats have told it who is alive.
+    let started = Instant::now();
+    cluster.stop(leader).await;
+    cluster.send(SHARD, 2, 10).await;
+    let outage = started.elapsed();
+    println!("stop in order, to first write elsewhere: {outage:?}");
+    assert!(outage < Duration::from_millis(1200), "no election timeout: {outage:?}");
+}
+
+#[tokio::test]
+async fn a_restart_of_all_nodes_finds_the_same_rows() {
+    let mut cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    for number in 1..=100 {
+        cluster.send(SHARD, number, 2000).await;
+    }
+    let leader = cluster.leader(SHARD).await;
+    let before = rows(&cluster.node(leader).rows);
+    // Two die, one stops in order.
+    cluster.stop(1).await;
+    cluster.kill(2);
+    cluster.kill(3);
+    for node in 1..=3 {
+        cluster.start_node(node).await;
+    }
+    let leader = cluster.leader(SHARD).await;
+    assert_eq!(rows(&cluster.node(leader).rows), before);
+    cluster.send(SHARD, 101, 10).await;
+    for node in 1..=3 {
+        cluster.same_rows(node).await;
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_of_one_works_alone() {
+    let mut cluster = Cluster::start(1).await;
+    cluster.create_queue(SHARD).await;
+    cluster.send(SHARD, 1, 10).await;
+    assert_eq!(cluster.node(1).replication.read_index(SHARD).await, Ok(()));
+    cluster.kill(1);
+    let started = Instant::now();
+    cluster.start_node(1).await;
+    cluster.send(SHARD, 2, 10).await;
+    println!("a single node, restart to first write: {:?}", started.elapsed());
+    assert_eq!(numbers(&cluster.node(1).rows), [1, 2]);
+}

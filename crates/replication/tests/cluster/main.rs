@@ -1,0 +1,8 @@
+//! Three nodes over loopback: what is acknowledged stays, whoever dies.
+
+mod channels;
+mod disks;
+mod harness;
+mod leaders;
+mod snapshots;
+mod strangers;

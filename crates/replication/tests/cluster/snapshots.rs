@@ -1,0 +1,85 @@
+//! The log is forgotten in time, and a replica that was away for too long gets a snapshot.
+
+use replication::Limits;
+
+use super::harness::*;
+
+fn small() -> Limits {
+    Limits { flush_log_bytes: 1 << 20, log_retain_bytes: 4 << 20, ..Limits::default() }
+}
+
+#[tokio::test]
+async fn what_every_member_holds_is_forgotten_everywhere() {
+    let cluster = Cluster::with(3, vec![SHARD], small()).await;
+    cluster.create_queue(SHARD).await;
+    for number in 1..=60 {
+        cluster.send(SHARD, number, 100_000).await;
+    }
+    for (node, there) in &cluster.nodes {
+        until(&format!("node {node} to forget"), || {
+            there.replication.status()[0].purged.filter(|purged| *purged > 30)
+        })
+        .await;
+        let status = &there.replication.status()[0];
+        assert!(status.purged <= status.flushed, "{status:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_is_away_keeps_the_log_within_its_bound() {
+    let limits = Limits { flush_log_bytes: 1 << 20, ..Limits::default() };
+    let mut cluster = Cluster::with(3, vec![SHARD], limits).await;
+    cluster.create_queue(SHARD).await;
+    cluster.send(SHARD, 1, 10).await;
+    let leader = cluster.leader(SHARD).await;
+    let away = leader % 3 + 1;
+    cluster.kill(away);
+    for number in 2..=60 {
+        cluster.send(SHARD, number, 100_000).await;
+    }
+    let leader = cluster.leader(SHARD).await;
+    until("the rows to be flushed", || {
+        cluster.node(leader).replication.status()[0].flushed.filter(|flushed| *flushed > 30)
+    })
+    .await;
+    assert!(cluster.node(leader).replication.status()[0].purged < Some(5), "kept for node {away}");
+    cluster.start_node(away).await;
+    cluster.same_rows(away).await;
+}
+
+#[tokio::test]
+async fn a_replica_away_for_too_long_catches_up_by_a_snapshot_and_goes_on_from_it() {
+    let mut cluster = Cluster::with(3, vec![SHARD], small()).await;
+    cluster.create_queue(SHARD).await;
+    cluster.send(SHARD, 1, 10).await;
+    let leader = cluster.leader(SHARD).await;
+    let away = leader % 3 + 1;
+    cluster.kill(away);
+    for number in 2..=120 {
+        cluster.send(SHARD, number, 100_000).await;
+    }
+    until("the log to be forgotten", || {
+        cluster.node(leader).replication.status()[0].purged.filter(|purged| *purged > 20)
+    })
+    .await;
+    cluster.start_node(away).await;
+    for number in 121..=140 {
+        cluster.send(SHARD, number, 1000).await;
+    }
+    cluster.same_rows(away).await;
+    let there = &cluster.node(away).replication.status()[0];
+    assert!(there.purged > Some(20), "it came as a snapshot: {there:?}");
+
+    // What was installed survives a restart, and the replica can lead.
+    cluster.kill(away);
+    cluster.start_node(away).await;
+    cluster.same_rows(away).await;
+    let leader = cluster.leader(SHARD).await;
+    until("the replica to be heard", || {
+        cluster.node(leader).replication.status()[0].heard_ms.get(&away).copied().flatten()
+    })
+    .await;
+    assert_eq!(cluster.node(leader).replication.transfer(SHARD, away).await, Ok(()));
+    cluster.send(SHARD, 141, 1000).await;
+    assert_eq!(numbers(&cluster.node(away).rows), (1..=141).collect::<Vec<_>>());
+}

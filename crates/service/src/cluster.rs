@@ -1,0 +1,299 @@
+//! The cluster as a whole: its state, its time, its leaderships.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::{
+    ClusterRow, Command, Counts, EntityId, Key, NodeRow, Outcome, Refusal, Row, Rows, ShardId,
+    Span, Timestamp,
+};
+use futures::future::join_all;
+use std::ops::ControlFlow;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::broker::Broker;
+use crate::error::{Error, ErrorKind, Result, Unavailable};
+use crate::link::Outgoing;
+use crate::receiver::unexpected;
+use crate::router::{Failure, Router};
+use crate::status::{self, ClusterStatus, NodeReport, NodeStatus};
+
+/// How long a node may take to say how it is.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+/// A replica further behind than this is not ready to answer for the cluster.
+const READY_LAG_MAX: u64 = 1000;
+
+/// What is stored in the groups this node leads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupDepth {
+    pub shard: ShardId,
+    pub entities: u64,
+    pub counts: Counts,
+    /// Receivable now, in queues and in dead-letter queues.
+    pub available: [u64; 2],
+    pub size_bytes: u64,
+}
+
+/// One group as this node sees it, for health and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupHealth {
+    pub shard: ShardId,
+    pub leader: Option<u64>,
+    pub leads: bool,
+    pub term: u64,
+    /// Entries known to be committed and not applied here.
+    pub lag: u64,
+    pub failed: bool,
+}
+
+/// Whether this node can serve clients, and if not, why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Readiness {
+    pub ready: bool,
+    /// Empty when ready.
+    pub why: String,
+    pub groups: Vec<GroupHealth>,
+}
+
+impl Broker {
+    /// This node's id.
+    pub fn node(&self) -> u64 {
+        self.router().config.node
+    }
+
+    /// The binary's version.
+    pub fn version(&self) -> &'static str {
+        self.router().config.version
+    }
+
+    /// What this node, or with `local` false every node that is reached, says of the cluster.
+    pub async fn status(&self, local: bool) -> ClusterStatus {
+        let router = self.router();
+        let (node, config) = (self.node(), &router.config);
+        let rows = router.replication.rows(ShardId::CATALOG);
+        let (nodes, members) = (catalog_nodes(&rows), catalog_groups(&rows));
+        let own = router.report();
+        let mut reports = BTreeMap::from([(node, own.clone())]);
+        if !local {
+            let others = nodes.keys().copied().filter(|other| *other != node);
+            let asked = others.map(|other| async move { (other, self.ask_report(other).await) });
+            let answers = join_all(asked).await.into_iter();
+            reports.extend(answers.filter_map(|(other, report)| Some((other, report?))));
+        }
+        let groups = status::groups(&reports, &members);
+        let led = |node| groups.iter().filter(|group| group.leader == Some(node)).count() as u32;
+        let mut known = nodes;
+        known.entry(node).or_insert_with(|| config.addresses.clone());
+        let nodes = known.into_iter().map(|(node, addresses)| NodeStatus {
+            node,
+            addresses,
+            reachable: reports.contains_key(&node),
+            groups_led: led(node),
+            note: reports.get(&node).map_or(String::new(), |report| status::note(report, own.now)),
+        });
+        ClusterStatus {
+            cluster_id: cluster(&rows).map(|cluster| cluster.cluster_id),
+            durability: config.durability,
+            development: config.development,
+            version: config.version,
+            answered_by: node,
+            nodes: nodes.collect(),
+            groups,
+        }
+    }
+
+    async fn ask_report(&self, node: u64) -> Option<NodeReport> {
+        let (reply, report) = oneshot::channel();
+        self.router().link(node).send(Outgoing::Report { reply });
+        timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
+    }
+
+    /// The cluster's time, and how far an operator has moved it.
+    pub fn now(&self) -> (Timestamp, Span) {
+        let offset = domain::meta(&self.router().replication.rows(ShardId::CATALOG)).clock_offset;
+        (self.router().clock.now().plus(offset), offset)
+    }
+
+    /// Development mode only: moves every group's time forward, and returns when all have done it.
+    pub async fn advance_clock(&self, by: Span) -> Result<(Timestamp, Span)> {
+        let router = self.router();
+        let (_, before) = self.now();
+        if !router.config.development {
+            let why = "the clock can be advanced in development mode only; start the nodes with it";
+            return Err(Error::new(Refusal::InvalidOperation { why }, ""));
+        }
+        let cluster = cluster(&router.replication.rows(ShardId::CATALOG));
+        let Some(cluster) = cluster else {
+            return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""));
+        };
+        let shards = (0..=cluster.data_groups).map(ShardId);
+        let advanced = join_all(shards.map(|shard| async move {
+            let advance = Command::AdvanceClock { by };
+            match router.call(shard, advance, router.deadline()).await {
+                Ok(answer) => match answer.outcome {
+                    Outcome::Done => Ok(()),
+                    Outcome::Refused(refusal) => Err(Error::new(refusal, "")),
+                    other => Err(unexpected(&other, "".into())),
+                },
+                Err(Failure::Error(kind)) => Err(Error::new(kind, "")),
+                Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, "")),
+            }
+        }));
+        advanced.await.into_iter().collect::<Result<()>>()?;
+        // This node's own rows may be a moment behind; the answer is not.
+        let (_, offset) = self.now();
+        let offset = offset.max(Span(before.0.saturating_add(by.0)));
+        Ok((router.clock.now().plus(offset), offset))
+    }
+
+    /// Hands a group's leadership to another of its nodes.
+    pub async fn transfer_leader(&self, shard: ShardId, to: u64) -> Result<()> {
+        let moved = self.router().transfer(shard, to).await;
+        moved.map_err(|why| {
+            Error::new(Refusal::Argument { what: "transfer of leadership", why }, "")
+        })
+    }
+
+    /// Whether this node can serve: it knows the cluster, and each of its groups has a leader and
+    /// is nearly up to date here.
+    pub fn readiness(&self) -> Readiness {
+        let router = self.router();
+        let groups: Vec<GroupHealth> = router.replication.status().iter().map(health).collect();
+        let why = match cluster(&router.replication.rows(ShardId::CATALOG)) {
+            None => "the cluster is not known yet".to_owned(),
+            Some(cluster) => not_ready(router, &cluster, &groups),
+        };
+        Readiness { ready: why.is_empty(), why, groups }
+    }
+
+    /// Counters of the groups this node leads; reads all their entities, so not for every moment.
+    pub async fn depths(&self) -> Vec<GroupDepth> {
+        let router = self.router().clone();
+        let sampled = tokio::task::spawn_blocking(move || {
+            let led = router.groups().into_iter().filter(|group| group.leads());
+            led.map(|group| depth(group.shard, &router.replication.rows(group.shard))).collect()
+        });
+        sampled.await.unwrap_or_default()
+    }
+}
+
+fn health(status: &replication::GroupStatus) -> GroupHealth {
+    let known = status.committed.unwrap_or(0).max(status.applied.unwrap_or(0));
+    GroupHealth {
+        shard: status.shard,
+        leader: status.leader,
+        leads: status.leading,
+        term: status.term,
+        lag: known - status.applied.unwrap_or(0),
+        failed: status.failed.is_some(),
+    }
+}
+
+/// Why a node is not ready, or nothing.
+fn not_ready(router: &Router, cluster: &ClusterRow, groups: &[GroupHealth]) -> String {
+    let rows = router.replication.rows(ShardId::CATALOG);
+    let mine = catalog_groups(&rows)
+        .into_iter()
+        .filter(|(_, replicas)| replicas.contains(&router.config.node));
+    if catalog_groups(&rows).len() < usize::from(cluster.data_groups) {
+        return "the groups are not placed yet".to_owned();
+    }
+    for (shard, _) in mine {
+        if !groups.iter().any(|group| group.shard == shard) {
+            return format!("group {shard} does not run here yet");
+        }
+    }
+    for group in groups {
+        let shard = group.shard;
+        if group.failed {
+            return format!("group {shard} has stopped here");
+        }
+        if group.leader.is_none() {
+            return format!("group {shard} has no leader");
+        }
+        if group.lag > READY_LAG_MAX {
+            return format!("group {shard} is {} entries behind", group.lag);
+        }
+    }
+    String::new()
+}
+
+impl GroupDepth {
+    pub(crate) fn none(shard: ShardId) -> GroupDepth {
+        let counts = Counts::default();
+        GroupDepth { shard, entities: 0, counts, available: [0; 2], size_bytes: 0 }
+    }
+}
+
+fn depth(shard: ShardId, rows: &impl Rows) -> GroupDepth {
+    let mut depth = GroupDepth::none(shard);
+    let (from, to) = (Key::EntityState(EntityId(0)), Key::EntityState(EntityId(u64::MAX)));
+    rows.scan(&from, &to, &mut |_, row| {
+        if let Row::EntityState(state) = row {
+            depth.entities += 1;
+            depth.size_bytes += state.size_bytes;
+            depth.available[0] += state.available[0];
+            depth.available[1] += state.available[1];
+            add(&mut depth.counts, &state.counts);
+        }
+        ControlFlow::Continue(())
+    });
+    depth
+}
+
+fn add(sum: &mut Counts, more: &Counts) {
+    let Counts {
+        accepted,
+        active,
+        scheduled,
+        deferred,
+        dead_lettered,
+        completed,
+        cancelled,
+        expired,
+        deleted,
+    } = more;
+    sum.accepted += accepted;
+    sum.active += active;
+    sum.scheduled += scheduled;
+    sum.deferred += deferred;
+    sum.dead_lettered += dead_lettered;
+    sum.completed += completed;
+    sum.cancelled += cancelled;
+    sum.expired += expired;
+    sum.deleted += deleted;
+}
+
+/// The cluster by the catalog's rows; absent before it is founded.
+pub(crate) fn cluster(rows: &impl Rows) -> Option<ClusterRow> {
+    match rows.get(&Key::Cluster) {
+        Some(Row::Cluster(cluster)) => Some(cluster),
+        _ => None,
+    }
+}
+
+/// All nodes by the catalog's rows.
+pub(crate) fn catalog_nodes(rows: &impl Rows) -> BTreeMap<u64, NodeRow> {
+    let mut nodes = BTreeMap::new();
+    rows.scan(&Key::Node(0), &Key::Node(u64::MAX), &mut |key, row| {
+        if let (Key::Node(node), Row::Node(row)) = (key, row) {
+            nodes.insert(node, row);
+        }
+        ControlFlow::Continue(())
+    });
+    nodes
+}
+
+/// The data groups' replicas by the catalog's rows.
+pub(crate) fn catalog_groups(rows: &impl Rows) -> BTreeMap<ShardId, Vec<u64>> {
+    let mut groups = BTreeMap::new();
+    let (from, to) = (Key::Group(ShardId(0)), Key::Group(ShardId(u16::MAX)));
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::Group(shard), Row::Group(group)) = (key, row) {
+            groups.insert(shard, group.replicas);
+        }
+        ControlFlow::Continue(())
+    });
+    groups
+}

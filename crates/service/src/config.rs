@@ -1,0 +1,82 @@
+//! What a node is told at start. Pacing only: what the machine reads comes from the log.
+
+use std::time::Duration;
+
+use domain::NodeRow;
+
+/// One node's settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This node's id, from 1.
+    pub node: u64,
+    /// This node's addresses as the others and clients shall know them.
+    pub addresses: NodeRow,
+    /// The cluster to found if there is none yet; the same on every founding node, or absent on a
+    /// node that joins.
+    pub founding: Option<Founding>,
+    /// Allows `advance_clock`. Default false.
+    pub development: bool,
+    /// As `cluster status` shows it: "synced" or "replicated".
+    pub durability: &'static str,
+    /// The binary's version, shown in `cluster status`.
+    pub version: &'static str,
+    /// How long a request may take before it is answered "not done" or "perhaps done". Default 10 s.
+    pub request_timeout: Duration,
+    /// Most bytes of sends that wait at this node to be stored; more are told to come back.
+    /// Default 64 MiB.
+    pub sends_bytes_max: usize,
+    pub proposer: ProposerConfig,
+}
+
+/// A cluster as it shall be.
+#[derive(Clone, Debug)]
+pub struct Founding {
+    pub cluster_id: u128,
+    /// Fixed for ever. Default 16.
+    pub data_groups: u16,
+    /// Default 3, or the number of nodes if fewer.
+    pub replication_factor: u8,
+    pub nodes: Vec<(u64, NodeRow)>,
+}
+
+/// How a leader gathers requests into entries.
+#[derive(Clone, Debug)]
+pub struct ProposerConfig {
+    /// Most proposals under way per group. Default 4: more buys latency, not throughput.
+    pub flights_max: usize,
+    /// Most proposals under way before one that is not full waits for company. Default 1: the
+    /// first request of a quiet group goes at once, a busy group fills its entries.
+    pub partial_flights_max: usize,
+    /// An entry with this many bytes is full. Default 256 KiB.
+    pub entry_bytes_full: usize,
+    /// An entry with this many messages stored, taken or settled is full. Default 256.
+    pub entry_messages_full: usize,
+}
+
+impl Config {
+    /// A node with default pacing that founds nothing.
+    pub fn new(node: u64, addresses: NodeRow) -> Config {
+        Config {
+            node,
+            addresses,
+            founding: None,
+            development: false,
+            durability: "synced",
+            version: env!("CARGO_PKG_VERSION"),
+            request_timeout: Duration::from_secs(10),
+            sends_bytes_max: 64 * 1024 * 1024,
+            proposer: ProposerConfig::default(),
+        }
+    }
+}
+
+impl Default for ProposerConfig {
+    fn default() -> ProposerConfig {
+        ProposerConfig {
+            flights_max: 4,
+            partial_flights_max: 1,
+            entry_bytes_full: 256 * 1024,
+            entry_messages_full: 256,
+        }
+    }
+}

@@ -1,0 +1,574 @@
+//! The driver of one group. While this node leads it, the driver gathers what clients, receivers
+//! and timers ask for into entries, proposes them, and hands out what came of them. It owns the
+//! engine and lends it a clock; what it knows beside the rows may be lost at any time.
+//!
+//! Invariant: commands enter the log in the order they came in (MSG-10), and every command given to
+//! a driver is answered exactly once: with its outcome, or handed back.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use domain::{
+    Acquire, Command, Delivery, Disposition, Effect, EntityId, Entry, Key, LockRow, LockToken,
+    Outcome, QueueId, ReceiverId, Refusal, Row, Rows, SequenceNumber, Settle, Settlement, Span,
+    Timestamp,
+};
+use engine::{Engine, EngineOptions};
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt, StreamExt};
+use replication::{Leadership, ProposeError, Replication};
+use tokio::sync::mpsc;
+
+use crate::bodies::Bodies;
+use crate::call::{Answer, Attach, CallResult, Detached, Event, Failed, Received, answered};
+use crate::clock::Clock;
+use crate::config::ProposerConfig;
+use crate::grants::Grants;
+use crate::group::{Group, Input};
+use crate::metric;
+use crate::waitlist::{Slot, Waitlist};
+
+/// Most inputs taken before entries are proposed again.
+const INPUTS_MAX: usize = 512;
+/// A proposal without an answer for this long is given up: a leader cut off from its followers
+/// may never learn what became of it.
+const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a leader whose proposals are turned down waits before it tries again.
+const TURNED_DOWN_PAUSE: Duration = Duration::from_millis(10);
+
+pub(crate) struct Driver {
+    group: Arc<Group>,
+    replication: Replication,
+    clock: Arc<Clock>,
+    config: ProposerConfig,
+    inputs: mpsc::UnboundedReceiver<Input>,
+    flights: FuturesOrdered<Pin<Box<dyn Future<Output = Landed> + Send>>>,
+    /// Present while this node leads.
+    leading: Option<Leading>,
+    leader: Option<u64>,
+}
+
+/// What only a leader has.
+struct Leading {
+    term: u64,
+    engine: Engine,
+    waitlist: Waitlist,
+    grants: Grants,
+    bodies: Bodies,
+    /// Highest number issued per entity as far as known, so that the outcome of a repeat or a
+    /// duplicate, which names an old number, is not taken for a message just stored.
+    highest: BTreeMap<EntityId, SequenceNumber>,
+    /// Never stamped below (TIME-3).
+    last_at: Timestamp,
+    /// How far an operator moved the development clock.
+    offset: Span,
+    /// Proposals were turned down although this node leads: not before this.
+    pause_until: Option<Instant>,
+}
+
+/// A proposal under way.
+struct Flight {
+    term: u64,
+    commands: Vec<Command>,
+    slots: Vec<Slot>,
+    started: Instant,
+}
+
+struct Landed {
+    flight: Flight,
+    result: Result<Vec<Outcome>, ProposeError>,
+}
+
+impl Driver {
+    pub fn new(
+        group: Arc<Group>,
+        inputs: mpsc::UnboundedReceiver<Input>,
+        replication: Replication,
+        clock: Arc<Clock>,
+        config: ProposerConfig,
+    ) -> Driver {
+        Driver {
+            group,
+            replication,
+            clock,
+            config,
+            inputs,
+            flights: FuturesOrdered::new(),
+            leading: None,
+            leader: None,
+        }
+    }
+
+    /// Runs until the node ends.
+    pub async fn run(mut self) {
+        let mut inputs = Vec::with_capacity(INPUTS_MAX);
+        let timer = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(timer);
+        let mut armed = None;
+        loop {
+            let wake = self.wake_at();
+            if wake != armed {
+                armed = wake;
+                if let Some(wake) = wake {
+                    timer.as_mut().reset(wake.into());
+                }
+            }
+            tokio::select! {
+                biased;
+                landed = self.flights.next(), if !self.flights.is_empty() => {
+                    let mut landed = landed;
+                    while let Some(flight) = landed {
+                        self.land(flight);
+                        landed = self.flights.next().now_or_never().flatten();
+                    }
+                }
+                count = self.inputs.recv_many(&mut inputs, INPUTS_MAX) => {
+                    if count == 0 {
+                        return;
+                    }
+                }
+                () = self.group.stirred.notified() => {}
+                () = &mut timer, if armed.is_some() => armed = None,
+            }
+            self.effects();
+            for input in inputs.drain(..) {
+                if let Input::Stop(done) = input {
+                    self.lose(None);
+                    let _ = done.send(());
+                    return;
+                }
+                self.input(input).await;
+            }
+            self.propose();
+        }
+    }
+
+    /// When there is something to do although nothing comes in.
+    fn wake_at(&mut self) -> Option<Instant> {
+        let leading = self.leading.as_mut()?;
+        if let Some(pause) = leading.pause_until {
+            return Some(pause);
+        }
+        if self.flights.len() >= self.config.partial_flights_max {
+            return None; // The next landing asks again.
+        }
+        let due = leading.engine.next_deadline()?;
+        let wait_ms = due.since(self.clock.now().plus(leading.offset)).0;
+        // The wheel may hold deadlines years away; tokio's must not overflow.
+        Some(Instant::now() + Duration::from_millis(wait_ms.min(60_000)))
+    }
+
+    async fn input(&mut self, input: Input) {
+        match input {
+            Input::Call { command, reply } => match &mut self.leading {
+                Some(leading) => leading.waitlist.push(command, Slot::Call(reply)),
+                None => reply.send(Err(Failed::NotLeader { leader: self.leader, command })),
+            },
+            Input::Attach(attach) => self.attach(attach),
+            Input::Credit { receiver, count } => {
+                if let Some(leading) = &mut self.leading {
+                    leading.engine.credit(receiver, count);
+                    leading.grants.credit(receiver);
+                }
+            }
+            Input::Drain { receiver } => self.drain(receiver),
+            Input::Detach { receiver } => {
+                if let Some(leading) = &mut self.leading {
+                    leading.engine.detach(receiver);
+                    // A last word, so that the edge knows that nothing comes after it.
+                    leading.grants.dismiss(receiver, Detached::LeaderLost);
+                }
+            }
+            Input::Leadership(Leadership::Leader { term }) => self.lead(term).await,
+            Input::Leadership(Leadership::Follower { leader }) => self.lose(leader),
+            Input::Stop(_) => unreachable!("handled by the loop"),
+        }
+    }
+
+    /// Leadership is won: all that a leader knows beside the rows is built from them.
+    async fn lead(&mut self, term: u64) {
+        self.lose(None);
+        let rows = self.replication.rows(self.group.shard);
+        let rebuilt = tokio::task::spawn_blocking(move || {
+            (Engine::rebuild(&rows, EngineOptions::default()), domain::meta(&rows))
+        });
+        let Ok((engine, meta)) = rebuilt.await else { return }; // The runtime is going down.
+        tracing::info!(shard = %self.group.shard, term, timers = engine.timer_count(), "leading");
+        self.leading = Some(Leading {
+            term,
+            engine,
+            waitlist: Waitlist::default(),
+            grants: Grants::default(),
+            bodies: Bodies::default(),
+            highest: BTreeMap::new(),
+            last_at: meta.last_at,
+            offset: meta.clock_offset,
+            pause_until: None,
+        });
+    }
+
+    /// Leadership is lost: what was not proposed is certainly not done, and receivers look for the
+    /// new leader. What is under way is answered when it lands.
+    fn lose(&mut self, leader: Option<u64>) {
+        self.leader = leader;
+        let Some(mut leading) = self.leading.take() else { return };
+        tracing::info!(shard = %self.group.shard, term = leading.term, ?leader, "leads no more");
+        for (command, slot) in leading.waitlist.drain() {
+            if let Slot::Call(reply) = slot {
+                reply.send(Err(Failed::NotLeader { leader, command }));
+            }
+        }
+        leading.grants.dismiss_all(&Detached::LeaderLost);
+    }
+
+    /// Takes in what applied entries did.
+    fn effects(&mut self) {
+        let effects = self.group.take_effects();
+        let Some(leading) = &mut self.leading else { return };
+        for effect in effects {
+            let updated = match effect {
+                Effect::Updated { entity } => Some(entity),
+                _ => None,
+            };
+            leading.engine.effect(effect);
+            if let Some(entity) = updated
+                && !leading.grants.is_empty()
+            {
+                let rows = self.replication.rows(self.group.shard);
+                for receiver in leading.grants.of_entity(entity) {
+                    let Some(queue) = leading.grants.queue(receiver) else { continue };
+                    if let Err(refusal) = receivable(&rows, queue) {
+                        leading.engine.detach(receiver);
+                        leading.grants.dismiss(receiver, Detached::Refused(refusal));
+                    }
+                }
+            }
+        }
+        for receiver in leading.engine.take_detached() {
+            if let Some(queue) = leading.grants.queue(receiver) {
+                let refusal = Refusal::StaleRoute { entity: queue.entity };
+                leading.grants.dismiss(receiver, Detached::Refused(refusal));
+            }
+        }
+    }
+
+    fn attach(&mut self, attach: Attach) {
+        let Some(leading) = &mut self.leading else {
+            drop(attach.sink.send(attach.receiver, Event::Detached(Detached::LeaderLost)));
+            return;
+        };
+        let rows = self.replication.rows(self.group.shard);
+        if let Err(refusal) = receivable(&rows, attach.queue) {
+            let event = Event::Detached(Detached::Refused(refusal));
+            drop(attach.sink.send(attach.receiver, event));
+            return;
+        }
+        if attach.receiver.epoch > 1 {
+            leading.release(attach.queue, lost_grants(&rows, &attach));
+        }
+        leading.grants.attach(&attach);
+        leading.engine.attach(attach.receiver, attach.queue);
+        leading.engine.credit(attach.receiver, attach.credit);
+    }
+
+    /// A drain uses what is there: what the credit justifies is asked for first.
+    fn drain(&mut self, receiver: ReceiverId) {
+        let Some(leading) = &mut self.leading else { return };
+        let Some(queue) = leading.grants.queue(receiver) else { return };
+        let mut acquires = Vec::new();
+        leading.engine.wants(queue, 0, &mut acquires);
+        for acquire in acquires {
+            leading.acquire(acquire);
+        }
+        leading.engine.drain(receiver);
+        leading.grants.drain(receiver);
+    }
+
+    /// Proposes while there is something to propose and room for it.
+    fn propose(&mut self) {
+        while self.flights.len() < self.config.flights_max {
+            let Some(leading) = &mut self.leading else { return };
+            if leading.pause_until.is_some_and(|until| Instant::now() < until) {
+                return;
+            }
+            leading.pause_until = None;
+            let full = leading.waitlist.full(&self.config);
+            if !full && self.flights.len() >= self.config.partial_flights_max {
+                return;
+            }
+            let now = leading.last_at.max(self.clock.now().plus(leading.offset));
+            let Some(flight) = leading.flight(now, &self.config) else { return };
+            leading.last_at = now;
+            let entry = Entry { at: now, seed: rand::random(), commands: flight.commands };
+            let bytes = wire::encode_entry(&entry);
+            metric::proposed(flight.slots.len());
+            let flight = Flight { commands: entry.commands, ..flight };
+            // Submitted here and now: the call enqueues, only its result is waited for.
+            let result = self.replication.propose(self.group.shard, bytes);
+            self.flights.push_back(Box::pin(async move {
+                let result = tokio::time::timeout(PROPOSAL_TIMEOUT, result).await;
+                Landed { flight, result: result.unwrap_or(Err(ProposeError::Unknown)) }
+            }));
+        }
+    }
+
+    fn land(&mut self, landed: Landed) {
+        // Effects of an applied entry are told before its outcomes: take them in first, so that
+        // whoever is answered finds the engine knowing what it did.
+        self.effects();
+        let Landed { flight, result } = landed;
+        match result {
+            Ok(outcomes) if outcomes.len() == flight.slots.len() => self.hand_out(flight, outcomes),
+            Ok(outcomes) => {
+                let (got, asked) = (outcomes.len(), flight.slots.len());
+                tracing::error!(shard = %self.group.shard, got, asked, "outcomes do not match");
+                self.hand_back(flight, ProposeError::Unknown);
+            }
+            Err(error) => self.hand_back(flight, error),
+        }
+    }
+
+    /// Nothing is known of a proposal, or it was turned down.
+    fn hand_back(&mut self, flight: Flight, error: ProposeError) {
+        let mut leading = self.leading.as_mut().filter(|leading| leading.term == flight.term);
+        if let Some(leading) = &mut leading {
+            leading.pause_until = Some(Instant::now() + TURNED_DOWN_PAUSE);
+        }
+        let mut timers = false;
+        for (slot, command) in flight.slots.into_iter().zip(flight.commands) {
+            match slot {
+                Slot::Call(reply) => reply.send(Err(match error {
+                    ProposeError::NotLeader { leader } => Failed::NotLeader { leader, command },
+                    ProposeError::Unknown => Failed::Unknown { command },
+                })),
+                Slot::Acquire(receiver) => {
+                    if let Some(leading) = &mut leading {
+                        leading.engine.acquire_lost(receiver);
+                        leading.grants.acquired(receiver, Vec::new());
+                    }
+                }
+                Slot::Timer => timers = true,
+                Slot::Quiet => {
+                    // A release repeated does no harm, and one forgotten costs a delivery count.
+                    if let Some(leading) = &mut leading {
+                        leading.waitlist.push(command, Slot::Quiet);
+                    }
+                }
+            }
+        }
+        if timers && let Some(leading) = leading {
+            leading.engine.fire_lost();
+        }
+    }
+
+    /// Gives every asker its outcome.
+    fn hand_out(&mut self, flight: Flight, outcomes: Vec<Outcome>) {
+        metric::committed(flight.started.elapsed());
+        let current = self.leading.as_ref().is_some_and(|leading| leading.term == flight.term);
+        let mut timers = Vec::new();
+        let items = flight.slots.into_iter().zip(flight.commands).zip(outcomes);
+        for ((slot, command), outcome) in items {
+            match slot {
+                Slot::Call(reply) => {
+                    let result = self.answer(command, outcome);
+                    reply.send(result);
+                }
+                Slot::Acquire(receiver) => {
+                    let Command::Acquire(Acquire { queue, .. }) = command else {
+                        unreachable!("an acquire's slot holds one")
+                    };
+                    self.grant(queue, receiver, outcome, current);
+                }
+                Slot::Timer => {
+                    if let Outcome::Fired(fired) = &outcome {
+                        metric::fired(fired);
+                    }
+                    timers.push(outcome);
+                }
+                Slot::Quiet => (),
+            }
+        }
+        if current
+            && !timers.is_empty()
+            && let Some(leading) = &mut self.leading
+        {
+            leading.engine.fired(&timers);
+        }
+    }
+
+    /// Completes an outcome with the contents of its deliveries, and keeps in mind what it stored.
+    fn answer(&mut self, command: Command, mut outcome: Outcome) -> CallResult {
+        let mut contents = Vec::new();
+        let queue = match &command {
+            Command::ReceiveDeferred(receive) => Some(receive.queue),
+            Command::Acquire(acquire) => Some(acquire.queue),
+            _ => None,
+        };
+        if let (Outcome::Acquired { deliveries, .. }, Some(queue)) = (&mut outcome, queue) {
+            contents = self.contents(queue.entity, deliveries);
+        }
+        let answer = Answer { outcome, contents };
+        match (command, &answer.outcome, &mut self.leading) {
+            (Command::Send(send), Outcome::Sent { sequences }, Some(leading)) => {
+                leading.remember(send, sequences, &self.replication.rows(self.group.shard));
+                Ok(answer)
+            }
+            (command @ Command::AdvanceClock { .. }, _, Some(leading)) => {
+                let meta = domain::meta(&self.replication.rows(self.group.shard));
+                leading.offset = meta.clock_offset;
+                answered(command, answer)
+            }
+            (command, _, _) => answered(command, answer),
+        }
+    }
+
+    /// What an acquire took, on its way to its receiver.
+    fn grant(&mut self, queue: QueueId, receiver: ReceiverId, outcome: Outcome, current: bool) {
+        if current && let Some(leading) = &mut self.leading {
+            leading.engine.acquired(receiver, &outcome);
+        }
+        let messages = match outcome {
+            Outcome::Acquired { mut deliveries, .. } => {
+                let contents = self.contents(queue.entity, &mut deliveries);
+                let pairs = deliveries.into_iter().zip(contents);
+                pairs.map(|(delivery, content)| Received { delivery, content }).collect()
+            }
+            _ => Vec::new(),
+        };
+        let Some(leading) = &mut self.leading else { return };
+        let lost = leading.grants.acquired(receiver, messages);
+        leading.release(queue, lost.iter().filter_map(|m| m.delivery.lock).map(|lock| lock.token));
+    }
+
+    /// The contents of deliveries, from memory or read for all at once. A delivery whose content is
+    /// gone, because its message is, is taken out.
+    fn contents(&mut self, entity: EntityId, deliveries: &mut Vec<Delivery>) -> Vec<Bytes> {
+        let cached = |sequence| {
+            self.leading.as_ref().and_then(|leading| leading.bodies.get(entity, sequence))
+        };
+        let mut contents: Vec<Option<Bytes>> =
+            deliveries.iter().map(|delivery| cached(delivery.body)).collect();
+        let missing: Vec<(EntityId, SequenceNumber)> = deliveries
+            .iter()
+            .zip(&contents)
+            .filter(|(_, content)| content.is_none())
+            .map(|(delivery, _)| (entity, delivery.body))
+            .collect();
+        if !missing.is_empty() {
+            metric::bodies_read(missing.len());
+            let mut read = self.replication.rows(self.group.shard).bodies(&missing).into_iter();
+            for content in contents.iter_mut().filter(|content| content.is_none()) {
+                *content = read.next().flatten();
+            }
+        }
+        let mut present = contents.iter().map(Option::is_some);
+        deliveries.retain(|_| present.next().unwrap_or(false));
+        contents.into_iter().flatten().collect()
+    }
+}
+
+impl Leading {
+    /// The next entry: what is due, then what was asked for, then what credit justifies with that.
+    fn flight(&mut self, now: Timestamp, config: &ProposerConfig) -> Option<Flight> {
+        let mut commands = self.engine.poll(now);
+        let mut slots: Vec<Slot> = commands.iter().map(|_| Slot::Timer).collect();
+        self.waitlist.fill(config, &mut commands, &mut slots);
+        if !self.grants.is_empty() {
+            let mut acquires = Vec::new();
+            for command in &commands {
+                if let Command::Send(send) = command {
+                    let at_once = |at: Option<Timestamp>| at.is_none_or(|at| at <= now);
+                    let ready = send.messages.iter().filter(|m| at_once(m.scheduled_at)).count();
+                    self.engine.wants(QueueId::main(send.entity), ready as u32, &mut acquires);
+                }
+            }
+            self.engine.acquires(&mut acquires);
+            for acquire in acquires {
+                self.grants.acquiring(acquire.receiver);
+                slots.push(Slot::Acquire(acquire.receiver));
+                commands.push(Command::Acquire(acquire));
+            }
+        }
+        if commands.is_empty() {
+            return None;
+        }
+        Some(Flight { term: self.term, commands, slots, started: Instant::now() })
+    }
+
+    fn acquire(&mut self, acquire: Acquire) {
+        self.grants.acquiring(acquire.receiver);
+        let slot = Slot::Acquire(acquire.receiver);
+        self.waitlist.push(Command::Acquire(acquire), slot);
+    }
+
+    /// Unlocks, without counting a delivery, what was granted and reached nobody (LOCK-20).
+    fn release(&mut self, queue: QueueId, tokens: impl IntoIterator<Item = LockToken>) {
+        let release = |token| Settlement { token, disposition: Disposition::Release };
+        let settlements: Vec<Settlement> = tokens.into_iter().map(release).collect();
+        for chunk in settlements.chunks(domain::TOKENS_MAX) {
+            let settlements = chunk.to_vec();
+            let settle = Settle { origin: None, queue, settlements, atomic: false };
+            self.waitlist.push(Command::Settle(settle), Slot::Quiet);
+        }
+    }
+
+    /// Keeps contents that receivers are about to ask for.
+    fn remember(&mut self, send: domain::Send, sequences: &[SequenceNumber], rows: &impl Rows) {
+        let (Some(&first), Some(&last)) = (sequences.first(), sequences.last()) else { return };
+        if self.grants.is_empty() {
+            return;
+        }
+        let Some(&highest) = self.highest.get(&send.entity) else {
+            if let Some(Row::EntityState(state)) = rows.get(&Key::EntityState(send.entity)) {
+                self.highest.insert(send.entity, state.next_sequence);
+            }
+            return;
+        };
+        let in_row = last.0.checked_sub(first.0) == Some(send.messages.len() as u64 - 1);
+        if first > highest && in_row {
+            self.highest.insert(send.entity, last);
+            let contents = send.messages.into_iter().map(|message| message.content).collect();
+            self.bodies.insert(send.entity, first, contents);
+        }
+    }
+}
+
+/// Whether a queue can be received from at all; the outcome of an acquire would say the same, but
+/// on an empty queue there is none.
+fn receivable(rows: &impl Rows, queue: QueueId) -> Result<(), Refusal> {
+    let Some(Row::Entity(entity)) = rows.get(&Key::Entity(queue.entity)) else {
+        return Err(Refusal::StaleRoute { entity: queue.entity });
+    };
+    let status = entity.properties.status;
+    if status.refuses_receive() {
+        return Err(Refusal::EntityDisabled { status: status.as_str() });
+    }
+    if entity.properties.requires_session && queue.sub == domain::SubQueue::Main {
+        let why = "this queue requires sessions; accept a session to receive from it";
+        return Err(Refusal::InvalidOperation { why }); // LOCK-26.
+    }
+    Ok(())
+}
+
+/// Locks granted to an earlier epoch of this receiver whose messages did not arrive (LOCK-20).
+fn lost_grants(rows: &impl Rows, attach: &Attach) -> Vec<LockToken> {
+    let (id, queue) = (attach.receiver, attach.queue);
+    let mut arrived = attach.arrived.clone();
+    arrived.sort_unstable();
+    let mut lost = Vec::new();
+    let (from, to) = (Key::Lock(queue, SequenceNumber::MIN), Key::Lock(queue, SequenceNumber::MAX));
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::Lock(_, sequence), Row::Lock(LockRow { nonce, receiver, .. })) = (key, row) {
+            let earlier =
+                (receiver.node, receiver.link) == (id.node, id.link) && receiver.epoch < id.epoch;
+            if earlier && arrived.binary_search(&sequence).is_err() {
+                lost.push(LockToken { sequence, nonce });
+            }
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    lost
+}

@@ -1,0 +1,318 @@
+//! Creating, reading, changing and deleting queues. Creation and deletion span the catalog and a
+//! data group: the catalog records the intent, the data group acts, the catalog confirms. Every
+//! step may be done twice, so whoever finds an unfinished one finishes it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::{
+    CatalogCommand, CatalogOutcome, Command, CreateQueue, DirectoryRow, DirectoryState, EntityId,
+    EntityInfo, Outcome, QueueProperties, Refusal, ShardId, UpdateQueue,
+};
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use crate::address::Asker;
+use crate::broker::Broker;
+use crate::call::Answer;
+use crate::cluster::cluster;
+use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
+use crate::reads::{Read, ReadAnswer};
+use crate::receiver::unexpected;
+use crate::router::{Failure, not_found};
+
+/// Most names in one page.
+pub const PAGE_MAX: u32 = 1000;
+/// Most unfinished creations and deletions of one name that one create finishes first.
+const ROUNDS_MAX: usize = 8;
+const FOUNDED_LOOKED_FOR_EVERY: Duration = Duration::from_millis(20);
+
+/// A queue as it stands, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueInfo {
+    pub entity: EntityId,
+    pub shard: ShardId,
+    /// Who leads the group now, as far as this node knows.
+    pub leader: Option<u64>,
+    pub info: EntityInfo,
+}
+
+/// Names after a point of the directory, and where to go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    pub queues: Vec<QueueInfo>,
+    /// To be given as `after`; absent: there is no more.
+    pub next: Option<String>,
+}
+
+impl Broker {
+    /// ENT-1 to ENT-4.
+    pub async fn create_queue(&self, name: &str, properties: QueueProperties) -> Result<QueueInfo> {
+        let refused = |refusal: Refusal| Error::new(refusal, name);
+        domain::validate::queue_name(name).map_err(refused)?;
+        domain::validate::queue_properties(&properties).map_err(refused)?;
+        let deadline = self.router().deadline();
+        self.founded(deadline).await.map_err(|kind| Error::new(kind, name))?;
+        let mut doubt = false;
+        for _ in 0..ROUNDS_MAX {
+            let create = CatalogCommand::Create {
+                name: name.to_owned(),
+                properties: Box::new(properties.clone()),
+            };
+            let (row, fresh) = match self.catalog(create, name, deadline).await {
+                Ok(Some(entry)) => entry,
+                Ok(None) => return Err(unexpected(&Outcome::Done, name.into())),
+                // The intent is perhaps recorded. Asking again meets it, and finishes it.
+                Err(error) if matches!(error.kind, ErrorKind::Unknown { .. }) => {
+                    doubt = true;
+                    continue;
+                }
+                // It was recorded, and the reconciler was faster than this.
+                Err(error) if doubt && is_taken(&error) => {
+                    let queue = self.get_queue(name).await?;
+                    let same = queue.info.properties == properties;
+                    return if same { Ok(queue) } else { Err(error) };
+                }
+                Err(error) => return Err(error),
+            };
+            match &row.state {
+                DirectoryState::Creating { properties: recorded } => {
+                    let ours = fresh || (doubt && **recorded == properties);
+                    self.finish_creation(&row, deadline).await?;
+                    if ours {
+                        return self.get_queue(name).await;
+                    }
+                    return Err(refused(Refusal::EntityAlreadyExists { name: name.to_owned() }));
+                }
+                DirectoryState::Deleting => self.finish_deletion(&row, deadline).await?,
+                DirectoryState::Ready => {
+                    return Err(refused(Refusal::EntityAlreadyExists { name: name.to_owned() }));
+                }
+            }
+        }
+        let kind = match doubt {
+            true => ErrorKind::Unknown { why: Unknown::Late(ShardId::CATALOG) },
+            false => ErrorKind::Unavailable { why: Unavailable::NoLeader(ShardId::CATALOG) },
+        };
+        Err(Error::new(kind, name))
+    }
+
+    /// Waits until the cluster is founded, which happens once, at its first start: who comes early
+    /// is not refused for it.
+    async fn founded(&self, deadline: Instant) -> std::result::Result<(), ErrorKind> {
+        let rows = self.router().replication.rows(ShardId::CATALOG);
+        while cluster(&rows).is_none() {
+            if Instant::now() >= deadline {
+                return Err(ErrorKind::Unavailable { why: Unavailable::Starting });
+            }
+            tokio::time::sleep(FOUNDED_LOOKED_FOR_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Description and counters, as of now (COUNT-1).
+    pub async fn get_queue(&self, name: &str) -> Result<QueueInfo> {
+        let deadline = self.router().deadline();
+        let mut route = self.router().route(name, deadline).await?;
+        for last in [false, true] {
+            let mut infos = self.infos(route.shard, vec![route.entity], deadline).await;
+            match infos.as_mut().map(|infos| infos.pop().flatten()) {
+                Ok(Some(info)) => return Ok(self.queue_info(route.entity, route.shard, info)),
+                Ok(None) if !last => route = self.router().refresh(name, deadline).await?,
+                Ok(None) => break,
+                Err(kind) => return Err(Error::new(kind.clone(), name)),
+            }
+        }
+        Err(not_found(name))
+    }
+
+    /// Queues in order of lower-cased name, after `after`, at most `count_max` (1 to 1,000). One
+    /// that is deleted while the page is put together is left out.
+    pub async fn list_queues(
+        &self,
+        after: Option<&str>,
+        prefix: &str,
+        count_max: u32,
+    ) -> Result<Page> {
+        if !(1..=PAGE_MAX).contains(&count_max) {
+            let value = count_max.to_string();
+            let what = "page_size";
+            return Err(Error::new(
+                Refusal::ArgumentOutOfRange { what, value, allowed: "1 to 1000" },
+                "",
+            ));
+        }
+        let deadline = self.router().deadline();
+        let read = Read::Directory {
+            after: after.map(str::to_owned),
+            prefix: prefix.to_owned(),
+            count_max,
+        };
+        let answer = self.router().read(ShardId::CATALOG, read, deadline).await;
+        let rows = match answer.map_err(|kind| Error::new(kind, ""))? {
+            ReadAnswer::Entries(rows) => rows,
+            other => {
+                tracing::error!(?other, "unexpected answer of the catalog");
+                Vec::new()
+            }
+        };
+        let next = match rows.last() {
+            Some(row) if rows.len() == count_max as usize => Some(row.name.to_lowercase()),
+            _ => None,
+        };
+        let queues = self.describe(rows, deadline).await?;
+        Ok(Page { queues, next })
+    }
+
+    /// Asks each group once for all of its queues.
+    async fn describe(&self, rows: Vec<DirectoryRow>, deadline: Instant) -> Result<Vec<QueueInfo>> {
+        let ready = |row: &&DirectoryRow| row.state == DirectoryState::Ready;
+        let mut shards: BTreeMap<ShardId, Vec<EntityId>> = BTreeMap::new();
+        for row in rows.iter().filter(ready) {
+            shards.entry(row.shard).or_default().push(row.entity);
+        }
+        let asked = shards.into_iter().map(|(shard, entities)| async move {
+            let infos = self.infos(shard, entities.clone(), deadline).await;
+            infos.map(|infos| entities.into_iter().zip(infos).collect::<Vec<_>>())
+        });
+        let mut infos = BTreeMap::new();
+        for answer in join_all(asked).await {
+            let answer = answer.map_err(|kind| Error::new(kind, ""))?;
+            infos.extend(answer.into_iter().filter_map(|(id, info)| Some((id, info?))));
+        }
+        let described = rows.iter().filter_map(|row| {
+            let info = infos.remove(&row.entity)?;
+            Some(self.queue_info(row.entity, row.shard, info))
+        });
+        Ok(described.collect())
+    }
+
+    /// Changes a queue (ENT-4, ENT-5): `change` makes of the properties as they are those as they
+    /// shall be.
+    pub async fn update_queue(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut QueueProperties) -> Result<(), Refusal>,
+    ) -> Result<QueueInfo> {
+        let refused = |refusal: Refusal| Error::new(refusal, name);
+        let QueueInfo { entity, info, .. } = self.get_queue(name).await?;
+        let mut properties = info.properties;
+        change(&mut properties).map_err(refused)?;
+        domain::validate::queue_properties(&properties).map_err(refused)?;
+        let properties = Box::new(properties);
+        let update = Command::UpdateQueue(UpdateQueue { origin: None, entity, properties });
+        self.execute(name, update, Asker::Edge, self.router().deadline()).await?;
+        self.get_queue(name).await
+    }
+
+    /// ENT-7: the queue and all its messages.
+    pub async fn delete_queue(&self, name: &str) -> Result<()> {
+        let deadline = self.router().deadline();
+        let mut doubt = false;
+        loop {
+            let delete = CatalogCommand::Delete { name: name.to_owned() };
+            match self.catalog(delete, name, deadline).await {
+                Ok(Some((row, _))) => return self.finish_deletion(&row, deadline).await,
+                Ok(None) => return Ok(()),
+                Err(error) if matches!(error.kind, ErrorKind::Unknown { .. }) => {
+                    if Instant::now() >= deadline {
+                        return Err(error);
+                    }
+                    doubt = true;
+                }
+                // Its intent was recorded, and somebody finished it.
+                Err(error)
+                    if doubt && matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) =>
+                {
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The data group creates, the catalog confirms.
+    pub(crate) async fn finish_creation(
+        &self,
+        row: &DirectoryRow,
+        deadline: Instant,
+    ) -> Result<()> {
+        let DirectoryState::Creating { properties } = &row.state else { return Ok(()) };
+        let (entity, name) = (row.entity, row.name.clone());
+        let properties = properties.clone();
+        let create = Command::CreateQueue(CreateQueue { entity, name: name.clone(), properties });
+        self.step(row.shard, create, &name, deadline).await?;
+        let created = CatalogCommand::Created { name: name.clone(), entity };
+        self.catalog(created, &name, deadline).await.map(drop)
+    }
+
+    /// The data group deletes, the catalog frees the name.
+    pub(crate) async fn finish_deletion(
+        &self,
+        row: &DirectoryRow,
+        deadline: Instant,
+    ) -> Result<()> {
+        let (entity, name) = (row.entity, row.name.clone());
+        self.step(row.shard, Command::DeleteEntity { entity }, &name, deadline).await?;
+        let deleted = CatalogCommand::Deleted { name: name.clone(), entity };
+        self.catalog(deleted, &name, deadline).await.map(drop)
+    }
+
+    /// A step of a data group, which may have been done before.
+    async fn step(
+        &self,
+        shard: ShardId,
+        command: Command,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<()> {
+        match self.router().call(shard, command, deadline).await {
+            Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => Err(Error::new(refusal, name)),
+            Ok(_) => Ok(()),
+            Err(Failure::Error(kind)) => Err(Error::new(kind, name)),
+            // Deleted before.
+            Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => Ok(()),
+            Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, name)),
+        }
+    }
+
+    /// Asks the catalog. `None`: done, and there is no row to show.
+    pub(crate) async fn catalog(
+        &self,
+        command: CatalogCommand,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Option<(DirectoryRow, bool)>> {
+        match self.router().call(ShardId::CATALOG, Command::Catalog(command), deadline).await {
+            Ok(answer) => match answer.outcome {
+                Outcome::Catalog(CatalogOutcome::Entry { row, fresh }) => Ok(Some((row, fresh))),
+                Outcome::Refused(refusal) => Err(Error::new(refusal, name)),
+                Outcome::Done => Ok(None),
+                other => Err(unexpected(&other, name.into())),
+            },
+            Err(Failure::Error(kind)) => Err(Error::new(kind, name)),
+            Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, name)),
+        }
+    }
+
+    async fn infos(
+        &self,
+        shard: ShardId,
+        entities: Vec<EntityId>,
+        deadline: Instant,
+    ) -> Result<Vec<Option<EntityInfo>>, ErrorKind> {
+        let count = entities.len();
+        match self.router().read(shard, Read::Info { entities }, deadline).await? {
+            ReadAnswer::Info(infos) if infos.len() == count => Ok(infos),
+            _ => Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(shard) }),
+        }
+    }
+
+    fn queue_info(&self, entity: EntityId, shard: ShardId, info: EntityInfo) -> QueueInfo {
+        QueueInfo { entity, shard, leader: self.router().leader(shard), info }
+    }
+}
+
+fn is_taken(error: &Error) -> bool {
+    matches!(error.refusal(), Some(Refusal::EntityAlreadyExists { .. }))
+}

@@ -1,0 +1,147 @@
+//! The receivers a leader serves: where their deliveries go, and what is still under way to them.
+
+use std::collections::BTreeMap;
+
+use domain::{EntityId, QueueId, ReceiverId};
+
+use crate::call::{Attach, Detached, Event, Received, Sink};
+
+struct Grantee {
+    queue: QueueId,
+    sink: Sink,
+    /// Acquires proposed for it whose outcome is not known yet.
+    acquires: u32,
+    /// Told `Drained` when nothing is under way any more.
+    draining: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Grants {
+    receivers: BTreeMap<ReceiverId, Grantee>,
+}
+
+impl Grants {
+    pub fn attach(&mut self, attach: &Attach) {
+        let (queue, sink) = (attach.queue, attach.sink.clone());
+        let grantee = Grantee { queue, sink, acquires: 0, draining: false };
+        self.receivers.insert(attach.receiver, grantee);
+    }
+
+    pub fn queue(&self, receiver: ReceiverId) -> Option<QueueId> {
+        self.receivers.get(&receiver).map(|grantee| grantee.queue)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.receivers.is_empty()
+    }
+
+    /// The receivers of an entity's queues.
+    pub fn of_entity(&self, entity: EntityId) -> Vec<ReceiverId> {
+        let of = self.receivers.iter().filter(|(_, grantee)| grantee.queue.entity == entity);
+        of.map(|(receiver, _)| *receiver).collect()
+    }
+
+    /// New credit ends a drain.
+    pub fn credit(&mut self, receiver: ReceiverId) {
+        if let Some(grantee) = self.receivers.get_mut(&receiver) {
+            grantee.draining = false;
+        }
+    }
+
+    /// Asks for `Drained` as soon as nothing is under way.
+    pub fn drain(&mut self, receiver: ReceiverId) {
+        if let Some(grantee) = self.receivers.get_mut(&receiver) {
+            grantee.draining = true;
+            grantee.say_drained(receiver);
+        }
+    }
+
+    /// An acquire was proposed.
+    pub fn acquiring(&mut self, receiver: ReceiverId) {
+        if let Some(grantee) = self.receivers.get_mut(&receiver) {
+            grantee.acquires += 1;
+        }
+    }
+
+    /// An acquire came to its end, with these messages. Gives back what cannot be handed over.
+    pub fn acquired(&mut self, receiver: ReceiverId, messages: Vec<Received>) -> Vec<Received> {
+        let Some(grantee) = self.receivers.get_mut(&receiver) else { return messages };
+        grantee.acquires = grantee.acquires.saturating_sub(1);
+        if !messages.is_empty()
+            && let Err(Event::Deliveries(lost)) =
+                grantee.sink.send(receiver, Event::Deliveries(messages))
+        {
+            return lost;
+        }
+        grantee.say_drained(receiver);
+        Vec::new()
+    }
+
+    /// Tells a receiver that it is served no more, and forgets it.
+    pub fn dismiss(&mut self, receiver: ReceiverId, why: Detached) {
+        if let Some(grantee) = self.receivers.remove(&receiver) {
+            // One that is gone itself need not be told.
+            drop(grantee.sink.send(receiver, Event::Detached(why)));
+        }
+    }
+
+    /// Dismisses everybody.
+    pub fn dismiss_all(&mut self, why: &Detached) {
+        for (receiver, grantee) in std::mem::take(&mut self.receivers) {
+            drop(grantee.sink.send(receiver, Event::Detached(why.clone())));
+        }
+    }
+}
+
+impl Grantee {
+    fn say_drained(&mut self, receiver: ReceiverId) {
+        if self.draining && self.acquires == 0 {
+            self.draining = false;
+            drop(self.sink.send(receiver, Event::Drained));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{EntityId, Refusal};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    const RECEIVER: ReceiverId = ReceiverId { node: 1, link: 1, epoch: 1 };
+
+    fn attached() -> (Grants, mpsc::UnboundedReceiver<Event>) {
+        let (sender, events) = mpsc::unbounded_channel();
+        let attach = Attach {
+            receiver: RECEIVER,
+            queue: QueueId::main(EntityId(1)),
+            credit: 0,
+            arrived: Vec::new(),
+            sink: Sink::Local(sender),
+        };
+        let mut grants = Grants::default();
+        grants.attach(&attach);
+        (grants, events)
+    }
+
+    #[test]
+    fn a_drain_ends_when_nothing_is_under_way() {
+        let (mut grants, mut events) = attached();
+        grants.acquiring(RECEIVER);
+        grants.drain(RECEIVER);
+        assert!(events.try_recv().is_err());
+        assert!(grants.acquired(RECEIVER, Vec::new()).is_empty());
+        assert_eq!(events.try_recv(), Ok(Event::Drained));
+        assert!(events.try_recv().is_err());
+    }
+
+    #[test]
+    fn whoever_is_dismissed_is_told_why() {
+        let (mut grants, mut events) = attached();
+        let why = Detached::Refused(Refusal::EntityDisabled { status: "Disabled" });
+        grants.dismiss(RECEIVER, why.clone());
+        assert_eq!(events.try_recv(), Ok(Event::Detached(why)));
+        assert!(grants.is_empty());
+    }
+}

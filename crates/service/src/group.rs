@@ -1,0 +1,148 @@
+//! The near end of a group: what the rest of the node holds to talk to its driver.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use domain::{Command, Effect, ReceiverId, ShardId};
+use parking_lot::{Mutex, RwLock};
+use replication::Leadership;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::call::{Attach, Reply};
+use crate::reads::{Read, ReadReply};
+
+/// What a driver is told.
+pub(crate) enum Input {
+    Call {
+        command: Command,
+        reply: Reply,
+    },
+    Attach(Attach),
+    Credit {
+        receiver: ReceiverId,
+        count: u32,
+    },
+    Drain {
+        receiver: ReceiverId,
+    },
+    Detach {
+        receiver: ReceiverId,
+    },
+    Leadership(Leadership),
+    /// Sends the answer when everything told before is dealt with.
+    Stop(oneshot::Sender<()>),
+}
+
+/// A group this node holds a replica of.
+pub(crate) struct Group {
+    pub shard: ShardId,
+    inputs: mpsc::UnboundedSender<Input>,
+    reads: mpsc::UnboundedSender<(Read, ReadReply)>,
+    /// Effects since the driver last looked, in order; collected while this node leads.
+    effects: Mutex<Vec<Effect>>,
+    leads: AtomicBool,
+    /// Permits one look at `effects`.
+    pub stirred: Notify,
+}
+
+/// The far ends of a group's queues.
+pub(crate) struct Ends {
+    pub inputs: mpsc::UnboundedReceiver<Input>,
+    pub reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
+}
+
+impl Group {
+    pub fn new(shard: ShardId) -> (Group, Ends) {
+        let (inputs, inputs_end) = mpsc::unbounded_channel();
+        let (reads, reads_end) = mpsc::unbounded_channel();
+        let group = Group {
+            shard,
+            inputs,
+            reads,
+            effects: Mutex::default(),
+            leads: AtomicBool::new(false),
+            stirred: Notify::new(),
+        };
+        (group, Ends { inputs: inputs_end, reads: reads_end })
+    }
+
+    /// Hands something to the driver. Gives it back if the driver has ended with the node.
+    pub fn tell(&self, input: Input) -> Result<(), Input> {
+        self.inputs.send(input).map_err(|lost| lost.0)
+    }
+
+    /// Hands a read to the group's reader; dropped, and so answered, if the node has ended.
+    pub fn read(&self, read: Read, reply: ReadReply) {
+        drop(self.reads.send((read, reply)));
+    }
+
+    /// Collecting effects begins before the driver scans the rows: those it sees twice do no harm,
+    /// one it missed would.
+    pub fn leadership(&self, leadership: Leadership) {
+        self.leads.store(matches!(leadership, Leadership::Leader { .. }), Ordering::Release);
+        if !self.leads() {
+            self.effects.lock().clear();
+        }
+        drop(self.tell(Input::Leadership(leadership)));
+    }
+
+    pub fn leads(&self) -> bool {
+        self.leads.load(Ordering::Acquire)
+    }
+
+    pub fn applied(&self, effects: Vec<Effect>) {
+        if !self.leads() || effects.is_empty() {
+            return;
+        }
+        let mut waiting = self.effects.lock();
+        if waiting.is_empty() {
+            *waiting = effects;
+        } else {
+            waiting.extend(effects);
+        }
+        drop(waiting);
+        self.stirred.notify_one();
+    }
+
+    pub fn take_effects(&self) -> Vec<Effect> {
+        std::mem::take(&mut *self.effects.lock())
+    }
+}
+
+/// The groups this node holds a replica of.
+pub(crate) struct Groups {
+    groups: RwLock<BTreeMap<ShardId, Arc<Group>>>,
+    /// Whoever gives a new group its driver.
+    born: mpsc::UnboundedSender<(Arc<Group>, Ends)>,
+}
+
+impl Groups {
+    pub fn new(born: mpsc::UnboundedSender<(Arc<Group>, Ends)>) -> Groups {
+        Groups { groups: RwLock::default(), born }
+    }
+
+    pub fn get(&self, shard: ShardId) -> Option<Arc<Group>> {
+        self.groups.read().get(&shard).cloned()
+    }
+
+    pub fn get_or_create(&self, shard: ShardId) -> Arc<Group> {
+        if let Some(group) = self.get(shard) {
+            return group;
+        }
+        let mut groups = self.groups.write();
+        let group = groups.entry(shard).or_insert_with(|| {
+            let (group, ends) = Group::new(shard);
+            let group = Arc::new(group);
+            // Without a receiver the node is ending; what is told to the group is given back.
+            drop(self.born.send((group.clone(), ends)));
+            group
+        });
+        group.clone()
+    }
+
+    /// In order of shard.
+    pub fn all(&self) -> Vec<Arc<Group>> {
+        self.groups.read().values().cloned().collect()
+    }
+}

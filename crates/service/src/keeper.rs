@@ -1,0 +1,157 @@
+//! What a node does for the cluster without being asked: it founds it, runs the replicas the
+//! catalog gives it, keeps its addresses known, and, leading the catalog, finishes creations and
+//! deletions that a crash left half done.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{
+    CatalogCommand, Command, DirectoryRow, DirectoryState, EntityId, Key, Row, Rows, ShardId,
+};
+use replication::Error as ReplicationError;
+use tokio::time::Instant;
+
+use crate::broker::Broker;
+use crate::cluster::{catalog_groups, catalog_nodes, cluster};
+use crate::config::Founding;
+use crate::group::Groups;
+
+/// While the cluster takes shape.
+const LOOK_EARLY: Duration = Duration::from_millis(100);
+/// Once it has.
+const LOOK: Duration = Duration::from_secs(1);
+/// An intent that stands this long unfinished was left by a crash.
+const RECONCILE_EVERY: Duration = Duration::from_secs(5);
+
+pub(crate) struct Keeper {
+    pub broker: Broker,
+    pub groups: Arc<Groups>,
+    pub running: BTreeSet<ShardId>,
+    pub addresses_known: bool,
+    /// Intents that stood at the last look.
+    pub unfinished: BTreeSet<(EntityId, bool)>,
+    pub reconcile_at: Instant,
+}
+
+impl Keeper {
+    pub fn new(broker: Broker, groups: Arc<Groups>) -> Keeper {
+        Keeper {
+            broker,
+            groups,
+            running: BTreeSet::new(),
+            addresses_known: false,
+            unfinished: BTreeSet::new(),
+            reconcile_at: Instant::now() + RECONCILE_EVERY,
+        }
+    }
+
+    pub async fn run(mut self) {
+        loop {
+            let complete = self.look().await;
+            tokio::time::sleep(if complete { LOOK } else { LOOK_EARLY }).await;
+        }
+    }
+
+    /// True once everything is as it should be.
+    async fn look(&mut self) -> bool {
+        let router = self.broker.router().clone();
+        let rows = router.replication.rows(ShardId::CATALOG);
+        let leads = router.replication.is_leader(ShardId::CATALOG);
+        let Some(cluster) = cluster(&rows) else {
+            if leads && let Some(founding) = &router.config.founding {
+                self.found(founding).await;
+            }
+            return false;
+        };
+        let groups = catalog_groups(&rows);
+        for (shard, replicas) in &groups {
+            if replicas.contains(&router.config.node) && !self.running.contains(shard) {
+                self.run_replica(*shard, replicas.iter().copied().collect()).await;
+            }
+        }
+        self.tell_addresses().await;
+        if leads && Instant::now() >= self.reconcile_at {
+            self.reconcile(&rows).await;
+            self.reconcile_at = Instant::now() + RECONCILE_EVERY;
+        }
+        let mine = groups.values().filter(|replicas| replicas.contains(&router.config.node));
+        groups.len() == usize::from(cluster.data_groups) && mine.count() <= self.running.len()
+    }
+
+    async fn found(&self, founding: &Founding) {
+        let Founding { cluster_id, data_groups, replication_factor, nodes } = founding.clone();
+        let found = CatalogCommand::Found { cluster_id, data_groups, replication_factor, nodes };
+        let router = self.broker.router();
+        let pending = router.post(ShardId::CATALOG, Command::Catalog(found));
+        // A failure shows as a cluster that is not founded, at the next look.
+        if router.finish(ShardId::CATALOG, pending, router.deadline()).await.is_ok() {
+            tracing::info!(data_groups, replication_factor, "cluster founded");
+        }
+    }
+
+    async fn run_replica(&mut self, shard: ShardId, members: BTreeSet<u64>) {
+        self.groups.get_or_create(shard);
+        match self.broker.router().replication.add_group(shard, members).await {
+            Ok(()) | Err(ReplicationError::AlreadyRunning { .. }) => {
+                self.running.insert(shard);
+            }
+            Err(error) => tracing::error!(%shard, %error, "the group does not start"),
+        }
+    }
+
+    /// A node that was moved says so once.
+    async fn tell_addresses(&mut self) {
+        if self.addresses_known {
+            return;
+        }
+        let router = self.broker.router();
+        let config = &router.config;
+        let nodes = catalog_nodes(&router.replication.rows(ShardId::CATALOG));
+        if nodes.get(&config.node) == Some(&config.addresses) {
+            self.addresses_known = true;
+            return;
+        }
+        let (node, row) = (config.node, config.addresses.clone());
+        let told =
+            self.broker.catalog(CatalogCommand::SetNode { node, row }, "", router.deadline());
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "the catalog does not know this node's addresses yet");
+        }
+    }
+
+    /// Finishes what stood unfinished at two looks: its coordinator is slow at best.
+    async fn reconcile(&mut self, rows: &impl Rows) {
+        let standing = unfinished(rows);
+        let left = standing.iter().filter(|(mark, _)| self.unfinished.contains(mark));
+        for (_, row) in left {
+            let deadline = self.broker.router().deadline();
+            let finished = match &row.state {
+                DirectoryState::Creating { .. } => self.broker.finish_creation(row, deadline).await,
+                DirectoryState::Deleting => self.broker.finish_deletion(row, deadline).await,
+                DirectoryState::Ready => Ok(()),
+            };
+            match finished {
+                Ok(()) => tracing::info!(entity = %row.name, "finished what was left undone"),
+                Err(error) => tracing::warn!(%error, "cannot finish what was left undone yet"),
+            }
+        }
+        self.unfinished = standing.into_iter().map(|(mark, _)| mark).collect();
+    }
+}
+
+/// Intents, each with what tells it from another about the same name.
+fn unfinished(rows: &impl Rows) -> Vec<((EntityId, bool), DirectoryRow)> {
+    let mut found = Vec::new();
+    let (from, to) = (Key::Directory(String::new()), Key::Directory(char::MAX.to_string()));
+    rows.scan(&from, &to, &mut |_, row| {
+        if let Row::Directory(row) = row
+            && row.state != DirectoryState::Ready
+        {
+            found.push(((row.entity, row.state == DirectoryState::Deleting), row));
+        }
+        ControlFlow::Continue(())
+    });
+    found
+}

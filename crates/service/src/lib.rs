@@ -1,0 +1,53 @@
+//! Tokio drivers of the engines, and [`Broker`], the one protocol-neutral API.
+//!
+//! A request's way: a front end calls the `broker`; the `router` finds entity, group and leader; the
+//! leader is a `driver` in this process or a `link` to another node, where `serve` hands it to the
+//! driver there. A driver gathers what waits (`waitlist`) into one log entry, proposes it, and gives
+//! each asker its outcome; receivers (`grants`) get what the engine had acquired for them.
+//!
+//! Invariant: every answer is one of three, never blurred ([`ErrorKind`]): refused, certainly not
+//! done, perhaps done. A queue's requests enter the log in the order they were submitted (MSG-10).
+//! There is no task per message, and every hop carries batches.
+
+mod clock;
+mod config;
+mod error;
+
+mod call;
+mod frame;
+mod reads;
+
+mod bodies;
+mod driver;
+mod grants;
+mod group;
+mod waitlist;
+
+mod address;
+mod link;
+mod router;
+mod serve;
+
+mod broker;
+mod cluster;
+mod entities;
+mod receiver;
+mod sender;
+mod status;
+
+mod keeper;
+pub mod metric;
+mod node;
+
+pub use address::Asker;
+pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id};
+pub use call::Received;
+pub use clock::Clock;
+pub use cluster::{GroupDepth, GroupHealth, Readiness};
+pub use config::{Config, Founding, ProposerConfig};
+pub use entities::{PAGE_MAX, Page, QueueInfo};
+pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
+pub use node::{Node, RunningNode};
+pub use receiver::{Next, ReceiveMode, Receiver, Refusals};
+pub use sender::Sender;
+pub use status::{ClusterStatus, GroupView, NodeReport, NodeStatus, ReplicaView};

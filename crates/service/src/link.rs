@@ -1,0 +1,277 @@
+//! The edge's end of a channel to another node: requests of all its clients for groups led there,
+//! gathered into frames, and the answers taken apart again.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use domain::{Command, Disposition, QueueId, ReceiverId, Settle, Settlement, ShardId};
+use parking_lot::Mutex;
+use replication::{ChannelReceiver, ChannelSender, Replication};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::call::{Attach, CallResult, Detached, Event, Failed, Received, Sink, answered};
+use crate::frame::{self, Incoming};
+use crate::reads::{NotRead, Read, ReadResult};
+use crate::status::NodeReport;
+
+/// Most requests looked at before a frame is sent.
+const ITEMS_MAX: usize = 1024;
+
+/// What an edge asks of another node.
+pub(crate) enum Outgoing {
+    Call { shard: ShardId, command: Command, reply: oneshot::Sender<CallResult> },
+    Read { shard: ShardId, read: Read, reply: oneshot::Sender<ReadResult> },
+    Attach { shard: ShardId, attach: Attach },
+    Credit { shard: ShardId, receiver: ReceiverId, count: u32 },
+    Drain { shard: ShardId, receiver: ReceiverId },
+    Detach { shard: ShardId, receiver: ReceiverId },
+    Report { reply: oneshot::Sender<NodeReport> },
+    Transfer { shard: ShardId, to: u64, reply: oneshot::Sender<Option<String>> },
+}
+
+impl Outgoing {
+    /// Answers what was never sent: it is certainly not done.
+    pub fn fail(self) {
+        match self {
+            Outgoing::Call { command, reply, .. } => {
+                drop(reply.send(Err(Failed::NotLeader { leader: None, command })));
+            }
+            Outgoing::Read { reply, .. } => drop(reply.send(Err(NotRead { leader: None }))),
+            Outgoing::Attach { attach, .. } => {
+                drop(attach.sink.send(attach.receiver, Event::Detached(Detached::LeaderLost)));
+            }
+            // Receivers hear of a lost link by their attachment; the others by a dropped reply.
+            Outgoing::Credit { .. }
+            | Outgoing::Drain { .. }
+            | Outgoing::Detach { .. }
+            | Outgoing::Report { .. }
+            | Outgoing::Transfer { .. } => (),
+        }
+    }
+}
+
+/// A link to one node, open or being opened. It ends with its channel; the next request opens
+/// another.
+#[derive(Clone)]
+pub(crate) struct Link {
+    outgoing: mpsc::UnboundedSender<Outgoing>,
+}
+
+impl Link {
+    pub fn open(node: u64, replication: Replication) -> Link {
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        let link = Link { outgoing };
+        tokio::spawn(run(node, replication, queue, link.outgoing.downgrade()));
+        link
+    }
+
+    pub fn is_open(&self) -> bool {
+        !self.outgoing.is_closed()
+    }
+
+    pub fn send(&self, outgoing: Outgoing) {
+        if let Err(lost) = self.outgoing.send(outgoing) {
+            lost.0.fail();
+        }
+    }
+}
+
+async fn run(
+    node: u64,
+    replication: Replication,
+    mut queue: mpsc::UnboundedReceiver<Outgoing>,
+    own: mpsc::WeakUnboundedSender<Outgoing>,
+) {
+    match replication.open_channel(node).await {
+        Ok(channel) => {
+            let (sender, receiver) = channel.split();
+            let waiting = Mutex::new(Waiting::default());
+            // Both directions in one task, each at its own pace: whichever ends, ends the link.
+            tokio::select! {
+                () = write(&sender, &mut queue, &waiting) => {}
+                () = read(node, receiver, &waiting, own) => {}
+            }
+            waiting.into_inner().fail();
+        }
+        Err(error) => tracing::debug!(node, %error, "no channel"),
+    }
+    queue.close();
+    while let Some(outgoing) = queue.recv().await {
+        outgoing.fail();
+    }
+}
+
+/// What was sent and is not answered, and the receivers attached over this link.
+#[derive(Default)]
+struct Waiting {
+    last_id: u64,
+    calls: HashMap<u64, (Command, oneshot::Sender<CallResult>)>,
+    reads: HashMap<u64, oneshot::Sender<ReadResult>>,
+    reports: HashMap<u64, oneshot::Sender<NodeReport>>,
+    transfers: HashMap<u64, oneshot::Sender<Option<String>>>,
+    receivers: HashMap<ReceiverId, Attached>,
+}
+
+struct Attached {
+    shard: ShardId,
+    queue: QueueId,
+    sink: Sink,
+}
+
+async fn write(
+    sender: &ChannelSender,
+    queue: &mut mpsc::UnboundedReceiver<Outgoing>,
+    waiting: &Mutex<Waiting>,
+) {
+    let mut items = Vec::new();
+    while queue.recv_many(&mut items, ITEMS_MAX).await > 0 {
+        let mut items = items.drain(..);
+        while items.len() > 0 {
+            let mut out = Vec::with_capacity(16 * 1024);
+            {
+                let mut waiting = waiting.lock();
+                while out.len() < frame::FRAME_BYTES_FULL
+                    && let Some(item) = items.next()
+                {
+                    waiting.put(item, &mut out);
+                }
+            }
+            if sender.send(Bytes::from(out)).await.is_err() {
+                items.for_each(Outgoing::fail);
+                return;
+            }
+        }
+    }
+}
+
+async fn read(
+    node: u64,
+    mut receiver: ChannelReceiver,
+    waiting: &Mutex<Waiting>,
+    own: mpsc::WeakUnboundedSender<Outgoing>,
+) {
+    while let Some(bytes) = receiver.recv().await {
+        let responses = match frame::responses(&bytes) {
+            Ok(responses) => responses,
+            Err(error) => {
+                tracing::error!(node, %error, "unreadable frame; closing the channel");
+                return;
+            }
+        };
+        let mut waiting = waiting.lock();
+        for response in responses {
+            if let Some(release) = waiting.take(response)
+                && let Some(own) = own.upgrade()
+            {
+                drop(own.send(release));
+            }
+        }
+    }
+}
+
+impl Waiting {
+    fn put(&mut self, item: Outgoing, out: &mut Vec<u8>) {
+        self.last_id += 1;
+        let id = self.last_id;
+        match item {
+            Outgoing::Call { shard, command, reply } => {
+                frame::put_call(id, shard, &command, out);
+                self.calls.insert(id, (command, reply));
+            }
+            Outgoing::Read { shard, read, reply } => {
+                frame::put_read(id, shard, &read, out);
+                self.reads.insert(id, reply);
+            }
+            Outgoing::Attach { shard, attach } => {
+                let Attach { receiver, queue, credit, arrived, sink } = attach;
+                frame::put_attach(shard, receiver, queue, credit, &arrived, out);
+                self.receivers.insert(receiver, Attached { shard, queue, sink });
+            }
+            Outgoing::Credit { shard, receiver, count } => {
+                frame::put_credit(shard, receiver, count, out);
+            }
+            Outgoing::Drain { shard, receiver } => frame::put_drain(shard, receiver, out),
+            // The attachment stays known until the leader has said its last word on it.
+            Outgoing::Detach { shard, receiver } => frame::put_detach(shard, receiver, out),
+            Outgoing::Report { reply } => {
+                frame::put_report(id, out);
+                self.reports.insert(id, reply);
+            }
+            Outgoing::Transfer { shard, to, reply } => {
+                frame::put_transfer(id, shard, to, out);
+                self.transfers.insert(id, reply);
+            }
+        }
+    }
+
+    /// Hands a response to whoever waits for it. Messages for a receiver that is gone are given
+    /// back: the release of their locks is returned.
+    fn take(&mut self, response: Incoming) -> Option<Outgoing> {
+        match response {
+            Incoming::Answer { id, answer } => {
+                let (command, reply) = self.calls.remove(&id)?;
+                drop(reply.send(answered(command, answer)));
+            }
+            Incoming::NotLeader { id, leader } => {
+                let (command, reply) = self.calls.remove(&id)?;
+                drop(reply.send(Err(Failed::NotLeader { leader, command })));
+            }
+            Incoming::Unknown { id } => {
+                let (command, reply) = self.calls.remove(&id)?;
+                drop(reply.send(Err(Failed::Unknown { command })));
+            }
+            Incoming::Mendable { id, refusal } => {
+                let (command, reply) = self.calls.remove(&id)?;
+                drop(reply.send(Err(Failed::Mendable { refusal, command })));
+            }
+            Incoming::Read { id, result } => drop(self.reads.remove(&id)?.send(result)),
+            Incoming::Report { id, report } => drop(self.reports.remove(&id)?.send(report)),
+            Incoming::Transferred { id, error } => drop(self.transfers.remove(&id)?.send(error)),
+            Incoming::Event { receiver, event } => return self.event(receiver, event),
+        }
+        None
+    }
+
+    fn event(&mut self, receiver: ReceiverId, event: Event) -> Option<Outgoing> {
+        let attached = self.receivers.get(&receiver)?;
+        let (shard, queue) = (attached.shard, attached.queue);
+        let last = matches!(event, Event::Detached(_));
+        let sent = attached.sink.send(receiver, event);
+        if last {
+            self.receivers.remove(&receiver);
+        }
+        match sent {
+            Err(Event::Deliveries(messages)) => {
+                let (reply, _) = oneshot::channel();
+                let command = release(queue, &messages)?;
+                Some(Outgoing::Call { shard, command, reply })
+            }
+            _ => None,
+        }
+    }
+
+    /// The channel is gone: what was sent is perhaps done.
+    fn fail(self) {
+        for (command, reply) in self.calls.into_values() {
+            drop(reply.send(Err(Failed::Unknown { command })));
+        }
+        for reply in self.reads.into_values() {
+            drop(reply.send(Err(NotRead { leader: None })));
+        }
+        for (receiver, attached) in self.receivers {
+            drop(attached.sink.send(receiver, Event::Detached(Detached::LeaderLost)));
+        }
+    }
+}
+
+/// Unlocks messages that were handed to nobody, without counting a delivery (LOCK-20).
+pub(crate) fn release(queue: QueueId, messages: &[Received]) -> Option<Command> {
+    let tokens = messages.iter().filter_map(|message| message.delivery.lock);
+    let settlements: Vec<Settlement> = tokens
+        .map(|lock| Settlement { token: lock.token, disposition: Disposition::Release })
+        .collect();
+    if settlements.is_empty() {
+        return None;
+    }
+    Some(Command::Settle(Settle { origin: None, queue, settlements, atomic: false }))
+}

@@ -1,0 +1,134 @@
+//! Metrics: a name is a constant, described once, recorded through one function, in base units, and
+//! only by the leader where the event is a log entry. Sizes and times of entries are recorded by
+//! replication.
+
+use std::time::Duration;
+
+use domain::{Fired, ShardId};
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+use crate::cluster::{GroupDepth, GroupHealth};
+
+/// Deadline to applied expiry, activation or release.
+pub const LATENESS: &str = "mayfly_timer_lateness_seconds";
+/// What timers did, by `what`.
+pub const FIRED: &str = "mayfly_timer_messages_total";
+/// Commands gathered into one entry.
+pub const ENTRY_COMMANDS: &str = "mayfly_entry_commands";
+/// Submission of an entry to its outcomes, as the driver sees it.
+pub const PROPOSAL: &str = "mayfly_proposal_seconds";
+/// Contents not found in memory when they were to be delivered.
+pub const BODIES_READ: &str = "mayfly_bodies_read_total";
+/// Messages stored, by `state`, in groups led here.
+pub const DEPTH: &str = "mayfly_messages";
+/// Body and property bytes stored in groups led here.
+pub const STORED: &str = "mayfly_stored_bytes";
+/// Entities in groups led here.
+pub const ENTITIES: &str = "mayfly_entities";
+/// What became of messages since the creation of the entities led here, by `end`.
+pub const ENDED: &str = "mayfly_messages_ended";
+/// 1 if the group has a leader that this node knows.
+pub const GROUP_LED: &str = "mayfly_group_has_leader";
+/// Entries known to be committed and not applied here.
+pub const GROUP_LAG: &str = "mayfly_group_lag_entries";
+/// Groups led here.
+pub const GROUPS_LED: &str = "mayfly_groups_led";
+
+/// Describes them all to the installed recorder.
+pub fn describe() {
+    describe_histogram!(LATENESS, Unit::Seconds, "Deadline to applied deed, on the leader.");
+    describe_counter!(FIRED, Unit::Count, "Messages that timers moved, by what was done.");
+    describe_histogram!(ENTRY_COMMANDS, Unit::Count, "Commands in an entry.");
+    describe_histogram!(PROPOSAL, Unit::Seconds, "Submission of an entry to its outcomes.");
+    describe_counter!(BODIES_READ, Unit::Count, "Contents read from storage for delivery.");
+    describe_gauge!(DEPTH, Unit::Count, "Messages stored in groups led here, by state.");
+    describe_gauge!(STORED, Unit::Bytes, "Bytes of messages stored in groups led here.");
+    describe_gauge!(ENTITIES, Unit::Count, "Entities in groups led here.");
+    describe_gauge!(ENDED, Unit::Count, "Messages that left the entities led here, by end.");
+    describe_gauge!(GROUP_LED, Unit::Count, "1 if this node knows a leader of the group.");
+    describe_gauge!(GROUP_LAG, Unit::Count, "Entries committed and not applied here.");
+    describe_gauge!(GROUPS_LED, Unit::Count, "Groups led here.");
+}
+
+pub(crate) fn proposed(commands: usize) {
+    histogram!(ENTRY_COMMANDS).record(commands as f64);
+}
+
+pub(crate) fn committed(took: Duration) {
+    histogram!(PROPOSAL).record(took);
+}
+
+pub(crate) fn bodies_read(count: usize) {
+    counter!(BODIES_READ).increment(count as u64);
+}
+
+/// Mean and greatest lateness of what one command did: a histogram of every message would cost more
+/// than the deed.
+pub(crate) fn fired(fired: &Fired) {
+    let Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more: _ } =
+        *fired;
+    let deeds = [
+        ("activated", activated),
+        ("dropped", dropped),
+        ("dead_lettered", dead_lettered),
+        ("released", released),
+    ];
+    let count: u32 = deeds.iter().map(|(_, count)| count).sum();
+    if count == 0 {
+        return;
+    }
+    for (what, count) in deeds {
+        counter!(FIRED, "what" => what).increment(count.into());
+    }
+    let lateness = histogram!(LATENESS);
+    lateness.record(late_ms_max as f64 / 1000.0);
+    if count > 1 {
+        let mean = late_ms_sum as f64 / f64::from(count) / 1000.0;
+        lateness.record_many(mean, count as usize - 1);
+    }
+}
+
+/// Sampled when metrics are asked for.
+pub fn sampled(health: &[GroupHealth], depths: &[GroupDepth]) {
+    for group in health {
+        let shard = group.shard.to_string();
+        gauge!(GROUP_LED, "shard" => shard.clone())
+            .set(f64::from(u8::from(group.leader.is_some())));
+        gauge!(GROUP_LAG, "shard" => shard).set(group.lag as f64);
+    }
+    gauge!(GROUPS_LED).set(health.iter().filter(|group| group.leads).count() as f64);
+    for group in health.iter().filter(|group| group.shard != ShardId::CATALOG) {
+        match depths.iter().find(|depth| depth.shard == group.shard) {
+            Some(depth) => depth.record(),
+            // Led elsewhere by now: what was told of it here is no longer so.
+            None => GroupDepth::none(group.shard).record(),
+        }
+    }
+}
+
+impl GroupDepth {
+    fn record(&self) {
+        let shard = self.shard.to_string();
+        let counts = &self.counts;
+        let depth = |state: &'static str, count: u64| {
+            gauge!(DEPTH, "shard" => shard.clone(), "state" => state).set(count as f64);
+        };
+        depth("active", counts.active);
+        depth("scheduled", counts.scheduled);
+        depth("deferred", counts.deferred);
+        depth("dead_lettered", counts.dead_lettered);
+        depth("available", self.available[0]);
+        depth("available_dead_lettered", self.available[1]);
+        let ended = |end: &'static str, count: u64| {
+            gauge!(ENDED, "shard" => shard.clone(), "end" => end).set(count as f64);
+        };
+        ended("completed", counts.completed);
+        ended("cancelled", counts.cancelled);
+        ended("expired", counts.expired);
+        ended("deleted", counts.deleted);
+        gauge!(STORED, "shard" => shard.clone()).set(self.size_bytes as f64);
+        gauge!(ENTITIES, "shard" => shard.clone()).set(self.entities as f64);
+    }
+}

@@ -1,0 +1,161 @@
+//! A node put together: what Raft tells goes to the groups' drivers, what clients ask to a
+//! [`Broker`].
+
+use std::sync::Arc;
+
+use domain::{Effect, ShardId};
+use futures::future::join_all;
+use parking_lot::Mutex;
+use replication::{Channel, Incoming, Leadership, Observer, Replication};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::broker::Broker;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::driver::Driver;
+use crate::group::{Ends, Group, Groups, Input};
+use crate::keeper::Keeper;
+use crate::metric;
+use crate::reads;
+use crate::router::Router;
+use crate::serve::serve;
+
+/// A node before it runs. Replication needs an observer to start, and a node needs replication:
+/// ```text
+/// let node = Node::new(config);
+/// let replication = Replication::start(.., node.observer(), node.incoming())?;
+/// let running = node.start(replication).await?;
+/// ```
+pub struct Node {
+    config: Config,
+    ears: Arc<Ears>,
+    born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>,
+    channels: mpsc::UnboundedReceiver<(u64, Channel)>,
+}
+
+/// A node at work.
+pub struct RunningNode {
+    broker: Broker,
+    groups: Arc<Groups>,
+    replication: Replication,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Hears Raft on its threads, and only passes on.
+struct Ears {
+    groups: Arc<Groups>,
+    channels: mpsc::UnboundedSender<(u64, Channel)>,
+}
+
+impl Observer for Ears {
+    fn applied(&self, shard: ShardId, effects: Vec<Effect>) {
+        self.groups.get_or_create(shard).applied(effects);
+    }
+
+    fn leadership(&self, shard: ShardId, leadership: Leadership) {
+        self.groups.get_or_create(shard).leadership(leadership);
+    }
+}
+
+impl Incoming for Ears {
+    fn accept(&self, from: u64, channel: Channel) {
+        // Without a receiver the node is ending, and dropping the channel says so.
+        drop(self.channels.send((from, channel)));
+    }
+}
+
+impl Node {
+    pub fn new(config: Config) -> Node {
+        let (born_end, born) = mpsc::unbounded_channel();
+        let (channels_end, channels) = mpsc::unbounded_channel();
+        let groups = Arc::new(Groups::new(born_end));
+        let ears = Arc::new(Ears { groups, channels: channels_end });
+        Node { config, ears, born, channels }
+    }
+
+    pub fn observer(&self) -> Arc<dyn Observer> {
+        self.ears.clone()
+    }
+
+    pub fn incoming(&self) -> Arc<dyn Incoming> {
+        self.ears.clone()
+    }
+
+    /// Joins the catalog and starts to serve; returns as soon as requests may be asked. They wait
+    /// for the groups to have leaders, see [`Broker::readiness`].
+    pub async fn start(self, replication: Replication) -> Result<RunningNode, replication::Error> {
+        metric::describe();
+        let Node { config, ears, born, channels } = self;
+        let clock = Arc::new(Clock::new());
+        let groups = ears.groups.clone();
+        let proposer = config.proposer.clone();
+        let members = config.founding.iter().flat_map(|founding| &founding.nodes);
+        let members = members.map(|(node, _)| *node).collect();
+        let router =
+            Arc::new(Router::new(config, replication.clone(), clock.clone(), groups.clone()));
+        let broker = Broker::new(router.clone());
+
+        let spawner = Spawner { replication: replication.clone(), clock, proposer };
+        let drivers = tokio::spawn(spawner.run(born));
+        let peers = tokio::spawn(accept(router, channels));
+        groups.get_or_create(ShardId::CATALOG);
+        replication.add_group(ShardId::CATALOG, members).await?;
+        let keeper = tokio::spawn(Keeper::new(broker.clone(), groups.clone()).run());
+        let tasks = Mutex::new(vec![keeper, peers, drivers]);
+        Ok(RunningNode { broker, groups, replication, tasks })
+    }
+}
+
+impl RunningNode {
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// Hands leaderships over, answers what is under way and ends. Stop the front ends first.
+    pub async fn stop(&self) {
+        self.replication.shutdown().await;
+        let ended = self.groups.all().into_iter().map(|group| async move {
+            let (done, ended) = oneshot::channel();
+            if group.tell(Input::Stop(done)).is_ok() {
+                drop(ended.await);
+            }
+        });
+        join_all(ended).await;
+        self.tasks.lock().drain(..).for_each(|task| task.abort());
+    }
+}
+
+impl Drop for RunningNode {
+    fn drop(&mut self) {
+        self.tasks.lock().drain(..).for_each(|task| task.abort());
+    }
+}
+
+struct Spawner {
+    replication: Replication,
+    clock: Arc<Clock>,
+    proposer: crate::config::ProposerConfig,
+}
+
+impl Spawner {
+    /// Gives every group that comes into being its driver and its reader.
+    async fn run(self, mut born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
+        let mut tasks = tokio::task::JoinSet::new();
+        while let Some((group, ends)) = born.recv().await {
+            let shard = group.shard;
+            tasks.spawn(reads::serve(shard, self.replication.clone(), ends.reads));
+            let (replication, clock) = (self.replication.clone(), self.clock.clone());
+            let driver = Driver::new(group, ends.inputs, replication, clock, self.proposer.clone());
+            tasks.spawn(driver.run());
+        }
+    }
+}
+
+async fn accept(router: Arc<Router>, mut channels: mpsc::UnboundedReceiver<(u64, Channel)>) {
+    let mut serving = tokio::task::JoinSet::new();
+    while let Some((from, channel)) = channels.recv().await {
+        while serving.try_join_next().is_some() {}
+        serving.spawn(serve(router.clone(), from, channel));
+    }
+}

@@ -1,0 +1,136 @@
+//! Reads of a group, answered by its leader after one read index for all that wait; a deposed
+//! leader answers none.
+
+use bytes::Bytes;
+use domain::{DirectoryRow, EntityId, EntityInfo, QueueId, Refusal, Rows, SequenceNumber, ShardId};
+use replication::{ProposeError, Replication};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::call::{Outbox, Received};
+use crate::frame::Response;
+
+/// Most reads answered after one read index.
+const READS_MAX: usize = 256;
+/// PEEK-4: most bytes of messages in one answer, though always one message.
+const PEEK_BYTES_MAX: u64 = 1024 * 1024;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Read {
+    /// PEEK-2.
+    Peek { queue: QueueId, from: SequenceNumber, count_max: u32 },
+    /// Descriptions and counters.
+    Info { entities: Vec<EntityId> },
+    /// Catalog: where an entity is.
+    Resolve { name: String },
+    /// Catalog: the directory in order of lower-cased name.
+    Directory { after: Option<String>, prefix: String, count_max: u32 },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ReadAnswer {
+    Messages(Vec<Received>),
+    Refused(Refusal),
+    Info(Vec<Option<EntityInfo>>),
+    Entries(Vec<DirectoryRow>),
+}
+
+/// No answer, and nothing changed by asking: who leads now, if known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotRead {
+    pub leader: Option<u64>,
+}
+
+pub(crate) type ReadResult = Result<ReadAnswer, NotRead>;
+
+pub(crate) enum ReadReply {
+    Local(oneshot::Sender<ReadResult>),
+    Peer { id: u64, outbox: Outbox },
+}
+
+impl ReadReply {
+    pub fn send(self, result: ReadResult) {
+        match self {
+            ReadReply::Local(sender) => drop(sender.send(result)),
+            ReadReply::Peer { id, outbox } => drop(outbox.send(Response::Read { id, result })),
+        }
+    }
+}
+
+/// Answers a group's reads until the node ends.
+pub(crate) async fn serve(
+    shard: ShardId,
+    replication: Replication,
+    mut reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
+) {
+    let mut batch = Vec::new();
+    while reads.recv_many(&mut batch, READS_MAX).await > 0 {
+        match replication.read_index(shard).await {
+            Ok(()) => {
+                let (rows, batch) = (replication.rows(shard), std::mem::take(&mut batch));
+                // Reading a backlog may wait for the disk; the runtime's threads must not.
+                let answered = tokio::task::spawn_blocking(move || {
+                    for (read, reply) in batch {
+                        reply.send(Ok(answer(&rows, &|of: &_| rows.bodies(of), read)));
+                    }
+                });
+                if answered.await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                let leader = match error {
+                    ProposeError::NotLeader { leader } => leader,
+                    ProposeError::Unknown => None,
+                };
+                batch.drain(..).for_each(|(_, reply)| reply.send(Err(NotRead { leader })));
+            }
+        }
+    }
+}
+
+/// Reads the contents of many messages at once.
+pub(crate) type Contents<'a> = &'a dyn Fn(&[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>>;
+
+/// Reads as the rows now stand.
+pub(crate) fn answer(rows: &impl Rows, contents: Contents<'_>, read: Read) -> ReadAnswer {
+    match read {
+        Read::Peek { queue, from, count_max } => match peek(rows, contents, queue, from, count_max)
+        {
+            Ok(messages) => ReadAnswer::Messages(messages),
+            Err(refusal) => ReadAnswer::Refused(refusal),
+        },
+        Read::Info { entities } => {
+            let info = |entity| domain::entity_info(rows, entity);
+            ReadAnswer::Info(entities.into_iter().map(info).collect())
+        }
+        Read::Resolve { name } => {
+            ReadAnswer::Entries(domain::directory(rows, &name).into_iter().collect())
+        }
+        Read::Directory { after, prefix, count_max } => {
+            let count_max = count_max as usize;
+            let page = domain::directory_page(rows, after.as_deref(), &prefix, count_max);
+            ReadAnswer::Entries(page)
+        }
+    }
+}
+
+fn peek(
+    rows: &impl Rows,
+    contents: Contents<'_>,
+    queue: QueueId,
+    from: SequenceNumber,
+    count_max: u32,
+) -> Result<Vec<Received>, Refusal> {
+    let mut deliveries = domain::peek(rows, queue, from, count_max)?;
+    let mut bytes = 0;
+    let fits = deliveries.iter().position(|delivery| {
+        bytes += u64::from(delivery.size_bytes);
+        bytes > PEEK_BYTES_MAX
+    });
+    deliveries.truncate(fits.unwrap_or(deliveries.len()).max(1));
+    let of: Vec<_> = deliveries.iter().map(|delivery| (queue.entity, delivery.body)).collect();
+    // A message settled since its row was read is left out.
+    let pairs = deliveries.into_iter().zip(contents(&of));
+    let present = pairs.filter_map(|(delivery, content)| Some((delivery, content?)));
+    Ok(present.map(|(delivery, content)| Received { delivery, content }).collect())
+}

@@ -1,0 +1,414 @@
+//! From a name to whoever decides about it: the directory's local rows name entity and group, Raft
+//! names the group's leader, and that leader is a driver here or another node behind a link.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{
+    Command, DirectoryRow, DirectoryState, EntityId, Key, Origin, ReceiverId, Refusal, Row, Rows,
+    ShardId,
+};
+use parking_lot::Mutex;
+use replication::{Replication, TransferError};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use crate::address::{self, Asker};
+use crate::call::{Answer, Attach, CallResult, Detached, Event, Failed, Reply};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
+use crate::group::{Group, Groups, Input};
+use crate::link::{Link, Outgoing};
+use crate::reads::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};
+use crate::status::NodeReport;
+
+/// Pauses between tries while a group has no leader: elections take about a second.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// An entity and where it is served.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Route {
+    pub entity: EntityId,
+    pub shard: ShardId,
+    /// As given at creation (ENT-1).
+    pub name: Arc<str>,
+}
+
+impl Route {
+    fn ready(row: DirectoryRow) -> Option<Route> {
+        let DirectoryRow { entity, shard, name, state } = row;
+        // What is being created is not there yet, what is being deleted no more.
+        (state == DirectoryState::Ready).then(|| Route { entity, shard, name: name.into() })
+    }
+}
+
+pub(crate) struct Router {
+    pub config: Config,
+    pub replication: Replication,
+    pub clock: Arc<Clock>,
+    groups: Arc<Groups>,
+    links: Mutex<HashMap<u64, Link>>,
+    /// Leaders of groups this node holds no replica of, as last heard.
+    hints: Mutex<BTreeMap<ShardId, u64>>,
+    /// This edge as a producer, per group: its id and its last serial.
+    producers: Mutex<BTreeMap<ShardId, (u64, u64)>>,
+}
+
+/// A command under way.
+pub(crate) type Pending = oneshot::Receiver<CallResult>;
+
+/// Why a call came to nothing.
+pub(crate) enum Failure {
+    Error(ErrorKind),
+    /// Refused, but the edge can mend it.
+    Mendable {
+        refusal: Refusal,
+        command: Command,
+    },
+}
+
+/// Where a receiver is attached.
+#[derive(Clone)]
+pub(crate) enum Attachment {
+    Here(Arc<Group>),
+    There(Link, ShardId),
+}
+
+impl Router {
+    pub fn new(
+        config: Config,
+        replication: Replication,
+        clock: Arc<Clock>,
+        groups: Arc<Groups>,
+    ) -> Router {
+        Router {
+            config,
+            replication,
+            clock,
+            groups,
+            links: Mutex::default(),
+            hints: Mutex::default(),
+            producers: Mutex::default(),
+        }
+    }
+
+    pub fn group(&self, shard: ShardId) -> Option<Arc<Group>> {
+        self.groups.get(shard)
+    }
+
+    pub fn groups(&self) -> Vec<Arc<Group>> {
+        self.groups.all()
+    }
+
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.config.request_timeout
+    }
+
+    /// Who leads a group, as far as this node knows; of a group without a replica here, whoever
+    /// said so last, or one of its replicas, which knows better.
+    pub fn leader(&self, shard: ShardId) -> Option<u64> {
+        if self.group(shard).is_some() {
+            return self.replication.leader(shard);
+        }
+        if let Some(hint) = self.hints.lock().get(&shard) {
+            return Some(*hint);
+        }
+        self.replicas(shard).first().copied()
+    }
+
+    /// The nodes of a group by the catalog's rows; the catalog's own are all nodes.
+    fn replicas(&self, shard: ShardId) -> Vec<u64> {
+        let rows = self.replication.rows(ShardId::CATALOG);
+        match rows.get(&Key::Group(shard)) {
+            Some(Row::Group(group)) => group.replicas,
+            _ => Vec::new(),
+        }
+    }
+
+    /// A node said who leads a group, or that it does not know.
+    fn hear(&self, shard: ShardId, leader: Option<u64>) {
+        if self.group(shard).is_some() {
+            return; // Raft tells this node itself.
+        }
+        let mut hints = self.hints.lock();
+        let asked = hints.get(&shard).copied();
+        match leader {
+            Some(leader) => hints.insert(shard, leader),
+            None => {
+                // Ask the next replica.
+                let replicas = self.replicas(shard);
+                let at = replicas.iter().position(|node| Some(*node) == asked).unwrap_or(0);
+                replicas.get((at + 1) % replicas.len().max(1)).and_then(|n| hints.insert(shard, *n))
+            }
+        };
+    }
+
+    pub fn link(&self, node: u64) -> Link {
+        let mut links = self.links.lock();
+        match links.get(&node) {
+            Some(link) if link.is_open() => link.clone(),
+            _ => {
+                let link = Link::open(node, self.replication.clone());
+                links.insert(node, link.clone());
+                link
+            }
+        }
+    }
+
+    /// Writes on a command who asks.
+    pub fn stamp(&self, command: &mut Command, route: &Route, asker: Asker) {
+        address::set_entity(command, route.entity);
+        if let Some(origin) = address::origin(command) {
+            *origin = Some(match asker {
+                Asker::Edge => self.next_origin(route.shard),
+                Asker::Client { producer, serial, ordered, retry } => {
+                    let producer = address::producer_of(producer, route.entity);
+                    Origin { producer, serial, ordered, retry }
+                }
+            });
+        }
+    }
+
+    /// SEND-8: the edge is one producer per group, whose requests may overtake each other.
+    fn next_origin(&self, shard: ShardId) -> Origin {
+        let mut producers = self.producers.lock();
+        let (producer, serial) =
+            producers.entry(shard).or_insert_with(|| (rand::random::<u64>().max(1), 0));
+        *serial += 1;
+        Origin { producer: *producer, serial: *serial, ordered: false, retry: false }
+    }
+
+    /// Hands a command to the group's leader, at once: commands posted one after the other enter
+    /// the log in that order, as long as the leader stays (MSG-10).
+    pub fn post(&self, shard: ShardId, command: Command) -> Pending {
+        let (reply, pending) = oneshot::channel();
+        match self.leader(shard) {
+            Some(leader) if leader == self.config.node => {
+                let reply = Reply::Local(reply);
+                let told = match self.group(shard) {
+                    Some(group) => group.tell(Input::Call { command, reply }),
+                    None => Err(Input::Call { command, reply }),
+                };
+                if let Err(Input::Call { command, reply }) = told {
+                    reply.send(Err(Failed::NotLeader { leader: None, command }));
+                }
+            }
+            Some(leader) => self.link(leader).send(Outgoing::Call { shard, command, reply }),
+            None => drop(reply.send(Err(Failed::NotLeader { leader: None, command }))),
+        }
+        pending
+    }
+
+    /// Sends a command until it is answered: to a new leader if there is one, again if it was
+    /// perhaps done and will be recognised.
+    pub async fn call(
+        &self,
+        shard: ShardId,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        let pending = self.post(shard, command);
+        self.finish(shard, pending, deadline).await
+    }
+
+    /// What comes of a command that was posted.
+    pub async fn finish(
+        &self,
+        shard: ShardId,
+        mut pending: Pending,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        let mut pause = PAUSE_MIN;
+        let mut doubt = false;
+        loop {
+            let command = match timeout_at(deadline, &mut pending).await {
+                Err(_) => return unknown(Unknown::Late(shard)),
+                Ok(Err(_)) => return unknown(Unknown::LeaderLost(shard)),
+                Ok(Ok(Ok(answer))) => return Ok(answer),
+                Ok(Ok(Err(Failed::Mendable { refusal, command }))) => {
+                    return Err(Failure::Mendable { refusal, command });
+                }
+                Ok(Ok(Err(Failed::NotLeader { leader, command }))) => {
+                    self.hear(shard, leader);
+                    command
+                }
+                Ok(Ok(Err(Failed::Unknown { mut command }))) => {
+                    doubt = true;
+                    if !address::mark_repeat(&mut command) {
+                        return unknown(Unknown::LeaderLost(shard));
+                    }
+                    command
+                }
+            };
+            if !self.wait(&mut pause, deadline).await {
+                return match doubt {
+                    true => unknown(Unknown::Late(shard)),
+                    false => {
+                        let why = Unavailable::NoLeader(shard);
+                        Err(Failure::Error(ErrorKind::Unavailable { why }))
+                    }
+                };
+            }
+            pending = self.post(shard, command);
+        }
+    }
+
+    /// Waits before the next try; false if the deadline comes first.
+    pub async fn wait(&self, pause: &mut Duration, deadline: Instant) -> bool {
+        let until = Instant::now() + *pause;
+        *pause = (*pause * 2).min(PAUSE_MAX);
+        tokio::time::sleep_until(until.min(deadline)).await;
+        until < deadline
+    }
+
+    /// Reads at the group's leader until it is answered.
+    pub async fn read(
+        &self,
+        shard: ShardId,
+        read: Read,
+        deadline: Instant,
+    ) -> Result<ReadAnswer, ErrorKind> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let (reply, answer) = oneshot::channel::<ReadResult>();
+            match self.leader(shard) {
+                Some(leader) if leader == self.config.node => match self.group(shard) {
+                    Some(group) => group.read(read.clone(), ReadReply::Local(reply)),
+                    None => drop(reply.send(Err(NotRead { leader: None }))),
+                },
+                Some(leader) => {
+                    self.link(leader).send(Outgoing::Read { shard, read: read.clone(), reply });
+                }
+                None => drop(reply.send(Err(NotRead { leader: None }))),
+            }
+            match timeout_at(deadline, answer).await {
+                Ok(Ok(Ok(answer))) => return Ok(answer),
+                Ok(Ok(Err(NotRead { leader }))) => self.hear(shard, leader),
+                Ok(Err(_)) => self.hear(shard, None),
+                Err(_) => (),
+            }
+            if !self.wait(&mut pause, deadline).await {
+                return Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(shard) });
+            }
+        }
+    }
+
+    /// Asks the group's leader to serve a receiver. If there is none, it is told so at once.
+    pub fn attach(&self, shard: ShardId, attach: Attach) -> Option<Attachment> {
+        let no = |attach: Attach| {
+            drop(attach.sink.send(attach.receiver, Event::Detached(Detached::LeaderLost)));
+            None
+        };
+        match self.leader(shard) {
+            Some(leader) if leader == self.config.node => {
+                let Some(group) = self.group(shard) else { return no(attach) };
+                match group.tell(Input::Attach(attach)) {
+                    Ok(()) => Some(Attachment::Here(group)),
+                    Err(Input::Attach(attach)) => no(attach),
+                    Err(_) => None,
+                }
+            }
+            Some(leader) => {
+                let link = self.link(leader);
+                link.send(Outgoing::Attach { shard, attach });
+                Some(Attachment::There(link, shard))
+            }
+            None => no(attach),
+        }
+    }
+
+    /// Where a name is served, by the local directory, or by the catalog's leader on a miss.
+    pub async fn route(&self, name: &str, deadline: Instant) -> Result<Route> {
+        let local = domain::directory(&self.replication.rows(ShardId::CATALOG), name);
+        match local.and_then(Route::ready) {
+            Some(route) => Ok(route),
+            None => self.refresh(name, deadline).await,
+        }
+    }
+
+    /// Where a name is served, by the catalog's leader.
+    pub async fn refresh(&self, name: &str, deadline: Instant) -> Result<Route> {
+        let read = Read::Resolve { name: name.to_owned() };
+        match self.read(ShardId::CATALOG, read, deadline).await {
+            Ok(ReadAnswer::Entries(rows)) => {
+                let route = rows.into_iter().next().and_then(Route::ready);
+                route.ok_or_else(|| not_found(name))
+            }
+            Ok(_) => Err(Error::new(
+                ErrorKind::Unavailable { why: Unavailable::NoLeader(ShardId::CATALOG) },
+                name,
+            )),
+            Err(kind) => Err(Error::new(kind, name)),
+        }
+    }
+
+    /// What this node knows of its groups.
+    pub fn report(&self) -> NodeReport {
+        NodeReport { now: self.clock.now(), groups: self.replication.status() }
+    }
+
+    /// Hands over a leadership held here.
+    pub async fn transfer_here(&self, shard: ShardId, to: u64) -> Result<(), String> {
+        let moved: Result<(), TransferError> = self.replication.transfer(shard, to).await;
+        moved.map_err(|error| error.to_string())
+    }
+
+    /// Hands over a leadership, wherever it is held.
+    pub async fn transfer(&self, shard: ShardId, to: u64) -> Result<(), String> {
+        match self.leader(shard) {
+            Some(leader) if leader == to => Ok(()),
+            Some(leader) if leader == self.config.node => self.transfer_here(shard, to).await,
+            Some(leader) => {
+                let (reply, error) = oneshot::channel();
+                self.link(leader).send(Outgoing::Transfer { shard, to, reply });
+                match timeout_at(self.deadline(), error).await {
+                    Ok(Ok(None)) => Ok(()),
+                    Ok(Ok(Some(error))) => Err(error),
+                    Ok(Err(_)) | Err(_) => Err(format!("node {leader} did not answer")),
+                }
+            }
+            None => Err(format!("group {shard} has no leader")),
+        }
+    }
+}
+
+impl Attachment {
+    pub fn credit(&self, receiver: ReceiverId, count: u32) {
+        match self {
+            Attachment::Here(group) => drop(group.tell(Input::Credit { receiver, count })),
+            Attachment::There(link, shard) => {
+                link.send(Outgoing::Credit { shard: *shard, receiver, count });
+            }
+        }
+    }
+
+    pub fn drain(&self, receiver: ReceiverId) {
+        match self {
+            Attachment::Here(group) => drop(group.tell(Input::Drain { receiver })),
+            Attachment::There(link, shard) => {
+                link.send(Outgoing::Drain { shard: *shard, receiver });
+            }
+        }
+    }
+
+    pub fn detach(&self, receiver: ReceiverId) {
+        match self {
+            Attachment::Here(group) => drop(group.tell(Input::Detach { receiver })),
+            Attachment::There(link, shard) => {
+                link.send(Outgoing::Detach { shard: *shard, receiver });
+            }
+        }
+    }
+}
+
+/// ERR-1.
+pub(crate) fn not_found(name: &str) -> Error {
+    Error::new(Refusal::EntityNotFound { name: name.to_owned() }, name)
+}
+
+fn unknown(why: Unknown) -> Result<Answer, Failure> {
+    Err(Failure::Error(ErrorKind::Unknown { why }))
+}

@@ -1,0 +1,298 @@
+//! Pipelined sends to one queue: submitted now, awaited later, stored in the order submitted even
+//! over a change of leader (MSG-10).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Command, NewMessage, Outcome, Refusal, Send, SequenceNumber};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use crate::address::{self, Asker};
+use crate::broker::Broker;
+use crate::call::Failed;
+use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
+use crate::receiver::unexpected;
+use crate::router::{Pending, Route, not_found};
+
+/// First pause before what came back is sent again.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// A sender this long without anything under way speaks as a new producer: groups forget producers
+/// after 15 minutes (SEND-8).
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
+
+/// Sends batches to one queue. Each is answered in the order submitted.
+pub struct Sender {
+    broker: Broker,
+    name: Arc<str>,
+    route: Route,
+    numbering: Numbering,
+    flights: VecDeque<Flight>,
+    /// Something of this sender was accepted by the entity of `route`.
+    accepted: bool,
+    /// The group does not know the entity of `route`.
+    stale: bool,
+    pause: Duration,
+    retry_at: Option<Instant>,
+}
+
+/// Who numbers the batches for the group.
+enum Numbering {
+    /// The edge, for a client that names no producer.
+    Edge {
+        producer: u64,
+        last_serial: u64,
+        used_at: Instant,
+    },
+    Client {
+        producer: u64,
+    },
+}
+
+struct Flight {
+    /// The client's.
+    serial: u64,
+    state: State,
+    deadline: Instant,
+    /// It may have been applied: an end without an answer is "perhaps done".
+    doubt: bool,
+    /// Refused at the edge: what is sent in its place only uses its serial up.
+    refusal: Option<Refusal>,
+    /// Bytes of the node's budget.
+    _share: OwnedSemaphorePermit,
+}
+
+enum State {
+    Posted(Pending),
+    /// Came back and waits to be sent again.
+    Back(Command),
+    Done(Result<Vec<SequenceNumber>>),
+}
+
+impl Sender {
+    /// `producer`: the client's, if it numbers its batches and may repeat them; its serials must
+    /// then follow each other over all its senders to this queue.
+    pub(crate) fn new(
+        broker: Broker,
+        name: Arc<str>,
+        route: Route,
+        producer: Option<u64>,
+    ) -> Sender {
+        let numbering = match producer {
+            Some(producer) => Numbering::Client { producer },
+            None => Numbering::edge(),
+        };
+        Sender {
+            broker,
+            name,
+            route,
+            numbering,
+            flights: VecDeque::new(),
+            accepted: false,
+            stale: false,
+            pause: PAUSE_MIN,
+            retry_at: None,
+        }
+    }
+
+    /// Batches submitted and not answered.
+    pub fn waiting(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Submits a batch, or the refusal an edge met with it, which is answered in its turn; waits
+    /// only while the node holds too many bytes that are not stored yet.
+    pub async fn submit(
+        &mut self,
+        serial: u64,
+        retry: bool,
+        batch: Result<Vec<NewMessage>, Refusal>,
+    ) -> Result<()> {
+        let checked = batch.and_then(|messages| {
+            Broker::check_batch(&messages)?;
+            Ok(messages)
+        });
+        // A batch refused here still goes to the group, empty: the next serial must not find a gap.
+        let (messages, refusal) = match checked {
+            Ok(messages) => (messages, None),
+            Err(refusal) => (Vec::new(), Some(refusal)),
+        };
+        let deadline = self.broker.router().deadline();
+        let share = self.broker.share(&messages, &self.name, deadline).await?;
+        let mut command = Command::Send(Send { origin: None, entity: self.route.entity, messages });
+        let asker = self.numbering.asker(serial, retry, self.flights.is_empty());
+        let router = self.broker.router();
+        router.stamp(&mut command, &self.route, asker);
+        // Behind something that waits to be sent again, it waits as well.
+        let state = match self.flights.iter().any(|f| matches!(f.state, State::Back(_))) {
+            true => State::Back(command),
+            false => State::Posted(router.post(self.route.shard, command)),
+        };
+        let flight = Flight { serial, state, deadline, doubt: false, refusal, _share: share };
+        self.flights.push_back(flight);
+        Ok(())
+    }
+
+    /// The answer to the oldest batch, with its serial; `None` if nothing is under way. Cancelling
+    /// it loses nothing.
+    pub async fn next(&mut self) -> Option<(u64, Result<Vec<SequenceNumber>>)> {
+        loop {
+            self.settle(0).await?;
+            match &self.flights.front()?.state {
+                State::Done(_) => {
+                    let flight = self.flights.pop_front()?;
+                    self.pause = PAUSE_MIN;
+                    let State::Done(result) = flight.state else { unreachable!("just seen") };
+                    let refused = |refusal| Err(Error::new(refusal, self.name.clone()));
+                    return Some((flight.serial, flight.refusal.map_or(result, refused)));
+                }
+                // The first in line came back: so do all behind it, and then all go again in order.
+                State::Back(_) | State::Posted(_) => self.send_again().await,
+            }
+        }
+    }
+
+    /// Waits for the outcome of the flight at `index`.
+    async fn settle(&mut self, index: usize) -> Option<()> {
+        let shard = self.route.shard;
+        let flight = self.flights.get_mut(index)?;
+        let State::Posted(pending) = &mut flight.state else { return Some(()) };
+        let result = timeout_at(flight.deadline, pending).await;
+        let error = |kind| Err(Error::new(kind, self.name.clone()));
+        flight.state = match result {
+            Err(_) => State::Done(error(ErrorKind::Unknown { why: Unknown::Late(shard) })),
+            Ok(Err(_)) => {
+                State::Done(error(ErrorKind::Unknown { why: Unknown::LeaderLost(shard) }))
+            }
+            Ok(Ok(Ok(answer))) => State::Done(match answer.outcome {
+                Outcome::Sent { sequences } => {
+                    self.accepted = true;
+                    Ok(sequences)
+                }
+                Outcome::Refused(refusal) => Err(Error::new(refusal, self.name.clone())),
+                other => Err(unexpected(&other, self.name.clone())),
+            }),
+            Ok(Ok(Err(Failed::NotLeader { command, .. }))) => State::Back(command),
+            Ok(Ok(Err(Failed::Unknown { mut command }))) => {
+                flight.doubt = true;
+                address::mark_repeat(&mut command);
+                State::Back(command)
+            }
+            Ok(Ok(Err(Failed::Mendable { refusal, command }))) => match refusal {
+                // It overtook one before it that came back. The first in line overtook nothing:
+                // the client left a gap.
+                Refusal::SerialGap { .. } if index > 0 => State::Back(command),
+                Refusal::StaleRoute { .. } if !self.accepted => {
+                    self.stale = true;
+                    State::Back(command)
+                }
+                Refusal::StaleRoute { .. } => State::Done(Err(not_found(&self.name))),
+                refusal => State::Done(Err(Error::new(refusal, self.name.clone()))),
+            },
+        };
+        Some(())
+    }
+
+    /// Sends all that came back once more, in order, once nothing is under way any more.
+    async fn send_again(&mut self) {
+        for index in 1..self.flights.len() {
+            self.settle(index).await;
+        }
+        let now = Instant::now();
+        let at = *self.retry_at.get_or_insert(now + self.pause);
+        tokio::time::sleep_until(at).await;
+        self.retry_at = None;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        if self.stale
+            && let Err(error) = self.reroute().await
+        {
+            self.give_up(&error);
+            return;
+        }
+        let (router, shard) = (self.broker.router().clone(), self.route.shard);
+        let now = Instant::now();
+        for flight in &mut self.flights {
+            let State::Back(_) = flight.state else { continue };
+            let why = Unavailable::NoLeader(shard);
+            flight.state = match std::mem::replace(&mut flight.state, State::Done(Ok(Vec::new()))) {
+                State::Back(command) if now < flight.deadline => {
+                    State::Posted(router.post(shard, command))
+                }
+                State::Back(_) if flight.doubt => {
+                    let kind = ErrorKind::Unknown { why: Unknown::Late(shard) };
+                    State::Done(Err(Error::new(kind, self.name.clone())))
+                }
+                _ => {
+                    let kind = ErrorKind::Unavailable { why };
+                    State::Done(Err(Error::new(kind, self.name.clone())))
+                }
+            };
+        }
+    }
+
+    /// Nothing was accepted yet, so the name may as well mean another entity by now.
+    async fn reroute(&mut self) -> Result<()> {
+        let router = self.broker.router().clone();
+        let deadline = self.flights.front().map_or_else(|| router.deadline(), |f| f.deadline);
+        let route = router.refresh(&self.name, deadline).await?;
+        if route.entity == self.route.entity {
+            return Err(not_found(&self.name));
+        }
+        self.route = route;
+        self.stale = false;
+        if let Numbering::Edge { .. } = self.numbering {
+            self.numbering = Numbering::edge();
+        }
+        for flight in &mut self.flights {
+            if let State::Back(command) = &mut flight.state {
+                let asker = self.numbering.asker(flight.serial, false, false);
+                router.stamp(command, &self.route, asker);
+            }
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, error: &Error) {
+        for flight in &mut self.flights {
+            if let State::Back(_) = flight.state {
+                flight.state = State::Done(Err(match flight.doubt {
+                    true => {
+                        let kind = ErrorKind::Unknown { why: Unknown::Late(self.route.shard) };
+                        Error::new(kind, self.name.clone())
+                    }
+                    false => error.clone(),
+                }));
+            }
+        }
+    }
+}
+
+impl Numbering {
+    fn edge() -> Numbering {
+        let producer = rand::random::<u64>().max(1);
+        Numbering::Edge { producer, last_serial: 0, used_at: Instant::now() }
+    }
+
+    /// Who asks, for the next batch. `alone`: nothing is under way.
+    fn asker(&mut self, serial: u64, retry: bool, alone: bool) -> Asker {
+        if let Numbering::Edge { used_at, .. } = self
+            && alone
+            && used_at.elapsed() > FORGOTTEN_AFTER
+        {
+            *self = Numbering::edge();
+        }
+        match self {
+            Numbering::Client { producer } => {
+                Asker::Client { producer: *producer, serial, ordered: true, retry }
+            }
+            Numbering::Edge { producer, last_serial, used_at } => {
+                *last_serial += 1;
+                *used_at = Instant::now();
+                let (producer, serial) = (*producer, *last_serial);
+                Asker::Client { producer, serial, ordered: true, retry: false }
+            }
+        }
+    }
+}

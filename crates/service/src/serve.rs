@@ -1,0 +1,128 @@
+//! The leader's end of a channel another node opened: its requests go to the drivers in the order
+//! they came, answers and deliveries come back gathered into frames.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::{ReceiverId, ShardId};
+use replication::{Channel, ChannelSender};
+use tokio::sync::mpsc;
+
+use crate::call::{Attach, Detached, Event, Failed, Outbox, Reply, Sink};
+use crate::frame::{self, Request, Response};
+use crate::group::Input;
+use crate::reads::{NotRead, ReadReply};
+use crate::router::Router;
+
+/// Most responses looked at before a frame is sent.
+const ITEMS_MAX: usize = 1024;
+
+/// Serves a peer until its channel closes.
+pub(crate) async fn serve(router: Arc<Router>, from: u64, channel: Channel) {
+    let (sender, mut receiver) = channel.split();
+    let (outbox, responses) = mpsc::unbounded_channel();
+    let writer = tokio::spawn(write(sender, responses));
+    let mut edge = Edge { router, outbox, receivers: HashMap::new() };
+    while let Some(bytes) = receiver.recv().await {
+        match frame::requests(&bytes) {
+            Ok(requests) => requests.into_iter().for_each(|request| edge.take(request)),
+            Err(error) => {
+                tracing::error!(from, %error, "unreadable frame; closing the channel");
+                break;
+            }
+        }
+    }
+    edge.leave();
+    // Answers still owed have nobody to go to: the peer calls them "perhaps done".
+    writer.abort();
+}
+
+async fn write(sender: ChannelSender, mut responses: mpsc::UnboundedReceiver<Response>) {
+    let mut items = Vec::new();
+    while responses.recv_many(&mut items, ITEMS_MAX).await > 0 {
+        let mut items = items.drain(..);
+        while items.len() > 0 {
+            let mut out = Vec::with_capacity(16 * 1024);
+            while out.len() < frame::FRAME_BYTES_FULL
+                && let Some(item) = items.next()
+            {
+                frame::put_response(&item, &mut out);
+            }
+            if sender.send(Bytes::from(out)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Another node, as an edge for its clients.
+struct Edge {
+    router: Arc<Router>,
+    outbox: Outbox,
+    /// Detached when the channel closes.
+    receivers: HashMap<ReceiverId, ShardId>,
+}
+
+impl Edge {
+    fn take(&mut self, request: Request) {
+        let outbox = self.outbox.clone();
+        match request {
+            Request::Call { id, shard, command } => {
+                let input = Input::Call { command, reply: Reply::Peer { id, outbox } };
+                if let Err(Input::Call { command, reply }) = self.tell(shard, input) {
+                    reply.send(Err(Failed::NotLeader { leader: None, command }));
+                }
+            }
+            Request::Read { id, shard, read } => {
+                let reply = ReadReply::Peer { id, outbox };
+                match self.router.group(shard) {
+                    Some(group) => group.read(read, reply),
+                    None => reply.send(Err(NotRead { leader: None })),
+                }
+            }
+            Request::Attach { shard, receiver, queue, credit, arrived } => {
+                let sink = Sink::Peer(outbox);
+                let attach = Attach { receiver, queue, credit, arrived, sink };
+                self.receivers.insert(receiver, shard);
+                if let Err(Input::Attach(attach)) = self.tell(shard, Input::Attach(attach)) {
+                    drop(attach.sink.send(receiver, Event::Detached(Detached::LeaderLost)));
+                }
+            }
+            Request::Credit { shard, receiver, count } => {
+                drop(self.tell(shard, Input::Credit { receiver, count }));
+            }
+            Request::Drain { shard, receiver } => {
+                drop(self.tell(shard, Input::Drain { receiver }));
+            }
+            Request::Detach { shard, receiver } => {
+                self.receivers.remove(&receiver);
+                drop(self.tell(shard, Input::Detach { receiver }));
+            }
+            Request::Report { id } => {
+                let report = self.router.report();
+                drop(outbox.send(Response::Report { id, report }));
+            }
+            Request::Transfer { id, shard, to } => {
+                let router = self.router.clone();
+                tokio::spawn(async move {
+                    let error = router.transfer_here(shard, to).await.err();
+                    drop(outbox.send(Response::Transferred { id, error }));
+                });
+            }
+        }
+    }
+
+    fn tell(&self, shard: ShardId, input: Input) -> Result<(), Input> {
+        match self.router.group(shard) {
+            Some(group) => group.tell(input),
+            None => Err(input),
+        }
+    }
+
+    fn leave(&mut self) {
+        for (receiver, shard) in std::mem::take(&mut self.receivers) {
+            drop(self.tell(shard, Input::Detach { receiver }));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The cluster as its nodes see it, put together from what each says of itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{NodeRow, ShardId, Timestamp};
+use replication::GroupStatus;
+use wire::{Codec, Error, Reader};
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeReport {
+    /// Its clock, without the development offset.
+    pub now: Timestamp,
+    pub groups: Vec<GroupStatus>,
+}
+
+/// The cluster as far as the asked node reaches it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterStatus {
+    /// Absent while this node knows no cluster.
+    pub cluster_id: Option<u128>,
+    pub durability: &'static str,
+    pub development: bool,
+    pub version: &'static str,
+    pub answered_by: u64,
+    pub nodes: Vec<NodeStatus>,
+    pub groups: Vec<GroupView>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeStatus {
+    pub node: u64,
+    pub addresses: NodeRow,
+    pub reachable: bool,
+    pub groups_led: u32,
+    /// Empty, or what an operator should know.
+    pub note: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupView {
+    pub shard: ShardId,
+    pub leader: Option<u64>,
+    pub term: u64,
+    pub replicas: Vec<ReplicaView>,
+}
+
+/// Indexes are 0 where there is nothing yet or the node was not reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaView {
+    pub node: u64,
+    pub reachable: bool,
+    pub last_log: u64,
+    pub applied: u64,
+    pub flushed: u64,
+    pub purged: u64,
+    /// Entries the leader has that this replica has not applied.
+    pub lag: u64,
+}
+
+/// What each group looks like, by the nodes' own words; `members` are those the catalog names, for
+/// groups none of whose replicas was reached. In one group the highest term's leader counts.
+pub(crate) fn groups(
+    reports: &BTreeMap<u64, NodeReport>,
+    members: &BTreeMap<ShardId, Vec<u64>>,
+) -> Vec<GroupView> {
+    let mut shards: BTreeSet<ShardId> = members.keys().copied().collect();
+    shards.extend(reports.values().flat_map(|report| report.groups.iter().map(|g| g.shard)));
+    shards.into_iter().map(|shard| group(shard, reports, members.get(&shard))).collect()
+}
+
+fn group(
+    shard: ShardId,
+    reports: &BTreeMap<u64, NodeReport>,
+    members: Option<&Vec<u64>>,
+) -> GroupView {
+    let seen: BTreeMap<u64, &GroupStatus> = reports
+        .iter()
+        .filter_map(|(node, report)| {
+            Some((*node, report.groups.iter().find(|group| group.shard == shard)?))
+        })
+        .collect();
+    let best = seen.values().filter(|group| group.leader.is_some()).max_by_key(|group| group.term);
+    let leader = best.and_then(|group| group.leader);
+    let head = leader.and_then(|leader| seen.get(&leader)).and_then(|group| group.last_log);
+    let mut nodes: BTreeSet<u64> = members.into_iter().flatten().copied().collect();
+    nodes.extend(seen.values().flat_map(|g| g.voters.iter().chain(&g.learners)));
+    let replica = |node: u64| match seen.get(&node) {
+        None => ReplicaView { node, ..ReplicaView::default() },
+        Some(status) => ReplicaView {
+            node,
+            reachable: true,
+            last_log: status.last_log.unwrap_or(0),
+            applied: status.applied.unwrap_or(0),
+            flushed: status.flushed.unwrap_or(0),
+            purged: status.purged.unwrap_or(0),
+            lag: head.unwrap_or(0).saturating_sub(status.applied.unwrap_or(0)),
+        },
+    };
+    GroupView {
+        shard,
+        leader,
+        term: seen.values().map(|group| group.term).max().unwrap_or(0),
+        replicas: nodes.into_iter().map(replica).collect(),
+    }
+}
+
+/// What an operator should know of a node: replicas that stopped, and a clock that is off.
+pub(crate) fn note(report: &NodeReport, now: Timestamp) -> String {
+    /// A difference that is more than the way there and back.
+    const CLOCK_MS_MAX: u64 = 500;
+    let stopped = report.groups.iter().filter_map(|group| {
+        let why = group.failed.as_ref()?;
+        Some(format!("group {} stopped: {why}", group.shard))
+    });
+    let off_ms = report.now.0.abs_diff(now.0);
+    let clock =
+        (off_ms > CLOCK_MS_MAX).then(|| format!("its clock is {off_ms} ms off this node's"));
+    stopped.chain(clock).collect::<Vec<_>>().join("; ")
+}
+
+impl Codec for NodeReport {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.now.put(out);
+        (self.groups.len() as u64).put(out);
+        self.groups.iter().for_each(|group| put_group(group, out));
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<NodeReport, Error> {
+        let now = Timestamp::take(input)?;
+        let count = input.count()?;
+        let groups = (0..count).map(|_| take_group(input)).collect::<Result<_, _>>()?;
+        Ok(NodeReport { now, groups })
+    }
+}
+
+fn put_group(group: &GroupStatus, out: &mut Vec<u8>) {
+    let GroupStatus {
+        shard,
+        term,
+        leader,
+        leading,
+        last_log,
+        committed,
+        applied,
+        flushed,
+        purged,
+        voters,
+        learners,
+        matched,
+        heard_ms,
+        failed,
+    } = group;
+    shard.put(out);
+    term.put(out);
+    leader.put(out);
+    leading.put(out);
+    for index in [last_log, committed, applied, flushed, purged] {
+        index.put(out);
+    }
+    voters.iter().copied().collect::<Vec<u64>>().put(out);
+    learners.iter().copied().collect::<Vec<u64>>().put(out);
+    matched.put(out);
+    heard_ms.put(out);
+    failed.put(out);
+}
+
+fn take_group(input: &mut Reader<'_>) -> Result<GroupStatus, Error> {
+    Ok(GroupStatus {
+        shard: Codec::take(input)?,
+        term: Codec::take(input)?,
+        leader: Codec::take(input)?,
+        leading: Codec::take(input)?,
+        last_log: Codec::take(input)?,
+        committed: Codec::take(input)?,
+        applied: Codec::take(input)?,
+        flushed: Codec::take(input)?,
+        purged: Codec::take(input)?,
+        voters: Vec::<u64>::take(input)?.into_iter().collect(),
+        learners: Vec::<u64>::take(input)?.into_iter().collect(),
+        matched: Codec::take(input)?,
+        heard_ms: Codec::take(input)?,
+        failed: Codec::take(input)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(shard: u16, term: u64, leader: Option<u64>, applied: u64) -> GroupStatus {
+        GroupStatus {
+            shard: ShardId(shard),
+            term,
+            leader,
+            leading: false,
+            last_log: Some(applied + 1),
+            committed: Some(applied),
+            applied: Some(applied),
+            flushed: None,
+            purged: None,
+            voters: [1, 2, 3].into(),
+            learners: BTreeSet::new(),
+            matched: [(2, Some(5)), (3, None)].into(),
+            heard_ms: [(2, Some(3)), (3, None)].into(),
+            failed: None,
+        }
+    }
+
+    fn report(groups: Vec<GroupStatus>) -> NodeReport {
+        NodeReport { now: Timestamp(1000), groups }
+    }
+
+    #[test]
+    fn the_highest_term_names_the_leader_and_the_unreached_are_listed() {
+        let reports = [
+            (1, report(vec![status(1, 7, Some(2), 40)])),
+            (2, report(vec![status(1, 8, Some(2), 49)])),
+        ];
+        let groups = groups(&reports.into(), &[(ShardId(2), vec![3])].into());
+        assert_eq!((groups[0].leader, groups[0].term), (Some(2), 8));
+        assert_eq!(groups[0].replicas[0].lag, 10);
+        let unreached = &groups[0].replicas[2];
+        assert_eq!((unreached.node, unreached.reachable), (3, false));
+        assert_eq!((groups[1].leader, groups[1].replicas.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_report_survives_the_wire() {
+        let mut failing = status(3, 1, None, 0);
+        failing.failed = Some("disk".into());
+        let report = report(vec![status(1, 7, Some(2), 40), failing]);
+        assert_eq!(NodeReport::decode(&report.encode()).ok(), Some(report.clone()));
+        assert_eq!(
+            note(&report, Timestamp(2000)),
+            "group 3 stopped: disk; its clock is 1000 ms off this node's"
+        );
+    }
+}

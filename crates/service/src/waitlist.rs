@@ -1,0 +1,202 @@
+//! Commands that wait to be proposed, in the order they came: the log's order is theirs (MSG-10).
+
+use std::collections::VecDeque;
+
+use domain::{Command, Disposition, ReceiverId, Settlement, properties_bytes};
+
+use crate::call::Reply;
+use crate::config::ProposerConfig;
+
+/// Most bytes of one entry. A command alone may be larger than what is aimed at, never than this:
+/// a batch is at most 1 MiB (QUOTA-6).
+const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Who asked for a command.
+pub(crate) enum Slot {
+    Call(Reply),
+    /// The driver, for a receiver whose credit waits.
+    Acquire(ReceiverId),
+    /// The engine's timers.
+    Timer,
+    /// The driver, and nobody waits for it: releases of grants that found nobody.
+    Quiet,
+}
+
+#[derive(Default)]
+pub(crate) struct Waitlist {
+    items: VecDeque<Item>,
+    weight: Weight,
+}
+
+struct Item {
+    command: Command,
+    slot: Slot,
+    weight: Weight,
+}
+
+/// What an entry is filled by.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    bytes: usize,
+    messages: usize,
+}
+
+impl Weight {
+    fn plus(self, other: Weight) -> Weight {
+        Weight { bytes: self.bytes + other.bytes, messages: self.messages + other.messages }
+    }
+
+    fn minus(self, other: Weight) -> Weight {
+        Weight { bytes: self.bytes - other.bytes, messages: self.messages - other.messages }
+    }
+
+    fn full(self, config: &ProposerConfig) -> bool {
+        self.bytes >= config.entry_bytes_full || self.messages >= config.entry_messages_full
+    }
+}
+
+impl Waitlist {
+    pub fn push(&mut self, command: Command, slot: Slot) {
+        let weight = weigh(&command);
+        self.weight = self.weight.plus(weight);
+        self.items.push_back(Item { command, slot, weight });
+    }
+
+    /// Whether what waits fills an entry.
+    pub fn full(&self, config: &ProposerConfig) -> bool {
+        self.weight.full(config)
+    }
+
+    /// Moves commands into an entry until it is full.
+    pub fn fill(
+        &mut self,
+        config: &ProposerConfig,
+        commands: &mut Vec<Command>,
+        slots: &mut Vec<Slot>,
+    ) {
+        let mut filled = Weight::default();
+        while let Some(item) = self.items.front() {
+            let after = filled.plus(item.weight);
+            if !commands.is_empty() && (filled.full(config) || after.bytes > ENTRY_BYTES_MAX) {
+                return;
+            }
+            filled = after;
+            self.weight = self.weight.minus(item.weight);
+            let item = self.items.pop_front().expect("the item just looked at");
+            commands.push(item.command);
+            slots.push(item.slot);
+        }
+    }
+
+    /// Everything that waits, for a leader that is one no more.
+    pub fn drain(&mut self) -> impl Iterator<Item = (Command, Slot)> + '_ {
+        self.weight = Weight::default();
+        self.items.drain(..).map(|item| (item.command, item.slot))
+    }
+}
+
+/// Bytes and messages, near enough to keep entries bounded.
+fn weigh(command: &Command) -> Weight {
+    /// What a command or a settlement takes beside its contents.
+    const FIXED_BYTES: usize = 64;
+    let (bytes, messages) = match command {
+        Command::Send(send) => {
+            (send.messages.iter().map(|m| m.content.len() + FIXED_BYTES).sum(), send.messages.len())
+        }
+        Command::Settle(settle) => (
+            settle.settlements.iter().map(|s| FIXED_BYTES + settlement_bytes(s)).sum(),
+            settle.settlements.len(),
+        ),
+        Command::Acquire(acquire) => (0, acquire.count_max as usize),
+        Command::Renew(renew) => (16 * renew.tokens.len(), renew.tokens.len()),
+        Command::CancelScheduled(cancel) => (8 * cancel.numbers.len(), cancel.numbers.len()),
+        Command::ReceiveDeferred(receive) => (8 * receive.numbers.len(), receive.numbers.len()),
+        Command::FireLocks(fire) => (32 * fire.locks.len(), fire.locks.len()),
+        Command::DeleteBatch(delete) => (0, delete.count_max as usize),
+        Command::Fire(fire) => (0, fire.count_max as usize),
+        Command::CreateQueue(_)
+        | Command::UpdateQueue(_)
+        | Command::Catalog(_)
+        | Command::DeleteEntity { .. }
+        | Command::Sweep
+        | Command::AdvanceClock { .. } => (1024, 1),
+    };
+    Weight { bytes: FIXED_BYTES + bytes, messages }
+}
+
+fn settlement_bytes(settlement: &Settlement) -> usize {
+    match &settlement.disposition {
+        Disposition::Complete | Disposition::Release => 0,
+        Disposition::Abandon { properties } | Disposition::Defer { properties } => {
+            properties_bytes(properties)
+        }
+        Disposition::DeadLetter { reason, description, properties } => {
+            let texts = [reason, description].into_iter().flatten().map(String::len);
+            properties_bytes(properties) + texts.sum::<usize>()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use domain::{EntityId, NewMessage, Send};
+
+    use super::*;
+
+    fn send(messages: usize, content_bytes: usize) -> Command {
+        let message = NewMessage {
+            content: Bytes::from(vec![0; content_bytes]),
+            size_bytes: content_bytes as u32,
+            header_bytes: 0,
+            message_id: None,
+            session_id: None,
+            partition_key: None,
+            ttl: None,
+            scheduled_at: None,
+        };
+        let messages = vec![message; messages];
+        Command::Send(Send { origin: None, entity: EntityId(1), messages })
+    }
+
+    fn fill(waitlist: &mut Waitlist) -> Vec<Command> {
+        let (mut commands, mut slots) = (Vec::new(), Vec::new());
+        waitlist.fill(&ProposerConfig::default(), &mut commands, &mut slots);
+        assert_eq!(commands.len(), slots.len());
+        commands
+    }
+
+    #[test]
+    fn entries_are_filled_in_order_and_bounded() {
+        let mut waitlist = Waitlist::default();
+        for messages in 1..=40 {
+            waitlist.push(send(messages, 1024), Slot::Quiet);
+        }
+        assert!(waitlist.full(&ProposerConfig::default()));
+        let mut seen = Vec::new();
+        while !waitlist.items.is_empty() {
+            let commands = fill(&mut waitlist);
+            let messages = |command: &Command| match command {
+                Command::Send(send) => send.messages.len(),
+                other => panic!("{other:?}"),
+            };
+            let total: usize = commands.iter().map(messages).sum();
+            assert!(total <= 256 + 40, "{total} messages in one entry");
+            seen.extend(commands.iter().map(messages));
+        }
+        assert_eq!(seen, (1..=40).collect::<Vec<_>>());
+        assert!(!waitlist.full(&ProposerConfig::default()));
+    }
+
+    #[test]
+    fn no_entry_passes_four_mebibytes() {
+        let mut waitlist = Waitlist::default();
+        for _ in 0..8 {
+            waitlist.push(send(1, 1024 * 1024), Slot::Quiet);
+        }
+        let config = ProposerConfig { entry_bytes_full: usize::MAX, ..ProposerConfig::default() };
+        let (mut commands, mut slots) = (Vec::new(), Vec::new());
+        waitlist.fill(&config, &mut commands, &mut slots);
+        assert_eq!(commands.len(), 3);
+    }
+}

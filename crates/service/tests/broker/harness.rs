@@ -1,0 +1,175 @@
+//! Nodes in one process, over real sockets and real files.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use domain::{NewMessage, NodeRow, QueueProperties, SequenceNumber, ShardId, Span, SubQueue};
+use replication::Replication;
+use service::{Asker, Broker, Config, Founding, Node, ReceiveMode, Received, RunningNode};
+use store::{LogStore, RowStore};
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+
+pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const MAIN: SubQueue = SubQueue::Main;
+pub const DEAD: SubQueue = SubQueue::DeadLetter;
+pub const LOCK: ReceiveMode = ReceiveMode::PeekLock;
+pub const DELETE: ReceiveMode = ReceiveMode::ReceiveAndDelete;
+pub const NOW: Duration = Duration::ZERO;
+
+pub struct Cluster {
+    pub nodes: BTreeMap<u64, RunningNode>,
+    addresses: BTreeMap<u64, SocketAddr>,
+    data_groups: u16,
+    dir: TempDir,
+}
+
+impl Cluster {
+    pub async fn start(size: u64, data_groups: u16) -> Cluster {
+        let addresses = (1..=size).zip(free_addresses(size)).collect();
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut cluster = Cluster { nodes: BTreeMap::new(), addresses, data_groups, dir };
+        for node in 1..=size {
+            cluster.start_node(node).await;
+        }
+        for node in 1..=size {
+            cluster.ready(node).await;
+        }
+        cluster
+    }
+
+    pub async fn start_node(&mut self, id: u64) {
+        let row = |address: &SocketAddr| NodeRow {
+            peer_address: address.to_string(),
+            grpc_address: String::new(),
+            http_address: String::new(),
+        };
+        let mut config = Config::new(id, row(&self.addresses[&id]));
+        config.development = true;
+        config.founding = Some(Founding {
+            cluster_id: 7,
+            data_groups: self.data_groups,
+            replication_factor: 3.min(self.addresses.len() as u8),
+            nodes: self.addresses.iter().map(|(node, address)| (*node, row(address))).collect(),
+        });
+        let path = self.dir.path().join(id.to_string());
+        let options = store::Options::default();
+        let log = until(|| LogStore::open(&path.join("log"), &options).ok()).await;
+        let rows = until(|| RowStore::open(&path.join("rows"), &options).ok()).await;
+        let peers = self.addresses.iter().map(|(node, address)| (*node, address.to_string()));
+        let peers = replication::Config::new(id, peers.collect(), self.addresses[&id]);
+        let node = Node::new(config);
+        let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
+        let running = node.start(replication.expect("the peer port is free")).await;
+        self.nodes.insert(id, running.expect("the catalog starts"));
+    }
+
+    pub async fn ready(&self, node: u64) {
+        let broker = self.broker(node);
+        until(|| broker.readiness().ready.then_some(())).await;
+    }
+
+    pub fn broker(&self, node: u64) -> Broker {
+        self.nodes[&node].broker().clone()
+    }
+
+    /// The node that leads a queue's group, as another node sees it.
+    pub async fn leader_of(&self, queue: &str) -> (u64, ShardId) {
+        let broker = self.nodes.values().next().expect("a node").broker();
+        let info = broker.get_queue(queue).await.expect("the queue");
+        (info.leader.expect("a leader"), info.shard)
+    }
+
+    /// As if the process died: nothing is handed over.
+    pub fn kill(&mut self, node: u64) {
+        drop(self.nodes.remove(&node).expect("the node runs"));
+    }
+}
+
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
+}
+
+/// Waits for something that nothing announces.
+pub async fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let looking = async {
+        loop {
+            match look() {
+                Some(found) => return found,
+                None => sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    soon("a condition", looking).await
+}
+
+fn free_addresses(count: u64) -> Vec<SocketAddr> {
+    let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listeners: Vec<TcpListener> = (0..count).map(bind).collect();
+    listeners.iter().map(|listener| listener.local_addr().expect("an address")).collect()
+}
+
+pub fn message(body: &str) -> NewMessage {
+    NewMessage {
+        content: body.to_owned().into(),
+        size_bytes: body.len() as u32,
+        header_bytes: 0,
+        message_id: Some(body.to_owned()),
+        session_id: None,
+        partition_key: None,
+        ttl: None,
+        scheduled_at: None,
+    }
+}
+
+pub fn messages(bodies: &[&str]) -> Vec<NewMessage> {
+    bodies.iter().map(|body| message(body)).collect()
+}
+
+pub fn lived(body: &str, ttl: Span) -> NewMessage {
+    NewMessage { ttl: Some(ttl), ..message(body) }
+}
+
+pub fn bodies(received: &[Received]) -> Vec<String> {
+    let body = |message: &Received| String::from_utf8_lossy(&message.content).into_owned();
+    received.iter().map(body).collect()
+}
+
+/// A single node with one queue of default properties, changed by `change`.
+pub async fn one_queue(name: &str, change: impl FnOnce(&mut QueueProperties)) -> (Cluster, Broker) {
+    let cluster = Cluster::start(1, 2).await;
+    let broker = cluster.broker(1);
+    let mut properties = QueueProperties::default();
+    change(&mut properties);
+    broker.create_queue(name, properties).await.expect("created");
+    (cluster, broker)
+}
+
+pub async fn send(broker: &Broker, queue: &str, sent: Vec<NewMessage>) -> Vec<SequenceNumber> {
+    soon("a send", broker.send(queue, sent, Asker::Edge)).await.expect("sent")
+}
+
+/// What can be received now, locked.
+pub async fn lock(broker: &Broker, queue: &str, sub: SubQueue, count: u32) -> Vec<Received> {
+    soon("a receive", broker.receive(queue, sub, LOCK, count, NOW)).await.expect("received")
+}
+
+/// Waits until the counters say so.
+pub async fn counted(
+    broker: &Broker,
+    queue: &str,
+    holds: impl Fn(&domain::Counts) -> bool,
+) -> domain::Counts {
+    let looking = async {
+        loop {
+            let counts = broker.get_queue(queue).await.expect("the queue").info.counts;
+            if holds(&counts) {
+                return counts;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("the counters", looking).await
+}

@@ -1,0 +1,162 @@
+//! Three nodes: clients of any node are served, whoever leads and whoever dies.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use domain::{Disposition, QueueProperties, Settlement};
+use service::{Asker, Next};
+use tokio::time::sleep;
+
+use super::harness::*;
+
+/// A node other than the leader, to which its clients speak.
+fn another(than: u64) -> u64 {
+    than % 3 + 1
+}
+
+async fn three(queue: &str) -> Cluster {
+    let cluster = Cluster::start(3, 2).await;
+    let broker = cluster.broker(1);
+    soon("a queue", broker.create_queue(queue, QueueProperties::default())).await.expect("created");
+    cluster
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_node_serves_every_queue() {
+    let cluster = three("q").await;
+    for node in 1..=3 {
+        let broker = cluster.broker(node);
+        let body = format!("from {node}");
+        send(&broker, "q", messages(&[&body])).await;
+        let peeked = broker.peek("q", MAIN, domain::SequenceNumber(0), 10, false).await;
+        assert_eq!(bodies(&peeked.expect("peeked")), [body.as_str()]);
+        let got = lock(&broker, "q", MAIN, 5).await;
+        assert_eq!(bodies(&got), [body.as_str()]);
+        let token = got[0].delivery.lock.expect("a lock").token;
+        let complete = vec![Settlement { token, disposition: Disposition::Complete }];
+        // LOCK-17: from another connection than the receiving one, even of another node.
+        let other = cluster.broker(another(node));
+        let refused = other.settle("q", MAIN, complete, true, Asker::Edge).await.expect("settled");
+        assert_eq!(refused, []);
+    }
+    let status = cluster.broker(2).status(false).await;
+    assert_eq!((status.nodes.len(), status.groups.len()), (3, 3));
+    assert!(status.nodes.iter().all(|node| node.reachable && node.note.is_empty()));
+    assert!(status.groups.iter().all(|group| group.leader.is_some() && group.replicas.len() == 3));
+}
+
+/// MSG-10: a leader's end neither loses, doubles nor reorders what a pipeline submits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn msg_10_a_pipeline_survives_its_leader() {
+    let mut cluster = three("q").await;
+    let (leader, shard) = cluster.leader_of("q").await;
+    let edge = another(leader);
+    let broker = cluster.broker(edge);
+    let mut sender = broker.sender("q", None).await.expect("a sender");
+    let (mut submitted, mut answered) = (0_u64, 0_u64);
+    let mut last = 0;
+    for step in 0..150 {
+        for _ in 0..4 {
+            submitted += 1;
+            let batch = vec![message(&format!("{submitted:05}"))];
+            sender.submit(submitted, false, Ok(batch)).await.expect("submitted");
+        }
+        if step == 50 {
+            let moved = broker.transfer_leader(shard, edge).await;
+            moved.expect("leadership moves");
+        }
+        if step == 100 {
+            let (leader, _) = cluster.leader_of("q").await;
+            let next = (1..=3).find(|node| ![leader, edge].contains(node)).expect("a third");
+            if leader != edge {
+                cluster.kill(leader);
+            } else {
+                cluster.kill(next);
+            }
+        }
+        while sender.waiting() > 40 {
+            let (serial, result) = soon("an answer", sender.next()).await.expect("an answer");
+            answered += 1;
+            assert_eq!(serial, answered);
+            let number = result.expect("stored")[0].0;
+            assert!(number > last, "{number} after {last}");
+            last = number;
+        }
+    }
+    while let Some((serial, result)) = soon("an answer", sender.next()).await {
+        answered += 1;
+        assert_eq!(serial, answered);
+        result.expect("stored");
+    }
+    assert_eq!(answered, submitted);
+    let counts = counted(&broker, "q", |_| true).await;
+    assert_eq!(counts.accepted, submitted, "nothing twice");
+    let mut seen = Vec::new();
+    while seen.len() < submitted as usize {
+        let got = broker.receive("q", MAIN, DELETE, 1000, PATIENCE).await.expect("received");
+        seen.extend(bodies(&got));
+    }
+    assert!(seen.is_sorted(), "in the order submitted");
+}
+
+/// LOCK-23: a receiver goes on with the new leader; what it holds stays locked, and what did not
+/// arrive comes again uncounted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lock_23_a_receiver_survives_its_leader() {
+    let mut cluster = three("q").await;
+    let (leader, _) = cluster.leader_of("q").await;
+    let broker = cluster.broker(another(leader));
+    let mut receiver = broker.receiver("q", MAIN, LOCK, 1000).await.expect("a receiver");
+    let total = 300;
+    let producer = {
+        let broker = broker.clone();
+        tokio::spawn(async move {
+            for n in 0..total {
+                send(&broker, "q", messages(&[&format!("{n:04}")])).await;
+            }
+        })
+    };
+    let mut seen = BTreeSet::new();
+    let mut held = Vec::new();
+    while seen.len() < total {
+        if seen.len() > 100 && cluster.nodes.contains_key(&leader) {
+            cluster.kill(leader);
+        }
+        match soon("messages", receiver.next()).await.expect("messages") {
+            Next::Messages(messages) => {
+                for message in messages {
+                    assert_eq!(message.delivery.delivery_count, 0, "nothing was counted");
+                    assert!(seen.insert(message.delivery.sequence), "delivered twice");
+                    held.push(message);
+                }
+            }
+            Next::Drained => panic!("nobody asked to drain"),
+        }
+        while held.len() > 20 {
+            let settlements = held.drain(..10).map(|message| Settlement {
+                token: message.delivery.lock.expect("a lock").token,
+                disposition: Disposition::Complete,
+            });
+            let settled = receiver.settle(settlements.collect());
+            assert_eq!(soon("an outcome", settled).await.expect("settled"), []);
+        }
+    }
+    soon("the producer", producer).await.expect("all sent");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn err_24_without_a_majority_nothing_is_claimed() {
+    let mut cluster = three("q").await;
+    let (leader, _) = cluster.leader_of("q").await;
+    let survivor = another(leader);
+    let broker = cluster.broker(survivor);
+    for node in (1..=3).filter(|node| *node != survivor) {
+        cluster.kill(node);
+    }
+    sleep(Duration::from_millis(200)).await;
+    let error = broker.send("q", messages(&["a"]), Asker::Edge).await.expect_err("no majority");
+    let refused = error.refusal();
+    assert!(refused.is_none(), "not refused, but not done or perhaps done: {refused:?}");
+    let stale = broker.peek("q", MAIN, domain::SequenceNumber(0), 5, true).await;
+    assert_eq!(stale.expect("its own rows"), []);
+}

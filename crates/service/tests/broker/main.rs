@@ -1,0 +1,9 @@
+//! The Broker over real stores, Raft and sockets: one node for what messages live through, three
+//! for what nodes do.
+
+mod harness;
+
+mod entities;
+mod leaders;
+mod lifetime;
+mod messages;

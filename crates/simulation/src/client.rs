@@ -1,0 +1,225 @@
+//! A client of one group: it sends, receives, settles, and repeats what is not answered.
+
+mod acts;
+
+use std::collections::BTreeMap;
+
+use domain::{
+    Command, EntityId, HeldLock, LockToken, Origin, Outcome, QueueId, ReceiverId, Refusal,
+    SequenceNumber, Timestamp,
+};
+
+use crate::network::Packet;
+use crate::random::Random;
+
+/// Unanswered requests a client has at most.
+const OUTSTANDING_MAX: usize = 4;
+/// After so many ticks without an answer a request is sent again. Not milliseconds: time may jump.
+const PATIENCE_TICKS: u64 = 12;
+
+struct Outstanding {
+    command: Command,
+    sent_at_tick: u64,
+}
+
+/// A message in a client's hands.
+#[derive(Clone, Copy)]
+struct Held {
+    queue: QueueId,
+    lock: HeldLock,
+}
+
+/// See the file's head.
+pub struct Client {
+    index: usize,
+    /// SEND-8; a new one is taken when the group does not know the old one any more.
+    producer: u64,
+    producers_max: u64,
+    ordered: bool,
+    serial: u64,
+    outstanding: BTreeMap<u64, Outstanding>,
+    receiver: ReceiverId,
+    /// The term in which its receiver was attached.
+    pub term: u64,
+    held: Vec<Held>,
+    /// Tokens that are settled or have lapsed: they must be good for nothing.
+    spent: Vec<(QueueId, LockToken)>,
+    deferred: Vec<(QueueId, SequenceNumber)>,
+    scheduled: Vec<(EntityId, SequenceNumber)>,
+    sent: u64,
+    tick: u64,
+}
+
+impl Client {
+    pub fn new(index: usize, ordered: bool) -> Client {
+        Client {
+            index,
+            producer: index as u64 * 1_000_000 + 1,
+            producers_max: index as u64 * 1_000_000 + 1,
+            ordered,
+            serial: 0,
+            outstanding: BTreeMap::new(),
+            receiver: ReceiverId { node: index as u64, link: 1, epoch: 0 },
+            term: 0,
+            held: Vec::new(),
+            spent: Vec::new(),
+            deferred: Vec::new(),
+            scheduled: Vec::new(),
+            sent: 0,
+            tick: 0,
+        }
+    }
+
+    /// Its receiver, attached anew.
+    pub fn attach(&mut self, term: u64) -> ReceiverId {
+        self.term = term;
+        self.receiver.epoch += 1;
+        self.receiver
+    }
+
+    pub fn receiver(&self) -> ReceiverId {
+        self.receiver
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        !self.outstanding.is_empty()
+    }
+
+    /// Sends again what was not answered in time; `often` in a thousand, also what may yet be.
+    pub fn retry(&mut self, often: u32, random: &mut Random) -> Vec<Packet> {
+        self.tick += 1;
+        let mut waiting = self.outstanding.values();
+        let late = waiting.any(|request| request.sent_at_tick + PATIENCE_TICKS <= self.tick);
+        if !late && !random.chance(often) {
+            return Vec::new();
+        }
+        // All of it, in order: an ordered producer must leave no gap.
+        let serials: Vec<u64> = self.outstanding.keys().copied().collect();
+        serials.into_iter().filter_map(|serial| self.again(serial)).collect()
+    }
+
+    fn again(&mut self, serial: u64) -> Option<Packet> {
+        let request = self.outstanding.get_mut(&serial)?;
+        request.sent_at_tick = self.tick;
+        if let Some(origin) = origin_mut(&mut request.command) {
+            origin.retry = true;
+        }
+        let (client, producer, command) = (self.index, self.producer, request.command.clone());
+        Some(Packet::Request { client, producer, serial, command })
+    }
+
+    /// Makes a command a request of its own.
+    fn request(&mut self, mut command: Command) -> Packet {
+        self.serial += 1;
+        let (client, producer, serial) = (self.index, self.producer, self.serial);
+        if let Some(origin) = origin_mut(&mut command) {
+            *origin = Origin { producer, serial, ordered: self.ordered, retry: false };
+        }
+        self.outstanding
+            .insert(serial, Outstanding { command: command.clone(), sent_at_tick: self.tick });
+        Packet::Request { client, producer, serial, command }
+    }
+
+    /// An answer came. Returns the numbers it acknowledges, and what is to be sent again.
+    pub fn answered(
+        &mut self,
+        producer: u64,
+        serial: u64,
+        outcome: &Outcome,
+    ) -> (Option<(EntityId, Vec<SequenceNumber>)>, Vec<Packet>) {
+        if producer != self.producer {
+            return (None, Vec::new());
+        }
+        if let Outcome::Refused(Refusal::SerialGap { expected }) = outcome {
+            return (None, self.gap(*expected));
+        }
+        let Some(Outstanding { command, .. }) = self.outstanding.remove(&serial) else {
+            return (None, Vec::new());
+        };
+        if let Outcome::Refused(Refusal::PerhapsDone) = outcome {
+            self.start_anew();
+            return (None, Vec::new());
+        }
+        (self.learn(&command, outcome), Vec::new())
+    }
+
+    /// SEND-8: resend from `expected`; if that was answered long ago the group has forgotten us.
+    fn gap(&mut self, expected: u64) -> Vec<Packet> {
+        let first = self.outstanding.keys().next().copied();
+        if first.is_none_or(|first| expected < first) {
+            self.start_anew();
+            return Vec::new();
+        }
+        let serials: Vec<u64> = self.outstanding.range(expected..).map(|(at, _)| *at).collect();
+        serials.into_iter().filter_map(|serial| self.again(serial)).collect()
+    }
+
+    /// A new producer; what was under way is perhaps done.
+    fn start_anew(&mut self) {
+        self.producers_max += 1;
+        self.producer = self.producers_max;
+        self.serial = 0;
+        self.outstanding.clear();
+    }
+
+    /// What an outcome teaches: numbers to cancel, to ask for, locks held.
+    fn learn(
+        &mut self,
+        command: &Command,
+        outcome: &Outcome,
+    ) -> Option<(EntityId, Vec<SequenceNumber>)> {
+        match (command, outcome) {
+            (Command::Send(send), Outcome::Sent { sequences }) => {
+                for (message, sequence) in send.messages.iter().zip(sequences) {
+                    if message.scheduled_at.is_some() {
+                        self.scheduled.push((send.entity, *sequence));
+                    }
+                }
+                return Some((send.entity, sequences.clone()));
+            }
+            (Command::ReceiveDeferred(receive), Outcome::Acquired { deliveries, .. }) => {
+                let locks = deliveries.iter().filter_map(|delivery| delivery.lock);
+                let queue = receive.queue;
+                self.held.extend(locks.map(|lock| Held { queue, lock }));
+            }
+            (Command::Settle(settle), _) => {
+                for settlement in &settle.settlements {
+                    self.spent.push((settle.queue, settlement.token));
+                }
+            }
+            _ => (),
+        }
+        None
+    }
+
+    /// A delivery arrived.
+    pub fn delivered(&mut self, queue: QueueId, lock: HeldLock) {
+        self.held.push(Held { queue, lock });
+    }
+
+    /// Locks that lapsed, as far as a client can tell, are spent.
+    fn forget_lapsed(&mut self, now: Timestamp) {
+        let (held, lapsed): (Vec<Held>, Vec<Held>) =
+            self.held.drain(..).partition(|held| now < held.lock.until);
+        self.held = held;
+        self.spent.extend(lapsed.iter().map(|held| (held.queue, held.lock.token)));
+        let surplus = self.spent.len().saturating_sub(32);
+        self.spent.drain(..surplus);
+    }
+}
+
+/// The origin of a command that has one, present or not.
+fn origin_mut(command: &mut Command) -> Option<&mut Origin> {
+    let origin = match command {
+        Command::Send(send) => &mut send.origin,
+        Command::UpdateQueue(update) => &mut update.origin,
+        Command::Settle(settle) => &mut settle.origin,
+        Command::Renew(renew) => &mut renew.origin,
+        Command::CancelScheduled(cancel) => &mut cancel.origin,
+        Command::ReceiveDeferred(receive) => &mut receive.origin,
+        Command::DeleteBatch(delete) => &mut delete.origin,
+        _ => return None,
+    };
+    let none = Origin { producer: 0, serial: 0, ordered: false, retry: false };
+    Some(origin.get_or_insert(none))
+}

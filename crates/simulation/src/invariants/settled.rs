@@ -1,0 +1,50 @@
+//! Once faults end and time passes, nothing that was due is left: a lost hint strands nothing.
+
+use domain::{EntityStatus, QueueId, SubQueue, Timestamp};
+use engine::Engine;
+
+use crate::oracle::{Oracle, Place};
+use crate::report::{Broken, Holds};
+
+fn broken(what: String) -> Broken {
+    Broken { invariant: "settled", source: "TTL-22, TIME-8, SCHED-5, LOCK-12, LOCK-7", what }
+}
+
+/// For a group whose faults ended long ago.
+pub fn check(oracle: &Oracle, engine: &Engine, at: Timestamp) -> Holds {
+    for (id, message) in &oracle.messages {
+        let Some(entity) = oracle.entities.get(&id.0) else { continue };
+        if entity.properties.status == EntityStatus::Disabled {
+            continue; // STATE-3.
+        }
+        let lapsed = message.lock.is_some_and(|lock| lock.until <= at);
+        let due = matches!(message.place, Place::Scheduled { due } if due <= at);
+        let expired = message.deadline(&entity.properties) <= at
+            && message.lock.is_none()
+            && !message.deferred; // DEFER-8: waits to be asked for.
+        if lapsed || due || expired {
+            return Err(broken(format!("at {at:?} {id:?} is still there: {message:?}")));
+        }
+    }
+    waiting(oracle, engine)
+}
+
+/// Nobody waits for what is there.
+fn waiting(oracle: &Oracle, engine: &Engine) -> Holds {
+    for (id, entity) in oracle.entities.iter().filter(|(_, entity)| entity.alive) {
+        if entity.properties.status != EntityStatus::Active {
+            continue;
+        }
+        for sub in SubQueue::ALL {
+            let queue = QueueId { entity: *id, sub };
+            let available = oracle.messages.range(crate::oracle::of(*id)).any(|(_, message)| {
+                message.is_in(sub) && message.lock.is_none() && !message.deferred
+            });
+            if available && engine.waiting(queue) > 0 {
+                let credit = engine.waiting(queue);
+                return Err(broken(format!("{queue:?} has messages, and {credit} credit waits")));
+            }
+        }
+    }
+    Ok(())
+}

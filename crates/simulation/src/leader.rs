@@ -1,0 +1,263 @@
+//! What only a leader has: an engine, requests that arrived, and who waits for which entry. All of
+//! it is gone when leadership is.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use domain::{Acquire, Command, Entry, Outcome, QueueId, ReceiverId, Timestamp};
+use engine::Engine;
+
+use crate::consensus::{Proposals, Reply};
+use crate::invariants::credit::Account;
+use crate::network::AGE_MS_MAX;
+use crate::random::Random;
+use crate::replica::Applied;
+
+/// A client's command as it arrived.
+pub struct Request {
+    pub client: usize,
+    pub command: Command,
+    pub producer: u64,
+    pub serial: u64,
+    pub arrived_at: u64,
+}
+
+/// The leader of a group, for one term.
+pub struct Leader {
+    pub node: usize,
+    pub engine: Engine,
+    pub proposals: Proposals,
+    pub inbox: VecDeque<Request>,
+    /// Committed and not yet applied here: its index, or `None` if it was dropped; and who waits.
+    pub pending: VecDeque<(Option<usize>, Vec<Reply>)>,
+    /// By receiver attached in this term.
+    pub accounts: BTreeMap<ReceiverId, Account>,
+    /// The last stamp given: a leader's own clock does not run back.
+    stamped: Timestamp,
+}
+
+/// An outcome on its way to whoever waits for it.
+pub struct Answer {
+    pub reply: Reply,
+    pub outcome: Outcome,
+}
+
+impl Leader {
+    pub fn new(node: usize, engine: Engine) -> Leader {
+        Leader {
+            node,
+            engine,
+            proposals: Proposals::default(),
+            inbox: VecDeque::new(),
+            pending: VecDeque::new(),
+            accounts: BTreeMap::new(),
+            stamped: Timestamp::ZERO,
+        }
+    }
+
+    /// Tells the engine what a step did and finds who waits for its outcomes.
+    pub fn applied(&mut self, first: usize, applied: Applied) -> Vec<Answer> {
+        applied.effects.into_iter().for_each(|effect| self.engine.effect(effect));
+        let mut answers = Vec::new();
+        for (index, outcomes) in (first..).zip(applied.outcomes) {
+            self.give_up();
+            if self.pending.front().is_none_or(|(at, _)| *at != Some(index)) {
+                continue; // Of an earlier leader.
+            }
+            let Some((_, replies)) = self.pending.pop_front() else { continue };
+            let fired: Vec<Outcome> = replies
+                .iter()
+                .zip(&outcomes)
+                .filter(|(reply, _)| matches!(reply, Reply::Fire))
+                .map(|(_, outcome)| outcome.clone())
+                .collect();
+            if !fired.is_empty() {
+                self.engine.fired(&fired);
+            }
+            for (reply, outcome) in replies.into_iter().zip(outcomes) {
+                if let Reply::Acquire { receiver, .. } = reply {
+                    self.acquired(receiver, &outcome);
+                }
+                answers.push(Answer { reply, outcome });
+            }
+        }
+        self.give_up();
+        answers
+    }
+
+    fn acquired(&mut self, receiver: ReceiverId, outcome: &Outcome) {
+        let withdrawn = self.engine.acquired(receiver, outcome);
+        let Some(account) = self.accounts.get_mut(&receiver) else { return };
+        account.withdrawn += withdrawn;
+        if let Outcome::Acquired { deliveries, .. } = outcome {
+            account.taken += deliveries.len() as u32;
+        }
+    }
+
+    /// A receiver attaches, with nothing but its account.
+    pub fn attach(&mut self, receiver: ReceiverId, queue: QueueId) {
+        self.engine.attach(receiver, queue);
+        self.accounts.insert(receiver, Account::default());
+    }
+
+    /// It grants credit, if it is attached.
+    pub fn credit(&mut self, receiver: ReceiverId, count: u32) {
+        if let Some(account) = self.accounts.get_mut(&receiver) {
+            self.engine.credit(receiver, count);
+            account.granted += count;
+        }
+    }
+
+    /// It withdraws what waits.
+    pub fn drain(&mut self, receiver: ReceiverId) {
+        let withdrawn = self.engine.drain(receiver);
+        if let Some(account) = self.accounts.get_mut(&receiver) {
+            account.withdrawn += withdrawn;
+        }
+    }
+
+    pub fn detach(&mut self, receiver: ReceiverId) {
+        self.engine.detach(receiver);
+        self.accounts.remove(&receiver);
+    }
+
+    /// Gathers what there is to propose into at most one entry, and proposes it unless it is
+    /// dropped on the way. Returns how many commands were dropped.
+    pub fn propose(
+        &mut self,
+        clock: Timestamp,
+        now: u64,
+        dropped: u32,
+        random: &mut Random,
+    ) -> u64 {
+        let mut commands = Vec::new();
+        let mut replies = Vec::new();
+        if random.chance(700) {
+            for command in self.engine.poll(clock) {
+                commands.push(command);
+                replies.push(Reply::Fire);
+            }
+        }
+        for _ in 0..random.between(0, 6) {
+            let Some(request) = self.inbox.pop_front() else { break };
+            if now - request.arrived_at > AGE_MS_MAX {
+                continue; // Its connection is gone.
+            }
+            if is_deletion(&request.command) && commands.iter().any(is_deletion) {
+                self.inbox.push_front(request);
+                break; // One to an entry, for the oracle's sake.
+            }
+            let Request { client, command, producer, serial, .. } = request;
+            let incoming = incoming(&command);
+            commands.push(command);
+            replies.push(Reply::Client { client, producer, serial });
+            if let Some((queue, count)) = incoming {
+                acquire(&mut self.engine, Some((queue, count)), &mut commands, &mut replies);
+            }
+        }
+        if random.chance(800) {
+            acquire(&mut self.engine, None, &mut commands, &mut replies);
+        }
+        if commands.is_empty() {
+            return 0;
+        }
+        let dropped = random.chance(dropped);
+        let count = if dropped { commands.len() as u64 } else { 0 };
+        self.stamp(commands, replies, dropped, clock, now, random);
+        count
+    }
+
+    /// Proposes commands as they are, each in an entry of its own.
+    pub fn propose_each(
+        &mut self,
+        commands: Vec<Command>,
+        reply: Reply,
+        clock: Timestamp,
+        now: u64,
+        random: &mut Random,
+    ) {
+        for command in commands {
+            self.stamp(vec![command], vec![reply], false, clock, now, random);
+        }
+    }
+
+    fn stamp(
+        &mut self,
+        commands: Vec<Command>,
+        replies: Vec<Reply>,
+        dropped: bool,
+        clock: Timestamp,
+        now: u64,
+        random: &mut Random,
+    ) {
+        self.stamped = self.stamped.max(clock);
+        let entry = Entry { at: self.stamped, seed: random.bytes(), commands };
+        self.proposals.push(entry, replies, dropped, now, random);
+    }
+
+    /// Nothing was asked, proposed or committed that is not done.
+    /// And nothing is due, or waits for what is there.
+    pub fn is_idle(&mut self, clock: Timestamp) -> bool {
+        self.inbox.is_empty()
+            && self.proposals.is_empty()
+            && self.pending.is_empty()
+            && self.engine.next_deadline().is_none_or(|due| due > clock)
+            && !self.engine.has_acquires()
+    }
+
+    /// Dropped proposals whose turn it is: the engine is told, clients find out by waiting.
+    pub fn give_up(&mut self) {
+        while self.pending.front().is_some_and(|(at, _)| at.is_none()) {
+            if let Some((_, replies)) = self.pending.pop_front() {
+                self.lost(&replies);
+            }
+        }
+    }
+
+    fn lost(&mut self, replies: &[Reply]) {
+        if replies.iter().any(|reply| matches!(reply, Reply::Fire)) {
+            self.engine.fire_lost();
+        }
+        for reply in replies {
+            if let Reply::Acquire { receiver, .. } = reply {
+                let withdrawn = self.engine.acquire_lost(*receiver);
+                if let Some(account) = self.accounts.get_mut(receiver) {
+                    account.withdrawn += withdrawn;
+                }
+            }
+        }
+    }
+}
+
+fn is_deletion(command: &Command) -> bool {
+    matches!(command, Command::DeleteBatch(_))
+}
+
+/// The messages a send makes available at once, if it is accepted.
+fn incoming(command: &Command) -> Option<(QueueId, u32)> {
+    match command {
+        Command::Send(send) => {
+            let now = send.messages.iter().filter(|message| message.scheduled_at.is_none());
+            Some((QueueId::main(send.entity), now.count() as u32))
+        }
+        _ => None,
+    }
+}
+
+/// Adds the acquires waiting credit justifies, for one queue with messages on their way, or for all.
+fn acquire(
+    engine: &mut Engine,
+    incoming: Option<(QueueId, u32)>,
+    commands: &mut Vec<Command>,
+    replies: &mut Vec<Reply>,
+) {
+    let mut acquires: Vec<Acquire> = Vec::new();
+    match incoming {
+        Some((queue, count)) => engine.wants(queue, count, &mut acquires),
+        None => engine.acquires(&mut acquires),
+    }
+    for acquire in acquires {
+        let Acquire { receiver, queue, .. } = acquire;
+        replies.push(Reply::Acquire { receiver, queue });
+        commands.push(Command::Acquire(acquire));
+    }
+}

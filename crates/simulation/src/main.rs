@@ -1,0 +1,48 @@
+//! Runs simulated clusters and says which seeds break a promise.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use simulation::{Options, Report, run_many};
+
+/// Simulates clusters of the broker, each from one seed.
+#[derive(Parser)]
+struct Args {
+    /// The first seed; drawn at random if absent.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many seeds to run, counting up.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Steps of trouble in each run.
+    #[arg(long, default_value_t = Options::default().ticks)]
+    ticks: u32,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let seed = args.seed.unwrap_or_else(|| rand::random::<u64>() >> 16);
+    println!("seed {seed}"); // First, before anything that can panic.
+    let options = Options { ticks: args.ticks, ..Options::default() };
+    let (report, violations) = run_many(seed..seed + args.seeds, &options);
+    for violation in &violations {
+        println!("{violation}");
+    }
+    println!("{report}");
+    if !violations.is_empty() {
+        println!("{} of {} seeds violate", violations.len(), args.seeds);
+        return ExitCode::FAILURE;
+    }
+    println!("ok, state digest {:016x}", report.digest);
+    enough(&report, args.seeds, &options)
+}
+
+/// One run may be tame; many together may not.
+fn enough(report: &Report, seeds: u64, options: &Options) -> ExitCode {
+    let short = report.shortfalls(seeds);
+    if seeds < 20 || options.ticks < Options::default().ticks || short.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    short.iter().for_each(|what| println!("too few {what}"));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,135 @@
+//! What came of a run: totals, or the violation that ended it.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// What happened in a run, so that one in which nothing went wrong because nothing happened is
+/// noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Of all rows and counts at the end: same seed, same digest.
+    pub digest: u64,
+    pub entries: u64,
+    pub elections: u64,
+    pub crashes: u64,
+    pub snapshot_installs: u64,
+    /// Proposals that never reached the log.
+    pub dropped: u64,
+    /// Commands that reached the log again under the same origin (SEND-8).
+    pub repeated: u64,
+    pub accepted: u64,
+    pub acknowledged: u64,
+    pub delivered: u64,
+    pub completed: u64,
+    /// Messages that left their queue because their time was up, dropped or dead-lettered.
+    pub expiries: u64,
+    pub dead_lettered: u64,
+    pub activations: u64,
+    pub locks_lapsed: u64,
+    pub deferred: u64,
+    pub duplicates: u64,
+    /// Settlements refused for want of a lock (LOCK-14).
+    pub locks_refused: u64,
+}
+
+impl AddAssign for Report {
+    /// Sums; digests are folded.
+    fn add_assign(&mut self, other: Report) {
+        self.digest = self.digest.rotate_left(7) ^ other.digest;
+        self.entries += other.entries;
+        self.elections += other.elections;
+        self.crashes += other.crashes;
+        self.snapshot_installs += other.snapshot_installs;
+        self.dropped += other.dropped;
+        self.repeated += other.repeated;
+        self.accepted += other.accepted;
+        self.acknowledged += other.acknowledged;
+        self.delivered += other.delivered;
+        self.completed += other.completed;
+        self.expiries += other.expiries;
+        self.dead_lettered += other.dead_lettered;
+        self.activations += other.activations;
+        self.locks_lapsed += other.locks_lapsed;
+        self.deferred += other.deferred;
+        self.duplicates += other.duplicates;
+        self.locks_refused += other.locks_refused;
+    }
+}
+
+impl Report {
+    /// What many runs together must have seen, per run on average: a simulation that became tame
+    /// proves nothing. Names what fell short.
+    pub fn shortfalls(&self, seeds: u64) -> Vec<String> {
+        let minimums = [
+            ("elections", self.elections, 2),
+            ("crashes", self.crashes, 1),
+            ("dropped proposals", self.dropped, 5),
+            ("repeated commands", self.repeated, 10),
+            ("snapshot installs", self.snapshot_installs, 1),
+            ("expiries", self.expiries, 20),
+            ("activations", self.activations, 10),
+            ("lapsed locks", self.locks_lapsed, 10),
+            ("dead-lettered messages", self.dead_lettered, 10),
+            ("deferred messages", self.deferred, 5),
+            ("duplicates", self.duplicates, 5),
+            ("refused settlements", self.locks_refused, 5),
+            ("completed messages", self.completed, 20),
+        ];
+        let short = minimums.iter().filter(|(_, total, per_seed)| *total < per_seed * seeds);
+        short
+            .map(|(what, total, per_seed)| {
+                format!("{what}: {total}, at least {}", per_seed * seeds)
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "entries {}, elections {}", self.entries, self.elections)?;
+        writeln!(f, "crashes {}, snapshot installs {}", self.crashes, self.snapshot_installs)?;
+        writeln!(f, "proposals dropped {}, commands repeated {}", self.dropped, self.repeated)?;
+        writeln!(
+            f,
+            "messages accepted {}, acknowledged {}, delivered {}, completed {}",
+            self.accepted, self.acknowledged, self.delivered, self.completed
+        )?;
+        writeln!(
+            f,
+            "expired {}, dead-lettered {}, activated {}, deferred {}, duplicates {}",
+            self.expiries, self.dead_lettered, self.activations, self.deferred, self.duplicates
+        )?;
+        write!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub seed: u64,
+    pub tick: u32,
+    pub group: u16,
+    pub broken: Broken,
+}
+
+/// Which promise, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The invariant's file.
+    pub invariant: &'static str,
+    /// Where it is promised.
+    pub source: &'static str,
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Violation { seed, tick, group, broken } = self;
+        let Broken { invariant, source, what } = broken;
+        writeln!(f, "seed {seed}, tick {tick}, group {group}: {invariant} ({source}): {what}")?;
+        write!(f, "replay: cargo run --release -p simulation -- --seed {seed}")
+    }
+}
+
+/// Shorthand for an invariant that holds.
+pub type Holds = Result<(), Broken>;

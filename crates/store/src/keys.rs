@@ -1,0 +1,267 @@
+//! Every key of the rows database, in one place.
+//!
+//! | shard u16 | table u8 | … |, big-endian: byte order is the order of [`Key`], and a shard, a
+//! table, an entity within a table or a queue is one range. Table numbers are never reused.
+//!
+//! | table | key after shard and table |
+//! |---|---|
+//! | 0 Applied (the store's own) | – |
+//! | 1 Meta | – |
+//! | 2 Entity, 3 EntityState | entity u64 |
+//! | 4 Body | entity u64, sequence u64 |
+//! | 5 Message, 6 Returned, 7 Lock | entity u64, subqueue u8, sequence u64 |
+//! | 8 Scheduled | entity u64, sequence u64 |
+//! | 9 Deadline | entity u64, kind u8, due u64, sequence u64 |
+//! | 10 DuplicateId | entity u64, id … |
+//! | 11 DuplicateTime | entity u64, accepted u64, id … |
+//! | 12 Sweep | entity u64 |
+//! | 13 Producer | producer u64 |
+//! | 14 ProducerSeen | seen u64, producer u64 |
+//! | 15 Outcome | producer u64, serial u64 |
+//! | 16 Cluster | – |
+//! | 17 Directory | name … |
+//! | 18 Node | node u64 |
+//! | 19 Group | shard u16 |
+
+use domain::{DeadlineKind, EntityId, Key, QueueId, SequenceNumber, ShardId, SubQueue, Timestamp};
+
+/// Where a shard's applied mark stands: below every table.
+pub(crate) fn applied_key(shard: ShardId) -> [u8; 3] {
+    let [high, low] = shard.0.to_be_bytes();
+    [high, low, 0]
+}
+
+/// The range of all of a shard's keys, its applied mark included. Shard numbers end below
+/// `u16::MAX`.
+pub(crate) fn shard_range(shard: ShardId) -> ([u8; 2], [u8; 2]) {
+    (shard.0.to_be_bytes(), shard.0.saturating_add(1).to_be_bytes())
+}
+
+fn table(key: &Key) -> u8 {
+    match key {
+        Key::Meta => 1,
+        Key::Entity(..) => 2,
+        Key::EntityState(..) => 3,
+        Key::Body(..) => 4,
+        Key::Message(..) => 5,
+        Key::Returned(..) => 6,
+        Key::Lock(..) => 7,
+        Key::Scheduled(..) => 8,
+        Key::Deadline(..) => 9,
+        Key::DuplicateId(..) => 10,
+        Key::DuplicateTime(..) => 11,
+        Key::Sweep(..) => 12,
+        Key::Producer(..) => 13,
+        Key::ProducerSeen(..) => 14,
+        Key::Outcome(..) => 15,
+        Key::Cluster => 16,
+        Key::Directory(..) => 17,
+        Key::Node(..) => 18,
+        Key::Group(..) => 19,
+    }
+}
+
+/// The bytes of a row's key.
+pub fn encode_key(shard: ShardId, key: &Key) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(32);
+    put_key(shard, key, &mut bytes);
+    bytes
+}
+
+/// Replaces `out` by the bytes of a row's key.
+pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&shard.0.to_be_bytes());
+    out.push(table(key));
+    let mut number = |number: u64| out.extend_from_slice(&number.to_be_bytes());
+    match key {
+        Key::Meta | Key::Cluster => {}
+        Key::Entity(entity) | Key::EntityState(entity) | Key::Sweep(entity) => number(entity.0),
+        Key::Body(entity, sequence) | Key::Scheduled(entity, sequence) => {
+            number(entity.0);
+            number(sequence.0);
+        }
+        Key::Message(queue, sequence)
+        | Key::Returned(queue, sequence)
+        | Key::Lock(queue, sequence) => {
+            number(queue.entity.0);
+            out.push(queue.sub as u8);
+            out.extend_from_slice(&sequence.0.to_be_bytes());
+        }
+        Key::Deadline(entity, kind, due, sequence) => {
+            number(entity.0);
+            out.push(*kind as u8);
+            out.extend_from_slice(&due.0.to_be_bytes());
+            out.extend_from_slice(&sequence.0.to_be_bytes());
+        }
+        Key::DuplicateId(entity, id) => {
+            number(entity.0);
+            out.extend_from_slice(id.as_bytes());
+        }
+        Key::DuplicateTime(entity, accepted_at, id) => {
+            number(entity.0);
+            number(accepted_at.0);
+            out.extend_from_slice(id.as_bytes());
+        }
+        Key::Producer(producer) => number(*producer),
+        Key::ProducerSeen(seen, producer) => {
+            number(seen.0);
+            number(*producer);
+        }
+        Key::Outcome(producer, serial) => {
+            number(*producer);
+            number(*serial);
+        }
+        Key::Directory(name) => out.extend_from_slice(name.as_bytes()),
+        Key::Node(node) => number(*node),
+        Key::Group(shard) => out.extend_from_slice(&shard.0.to_be_bytes()),
+    }
+}
+
+/// A key read back; `None` for bytes that are no key of a row.
+pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
+    let mut rest = Rest(bytes);
+    let shard = ShardId(rest.short()?);
+    let key = match rest.byte()? {
+        1 => Key::Meta,
+        2 => Key::Entity(rest.entity()?),
+        3 => Key::EntityState(rest.entity()?),
+        4 => Key::Body(rest.entity()?, rest.sequence()?),
+        5 => Key::Message(rest.queue()?, rest.sequence()?),
+        6 => Key::Returned(rest.queue()?, rest.sequence()?),
+        7 => Key::Lock(rest.queue()?, rest.sequence()?),
+        8 => Key::Scheduled(rest.entity()?, rest.sequence()?),
+        9 => Key::Deadline(rest.entity()?, rest.kind()?, rest.instant()?, rest.sequence()?),
+        10 => Key::DuplicateId(rest.entity()?, rest.text()?),
+        11 => Key::DuplicateTime(rest.entity()?, rest.instant()?, rest.text()?),
+        12 => Key::Sweep(rest.entity()?),
+        13 => Key::Producer(rest.number()?),
+        14 => Key::ProducerSeen(rest.instant()?, rest.number()?),
+        15 => Key::Outcome(rest.number()?, rest.number()?),
+        16 => Key::Cluster,
+        17 => Key::Directory(rest.text()?),
+        18 => Key::Node(rest.number()?),
+        19 => Key::Group(ShardId(rest.short()?)),
+        _ => return None,
+    };
+    rest.0.is_empty().then_some((shard, key))
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]: [u8; 1]| byte)
+    }
+
+    fn short(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn entity(&mut self) -> Option<EntityId> {
+        self.number().map(EntityId)
+    }
+
+    fn sequence(&mut self) -> Option<SequenceNumber> {
+        self.number().map(SequenceNumber)
+    }
+
+    fn instant(&mut self) -> Option<Timestamp> {
+        self.number().map(Timestamp)
+    }
+
+    fn queue(&mut self) -> Option<QueueId> {
+        Some(QueueId { entity: self.entity()?, sub: SubQueue::from_u8(self.byte()?)? })
+    }
+
+    fn kind(&mut self) -> Option<DeadlineKind> {
+        let kind = self.byte()?;
+        DeadlineKind::ALL.into_iter().find(|known| *known as u8 == kind)
+    }
+
+    /// All that is left.
+    fn text(&mut self) -> Option<String> {
+        let text = std::str::from_utf8(self.0).ok()?.to_owned();
+        self.0 = &[];
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn number() -> impl Strategy<Value = u64> {
+        prop_oneof![0..4u64, any::<u64>(), Just(u64::MAX)]
+    }
+
+    fn queue() -> impl Strategy<Value = QueueId> {
+        (number(), any::<bool>()).prop_map(|(entity, dead)| match dead {
+            true => QueueId::dead_letter(EntityId(entity)),
+            false => QueueId::main(EntityId(entity)),
+        })
+    }
+
+    fn key() -> impl Strategy<Value = Key> {
+        let entity = || number().prop_map(EntityId);
+        let sequence = || number().prop_map(SequenceNumber);
+        let instant = || number().prop_map(Timestamp);
+        let kind = prop::sample::select(DeadlineKind::ALL.to_vec());
+        let text = || "[a-c\u{0}\u{7f}é]{0,3}";
+        prop_oneof![
+            Just(Key::Meta),
+            Just(Key::Cluster),
+            entity().prop_map(Key::Entity),
+            entity().prop_map(Key::EntityState),
+            entity().prop_map(Key::Sweep),
+            (entity(), sequence()).prop_map(|(e, s)| Key::Body(e, s)),
+            (entity(), sequence()).prop_map(|(e, s)| Key::Scheduled(e, s)),
+            (queue(), sequence()).prop_map(|(q, s)| Key::Message(q, s)),
+            (queue(), sequence()).prop_map(|(q, s)| Key::Returned(q, s)),
+            (queue(), sequence()).prop_map(|(q, s)| Key::Lock(q, s)),
+            (entity(), kind, instant(), sequence())
+                .prop_map(|(e, k, t, s)| Key::Deadline(e, k, t, s)),
+            (entity(), text()).prop_map(|(e, id)| Key::DuplicateId(e, id)),
+            (entity(), instant(), text()).prop_map(|(e, t, id)| Key::DuplicateTime(e, t, id)),
+            number().prop_map(Key::Producer),
+            (instant(), number()).prop_map(|(t, p)| Key::ProducerSeen(t, p)),
+            (number(), number()).prop_map(|(p, s)| Key::Outcome(p, s)),
+            text().prop_map(Key::Directory),
+            number().prop_map(Key::Node),
+            any::<u16>().prop_map(|shard| Key::Group(ShardId(shard))),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn order_of_bytes_is_order_of_keys(a in key(), b in key(), s in 0..3u16, t in 0..3u16) {
+            let bytes = (encode_key(ShardId(s), &a), encode_key(ShardId(t), &b));
+            prop_assert_eq!((s, &a).cmp(&(t, &b)), bytes.0.cmp(&bytes.1));
+            prop_assert_eq!(decode_key(&bytes.0), Some((ShardId(s), a)));
+            let (from, to) = shard_range(ShardId(s));
+            prop_assert!(bytes.0.as_slice() >= &from[..] && bytes.0.as_slice() < &to[..]);
+            prop_assert!(bytes.0.as_slice() > &applied_key(ShardId(s))[..]);
+        }
+
+        #[test]
+        fn bytes_that_are_no_key_are_told(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            if let Some((shard, key)) = decode_key(&bytes) {
+                prop_assert_eq!(encode_key(shard, &key), bytes);
+            }
+        }
+    }
+}

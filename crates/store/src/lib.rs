@@ -1,0 +1,21 @@
+//! RocksDB. Two databases on a node: [`LogStore`] holds every group's log and vote, synced before
+//! it says so; [`RowStore`] holds every group's rows, without a write-ahead log, because rows and
+//! applied index are written together and what a crash takes is replayed from the log.
+//!
+//! Invariant: nothing here knows Raft or waits for a runtime; a range of bytes is one shard's, one
+//! table's or one queue's, because every key is made in `keys`.
+
+mod error;
+mod identity;
+mod keys;
+mod options;
+
+mod log;
+mod rows;
+
+pub use error::Error;
+pub use identity::{DataDir, Identity};
+pub use keys::{decode_key, encode_key};
+pub use log::{Done, LogRecord, LogStore, Shortened};
+pub use options::{Durability, Options, SyncReport};
+pub use rows::{Export, Import, RowStore, ShardRows};

@@ -1,0 +1,294 @@
+//! What is known of one group's log without asking the disk.
+//!
+//! | shard u16 | kind u8 | index u64 |, big-endian; kinds are vote 0, committed 1, purged 2, entry 3.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use bytes::Bytes;
+use domain::ShardId;
+use rocksdb::{DB, ReadOptions};
+
+use super::LogRecord;
+use crate::Error;
+
+const VOTE: u8 = 0;
+const COMMITTED: u8 = 1;
+const PURGED: u8 = 2;
+const ENTRY: u8 = 3;
+
+/// Entries between two notes of how many bytes there are.
+const NOTE_ENTRIES: u64 = 64;
+
+#[derive(Default)]
+pub(super) struct GroupLog {
+    pub vote: Option<Bytes>,
+    pub committed: Option<Bytes>,
+    /// Last forgotten index and its mark.
+    pub purged: Option<(u64, Bytes)>,
+    /// Last index on disk.
+    pub synced: u64,
+    /// Truncations not on disk yet: until they are, an index that was synced may have been taken by
+    /// another entry since.
+    pub truncations: usize,
+    /// Where an empty log began to be written. Raft's begins at 0; its test suite anywhere.
+    begins: u64,
+    /// One past the last entry.
+    next: u64,
+    /// The most recent entries, without a gap up to the last.
+    tail: VecDeque<LogRecord>,
+    tail_bytes: usize,
+    /// Bytes ever appended, and what that was at some indexes: what is forgotten is told by it.
+    appended_bytes: u64,
+    notes: VecDeque<(u64, u64)>,
+    forgotten_bytes: u64,
+}
+
+impl GroupLog {
+    pub fn first_index(&self) -> u64 {
+        self.purged.as_ref().map_or(0, |(last, _)| last + 1)
+    }
+
+    /// The last index there is or was: 0 for a log that never had one.
+    pub fn end(&self) -> u64 {
+        self.next.max(self.first_index()).saturating_sub(1)
+    }
+
+    pub fn last_index(&self) -> Option<u64> {
+        (self.next > self.first_index()).then(|| self.next - 1)
+    }
+
+    pub fn last_record(&self) -> Option<LogRecord> {
+        self.tail.back().cloned()
+    }
+
+    /// The first index in memory.
+    pub fn tail_first(&self) -> u64 {
+        self.tail.front().map_or(self.next, |record| record.index)
+    }
+
+    /// A range within what there is.
+    pub fn clamp(&self, from: u64, to: u64) -> (u64, u64) {
+        (from.max(self.first_index()).max(self.begins), to.min(self.next))
+    }
+
+    /// Entries `from..to` of the tail; none where it begins after `from`.
+    pub fn tail(&self, from: u64, to: u64, bytes_max: usize) -> Vec<LogRecord> {
+        let Some(skip) = from.checked_sub(self.tail_first()) else { return Vec::new() };
+        let count = to.saturating_sub(from) as usize;
+        let mut bytes = 0;
+        let wanted = self.tail.iter().skip(skip as usize).take(count).enumerate();
+        wanted
+            .take_while(|(position, record)| {
+                bytes += record.data.len();
+                *position == 0 || bytes <= bytes_max
+            })
+            .map(|(_, record)| record.clone())
+            .collect()
+    }
+
+    pub fn append(&mut self, records: &[LogRecord]) {
+        for record in records {
+            assert!(
+                self.tail.back().is_none_or(|last| last.index + 1 == record.index),
+                "entries are appended without a gap"
+            );
+            if self.next == 0 {
+                self.begins = record.index;
+            }
+            self.next = record.index + 1;
+            self.tail_bytes += record.data.len();
+            self.appended_bytes += record.data.len() as u64;
+            if record.index % NOTE_ENTRIES == 0 {
+                self.notes.push_back((record.index, self.appended_bytes));
+            }
+            self.tail.push_back(record.clone());
+        }
+    }
+
+    /// Notes what is on disk and lets go of the oldest of it beyond `tail_bytes_max`.
+    pub fn synced(&mut self, index: u64, tail_bytes_max: usize) {
+        if self.truncations > 0 {
+            return;
+        }
+        self.synced = index.min(self.end());
+        while self.tail_bytes > tail_bytes_max && self.tail.len() > 1 {
+            match self.tail.front() {
+                Some(oldest) if oldest.index <= self.synced => self.drop_oldest(),
+                _ => return,
+            }
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.tail.pop_front() {
+            self.tail_bytes -= oldest.data.len();
+        }
+    }
+
+    pub fn truncate(&mut self, from: u64) {
+        while self.tail.back().is_some_and(|last| last.index >= from) {
+            let last = self.tail.pop_back();
+            self.tail_bytes -= last.map_or(0, |last| last.data.len());
+        }
+        while self.notes.back().is_some_and(|(index, _)| *index >= from) {
+            self.notes.pop_back();
+        }
+        self.truncations += 1;
+        self.next = self.next.min(from);
+        self.synced = self.synced.min(self.end());
+    }
+
+    pub fn purge(&mut self, last: u64, mark: Bytes) {
+        while self.tail.front().is_some_and(|oldest| oldest.index <= last) {
+            self.drop_oldest();
+        }
+        while let Some(&(_, bytes)) = self.notes.front().filter(|(index, _)| *index <= last) {
+            self.forgotten_bytes = self.forgotten_bytes.max(bytes);
+            self.notes.pop_front();
+        }
+        self.purged = Some((last, mark));
+        self.next = self.next.max(last + 1);
+        if self.last_index().is_none() {
+            self.forgotten_bytes = self.appended_bytes;
+        }
+    }
+
+    /// Bytes of entries kept, to within `NOTE_ENTRIES`.
+    pub fn bytes(&self) -> u64 {
+        self.appended_bytes.saturating_sub(self.forgotten_bytes)
+    }
+}
+
+pub(super) fn entry_key(shard: ShardId, index: u64) -> [u8; 11] {
+    let mut key = [0; 11];
+    key[..2].copy_from_slice(&shard.0.to_be_bytes());
+    key[2] = ENTRY;
+    key[3..].copy_from_slice(&index.to_be_bytes());
+    key
+}
+
+pub(super) fn index_of(key: &[u8]) -> Option<u64> {
+    let index: [u8; 8] = key.get(3..)?.try_into().ok()?;
+    (key[2] == ENTRY).then(|| u64::from_be_bytes(index))
+}
+
+fn single_key(shard: ShardId, kind: u8) -> [u8; 3] {
+    let [high, low] = shard.0.to_be_bytes();
+    [high, low, kind]
+}
+
+pub(super) fn vote_key(shard: ShardId) -> [u8; 3] {
+    single_key(shard, VOTE)
+}
+
+pub(super) fn committed_key(shard: ShardId) -> [u8; 3] {
+    single_key(shard, COMMITTED)
+}
+
+pub(super) fn purged_key(shard: ShardId) -> [u8; 3] {
+    single_key(shard, PURGED)
+}
+
+/// The value under `purged_key`.
+pub(super) fn purged_value(last: u64, mark: &[u8]) -> Vec<u8> {
+    [&last.to_be_bytes(), mark].concat()
+}
+
+/// All groups as a database holds them.
+pub(super) fn read_all(db: &DB, path: &Path) -> Result<BTreeMap<ShardId, GroupLog>, Error> {
+    let failed = |error: rocksdb::Error| Error::rocks(path, &error);
+    let mut groups = BTreeMap::new();
+    let mut rows = db.raw_iterator();
+    let mut from = [0; 2];
+    loop {
+        rows.seek(from);
+        rows.status().map_err(failed)?;
+        let Some(shard) = rows.key().and_then(|key| key.first_chunk()) else { break };
+        let shard = ShardId(u16::from_be_bytes(*shard));
+        groups.insert(shard, read_one(db, path, shard)?);
+        let Some(next) = shard.0.checked_add(1) else { break };
+        from = next.to_be_bytes();
+    }
+    spread_bytes(&mut groups, db);
+    Ok(groups)
+}
+
+fn read_one(db: &DB, path: &Path, shard: ShardId) -> Result<GroupLog, Error> {
+    let failed = |error: rocksdb::Error| Error::rocks(path, &error);
+    let get = |key: [u8; 3]| Ok::<_, Error>(db.get(key).map_err(failed)?.map(Bytes::from));
+    let purged = match get(purged_key(shard))? {
+        None => None,
+        Some(value) => {
+            let (last, mark) = value.split_first_chunk().ok_or_else(|| Error::Corrupt {
+                path: path.to_owned(),
+                reason: format!("shard {shard}: the mark of forgotten entries is cut short"),
+            })?;
+            Some((u64::from_be_bytes(*last), Bytes::copy_from_slice(mark)))
+        }
+    };
+    let mut group = GroupLog {
+        vote: get(vote_key(shard))?,
+        committed: get(committed_key(shard))?,
+        purged,
+        ..GroupLog::default()
+    };
+    let mut options = ReadOptions::default();
+    options.set_iterate_lower_bound(entry_key(shard, group.first_index()));
+    let mut rows = db.raw_iterator_opt(options);
+    rows.seek_for_prev(entry_key(shard, u64::MAX));
+    rows.status().map_err(failed)?;
+    let last = rows.key().and_then(index_of);
+    group.next = last.map_or(group.first_index(), |last| last + 1);
+    group.synced = group.end();
+    Ok(group)
+}
+
+/// What the files hold, spread over the groups by their counts of entries.
+fn spread_bytes(groups: &mut BTreeMap<ShardId, GroupLog>, db: &DB) {
+    let files: u64 = db.live_files().iter().flatten().map(|file| file.size as u64).sum();
+    let count = |group: &GroupLog| group.next - group.first_index();
+    let entries: u64 = groups.values().map(count).sum();
+    for group in groups.values_mut().filter(|group| count(group) > 0) {
+        let share = u128::from(files) * u128::from(count(group)) / u128::from(entries);
+        group.appended_bytes = share as u64;
+        group.notes.push_back((group.next - 1, group.appended_bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(from: u64, to: u64) -> Vec<LogRecord> {
+        (from..to).map(|index| LogRecord { index, data: vec![7; 10].into() }).collect()
+    }
+
+    #[test]
+    fn the_tail_is_read_and_let_go_only_when_synced() {
+        let mut group = GroupLog::default();
+        group.append(&records(0, 10));
+        assert_eq!(group.tail(2, 5, usize::MAX), records(2, 5));
+        assert_eq!(group.tail(2, 9, 25), records(2, 4), "cut by bytes");
+        assert_eq!(group.tail(2, 9, 0), records(2, 3), "never before the first");
+        group.synced(4, 0);
+        assert_eq!(group.tail_first(), 5);
+        assert_eq!(group.tail(4, 9, usize::MAX), vec![], "begins on disk");
+        assert_eq!(group.bytes(), 100);
+    }
+
+    #[test]
+    fn truncated_and_purged_entries_are_gone() {
+        let mut group = GroupLog::default();
+        group.append(&records(0, 10));
+        group.synced(9, usize::MAX);
+        group.truncate(8);
+        assert_eq!((group.last_index(), group.synced), (Some(7), 7));
+        group.synced(9, 0);
+        assert_eq!((group.tail_first(), group.synced), (0, 7), "index 9 is another entry's by now");
+        group.append(&records(8, 9));
+        group.purge(8, Bytes::new());
+        assert_eq!((group.last_index(), group.end(), group.bytes()), (None, 8, 0));
+        assert_eq!(group.clamp(0, 100), (9, 9));
+    }
+}

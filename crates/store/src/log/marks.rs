@@ -1,0 +1,103 @@
+//! The mark file: the last index of every group that was synced. Written after each sync with one
+//! call and never synced itself: it is there to notice a log that lost its end, not to replace it.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use domain::ShardId;
+
+use crate::Error;
+
+pub(super) struct Marks {
+    file: File,
+    path: PathBuf,
+    synced: BTreeMap<ShardId, u64>,
+}
+
+impl Marks {
+    /// The file and what it says. A torn or missing file says nothing.
+    pub fn open(path: &Path) -> Result<(Marks, BTreeMap<ShardId, u64>), Error> {
+        let failed = |error: std::io::Error| Error::io(path, &error);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        let marked = decode(&bytes).unwrap_or_else(|| {
+            if !bytes.is_empty() {
+                tracing::warn!(path = %path.display(), "the mark file is torn and counts for nothing");
+            }
+            BTreeMap::new()
+        });
+        let marks = Marks { file, path: path.to_owned(), synced: marked.clone() };
+        Ok((marks, marked))
+    }
+
+    pub fn set(&mut self, shard: ShardId, synced: u64) {
+        self.synced.insert(shard, synced);
+    }
+
+    /// Lowers a group's mark to what is kept of its log.
+    pub fn lower(&mut self, shard: ShardId, kept: u64) {
+        if let Some(synced) = self.synced.get_mut(&shard) {
+            *synced = kept.min(*synced);
+        }
+    }
+
+    pub fn write(&self) -> Result<(), Error> {
+        let written = self.file.write_all_at(&encode(&self.synced), 0);
+        written.map_err(|error| Error::io(&self.path, &error))
+    }
+}
+
+/// | crc u32 | count u32 | shard u16, index u64 | …, big-endian. Groups are never taken out, so the
+/// file never needs to be cut.
+fn encode(synced: &BTreeMap<ShardId, u64>) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    bytes.extend_from_slice(&(synced.len() as u32).to_be_bytes());
+    for (shard, index) in synced {
+        bytes.extend_from_slice(&shard.0.to_be_bytes());
+        bytes.extend_from_slice(&index.to_be_bytes());
+    }
+    let crc = crc32fast::hash(&bytes[4..]);
+    bytes[..4].copy_from_slice(&crc.to_be_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<BTreeMap<ShardId, u64>> {
+    let (crc, rest) = bytes.split_first_chunk()?;
+    let (count, pairs) = rest.split_first_chunk()?;
+    let length = 10 * u32::from_be_bytes(*count) as usize;
+    let pairs = pairs.get(..length)?;
+    if crc32fast::hash(&rest[..4 + length]) != u32::from_be_bytes(*crc) {
+        return None;
+    }
+    let pair = |pair: &[u8]| {
+        let (shard, index) = pair.split_first_chunk()?;
+        Some((ShardId(u16::from_be_bytes(*shard)), u64::from_be_bytes(index.try_into().ok()?)))
+    };
+    pairs.chunks_exact(10).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_read_back_and_a_torn_file_says_nothing() {
+        let marks: BTreeMap<_, _> = [(ShardId(0), 7), (ShardId(3), u64::MAX)].into();
+        let bytes = encode(&marks);
+        assert_eq!(decode(&bytes), Some(marks));
+        for cut in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..cut]), None, "cut at {cut}");
+        }
+        for position in 0..bytes.len() {
+            let mut torn = bytes.clone();
+            torn[position] ^= 1;
+            assert_eq!(decode(&torn), None, "flipped at {position}");
+        }
+    }
+}

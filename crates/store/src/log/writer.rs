@@ -1,0 +1,264 @@
+//! The one thread that writes the log: whatever all groups asked for meanwhile becomes one batch
+//! and one sync.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use bytes::Bytes;
+use domain::ShardId;
+use parking_lot::{Condvar, Mutex};
+use rocksdb::properties::CUR_SIZE_ACTIVE_MEM_TABLE;
+use rocksdb::{FlushOptions, WriteBatch, WriteOptions};
+
+use super::group::{GroupLog, committed_key, entry_key, purged_key, purged_value, vote_key};
+use super::marks::Marks;
+use super::{Done, Inner, LogRecord};
+use crate::{Durability, Error, Options, SyncReport};
+
+/// A memtable smaller than this may fill up first.
+const DEAD_BYTES_MIN: u64 = 32 << 20;
+/// One part in so many still needed at the most, for a memtable to be let go of early.
+const LIVE_SHARE_MAX: u64 = 4;
+
+pub(super) struct Job {
+    pub shard: ShardId,
+    pub work: Work,
+}
+
+pub(super) enum Work {
+    Append { records: Vec<LogRecord>, done: Done },
+    Vote { vote: Bytes, done: Done },
+    Truncate { from: u64, done: Done },
+    Purge { from: u64, last: u64, mark: Bytes },
+}
+
+impl Work {
+    fn bytes(&self) -> usize {
+        match self {
+            Work::Append { records, .. } => records.iter().map(|record| record.data.len()).sum(),
+            Work::Vote { .. } | Work::Truncate { .. } | Work::Purge { .. } => 0,
+        }
+    }
+}
+
+/// Submits to the thread; dropping it writes what is queued and ends the thread.
+pub(super) struct Writer {
+    queue: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    committed: BTreeMap<ShardId, Bytes>,
+    closed: bool,
+    /// Why the thread no longer writes: everything asked for after it fails.
+    failed: Option<Error>,
+}
+
+impl Writer {
+    pub fn start(inner: Arc<Inner>, marks: Marks, options: &Options) -> Result<Writer, Error> {
+        let queue = Arc::new(Queue::default());
+        let path = inner.path.clone();
+        let pen = Pen {
+            inner,
+            marks,
+            queue: queue.clone(),
+            sync: options.durability == Durability::Synced,
+            bytes_max: options.sync_bytes_max,
+            on_sync: options.on_sync.clone(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("log-writer".to_owned())
+            .spawn(move || pen.run())
+            .map_err(|error| Error::io(path, &error))?;
+        Ok(Writer { queue, thread: Some(thread) })
+    }
+
+    pub fn submit(&self, job: Job) {
+        let mut state = self.queue.state.lock();
+        if let Some(error) = &state.failed {
+            let error = error.clone();
+            drop(state);
+            return tell([job], Err(error));
+        }
+        state.jobs.push_back(job);
+        self.queue.changed.notify_one();
+    }
+
+    pub fn save_committed(&self, shard: ShardId, committed: Bytes) {
+        self.queue.state.lock().committed.insert(shard, committed);
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.state.lock().closed = true;
+        self.queue.changed.notify_one();
+        let Some(thread) = self.thread.take() else { return };
+        // The last clone may end on the writer's own thread, inside a callback.
+        if thread.thread().id() != std::thread::current().id() {
+            let _ = thread.join(); // Its panic was printed where it happened.
+        }
+    }
+}
+
+/// The thread's own.
+struct Pen {
+    inner: Arc<Inner>,
+    marks: Marks,
+    queue: Arc<Queue>,
+    sync: bool,
+    bytes_max: usize,
+    on_sync: Option<Arc<dyn Fn(SyncReport) + Send + Sync>>,
+}
+
+impl Pen {
+    fn run(mut self) {
+        while let Some((jobs, committed)) = self.next() {
+            let result = self.write(&jobs, &committed);
+            if let Err(error) = &result {
+                tracing::error!(%error, "the log cannot be written, this node's groups stop");
+                let mut state = self.queue.state.lock();
+                state.failed = Some(error.clone());
+                let rest: Vec<Job> = state.jobs.drain(..).collect();
+                drop(state);
+                tell(jobs.into_iter().chain(rest), result);
+                return;
+            }
+            tell(jobs, Ok(()));
+        }
+    }
+
+    /// Waits for work; `None` once closed and all is written.
+    fn next(&self) -> Option<(Vec<Job>, BTreeMap<ShardId, Bytes>)> {
+        let mut state = self.queue.state.lock();
+        while state.jobs.is_empty() {
+            if state.closed {
+                let committed = std::mem::take(&mut state.committed);
+                return (!committed.is_empty()).then_some((Vec::new(), committed));
+            }
+            self.queue.changed.wait(&mut state);
+        }
+        let (mut jobs, mut bytes) = (Vec::new(), 0);
+        while let Some(job) = state.jobs.front() {
+            bytes += job.work.bytes();
+            if bytes > self.bytes_max && !jobs.is_empty() {
+                break;
+            }
+            jobs.extend(state.jobs.pop_front());
+        }
+        Some((jobs, std::mem::take(&mut state.committed)))
+    }
+
+    fn write(&mut self, jobs: &[Job], committed: &BTreeMap<ShardId, Bytes>) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut batch = WriteBatch::default();
+        let mut ends = BTreeMap::new();
+        let mut truncated = Vec::new();
+        let mut purged = false;
+        let (mut entries, mut bytes) = (0, 0);
+        for Job { shard, work } in jobs {
+            bytes += work.bytes();
+            match work {
+                Work::Append { records, .. } => {
+                    entries += records.len();
+                    for record in records {
+                        batch.put(entry_key(*shard, record.index), &record.data);
+                        ends.insert(*shard, record.index);
+                    }
+                }
+                Work::Vote { vote, .. } => batch.put(vote_key(*shard), vote),
+                Work::Truncate { from, .. } => {
+                    batch.delete_range(entry_key(*shard, *from), entry_key(*shard, u64::MAX));
+                    ends.insert(*shard, from.saturating_sub(1));
+                    self.marks.lower(*shard, from.saturating_sub(1));
+                    truncated.push(*shard);
+                }
+                Work::Purge { from, last, mark } => {
+                    batch.delete_range(entry_key(*shard, *from), entry_key(*shard, last + 1));
+                    batch.put(purged_key(*shard), purged_value(*last, mark));
+                    purged = true;
+                }
+            }
+        }
+        for (shard, committed) in committed {
+            batch.put(committed_key(*shard), committed);
+        }
+        if !truncated.is_empty() {
+            // First the marks: a crash between the two must not pass for a log that lost its end.
+            self.marks.write()?;
+        }
+        let mut options = WriteOptions::default();
+        options.set_sync(self.sync);
+        let written = self.inner.db.write_opt(batch, &options);
+        written.map_err(|error| Error::rocks(&self.inner.path, &error))?;
+        self.note(ends, &truncated)?;
+        if purged {
+            self.drop_dead()?;
+        }
+        if let Some(on_sync) = &self.on_sync
+            && entries > 0
+        {
+            on_sync(SyncReport { entries, bytes, took: started.elapsed() });
+        }
+        Ok(())
+    }
+
+    /// Lets go of a memtable of which little is needed any more: flushed now, that little is what
+    /// reaches a file. Left to fill up, most of it might be in use again when it is flushed.
+    fn drop_dead(&self) -> Result<(), Error> {
+        let db = &self.inner.db;
+        let failed = |error: rocksdb::Error| Error::rocks(&self.inner.path, &error);
+        let held = db.property_int_value(CUR_SIZE_ACTIVE_MEM_TABLE).map_err(failed)?.unwrap_or(0);
+        let live: u64 = self.inner.groups.lock().values().map(GroupLog::bytes).sum();
+        if held < DEAD_BYTES_MIN || live > held / LIVE_SHARE_MAX {
+            return Ok(());
+        }
+        let mut options = FlushOptions::default();
+        options.set_wait(false);
+        db.flush_opt(&options).map_err(failed)
+    }
+
+    fn note(&mut self, ends: BTreeMap<ShardId, u64>, truncated: &[ShardId]) -> Result<(), Error> {
+        if ends.is_empty() {
+            return Ok(());
+        }
+        {
+            let mut groups = self.inner.groups.lock();
+            for shard in truncated {
+                if let Some(group) = groups.get_mut(shard) {
+                    group.truncations -= 1;
+                }
+            }
+            for (shard, end) in &ends {
+                if let Some(group) = groups.get_mut(shard) {
+                    group.synced(*end, self.inner.tail_bytes_max);
+                }
+            }
+        }
+        for (shard, end) in ends {
+            self.marks.set(shard, end);
+        }
+        self.marks.write()
+    }
+}
+
+fn tell(jobs: impl IntoIterator<Item = Job>, result: Result<(), Error>) {
+    for job in jobs {
+        match job.work {
+            Work::Append { done, .. } | Work::Vote { done, .. } | Work::Truncate { done, .. } => {
+                done(result.clone());
+            }
+            Work::Purge { .. } => {}
+        }
+    }
+}

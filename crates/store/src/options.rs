@@ -1,0 +1,107 @@
+//! Knobs of the two databases.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MIB: usize = 1 << 20;
+
+/// What an acknowledgement waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Every append is synced to disk before it counts. The default, and what is promised.
+    #[default]
+    Synced,
+    /// An append counts once the operating system has it: a power failure of a majority of nodes
+    /// at one moment may lose acknowledged work.
+    Replicated,
+}
+
+/// What one batch of the log's writer did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncReport {
+    pub entries: usize,
+    pub bytes: usize,
+    /// From the start of the write to the end of its sync.
+    pub took: Duration,
+}
+
+/// Sizes are bytes. Memtables hold more than a second of traffic, the log's more than the rows':
+/// what lives and dies between two flushes never reaches a file, so steady traffic is written to
+/// the device once, to the log.
+#[derive(Clone)]
+pub struct Options {
+    pub durability: Durability,
+    /// Blocks of both databases held in memory. Default 96 MiB.
+    pub cache_bytes: usize,
+    /// One memtable of the log, of which three may be alive. It is let go of early, once most of it
+    /// is purged; so it should hold twice what the log grows by between two flushes of the rows,
+    /// or most of the log is written a second time. Default 256 MiB.
+    pub log_memtable_bytes: usize,
+    /// One memtable of the rows. Default 64 MiB, of which three may be alive.
+    pub rows_memtable_bytes: usize,
+    /// Recent entries of one group kept in memory for followers and for applying. Default 16 MiB.
+    pub tail_bytes_max: usize,
+    /// One batch of the log's writer: bounds how long a small append waits behind large ones.
+    /// Default 4 MiB.
+    pub sync_bytes_max: usize,
+    /// Values of at least this size go to blob files when rows are flushed, so that compaction
+    /// does not rewrite bodies. Default 512.
+    pub blob_bytes_min: u64,
+    /// Told after every sync, on the writer's thread.
+    pub on_sync: Option<Arc<dyn Fn(SyncReport) + Send + Sync>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            durability: Durability::Synced,
+            cache_bytes: 96 * MIB,
+            log_memtable_bytes: 256 * MIB,
+            rows_memtable_bytes: 64 * MIB,
+            tail_bytes_max: 16 * MIB,
+            sync_bytes_max: 4 * MIB,
+            blob_bytes_min: 512,
+            on_sync: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("durability", &self.durability)
+            .field("cache_bytes", &self.cache_bytes)
+            .field("log_memtable_bytes", &self.log_memtable_bytes)
+            .field("rows_memtable_bytes", &self.rows_memtable_bytes)
+            .field("tail_bytes_max", &self.tail_bytes_max)
+            .field("sync_bytes_max", &self.sync_bytes_max)
+            .field("blob_bytes_min", &self.blob_bytes_min)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What both databases have in common.
+pub(crate) fn base() -> rocksdb::Options {
+    let mut options = rocksdb::Options::default();
+    options.create_if_missing(true);
+    options.set_max_background_jobs(2);
+    options.set_max_open_files(512);
+    options.set_keep_log_file_num(2);
+    options.set_use_fsync(false);
+    // Bodies rarely compress in load tests, and processor time is what is short.
+    options.set_compression_type(rocksdb::DBCompressionType::None);
+    options
+}
+
+pub(crate) fn blocks(cache: &rocksdb::Cache) -> rocksdb::BlockBasedOptions {
+    let mut blocks = rocksdb::BlockBasedOptions::default();
+    blocks.set_block_cache(cache);
+    blocks.set_bloom_filter(10.0, false);
+    blocks.set_block_size(16 << 10);
+    // Filters and indexes count against the cache: memory does not grow with the backlog.
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    blocks.set_format_version(5);
+    blocks
+}

@@ -1,0 +1,164 @@
+//! Files that are not as they were left: a torn end is cut off and told, anything else is refused.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+
+use domain::Rows;
+use store::{Error, LogStore, RowStore, Shortened};
+
+use crate::support::*;
+
+/// The files of a database with this ending, the newest last.
+fn files(path: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).expect("listed").map(|entry| entry.expect("listed").path());
+    let mut files: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
+    files.sort();
+    files
+}
+
+/// A log of 50 entries, synced one by one.
+fn log(dir: &Path) -> PathBuf {
+    let path = dir.join("log");
+    let log = LogStore::open(&path, &small()).unwrap();
+    for index in 1..=50 {
+        append(&log, SHARD, vec![record(index, vec![index as u8; 200])]);
+    }
+    path
+}
+
+fn cut(file: &Path, bytes: u64) {
+    let file = fs::OpenOptions::new().write(true).open(file).expect("opened");
+    let length = file.metadata().expect("a length").len();
+    file.set_len(length.saturating_sub(bytes)).expect("cut");
+}
+
+#[test]
+fn a_torn_end_is_cut_off_and_told() {
+    for torn in [1, 100, 300, 2000] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = log(dir.path());
+        cut(files(&path, "log").last().expect("a write-ahead log"), torn);
+        let log = LogStore::open(&path, &small()).expect("a torn end is no damage");
+        let kept = read_all(&log, SHARD, 1, 100, usize::MAX);
+        let last = kept.len() as u64;
+        assert!((30..50).contains(&last), "{last} entries kept, {torn} bytes torn off");
+        for (index, entry) in (1..).zip(&kept) {
+            assert_eq!(*entry, record(index, vec![index as u8; 200]));
+        }
+        // They were synced, so the disk has lost them: this replica may have voted on them.
+        assert_eq!(log.shortened(SHARD), Some(Shortened { last, marked: 50 }));
+        assert_eq!(log.shortened(OTHER), None);
+    }
+}
+
+#[test]
+fn a_log_that_is_gone_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = log(dir.path());
+    fs::remove_dir_all(&path).unwrap();
+    let log = LogStore::open(&path, &small()).unwrap();
+    assert_eq!(log.shortened(SHARD), Some(Shortened { last: 0, marked: 50 }));
+}
+
+#[test]
+fn damage_before_the_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = log(dir.path());
+    let file = files(&path, "log").pop().expect("a write-ahead log");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    fs::write(&file, bytes).unwrap();
+    let error = LogStore::open(&path, &small()).map(|_| ()).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+}
+
+/// It is only a hint: without it the log is taken as it is.
+#[test]
+fn a_mark_file_of_garbage_counts_for_nothing() {
+    for garbage in [&b""[..], b"garbage", &[0xff; 4096]] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = log(dir.path());
+        fs::write(path.with_extension("marks"), garbage).unwrap();
+        let log = LogStore::open(&path, &small()).unwrap();
+        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX).len(), 50);
+        assert_eq!(log.shortened(SHARD), None);
+    }
+}
+
+#[test]
+fn a_database_of_garbage_is_refused() {
+    for name in ["CURRENT", "MANIFEST"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = log(dir.path());
+        for entry in fs::read_dir(&path).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name().to_string_lossy().starts_with(name) {
+                fs::write(entry.path(), b"garbage\n").unwrap();
+            }
+        }
+        assert!(LogStore::open(&path, &small()).is_err(), "{name}");
+    }
+}
+
+/// Rows cannot fail, so a row that cannot be read ends the process, and says which.
+fn dies(test: &str, dir: &Path, says: &str) {
+    let output = spawn(test, dir).wait_with_output().expect("ended");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.signal(), Some(6), "aborted; it said: {errors}");
+    assert!(errors.contains("cannot be read") && errors.contains(says), "it said: {errors}");
+}
+
+#[test]
+fn child_reads_all_rows() {
+    let Some(dir) = child_dir() else { return };
+    let store = RowStore::open(&dir, &small()).unwrap();
+    tell(&format!("{} rows", all_rows(&store.shard(SHARD)).0.len()));
+}
+
+#[test]
+fn child_gets_a_row() {
+    let Some(dir) = child_dir() else { return };
+    let store = RowStore::open(&dir, &small()).unwrap();
+    tell(&format!("{:?}", store.shard(SHARD).get(&message_key(7))));
+}
+
+#[test]
+fn rows_in_a_damaged_file_stop_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows");
+    {
+        let store = RowStore::open(&path, &small()).unwrap();
+        let rows = (1..500).map(|number| (message_key(number), Some(message(number))));
+        store.write(SHARD, rows.collect(), 1, "1".into()).unwrap();
+        store.flush().unwrap();
+    }
+    let file = files(&path, "sst").pop().expect("a file of rows");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[1000] ^= 0xff;
+    fs::write(&file, bytes).unwrap();
+    dies("damage::child_reads_all_rows", &path, "shard 1");
+    dies("damage::child_gets_a_row", &path, "Message");
+}
+
+/// Sound for RocksDB, without meaning for us.
+#[test]
+fn rows_of_garbage_stop_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows");
+    {
+        let store = RowStore::open(&path, &small()).unwrap();
+        let mut chunk = Vec::new();
+        for part in [&store::encode_key(SHARD, &message_key(7))[..], b"\x01garbage"] {
+            chunk.extend_from_slice(&(part.len() as u32).to_be_bytes());
+            chunk.extend_from_slice(part);
+        }
+        let mut import = store.import(SHARD, 1, b"1").unwrap();
+        import.push(chunk.into()).unwrap();
+        import.finish().unwrap();
+    }
+    dies("damage::child_reads_all_rows", &path, "Message");
+    dies("damage::child_gets_a_row", &path, "Message");
+}

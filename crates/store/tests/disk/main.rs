@@ -1,0 +1,10 @@
+//! The two databases on a real disk: what they keep, what they lose when a node dies, and what they
+//! make of files that are not as they left them.
+
+mod crash;
+mod damage;
+mod log;
+mod log_model;
+mod rows;
+mod support;
+mod transfer;

@@ -1,0 +1,239 @@
+//! The rows: they agree with a map, a scan sees one moment, and what is said to be on disk is.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use domain::{DirectoryRow, DirectoryState, Key, MemoryRows, Row, Rows, ShardId};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use store::{Error, LogStore, RowStore};
+
+use crate::support::*;
+
+fn write(store: &RowStore, shard: ShardId, writes: Vec<(Key, Option<Row>)>, index: u64) {
+    store.write(shard, writes, index, index.to_string().into()).expect("written");
+}
+
+fn directory(name: &str) -> (Key, Option<Row>) {
+    let row = DirectoryRow {
+        entity: ENTITY,
+        shard: SHARD,
+        name: name.to_owned(),
+        state: DirectoryState::Ready,
+    };
+    (Key::Directory(name.to_owned()), Some(Row::Directory(row)))
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    /// A message and its body, stored once.
+    Store(u64),
+    Rewrite(u64),
+    Remove(u64),
+    Name(String),
+    Unname(String),
+    Flush,
+    Reopen,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        8 => (0..40u64).prop_map(Change::Store),
+        3 => (0..40u64).prop_map(Change::Rewrite),
+        6 => (0..40u64).prop_map(Change::Remove),
+        2 => "[a-c]{1,3}".prop_map(Change::Name),
+        1 => "[a-c]{1,3}".prop_map(Change::Unname),
+        1 => Just(Change::Flush),
+        1 => Just(Change::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn rows_agree_with_a_map(changes in vec(change(), 1..80), ranges in vec((0..45u64, 0..45u64), 4)) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rows");
+        let mut store = RowStore::open(&path, &small()).unwrap();
+        let mut model = MemoryRows::default();
+        // Numbers are never reused, nor are the keys of bodies.
+        let mut issued = 0;
+        let mut stored = std::collections::BTreeMap::new();
+        for (index, change) in (1..).zip(changes) {
+            let writes = match change {
+                Change::Store(slot) if !stored.contains_key(&slot) => {
+                    issued += 1;
+                    stored.insert(slot, issued);
+                    vec![
+                        (message_key(issued), Some(message(issued))),
+                        (body_key(issued), Some(Row::Body(body(issued)))),
+                    ]
+                }
+                Change::Rewrite(slot) => match stored.get(&slot) {
+                    Some(number) => vec![(message_key(*number), Some(message(*number + 1)))],
+                    None => vec![],
+                },
+                Change::Remove(slot) => match stored.remove(&slot) {
+                    Some(number) => vec![(message_key(number), None), (body_key(number), None)],
+                    None => vec![],
+                },
+                Change::Name(name) => vec![directory(&name)],
+                Change::Unname(name) => vec![(Key::Directory(name), None)],
+                Change::Flush => {
+                    store.flush().unwrap();
+                    vec![]
+                }
+                Change::Reopen => {
+                    drop(store);
+                    store = RowStore::open(&path, &small()).unwrap();
+                    vec![]
+                }
+                Change::Store(_) => vec![],
+            };
+            model.write(writes.clone());
+            write(&store, SHARD, writes, index);
+            prop_assert_eq!(store.applied(SHARD).unwrap(), Some((index, index.to_string().into())));
+        }
+        let rows = store.shard(SHARD);
+        prop_assert_eq!(&all_rows(&rows), &model);
+        for number in 0..=issued {
+            prop_assert_eq!(rows.get(&message_key(number)), model.get(&message_key(number)));
+            prop_assert_eq!(rows.get(&body_key(number)), model.get(&body_key(number)));
+        }
+        for (from, to) in ranges {
+            prop_assert_eq!(first_five(&rows, from, to), first_five(&model, from, to));
+        }
+    }
+}
+
+/// A scan that its visitor ends.
+fn first_five(rows: &impl Rows, from: u64, to: u64) -> Vec<(Key, Row)> {
+    let mut found = Vec::new();
+    rows.scan(&message_key(from), &message_key(to), &mut |key, row| {
+        found.push((key, row));
+        match found.len() {
+            5 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    found
+}
+
+#[test]
+fn shards_do_not_see_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = RowStore::open(&dir.path().join("rows"), &small()).unwrap();
+    write(&store, SHARD, vec![(message_key(1), Some(message(1)))], 1);
+    assert_eq!(store.shard(OTHER).get(&message_key(1)), None);
+    assert_eq!(all_rows(&store.shard(OTHER)), MemoryRows::default());
+    assert_eq!(store.applied(OTHER).unwrap(), None);
+    assert_eq!(store.applied(SHARD).unwrap(), Some((1, Bytes::from_static(b"1"))));
+}
+
+#[test]
+fn a_scan_sees_the_rows_of_its_beginning() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = RowStore::open(&dir.path().join("rows"), &small()).unwrap();
+    let rows = (1..=5).map(|number| (message_key(number), Some(message(number)))).collect();
+    write(&store, SHARD, rows, 1);
+    let mut seen = Vec::new();
+    store.shard(SHARD).scan(&message_key(0), &message_key(100), &mut |key, row| {
+        let writes = vec![
+            (message_key(4), None),
+            (message_key(5), Some(message(50))),
+            (message_key(6), Some(message(6))),
+        ];
+        write(&store, SHARD, writes, 2);
+        store.flush().unwrap();
+        seen.push((key, row));
+        ControlFlow::Continue(())
+    });
+    let expected: Vec<_> = (1..=5).map(|number| (message_key(number), message(number))).collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn bodies_come_in_the_order_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = RowStore::open(&dir.path().join("rows"), &small()).unwrap();
+    let bodies = (1..=3).map(|number| (body_key(number), Some(Row::Body(body(number)))));
+    write(&store, SHARD, bodies.collect(), 1);
+    store.flush().unwrap(); // To blob files.
+    write(&store, SHARD, vec![(body_key(4), Some(Row::Body(body(4))))], 2);
+    let ask = [4, 2, 9, 1].map(|number| (ENTITY, domain::SequenceNumber(number)));
+    let expected = [Some(body(4)), Some(body(2)), None, Some(body(1))];
+    assert_eq!(store.bodies(SHARD, &ask), expected);
+    assert_eq!(store.shard(SHARD).bodies(&ask), expected);
+}
+
+/// What is called flushed is what a crash leaves: the copy is taken while the store is open.
+#[test]
+fn flushed_is_on_disk_and_the_rest_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows");
+    let store = RowStore::open(&path, &small()).unwrap();
+    assert_eq!(store.flushed_index(SHARD), 0);
+    for index in 1..=5 {
+        write(&store, SHARD, vec![(message_key(index), Some(message(index)))], index);
+    }
+    write(&store, OTHER, vec![(message_key(1), Some(message(1)))], 77);
+    assert_eq!((store.flushed_index(SHARD), store.flushed_index(OTHER)), (0, 0));
+    store.flush().unwrap();
+    write(&store, SHARD, vec![(message_key(5), None), (message_key(6), Some(message(6)))], 6);
+    assert_eq!((store.flushed_index(SHARD), store.flushed_index(OTHER)), (5, 77));
+
+    let crashed = dir.path().join("crashed");
+    copy(&path, &crashed);
+    let crashed = RowStore::open(&crashed, &small()).unwrap();
+    assert_eq!(crashed.applied(SHARD).unwrap(), Some((5, Bytes::from_static(b"5"))));
+    assert_eq!(crashed.flushed_index(SHARD), 5, "also before anything is written");
+    let expected: MemoryRows =
+        MemoryRows((1..=5).map(|number| (message_key(number), message(number))).collect());
+    assert_eq!(all_rows(&crashed.shard(SHARD)), expected);
+}
+
+/// Flushes that RocksDB begins by itself, in the middle of traffic, leave a prefix as well.
+#[test]
+fn any_moment_leaves_a_prefix() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows");
+    let store = RowStore::open(&path, &small()).unwrap();
+    let mut flushed = 0;
+    for index in 1..=3000u64 {
+        let mut writes = vec![
+            (message_key(index), Some(message(index))),
+            (body_key(index), Some(Row::Body(body(index)))),
+        ];
+        if let Some(old) = index.checked_sub(10).filter(|old| *old > 0) {
+            writes.extend([(message_key(old), None), (body_key(old), None)]);
+        }
+        write(&store, SHARD, writes, index);
+        let now = store.flushed_index(SHARD);
+        assert!(now >= flushed && now <= index, "{flushed}, then {now} of {index}");
+        flushed = now;
+    }
+    assert!(flushed > 0, "memtables of 256 KiB were filled");
+    drop(store);
+    let store = RowStore::open(&path, &small()).unwrap();
+    let rows = store.shard(SHARD);
+    let kept: Vec<_> = all_rows(&rows).0.into_keys().collect();
+    let expected: Vec<_> =
+        (2991..=3000).map(body_key).chain((2991..=3000).map(message_key)).collect();
+    assert_eq!(kept, expected, "closing in good order flushes");
+}
+
+#[test]
+fn a_database_in_use_is_refused_with_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let (rows, log) = (dir.path().join("rows"), dir.path().join("log"));
+    let _rows = RowStore::open(&rows, &small()).unwrap();
+    let _log = LogStore::open(&log, &small()).unwrap();
+    for error in [
+        RowStore::open(&rows, &small()).map(|_| ()).unwrap_err(),
+        LogStore::open(&log, &small()).map(|_| ()).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Locked { .. }), "{error:?}");
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+}

@@ -1,0 +1,280 @@
+//! A shard on its way from one node to another.
+
+use std::fs;
+
+use bytes::Bytes;
+use domain::{Row, ShardId};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use store::{Error, Export, Options, RowStore};
+
+use crate::support::*;
+
+/// A store whose shard holds messages `from..to` under the mark `to`.
+fn filled(store: &RowStore, shard: ShardId, from: u64, to: u64) {
+    let writes = (from..to).flat_map(|number| {
+        [
+            (message_key(number), Some(message(number))),
+            (body_key(number), Some(Row::Body(body(number)))),
+        ]
+    });
+    store.write(shard, writes.collect(), to, to.to_string().into()).expect("written");
+}
+
+fn chunks(mut export: Export) -> Vec<Bytes> {
+    std::iter::from_fn(|| export.next_chunk().expect("readable")).collect()
+}
+
+fn open(dir: &tempfile::TempDir, name: &str) -> RowStore {
+    RowStore::open(&dir.path().join(name).join("rows"), &small()).expect("opened")
+}
+
+fn import(store: &RowStore, index: u64, chunks: Vec<Bytes>) {
+    let mut import = store.import(SHARD, index, index.to_string().as_bytes()).expect("begun");
+    for chunk in chunks {
+        import.push(chunk).expect("taken");
+    }
+    import.finish().expect("installed");
+}
+
+#[test]
+fn a_shard_arrives_as_it_was_when_it_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 2000);
+    source.flush().unwrap();
+    filled(&source, SHARD, 2000, 2500);
+    let expected = all_rows(&source.shard(SHARD));
+    filled(&target, SHARD, 100, 200);
+    filled(&target, SHARD, 9000, 9100);
+    filled(&target, OTHER, 1, 10);
+    let others = all_rows(&target.shard(OTHER));
+
+    let export = source.export(SHARD).unwrap();
+    assert_eq!(export.mark(), b"2500");
+    // Pinned: what is written from here on is not in it.
+    filled(&source, SHARD, 2500, 2600);
+    source
+        .write(SHARD, vec![(message_key(5), None), (body_key(5), None)], 2601, "x".into())
+        .unwrap();
+    source.flush().unwrap();
+    let chunks = chunks(export);
+    assert!(chunks.len() > 2, "{} chunks", chunks.len());
+    assert!(chunks.iter().all(|chunk| chunk.len() <= 1 << 20));
+
+    import(&target, 2500, chunks);
+    assert_eq!(all_rows(&target.shard(SHARD)), expected);
+    assert_eq!(target.applied(SHARD).unwrap(), Some((2500, Bytes::from_static(b"2500"))));
+    assert_eq!(target.flushed_index(SHARD), 2500, "what is installed is on disk");
+    assert_eq!(all_rows(&target.shard(OTHER)), others);
+    assert_eq!(target.applied(OTHER).unwrap().map(|(index, _)| index), Some(10));
+
+    // It goes on as if it had applied all that itself, also over a restart.
+    let writes = vec![(message_key(7), None), (body_key(7), None)];
+    target.write(SHARD, writes, 2501, "2501".into()).unwrap();
+    drop(target);
+    let target = open(&dir, "b");
+    let mut expected = expected;
+    expected.0.remove(&message_key(7));
+    expected.0.remove(&body_key(7));
+    assert_eq!(all_rows(&target.shard(SHARD)), expected);
+}
+
+/// Numbers come again: an imported body takes the place of one stored, deleted and imported before.
+#[test]
+fn the_same_rows_may_be_imported_deleted_and_imported_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 300);
+    let all = all_rows(&source.shard(SHARD));
+    for round in 0..3 {
+        import(&target, 300 + round, chunks(source.export(SHARD).unwrap()));
+        assert_eq!(all_rows(&target.shard(SHARD)), all, "round {round}");
+        let gone =
+            (1..300).flat_map(|number| [(message_key(number), None), (body_key(number), None)]);
+        target.write(SHARD, gone.collect(), 400, "400".into()).unwrap();
+        if round == 1 {
+            target.flush().unwrap();
+        }
+        assert_eq!(all_rows(&target.shard(SHARD)).0.len(), 0, "round {round}");
+    }
+}
+
+#[test]
+fn an_empty_shard_can_be_sent_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&target, SHARD, 1, 10);
+    source.write(SHARD, vec![], 3, "3".into()).unwrap();
+    import(&target, 3, chunks(source.export(SHARD).unwrap()));
+    assert_eq!(all_rows(&target.shard(SHARD)).0.len(), 0);
+    assert_eq!(target.applied(SHARD).unwrap(), Some((3, Bytes::from_static(b"3"))));
+    let export = target.export(OTHER).unwrap();
+    assert_eq!(export.mark(), b"", "a shard that never applied anything");
+}
+
+#[test]
+fn an_import_that_is_given_up_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 1000);
+    filled(&target, SHARD, 5000, 5010);
+    let before = all_rows(&target.shard(SHARD));
+    let mut import = target.import(SHARD, 1000, b"1000").unwrap();
+    import.push(chunks(source.export(SHARD).unwrap()).remove(0)).unwrap();
+    drop(import);
+    assert_eq!(all_rows(&target.shard(SHARD)), before);
+    assert_eq!(target.applied(SHARD).unwrap().map(|(index, _)| index), Some(5010));
+}
+
+/// A crash while chunks come in leaves a folder that the next start drops.
+#[test]
+fn a_half_received_import_is_dropped_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = open(&dir, "a");
+    filled(&source, SHARD, 1, 1000);
+    let target = open(&dir, "b");
+    filled(&target, SHARD, 5000, 5010);
+    target.flush().unwrap();
+    let before = all_rows(&target.shard(SHARD));
+    let mut import = target.import(SHARD, 1000, b"1000").unwrap();
+    import.push(chunks(source.export(SHARD).unwrap()).remove(0)).unwrap();
+    copy(&dir.path().join("b"), &dir.path().join("crashed"));
+
+    assert!(dir.path().join("crashed/incoming/1").exists(), "what came in is beside the rows");
+    let crashed = open(&dir, "crashed");
+    assert_eq!(all_rows(&crashed.shard(SHARD)), before);
+    assert!(!dir.path().join("crashed/incoming/1").exists());
+}
+
+/// A crash after all had come in: the installation is completed, from wherever it stood.
+#[test]
+fn a_complete_import_is_installed_at_the_next_start() {
+    for (step, name) in ["marked", "deleted", "installed"].into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = open(&dir, name);
+        filled(&target, SHARD, 5000, 5010);
+        target.flush().unwrap();
+        let folder = dir.path().join(name).join("incoming/1");
+        if step > 0 {
+            // What the installation does to the rows, up to a point.
+            let gone = (5000..5010).flat_map(|n| [(message_key(n), None), (body_key(n), None)]);
+            target.write(SHARD, gone.collect(), 5010, "5010".into()).unwrap();
+        }
+        if step > 1 {
+            filled(&target, SHARD, 1, 100);
+        }
+        drop(target);
+        fs::create_dir_all(&folder).unwrap();
+        let options = rocksdb::Options::default();
+        let mut file = rocksdb::SstFileWriter::create(&options);
+        file.open(folder.join("000000.sst")).unwrap();
+        for key in (1..100).map(body_key).chain((1..100).map(message_key)) {
+            let row = match &key {
+                domain::Key::Body(_, number) => Row::Body(body(number.0)),
+                domain::Key::Message(_, number) => message(number.0),
+                _ => unreachable!("only these are made"),
+            };
+            file.put(store::encode_key(SHARD, &key), wire::encode_row(&row)).unwrap();
+        }
+        file.finish().unwrap();
+        drop(file);
+        fs::write(folder.join("complete"), [&100u64.to_be_bytes()[..], b"100"].concat()).unwrap();
+
+        let target = open(&dir, name);
+        assert_eq!(all_rows(&target.shard(SHARD)).0.len(), 2 * 99, "{name}");
+        assert_eq!(
+            target.shard(SHARD).bodies(&[(ENTITY, domain::SequenceNumber(42))]),
+            [Some(body(42))]
+        );
+        assert_eq!(target.applied(SHARD).unwrap(), Some((100, Bytes::from_static(b"100"))));
+        assert_eq!(target.flushed_index(SHARD), 100);
+        assert!(!folder.exists());
+    }
+}
+
+/// By then the old rows may be gone: what came in is kept, and taken in at the next start.
+#[test]
+fn an_installation_that_fails_is_not_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 100);
+    filled(&target, SHARD, 5000, 5010);
+    let expected = all_rows(&source.shard(SHARD));
+    let mut import = target.import(SHARD, 100, b"100").unwrap();
+    for chunk in chunks(source.export(SHARD).unwrap()) {
+        import.push(chunk).unwrap();
+    }
+    let obstacle = dir.path().join("b/incoming/1/999999.sst");
+    fs::write(&obstacle, b"not a file of RocksDB's").unwrap();
+    assert!(import.finish().is_err());
+    assert!(target.import(SHARD, 200, b"200").is_err(), "the first one comes first");
+    drop(target);
+    fs::remove_file(obstacle).unwrap();
+
+    let target = open(&dir, "b");
+    assert_eq!(all_rows(&target.shard(SHARD)), expected);
+    assert_eq!(target.applied(SHARD).unwrap(), Some((100, Bytes::from_static(b"100"))));
+}
+
+#[test]
+fn chunks_out_of_order_or_of_another_shard_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 2000);
+    filled(&source, OTHER, 1, 10);
+    let ours = chunks(source.export(SHARD).unwrap());
+    let others = chunks(source.export(OTHER).unwrap());
+    let begin = || target.import(SHARD, 1, b"1").unwrap();
+    for wrong in [vec![&ours[1], &ours[0]], vec![&ours[0], &ours[0]], vec![&others[0]]] {
+        let mut import = begin();
+        let result = wrong.into_iter().try_for_each(|chunk| import.push(chunk.clone()));
+        assert!(matches!(result, Err(Error::NotInOrder { shard: SHARD })), "{result:?}");
+    }
+    let cut = ours[0].slice(..ours[0].len() - 1);
+    assert!(begin().push(cut).is_err(), "cut short");
+    assert_eq!(target.applied(SHARD).unwrap(), None);
+}
+
+/// Many gigabytes do not fit in memory: an export that nobody takes from reads no further.
+#[test]
+fn an_export_that_is_dropped_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a/rows");
+    let source = open(&dir, "a");
+    filled(&source, SHARD, 1, 8000);
+    let mut export = source.export(SHARD).unwrap();
+    assert!(export.next_chunk().unwrap().is_some());
+    drop(export);
+    drop(source);
+    // The reading thread holds the database until it notices.
+    let reopened = (0..100).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        RowStore::open(&path, &Options::default()).ok()
+    });
+    assert!(reopened.is_some(), "the database is closed once nobody uses it");
+}
+
+#[test]
+fn garbage_is_refused_or_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(&dir, "b");
+    filled(&target, SHARD, 1, 3);
+    let sound = chunks(target.export(SHARD).unwrap()).remove(0);
+    let garbage = vec(vec(any::<u8>(), 0..60), 1..4);
+    let flip = any::<(prop::sample::Index, u8)>();
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(500));
+    let result = runner.run(&(garbage, flip), |(garbage, (at, byte))| {
+        let mut import = target.import(SHARD, 1, b"1").unwrap();
+        for chunk in garbage {
+            let _ = import.push(chunk.into());
+        }
+        let mut damaged = sound.to_vec();
+        let at = at.index(damaged.len());
+        damaged[at] = byte;
+        let _ = target.import(SHARD, 1, b"1").unwrap().push(damaged.into());
+        Ok(())
+    });
+    result.unwrap();
+}

@@ -1,0 +1,481 @@
+//! Generators of domain values, for this crate's properties.
+
+use bytes::Bytes;
+use domain::*;
+use proptest::collection::{btree_map, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z]{0,12}", "\\PC{0,6}"]
+}
+
+fn words() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["locked", "queue size", "1 to 5", ""])
+}
+
+fn at() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![
+        (1_700_000_000_000u64..1_900_000_000_000).prop_map(Timestamp),
+        any::<u64>().prop_map(Timestamp),
+        Just(Timestamp::NEVER)
+    ]
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    prop_oneof![(0..100_000u64).prop_map(Span), any::<u64>().prop_map(Span), Just(Span::MAX)]
+}
+
+fn number() -> impl Strategy<Value = SequenceNumber> {
+    prop_oneof![0..1000u64, any::<u64>()].prop_map(SequenceNumber)
+}
+
+fn entity() -> impl Strategy<Value = EntityId> {
+    prop_oneof![0..1000u64, any::<u64>()].prop_map(EntityId)
+}
+
+fn queue() -> impl Strategy<Value = QueueId> {
+    (entity(), prop::sample::select(&SubQueue::ALL[..]))
+        .prop_map(|(entity, sub)| QueueId { entity, sub })
+}
+
+fn kind() -> impl Strategy<Value = DeadlineKind> {
+    prop::sample::select(&DeadlineKind::ALL[..])
+}
+
+fn token() -> impl Strategy<Value = LockToken> {
+    (number(), any::<u64>()).prop_map(|(sequence, nonce)| LockToken { sequence, nonce })
+}
+
+fn receiver() -> impl Strategy<Value = ReceiverId> {
+    any::<(u64, u64, u32)>().prop_map(|(node, link, epoch)| ReceiverId { node, link, epoch })
+}
+
+fn origin() -> impl Strategy<Value = Option<Origin>> {
+    of(any::<(u64, u64, bool, bool)>().prop_map(|(producer, serial, ordered, retry)| Origin {
+        producer,
+        serial,
+        ordered,
+        retry,
+    }))
+}
+
+fn content() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..64).prop_map(Bytes::from)
+}
+
+/// Floats without NaN, which equals nothing.
+pub fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<u8>().prop_map(Value::Byte),
+        any::<i8>().prop_map(Value::SByte),
+        any::<i16>().prop_map(Value::Short),
+        any::<u16>().prop_map(Value::UShort),
+        any::<i32>().prop_map(Value::Int),
+        any::<u32>().prop_map(Value::UInt),
+        any::<i64>().prop_map(Value::Long),
+        any::<u64>().prop_map(Value::ULong),
+        any::<f32>().prop_map(Value::Float),
+        any::<f64>().prop_map(Value::Double),
+        any::<[u8; 16]>().prop_map(Value::Decimal),
+        any::<char>().prop_map(Value::Char),
+        text().prop_map(Value::String),
+        text().prop_map(Value::Uri),
+        any::<[u8; 16]>().prop_map(Value::Uuid),
+        any::<i64>().prop_map(Value::DateTime),
+        any::<i64>().prop_map(Value::DateTimeOffset),
+        any::<i64>().prop_map(Value::TimeSpan),
+        vec(any::<u8>(), 0..20).prop_map(Value::Bytes),
+    ]
+}
+
+fn properties() -> impl Strategy<Value = Properties> {
+    btree_map(text(), value(), 0..4)
+}
+
+fn overlay() -> impl Strategy<Value = Option<Box<Overlay>>> {
+    of((properties(), vec(text(), 0..3))
+        .prop_map(|(set, removed)| Box::new(Overlay { set, removed })))
+}
+
+fn status() -> impl Strategy<Value = EntityStatus> {
+    prop::sample::select(vec![
+        EntityStatus::Active,
+        EntityStatus::Disabled,
+        EntityStatus::SendDisabled,
+        EntityStatus::ReceiveDisabled,
+    ])
+}
+
+pub fn queue_properties() -> impl Strategy<Value = QueueProperties> {
+    let spans = (span(), span(), span(), span());
+    let sizes = any::<(u32, u32, u32)>();
+    let flags = any::<(bool, bool, bool, bool)>();
+    (spans, sizes, flags, status(), text()).prop_map(|(spans, sizes, flags, status, text)| {
+        QueueProperties {
+            lock_duration: spans.0,
+            max_size_megabytes: sizes.0,
+            max_message_size_kilobytes: sizes.1,
+            requires_duplicate_detection: flags.0,
+            duplicate_detection_window: spans.1,
+            requires_session: flags.1,
+            default_ttl: spans.2,
+            auto_delete_on_idle: spans.3,
+            dead_letter_on_expiration: flags.2,
+            max_delivery_count: sizes.2,
+            status,
+            user_metadata: text,
+            enable_batched_operations: flags.3,
+        }
+    })
+}
+
+fn new_message() -> impl Strategy<Value = NewMessage> {
+    let texts = (of(text()), of(text()), of(text()));
+    (content(), any::<(u32, u32)>(), texts, of(span()), of(at())).prop_map(
+        |(content, sizes, texts, ttl, scheduled_at)| NewMessage {
+            content,
+            size_bytes: sizes.0,
+            header_bytes: sizes.1,
+            message_id: texts.0,
+            session_id: texts.1,
+            partition_key: texts.2,
+            ttl,
+            scheduled_at,
+        },
+    )
+}
+
+fn disposition() -> impl Strategy<Value = Disposition> {
+    prop_oneof![
+        Just(Disposition::Complete),
+        properties().prop_map(|properties| Disposition::Abandon { properties }),
+        properties().prop_map(|properties| Disposition::Defer { properties }),
+        (of(text()), of(text()), properties()).prop_map(|(reason, description, properties)| {
+            Disposition::DeadLetter { reason, description, properties }
+        }),
+        Just(Disposition::Release),
+    ]
+}
+
+fn node_row() -> impl Strategy<Value = NodeRow> {
+    (text(), text(), text()).prop_map(|(peer_address, grpc_address, http_address)| NodeRow {
+        peer_address,
+        grpc_address,
+        http_address,
+    })
+}
+
+fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
+    prop_oneof![
+        (any::<(u128, u16, u8)>(), vec((any::<u64>(), node_row()), 0..4)).prop_map(
+            |((cluster_id, data_groups, replication_factor), nodes)| CatalogCommand::Found {
+                cluster_id,
+                data_groups,
+                replication_factor,
+                nodes,
+            }
+        ),
+        (text(), queue_properties()).prop_map(|(name, properties)| CatalogCommand::Create {
+            name,
+            properties: Box::new(properties),
+        }),
+        (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Created { name, entity }),
+        text().prop_map(|name| CatalogCommand::Delete { name }),
+        (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Deleted { name, entity }),
+        (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::SetNode { node, row }),
+    ]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let entities = prop_oneof![
+        (entity(), text(), queue_properties()).prop_map(|(entity, name, properties)| {
+            Command::CreateQueue(CreateQueue { entity, name, properties: Box::new(properties) })
+        }),
+        (origin(), entity(), queue_properties()).prop_map(|(origin, entity, properties)| {
+            Command::UpdateQueue(UpdateQueue { origin, entity, properties: Box::new(properties) })
+        }),
+        entity().prop_map(|entity| Command::DeleteEntity { entity }),
+        Just(Command::Sweep),
+        span().prop_map(|by| Command::AdvanceClock { by }),
+        catalog_command().prop_map(Command::Catalog),
+    ];
+    let settlement =
+        (token(), disposition()).prop_map(|(token, disposition)| Settlement { token, disposition });
+    let messages = prop_oneof![
+        (origin(), entity(), vec(new_message(), 0..4)).prop_map(|(origin, entity, messages)| {
+            Command::Send(domain::Send { origin, entity, messages })
+        }),
+        (queue(), receiver(), any::<(u32, u32)>()).prop_map(
+            |(queue, receiver, (count_max, bytes_max))| {
+                Command::Acquire(Acquire { queue, receiver, count_max, bytes_max })
+            }
+        ),
+        (origin(), queue(), vec(settlement, 0..4), any::<bool>()).prop_map(
+            |(origin, queue, settlements, atomic)| {
+                Command::Settle(Settle { origin, queue, settlements, atomic })
+            }
+        ),
+        (origin(), queue(), vec(token(), 0..4))
+            .prop_map(|(origin, queue, tokens)| Command::Renew(Renew { origin, queue, tokens })),
+        (origin(), entity(), vec(number(), 0..4)).prop_map(|(origin, entity, numbers)| {
+            Command::CancelScheduled(CancelScheduled { origin, entity, numbers })
+        }),
+        (origin(), queue(), receiver(), vec(number(), 0..4)).prop_map(
+            |(origin, queue, receiver, numbers)| {
+                Command::ReceiveDeferred(ReceiveDeferred { origin, queue, receiver, numbers })
+            }
+        ),
+        (origin(), queue(), any::<u32>(), of(at())).prop_map(
+            |(origin, queue, count_max, before)| {
+                Command::DeleteBatch(DeleteBatch { origin, queue, count_max, before })
+            }
+        ),
+        (entity(), kind(), any::<u32>())
+            .prop_map(|(entity, kind, count_max)| Command::Fire(Fire { entity, kind, count_max })),
+        vec((queue(), token()), 0..4).prop_map(|locks| Command::FireLocks(FireLocks { locks })),
+    ];
+    prop_oneof![entities, messages]
+}
+
+pub fn entry() -> impl Strategy<Value = Entry> {
+    (at(), any::<[u8; 16]>(), vec(command(), 0..6)).prop_map(|(at, seed, commands)| Entry {
+        at,
+        seed,
+        commands,
+    })
+}
+
+pub fn refusal() -> impl Strategy<Value = Refusal> {
+    prop_oneof![
+        text().prop_map(|name| Refusal::EntityNotFound { name }),
+        entity().prop_map(|entity| Refusal::StaleRoute { entity }),
+        text().prop_map(|name| Refusal::EntityAlreadyExists { name }),
+        words().prop_map(|status| Refusal::EntityDisabled { status }),
+        token().prop_map(|token| Refusal::MessageLockLost { token }),
+        (number(), words())
+            .prop_map(|(sequence, needs)| Refusal::MessageNotFound { sequence, needs }),
+        (words(), any::<(u64, u64)>())
+            .prop_map(|(what, (bytes, max))| Refusal::MessageSizeExceeded { what, bytes, max }),
+        (words(), any::<(u64, u64)>()).prop_map(|(what, (used, max))| Refusal::QuotaExceeded {
+            what,
+            used,
+            max
+        }),
+        (words(), text()).prop_map(|(what, why)| Refusal::Argument { what, why }),
+        (words(), text(), words()).prop_map(|(what, value, allowed)| {
+            Refusal::ArgumentOutOfRange { what, value, allowed }
+        }),
+        (text(), any::<(u64, u64)>()).prop_map(|(what, (bytes, max))| Refusal::Serialization {
+            what,
+            bytes,
+            max
+        }),
+        words().prop_map(|why| Refusal::InvalidOperation { why }),
+        words().prop_map(|what| Refusal::NotSupported { what }),
+        any::<u64>().prop_map(|expected| Refusal::SerialGap { expected }),
+        Just(Refusal::PerhapsDone),
+    ]
+}
+
+pub fn delivery() -> impl Strategy<Value = Delivery> {
+    let state = prop::sample::select(vec![
+        MessageState::Active,
+        MessageState::Deferred,
+        MessageState::Scheduled,
+    ]);
+    let lock = of((token(), at()).prop_map(|(token, until)| HeldLock { token, until }));
+    let numbers = (number(), number(), number());
+    let times = (at(), of(at()), of(span()), of(at()));
+    (numbers, any::<(u32, u32)>(), state, times, lock, overlay()).prop_map(
+        |(numbers, counts, state, times, lock, overlay)| Delivery {
+            sequence: numbers.0,
+            body: numbers.1,
+            size_bytes: counts.0,
+            state,
+            delivery_count: counts.1,
+            enqueued_at: times.0,
+            enqueued_sequence: numbers.2,
+            scheduled_at: times.1,
+            ttl: times.2,
+            expires_at: times.3,
+            lock,
+            overlay,
+        },
+    )
+}
+
+fn directory_row() -> impl Strategy<Value = DirectoryRow> {
+    let state = prop_oneof![
+        queue_properties()
+            .prop_map(|properties| DirectoryState::Creating { properties: Box::new(properties) }),
+        Just(DirectoryState::Ready),
+        Just(DirectoryState::Deleting),
+    ];
+    (entity(), any::<u16>(), text(), state).prop_map(|(entity, shard, name, state)| DirectoryRow {
+        entity,
+        shard: ShardId(shard),
+        name,
+        state,
+    })
+}
+
+pub fn outcome() -> impl Strategy<Value = Outcome> {
+    let fired =
+        (any::<[u32; 4]>(), any::<[u64; 2]>(), any::<bool>()).prop_map(|(counts, late, more)| {
+            Fired {
+                activated: counts[0],
+                dropped: counts[1],
+                dead_lettered: counts[2],
+                released: counts[3],
+                late_ms_max: late[0],
+                late_ms_sum: late[1],
+                more,
+            }
+        });
+    prop_oneof![
+        Just(Outcome::Done),
+        refusal().prop_map(Outcome::Refused),
+        vec(number(), 0..4).prop_map(|sequences| Outcome::Sent { sequences }),
+        (vec(delivery(), 0..3), any::<bool>())
+            .prop_map(|(deliveries, more)| Outcome::Acquired { deliveries, more }),
+        vec((any::<u32>(), refusal()), 0..3).prop_map(|refused| Outcome::Settled { refused }),
+        vec(at(), 0..3).prop_map(|until| Outcome::Renewed { until }),
+        any::<(u32, bool)>().prop_map(|(count, more)| Outcome::Deleted { count, more }),
+        fired.prop_map(Outcome::Fired),
+        (directory_row(), any::<bool>())
+            .prop_map(|(row, fresh)| Outcome::Catalog(CatalogOutcome::Entry { row, fresh })),
+    ]
+}
+
+fn counts() -> impl Strategy<Value = Counts> {
+    any::<[u64; 9]>().prop_map(|n| Counts {
+        accepted: n[0],
+        active: n[1],
+        scheduled: n[2],
+        deferred: n[3],
+        dead_lettered: n[4],
+        completed: n[5],
+        cancelled: n[6],
+        expired: n[7],
+        deleted: n[8],
+    })
+}
+
+fn entity_state() -> impl Strategy<Value = EntityState> {
+    let next = || of((at(), number()));
+    let numbers = (number(), [number(), number()], [number(), number()], number());
+    let times = (of(at()), of(at()), at(), at());
+    (numbers, any::<[u64; 6]>(), counts(), next(), next(), times).prop_map(
+        |(numbers, n, counts, scheduled_next, fixed_next, times)| EntityState {
+            next_sequence: numbers.0,
+            fresh_head: numbers.1,
+            returned: [n[0], n[1]],
+            returned_low: numbers.2,
+            available: [n[2], n[3]],
+            dead_letter_deferred: n[4],
+            counts,
+            size_bytes: n[5],
+            scheduled_next,
+            fixed_next,
+            derived_cursor: numbers.3,
+            derived_next: times.0,
+            duplicate_next: times.1,
+            accessed_at: times.2,
+            last_use: times.3,
+        },
+    )
+}
+
+fn message_row() -> impl Strategy<Value = MessageRow> {
+    let lifetime = prop_oneof![
+        Just(Lifetime::Derived),
+        (span(), at()).prop_map(|(ttl, expires_at)| Lifetime::Fixed { ttl, expires_at })
+    ];
+    (number(), any::<(u32, u32, bool, u32)>(), at(), lifetime, overlay()).prop_map(
+        |(body, (size_bytes, header_bytes, deferred, delivery_count), at, lifetime, overlay)| {
+            MessageRow {
+                body,
+                size_bytes,
+                header_bytes,
+                deferred,
+                delivery_count,
+                enqueued_at: at,
+                lifetime,
+                overlay,
+            }
+        },
+    )
+}
+
+fn message_tables() -> impl Strategy<Value = (Key, Row)> {
+    prop_oneof![
+        (entity(), number(), content()).prop_map(|(e, n, c)| (Key::Body(e, n), Row::Body(c))),
+        (queue(), number(), message_row())
+            .prop_map(|(q, n, row)| (Key::Message(q, n), Row::Message(row))),
+        (queue(), number()).prop_map(|(q, n)| (Key::Returned(q, n), Row::Returned)),
+        (queue(), number(), any::<u64>(), at(), receiver()).prop_map(
+            |(q, n, nonce, until, receiver)| {
+                (Key::Lock(q, n), Row::Lock(LockRow { nonce, until, receiver }))
+            }
+        ),
+        (entity(), number(), at(), at(), any::<(u32, u32)>(), of(span())).prop_map(
+            |(e, n, due, accepted_at, (size_bytes, header_bytes), ttl)| {
+                let row = ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl };
+                (Key::Scheduled(e, n), Row::Scheduled(row))
+            }
+        ),
+        (entity(), kind(), at(), number())
+            .prop_map(|(e, kind, at, n)| (Key::Deadline(e, kind, at, n), Row::Deadline)),
+        (entity(), text(), at(), number()).prop_map(|(e, id, accepted_at, sequence)| {
+            (Key::DuplicateId(e, id), Row::DuplicateId { accepted_at, sequence })
+        }),
+        (entity(), at(), text())
+            .prop_map(|(e, at, id)| (Key::DuplicateTime(e, at, id), Row::DuplicateTime)),
+    ]
+}
+
+fn other_tables() -> impl Strategy<Value = (Key, Row)> {
+    prop_oneof![
+        (at(), span(), any::<u64>()).prop_map(|(last_at, clock_offset, producers)| {
+            (Key::Meta, Row::Meta(Meta { last_at, clock_offset, producers }))
+        }),
+        (entity(), text(), queue_properties(), at(), at()).prop_map(
+            |(e, name, properties, created_at, updated_at)| {
+                let row = EntityRow { name, properties, created_at, updated_at };
+                (Key::Entity(e), Row::Entity(Box::new(row)))
+            }
+        ),
+        (entity(), entity_state())
+            .prop_map(|(e, row)| (Key::EntityState(e), Row::EntityState(Box::new(row)))),
+        entity().prop_map(|e| (Key::Sweep(e), Row::Sweep)),
+        (any::<[u64; 3]>(), at()).prop_map(|([producer, first, highest], seen)| {
+            (Key::Producer(producer), Row::Producer(ProducerRow { first, highest, seen }))
+        }),
+        (at(), any::<u64>()).prop_map(|(at, id)| (Key::ProducerSeen(at, id), Row::ProducerSeen)),
+        (any::<(u64, u64)>(), outcome())
+            .prop_map(|((id, serial), row)| (Key::Outcome(id, serial), Row::Outcome(row))),
+        any::<(u128, u16, u8, u64, u32)>().prop_map(|n| {
+            let row = ClusterRow {
+                cluster_id: n.0,
+                data_groups: n.1,
+                replication_factor: n.2,
+                next_entity: n.3,
+                feature_level: n.4,
+            };
+            (Key::Cluster, Row::Cluster(row))
+        }),
+        directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
+        (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),
+        (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {
+            (Key::Group(ShardId(id)), Row::Group(GroupRow { replicas }))
+        }),
+    ]
+}
+
+/// A row under a key of its table.
+pub fn row() -> impl Strategy<Value = (Key, Row)> {
+    prop_oneof![message_tables(), other_tables()]
+}

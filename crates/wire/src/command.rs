@@ -1,0 +1,135 @@
+//! Log entries. The log outlives the binary: a released tag keeps its meaning, a field more is a
+//! new variant or a new format of the entry.
+
+use bytes::Bytes;
+use domain::{
+    Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, DeadlineKind, DeleteBatch,
+    DirectoryRow, DirectoryState, Disposition, EntityStatus, Entry, Fire, FireLocks, NewMessage,
+    NodeRow, QueueProperties, ReceiveDeferred, Renew, Send, Settle, Settlement, UpdateQueue,
+};
+
+use crate::codec::{choice, record};
+use crate::{Codec, Error, Reader};
+
+/// The format an entry's first byte names.
+const FORMAT: u8 = 1;
+
+/// Encodes an entry for the log.
+pub fn encode_entry(entry: &Entry) -> Bytes {
+    let mut out = Vec::with_capacity(32 + entry.commands.iter().map(estimate_bytes).sum::<usize>());
+    out.push(FORMAT);
+    entry.put(&mut out);
+    out.into()
+}
+
+/// Decodes an entry. Message contents are slices of `bytes`: they keep all of it in memory.
+pub fn decode_entry(bytes: Bytes) -> Result<Entry, Error> {
+    let mut input = Reader::new(&bytes);
+    match input.byte()? {
+        FORMAT => {
+            let entry = Entry::take(&mut input)?;
+            input.finish()?;
+            Ok(entry)
+        }
+        found => Err(Error::Newer { what: "log entry", found, newest: FORMAT }),
+    }
+}
+
+/// Enough room for most commands, so that the buffer is allocated once.
+fn estimate_bytes(command: &Command) -> usize {
+    match command {
+        Command::Send(send) => {
+            let texts = |message: &NewMessage| {
+                [&message.message_id, &message.session_id, &message.partition_key]
+                    .into_iter()
+                    .flatten()
+                    .map(String::len)
+                    .sum::<usize>()
+            };
+            let messages = send.messages.iter();
+            40 + messages.map(|message| message.content.len() + texts(message) + 48).sum::<usize>()
+        }
+        Command::Settle(settle) => 40 + settle.settlements.len() * 20,
+        Command::FireLocks(fire) => 8 + fire.locks.len() * 24,
+        _ => 64,
+    }
+}
+
+record!(Entry { at, seed, commands });
+choice!(Command {
+    1 => CreateQueue(create),
+    2 => UpdateQueue(update),
+    3 => DeleteEntity { entity },
+    4 => Send(send),
+    5 => Acquire(acquire),
+    6 => Settle(settle),
+    7 => Renew(renew),
+    8 => CancelScheduled(cancel),
+    9 => ReceiveDeferred(receive),
+    10 => DeleteBatch(delete),
+    11 => Fire(fire),
+    12 => FireLocks(fire),
+    13 => Sweep,
+    14 => AdvanceClock { by },
+    15 => Catalog(command),
+});
+
+record!(CreateQueue { entity, name, properties });
+record!(UpdateQueue { origin, entity, properties });
+record!(Send { origin, entity, messages });
+record!(NewMessage {
+    content,
+    size_bytes,
+    header_bytes,
+    message_id,
+    session_id,
+    partition_key,
+    ttl,
+    scheduled_at,
+});
+record!(Acquire { queue, receiver, count_max, bytes_max });
+record!(Settle { origin, queue, settlements, atomic });
+record!(Settlement { token, disposition });
+choice!(Disposition {
+    1 => Complete,
+    2 => Abandon { properties },
+    3 => Defer { properties },
+    4 => DeadLetter { reason, description, properties },
+    5 => Release,
+});
+record!(Renew { origin, queue, tokens });
+record!(CancelScheduled { origin, entity, numbers });
+record!(ReceiveDeferred { origin, queue, receiver, numbers });
+record!(DeleteBatch { origin, queue, count_max, before });
+record!(Fire { entity, kind, count_max });
+record!(FireLocks { locks });
+choice!(DeadlineKind { 0 => Scheduled, 1 => Fixed, 2 => Derived, 3 => Duplicate });
+
+record!(QueueProperties {
+    lock_duration,
+    max_size_megabytes,
+    max_message_size_kilobytes,
+    requires_duplicate_detection,
+    duplicate_detection_window,
+    requires_session,
+    default_ttl,
+    auto_delete_on_idle,
+    dead_letter_on_expiration,
+    max_delivery_count,
+    status,
+    user_metadata,
+    enable_batched_operations,
+});
+choice!(EntityStatus { 0 => Active, 1 => Disabled, 2 => SendDisabled, 3 => ReceiveDisabled });
+
+choice!(CatalogCommand {
+    1 => Found { cluster_id, data_groups, replication_factor, nodes },
+    2 => Create { name, properties },
+    3 => Created { name, entity },
+    4 => Delete { name },
+    5 => Deleted { name, entity },
+    6 => SetNode { node, row },
+});
+record!(NodeRow { peer_address, grpc_address, http_address });
+record!(DirectoryRow { entity, shard, name, state });
+choice!(DirectoryState { 0 => Creating { properties }, 1 => Ready, 2 => Deleting });

@@ -1,0 +1,210 @@
+//! A message's content: what its producer sent (MSG-2), stored once and opaque to the machine
+//! (MSG-1). One format byte, then an encoded [`v1::Message`].
+
+use bytes::{BufMut, Bytes, BytesMut};
+use domain::{Delivery, MessageState, NewMessage, Refusal, Span, Timestamp, properties_bytes};
+use prost::Message as _;
+
+use crate::native::{properties_from_v1, value_to_v1};
+use crate::{Error, v1};
+
+/// The format a content's first byte names: protobuf.
+const FORMAT: u8 = 1;
+
+pub fn encode(message: &v1::Message) -> Bytes {
+    let mut out = BytesMut::with_capacity(1 + message.encoded_len());
+    out.put_u8(FORMAT);
+    message.encode_raw(&mut out);
+    out.freeze()
+}
+
+/// The message of a content; its body is a slice of it.
+pub fn decode(mut content: Bytes) -> Result<v1::Message, Error> {
+    match content.first() {
+        Some(&FORMAT) => {
+            let message = content.split_off(1);
+            v1::Message::decode(message).map_err(|_| Error::corrupt("content is not a message"))
+        }
+        Some(&found) => Err(Error::Newer { what: "message content", found, newest: FORMAT }),
+        None => Err(Error::corrupt("content is empty")),
+    }
+}
+
+/// What a producer sent, as the machine takes it. Limits are the machine's to judge; refused here
+/// are only property values that have no meaning (ERR-12).
+pub fn new_message(message: v1::Message) -> Result<NewMessage, Refusal> {
+    let properties = properties_from_v1(&message.properties)?;
+    let header_bytes = system_bytes(&message) + properties_bytes(&properties);
+    let content = encode(&message);
+    Ok(NewMessage {
+        content,
+        size_bytes: bounded(header_bytes + message.body.len()),
+        header_bytes: bounded(header_bytes),
+        message_id: message.message_id,
+        session_id: message.session_id,
+        partition_key: message.partition_key,
+        ttl: message.ttl_ms.map(Span),
+        scheduled_at: message.scheduled_at_ms.map(Timestamp),
+    })
+}
+
+/// The broker properties' share of the header (MSG-7).
+fn system_bytes(message: &v1::Message) -> usize {
+    let texts = [
+        &message.message_id,
+        &message.session_id,
+        &message.reply_to_session_id,
+        &message.partition_key,
+        &message.correlation_id,
+        &message.subject,
+        &message.to,
+        &message.reply_to,
+        &message.content_type,
+    ];
+    let numbers = [message.ttl_ms, message.scheduled_at_ms];
+    texts.into_iter().flatten().map(String::len).sum::<usize>()
+        + numbers.iter().flatten().count() * size_of::<u64>()
+}
+
+fn bounded(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// Why a message is shown to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Delivered under a lock that the client settles.
+    PeekLock,
+    /// Delivered under a lock that the edge completes (LOCK-2): the client sees none.
+    ReceiveAndDelete,
+    /// PEEK-6: no lock, and the stored delivery count.
+    Peek,
+}
+
+/// A message as the broker shows it (MSG-3): content, what was laid over it, and where it stands.
+pub fn received(
+    delivery: &Delivery,
+    content: Bytes,
+    shown: Shown,
+) -> Result<v1::ReceivedMessage, Error> {
+    let mut message = decode(content)?;
+    // TTL-24, TTL-25: what the machine says holds, not what the producer asked for.
+    message.ttl_ms = delivery.ttl.map(|ttl| ttl.0);
+    if let Some(at) = delivery.scheduled_at {
+        message.scheduled_at_ms = Some(at.0);
+    }
+    if let Some(overlay) = &delivery.overlay {
+        for name in &overlay.removed {
+            message.properties.remove(name);
+        }
+        for (name, value) in &overlay.set {
+            message.properties.insert(name.clone(), value_to_v1(value));
+        }
+    }
+    let lock = delivery.lock.filter(|_| shown == Shown::PeekLock);
+    Ok(v1::ReceivedMessage {
+        message: Some(message),
+        sequence_number: delivery.sequence.0,
+        enqueued_sequence_number: delivery.enqueued_sequence.0,
+        enqueued_at_ms: delivery.enqueued_at.0,
+        expires_at_ms: delivery.expires_at.map(|at| at.0),
+        delivery_count: match shown {
+            // LOCK-19: this delivery counts as one more.
+            Shown::PeekLock | Shown::ReceiveAndDelete => delivery.delivery_count.saturating_add(1),
+            Shown::Peek => delivery.delivery_count,
+        },
+        state: match delivery.state {
+            MessageState::Active => v1::MessageState::Active,
+            MessageState::Deferred => v1::MessageState::Deferred,
+            MessageState::Scheduled => v1::MessageState::Scheduled,
+        }
+        .into(),
+        lock_token: lock.map(|lock| Bytes::copy_from_slice(&lock.token.to_bytes())),
+        locked_until_ms: lock.map(|lock| lock.until.0),
+        dead_letter_source: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{HeldLock, LockToken, Overlay, SequenceNumber, Value};
+
+    use super::*;
+
+    fn message() -> v1::Message {
+        v1::Message {
+            body: Bytes::from_static(b"body"),
+            message_id: Some("id".into()),
+            ttl_ms: Some(9000),
+            properties: [("kept", Value::Int(7)), ("old", Value::Null), ("gone", Value::Null)]
+                .iter()
+                .map(|(name, value)| (name.to_string(), value_to_v1(value)))
+                .collect(),
+            ..Default::default()
+        }
+    }
+
+    fn delivery() -> Delivery {
+        let token = LockToken { sequence: SequenceNumber(5), nonce: 6 };
+        Delivery {
+            sequence: SequenceNumber(5),
+            body: SequenceNumber(5),
+            size_bytes: 0,
+            state: MessageState::Active,
+            delivery_count: 2,
+            enqueued_at: Timestamp(100),
+            enqueued_sequence: SequenceNumber(5),
+            scheduled_at: None,
+            ttl: Some(Span(50)),
+            expires_at: Some(Timestamp(150)),
+            lock: Some(HeldLock { token, until: Timestamp(130) }),
+            overlay: Some(Box::new(Overlay {
+                set: [("old".to_string(), Value::Bool(true))].into(),
+                removed: vec!["gone".into()],
+            })),
+        }
+    }
+
+    #[test]
+    fn msg_7_size_is_body_and_header() {
+        let new = new_message(message()).unwrap();
+        // id 2, ttl 8; kept 4 + 4, old 3 + 1, gone 4 + 1.
+        assert_eq!((new.header_bytes, new.size_bytes), (27, 31));
+        assert_eq!(decode(new.content).unwrap(), message());
+    }
+
+    #[test]
+    fn lock_19_a_delivery_shows_one_more_and_a_peek_does_not() {
+        let content = encode(&message());
+        let show = |shown| received(&delivery(), content.clone(), shown).unwrap();
+        assert_eq!(show(Shown::PeekLock).delivery_count, 3);
+        assert_eq!(show(Shown::ReceiveAndDelete).delivery_count, 3);
+        assert_eq!(show(Shown::Peek).delivery_count, 2);
+    }
+
+    #[test]
+    fn peek_6_only_a_peek_lock_delivery_shows_its_lock() {
+        let content = encode(&message());
+        let token = |shown| received(&delivery(), content.clone(), shown).unwrap().lock_token;
+        assert_eq!(token(Shown::PeekLock).unwrap()[..], delivery().lock.unwrap().token.to_bytes());
+        assert_eq!((token(Shown::Peek), token(Shown::ReceiveAndDelete)), (None, None));
+    }
+
+    #[test]
+    fn lock_10_an_overlay_overwrites_adds_and_removes() {
+        let shown = received(&delivery(), encode(&message()), Shown::PeekLock).unwrap();
+        let message = shown.message.unwrap();
+        let names: Vec<_> = message.properties.keys().collect();
+        assert_eq!(names, ["kept", "old"]);
+        assert_eq!(message.properties["old"], value_to_v1(&Value::Bool(true)));
+        assert_eq!(message.ttl_ms, Some(50), "effective, not the producer's");
+    }
+
+    #[test]
+    fn a_body_is_a_slice_of_its_content() {
+        let content = encode(&message());
+        let body = decode(content.clone()).unwrap().body;
+        let range = content.as_ptr_range();
+        assert!(range.contains(&body.as_ptr()));
+    }
+}

@@ -1,0 +1,379 @@
+//! The formats, byte for byte. These lines are not to be changed: data written by released versions
+//! reads like this. A new variant or format adds a line.
+
+use bytes::Bytes;
+use domain::*;
+
+use crate::{Codec, content, encode_entry, encode_row, v1};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+const ENTITY: EntityId = EntityId(300);
+const QUEUE: QueueId = QueueId { entity: ENTITY, sub: SubQueue::DeadLetter };
+const NUMBER: SequenceNumber = SequenceNumber(77);
+const TOKEN: LockToken = LockToken { sequence: NUMBER, nonce: 0x0102_0304_0506_0708 };
+const RECEIVER: ReceiverId = ReceiverId { node: 2, link: 500, epoch: 3 };
+const ORIGIN: Option<Origin> =
+    Some(Origin { producer: 0xfeed, serial: 9, ordered: true, retry: false });
+const AT: Timestamp = Timestamp(1_700_000_000_000);
+
+fn properties() -> Properties {
+    [("a".to_string(), Value::Int(-2)), ("b".to_string(), Value::String("x".into()))].into()
+}
+
+fn command(command: Command) -> String {
+    hex(&command.encode())
+}
+
+#[test]
+fn an_entry() {
+    let entry = Entry { at: AT, seed: [9; 16], commands: vec![Command::Sweep] };
+    assert_eq!(hex(&encode_entry(&entry)), "0180d095ffbc3109090909090909090909090909090909010d");
+}
+
+#[test]
+fn commands() {
+    let message = NewMessage {
+        content: Bytes::from_static(b"\x01body"),
+        size_bytes: 260,
+        header_bytes: 2,
+        message_id: Some("id".into()),
+        session_id: None,
+        partition_key: None,
+        ttl: Some(Span(1000)),
+        scheduled_at: None,
+    };
+    let dead_letter = Disposition::DeadLetter {
+        reason: Some("r".into()),
+        description: None,
+        properties: properties(),
+    };
+    let settlements = [
+        Disposition::Complete,
+        Disposition::Abandon { properties: Properties::new() },
+        Disposition::Defer { properties: Properties::new() },
+        dead_letter,
+        Disposition::Release,
+    ];
+    let settlements =
+        settlements.map(|disposition| Settlement { token: TOKEN, disposition }).to_vec();
+    let properties = Box::new(QueueProperties::default());
+    let name = || "Orders".to_string();
+    let node = NodeRow {
+        peer_address: "a:1".into(),
+        grpc_address: "a:2".into(),
+        http_address: "a:3".into(),
+    };
+    for (given, expected) in [
+        (
+            Command::CreateQueue(CreateQueue {
+                entity: ENTITY,
+                name: name(),
+                properties: properties.clone(),
+            }),
+            "01ac02064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001",
+        ),
+        (
+            Command::UpdateQueue(UpdateQueue {
+                origin: ORIGIN,
+                entity: ENTITY,
+                properties: properties.clone(),
+            }),
+            "0201000000000000feed090100ac02e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001",
+        ),
+        (Command::DeleteEntity { entity: ENTITY }, "03ac02"),
+        (
+            Command::Send(Send { origin: ORIGIN, entity: ENTITY, messages: vec![message] }),
+            "0401000000000000feed090100ac02010501626f647984020201026964000001e80700",
+        ),
+        (
+            Command::Acquire(Acquire {
+                queue: QUEUE,
+                receiver: RECEIVER,
+                count_max: 10,
+                bytes_max: 1000,
+            }),
+            "05ac020102f403030ae807",
+        ),
+        (
+            Command::Settle(Settle { origin: None, queue: QUEUE, settlements, atomic: true }),
+            "0600ac020105000000000000004d010203040506070801000000000000004d01020304050607080200000000000000004d01020304050607080300000000000000004d01020304050607080401017200020161060301620e0178000000000000004d01020304050607080501",
+        ),
+        (
+            Command::Renew(Renew { origin: None, queue: QUEUE, tokens: vec![TOKEN] }),
+            "0700ac020101000000000000004d0102030405060708",
+        ),
+        (
+            Command::CancelScheduled(CancelScheduled {
+                origin: None,
+                entity: ENTITY,
+                numbers: vec![NUMBER],
+            }),
+            "0800ac02014d",
+        ),
+        (
+            Command::ReceiveDeferred(ReceiveDeferred {
+                origin: None,
+                queue: QUEUE,
+                receiver: RECEIVER,
+                numbers: vec![NUMBER],
+            }),
+            "0900ac020102f40303014d",
+        ),
+        (
+            Command::DeleteBatch(DeleteBatch {
+                origin: None,
+                queue: QUEUE,
+                count_max: 4,
+                before: Some(AT),
+            }),
+            "0a00ac0201040180d095ffbc31",
+        ),
+        (
+            Command::Fire(Fire { entity: ENTITY, kind: DeadlineKind::Duplicate, count_max: 4 }),
+            "0bac020304",
+        ),
+        (
+            Command::FireLocks(FireLocks { locks: vec![(QUEUE, TOKEN)] }),
+            "0c01ac0201000000000000004d0102030405060708",
+        ),
+        (Command::Sweep, "0d"),
+        (Command::AdvanceClock { by: Span(5) }, "0e05"),
+        (
+            Command::Catalog(CatalogCommand::Found {
+                cluster_id: 7,
+                data_groups: 16,
+                replication_factor: 3,
+                nodes: vec![(1, node.clone())],
+            }),
+            "0f01000000000000000000000000000000071003010103613a3103613a3203613a33",
+        ),
+        (
+            Command::Catalog(CatalogCommand::Create { name: name(), properties }),
+            "0f02064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001",
+        ),
+        (
+            Command::Catalog(CatalogCommand::Created { name: name(), entity: ENTITY }),
+            "0f03064f7264657273ac02",
+        ),
+        (Command::Catalog(CatalogCommand::Delete { name: name() }), "0f04064f7264657273"),
+        (
+            Command::Catalog(CatalogCommand::Deleted { name: name(), entity: ENTITY }),
+            "0f05064f7264657273ac02",
+        ),
+        (
+            Command::Catalog(CatalogCommand::SetNode { node: 1, row: node }),
+            "0f060103613a3103613a3203613a33",
+        ),
+    ] {
+        assert_eq!(command(given.clone()), expected, "{given:?}");
+    }
+}
+
+#[test]
+fn rows() {
+    let state = EntityState {
+        next_sequence: SequenceNumber(500),
+        fresh_head: [SequenceNumber(400), SequenceNumber(1)],
+        returned: [2, 0],
+        returned_low: [SequenceNumber(300), SequenceNumber(0)],
+        available: [100, 1],
+        dead_letter_deferred: 1,
+        counts: Counts { accepted: 9, active: 8, completed: 1, ..Counts::default() },
+        size_bytes: 4096,
+        scheduled_next: None,
+        fixed_next: Some((AT, NUMBER)),
+        derived_cursor: NUMBER,
+        derived_next: Some(AT),
+        duplicate_next: None,
+        accessed_at: AT,
+        last_use: AT,
+    };
+    let message = MessageRow {
+        body: NUMBER,
+        size_bytes: 1100,
+        header_bytes: 40,
+        deferred: false,
+        delivery_count: 1,
+        enqueued_at: AT,
+        lifetime: Lifetime::Derived,
+        overlay: None,
+    };
+    let lifetime = Lifetime::Fixed { ttl: Span(1000), expires_at: AT.plus(Span(1000)) };
+    let overlay = Overlay { set: properties(), removed: vec!["c".into()] };
+    let entity = EntityRow {
+        name: "Orders".into(),
+        properties: QueueProperties::default(),
+        created_at: AT,
+        updated_at: AT,
+    };
+    let directory =
+        |state| DirectoryRow { entity: ENTITY, shard: ShardId(3), name: "Orders".into(), state };
+    for (row, expected) in [
+        (
+            Row::Meta(Meta { last_at: AT, clock_offset: Span(0), producers: 3 }),
+            "0180d095ffbc310003",
+        ),
+        (
+            Row::Entity(Box::new(entity)),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000180d095ffbc3180d095ffbc31",
+        ),
+        (
+            Row::EntityState(Box::new(state)),
+            "01f4039003010200ac02006401010908000000010000008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc31",
+        ),
+        (Row::Body(Bytes::from_static(b"\x01body")), "01626f6479"),
+        (Row::Message(message.clone()), "014dcc0828000180d095ffbc310000"),
+        (
+            Row::Message(MessageRow { lifetime, overlay: Some(Box::new(overlay)), ..message }),
+            "014dcc0828000180d095ffbc3101e807e8d795ffbc3101020161060301620e0178010163",
+        ),
+        (Row::Returned, ""),
+        (
+            Row::Lock(LockRow { nonce: TOKEN.nonce, until: AT, receiver: RECEIVER }),
+            "01010203040506070880d095ffbc3102f40303",
+        ),
+        (
+            Row::Scheduled(ScheduledRow {
+                due: AT,
+                accepted_at: AT,
+                size_bytes: 10,
+                header_bytes: 2,
+                ttl: Some(Span(7)),
+            }),
+            "0180d095ffbc3180d095ffbc310a020107",
+        ),
+        (Row::Deadline, ""),
+        (Row::DuplicateId { accepted_at: AT, sequence: NUMBER }, "0180d095ffbc314d"),
+        (Row::Producer(ProducerRow { first: 1, highest: 5, seen: AT }), "01010580d095ffbc31"),
+        (Row::Outcome(Outcome::Done), "0100"),
+        (
+            Row::Cluster(ClusterRow {
+                cluster_id: 7,
+                data_groups: 16,
+                replication_factor: 3,
+                next_entity: 301,
+                feature_level: 1,
+            }),
+            "01000000000000000000000000000000071003ad0201",
+        ),
+        (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f726465727301"),
+        (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f726465727302"),
+        (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
+    ] {
+        assert_eq!(hex(&encode_row(&row)), expected, "{row:?}");
+    }
+}
+
+#[test]
+fn outcomes() {
+    let delivery = Delivery {
+        sequence: NUMBER,
+        body: NUMBER,
+        size_bytes: 9,
+        state: MessageState::Deferred,
+        delivery_count: 1,
+        enqueued_at: AT,
+        enqueued_sequence: NUMBER,
+        scheduled_at: None,
+        ttl: Some(Span(7)),
+        expires_at: None,
+        lock: Some(HeldLock { token: TOKEN, until: AT }),
+        overlay: None,
+    };
+    let fired =
+        Fired { activated: 1, dropped: 2, late_ms_max: 300, more: true, ..Fired::default() };
+    for (outcome, expected) in [
+        (Outcome::Refused(Refusal::EntityNotFound { name: "q".into() }), "01010171"),
+        (Outcome::Refused(Refusal::StaleRoute { entity: ENTITY }), "0102ac02"),
+        (Outcome::Refused(Refusal::EntityAlreadyExists { name: "q".into() }), "01030171"),
+        (
+            Outcome::Refused(Refusal::EntityDisabled { status: "Disabled" }),
+            "01040844697361626c6564",
+        ),
+        (
+            Outcome::Refused(Refusal::MessageLockLost { token: TOKEN }),
+            "0105000000000000004d0102030405060708",
+        ),
+        (
+            Outcome::Refused(Refusal::MessageNotFound { sequence: NUMBER, needs: "deferred" }),
+            "01064d086465666572726564",
+        ),
+        (
+            Outcome::Refused(Refusal::MessageSizeExceeded { what: "body", bytes: 300, max: 256 }),
+            "010704626f6479ac028002",
+        ),
+        (Outcome::Refused(Refusal::QuotaExceeded { what: "q", used: 2, max: 1 }), "010801710201"),
+        (Outcome::Refused(Refusal::Argument { what: "w", why: "y".into() }), "010901770179"),
+        (
+            Outcome::Refused(Refusal::ArgumentOutOfRange {
+                what: "w",
+                value: "0".into(),
+                allowed: "1",
+            }),
+            "010a017701300131",
+        ),
+        (
+            Outcome::Refused(Refusal::Serialization { what: "w".into(), bytes: 2, max: 1 }),
+            "010b01770201",
+        ),
+        (Outcome::Refused(Refusal::InvalidOperation { why: "y" }), "010c0179"),
+        (Outcome::Refused(Refusal::NotSupported { what: "w" }), "010d0177"),
+        (Outcome::Refused(Refusal::SerialGap { expected: 5 }), "010e05"),
+        (Outcome::Refused(Refusal::PerhapsDone), "010f"),
+        (Outcome::Sent { sequences: vec![NUMBER, NUMBER.next()] }, "02024d4e"),
+        (
+            Outcome::Acquired { deliveries: vec![delivery], more: true },
+            "03014d4d09010180d095ffbc314d0001070001000000000000004d010203040506070880d095ffbc310001",
+        ),
+        (Outcome::Settled { refused: vec![(1, Refusal::PerhapsDone)] }, "0401010f"),
+        (Outcome::Renewed { until: vec![AT] }, "050180d095ffbc31"),
+        (Outcome::Deleted { count: 3, more: false }, "060300"),
+        (Outcome::Fired(fired), "0701020000ac020001"),
+    ] {
+        assert_eq!(hex(&outcome.encode()), expected, "{outcome:?}");
+    }
+}
+
+#[test]
+fn property_values() {
+    for (value, expected) in [
+        (Value::Null, "00"),
+        (Value::Bool(true), "0101"),
+        (Value::Byte(200), "02c8"),
+        (Value::SByte(-1), "0301"),
+        (Value::Short(-2), "0403"),
+        (Value::UShort(300), "05ac02"),
+        (Value::Int(-3), "0605"),
+        (Value::UInt(300), "07ac02"),
+        (Value::Long(i64::MIN), "08ffffffffffffffffff01"),
+        (Value::ULong(u64::MAX), "09ffffffffffffffffff01"),
+        (Value::Float(1.5), "0a3fc00000"),
+        (Value::Double(-1.5), "0bbff8000000000000"),
+        (Value::Decimal([1; 16]), "0c01010101010101010101010101010101"),
+        (Value::Char('é'), "0de901"),
+        (Value::String("é".into()), "0e02c3a9"),
+        (Value::Uri("urn:x".into()), "0f0575726e3a78"),
+        (Value::Uuid([2; 16]), "1002020202020202020202020202020202"),
+        (Value::DateTime(-1), "1101"),
+        (Value::DateTimeOffset(1), "1202"),
+        (Value::TimeSpan(64), "138001"),
+        (Value::Bytes(vec![1, 2]), "14020102"),
+    ] {
+        assert_eq!(hex(&value.encode()), expected, "{value:?}");
+    }
+}
+
+#[test]
+fn a_content() {
+    let message = v1::Message {
+        body: Bytes::from_static(b"body"),
+        message_id: Some("id".into()),
+        ttl_ms: Some(1000),
+        properties: [("a".to_string(), crate::native::value_to_v1(&Value::Int(-2)))].into(),
+        ..Default::default()
+    };
+    assert_eq!(hex(&content::encode(&message)), "010a04626f64791202696458e8076a070a016112021803");
+}

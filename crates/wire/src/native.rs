@@ -1,0 +1,10 @@
+//! Between the native API's messages and the domain's types. What a client can get wrong is a
+//! [`domain::Refusal`]; what ranges and combinations are allowed is the domain's to judge.
+
+mod property;
+mod queue;
+mod request;
+
+pub use property::*;
+pub use queue::*;
+pub use request::*;

@@ -1,0 +1,54 @@
+//! Outcomes: kept in rows for repeats (SEND-8), and sent to the node that asked.
+
+use domain::{CatalogOutcome, Delivery, Fired, HeldLock, MessageState, Outcome, Refusal};
+
+use crate::codec::{choice, record};
+
+choice!(Outcome {
+    0 => Done,
+    1 => Refused(refusal),
+    2 => Sent { sequences },
+    3 => Acquired { deliveries, more },
+    4 => Settled { refused },
+    5 => Renewed { until },
+    6 => Deleted { count, more },
+    7 => Fired(fired),
+    8 => Catalog(outcome),
+});
+record!(Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more });
+choice!(CatalogOutcome { 1 => Entry { row, fresh } });
+
+record!(Delivery {
+    sequence,
+    body,
+    size_bytes,
+    state,
+    delivery_count,
+    enqueued_at,
+    enqueued_sequence,
+    scheduled_at,
+    ttl,
+    expires_at,
+    lock,
+    overlay,
+});
+choice!(MessageState { 0 => Active, 1 => Deferred, 2 => Scheduled });
+record!(HeldLock { token, until });
+
+choice!(Refusal {
+    1 => EntityNotFound { name },
+    2 => StaleRoute { entity },
+    3 => EntityAlreadyExists { name },
+    4 => EntityDisabled { status },
+    5 => MessageLockLost { token },
+    6 => MessageNotFound { sequence, needs },
+    7 => MessageSizeExceeded { what, bytes, max },
+    8 => QuotaExceeded { what, used, max },
+    9 => Argument { what, why },
+    10 => ArgumentOutOfRange { what, value, allowed },
+    11 => Serialization { what, bytes, max },
+    12 => InvalidOperation { why },
+    13 => NotSupported { what },
+    14 => SerialGap { expected },
+    15 => PerhapsDone,
+});

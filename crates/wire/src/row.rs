@@ -1,0 +1,151 @@
+//! Row values. A value opens with its format; rows that say everything by their key have none, and
+//! a body is the message's content, which names its own.
+
+use bytes::Bytes;
+use domain::{
+    ClusterRow, Counts, EntityRow, EntityState, GroupRow, Key, Lifetime, LockRow, MessageRow, Meta,
+    ProducerRow, Row, ScheduledRow,
+};
+
+use crate::codec::{Random, choice, record};
+use crate::{Codec, Error, Reader};
+
+/// The format a row's first byte names.
+const FORMAT: u8 = 1;
+
+/// A row's value. Its key's table says which variant it is.
+pub fn encode_row(row: &Row) -> Vec<u8> {
+    let mut out = Vec::with_capacity(match row {
+        Row::Body(content) => content.len(),
+        _ => 64,
+    });
+    put_row(row, &mut out);
+    out
+}
+
+/// Appends a row's value to a buffer.
+pub fn put_row(row: &Row, out: &mut Vec<u8>) {
+    fn put(row: &impl Codec, out: &mut Vec<u8>) {
+        out.push(FORMAT);
+        row.put(out);
+    }
+    match row {
+        Row::Body(content) => out.extend_from_slice(content),
+        Row::Message(row) => put(row, out),
+        Row::Lock(row) => put(row, out),
+        Row::EntityState(row) => put(row, out),
+        Row::Returned | Row::Deadline | Row::DuplicateTime | Row::Sweep | Row::ProducerSeen => (),
+        Row::Meta(row) => put(row, out),
+        Row::Entity(row) => put(row, out),
+        Row::Scheduled(row) => put(row, out),
+        Row::DuplicateId { accepted_at, sequence } => put(&(*accepted_at, *sequence), out),
+        Row::Producer(row) => put(row, out),
+        Row::Outcome(row) => put(row, out),
+        Row::Cluster(row) => put(row, out),
+        Row::Directory(row) => put(row, out),
+        Row::Node(row) => put(row, out),
+        Row::Group(row) => put(row, out),
+    }
+}
+
+/// The row of `key`, from its value. A body is copied, once.
+pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
+    let mut input = Reader::borrowed(value);
+    let row = match key {
+        Key::Body(..) => return Ok(Row::Body(Bytes::copy_from_slice(value))),
+        Key::Message(..) => Row::Message(take(&mut input)?),
+        Key::Lock(..) => Row::Lock(take(&mut input)?),
+        Key::EntityState(_) => Row::EntityState(take(&mut input)?),
+        Key::Returned(..) => Row::Returned,
+        Key::Deadline(..) => Row::Deadline,
+        Key::DuplicateTime(..) => Row::DuplicateTime,
+        Key::Sweep(_) => Row::Sweep,
+        Key::ProducerSeen(..) => Row::ProducerSeen,
+        Key::Meta => Row::Meta(take(&mut input)?),
+        Key::Entity(_) => Row::Entity(take(&mut input)?),
+        Key::Scheduled(..) => Row::Scheduled(take(&mut input)?),
+        Key::DuplicateId(..) => {
+            let (accepted_at, sequence) = take(&mut input)?;
+            Row::DuplicateId { accepted_at, sequence }
+        }
+        Key::Producer(_) => Row::Producer(take(&mut input)?),
+        Key::Outcome(..) => Row::Outcome(take(&mut input)?),
+        Key::Cluster => Row::Cluster(take(&mut input)?),
+        Key::Directory(_) => Row::Directory(take(&mut input)?),
+        Key::Node(_) => Row::Node(take(&mut input)?),
+        Key::Group(_) => Row::Group(take(&mut input)?),
+    };
+    input.finish()?;
+    Ok(row)
+}
+
+fn take<T: Codec>(input: &mut Reader<'_>) -> Result<T, Error> {
+    match input.byte()? {
+        FORMAT => T::take(input),
+        found => Err(Error::Newer { what: "row", found, newest: FORMAT }),
+    }
+}
+
+record!(Meta { last_at, clock_offset, producers });
+record!(EntityRow { name, properties, created_at, updated_at });
+record!(EntityState {
+    next_sequence,
+    fresh_head,
+    returned,
+    returned_low,
+    available,
+    dead_letter_deferred,
+    counts,
+    size_bytes,
+    scheduled_next,
+    fixed_next,
+    derived_cursor,
+    derived_next,
+    duplicate_next,
+    accessed_at,
+    last_use,
+});
+record!(Counts {
+    accepted,
+    active,
+    scheduled,
+    deferred,
+    dead_lettered,
+    completed,
+    cancelled,
+    expired,
+    deleted,
+});
+record!(MessageRow {
+    body,
+    size_bytes,
+    header_bytes,
+    deferred,
+    delivery_count,
+    enqueued_at,
+    lifetime,
+    overlay,
+});
+choice!(Lifetime { 0 => Derived, 1 => Fixed { ttl, expires_at } });
+record!(ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl });
+record!(ProducerRow { first, highest, seen });
+record!(ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level });
+record!(GroupRow { replicas });
+
+/// A nonce is random, hence not a varint.
+impl Codec for LockRow {
+    fn put(&self, out: &mut Vec<u8>) {
+        let LockRow { nonce, until, receiver } = *self;
+        Random(nonce).put(out);
+        until.put(out);
+        receiver.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<LockRow, Error> {
+        Ok(LockRow {
+            nonce: Random::take(input)?.0,
+            until: Codec::take(input)?,
+            receiver: Codec::take(input)?,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! Latency: recorded per task, merged at the end.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Longer is recorded as this.
+const LONGEST_US: u64 = 600_000_000;
+
+/// A histogram of microseconds to three digits.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    histogram: Histogram<u64>,
+}
+
+impl Default for Recorder {
+    fn default() -> Recorder {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_US, 3);
+        Recorder { histogram: histogram.expect("the bounds are constants in range") }
+    }
+}
+
+impl Recorder {
+    pub fn record(&mut self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.histogram.saturating_record(us.clamp(1, LONGEST_US));
+    }
+
+    pub fn merge(&mut self, other: &Recorder) {
+        self.histogram.add(&other.histogram).expect("all recorders have the same bounds");
+    }
+
+    pub fn summary(&self) -> Latency {
+        let ms = |us: u64| us as f64 / 1000.0;
+        let at = |share: f64| ms(self.histogram.value_at_quantile(share));
+        Latency {
+            count: self.histogram.len(),
+            p50_ms: at(0.5),
+            p99_ms: at(0.99),
+            p999_ms: at(0.999),
+            max_ms: ms(self.histogram.max()),
+        }
+    }
+}
+
+/// What is reported of a histogram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    pub count: u64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub p999_ms: f64,
+    pub max_ms: f64,
+}
+
+impl std::fmt::Display for Latency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.count == 0 {
+            return f.write_str("nothing recorded");
+        }
+        write!(
+            f,
+            "p50 {:.1} ms   p99 {:.1} ms   p99.9 {:.1} ms   max {:.1} ms",
+            self.p50_ms, self.p99_ms, self.p999_ms, self.max_ms
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorders_merge_and_summarise() {
+        let (mut one, mut other) = (Recorder::default(), Recorder::default());
+        for ms in 1..=99 {
+            one.record(Duration::from_millis(ms));
+        }
+        other.record(Duration::from_secs(3600));
+        one.merge(&other);
+        let summary = one.summary();
+        assert_eq!(summary.count, 100);
+        assert!((summary.p50_ms - 50.0).abs() < 0.1, "{summary}");
+        assert!((summary.p99_ms - 99.0).abs() < 0.1, "{summary}");
+        assert!(summary.max_ms >= 599_000.0, "{summary}");
+        assert_eq!(Recorder::default().summary().to_string(), "nothing recorded");
+    }
+}

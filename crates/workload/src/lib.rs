@@ -1,0 +1,39 @@
+//! Load against any running cluster, and the checks that tell whether it was served right.
+//!
+//! Invariant: a report counts what was answered, never what was hoped for; what is unknown is
+//! counted as unknown. Latency under a given rate is measured from the moment a message was due to
+//! be sent, so a broker that stalls cannot hide the wait of those behind (coordinated omission).
+//!
+//! Reading order: how a node is looked into, how time is kept, the two benches, the checker.
+
+mod metrics;
+mod nodes;
+
+mod latency;
+mod pace;
+
+mod expiry;
+mod lifecycle;
+mod report;
+
+mod checker;
+
+pub use checker::{Checker, Verdict, Violation};
+pub use expiry::{ExpiryBench, ExpiryReport};
+pub use latency::{Latency, Recorder};
+pub use lifecycle::{LifecycleBench, LifecycleReport};
+pub use metrics::{Buckets, Metrics};
+pub use nodes::{NodeLook, NodeUse, look};
+pub use pace::Pace;
+pub use report::Progress;
+
+use thiserror::Error;
+
+/// Why a bench could not be run or went wrong on the way.
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error(transparent)]
+    Client(#[from] client::Error),
+    #[error("{0}")]
+    Wrong(String),
+}

@@ -1,0 +1,69 @@
+//! One consumer: takes what has arrived and completes it, one settlement per message.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use client::{Client, Delivery, Disposition, ReceiverOptions, Settling};
+use tokio::sync::mpsc;
+
+use super::{Run, producer};
+
+pub(super) async fn consume(run: Arc<Run>, client: Client, queue: String) {
+    let options = ReceiverOptions { prefetch: run.bench.prefetch, ..ReceiverOptions::default() };
+    let mut receiver = client.receiver(queue, options);
+    let (handed_over, answers) = mpsc::unbounded_channel();
+    // Ends with its channel, after the last answer.
+    tokio::spawn(count_answers(run.clone(), answers));
+    loop {
+        match receiver.recv_many(run.bench.prefetch as usize).await {
+            Ok(deliveries) => {
+                note(&run, &deliveries);
+                let settling = receiver.settle_all(&deliveries, Disposition::Complete);
+                if handed_over.send((Instant::now(), deliveries.len(), settling)).is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                run.count_error(&error);
+                if matches!(error, client::Error::Refused(_)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn note(run: &Run, deliveries: &[Delivery]) {
+    let now = Instant::now();
+    let mut recorder = run.end_to_end.lock().unwrap_or_else(|poison| poison.into_inner());
+    run.delivered.fetch_add(deliveries.len() as u64, Ordering::Relaxed);
+    for delivery in deliveries {
+        let due = producer::due(delivery.body()).map(|since| run.epoch + since);
+        if let Some(due) = due.filter(|due| run.is_measured(*due)) {
+            recorder.record(now.saturating_duration_since(due));
+        }
+    }
+}
+
+async fn count_answers(
+    run: Arc<Run>,
+    mut answers: mpsc::UnboundedReceiver<(Instant, usize, Settling)>,
+) {
+    while let Some((at, count, settling)) = answers.recv().await {
+        let failures = settling.failures().await;
+        let failed = failures.len().min(count) as u64;
+        run.settled.fetch_add(count as u64 - failed, Ordering::Relaxed);
+        run.unsettled.fetch_add(failed, Ordering::Relaxed);
+        for (_, error) in &failures {
+            run.count_error(error);
+        }
+        if run.is_measured(at) {
+            let took = at.elapsed();
+            let mut recorder = run.settle.lock().unwrap_or_else(|poison| poison.into_inner());
+            for _ in 0..count {
+                recorder.record(took);
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+# Sourced by deploy/local.sh and tests/run.sh: installs what a fresh Debian machine with Rust lacks,
+# and chooses where build artefacts go. Nothing here starts anything.
+
+say() { printf '\n== %s\n' "$*"; }
+
+# Prerequisites beyond cargo: a C++ compiler for RocksDB and libclang for its bindings.
+need_packages() {
+  local missing=()
+  command -v c++ >/dev/null || missing+=(g++)
+  command -v make >/dev/null || missing+=(make)
+  compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null || missing+=(libclang-dev)
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing ${missing[*]}"
+  local sudo=''
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+      echo "mayfly: missing packages: ${missing[*]}; install them as root: apt-get install ${missing[*]}" >&2
+      exit 1
+    }
+    sudo=sudo
+  fi
+  $sudo apt-get update -q && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q "${missing[@]}"
+}
+
+command -v cargo >/dev/null || {
+  echo "mayfly: cargo is missing; install Rust 1.88 or newer from your distribution or rustup" >&2
+  exit 1
+}
+
+# RocksDB takes minutes to compile: keep artefacts outside the clone, so that a fresh clone does not
+# build it again.
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$HOME/.cache/mayfly/target}"
+mkdir -p "$CARGO_TARGET_DIR"
+need_packages

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Every test: format, lints, and all tests of the workspace (rule tables, properties, simulation,
+# end-to-end with real processes). Needs no cluster running and leaves nothing running.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source deploy/env.sh
+
+say "format"
+cargo fmt --all --check
+say "build"
+cargo build --release --locked --workspace
+say "lints"
+cargo clippy --release --locked --workspace --all-targets -- -D warnings
+say "tests"
+cargo test --release --locked --workspace "$@"
+say "all passed"

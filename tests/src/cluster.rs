@@ -1,0 +1,318 @@
+//! Nodes as processes.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use client::Client;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// How long a cluster may take until its queues can be used: elections on a busy machine.
+const READY_MAX: Duration = Duration::from_secs(60);
+
+/// What a test wants different from the defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub nodes: u64,
+    pub data_groups: u16,
+    pub log_retain_mebibytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { nodes: 3, data_groups: 2, log_retain_mebibytes: 2048 }
+    }
+}
+
+struct Node {
+    config: PathBuf,
+    log: PathBuf,
+    grpc: String,
+    http: String,
+    peer: String,
+    child: Option<Child>,
+}
+
+/// A running cluster. Dropping it ends its processes and removes its data; the nodes also watch
+/// their standard input, so that they end when the test process is killed.
+pub struct Cluster {
+    /// The catalog and the data groups.
+    groups: usize,
+    nodes: Vec<Node>,
+    dir: TempDir,
+}
+
+/// The binary under test: beside the test's own, where `cargo build` puts it.
+pub fn mayfly() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("MAYFLY_BIN") {
+        return Ok(path.into());
+    }
+    let own = std::env::current_exe()?;
+    let path = own.parent().and_then(Path::parent).context("a target directory")?.join("mayfly");
+    ensure!(
+        path.exists(),
+        "{} is missing: run `cargo build --release --workspace` first, as tests/run.sh does",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// Ports nobody listens on now, below the range from which outgoing connections are numbered, so
+/// that none of those takes one before the node does.
+pub fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
+    let mut ports = Vec::new();
+    while ports.len() < count {
+        let port = rand::random_range(11_000..32_000);
+        if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            ports.push(port);
+        }
+    }
+    Ok(ports)
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until every group has a leader.
+    pub async fn start(settings: Settings) -> anyhow::Result<Cluster> {
+        let mut cluster = Cluster::configure(settings)?;
+        for node in 1..=settings.nodes {
+            cluster.start_node(node)?;
+        }
+        cluster.wait_ready().await?;
+        Ok(cluster)
+    }
+
+    fn configure(settings: Settings) -> anyhow::Result<Cluster> {
+        let dir = tempfile::tempdir()?;
+        let ports = free_ports(settings.nodes as usize * 3)?;
+        let address = |port: u16| format!("127.0.0.1:{port}");
+        let mut nodes: Vec<Node> = Vec::new();
+        for (position, ports) in ports.chunks_exact(3).enumerate() {
+            let home = dir.path().join(format!("node-{}", position + 1));
+            fs::create_dir_all(&home)?;
+            nodes.push(Node {
+                config: home.join("mayfly.toml"),
+                log: home.join("node.log"),
+                grpc: address(ports[0]),
+                http: address(ports[1]),
+                peer: address(ports[2]),
+                child: None,
+            });
+        }
+        let cluster_id: u128 = rand::random();
+        let members: Vec<String> = (1..)
+            .zip(&nodes)
+            .map(|(id, Node { grpc, http, peer, .. })| {
+                format!("[[cluster.node]]\nid = {id}\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n")
+            })
+            .collect();
+        for (id, node) in (1..).zip(&nodes) {
+            let data = node.config.with_file_name("data");
+            let text = format!(
+                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = true\n\
+                 [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
+                 [storage]\nlog_retain_mebibytes = {}\n",
+                settings.data_groups,
+                members.join(""),
+                settings.log_retain_mebibytes,
+            );
+            fs::write(&node.config, text)?;
+        }
+        Ok(Cluster { groups: 1 + usize::from(settings.data_groups), nodes, dir })
+    }
+
+    fn node(&mut self, id: u64) -> &mut Node {
+        &mut self.nodes[id as usize - 1]
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = u64> + use<> {
+        1..=self.nodes.len() as u64
+    }
+
+    /// Where this cluster keeps its files.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn config_path(&self, id: u64) -> &Path {
+        &self.nodes[id as usize - 1].config
+    }
+
+    /// The ports of a node: native API, HTTP, peers.
+    pub fn addresses(&self, id: u64) -> [&str; 3] {
+        let node = &self.nodes[id as usize - 1];
+        [&node.grpc, &node.http, &node.peer]
+    }
+
+    /// A client that knows every node.
+    pub fn client(&self) -> anyhow::Result<Client> {
+        Ok(Client::connect(self.nodes.iter().map(|node| &node.grpc))?)
+    }
+
+    /// A client that knows one node only.
+    pub fn client_of(&self, id: u64) -> anyhow::Result<Client> {
+        Ok(Client::connect([&self.nodes[id as usize - 1].grpc])?)
+    }
+
+    pub fn start_node(&mut self, id: u64) -> anyhow::Result<()> {
+        let program = mayfly()?;
+        let node = self.node(id);
+        let log = File::options().create(true).append(true).open(&node.log)?;
+        let child = Command::new(program)
+            .args(["serve", "--exit-with-parent", "--config"])
+            .arg(&node.config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        node.child = Some(child);
+        Ok(())
+    }
+
+    pub fn pid(&self, id: u64) -> Option<u32> {
+        self.nodes[id as usize - 1].child.as_ref().map(Child::id)
+    }
+
+    pub fn signal(&mut self, id: u64, signal: Signal) -> anyhow::Result<()> {
+        let pid = self.pid(id).with_context(|| format!("node {id} is not running"))?;
+        kill(Pid::from_raw(pid.try_into()?), signal)?;
+        Ok(())
+    }
+
+    /// `kill -9`, and waits until the process is gone.
+    pub fn kill(&mut self, id: u64) -> anyhow::Result<()> {
+        self.signal(id, Signal::SIGKILL)?;
+        if let Some(mut child) = self.node(id).child.take() {
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// SIGTERM; the node hands its leaderships over and must end by itself in time.
+    pub fn stop(&mut self, id: u64) -> anyhow::Result<()> {
+        self.signal(id, Signal::SIGTERM)?;
+        let Some(mut child) = self.node(id).child.take() else { return Ok(()) };
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = child.try_wait()? {
+                ensure!(status.success(), "node {id} ended with {status}: {}", self.last_words(id));
+                return Ok(());
+            }
+            if Instant::now() > until {
+                child.kill()?;
+                child.wait()?;
+                bail!("node {id} did not end within 20 s of SIGTERM: {}", self.last_words(id));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The end of a node's log, for messages.
+    pub fn last_words(&self, id: u64) -> String {
+        let text = fs::read_to_string(&self.nodes[id as usize - 1].log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    /// Every line a node wrote to its log.
+    pub fn node_log(&self, id: u64) -> String {
+        fs::read_to_string(&self.nodes[id as usize - 1].log).unwrap_or_default()
+    }
+
+    /// Waits until every group has a leader, as the nodes that run say.
+    pub async fn wait_ready(&mut self) -> anyhow::Result<()> {
+        let client = self.client()?;
+        let until = Instant::now() + READY_MAX;
+        loop {
+            self.check_running()?;
+            let status = client.status(false).await;
+            let why = match &status {
+                Ok(status) if status.groups.len() < self.groups => {
+                    format!("{} of {} groups are known", status.groups.len(), self.groups)
+                }
+                Ok(status) => match status.groups.iter().find(|group| group.leader == 0) {
+                    None => return Ok(()),
+                    Some(group) => format!("group {} has no leader", group.id),
+                },
+                Err(error) => error.to_string(),
+            };
+            ensure!(Instant::now() < until, "the cluster is not ready: {why}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn check_running(&mut self) -> anyhow::Result<()> {
+        for id in self.ids() {
+            let Some(child) = &mut self.node(id).child else { continue };
+            if let Some(status) = child.try_wait()? {
+                self.node(id).child = None;
+                bail!("node {id} ended with {status}: {}", self.last_words(id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until `what` holds of the cluster's status.
+    pub async fn wait_for_status(
+        &self,
+        what: &str,
+        mut holds: impl FnMut(&client::v1::StatusResponse) -> bool,
+    ) -> anyhow::Result<()> {
+        let client = self.client()?;
+        let until = Instant::now() + READY_MAX;
+        loop {
+            let status = client.status(false).await;
+            if status.as_ref().is_ok_and(&mut holds) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "waited in vain for {what}; status: {status:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until every replica of every group has applied what its leader has.
+    pub async fn wait_caught_up(&self) -> anyhow::Result<()> {
+        self.wait_for_status("all replicas to catch up", |status| {
+            status.groups.iter().all(|group| {
+                group.leader != 0
+                    && group.replicas.iter().all(|replica| replica.reachable && replica.lag == 0)
+            })
+        })
+        .await
+    }
+
+    /// The node that leads the group of a queue now.
+    pub async fn leader_of(&self, queue: &str) -> anyhow::Result<u64> {
+        let client = self.client()?;
+        let until = Instant::now() + READY_MAX;
+        loop {
+            let leader = client.get_queue(queue).await.map(|queue| queue.leader_node).unwrap_or(0);
+            if leader != 0 {
+                return Ok(leader);
+            }
+            ensure!(Instant::now() < until, "nobody leads the group of '{queue}'");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            if let Some(mut child) = node.child.take() {
+                // It may have ended already; a stopped process takes SIGKILL too.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        if std::thread::panicking() {
+            for id in self.ids() {
+                eprintln!("last words of node {id}:\n{}\n", self.last_words(id));
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Real clusters for end-to-end tests: `mayfly serve` processes on loopback ports of their own,
+//! data in a temporary directory, everything gone when the test ends, however it ends.
+
+mod cluster;
+mod load;
+
+pub use cluster::{Cluster, Settings, free_ports, mayfly};
+pub use load::{Load, LoadOptions};

@@ -1,0 +1,164 @@
+//! The arrows of the architecture, held over the manifests: which crate may import which of ours,
+//! and where each heavy library lives. And that every dependency's licence is a permissive one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who may import whom, in reading order. A new arrow is a design decision: it is made here.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("timer-wheel", &[]),
+    ("engine", &["domain", "timer-wheel"]),
+    ("wire", &["domain"]),
+    ("store", &["domain", "wire"]),
+    ("replication", &["domain", "store", "wire"]),
+    ("service", &["domain", "engine", "replication", "wire"]),
+    ("grpc", &["domain", "service", "wire"]),
+    ("http", &["domain", "service"]),
+    ("client", &["wire"]),
+    ("workload", &["client"]),
+    ("simulation", &["domain", "engine"]),
+    (
+        "mayfly",
+        &[
+            "client",
+            "domain",
+            "grpc",
+            "http",
+            "replication",
+            "service",
+            "store",
+            "wire",
+            "workload",
+        ],
+    ),
+];
+
+/// Where a library may be imported. Those not named may be imported anywhere but in `PURE`.
+const HOMES: &[(&str, &[&str])] = &[
+    ("rocksdb", &["store"]),
+    ("openraft", &["replication"]),
+    ("tonic", &["replication", "grpc", "client"]),
+    ("tonic-prost", &["replication", "grpc", "client"]),
+    ("prost", &["wire", "replication", "grpc", "client"]),
+    ("axum", &["http"]),
+    ("hdrhistogram", &["workload"]),
+    ("clap", &["mayfly", "simulation"]),
+    ("anyhow", &["mayfly"]),
+    ("tokio", &["replication", "service", "grpc", "http", "client", "workload", "mayfly"]),
+];
+
+/// No clock, randomness, runtime or metrics here: only these libraries.
+const PURE: &[(&str, &[&str])] =
+    &[("domain", &["bytes", "thiserror"]), ("timer-wheel", &[]), ("engine", &["bytes"])];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").into()
+}
+
+/// Names under `[dependencies]` of every crate: what it can reach when it runs.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(root().join("crates")).expect("crates/") {
+        let dir = entry.expect("an entry of crates/").path();
+        let text = std::fs::read_to_string(dir.join("Cargo.toml")).expect("a manifest");
+        let manifest: toml::Table = text.parse().expect("a manifest in TOML");
+        let name = manifest["package"]["name"].as_str().expect("a name").to_owned();
+        assert_eq!(Some(name.as_str()), dir.file_name().and_then(|n| n.to_str()), "folder = crate");
+        let table = manifest.get("dependencies").and_then(|d| d.as_table());
+        all.insert(name, table.map(|t| t.keys().cloned().collect()).unwrap_or_default());
+    }
+    all
+}
+
+#[test]
+fn every_import_of_ours_is_an_arrow_of_the_architecture() {
+    let dependencies = dependencies();
+    let ours: Vec<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
+    for (name, imports) in &dependencies {
+        let (_, allowed) = ARROWS
+            .iter()
+            .find(|(crate_name, _)| crate_name == name)
+            .unwrap_or_else(|| panic!("crate '{name}' has no line in ARROWS"));
+        for import in imports.iter().filter(|import| ours.contains(&import.as_str())) {
+            assert!(allowed.contains(&import.as_str()), "'{name}' must not import '{import}'");
+        }
+    }
+    assert_eq!(dependencies.len(), ARROWS.len(), "a crate of ARROWS is missing from crates/");
+}
+
+#[test]
+fn heavy_libraries_stay_at_home_and_the_core_stays_pure() {
+    for (name, imports) in &dependencies() {
+        for (library, homes) in HOMES {
+            if imports.iter().any(|import| import == library) {
+                assert!(homes.contains(&name.as_str()), "'{library}' must not be in '{name}'");
+            }
+        }
+        let Some((_, allowed)) = PURE.iter().find(|(pure, _)| pure == name) else { continue };
+        for import in imports {
+            let is_ours = ARROWS.iter().any(|(ours, _)| ours == import);
+            assert!(
+                is_ours || allowed.contains(&import.as_str()),
+                "'{name}' is pure and must not import '{import}'"
+            );
+        }
+    }
+}
+
+/// Licences under which a dependency may be used by an MIT OR Apache-2.0 project.
+const LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Whether an SPDX expression of `OR`, `AND` and parentheses can be met with `LICENCES`.
+fn permitted(expression: &str) -> bool {
+    // `/` is the old spelling of OR. No licence we met nests deeper than AND over OR groups.
+    let expression = expression.replace('/', " OR ");
+    expression
+        .replace(['(', ')'], " ")
+        .split(" AND ")
+        .all(|group| group.split(" OR ").any(|licence| LICENCES.contains(&licence.trim())))
+}
+
+#[test]
+fn every_dependency_has_a_permissive_licence() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    assert!(packages.len() > 100, "cargo metadata listed {} packages", packages.len());
+    let refused: Vec<String> = packages
+        .iter()
+        .filter(|package| !permitted(package["license"].as_str().unwrap_or_default()))
+        .map(|package| format!("{} ({})", package["name"], package["license"]))
+        .collect();
+    assert!(refused.is_empty(), "not permissive: {}", refused.join(", "));
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    assert!(permitted("MIT OR Apache-2.0"));
+    assert!(permitted("MIT/Apache-2.0"));
+    assert!(permitted("(MIT OR GPL-3.0) AND Unicode-3.0"));
+    assert!(!permitted("GPL-3.0"));
+    assert!(!permitted("MIT AND GPL-3.0"));
+    assert!(!permitted(""));
+}

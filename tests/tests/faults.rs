@@ -1,0 +1,178 @@
+//! Real processes, disks and sockets under faults: the checker sees no loss, no delivery after
+//! expiry, no duplicate settlement. Few and slow; what can be simulated is simulated.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use client::{Client, Message, ReceiverOptions, SenderOptions};
+use mayfly_tests::{Cluster, Load, LoadOptions, Settings};
+use nix::sys::signal::Signal;
+use tokio::sync::Mutex;
+
+/// Two cores carry one cluster at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// Waits until a load has got so many more messages through.
+async fn progress(load: &Load, more: u64) -> anyhow::Result<Duration> {
+    let (begun, goal) = (Instant::now(), load.settled() + more);
+    while load.settled() < goal {
+        ensure!(
+            begun.elapsed() < Duration::from_secs(60),
+            "no progress: {} settled",
+            load.settled()
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(begun.elapsed())
+}
+
+fn holds(verdict: &workload::Verdict) {
+    println!("{verdict:?}");
+    assert!(verdict.holds(), "{:?}", verdict.violations);
+    assert!(verdict.settled > 500, "too little happened to prove anything");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killing_leader_and_follower_loses_nothing() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let load = Load::start(&cluster.client()?, "orders", LoadOptions::default()).await?;
+    progress(&load, 500).await?;
+    for round in 0..4 {
+        let leader = cluster.leader_of("orders").await?;
+        let victim = match round % 2 {
+            0 => leader,
+            _ => cluster.ids().find(|id| *id != leader).expect("three nodes"),
+        };
+        cluster.kill(victim)?;
+        let outage = progress(&load, 200).await?;
+        println!("round {round}: 200 more were settled {outage:?} after the kill");
+        // Work goes on within 3 s; the messages themselves take a moment.
+        ensure!(outage < Duration::from_secs(5), "an outage of {outage:?}");
+        cluster.start_node(victim)?;
+        cluster.wait_caught_up().await?;
+        progress(&load, 200).await?;
+    }
+    println!("longest time without an acknowledged send: {:?}", load.longest_gap());
+    ensure!(load.longest_gap() < Duration::from_secs(5));
+    holds(&load.finish().await?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_nodes_killed_at_once_come_back_with_everything() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let load = Load::start(&cluster.client()?, "orders", LoadOptions::default()).await?;
+    for _ in 0..2 {
+        progress(&load, 500).await?;
+        for id in cluster.ids() {
+            cluster.kill(id)?;
+        }
+        for id in cluster.ids() {
+            cluster.start_node(id)?;
+        }
+        cluster.wait_ready().await?;
+    }
+    progress(&load, 500).await?;
+    holds(&load.finish().await?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_leader_stops_nothing_and_comes_back() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let load = Load::start(&cluster.client()?, "orders", LoadOptions::default()).await?;
+    progress(&load, 500).await?;
+    let leader = cluster.leader_of("orders").await?;
+    cluster.signal(leader, Signal::SIGSTOP)?;
+    let outage = progress(&load, 500).await?;
+    println!("500 more were settled {outage:?} after the leader was paused");
+    cluster.signal(leader, Signal::SIGCONT)?;
+    cluster.wait_caught_up().await?;
+    progress(&load, 500).await?;
+    holds(&load.finish().await?);
+    Ok(())
+}
+
+/// Fills a queue with large messages until the leader's log no longer reaches back to where the
+/// node that is away stopped.
+async fn fill(client: &Client, queue: &str, messages: usize, bytes: usize) -> anyhow::Result<()> {
+    let sender = client.sender(queue, SenderOptions { window: 16, ..SenderOptions::default() });
+    let mut under_way = Vec::new();
+    for _ in 0..messages {
+        under_way.push(sender.submit(vec![Message::new(vec![b'x'; bytes])]).await?);
+    }
+    for sending in under_way {
+        sending.await?;
+    }
+    sender.close().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_away_too_long_catches_up_by_snapshot() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let settings = Settings { data_groups: 1, log_retain_mebibytes: 16, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    client.create_queue("bulk", Default::default()).await?;
+    let leader = cluster.leader_of("bulk").await?;
+    let away = cluster.ids().find(|id| *id != leader).expect("three nodes");
+    cluster.kill(away)?;
+    fill(&client, "bulk", 1000, 200 * 1024).await?;
+    // The rows are flushed, and then the log is cut behind them.
+    cluster
+        .wait_for_status("the leader's log to be cut", |status| {
+            let group = status.groups.iter().find(|group| group.id == 1);
+            group.is_some_and(|group| {
+                let of_leader = group.replicas.iter().find(|replica| replica.node == group.leader);
+                of_leader.is_some_and(|replica| replica.purged_index > 100)
+            })
+        })
+        .await?;
+    cluster.start_node(away)?;
+    cluster.wait_caught_up().await?;
+    ensure!(
+        cluster.node_log(away).contains("receiving a snapshot"),
+        "it caught up without a snapshot: {}",
+        cluster.last_words(away)
+    );
+
+    // The node that caught up is now needed for every majority.
+    let other = cluster.ids().find(|id| *id != leader && *id != away).expect("three nodes");
+    cluster.kill(other)?;
+    let receiver = ReceiverOptions { prefetch: 32, ..ReceiverOptions::default() };
+    let mut receiver = client.receiver("bulk", receiver);
+    let mut numbers = Vec::new();
+    while numbers.len() < 1000 {
+        for delivery in receiver.recv_many(32).await? {
+            ensure!(delivery.body().len() == 200 * 1024);
+            numbers.push(delivery.sequence_number());
+            if let Some((_, error)) =
+                receiver.complete(&delivery).failures().await.into_iter().next()
+            {
+                return Err(error.into());
+            }
+        }
+    }
+    ensure!(numbers.iter().copied().eq(1..=1000), "each message once, in order");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_ends_in_good_order_hands_its_leaderships_over() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let load = Load::start(&cluster.client()?, "orders", LoadOptions::default()).await?;
+    progress(&load, 500).await?;
+    let leader = cluster.leader_of("orders").await?;
+    cluster.stop(leader)?;
+    let outage = progress(&load, 200).await?;
+    println!("200 more were settled {outage:?} after the leader ended");
+    cluster.start_node(leader)?;
+    cluster.wait_caught_up().await?;
+    holds(&load.finish().await?);
+    Ok(())
+}
