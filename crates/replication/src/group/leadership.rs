@@ -162,8 +162,7 @@ mod tests {
     async fn leadership_lost_before_the_first_entry_is_applied_is_not_announced() {
         let (server_tx, server_rx) = TypeConfig::watch_channel(server(5, ServerState::Leader));
         let applied = Some((3, 7));
-        let (all_tx, mut all_rx) =
-            TypeConfig::watch_channel(all(5, ServerState::Leader, applied));
+        let (all_tx, mut all_rx) = TypeConfig::watch_channel(all(5, ServerState::Leader, applied));
         let mut waiting = Box::pin(established(NODE, &server_rx, &mut all_rx));
         assert_eq!(futures::poll!(&mut waiting), std::task::Poll::Pending);
         server_tx.send(server(6, ServerState::Follower)).expect("somebody watches");
