@@ -45,7 +45,7 @@ impl Node {
             .connect_timeout(options.connect_timeout)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(options.probe_interval)
-            .keep_alive_timeout(options.probe_interval * 2)
+            .keep_alive_timeout(options.probe_interval * 3 / 2)
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);

@@ -16,7 +16,7 @@ pub struct ClientOptions {
     /// How long a call, or a stream that finds no node, tries before it gives up. Default 30 s.
     pub give_up_after: Duration,
     /// A silent connection is probed this often, and given up when the probe stays unanswered for
-    /// twice as long: how fast a paused node is noticed. Default 2 s.
+    /// half as long again: a node that hangs is left within two and a half times this. Default 1 s.
     pub probe_interval: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Default for ClientOptions {
             connect_timeout: Duration::from_secs(2),
             attempt_timeout: Duration::from_secs(10),
             give_up_after: Duration::from_secs(30),
-            probe_interval: Duration::from_secs(2),
+            probe_interval: Duration::from_secs(1),
         }
     }
 }

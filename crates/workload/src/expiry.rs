@@ -15,14 +15,12 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::fill::{self, Fill};
+use crate::report::ErrorLine;
 use crate::{Error, Latency, NodeUse, Pace, Progress, Recorder, look};
 
 /// Deadline to applied, recorded by leaders, seconds.
 const LATENESS: &str = "mayfly_timer_lateness_seconds";
-const FILLERS: u64 = 4;
-const FILL_WINDOW: usize = 2048;
-/// Messages in one request of the filling.
-const FILL_BATCH: u64 = 100;
 const INGEST_WINDOW: usize = 1024;
 const TICK: Duration = Duration::from_millis(250);
 /// With no expiration for so long after the last deadline, what is left will not expire.
@@ -74,18 +72,10 @@ pub struct ExpiryReport {
 
 #[derive(Default)]
 struct Tally {
-    filled: AtomicU64,
     ingested: AtomicU64,
     stop: AtomicBool,
-    errors: Mutex<BTreeMap<String, u64>>,
+    fill: Fill,
     ingest: Mutex<Recorder>,
-}
-
-impl Tally {
-    fn count_error(&self, error: &client::Error, messages: u64) {
-        let mut errors = self.errors.lock().unwrap_or_else(|poison| poison.into_inner());
-        *errors.entry(error.to_string()).or_default() += messages;
-    }
 }
 
 impl ExpiryBench {
@@ -119,6 +109,17 @@ impl ExpiryBench {
         result
     }
 
+    /// A message with a deadline in the stretch, whenever it is made.
+    fn message(&self, planned_end: Instant) -> impl FnMut() -> Message + Send + 'static {
+        let body = Bytes::from(vec![b'x'; self.size]);
+        let (first, stretch) = (self.ttl_from, self.ttl_to - self.ttl_from);
+        move || {
+            let within = stretch.mul_f64(rand::rng().random::<f64>());
+            let until_end = planned_end.saturating_duration_since(Instant::now());
+            Message::new(body.clone()).ttl(until_end + first + within)
+        }
+    }
+
     async fn drive(
         &self,
         client: &Client,
@@ -131,12 +132,11 @@ impl ExpiryBench {
         let planned_end = started + self.fill;
 
         let mut fillers = JoinSet::new();
-        for index in 0..FILLERS {
-            let share = self.messages / FILLERS + u64::from(index < self.messages % FILLERS);
-            let queue = names[index as usize % names.len()].clone();
-            let filler =
-                fill(self.clone(), client.clone(), queue, share, planned_end, tally.clone());
-            fillers.spawn(filler);
+        for share in fill::shares(self.messages) {
+            let queue = names[fillers.len() % names.len()].clone();
+            let (client, tally, message) =
+                (client.clone(), tally.clone(), self.message(planned_end));
+            fillers.spawn(async move { tally.fill.run(client, queue, share, message).await });
         }
         let mut fill_seconds = None;
         let ingesting = self.rate.map(|rate| {
@@ -152,14 +152,14 @@ impl ExpiryBench {
             if fillers.is_empty() && fill_seconds.is_none() {
                 fill_seconds = Some(started.elapsed().as_secs_f64());
             }
-            let filled = tally.filled.load(Ordering::Relaxed);
+            let filled = tally.fill.sent();
             match expired(client, names).await {
                 Ok(expired) => {
                     if curve.add(started.elapsed(), expired) {
                         moved_at = Instant::now();
                     }
                 }
-                Err(error) => tally.count_error(&error, 1),
+                Err(error) => tally.fill.errors.count(&error, 1),
             }
             let done = curve.last();
             if fill_seconds.is_some() {
@@ -188,11 +188,11 @@ impl ExpiryBench {
         let fill_seconds = fill_seconds.unwrap_or(ran);
         let ingest = tally.ingest.lock().unwrap_or_else(|poison| poison.into_inner()).summary();
         Ok(ExpiryReport {
-            messages: tally.filled.load(Ordering::Relaxed),
+            messages: tally.fill.sent(),
             dead_letter: self.dead_letter,
             fill_seconds,
             fill_overran: fill_seconds > (self.fill + self.ttl_from).as_secs_f64(),
-            filled_per_second: tally.filled.load(Ordering::Relaxed) as f64 / fill_seconds,
+            filled_per_second: tally.fill.sent() as f64 / fill_seconds,
             expired: curve.last(),
             expired_per_second: curve.mean(),
             expired_per_second_peak: curve.peak(),
@@ -201,50 +201,10 @@ impl ExpiryBench {
             lateness_max_ms: quantile(1.0),
             ingest,
             ingest_per_second: tally.ingested.load(Ordering::Relaxed) as f64 / ran,
-            errors: tally.errors.lock().unwrap_or_else(|poison| poison.into_inner()).clone(),
+            errors: tally.fill.errors.counted(),
             nodes: after.since(&before),
         })
     }
-}
-
-async fn fill(
-    bench: ExpiryBench,
-    client: Client,
-    queue: String,
-    share: u64,
-    planned_end: Instant,
-    tally: Arc<Tally>,
-) {
-    let options = SenderOptions { window: FILL_WINDOW, ..SenderOptions::default() };
-    let sender = client.sender(queue, options);
-    let body = Bytes::from(vec![b'x'; bench.size]);
-    let stretch = bench.ttl_to - bench.ttl_from;
-    let mut answers = JoinSet::new();
-    let mut left = share;
-    while left > 0 {
-        let count = left.min(FILL_BATCH);
-        left -= count;
-        let until_end = planned_end.saturating_duration_since(Instant::now());
-        let message = |_| {
-            let within = stretch.mul_f64(rand::rng().random::<f64>());
-            Message::new(body.clone()).ttl(until_end + bench.ttl_from + within)
-        };
-        match sender.submit((0..count).map(message).collect()).await {
-            Ok(sending) => {
-                let tally = tally.clone();
-                answers.spawn(async move {
-                    match sending.await {
-                        Ok(_) => drop(tally.filled.fetch_add(count, Ordering::Relaxed)),
-                        Err(error) => tally.count_error(&error, count),
-                    }
-                });
-            }
-            Err(error) => tally.count_error(&error, count),
-        }
-        while answers.try_join_next().is_some() {}
-    }
-    sender.close().await;
-    while answers.join_next().await.is_some() {}
 }
 
 /// Sends at a fixed rate, messages that outlive the bench.
@@ -263,7 +223,7 @@ async fn ingest(client: Client, queue: String, rate: f64, size: usize, tally: Ar
                         tally.ingested.fetch_add(1, Ordering::Relaxed);
                         recorder.record(due.elapsed());
                     }
-                    Err(error) => tally.count_error(&error, 1),
+                    Err(error) => tally.fill.errors.count(&error, 1),
                 }
             }
             tally.ingest.lock().unwrap_or_else(|poison| poison.into_inner()).merge(&recorder);
@@ -365,10 +325,7 @@ impl std::fmt::Display for ExpiryReport {
             late(self.lateness_max_ms)
         )?;
         writeln!(f, "  ingest       {:.0} /s, {}", self.ingest_per_second, self.ingest)?;
-        let errors: Vec<String> =
-            self.errors.iter().map(|(name, count)| format!("{count} × {name}")).collect();
-        let errors = if errors.is_empty() { "none".into() } else { errors.join(", ") };
-        writeln!(f, "  errors       {errors}")?;
+        write!(f, "{}", ErrorLine(&self.errors))?;
         write!(f, "{}", crate::nodes::Table(&self.nodes))
     }
 }

@@ -4,7 +4,7 @@
 //! counted as unknown. Latency under a given rate is measured from the moment a message was due to
 //! be sent, so a broker that stalls cannot hide the wait of those behind (coordinated omission).
 //!
-//! Reading order: how a node is looked into, how time is kept, the two benches, the checker.
+//! Reading order: how a node is looked into, how time is kept, the five benches, the checker.
 
 mod metrics;
 mod nodes;
@@ -12,17 +12,25 @@ mod nodes;
 mod latency;
 mod pace;
 
+mod fill;
+mod report;
+
+mod backlog;
+mod churn;
 mod expiry;
 mod lifecycle;
-mod report;
+mod neighbour;
 
 mod checker;
 
+pub use backlog::{BacklogBench, BacklogReport, NodeMemory};
 pub use checker::{Checker, Verdict, Violation};
+pub use churn::{ChurnBench, ChurnReport, Look};
 pub use expiry::{ExpiryBench, ExpiryReport};
 pub use latency::{Latency, Recorder};
 pub use lifecycle::{LifecycleBench, LifecycleReport};
 pub use metrics::{Buckets, Metrics};
+pub use neighbour::{Disturbance, NeighbourBench, NeighbourReport, Strike};
 pub use nodes::{NodeLook, NodeUse, look};
 pub use pace::Pace;
 pub use report::Progress;

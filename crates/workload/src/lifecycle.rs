@@ -16,6 +16,7 @@ use client::{Client, v1};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
+use crate::report::{ErrorLine, Errors};
 use crate::{Error, Latency, NodeUse, Progress, Recorder, look};
 
 /// With no settlement for so long after the last send, what is left will not come.
@@ -85,7 +86,7 @@ struct Run {
     delivered: AtomicU64,
     settled: AtomicU64,
     unsettled: AtomicU64,
-    errors: Mutex<BTreeMap<String, u64>>,
+    errors: Errors,
     end_to_end: Mutex<Recorder>,
     send: Mutex<Recorder>,
     settle: Mutex<Recorder>,
@@ -105,7 +106,7 @@ impl Run {
             delivered: AtomicU64::new(0),
             settled: AtomicU64::new(0),
             unsettled: AtomicU64::new(0),
-            errors: Mutex::default(),
+            errors: Errors::default(),
             end_to_end: Mutex::default(),
             send: Mutex::default(),
             settle: Mutex::default(),
@@ -118,17 +119,6 @@ impl Run {
 
     fn is_measured(&self, at: Instant) -> bool {
         self.measure_from <= at && at < self.measure_to
-    }
-
-    fn count_error(&self, error: &client::Error) {
-        let name = match error {
-            _ if !error.name().is_empty() => error.name().to_owned(),
-            client::Error::Refused(_) => "refused".to_owned(),
-            client::Error::NotDone(_) => "not done".to_owned(),
-            client::Error::PerhapsDone(_) => "perhaps done".to_owned(),
-        };
-        let mut errors = self.errors.lock().unwrap_or_else(|poison| poison.into_inner());
-        *errors.entry(name).or_default() += 1;
     }
 
     /// Progress of (sent, settled).
@@ -261,7 +251,7 @@ impl LifecycleBench {
             delivered: run.delivered.load(Ordering::Relaxed),
             settled: all_settled,
             left: all_sent.saturating_sub(all_settled + unsettled),
-            errors: run.errors.lock().unwrap_or_else(|poison| poison.into_inner()).clone(),
+            errors: run.errors.counted(),
             device_bytes_per_message_byte: per(device, (sent * self.size as u64) as f64),
             rows_written_per_message: per(rows, settled as f64),
             nodes,
@@ -331,10 +321,7 @@ impl std::fmt::Display for LifecycleReport {
             "  whole run    {} sent, {} delivered, {} settled, {} left",
             self.sent, self.delivered, self.settled, self.left
         )?;
-        let errors: Vec<String> =
-            self.errors.iter().map(|(name, count)| format!("{count} {name}")).collect();
-        let errors = if errors.is_empty() { "none".into() } else { errors.join(", ") };
-        writeln!(f, "  errors       {errors}")?;
+        write!(f, "{}", ErrorLine(&self.errors))?;
         if let Some(bytes) = self.device_bytes_per_message_byte {
             writeln!(f, "  device       {bytes:.2} bytes written per message byte and replica")?;
         }

@@ -1,10 +1,16 @@
 //! `mayfly bench`.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use clap::Subcommand;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use client::Client;
 use indicatif::{ProgressBar, ProgressStyle};
-use workload::{ExpiryBench, LifecycleBench, Progress};
+use serde::Serialize;
+use workload::{
+    BacklogBench, ChurnBench, Disturbance, ExpiryBench, LifecycleBench, NeighbourBench, Progress,
+};
 
 use crate::connect::Connect;
 use crate::input::duration;
@@ -14,7 +20,10 @@ const EXAMPLES: &str = "\
 Examples:
   mayfly bench lifecycle --seconds 20
   mayfly bench lifecycle --rate 2000 --json
-  mayfly bench expiry --messages 200000 --ttl 5s..25s --rate 2000";
+  mayfly bench expiry --messages 200000 --ttl 5s..25s --rate 2000
+  mayfly bench backlog --messages 3000000 --from 1000000
+  mayfly bench neighbour --with expire,purge --messages 1000000
+  mayfly bench churn --cycles 100000";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -29,6 +38,12 @@ enum Command {
     Lifecycle(Lifecycle),
     /// Many deadlines, and an ingest that runs meanwhile
     Expiry(Expiry),
+    /// A queue that nobody reads: memory and device bytes as it grows
+    Backlog(Backlog),
+    /// A queue in steady use, while bulk work strikes another queue of its group
+    Neighbour(Neighbour),
+    /// Small queues created, used and deleted, and what that leaves behind
+    Churn(Churn),
 }
 
 #[derive(Debug, clap::Args)]
@@ -101,10 +116,78 @@ struct Expiry {
     connect: Connect,
 }
 
+#[derive(Debug, clap::Args)]
+struct Backlog {
+    /// Messages to queue
+    #[arg(long, value_name = "COUNT", default_value_t = 3_000_000)]
+    messages: u64,
+    /// Memory's growth is reckoned from so many on
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    from: u64,
+    /// Bytes of a body
+    #[arg(long, value_name = "BYTES", default_value_t = 256)]
+    size: usize,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Debug, clap::Args)]
+struct Neighbour {
+    /// What strikes the other queue, one after the other; all of them without it
+    #[arg(long = "with", value_name = "WHAT", value_delimiter = ',', value_parser = disturbances())]
+    disturbances: Vec<Disturbance>,
+    /// Messages in the queue that is struck
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    messages: u64,
+    /// Bytes of a body
+    #[arg(long, value_name = "BYTES", default_value_t = 256)]
+    size: usize,
+    /// The neighbour's messages per second
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 500.0)]
+    rate: f64,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Debug, clap::Args)]
+struct Churn {
+    /// Queues to create, use and delete
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    cycles: u64,
+    /// Of them at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 32)]
+    at_a_time: u32,
+    /// Bytes of a body
+    #[arg(long, value_name = "BYTES", default_value_t = 256)]
+    size: usize,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// Reads a disturbance by its name.
+fn disturbances() -> impl TypedValueParser<Value = Disturbance> {
+    PossibleValuesParser::new(Disturbance::ALL.map(Disturbance::name)).map(|given| {
+        let named = |disturbance: &Disturbance| disturbance.name() == given;
+        Disturbance::ALL.into_iter().find(named).expect("the parser lets only these through")
+    })
+}
+
 pub async fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::Lifecycle(args) => lifecycle(args).await,
         Command::Expiry(args) => expiry(args).await,
+        Command::Backlog(args) => backlog(args).await,
+        Command::Neighbour(args) => neighbour(args).await,
+        Command::Churn(args) => churn(args).await,
     }
 }
 
@@ -121,12 +204,8 @@ async fn lifecycle(args: Lifecycle) -> anyhow::Result<()> {
         warm_up: Duration::from_secs(args.warm_up),
         measured: Duration::from_secs(args.seconds.max(1)),
     };
-    let client = args.connect.client()?;
-    let (bar, progress) = progress();
-    let result = bench.run(&client, &progress).await;
-    bar.finish_and_clear();
-    let report = result.map_err(wrong_is_usage)?;
-    if args.json { terminal::json(&report) } else { terminal::line(report.to_string().trim_end()) }
+    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
+        .await
 }
 
 async fn expiry(args: Expiry) -> anyhow::Result<()> {
@@ -140,12 +219,45 @@ async fn expiry(args: Expiry) -> anyhow::Result<()> {
         dead_letter: args.dead_letter,
         queues: args.queues,
     };
-    let client = args.connect.client()?;
+    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
+        .await
+}
+
+async fn backlog(args: Backlog) -> anyhow::Result<()> {
+    let bench = BacklogBench { messages: args.messages, from: args.from, size: args.size };
+    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
+        .await
+}
+
+async fn neighbour(args: Neighbour) -> anyhow::Result<()> {
+    let disturbances = match args.disturbances {
+        none if none.is_empty() => Disturbance::ALL.to_vec(),
+        some => some,
+    };
+    let bench =
+        NeighbourBench { disturbances, messages: args.messages, size: args.size, rate: args.rate };
+    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
+        .await
+}
+
+async fn churn(args: Churn) -> anyhow::Result<()> {
+    let bench = ChurnBench { cycles: args.cycles, at_a_time: args.at_a_time, size: args.size };
+    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
+        .await
+}
+
+/// Runs a bench with a progress bar and prints its report.
+async fn drive<R: Serialize + Display>(
+    connect: &Connect,
+    json: bool,
+    bench: impl AsyncFnOnce(&Client, &Progress) -> Result<R, workload::Error>,
+) -> anyhow::Result<()> {
+    let client = connect.client()?;
     let (bar, progress) = progress();
-    let result = bench.run(&client, &progress).await;
+    let result = bench(&client, &progress).await;
     bar.finish_and_clear();
     let report = result.map_err(wrong_is_usage)?;
-    if args.json { terminal::json(&report) } else { terminal::line(report.to_string().trim_end()) }
+    if json { terminal::json(&report) } else { terminal::line(report.to_string().trim_end()) }
 }
 
 fn wrong_is_usage(error: workload::Error) -> anyhow::Error {

@@ -47,7 +47,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
         node.incoming(),
     )?;
     let running = node.start(replication).await?;
-    tokio::spawn(process::sample());
+    tokio::spawn(process::sample(config.data_dir.clone()));
 
     let (stop, stopping) = watch::channel(false);
     let stopped = move |mut stopping: watch::Receiver<bool>| async move {

@@ -2,6 +2,7 @@
 //! from `/proc/self` and the kernel's accounting, where there are such.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metrics::{Unit, describe_gauge, gauge};
@@ -13,13 +14,26 @@ const DEVICE_WRITTEN: &str = "process_device_written_bytes";
 /// Processor time since its start.
 const CPU_SECONDS: &str = "process_cpu_seconds";
 
+/// Bytes of the files of the two databases.
+const LOG_BYTES: &str = "mayfly_log_disk_bytes";
+const ROWS_BYTES: &str = "mayfly_rows_disk_bytes";
+
 const SAMPLED_EVERY: Duration = Duration::from_millis(250);
+/// Files are looked at once in so many samples.
+const FILES_EVERY: u32 = 4;
 
 /// Samples for ever.
-pub async fn sample() {
+pub async fn sample(data_dir: PathBuf) {
     describe_gauge!(DEVICE_WRITTEN, Unit::Bytes, "Written to devices since the start.");
     describe_gauge!(CPU_SECONDS, Unit::Seconds, "Processor time since the start.");
-    loop {
+    describe_gauge!(LOG_BYTES, Unit::Bytes, "Files of the log.");
+    describe_gauge!(ROWS_BYTES, Unit::Bytes, "Files of the rows.");
+    for count in (0..FILES_EVERY).cycle() {
+        if count == 0 {
+            for (folder, name) in [("log", LOG_BYTES), ("rows", ROWS_BYTES)] {
+                gauge!(name).set(files_bytes(&data_dir.join(folder)) as f64);
+            }
+        }
         if let Some(bytes) = fs::read_to_string("/proc/self/io").ok().and_then(|io| written(&io)) {
             gauge!(DEVICE_WRITTEN).set(bytes as f64);
         }
@@ -28,6 +42,12 @@ pub async fn sample() {
         }
         tokio::time::sleep(SAMPLED_EVERY).await;
     }
+}
+
+/// Of the files in a folder; those that vanish meanwhile count nothing.
+fn files_bytes(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
 fn seconds(time: TimeVal) -> f64 {
@@ -43,6 +63,16 @@ fn written(io: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_of_a_folder_are_added_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(files_bytes(&folder.path().join("absent")), 0);
+        for (name, bytes) in [("a", 10), ("b", 32)] {
+            fs::write(folder.path().join(name), vec![0; bytes]).expect("a file");
+        }
+        assert_eq!(files_bytes(folder.path()), 42);
+    }
 
     #[test]
     fn device_bytes_are_found_among_the_counters() {

@@ -25,7 +25,7 @@ pub(super) async fn consume(run: Arc<Run>, client: Client, queue: String) {
                 }
             }
             Err(error) => {
-                run.count_error(&error);
+                run.errors.count(&error, 1);
                 if matches!(error, client::Error::Refused(_)) {
                     return;
                 }
@@ -56,7 +56,7 @@ async fn count_answers(
         run.settled.fetch_add(count as u64 - failed, Ordering::Relaxed);
         run.unsettled.fetch_add(failed, Ordering::Relaxed);
         for (_, error) in &failures {
-            run.count_error(error);
+            run.errors.count(error, 1);
         }
         if run.is_measured(at) {
             let took = at.elapsed();

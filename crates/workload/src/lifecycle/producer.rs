@@ -83,7 +83,7 @@ async fn submit(
     match sender.submit(vec![message]).await {
         Ok(sending) => submitted.send((due, sending)).is_ok(),
         Err(error) => {
-            run.count_error(&error);
+            run.errors.count(&error, 1);
             false
         }
     }
@@ -99,7 +99,7 @@ async fn count_answers(run: Arc<Run>, mut answers: mpsc::UnboundedReceiver<(Inst
                     recorder.record(due.elapsed());
                 }
             }
-            Err(error) => run.count_error(&error),
+            Err(error) => run.errors.count(&error, 1),
         }
     }
     pour(&recorder, &run.send);

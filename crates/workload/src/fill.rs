@@ -1,0 +1,87 @@
+//! Filling queues as fast as they take it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use client::{Client, Message, SenderOptions};
+use tokio::task::JoinSet;
+
+use crate::report::Errors;
+
+const FILLERS: u64 = 4;
+const WINDOW: usize = 2048;
+/// Messages in one request.
+const BATCH: u64 = 100;
+
+/// What the fillers of one bench have done.
+#[derive(Default)]
+pub(crate) struct Fill {
+    sent: AtomicU64,
+    pub errors: Errors,
+}
+
+/// How many messages each filler is to send.
+pub(crate) fn shares(messages: u64) -> impl Iterator<Item = u64> {
+    (0..FILLERS).map(move |index| messages / FILLERS + u64::from(index < messages % FILLERS))
+}
+
+impl Fill {
+    /// Messages acknowledged so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Sends one filler's share, and returns when all of it is answered.
+    pub async fn run(
+        &self,
+        client: Client,
+        queue: String,
+        share: u64,
+        mut message: impl FnMut() -> Message,
+    ) {
+        let options = SenderOptions { window: WINDOW, ..SenderOptions::default() };
+        let sender = client.sender(queue, options);
+        let mut answers = JoinSet::new();
+        let mut left = share;
+        while left > 0 {
+            let count = left.min(BATCH);
+            left -= count;
+            match sender.submit((0..count).map(|_| message()).collect()).await {
+                Ok(sending) => drop(answers.spawn(async move { (sending.await, count) })),
+                Err(error) => self.errors.count(&error, count),
+            }
+            while let Some(answer) = answers.try_join_next() {
+                self.note(answer);
+            }
+        }
+        sender.close().await;
+        while let Some(answer) = answers.join_next().await {
+            self.note(answer);
+        }
+    }
+
+    fn note(&self, answer: Result<Answer, tokio::task::JoinError>) {
+        match answer {
+            Ok((Ok(_), count)) => drop(self.sent.fetch_add(count, Ordering::Relaxed)),
+            Ok((Err(error), count)) => self.errors.count(&error, count),
+            // The runtime reported the panic.
+            Err(_) => (),
+        }
+    }
+}
+
+/// Of one request, and how many messages were in it.
+type Answer = (Result<Vec<u64>, client::Error>, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_are_even_and_together_everything() {
+        for messages in [0, 1, 7, 200_000, 200_003] {
+            let shares: Vec<u64> = shares(messages).collect();
+            assert_eq!(shares.iter().sum::<u64>(), messages);
+            assert!(shares.iter().all(|share| share.abs_diff(messages / FILLERS) <= 1));
+        }
+    }
+}
