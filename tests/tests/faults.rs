@@ -177,3 +177,22 @@ async fn a_node_that_ends_in_good_order_hands_its_leaderships_over() -> anyhow::
     holds(&load.finish().await?);
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaderships_spread_again_when_a_node_has_returned() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings { data_groups: 6, ..Settings::default() }).await?;
+    let led = |status: &client::v1::StatusResponse, node: u64| {
+        let data = status.groups.iter().filter(|group| group.id != 0);
+        data.filter(|group| group.leader == node).count()
+    };
+    cluster.kill(2)?;
+    cluster
+        .wait_for_status("the others to lead everything", |status| {
+            led(status, 1) + led(status, 3) == 6
+        })
+        .await?;
+    cluster.start_node(2)?;
+    cluster.wait_for_status("node 2 to lead its share", |status| led(status, 2) == 2).await?;
+    Ok(())
+}

@@ -36,6 +36,8 @@ const INPUTS_MAX: usize = 512;
 /// A proposal without an answer for this long is given up: a leader cut off from its followers
 /// may never learn what became of it.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Entities whose highest number is kept in mind; it is read again where it was forgotten.
+const HIGHEST_MAX: usize = 4096;
 /// How long a leader whose proposals are turned down waits before it tries again.
 const TURNED_DOWN_PAUSE: Duration = Duration::from_millis(10);
 
@@ -522,6 +524,9 @@ impl Leading {
             return;
         }
         let Some(&highest) = self.highest.get(&send.entity) else {
+            if self.highest.len() >= HIGHEST_MAX {
+                self.highest.clear(); // Of entities long gone, most of them.
+            }
             if let Some(Row::EntityState(state)) = rows.get(&Key::EntityState(send.entity)) {
                 self.highest.insert(send.entity, state.next_sequence);
             }

@@ -1,6 +1,6 @@
 //! What a node does for the cluster without being asked: it founds it, runs the replicas the
-//! catalog gives it, keeps its addresses known, and, leading the catalog, finishes creations and
-//! deletions that a crash left half done.
+//! catalog gives it, keeps its addresses known, hands leaderships to nodes that have fewer, and,
+//! leading the catalog, finishes creations and deletions that a crash left half done.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -13,6 +13,7 @@ use domain::{
 use replication::Error as ReplicationError;
 use tokio::time::Instant;
 
+use crate::balance::Balance;
 use crate::broker::Broker;
 use crate::cluster::{catalog_groups, catalog_nodes, cluster};
 use crate::config::Founding;
@@ -33,6 +34,7 @@ pub(crate) struct Keeper {
     /// Intents that stood at the last look.
     pub unfinished: BTreeSet<(EntityId, bool)>,
     pub reconcile_at: Instant,
+    pub balance: Balance,
 }
 
 impl Keeper {
@@ -44,6 +46,7 @@ impl Keeper {
             addresses_known: false,
             unfinished: BTreeSet::new(),
             reconcile_at: Instant::now() + RECONCILE_EVERY,
+            balance: Balance::default(),
         }
     }
 
@@ -76,6 +79,7 @@ impl Keeper {
             self.reconcile(&rows).await;
             self.reconcile_at = Instant::now() + RECONCILE_EVERY;
         }
+        self.even_out().await;
         let mine = groups.values().filter(|replicas| replicas.contains(&router.config.node));
         groups.len() == usize::from(cluster.data_groups) && mine.count() <= self.running.len()
     }
@@ -98,6 +102,20 @@ impl Keeper {
                 self.running.insert(shard);
             }
             Err(error) => tracing::error!(%shard, %error, "the group does not start"),
+        }
+    }
+
+    /// Hands one leadership over, if another node leads fewer groups.
+    async fn even_out(&mut self) {
+        let router = self.broker.router();
+        let groups = router.replication.status();
+        let Some((shard, to)) = self.balance.look(router.config.node, &groups, Instant::now())
+        else {
+            return;
+        };
+        match router.transfer_here(shard, to).await {
+            Ok(()) => tracing::info!(%shard, to, "leadership handed over, to spread the load"),
+            Err(error) => tracing::debug!(%shard, to, %error, "leadership stays"),
         }
     }
 

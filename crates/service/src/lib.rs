@@ -35,6 +35,7 @@ mod receiver;
 mod sender;
 mod status;
 
+mod balance;
 mod keeper;
 pub mod metric;
 mod node;
