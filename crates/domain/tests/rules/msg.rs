@@ -55,23 +55,26 @@ fn msg_3_the_broker_sets_number_times_lock_and_count() {
     );
 }
 
-/// Every type of MSG-4, and what it counts for.
+/// Bytes of which no two are alike.
+const BYTES: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+
+/// Every type of MSG-4, and what it counts for. Numbers are such as no narrower type holds.
 fn every_type() -> Vec<(Value, usize)> {
     vec![
         (Value::Byte(255), 1),
         (Value::SByte(-128), 1),
         (Value::Char('ß'), 4),
-        (Value::Short(-2), 2),
-        (Value::UShort(2), 2),
-        (Value::Int(-4), 4),
-        (Value::UInt(4), 4),
-        (Value::Long(-8), 8),
-        (Value::ULong(8), 8),
-        (Value::Float(1.5), 4),
-        (Value::Double(-2.5), 8),
-        (Value::Decimal([9; 16]), 16),
+        (Value::Short(i16::MIN), 2),
+        (Value::UShort(u16::MAX), 2),
+        (Value::Int(i32::MIN), 4),
+        (Value::UInt(u32::MAX), 4),
+        (Value::Long(i64::MIN + 1), 8),
+        (Value::ULong(u64::MAX), 8),
+        (Value::Float(0.1), 4),
+        (Value::Double(-0.1), 8),
+        (Value::Decimal(BYTES), 16),
         (Value::Bool(true), 1),
-        (Value::Uuid([7; 16]), 16),
+        (Value::Uuid(BYTES), 16),
         (Value::String("text".to_owned()), 4),
         (Value::Uri("amqp://a".to_owned()), 8),
         (Value::DateTime(-1), 8),
@@ -162,8 +165,10 @@ fn msg_7_properties_are_bounded_one_by_one_and_together() {
 #[test]
 fn msg_8_an_accepted_message_is_stored_and_numbered() {
     let mut play = Table::new(queue());
-    play.check([(3, Send(vec![m(), m().due(9)]), "sent 1 2", "1 2S")]);
-    assert!(body(&play, 1).is_some() && body(&play, 2).is_some());
+    let both = vec![m().content("now"), m().due(9).content("later")];
+    play.check([(3, Send(both), "sent 1 2", "1 2S")]);
+    assert_eq!(body(&play, 1), Some(Row::Body("now".into())));
+    assert_eq!(body(&play, 2), Some(Row::Body("later".into())));
     // And a refused one is not.
     play.check([(4, send(m().size(256 * 1024 + 1)), "MessageSizeExceeded", "1 2S")]);
     assert_eq!(body(&play, 3), None);

@@ -100,6 +100,8 @@ fn peek_6_no_lock_is_shown_and_the_stored_count_is() {
     assert!(seen.iter().all(|delivery| delivery.lock.is_none()));
     let counts: Vec<_> = seen.iter().map(|delivery| delivery.delivery_count).collect();
     assert_eq!(counts, [0, 0, 1, 0, 0, 0]);
+    let states = [1, 2, 4].map(|number| play.peek(MAIN, number, 1).remove(0).state);
+    assert_eq!(states, [MessageState::Active, MessageState::Deferred, MessageState::Scheduled]);
 }
 
 #[test]

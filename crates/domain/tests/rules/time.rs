@@ -66,6 +66,9 @@ fn time_4_a_change_carries_its_time_and_replays_to_the_same_rows() {
             (5, Take(1), "got 1", "1L 2S"),
             (30, FireAll, "fired activated 1", "1L 3"),
             (2 * MINUTE, FireAll, "fired dead-lettered 1 released 1", "3 | 1+1"),
+            // Locks that are still held: their tokens are the entry's as well.
+            (2 * MINUTE, Take(1), "got 3", "3L | 1+1"),
+            (2 * MINUTE, dead(Take(1)), "got 1", "3L | 1L+1"),
         ],
     );
     assert_eq!(play.shard.replayed(usize::MAX), play.shard.rows);
@@ -118,6 +121,26 @@ fn time_6_a_millisecond_is_kept() {
             (2, Take(1), "got", "|| expired 2"),
         ],
     );
+    // Odd or even, of a lock and of a schedule.
+    for now in [0, 1] {
+        check(
+            queue(),
+            [
+                (now, send(m()), "sent 1", "1"),
+                (now, Take(1), "got 1", "1L"),
+                (now + MINUTE - 1, FireLocks, "fired", "1L"),
+                (now + MINUTE, FireLocks, "fired released 1", "1+1"),
+            ],
+        );
+        check(
+            queue(),
+            [
+                (0, send(m().due(now + 10)), "sent 1", "1S"),
+                (now + 9, Fire(DeadlineKind::Scheduled), "fired", "1S"),
+                (now + 10, Fire(DeadlineKind::Scheduled), "fired activated 1", "2"),
+            ],
+        );
+    }
 }
 
 #[test]
@@ -133,6 +156,23 @@ fn time_7_a_release_counts_then_expires_then_meets_the_limit_then_returns() {
     );
     assert_eq!(play.reason(1).0.as_deref(), Some("TTLExpiredException"));
     assert_eq!(play.reason(2).0.as_deref(), Some("MaxDeliveryCountExceeded"));
+    // The same order where a receiver meets both, the limit lowered meanwhile.
+    let play = check(
+        dead_lettering(),
+        [
+            (0, Send(vec![m().ttl(10), m().ttl(10)]), "sent 1 2", "1 2"),
+            (0, Take(2), "got 1 2", "1L 2L"),
+            (0, Abandon(&[1, 2]), "settled", "1+1 2+1"),
+            (0, Take(2), "got 1 2", "1L+1 2L+1"),
+            (0, Defer(&[2]), "settled", "1L+1 2D+1"),
+            (0, Abandon(&[1]), "settled", "1+2 2D+1"),
+            (0, Update(|p| p.max_delivery_count = 1), "done", "1+2 2D+1"),
+            (10, Take(1), "got", "2D+1 | 1+2"),
+            (10, Deferred(&[2]), "MessageNotFound", "| 1+2 2+1"),
+        ],
+    );
+    assert_eq!(play.reason(1).0.as_deref(), Some("TTLExpiredException"));
+    assert_eq!(play.reason(2).0.as_deref(), Some("TTLExpiredException"));
     // Neither: counted and available.
     check(
         queue(),
