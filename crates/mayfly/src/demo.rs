@@ -104,6 +104,7 @@ async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
         restart: false,
         development: false,
         synced: true,
+        memory_mebibytes: None,
         data_groups: None,
         log: None,
     };

@@ -50,6 +50,9 @@ pub struct Args {
     /// Raft groups for entities, fixed when the cluster is founded
     #[arg(long, value_name = "COUNT")]
     data_groups: Option<u16>,
+    /// Memory for the databases of each node
+    #[arg(long, value_name = "MEBIBYTES")]
+    memory: Option<u32>,
     /// What the nodes log
     #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
     log: Option<String>,
@@ -64,6 +67,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         development: args.development,
         synced: !args.replicated,
         data_groups: args.data_groups,
+        memory_mebibytes: args.memory,
         log: args.log,
     };
     let mut terminate = signal(SignalKind::terminate())?;

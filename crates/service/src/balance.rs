@@ -84,7 +84,7 @@ mod tests {
 
     const HERE: u64 = 1;
 
-    fn group(shard: u32, leader: u64) -> GroupStatus {
+    fn group(shard: u16, leader: u64) -> GroupStatus {
         GroupStatus {
             shard: ShardId(shard),
             term: 1,

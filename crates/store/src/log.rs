@@ -15,7 +15,7 @@ use domain::ShardId;
 use parking_lot::Mutex;
 use rocksdb::{DB, DBRecoveryMode, ReadOptions};
 
-use crate::options::{base, blocks};
+use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options};
 use group::GroupLog;
 use marks::Marks;
@@ -249,7 +249,7 @@ fn database(options: &Options) -> rocksdb::Options {
     let cache = rocksdb::Cache::new_lru_cache(options.cache_bytes / 4);
     database.set_block_based_table_factory(&blocks(&cache));
     database.set_write_buffer_size(options.log_memtable_bytes);
-    database.set_max_write_buffer_number(3);
+    database.set_max_write_buffer_number(MEMTABLES as i32);
     database.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     // Entries are written in order and forgotten in order: merging files gains nothing.
     database.set_level_zero_file_num_compaction_trigger(8);

@@ -5,6 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
+/// Memtables of each database that may be alive at a time: one is written, the others are on their
+/// way to a file.
+pub(crate) const MEMTABLES: usize = 3;
+/// What the databases' memory is split into: cache, memtables of the log, memtables of the rows.
+const SHARES: [usize; 3] = [1, 8, 2];
+/// So that [`Options::default`] has round figures.
+const MEMORY_BYTES: usize = 1056 * MIB;
 
 /// What an acknowledgement waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +39,7 @@ pub struct SyncReport {
 #[derive(Clone)]
 pub struct Options {
     pub durability: Durability,
-    /// Blocks of both databases held in memory. Default 96 MiB.
+    /// Blocks of both databases held in memory, indexes and filters included. Default 96 MiB.
     pub cache_bytes: usize,
     /// One memtable of the log, of which three may be alive. It is let go of early, once most of it
     /// is purged; so it should hold twice what the log grows by between two flushes of the rows,
@@ -52,18 +59,28 @@ pub struct Options {
     pub on_sync: Option<Arc<dyn Fn(SyncReport) + Send + Sync>>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
+impl Options {
+    /// Both databases together hold at most about this much in memory, blocks and memtables. Less
+    /// memory means that more of what lives briefly is written to files nevertheless.
+    pub fn with_memory(bytes: usize) -> Options {
+        let share = bytes / SHARES.iter().sum::<usize>();
+        let [cache, log, rows] = SHARES.map(|shares| shares * share);
         Options {
             durability: Durability::Synced,
-            cache_bytes: 96 * MIB,
-            log_memtable_bytes: 256 * MIB,
-            rows_memtable_bytes: 64 * MIB,
+            cache_bytes: cache,
+            log_memtable_bytes: log / MEMTABLES,
+            rows_memtable_bytes: rows / MEMTABLES,
             tail_bytes_max: 16 * MIB,
             sync_bytes_max: 4 * MIB,
             blob_bytes_min: 512,
             on_sync: None,
         }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::with_memory(MEMORY_BYTES)
     }
 }
 
@@ -104,4 +121,22 @@ pub(crate) fn blocks(cache: &rocksdb::Cache) -> rocksdb::BlockBasedOptions {
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     blocks.set_format_version(5);
     blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_split_and_never_exceeded() {
+        let options = Options::default();
+        let sizes = (options.cache_bytes, options.log_memtable_bytes, options.rows_memtable_bytes);
+        assert_eq!(sizes, (96 * MIB, 256 * MIB, 64 * MIB));
+        for bytes in [64 * MIB, 256 * MIB, MEMORY_BYTES] {
+            let options = Options::with_memory(bytes);
+            let memtables = options.log_memtable_bytes + options.rows_memtable_bytes;
+            let total = options.cache_bytes + MEMTABLES * memtables;
+            assert!(total <= bytes && total > bytes - MIB, "{total} of {bytes}");
+        }
+    }
 }

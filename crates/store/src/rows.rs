@@ -16,7 +16,7 @@ pub use shard::ShardRows;
 pub use transfer::{Export, Import};
 
 use crate::keys::{applied_key, put_key};
-use crate::options::{base, blocks};
+use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options};
 
 /// All groups' rows on this node. Cloning shares it.
@@ -162,7 +162,7 @@ fn database(options: &Options) -> rocksdb::Options {
     let cache = rocksdb::Cache::new_lru_cache(options.cache_bytes * 3 / 4);
     database.set_block_based_table_factory(&blocks(&cache));
     database.set_write_buffer_size(options.rows_memtable_bytes);
-    database.set_max_write_buffer_number(3);
+    database.set_max_write_buffer_number(MEMTABLES as i32);
     database.set_enable_blob_files(true);
     database.set_min_blob_size(options.blob_bytes_min);
     database.set_enable_blob_gc(true);

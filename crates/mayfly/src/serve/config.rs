@@ -57,7 +57,8 @@ pub struct Addresses {
 pub struct Storage {
     /// Acknowledged means synced at a majority; otherwise, held in memory by a majority.
     pub synced: bool,
-    pub cache_bytes: usize,
+    /// Of both databases, blocks and memtables.
+    pub memory_bytes: usize,
     pub log_retain_bytes: u64,
 }
 

@@ -143,9 +143,8 @@ fn open(config: &Config, cluster_id: u128) -> anyhow::Result<(LogStore, RowStore
     };
     let options = store::Options {
         durability,
-        cache_bytes: config.storage.cache_bytes,
         on_sync: Some(Arc::new(telemetry::synced)),
-        ..store::Options::default()
+        ..store::Options::with_memory(config.storage.memory_bytes)
     };
     Ok((LogStore::open(&data.log(), &options)?, RowStore::open(&data.rows(), &options)?))
 }

@@ -32,6 +32,8 @@ pub struct Plan {
     pub development: bool,
     pub synced: bool,
     pub data_groups: Option<u16>,
+    /// Of each node's databases.
+    pub memory_mebibytes: Option<u32>,
     pub log: Option<String>,
 }
 
@@ -122,17 +124,19 @@ impl Plan {
         if let Some(groups) = self.data_groups {
             cluster.push(("data_groups", i64::from(groups).into()));
         }
+        let mut storage = Vec::new();
+        if let Some(memory) = self.memory_mebibytes {
+            storage.push(("memory_mebibytes", i64::from(memory).into()));
+        }
         let durability = if self.synced { "synced" } else { "replicated" };
+        storage.push(("durability", durability.into()));
         let own = table(vec![
             ("id", (member.id() as i64).into()),
             ("data_dir", data_dir.into()),
             ("development", self.development.into()),
         ]);
-        let mut config = vec![
-            ("node", own),
-            ("cluster", table(cluster)),
-            ("storage", table(vec![("durability", durability.into())])),
-        ];
+        let mut config =
+            vec![("node", own), ("cluster", table(cluster)), ("storage", table(storage))];
         if let Some(filter) = &self.log {
             config.push(("log", table(vec![("filter", filter.clone().into())])));
         }
@@ -271,6 +275,7 @@ mod tests {
             development: false,
             synced: true,
             data_groups: None,
+            memory_mebibytes: None,
             log: None,
         }
     }

@@ -10,6 +10,8 @@ use crate::input::duration;
 use crate::serve::Args;
 
 const MEBIBYTE: usize = 1024 * 1024;
+/// With less, memtables would be full after a few batches.
+const MEMORY_MEBIBYTES_MIN: usize = 64;
 /// Raft's own steps are of interest only to whoever looks for a fault in them.
 pub const FILTER: &str = "info,openraft=warn";
 /// Tens, not thousands: each is a log of its own on every replica.
@@ -164,14 +166,16 @@ fn secret(file: &File, args: &Args) -> Result<Option<String>, String> {
 }
 
 fn storage(file: &File) -> Result<Storage, String> {
-    let cache = file.storage.cache_mebibytes.unwrap_or(96);
-    if cache == 0 {
-        return Err("storage.cache_mebibytes is 0, allowed is 1 or more".to_owned());
+    let memory = file.storage.memory_mebibytes.unwrap_or(1056);
+    if memory < MEMORY_MEBIBYTES_MIN {
+        return Err(format!(
+            "storage.memory_mebibytes is {memory}, allowed is {MEMORY_MEBIBYTES_MIN} or more"
+        ));
     }
     let retain = file.storage.log_retain_mebibytes.unwrap_or(2048);
     Ok(Storage {
         synced: file.storage.durability == Durability::Synced,
-        cache_bytes: cache.saturating_mul(MEBIBYTE),
+        memory_bytes: memory.saturating_mul(MEBIBYTE),
         log_retain_bytes: retain.saturating_mul(MEBIBYTE as u64),
     })
 }

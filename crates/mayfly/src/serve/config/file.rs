@@ -75,7 +75,7 @@ pub struct Security {
 #[serde(default, deny_unknown_fields)]
 pub struct Storage {
     pub durability: Durability,
-    pub cache_mebibytes: Option<usize>,
+    pub memory_mebibytes: Option<usize>,
     pub log_retain_mebibytes: Option<u64>,
 }
 
