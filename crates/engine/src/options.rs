@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
     /// Most messages all `Fire`s of one round may take together: bounds the time one entry takes
-    /// to apply. Default 1024.
+    /// to apply, and whoever sends meanwhile waits that long. Default 256.
     pub fire_count_max: u32,
     /// Most entities one round fires for; they share `fire_count_max`. Default 64.
     pub fire_entities_max: u32,
-    /// Most locks in one `FireLocks`. Default 512.
+    /// Most locks in one `FireLocks`. Default 256.
     pub fire_locks_max: u32,
     /// Most messages one `Acquire` asks for. Default 512.
     pub acquire_count_max: u32,
@@ -21,9 +21,9 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
         EngineOptions {
-            fire_count_max: 1024,
+            fire_count_max: 256,
             fire_entities_max: 64,
-            fire_locks_max: 512,
+            fire_locks_max: 256,
             acquire_count_max: 512,
             acquire_bytes_max: 1024 * 1024,
             reserved_max: 8192,

@@ -44,14 +44,14 @@ fn time_8_a_timer_fires_when_due_and_once() {
     next(&mut engine, 1, Timestamp(100));
     assert_eq!(engine.next_deadline(), Some(Timestamp(100)));
     assert_eq!(engine.poll(Timestamp(99)), []);
-    assert_eq!(engine.poll(Timestamp(100)), [fire(1, 1024)]);
+    assert_eq!(engine.poll(Timestamp(100)), [fire(1, 256)]);
     // One round at a time.
     assert_eq!(engine.next_deadline(), None);
     next(&mut engine, 2, Timestamp(50));
     assert_eq!(engine.poll(Timestamp(100)), []);
     next(&mut engine, 1, Timestamp(200)); // What the round did.
     engine.fired(&[done(false)]);
-    assert_eq!(engine.poll(Timestamp(150)), [fire(2, 1024)]);
+    assert_eq!(engine.poll(Timestamp(150)), [fire(2, 256)]);
     next(&mut engine, 2, Timestamp::NEVER);
     engine.fired(&[done(false)]);
     assert_eq!(engine.next_deadline(), Some(Timestamp(200)));
@@ -63,7 +63,7 @@ fn a_round_that_has_more_or_was_lost_is_due_again() {
     let mut engine = Engine::new(EngineOptions::default());
     next(&mut engine, 1, Timestamp(100));
     lock(&mut engine, token(7, 70), 90);
-    let round = [fire_locks(&[token(7, 70)]), fire(1, 1024)];
+    let round = [fire_locks(&[token(7, 70)]), fire(1, 256)];
     assert_eq!(engine.poll(Timestamp(100)), round);
     engine.fire_lost();
     assert_eq!(engine.next_deadline(), Some(Timestamp(90)));
@@ -71,7 +71,7 @@ fn a_round_that_has_more_or_was_lost_is_due_again() {
     unlock(&mut engine, token(7, 70));
     engine.fired(&[done(false), done(true)]);
     assert_eq!(engine.next_deadline(), Some(Timestamp(100)));
-    assert_eq!(engine.poll(Timestamp(101)), [fire(1, 1024)]);
+    assert_eq!(engine.poll(Timestamp(101)), [fire(1, 256)]);
 }
 
 #[test]
@@ -160,5 +160,5 @@ fn ent_7_a_deleted_entity_has_no_timers_and_is_swept() {
     assert_eq!(engine.poll(Timestamp(5)), [Command::Sweep]);
     engine.fired(&[done(false)]);
     assert_eq!(engine.poll(Timestamp(5)), []);
-    assert_eq!(engine.poll(Timestamp(10)), [fire(2, 1024)]);
+    assert_eq!(engine.poll(Timestamp(10)), [fire(2, 256)]);
 }

@@ -13,6 +13,9 @@ use crate::{
 
 /// Returned messages looked up at a time.
 const RETURNED_CHUNK: usize = 64;
+/// Messages past their time or their deliveries that one acquire clears away. A backlog of them is
+/// cleared by many: whoever shares the entry, or the group, waits for little of it.
+const CLEARED_MAX: usize = 256;
 
 impl Acquire {
     /// Returned messages first: all of them are below the fresh head. What ran out of time or of
@@ -28,6 +31,7 @@ impl Acquire {
             acquire: &self,
             budget,
             bytes: 0,
+            cleared: 0,
             deliveries: Vec::with_capacity(count_max.min(APPLY_ROWS_MAX as usize / 2)),
         };
         taken.returned(&mut entity);
@@ -44,6 +48,7 @@ struct Taken<'c> {
     acquire: &'c Acquire,
     budget: Budget,
     bytes: u64,
+    cleared: usize,
     deliveries: Vec<Delivery>,
 }
 
@@ -54,7 +59,8 @@ impl Taken<'_> {
             return 0;
         }
         let wanted = self.acquire.count_max as usize - self.deliveries.len();
-        wanted.min(entity.view.left(self.budget).div_ceil(ROWS_PER_MESSAGE))
+        let affordable = entity.view.left(self.budget).div_ceil(ROWS_PER_MESSAGE);
+        wanted.min(affordable).min(CLEARED_MAX - self.cleared)
     }
 
     fn returned<R: Rows>(&mut self, entity: &mut EntityStep<'_, '_, R>) {
@@ -102,8 +108,10 @@ impl Taken<'_> {
         entity.detach(queue, number);
         if entity.is_expired(queue, &message) {
             entity.expire(number, message);
+            self.cleared += 1;
         } else if entity.is_exhausted(queue, &message) {
             entity.exhaust(number, message);
+            self.cleared += 1;
         } else {
             self.bytes += u64::from(message.size_bytes);
             let lock = entity.lock(queue, number, self.acquire.receiver);
