@@ -38,6 +38,7 @@ mod status;
 mod keeper;
 pub mod metric;
 mod node;
+mod space;
 
 pub use address::Asker;
 pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id};
@@ -49,5 +50,6 @@ pub use entities::{PAGE_MAX, Page, QueueInfo};
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use node::{Node, RunningNode};
 pub use receiver::{Next, ReceiveMode, Receiver, Refusals};
+pub use replication::DiskStatus;
 pub use sender::Sender;
 pub use status::{ClusterStatus, GroupView, NodeReport, NodeStatus, ReplicaView};

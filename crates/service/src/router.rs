@@ -347,7 +347,8 @@ impl Router {
 
     /// What this node knows of its groups.
     pub fn report(&self) -> NodeReport {
-        NodeReport { now: self.clock.now(), groups: self.replication.status() }
+        let Router { clock, replication, .. } = self;
+        NodeReport { now: clock.now(), disk: replication.disk(), groups: replication.status() }
     }
 
     /// Hands over a leadership held here.

@@ -59,6 +59,7 @@ pub struct Storage {
     pub synced: bool,
     pub cache_bytes: usize,
     pub log_retain_bytes: u64,
+    pub disk_reserve_bytes: u64,
 }
 
 /// `[raft]`: when silence counts as death.

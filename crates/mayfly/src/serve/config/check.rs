@@ -169,10 +169,12 @@ fn storage(file: &File) -> Result<Storage, String> {
         return Err("storage.cache_mebibytes is 0, allowed is 1 or more".to_owned());
     }
     let retain = file.storage.log_retain_mebibytes.unwrap_or(2048);
+    let reserve = file.storage.disk_reserve_mebibytes.unwrap_or(512);
     Ok(Storage {
         synced: file.storage.durability == Durability::Synced,
         cache_bytes: cache.saturating_mul(MEBIBYTE),
         log_retain_bytes: retain.saturating_mul(MEBIBYTE as u64),
+        disk_reserve_bytes: reserve.saturating_mul(MEBIBYTE as u64),
     })
 }
 
