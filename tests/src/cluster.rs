@@ -1,5 +1,6 @@
 //! Nodes as processes.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+use crate::SmallDisk;
+
 /// How long a cluster may take until its queues can be used: elections on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
 
@@ -21,11 +24,17 @@ pub struct Settings {
     pub nodes: u64,
     pub data_groups: u16,
     pub log_retain_mebibytes: u64,
+    pub disk_reserve_mebibytes: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { nodes: 3, data_groups: 2, log_retain_mebibytes: 2048 }
+        Settings {
+            nodes: 3,
+            data_groups: 2,
+            log_retain_mebibytes: 2048,
+            disk_reserve_mebibytes: 16,
+        }
     }
 }
 
@@ -44,6 +53,8 @@ pub struct Cluster {
     /// The catalog and the data groups.
     groups: usize,
     nodes: Vec<Node>,
+    /// Before the directory: what is mounted in it goes first.
+    disks: BTreeMap<u64, SmallDisk>,
     dir: TempDir,
 }
 
@@ -79,11 +90,36 @@ impl Cluster {
     /// Starts a cluster and waits until every group has a leader.
     pub async fn start(settings: Settings) -> anyhow::Result<Cluster> {
         let mut cluster = Cluster::configure(settings)?;
-        for node in 1..=settings.nodes {
-            cluster.start_node(node)?;
-        }
-        cluster.wait_ready().await?;
+        cluster.start_all().await?;
         Ok(cluster)
+    }
+
+    /// Starts a cluster some of whose nodes have small disks of their own; `None`, having said so,
+    /// where this process may not mount any.
+    pub async fn start_on_small_disks(
+        settings: Settings,
+        nodes: impl IntoIterator<Item = u64>,
+        mebibytes: u64,
+    ) -> anyhow::Result<Option<Cluster>> {
+        let mut cluster = Cluster::configure(settings)?;
+        for node in nodes {
+            let data = cluster.config_path(node).with_file_name("data");
+            fs::create_dir(&data)?;
+            let Some(disk) = SmallDisk::mount(&data, mebibytes)? else {
+                println!("SKIPPED: this process may not mount a file system; run it as root");
+                return Ok(None);
+            };
+            cluster.disks.insert(node, disk);
+        }
+        cluster.start_all().await?;
+        Ok(Some(cluster))
+    }
+
+    async fn start_all(&mut self) -> anyhow::Result<()> {
+        for node in self.ids() {
+            self.start_node(node)?;
+        }
+        self.wait_ready().await
     }
 
     fn configure(settings: Settings) -> anyhow::Result<Cluster> {
@@ -115,14 +151,16 @@ impl Cluster {
             let text = format!(
                 "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = true\n\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
-                 [storage]\nlog_retain_mebibytes = {}\n",
+                 [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n",
                 settings.data_groups,
                 members.join(""),
                 settings.log_retain_mebibytes,
+                settings.disk_reserve_mebibytes,
             );
             fs::write(&node.config, text)?;
         }
-        Ok(Cluster { groups: 1 + usize::from(settings.data_groups), nodes, dir })
+        let groups = 1 + usize::from(settings.data_groups);
+        Ok(Cluster { groups, nodes, disks: BTreeMap::new(), dir })
     }
 
     fn node(&mut self, id: u64) -> &mut Node {
@@ -140,6 +178,11 @@ impl Cluster {
 
     pub fn config_path(&self, id: u64) -> &Path {
         &self.nodes[id as usize - 1].config
+    }
+
+    /// The small disk of a node that has one.
+    pub fn disk(&self, id: u64) -> &SmallDisk {
+        &self.disks[&id]
     }
 
     /// The ports of a node: native API, HTTP, peers.

@@ -2,7 +2,9 @@
 //! data in a temporary directory, everything gone when the test ends, however it ends.
 
 mod cluster;
+mod disk;
 mod load;
 
 pub use cluster::{Cluster, Settings, free_ports, mayfly};
+pub use disk::SmallDisk;
 pub use load::{Load, LoadOptions};

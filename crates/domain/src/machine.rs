@@ -182,6 +182,7 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::Sweep => Ok(self.sweep()),
             Command::AdvanceClock { by } => self.advance_clock(by),
             Command::Catalog(command) => self.catalog(command),
+            Command::Refuse(command) => Err(command.refusal),
         };
         outcome.unwrap_or_else(Outcome::Refused)
     }
@@ -253,6 +254,7 @@ fn origin(command: &Command) -> Option<Origin> {
         Command::CancelScheduled(command) => command.origin,
         Command::ReceiveDeferred(command) => command.origin,
         Command::DeleteBatch(command) => command.origin,
+        Command::Refuse(command) => command.origin,
         Command::CreateQueue(_)
         | Command::DeleteEntity { .. }
         | Command::Acquire(_)

@@ -32,6 +32,9 @@ pub enum Refusal {
     /// ERR-10.
     #[error("{what} holds {used}, the limit is {max}; free some first")]
     QuotaExceeded { what: &'static str, used: u64, max: u64 },
+    /// QUOTA-37.
+    #[error("the disk of {} is nearly full; free some space there, then send again", nodes(.on))]
+    StorageFull { on: Vec<u64> },
     /// ERR-12.
     #[error("{what}: {why}")]
     Argument { what: &'static str, why: String },
@@ -68,6 +71,7 @@ impl Refusal {
             Refusal::MessageNotFound { .. } => "MessageNotFound",
             Refusal::MessageSizeExceeded { .. } => "MessageSizeExceeded",
             Refusal::QuotaExceeded { .. } => "QuotaExceeded",
+            Refusal::StorageFull { .. } => "StorageQuotaExceeded",
             Refusal::Argument { .. } => "ArgumentException",
             Refusal::ArgumentOutOfRange { .. } => "ArgumentOutOfRangeException",
             Refusal::Serialization { .. } => "SerializationException",
@@ -88,6 +92,7 @@ impl Refusal {
             Refusal::MessageNotFound { .. } => "ERR-8",
             Refusal::MessageSizeExceeded { .. } => "ERR-9",
             Refusal::QuotaExceeded { .. } => "ERR-10",
+            Refusal::StorageFull { .. } => "QUOTA-37",
             Refusal::Argument { .. } => "ERR-12",
             Refusal::ArgumentOutOfRange { .. } => "ERR-13",
             Refusal::Serialization { .. } => "ERR-14",
@@ -97,4 +102,9 @@ impl Refusal {
             Refusal::PerhapsDone => "ERR-28",
         }
     }
+}
+
+fn nodes(on: &[u64]) -> String {
+    let ids: Vec<String> = on.iter().map(u64::to_string).collect();
+    format!("node {}", ids.join(" and of node "))
 }

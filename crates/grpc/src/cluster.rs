@@ -73,6 +73,11 @@ fn node(status: NodeStatus) -> v1::NodeStatus {
         reachable: status.reachable,
         groups_led: status.groups_led,
         note: status.note,
+        disk: status.disk.map(|disk| v1::DiskStatus {
+            free_bytes: disk.free_bytes,
+            reserve_bytes: disk.reserve_bytes,
+            low: disk.low,
+        }),
     }
 }
 

@@ -104,7 +104,7 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::Argument { .. }
         | Refusal::ArgumentOutOfRange { .. }
         | Refusal::Serialization { .. } => Code::InvalidArgument,
-        Refusal::QuotaExceeded { .. } => Code::ResourceExhausted,
+        Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => Code::ResourceExhausted,
         Refusal::NotSupported { .. } => Code::Unimplemented,
         Refusal::PerhapsDone => Code::Aborted,
     }
@@ -137,6 +137,7 @@ mod tests {
                 Refusal::QuotaExceeded { what: "the entity", used: 2, max: 1 },
                 Code::ResourceExhausted,
             ),
+            ("QUOTA-37", Refusal::StorageFull { on: vec![1] }, Code::ResourceExhausted),
             ("ERR-12", Refusal::Argument { what: "x", why: name() }, Code::InvalidArgument),
             (
                 "ERR-13",

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
-use service::{Broker, GroupHealth, Readiness};
+use service::{Broker, DiskStatus, GroupHealth, Readiness};
 
 use crate::server::App;
 
@@ -16,7 +16,15 @@ pub(crate) struct Health {
     why: String,
     node: u64,
     version: &'static str,
+    disk: Disk,
     groups: Vec<Group>,
+}
+
+#[derive(Serialize)]
+struct Disk {
+    free_bytes: u64,
+    reserve_bytes: u64,
+    low: bool,
 }
 
 #[derive(Serialize)]
@@ -33,14 +41,16 @@ struct Group {
 
 impl Health {
     fn of(broker: &Broker) -> (StatusCode, Health) {
-        let Readiness { ready, why, groups } = broker.readiness();
+        let Readiness { ready, why, disk, groups } = broker.readiness();
         let (code, status) = match ready {
             true => (StatusCode::OK, "ready"),
             false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
         };
         let groups = groups.into_iter().map(Group::of).collect();
         let (node, version) = (broker.node(), broker.version());
-        (code, Health { status, why, node, version, groups })
+        let DiskStatus { free_bytes, reserve_bytes, low } = disk;
+        let disk = Disk { free_bytes, reserve_bytes, low };
+        (code, Health { status, why, node, version, disk, groups })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `mayfly serve`: one node.
 
 pub mod config;
+mod disk;
 mod node;
 mod process;
 mod telemetry;

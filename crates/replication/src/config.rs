@@ -78,6 +78,10 @@ pub struct Limits {
     /// Log kept on this node for a replica that is away; one that was away for longer gets a
     /// snapshot. Default 2 GiB.
     pub log_retain_bytes: u64,
+    /// With less than this free, the node's disk counts as full for what adds data. It has to hold
+    /// what memory may still write to disk, and the log of what frees space. Default 512 MiB; 0
+    /// keeps nothing back.
+    pub disk_reserve_bytes: u64,
 }
 
 impl Default for Limits {
@@ -87,6 +91,7 @@ impl Default for Limits {
             append_window_bytes: 8 << 20,
             flush_log_bytes: 128 << 20,
             log_retain_bytes: 2 << 30,
+            disk_reserve_bytes: 512 << 20,
         }
     }
 }

@@ -11,6 +11,7 @@
 //! byte that leaves has a format of ours with a version.
 
 mod config;
+mod disk;
 mod error;
 mod group;
 mod metrics;
@@ -21,11 +22,12 @@ mod raft;
 mod retention;
 
 pub use config::{Config, Limits, Timings};
+pub use disk::DiskStatus;
 pub use error::{ChannelError, Error, ProposeError, TransferError};
 pub use group::status::GroupStatus;
 pub use metrics::{
-    APPLY_ENTRIES, APPLY_SECONDS, COMMIT_SECONDS, ELECTIONS_WON, ENTRY_BYTES, FLUSHES, LEADING,
-    REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,
+    APPLY_ENTRIES, APPLY_SECONDS, COMMIT_SECONDS, DISK_FREE, DISK_LOW, ELECTIONS_WON, ENTRY_BYTES,
+    FLUSHES, LEADING, REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,
 };
 pub use node::Replication;
 pub use observer::{Incoming, Leadership, Observer};

@@ -7,6 +7,8 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use crate::DiskStatus;
+
 pub const ENTRY_BYTES: &str = "mayfly_raft_entry_bytes";
 pub const COMMIT_SECONDS: &str = "mayfly_raft_commit_seconds";
 pub const APPLY_SECONDS: &str = "mayfly_raft_apply_seconds";
@@ -19,6 +21,8 @@ pub const SNAPSHOTS_INSTALLED: &str = "mayfly_raft_snapshots_installed_total";
 pub const SNAPSHOT_BYTES: &str = "mayfly_raft_snapshot_bytes_total";
 pub const FLUSHES: &str = "mayfly_raft_row_flushes_total";
 pub const REFUSED: &str = "mayfly_raft_peers_refused_total";
+pub const DISK_FREE: &str = "mayfly_disk_free_bytes";
+pub const DISK_LOW: &str = "mayfly_disk_low";
 
 /// Describes them all to the installed recorder.
 pub fn describe() {
@@ -34,6 +38,8 @@ pub fn describe() {
     describe_counter!(SNAPSHOT_BYTES, Unit::Bytes, "Snapshot bytes sent.");
     describe_counter!(FLUSHES, Unit::Count, "Flushes of rows that let the log be shortened.");
     describe_counter!(REFUSED, Unit::Count, "Peer calls refused: wrong cluster, node or secret.");
+    describe_gauge!(DISK_FREE, Unit::Bytes, "Free on the disk that holds this node's data.");
+    describe_gauge!(DISK_LOW, Unit::Count, "1 while less than the reserve is free.");
 }
 
 pub(crate) fn proposed(bytes: usize) {
@@ -68,6 +74,11 @@ pub(crate) fn snapshot_installed() {
 
 pub(crate) fn flushed() {
     counter!(FLUSHES).increment(1);
+}
+
+pub(crate) fn disk(status: &DiskStatus) {
+    gauge!(DISK_FREE).set(status.free_bytes as f64);
+    gauge!(DISK_LOW).set(f64::from(u8::from(status.low)));
 }
 
 pub(crate) fn refused() {

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
+use crate::disk::Disk;
 use crate::group::start::Site;
 use crate::group::status::GroupStatus;
 use crate::group::{Group, Groups};
@@ -24,7 +25,8 @@ use crate::peer::server::PeerPort;
 use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::{
-    ChannelError, Config, Error, Incoming, Observer, ProposeError, TransferError, metrics,
+    ChannelError, Config, DiskStatus, Error, Incoming, Observer, ProposeError, TransferError,
+    metrics,
 };
 
 /// Longest a shutdown waits until others have taken over this node's leaderships.
@@ -44,6 +46,7 @@ pub struct Replication {
 struct Shared {
     site: Site,
     groups: Groups,
+    disk: Arc<Disk>,
     starting: Mutex<BTreeSet<ShardId>>,
     stop: watch::Sender<bool>,
     threads: Handle,
@@ -93,7 +96,11 @@ impl Replication {
                 error!(%error, "the peer port failed");
             }
         });
-        let retention = Retention::new(groups.clone(), log.clone(), rows.clone(), config.limits);
+        let reserve_bytes = config.limits.disk_reserve_bytes;
+        let disk = Arc::new(Disk::new(log.clone(), rows.clone(), reserve_bytes));
+        threads.spawn(disk.clone().watch());
+        let (of_groups, limits) = (groups.clone(), config.limits);
+        let retention = Retention::new(of_groups, log.clone(), rows.clone(), disk.clone(), limits);
         threads.spawn(retention.run());
         let site = Site {
             node: config.node,
@@ -106,7 +113,7 @@ impl Replication {
             limits: config.limits,
         };
         let starting = Mutex::default();
-        let shared = Shared { site, groups, starting, stop, threads: threads.clone() };
+        let shared = Shared { site, groups, disk, starting, stop, threads: threads.clone() };
         Ok(Replication { shared: Arc::new(shared), _threads: Arc::new(runtime) })
     }
 
@@ -193,6 +200,17 @@ impl Replication {
     /// Every group of this node, in order of shard.
     pub fn status(&self) -> Vec<GroupStatus> {
         self.shared.groups.all().iter().map(|group| group.status()).collect()
+    }
+
+    /// This node's disk.
+    pub fn disk(&self) -> DiskStatus {
+        self.shared.disk.status()
+    }
+
+    /// Resolves once a write of this node has failed for want of space: its replicas have stopped,
+    /// and only a new start brings them back. Says what to do.
+    pub async fn disk_full(&self) -> String {
+        self.shared.disk.full().await
     }
 
     /// Hands the leadership of a group from this node to another and waits until it has it.

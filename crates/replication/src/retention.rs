@@ -1,6 +1,7 @@
 //! How long the log is kept. The rows are flushed when the log has grown enough; what is flushed
 //! here and on disk at every member is forgotten. A member that is away keeps it, up to a bound:
-//! beyond that, it gets a snapshot when it returns.
+//! beyond that, it gets a snapshot when it returns. So it does while this node's disk is low: then
+//! rows are flushed sooner, and no log is kept for anybody.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use store::{LogStore, RowStore};
 use tokio::task::spawn_blocking;
 use tracing::{debug, error, warn};
 
+use crate::disk::Disk;
 use crate::group::{Group, Groups};
 use crate::raft::TypeConfig;
 use crate::raft::record::Mark;
@@ -27,6 +29,7 @@ pub(crate) struct Retention {
     groups: Groups,
     log: LogStore,
     rows: RowStore,
+    disk: Arc<Disk>,
     limits: Limits,
     /// What a group's rows held at some time, and will have on disk once they are flushed.
     candidates: BTreeMap<ShardId, Mark>,
@@ -35,9 +38,15 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    pub fn new(groups: Groups, log: LogStore, rows: RowStore, limits: Limits) -> Retention {
+    pub fn new(
+        groups: Groups,
+        log: LogStore,
+        rows: RowStore,
+        disk: Arc<Disk>,
+        limits: Limits,
+    ) -> Retention {
         let base_bytes = log.bytes();
-        Retention { groups, log, rows, limits, candidates: BTreeMap::new(), base_bytes }
+        Retention { groups, log, rows, disk, limits, candidates: BTreeMap::new(), base_bytes }
     }
 
     pub async fn run(mut self) {
@@ -51,11 +60,12 @@ impl Retention {
         let groups = self.groups.all();
         let bytes = self.log.bytes();
         self.base_bytes = self.base_bytes.min(bytes);
-        if bytes - self.base_bytes >= self.limits.flush_log_bytes {
+        let low = self.disk.status().low;
+        if bytes - self.base_bytes >= flush_log_bytes(&self.limits, low) {
             self.flush(&groups).await;
             self.base_bytes = self.log.bytes();
         }
-        let crowded = self.log.bytes() > self.limits.log_retain_bytes;
+        let crowded = low || self.log.bytes() > self.limits.log_retain_bytes;
         let flushed = self.flushed(&groups).await;
         for (group, flushed) in groups.iter().zip(flushed) {
             self.note_flushed(group, flushed);
@@ -94,6 +104,14 @@ impl Retention {
             replica.set_marker(mark.clone());
         }
         self.candidates.insert(group.shard, replica.applied());
+    }
+}
+
+/// Growth of the log that calls for a flush. What is left of a low disk must not go to the log.
+fn flush_log_bytes(limits: &Limits, low: bool) -> u64 {
+    match low {
+        true => limits.flush_log_bytes.min(limits.disk_reserve_bytes / 8),
+        false => limits.flush_log_bytes,
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn origin(command: &mut Command) -> Option<&mut Option<Origin>> {
         Command::CancelScheduled(cancel) => Some(&mut cancel.origin),
         Command::ReceiveDeferred(receive) => Some(&mut receive.origin),
         Command::DeleteBatch(delete) => Some(&mut delete.origin),
+        Command::Refuse(refuse) => Some(&mut refuse.origin),
         Command::CreateQueue(_)
         | Command::DeleteEntity { .. }
         | Command::Acquire(_)
@@ -78,7 +79,8 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
         Command::FireLocks(_)
         | Command::Sweep
         | Command::AdvanceClock { .. }
-        | Command::Catalog(_) => (),
+        | Command::Catalog(_)
+        | Command::Refuse(_) => (),
     }
 }
 

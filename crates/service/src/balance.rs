@@ -2,7 +2,7 @@
 //! hands one over, once that other has kept up for a while. Nodes that return after a failure, or
 //! after everybody else was restarted, so come to lead their share again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::ShardId;
@@ -27,17 +27,18 @@ pub(crate) struct Balance {
 }
 
 impl Balance {
-    /// A group led here and the node that shall lead it, if there is something to even out. The
-    /// catalog stays where it is: leading it is little work.
+    /// A group led here and the node that shall lead it, if there is something to even out; never
+    /// one of `unfit`. The catalog stays where it is: leading it is little work.
     pub fn look(
         &mut self,
         here: u64,
         groups: &[GroupStatus],
+        unfit: &BTreeSet<u64>,
         now: Instant,
     ) -> Option<(ShardId, u64)> {
         let data = groups.iter().filter(|group| group.shard != ShardId::CATALOG);
         let led: Vec<&GroupStatus> = data.clone().filter(|group| group.leading).collect();
-        self.watch(here, &led, now);
+        self.watch(here, &led, unfit, now);
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
         for leader in data.filter_map(|group| group.leader) {
             *counts.entry(leader).or_default() += 1;
@@ -55,11 +56,12 @@ impl Balance {
         (count(here) >= count(to) + DIFFERENCE_MIN).then_some((shard, to))
     }
 
-    fn watch(&mut self, here: u64, led: &[&GroupStatus], now: Instant) {
+    fn watch(&mut self, here: u64, led: &[&GroupStatus], unfit: &BTreeSet<u64>, now: Instant) {
         let mut keeping_up: BTreeMap<u64, bool> = BTreeMap::new();
         for group in led {
             for node in group.voters.iter().filter(|node| **node != here) {
-                *keeping_up.entry(*node).or_insert(true) &= keeps_up(group, *node);
+                let fit = !unfit.contains(node);
+                *keeping_up.entry(*node).or_insert(fit) &= keeps_up(group, *node);
             }
         }
         self.steady_since.retain(|node, _| keeping_up.get(node) == Some(&true));
@@ -106,8 +108,9 @@ mod tests {
     /// What is decided once everybody has kept up for long enough.
     fn decided(groups: &[GroupStatus]) -> Option<(ShardId, u64)> {
         let (mut balance, start) = (Balance::default(), Instant::now());
-        assert_eq!(balance.look(HERE, groups, start), None, "nobody is steady yet");
-        balance.look(HERE, groups, start + STEADY)
+        let fit = BTreeSet::new();
+        assert_eq!(balance.look(HERE, groups, &fit, start), None, "nobody is steady yet");
+        balance.look(HERE, groups, &fit, start + STEADY)
     }
 
     #[test]
@@ -149,10 +152,14 @@ mod tests {
         let groups = [group(1, 1), group(2, 1), group(3, 3)];
         let mut faltering = groups.clone();
         faltering[1].heard_ms.insert(2, None);
-        let (mut balance, start) = (Balance::default(), Instant::now());
-        assert_eq!(balance.look(HERE, &groups, start), None);
-        assert_eq!(balance.look(HERE, &faltering, start + STEADY / 2), None);
-        assert_eq!(balance.look(HERE, &groups, start + STEADY), None);
-        assert_eq!(balance.look(HERE, &groups, start + 2 * STEADY), Some((ShardId(1), 2)));
+        let (fit, two) = (BTreeSet::new(), BTreeSet::from([2]));
+        for (groups_then, unfit_then) in [(&faltering, &fit), (&groups, &two)] {
+            let (mut balance, start) = (Balance::default(), Instant::now());
+            let mut look = |groups, unfit, at| balance.look(HERE, groups, unfit, start + at);
+            assert_eq!(look(&groups, &fit, Duration::ZERO), None);
+            assert_eq!(look(groups_then, unfit_then, STEADY / 2), None);
+            assert_eq!(look(&groups, &fit, STEADY), None);
+            assert_eq!(look(&groups, &fit, 2 * STEADY), Some((ShardId(1), 2)));
+        }
     }
 }

@@ -8,6 +8,7 @@ use domain::{
     Span, Timestamp,
 };
 use futures::future::join_all;
+use replication::DiskStatus;
 use std::ops::ControlFlow;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -53,6 +54,8 @@ pub struct Readiness {
     pub ready: bool,
     /// Empty when ready.
     pub why: String,
+    /// One nearly full makes no node unready: it still delivers, settles and forwards.
+    pub disk: DiskStatus,
     pub groups: Vec<GroupHealth>,
 }
 
@@ -90,6 +93,7 @@ impl Broker {
             addresses,
             reachable: reports.contains_key(&node),
             groups_led: led(node),
+            disk: reports.get(&node).map(|report| report.disk),
             note: reports.get(&node).map_or(String::new(), |report| status::note(report, own.now)),
         });
         ClusterStatus {
@@ -103,7 +107,7 @@ impl Broker {
         }
     }
 
-    async fn ask_report(&self, node: u64) -> Option<NodeReport> {
+    pub(crate) async fn ask_report(&self, node: u64) -> Option<NodeReport> {
         let (reply, report) = oneshot::channel();
         self.router().link(node).send(Outgoing::Report { reply });
         timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
@@ -164,7 +168,7 @@ impl Broker {
             None => "the cluster is not known yet".to_owned(),
             Some(cluster) => not_ready(router, &cluster, &groups),
         };
-        Readiness { ready: why.is_empty(), why, groups }
+        Readiness { ready: why.is_empty(), why, disk: router.replication.disk(), groups }
     }
 
     /// Counters of the groups this node leads; reads all their entities, so not for every moment.

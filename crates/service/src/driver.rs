@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use domain::{
     Acquire, Command, Delivery, Disposition, Effect, EntityId, Entry, Key, LockRow, LockToken,
-    Outcome, QueueId, ReceiverId, Refusal, Row, Rows, SequenceNumber, Settle, Settlement, Span,
-    Timestamp,
+    Outcome, QueueId, ReceiverId, Refusal, Refuse, Row, Rows, SequenceNumber, Settle, Settlement,
+    Span, Timestamp,
 };
 use engine::{Engine, EngineOptions};
 use futures::stream::FuturesOrdered;
@@ -22,13 +22,15 @@ use futures::{FutureExt, StreamExt};
 use replication::{Leadership, ProposeError, Replication};
 use tokio::sync::mpsc;
 
+use crate::address;
 use crate::bodies::Bodies;
-use crate::call::{Answer, Attach, CallResult, Detached, Event, Failed, Received, answered};
+use crate::call::{Answer, Attach, CallResult, Detached, Event, Failed, Received, Reply, answered};
 use crate::clock::Clock;
 use crate::config::ProposerConfig;
 use crate::grants::Grants;
 use crate::group::{Group, Input};
 use crate::metric;
+use crate::space;
 use crate::waitlist::{Slot, Waitlist};
 
 /// Most inputs taken before entries are proposed again.
@@ -166,8 +168,12 @@ impl Driver {
     async fn input(&mut self, input: Input) {
         match input {
             Input::Call { command, reply } => match &mut self.leading {
-                Some(leading) => leading.waitlist.push(command, Slot::Call(reply)),
                 None => reply.send(Err(Failed::NotLeader { leader: self.leader, command })),
+                Some(leading) if space::adds_data(&command) => match self.group.want_of_space() {
+                    Some(refusal) => leading.refuse(command, refusal, reply),
+                    None => leading.waitlist.push(command, Slot::Call(reply)),
+                },
+                Some(leading) => leading.waitlist.push(command, Slot::Call(reply)),
             },
             Input::Attach(attach) => self.attach(attach),
             Input::Credit { receiver, count } => {
@@ -219,8 +225,12 @@ impl Driver {
         let Some(mut leading) = self.leading.take() else { return };
         tracing::info!(shard = %self.group.shard, term = leading.term, ?leader, "leads no more");
         for (command, slot) in leading.waitlist.drain() {
-            if let Slot::Call(reply) = slot {
-                reply.send(Err(Failed::NotLeader { leader, command }));
+            match slot {
+                Slot::Call(reply) => reply.send(Err(Failed::NotLeader { leader, command })),
+                Slot::Refused { reply, asked: command } => {
+                    reply.send(Err(Failed::NotLeader { leader, command }));
+                }
+                Slot::Acquire(_) | Slot::Timer | Slot::Quiet => (),
             }
         }
         leading.grants.dismiss_all(&Detached::LeaderLost);
@@ -340,12 +350,14 @@ impl Driver {
             leading.pause_until = Some(Instant::now() + TURNED_DOWN_PAUSE);
         }
         let mut timers = false;
+        let failed = |command| match error {
+            ProposeError::NotLeader { leader } => Failed::NotLeader { leader, command },
+            ProposeError::Unknown => Failed::Unknown { command },
+        };
         for (slot, command) in flight.slots.into_iter().zip(flight.commands) {
             match slot {
-                Slot::Call(reply) => reply.send(Err(match error {
-                    ProposeError::NotLeader { leader } => Failed::NotLeader { leader, command },
-                    ProposeError::Unknown => Failed::Unknown { command },
-                })),
+                Slot::Call(reply) => reply.send(Err(failed(command))),
+                Slot::Refused { reply, asked } => reply.send(Err(failed(asked))),
                 Slot::Acquire(receiver) => {
                     if let Some(leading) = &mut leading {
                         leading.engine.acquire_lost(receiver);
@@ -376,6 +388,11 @@ impl Driver {
             match slot {
                 Slot::Call(reply) => {
                     let result = self.answer(command, outcome);
+                    reply.send(result);
+                }
+                // Mostly the refusal; or what a repeat was told the first time.
+                Slot::Refused { reply, asked } => {
+                    let result = self.answer(asked, outcome);
                     reply.send(result);
                 }
                 Slot::Acquire(receiver) => {
@@ -498,6 +515,21 @@ impl Leading {
             return None;
         }
         Some(Flight { term: self.term, commands, slots, started: Instant::now() })
+    }
+
+    /// Refuses what the log would have taken. Where its asker counts (SEND-8) the log is told, or
+    /// the next serial would find a gap.
+    fn refuse(&mut self, mut command: Command, refusal: Refusal, reply: Reply) {
+        match address::origin(&mut command).and_then(|origin| *origin) {
+            Some(origin) => {
+                let refuse = Command::Refuse(Refuse { origin: Some(origin), refusal });
+                self.waitlist.push(refuse, Slot::Refused { reply, asked: command });
+            }
+            None => {
+                let (outcome, contents) = (Outcome::Refused(refusal), Vec::new());
+                reply.send(Ok(Answer { outcome, contents }));
+            }
+        }
     }
 
     fn acquire(&mut self, acquire: Acquire) {

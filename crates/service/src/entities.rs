@@ -73,6 +73,8 @@ impl Broker {
                     let same = queue.info.properties == properties;
                     return if same { Ok(queue) } else { Err(error) };
                 }
+                // It was perhaps recorded before there was too little space: then it is finished later.
+                Err(error) if doubt && is_for_want_of_space(&error) => break,
                 Err(error) => return Err(error),
             };
             match &row.state {
@@ -311,6 +313,10 @@ impl Broker {
     fn queue_info(&self, entity: EntityId, shard: ShardId, info: EntityInfo) -> QueueInfo {
         QueueInfo { entity, shard, leader: self.router().leader(shard), info }
     }
+}
+
+fn is_for_want_of_space(error: &Error) -> bool {
+    matches!(error.refusal(), Some(Refusal::StorageFull { .. }))
 }
 
 fn is_taken(error: &Error) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use domain::{Command, Effect, ReceiverId, ShardId};
+use domain::{Command, Effect, ReceiverId, Refusal, ShardId};
 use parking_lot::{Mutex, RwLock};
 use replication::Leadership;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -42,6 +42,8 @@ pub(crate) struct Group {
     /// Effects since the driver last looked, in order; collected while this node leads.
     effects: Mutex<Vec<Effect>>,
     leads: AtomicBool,
+    /// Nodes for whose want of disk space nothing is taken in (QUOTA-37); mostly none.
+    short_of_space: RwLock<Vec<u64>>,
     /// Permits one look at `effects`.
     pub stirred: Notify,
 }
@@ -62,6 +64,7 @@ impl Group {
             reads,
             effects: Mutex::default(),
             leads: AtomicBool::new(false),
+            short_of_space: RwLock::default(),
             stirred: Notify::new(),
         };
         (group, Ends { inputs: inputs_end, reads: reads_end })
@@ -89,6 +92,20 @@ impl Group {
 
     pub fn leads(&self) -> bool {
         self.leads.load(Ordering::Acquire)
+    }
+
+    pub fn set_short_of_space(&self, on: Vec<u64>) {
+        let mut short = self.short_of_space.write();
+        if *short != on {
+            tracing::debug!(shard = %self.shard, nodes = ?on, "short of disk space");
+            *short = on;
+        }
+    }
+
+    /// Why nothing is taken in now, if that is so.
+    pub fn want_of_space(&self) -> Option<Refusal> {
+        let short = self.short_of_space.read();
+        (!short.is_empty()).then(|| Refusal::StorageFull { on: short.clone() })
     }
 
     pub fn applied(&self, effects: Vec<Effect>) {

@@ -108,11 +108,9 @@ impl Keeper {
     /// Hands one leadership over, if another node leads fewer groups.
     async fn even_out(&mut self) {
         let router = self.broker.router();
-        let groups = router.replication.status();
-        let Some((shard, to)) = self.balance.look(router.config.node, &groups, Instant::now())
-        else {
-            return;
-        };
+        let (groups, unfit) = (router.replication.status(), router.unfit());
+        let decided = self.balance.look(router.config.node, &groups, &unfit, Instant::now());
+        let Some((shard, to)) = decided else { return };
         match router.transfer_here(shard, to).await {
             Ok(()) => tracing::info!(%shard, to, "leadership handed over, to spread the load"),
             Err(error) => tracing::debug!(%shard, to, %error, "leadership stays"),

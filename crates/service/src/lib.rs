@@ -39,6 +39,7 @@ mod balance;
 mod keeper;
 pub mod metric;
 mod node;
+mod space;
 
 pub use address::Asker;
 pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id};
@@ -50,5 +51,6 @@ pub use entities::{PAGE_MAX, Page, QueueInfo};
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use node::{Node, RunningNode};
 pub use receiver::{Next, ReceiveMode, Receiver, Refusals};
+pub use replication::DiskStatus;
 pub use sender::Sender;
 pub use status::{ClusterStatus, GroupView, NodeReport, NodeStatus, ReplicaView};

@@ -20,6 +20,7 @@ use crate::metric;
 use crate::reads;
 use crate::router::Router;
 use crate::serve::serve;
+use crate::space::Space;
 
 /// A node before it runs. Replication needs an observer to start, and a node needs replication:
 /// ```text
@@ -102,7 +103,8 @@ impl Node {
         groups.get_or_create(ShardId::CATALOG);
         replication.add_group(ShardId::CATALOG, members).await?;
         let keeper = tokio::spawn(Keeper::new(broker.clone(), groups.clone()).run());
-        let tasks = Mutex::new(vec![keeper, peers, drivers]);
+        let space = tokio::spawn(Space::new(broker.clone()).run());
+        let tasks = Mutex::new(vec![keeper, space, peers, drivers]);
         Ok(RunningNode { broker, groups, replication, tasks })
     }
 }
@@ -110,6 +112,12 @@ impl Node {
 impl RunningNode {
     pub fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// Resolves once this node's replicas have stopped for want of disk space, which only a new
+    /// start mends. Says what to do.
+    pub async fn disk_full(&self) -> String {
+        self.replication.disk_full().await
     }
 
     /// Hands leaderships over, answers what is under way and ends. Stop the front ends first.

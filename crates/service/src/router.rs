@@ -1,7 +1,7 @@
 //! From a name to whoever decides about it: the directory's local rows name entity and group, Raft
 //! names the group's leader, and that leader is a driver here or another node behind a link.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,8 +53,17 @@ pub(crate) struct Router {
     links: Mutex<HashMap<u64, Link>>,
     /// Leaders of groups this node holds no replica of, as last heard.
     hints: Mutex<BTreeMap<ShardId, u64>>,
+    /// Nodes that should lead nothing now, by reason.
+    unfit: Mutex<BTreeMap<Unfit, BTreeSet<u64>>>,
     /// This edge as a producer, per group: its id and its last serial.
     producers: Mutex<BTreeMap<ShardId, (u64, u64)>>,
+}
+
+/// Why a node should lead nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Unfit {
+    /// It is short of disk space (QUOTA-37).
+    Disk,
 }
 
 /// A command under way.
@@ -91,6 +100,7 @@ impl Router {
             groups,
             links: Mutex::default(),
             hints: Mutex::default(),
+            unfit: Mutex::default(),
             producers: Mutex::default(),
         }
     }
@@ -345,9 +355,20 @@ impl Router {
         }
     }
 
+    /// Takes down which nodes should lead nothing for this reason.
+    pub fn set_unfit(&self, why: Unfit, nodes: BTreeSet<u64>) {
+        self.unfit.lock().insert(why, nodes);
+    }
+
+    /// Nodes that should lead nothing, for whatever reason.
+    pub fn unfit(&self) -> BTreeSet<u64> {
+        self.unfit.lock().values().flatten().copied().collect()
+    }
+
     /// What this node knows of its groups.
     pub fn report(&self) -> NodeReport {
-        NodeReport { now: self.clock.now(), groups: self.replication.status() }
+        let Router { clock, replication, .. } = self;
+        NodeReport { now: clock.now(), disk: replication.disk(), groups: replication.status() }
     }
 
     /// Hands over a leadership held here.

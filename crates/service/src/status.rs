@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{NodeRow, ShardId, Timestamp};
-use replication::GroupStatus;
+use replication::{DiskStatus, GroupStatus};
 use wire::{Codec, Error, Reader};
 
 /// What a node says of itself.
@@ -11,6 +11,7 @@ use wire::{Codec, Error, Reader};
 pub struct NodeReport {
     /// Its clock, without the development offset.
     pub now: Timestamp,
+    pub disk: DiskStatus,
     pub groups: Vec<GroupStatus>,
 }
 
@@ -33,6 +34,8 @@ pub struct NodeStatus {
     pub addresses: NodeRow,
     pub reachable: bool,
     pub groups_led: u32,
+    /// Absent where the node was not reached.
+    pub disk: Option<DiskStatus>,
     /// Empty, or what an operator should know.
     pub note: String,
 }
@@ -105,7 +108,8 @@ fn group(
     }
 }
 
-/// What an operator should know of a node: replicas that stopped, and a clock that is off.
+/// What an operator should know of a node: replicas that stopped, a disk that is nearly full, and a
+/// clock that is off.
 pub(crate) fn note(report: &NodeReport, now: Timestamp) -> String {
     /// A difference that is more than the way there and back.
     const CLOCK_MS_MAX: u64 = 500;
@@ -116,21 +120,31 @@ pub(crate) fn note(report: &NodeReport, now: Timestamp) -> String {
     let off_ms = report.now.0.abs_diff(now.0);
     let clock =
         (off_ms > CLOCK_MS_MAX).then(|| format!("its clock is {off_ms} ms off this node's"));
-    stopped.chain(clock).collect::<Vec<_>>().join("; ")
+    let DiskStatus { free_bytes, reserve_bytes, low } = report.disk;
+    let disk = low.then(|| {
+        let (free, reserve) = (free_bytes >> 20, reserve_bytes >> 20);
+        format!("its disk is nearly full: {free} MiB are free, {reserve} MiB are kept back")
+    });
+    stopped.chain(disk).chain(clock).collect::<Vec<_>>().join("; ")
 }
 
 impl Codec for NodeReport {
     fn put(&self, out: &mut Vec<u8>) {
         self.now.put(out);
+        self.disk.free_bytes.put(out);
+        self.disk.reserve_bytes.put(out);
+        self.disk.low.put(out);
         (self.groups.len() as u64).put(out);
         self.groups.iter().for_each(|group| put_group(group, out));
     }
 
     fn take(input: &mut Reader<'_>) -> Result<NodeReport, Error> {
         let now = Timestamp::take(input)?;
+        let (free_bytes, reserve_bytes) = (u64::take(input)?, u64::take(input)?);
+        let disk = DiskStatus { free_bytes, reserve_bytes, low: bool::take(input)? };
         let count = input.count()?;
         let groups = (0..count).map(|_| take_group(input)).collect::<Result<_, _>>()?;
-        Ok(NodeReport { now, groups })
+        Ok(NodeReport { now, disk, groups })
     }
 }
 
@@ -208,7 +222,7 @@ mod tests {
     }
 
     fn report(groups: Vec<GroupStatus>) -> NodeReport {
-        NodeReport { now: Timestamp(1000), groups }
+        NodeReport { now: Timestamp(1000), disk: DiskStatus::default(), groups }
     }
 
     #[test]
@@ -229,11 +243,13 @@ mod tests {
     fn a_report_survives_the_wire() {
         let mut failing = status(3, 1, None, 0);
         failing.failed = Some("disk".into());
-        let report = report(vec![status(1, 7, Some(2), 40), failing]);
+        let mut report = report(vec![status(1, 7, Some(2), 40), failing]);
+        report.disk = DiskStatus { free_bytes: 9 << 20, reserve_bytes: 10 << 20, low: true };
         assert_eq!(NodeReport::decode(&report.encode()).ok(), Some(report.clone()));
         assert_eq!(
             note(&report, Timestamp(2000)),
-            "group 3 stopped: disk; its clock is 1000 ms off this node's"
+            "group 3 stopped: disk; its disk is nearly full: 9 MiB are free, 10 MiB are kept back; \
+             its clock is 1000 ms off this node's"
         );
     }
 }

@@ -14,6 +14,11 @@ const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Who asked for a command.
 pub(crate) enum Slot {
     Call(Reply),
+    /// A client, for something else, in whose place a [`Command::Refuse`] goes into the log.
+    Refused {
+        reply: Reply,
+        asked: Command,
+    },
     /// The driver, for a receiver whose credit waits.
     Acquire(ReceiverId),
     /// The engine's timers.
@@ -120,6 +125,7 @@ fn weigh(command: &Command) -> Weight {
         | Command::DeleteEntity { .. }
         | Command::Sweep
         | Command::AdvanceClock { .. } => (1024, 1),
+        Command::Refuse(_) => (0, 1),
     };
     Weight { bytes: FIXED_BYTES + bytes, messages }
 }

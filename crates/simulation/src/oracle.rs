@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Acquire, CancelScheduled, Command, CreateQueue, DeleteBatch, Delivery, Disposition, EntityId,
-    Entry, LockRow, Origin, Outcome, QueueId, ReceiveDeferred, ReceiverId, Refusal, Renew, Send,
-    SequenceNumber, Settle, Settlement, SubQueue, Timestamp, UpdateQueue,
+    Entry, LockRow, Origin, Outcome, QueueId, ReceiveDeferred, ReceiverId, Refusal, Refuse, Renew,
+    Send, SequenceNumber, Settle, Settlement, SubQueue, Timestamp, UpdateQueue,
 };
 
 use entity::First;
@@ -138,7 +138,7 @@ impl Oracle {
                 self.floor = self.at.plus(*by);
                 Ok(())
             }
-            Command::Catalog(_) => Ok(()),
+            Command::Catalog(_) | Command::Refuse(_) => Ok(()),
         }
     }
 
@@ -356,7 +356,8 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Renew(Renew { origin, .. })
         | Command::CancelScheduled(CancelScheduled { origin, .. })
         | Command::ReceiveDeferred(ReceiveDeferred { origin, .. })
-        | Command::DeleteBatch(DeleteBatch { origin, .. }) => *origin,
+        | Command::DeleteBatch(DeleteBatch { origin, .. })
+        | Command::Refuse(Refuse { origin, .. }) => *origin,
         Command::CreateQueue(_)
         | Command::DeleteEntity { .. }
         | Command::Acquire(_)

@@ -16,7 +16,7 @@ pub enum Error {
         .path.display()
     )]
     Locked { path: PathBuf },
-    #[error("no space left on the device of {}; free some and restart the node", .path.display())]
+    #[error("no space left on the device of {}; free some, and the node comes back by itself", .path.display())]
     DiskFull { path: PathBuf },
     #[error("{}: damaged: {reason}", .path.display())]
     Corrupt { path: PathBuf, reason: String },

@@ -5,6 +5,7 @@
 //! Invariant: nothing here knows Raft or waits for a runtime; a range of bytes is one shard's, one
 //! table's or one queue's, because every key is made in `keys`.
 
+mod disk;
 mod error;
 mod identity;
 mod keys;
@@ -13,6 +14,7 @@ mod options;
 mod log;
 mod rows;
 
+pub use disk::{Room, room};
 pub use error::Error;
 pub use identity::{DataDir, Identity};
 pub use keys::{decode_key, encode_key};

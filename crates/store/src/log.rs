@@ -15,6 +15,7 @@ use domain::ShardId;
 use parking_lot::Mutex;
 use rocksdb::{DB, DBRecoveryMode, ReadOptions};
 
+use crate::disk::{Room, room};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options};
 use group::GroupLog;
@@ -180,6 +181,16 @@ impl LogStore {
     /// vote, for it may have forgotten what it promised.
     pub fn shortened(&self, shard: ShardId) -> Option<Shortened> {
         self.inner.shortened.get(&shard).copied()
+    }
+
+    /// Room on the disk that holds the log.
+    pub fn room(&self) -> Result<Room, Error> {
+        room(&self.inner.path)
+    }
+
+    /// Why nothing is written any more, if that is so.
+    pub fn failure(&self) -> Option<Error> {
+        self.writer.failure()
     }
 
     fn group<T>(&self, shard: ShardId, with: impl FnOnce(&mut GroupLog) -> T) -> T {

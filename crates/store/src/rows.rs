@@ -15,6 +15,7 @@ use rocksdb::{DB, FlushOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions}
 pub use shard::ShardRows;
 pub use transfer::{Export, Import};
 
+use crate::disk::{Room, room};
 use crate::keys::{applied_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options};
@@ -30,6 +31,8 @@ struct Inner {
     path: std::path::PathBuf,
     /// Reused from write to write: a key and a value at a time.
     buffers: Mutex<(Vec<u8>, Vec<u8>)>,
+    /// Why the last write that failed did.
+    failure: Mutex<Option<Error>>,
 }
 
 impl RowStore {
@@ -39,7 +42,8 @@ impl RowStore {
     pub fn open(path: &Path, options: &Options) -> Result<RowStore, Error> {
         std::fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
         let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
-        let inner = Inner { db, path: path.to_owned(), buffers: Mutex::default() };
+        let (buffers, failure) = (Mutex::default(), Mutex::default());
+        let inner = Inner { db, path: path.to_owned(), buffers, failure };
         let store = RowStore { inner: Arc::new(inner) };
         transfer::resume(&store)?;
         Ok(store)
@@ -107,7 +111,7 @@ impl RowStore {
     pub fn flush(&self) -> Result<(), Error> {
         let mut options = FlushOptions::default();
         options.set_wait(true);
-        self.inner.db.flush_opt(&options).map_err(|error| self.failed(&error))
+        self.inner.db.flush_opt(&options).map_err(|error| self.not_written(&error))
     }
 
     /// Contents of messages, in order; `None` where the message is gone.
@@ -129,10 +133,26 @@ impl RowStore {
         self.inner.db.property_int_value(name).ok().flatten().unwrap_or(0)
     }
 
+    /// Room on the disk that holds the rows.
+    pub fn room(&self) -> Result<Room, Error> {
+        room(&self.inner.path)
+    }
+
+    /// Why a write failed, if one did: RocksDB refuses those after it.
+    pub fn failure(&self) -> Option<Error> {
+        self.inner.failure.lock().clone()
+    }
+
     fn commit(&self, batch: WriteBatch) -> Result<(), Error> {
         let mut options = WriteOptions::default();
         options.disable_wal(true);
-        self.inner.db.write_opt(batch, &options).map_err(|error| self.failed(&error))
+        self.inner.db.write_opt(batch, &options).map_err(|error| self.not_written(&error))
+    }
+
+    fn not_written(&self, error: &rocksdb::Error) -> Error {
+        let error = self.failed(error);
+        *self.inner.failure.lock() = Some(error.clone());
+        error
     }
 
     fn applied_of(&self, shard: ShardId, value: &[u8]) -> Result<(u64, Bytes), Error> {

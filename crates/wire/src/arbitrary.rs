@@ -236,6 +236,8 @@ fn command() -> impl Strategy<Value = Command> {
         (entity(), kind(), any::<u32>())
             .prop_map(|(entity, kind, count_max)| Command::Fire(Fire { entity, kind, count_max })),
         vec((queue(), token()), 0..4).prop_map(|locks| Command::FireLocks(FireLocks { locks })),
+        (origin(), refusal())
+            .prop_map(|(origin, refusal)| Command::Refuse(Refuse { origin, refusal })),
     ];
     prop_oneof![entities, messages]
 }
@@ -277,6 +279,7 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
         words().prop_map(|what| Refusal::NotSupported { what }),
         any::<u64>().prop_map(|expected| Refusal::SerialGap { expected }),
         Just(Refusal::PerhapsDone),
+        vec(any::<u64>(), 0..4).prop_map(|on| Refusal::StorageFull { on }),
     ]
 }
 

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, DeadlineKind, DeleteBatch,
     DirectoryRow, DirectoryState, Disposition, EntityStatus, Entry, Fire, FireLocks, NewMessage,
-    NodeRow, QueueProperties, ReceiveDeferred, Renew, Send, Settle, Settlement, UpdateQueue,
+    NodeRow, QueueProperties, ReceiveDeferred, Refuse, Renew, Send, Settle, Settlement,
+    UpdateQueue,
 };
 
 use crate::codec::{choice, record};
@@ -72,6 +73,7 @@ choice!(Command {
     13 => Sweep,
     14 => AdvanceClock { by },
     15 => Catalog(command),
+    16 => Refuse(refuse),
 });
 
 record!(CreateQueue { entity, name, properties });
@@ -103,6 +105,7 @@ record!(ReceiveDeferred { origin, queue, receiver, numbers });
 record!(DeleteBatch { origin, queue, count_max, before });
 record!(Fire { entity, kind, count_max });
 record!(FireLocks { locks });
+record!(Refuse { origin, refusal });
 choice!(DeadlineKind { 0 => Scheduled, 1 => Fixed, 2 => Derived, 3 => Duplicate });
 
 record!(QueueProperties {

@@ -167,6 +167,7 @@ fn commands() {
             Command::Catalog(CatalogCommand::SetNode { node: 1, row: node }),
             "0f060103613a3103613a3203613a33",
         ),
+        (Command::Refuse(Refuse { origin: None, refusal: Refusal::PerhapsDone }), "10000f"),
     ] {
         assert_eq!(command(given.clone()), expected, "{given:?}");
     }
@@ -323,6 +324,7 @@ fn outcomes() {
         (Outcome::Refused(Refusal::NotSupported { what: "w" }), "010d0177"),
         (Outcome::Refused(Refusal::SerialGap { expected: 5 }), "010e05"),
         (Outcome::Refused(Refusal::PerhapsDone), "010f"),
+        (Outcome::Refused(Refusal::StorageFull { on: vec![1, 3] }), "0110020103"),
         (Outcome::Sent { sequences: vec![NUMBER, NUMBER.next()] }, "02024d4e"),
         (
             Outcome::Acquired { deliveries: vec![delivery], more: true },

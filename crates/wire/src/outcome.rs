@@ -51,4 +51,5 @@ choice!(Refusal {
     13 => NotSupported { what },
     14 => SerialGap { expected },
     15 => PerhapsDone,
+    16 => StorageFull { on },
 });

@@ -247,3 +247,23 @@ fn send_8_a_request_that_met_a_stale_route_is_done_anew() {
     assert_eq!(words(&ask(&mut play, again(origin(1, 1)))), "sent 1");
     assert_eq!(play.look(), "1");
 }
+
+/// Of a refusal that no row explains the log keeps the outcome alone.
+#[test]
+fn quota_37_what_a_leader_refused_uses_its_serial_up() {
+    let mut play = Table::new(queue());
+    let ordered = |serial| Origin { ordered: true, ..origin(1, serial) };
+    let refuse = |serial| {
+        let refusal = Refusal::StorageFull { on: vec![2] };
+        Command::Refuse(domain::Refuse { origin: Some(ordered(serial)), refusal })
+    };
+    assert_eq!(words(&ask(&mut play, ordered(1))), "sent 1");
+    assert_eq!(words(&play.shard.apply(refuse(2))), "StorageQuotaExceeded");
+    // There is space again: the next one finds no gap, and a repeat is answered as before.
+    assert_eq!(words(&ask(&mut play, ordered(3))), "sent 2");
+    assert_eq!(words(&ask(&mut play, again(ordered(2)))), "StorageQuotaExceeded");
+    // What was stored is not refused when it is asked for again.
+    assert_eq!(words(&play.shard.apply(refuse(1))), "sent 1");
+    assert_eq!(words(&play.shard.apply(refuse(5))), "SerialGap");
+    assert_eq!(play.look(), "1 2");
+}

@@ -78,14 +78,15 @@ fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
             node.id.to_string(),
             if node.reachable { "up" } else { "not reachable" }.to_owned(),
             node.groups_led.to_string(),
+            node.disk.as_ref().map_or_else(String::new, |disk| terminal::bytes(disk.free_bytes)),
             node.grpc_address.clone(),
             node.http_address.clone(),
             node.peer_address.clone(),
             node.note.clone(),
         ]
     });
-    let header = ["node", "state", "leads", "grpc", "http", "peers", "note"];
-    terminal::line(terminal::table(&header, &[0, 2], nodes.collect()))?;
+    let header = ["node", "state", "leads", "disk free", "grpc", "http", "peers", "note"];
+    terminal::line(terminal::table(&header, &[0, 2, 3], nodes.collect()))?;
     terminal::line("")?;
     let groups = status.groups.iter().map(|group| {
         let leader = if group.leader == 0 { "none".into() } else { group.leader.to_string() };
@@ -118,6 +119,11 @@ fn as_json(status: &v1::StatusResponse) -> Value {
             "http_address": node.http_address,
             "peer_address": node.peer_address,
             "note": node.note,
+            "disk": node.disk.as_ref().map(|disk| json!({
+                "free_bytes": disk.free_bytes,
+                "reserve_bytes": disk.reserve_bytes,
+                "low": disk.low,
+            })),
         })
     };
     let replica = |replica: &v1::ReplicaStatus| {

@@ -60,6 +60,7 @@ pub struct Storage {
     /// Of both databases, blocks and memtables.
     pub memory_bytes: usize,
     pub log_retain_bytes: u64,
+    pub disk_reserve_bytes: u64,
 }
 
 /// `[raft]`: when silence counts as death.

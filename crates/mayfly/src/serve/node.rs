@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::config::{Addresses, Config};
-use super::{process, telemetry};
+use super::{disk, process, telemetry};
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -25,6 +25,11 @@ const NODE_ENDS_WITHIN: Duration = Duration::from_secs(10);
 const CLUSTER_ID_FILE: &str = "cluster-id";
 
 pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
+    // First, so that nobody is let in to wait along.
+    if let Some(why) = disk::wait(&config, exit_with_parent).await? {
+        tracing::info!("{why}");
+        return Ok(());
+    }
     // Before anything is read or written: a port in use is the commonest mistake.
     let grpc_port = bind(config.listen.grpc, "the native API", "grpc").await?;
     let http_port = bind(config.listen.http, "health and metrics", "http").await?;
@@ -33,10 +38,17 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     let cluster_id = cluster_id(&config)?;
     announce(&config, cluster_id);
 
-    let (log, rows) = {
+    let opened = {
         let config = config.clone();
         // Opening replays what a crash left: it may take a while, and blocks.
-        tokio::task::spawn_blocking(move || open(&config, cluster_id)).await??
+        tokio::task::spawn_blocking(move || open(&config, cluster_id)).await?
+    };
+    let (log, rows) = match opened {
+        Err(full @ store::Error::DiskFull { .. }) => {
+            drop((grpc_port, http_port)); // Who asks is refused at once, and goes elsewhere.
+            return Err(disk::start_over(&full.to_string()).await);
+        }
+        opened => opened?,
     };
     let node = service::Node::new(service_config(&config, cluster_id));
     let replication = Replication::start(
@@ -66,6 +78,10 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
         why = told_to_end(exit_with_parent) => why?,
         ended = &mut grpc_front => bail!("the native API ended: {}", reason(ended)),
         ended = &mut http_front => bail!("HTTP ended: {}", reason(ended)),
+        full = running.disk_full() => {
+            stop.send_replace(true);
+            return Err(disk::start_over(&full).await);
+        }
     };
     tracing::info!("{why}; handing leaderships over");
     stop.send_replace(true);
@@ -135,7 +151,7 @@ fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(aside, path)
 }
 
-fn open(config: &Config, cluster_id: u128) -> anyhow::Result<(LogStore, RowStore)> {
+fn open(config: &Config, cluster_id: u128) -> Result<(LogStore, RowStore), store::Error> {
     let data = DataDir::open(&config.data_dir, Identity { cluster_id, node: config.node })?;
     let durability = match config.storage.synced {
         true => Durability::Synced,
@@ -187,6 +203,7 @@ fn replication_config(config: &Config, cluster_id: u128) -> replication::Config 
     };
     let limits = replication::Limits {
         log_retain_bytes: config.storage.log_retain_bytes,
+        disk_reserve_bytes: config.storage.disk_reserve_bytes,
         ..defaults.limits
     };
     replication::Config {
@@ -199,7 +216,7 @@ fn replication_config(config: &Config, cluster_id: u128) -> replication::Config 
 }
 
 /// Waits for a signal, or the end of whoever holds standard input; why the node ends.
-async fn told_to_end(exit_with_parent: bool) -> anyhow::Result<&'static str> {
+pub async fn told_to_end(exit_with_parent: bool) -> anyhow::Result<&'static str> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (orphaned, parent_ended) = oneshot::channel();

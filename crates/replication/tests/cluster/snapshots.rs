@@ -48,6 +48,27 @@ async fn a_member_that_is_away_keeps_the_log_within_its_bound() {
 }
 
 #[tokio::test]
+async fn a_disk_without_space_keeps_no_log_for_a_member_that_is_away() {
+    let limits = Limits { disk_reserve_bytes: u64::MAX, ..Limits::default() };
+    let limits = Limits { flush_log_bytes: 1 << 20, ..limits };
+    let mut cluster = Cluster::with(3, vec![SHARD], limits).await;
+    cluster.create_queue(SHARD).await;
+    assert!(cluster.node(1).replication.disk().low);
+    let away = cluster.leader(SHARD).await % 3 + 1;
+    cluster.kill(away);
+    for number in 1..=60 {
+        cluster.send(SHARD, number, 100_000).await;
+    }
+    let leader = cluster.leader(SHARD).await;
+    until("the log to be forgotten", || {
+        cluster.node(leader).replication.status()[0].purged.filter(|purged| *purged > 30)
+    })
+    .await;
+    cluster.start_node(away).await;
+    cluster.same_rows(away).await;
+}
+
+#[tokio::test]
 async fn a_replica_away_for_too_long_catches_up_by_a_snapshot_and_goes_on_from_it() {
     let mut cluster = Cluster::with(3, vec![SHARD], small()).await;
     cluster.create_queue(SHARD).await;

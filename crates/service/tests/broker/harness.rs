@@ -1,6 +1,6 @@
 //! Nodes in one process, over real sockets and real files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub const NOW: Duration = Duration::ZERO;
 
 pub struct Cluster {
     pub nodes: BTreeMap<u64, RunningNode>,
+    /// Nodes to be short of disk space once they start: they keep back more than there is.
+    pub short_of_space: BTreeSet<u64>,
     addresses: BTreeMap<u64, SocketAddr>,
     data_groups: u16,
     dir: TempDir,
@@ -30,7 +32,8 @@ impl Cluster {
     pub async fn start(size: u64, data_groups: u16) -> Cluster {
         let addresses = (1..=size).zip(free_addresses(size)).collect();
         let dir = tempfile::tempdir().expect("a directory");
-        let mut cluster = Cluster { nodes: BTreeMap::new(), addresses, data_groups, dir };
+        let (nodes, short_of_space) = (BTreeMap::new(), BTreeSet::new());
+        let mut cluster = Cluster { nodes, short_of_space, addresses, data_groups, dir };
         for node in 1..=size {
             cluster.start_node(node).await;
         }
@@ -59,7 +62,10 @@ impl Cluster {
         let log = until(|| LogStore::open(&path.join("log"), &options).ok()).await;
         let rows = until(|| RowStore::open(&path.join("rows"), &options).ok()).await;
         let peers = self.addresses.iter().map(|(node, address)| (*node, address.to_string()));
-        let peers = replication::Config::new(id, peers.collect(), self.addresses[&id]);
+        let mut peers = replication::Config::new(id, peers.collect(), self.addresses[&id]);
+        if self.short_of_space.contains(&id) {
+            peers.limits.disk_reserve_bytes = u64::MAX;
+        }
         let node = Node::new(config);
         let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
         let running = node.start(replication.expect("the peer port is free")).await;

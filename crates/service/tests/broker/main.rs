@@ -7,3 +7,4 @@ mod entities;
 mod leaders;
 mod lifetime;
 mod messages;
+mod space;

@@ -94,6 +94,10 @@ impl Writer {
         self.queue.changed.notify_one();
     }
 
+    pub fn failure(&self) -> Option<Error> {
+        self.queue.state.lock().failed.clone()
+    }
+
     pub fn save_committed(&self, shard: ShardId, committed: Bytes) {
         self.queue.state.lock().committed.insert(shard, committed);
     }

@@ -262,7 +262,7 @@ fn install(store: &RowStore, shard: ShardId, dir: &Path, applied: &[u8]) -> Resu
     if !files.is_empty() {
         let options = IngestExternalFileOptions::default(); // Copies: the step can be repeated.
         let ingested = store.inner.db.ingest_external_file_opts(&options, files);
-        ingested.map_err(|error| store.failed(&error))?;
+        ingested.map_err(|error| store.not_written(&error))?;
     }
     let mut batch = WriteBatch::default();
     batch.put(applied_key(shard), applied);

@@ -173,10 +173,12 @@ fn storage(file: &File) -> Result<Storage, String> {
         ));
     }
     let retain = file.storage.log_retain_mebibytes.unwrap_or(2048);
+    let reserve = file.storage.disk_reserve_mebibytes.unwrap_or(512);
     Ok(Storage {
         synced: file.storage.durability == Durability::Synced,
         memory_bytes: memory.saturating_mul(MEBIBYTE),
         log_retain_bytes: retain.saturating_mul(MEBIBYTE as u64),
+        disk_reserve_bytes: reserve.saturating_mul(MEBIBYTE as u64),
     })
 }
 

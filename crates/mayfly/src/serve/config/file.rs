@@ -77,6 +77,7 @@ pub struct Storage {
     pub durability: Durability,
     pub memory_mebibytes: Option<usize>,
     pub log_retain_mebibytes: Option<u64>,
+    pub disk_reserve_mebibytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

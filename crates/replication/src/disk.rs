@@ -1,0 +1,121 @@
+//! This node's disk, watched. A write that fails ends a replica, so a disk must not get full: below a
+//! reserve, what adds data is refused above (or left to nodes with more space), and what is left
+//! carries the work that frees space.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use store::{LogStore, RowStore};
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tracing::{debug, info, warn};
+
+use crate::metrics;
+
+/// At the rate a disk is written the reserve lasts for many of these.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// A node's disk at one moment. Where log and rows are on two, that with less space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskStatus {
+    pub free_bytes: u64,
+    pub reserve_bytes: u64,
+    /// Less than the reserve is free; or was, and not yet clearly more.
+    pub low: bool,
+}
+
+pub(crate) struct Disk {
+    log: LogStore,
+    rows: RowStore,
+    status: Mutex<DiskStatus>,
+    /// Why replicas have stopped, once a write found no space.
+    full: watch::Sender<Option<String>>,
+}
+
+impl Disk {
+    /// Looks at once: a node that starts with little space knows it from the beginning.
+    pub fn new(log: LogStore, rows: RowStore, reserve_bytes: u64) -> Disk {
+        let status = DiskStatus { free_bytes: u64::MAX, reserve_bytes, low: false };
+        let disk = Disk { log, rows, status: Mutex::new(status), full: watch::Sender::new(None) };
+        disk.look();
+        disk
+    }
+
+    pub fn status(&self) -> DiskStatus {
+        *self.status.lock()
+    }
+
+    /// Looks for ever.
+    pub async fn watch(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            let disk = self.clone();
+            // A file system that is far away may let a caller wait.
+            if spawn_blocking(move || disk.look()).await.is_err() {
+                return; // The threads are going down.
+            }
+        }
+    }
+
+    /// Resolves once a write has failed for want of space, with what to do about it.
+    pub async fn full(&self) -> String {
+        let mut full = self.full.subscribe();
+        match full.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(why)) => why.clone(),
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn look(&self) {
+        let failure = self.log.failure().or_else(|| self.rows.failure());
+        if let Some(error @ store::Error::DiskFull { .. }) = failure {
+            self.full.send_if_modified(|full| full.replace(error.to_string()).is_none());
+        }
+        match self.log.room().and_then(|log| Ok((log, self.rows.room()?))) {
+            Ok((log, rows)) => self.note(log.free_bytes.min(rows.free_bytes)),
+            Err(error) => debug!(%error, "cannot tell how much space is left"),
+        }
+    }
+
+    fn note(&self, free_bytes: u64) {
+        let mut status = self.status.lock();
+        let low = is_low(free_bytes, status.reserve_bytes, status.low);
+        let (free_mebibytes, reserve_mebibytes) = (free_bytes >> 20, status.reserve_bytes >> 20);
+        match (status.low, low) {
+            (false, true) => warn!(
+                free_mebibytes,
+                reserve_mebibytes,
+                "this node's disk is nearly full: it gives its leaderships away, or takes in no \
+                 more messages; free some space"
+            ),
+            (true, false) => info!(free_mebibytes, "this node's disk has space again"),
+            (false, false) | (true, true) => (),
+        }
+        *status = DiskStatus { free_bytes, low, ..*status };
+        metrics::disk(&status);
+    }
+}
+
+/// Enough again is an eighth more than enough: at the edge, leaderships would go to and fro.
+fn is_low(free_bytes: u64, reserve_bytes: u64, was_low: bool) -> bool {
+    let enough = match was_low {
+        true => reserve_bytes.saturating_add(reserve_bytes / 8),
+        false => reserve_bytes,
+    };
+    free_bytes < enough
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_is_below_the_reserve_until_clearly_above_it() {
+        assert!(!is_low(80, 80, false));
+        assert!(is_low(79, 80, false));
+        assert!(is_low(89, 80, true));
+        assert!(!is_low(90, 80, true));
+        assert!(!is_low(0, 0, false), "without a reserve nothing is refused");
+    }
+}

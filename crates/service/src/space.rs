@@ -1,0 +1,220 @@
+//! Disk space, and what leaders do where it is short (QUOTA-37). A group needs a majority of its
+//! nodes, so its leader takes in nothing more while no majority has space, and only then: a node
+//! short of space gives its leaderships to nodes that are not, and follows as long as it can.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::{CatalogCommand, Command, ShardId};
+use futures::future::join_all;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+
+use crate::broker::Broker;
+use crate::cluster::catalog_nodes;
+use crate::router::{Router, Unfit};
+
+/// How often other nodes are asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is judged what that means.
+const JUDGE_EVERY: Duration = Duration::from_millis(250);
+/// A node not heard of for so long is away: nobody counts on its space.
+const HEARD_MAX: Duration = Duration::from_secs(5);
+/// A leader short of space that found no heir for so long refuses, as if no other had any.
+const HAND_OVER_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) struct Space {
+    broker: Broker,
+    heard: Mutex<BTreeMap<u64, Heard>>,
+}
+
+/// What a node last said.
+#[derive(Clone, Copy)]
+struct Heard {
+    low: bool,
+    at: Instant,
+}
+
+/// What a leader does.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    TakeIn,
+    /// To one of these.
+    HandOver(Vec<u64>),
+    /// For want of space on these.
+    Refuse(Vec<u64>),
+}
+
+impl Space {
+    pub fn new(broker: Broker) -> Space {
+        Space { broker, heard: Mutex::default() }
+    }
+
+    pub async fn run(self) {
+        tokio::join!(self.ask(), self.judge());
+    }
+
+    async fn ask(&self) {
+        loop {
+            let router = self.broker.router();
+            let nodes = catalog_nodes(&router.replication.rows(ShardId::CATALOG));
+            let others = nodes.into_keys().filter(|node| *node != router.config.node);
+            join_all(others.map(|node| async move {
+                if let Some(report) = self.broker.ask_report(node).await {
+                    let heard = Heard { low: report.disk.low, at: Instant::now() };
+                    self.heard.lock().insert(node, heard);
+                }
+            }))
+            .await;
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+
+    async fn judge(&self) {
+        let mut judge = Judge::new(self.broker.router().clone());
+        loop {
+            judge.round(&self.lows());
+            tokio::time::sleep(JUDGE_EVERY).await;
+        }
+    }
+
+    /// Whether each node that is there is short of space.
+    fn lows(&self) -> BTreeMap<u64, bool> {
+        let router = self.broker.router();
+        let mut heard = self.heard.lock();
+        heard.retain(|_, heard| heard.at.elapsed() < HEARD_MAX);
+        let mut lows: BTreeMap<u64, bool> =
+            heard.iter().map(|(node, heard)| (*node, heard.low)).collect();
+        lows.insert(router.config.node, router.replication.disk().low);
+        lows
+    }
+}
+
+struct Judge {
+    router: Arc<Router>,
+    /// Since when a leadership is to be handed over.
+    leaving: BTreeMap<ShardId, Instant>,
+    moving: Option<JoinHandle<()>>,
+}
+
+impl Judge {
+    fn new(router: Arc<Router>) -> Judge {
+        Judge { router, leaving: BTreeMap::new(), moving: None }
+    }
+
+    fn round(&mut self, lows: &BTreeMap<u64, bool>) {
+        let short = lows.iter().filter(|(_, low)| **low).map(|(node, _)| *node);
+        self.router.set_unfit(Unfit::Disk, short.collect());
+        let own = self.router.config.node;
+        let mut moves = Vec::new();
+        for status in self.router.replication.status() {
+            let shard = status.shard;
+            let Some(group) = self.router.group(shard) else { continue };
+            let verdict = match status.leading {
+                true => verdict(own, &status.voters, lows),
+                false => Verdict::TakeIn,
+            };
+            let short = match verdict {
+                Verdict::TakeIn => {
+                    self.leaving.remove(&shard);
+                    Vec::new()
+                }
+                Verdict::Refuse(on) => on,
+                Verdict::HandOver(heirs) => {
+                    let heir = heirs[usize::from(shard.0) % heirs.len()];
+                    moves.push((shard, heir));
+                    let since = self.leaving.entry(shard).or_insert_with(Instant::now);
+                    if since.elapsed() > HAND_OVER_MAX { vec![own] } else { Vec::new() }
+                }
+            };
+            group.set_short_of_space(short);
+        }
+        if !moves.is_empty() && self.moving.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.moving = Some(tokio::spawn(hand_over(self.router.clone(), moves)));
+        }
+    }
+}
+
+async fn hand_over(router: Arc<Router>, moves: Vec<(ShardId, u64)>) {
+    let router = &router;
+    join_all(moves.into_iter().map(|(shard, heir)| async move {
+        match router.transfer_here(shard, heir).await {
+            Ok(()) => tracing::info!(%shard, heir, "leadership given away for want of disk space"),
+            Err(error) => tracing::debug!(%shard, heir, error, "leadership not given away"),
+        }
+    }))
+    .await;
+}
+
+/// `lows`: of each node that is there, whether it is short of space.
+fn verdict(own: u64, voters: &BTreeSet<u64>, lows: &BTreeMap<u64, bool>) -> Verdict {
+    let of = |short: bool| -> Vec<u64> {
+        voters.iter().copied().filter(|node| lows.get(node) == Some(&short)).collect()
+    };
+    let (roomy, short) = (of(false), of(true));
+    if short.is_empty() {
+        return Verdict::TakeIn; // Whether a majority is there at all is Raft's to see.
+    }
+    if roomy.len() <= voters.len() / 2 {
+        return Verdict::Refuse(short);
+    }
+    match short.contains(&own) {
+        true => Verdict::HandOver(roomy),
+        false => Verdict::TakeIn,
+    }
+}
+
+/// Whether a command is refused for want of space. What settles, deletes or expires frees some, and
+/// what changes an entity takes next to none: those go on, in what is kept back for them.
+pub(crate) fn adds_data(command: &Command) -> bool {
+    match command {
+        Command::Send(_) | Command::Catalog(CatalogCommand::Create { .. }) => true,
+        // An intent that the catalog has recorded is carried out.
+        Command::CreateQueue(_)
+        | Command::UpdateQueue(_)
+        | Command::DeleteEntity { .. }
+        | Command::Acquire(_)
+        | Command::Settle(_)
+        | Command::Renew(_)
+        | Command::CancelScheduled(_)
+        | Command::ReceiveDeferred(_)
+        | Command::DeleteBatch(_)
+        | Command::Fire(_)
+        | Command::FireLocks(_)
+        | Command::Sweep
+        | Command::AdvanceClock { .. }
+        | Command::Catalog(_)
+        | Command::Refuse(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// QUOTA-37: refused for want of a majority with space, handed over for want of the leader's.
+    #[test]
+    fn quota_37_a_leader_refuses_only_without_a_majority_that_has_space() {
+        use Verdict::*;
+        const OWN: u64 = 1;
+        // Nodes with space, nodes short of it; of three voters the others are away.
+        for (roomy, short, expected) in [
+            (&[1, 2, 3][..], &[][..], TakeIn),
+            (&[1], &[], TakeIn),
+            (&[1, 2], &[3], TakeIn),
+            (&[2, 3], &[1], HandOver(vec![2, 3])),
+            (&[1], &[2, 3], Refuse(vec![2, 3])),
+            (&[1], &[3], Refuse(vec![3])),
+            (&[2], &[1], Refuse(vec![1])),
+            (&[], &[1, 2, 3], Refuse(vec![1, 2, 3])),
+            (&[1, 2, 3], &[4], TakeIn),
+        ] {
+            let lows = roomy.iter().map(|node| (*node, false));
+            let lows = lows.chain(short.iter().map(|node| (*node, true))).collect();
+            let found = verdict(OWN, &[1, 2, 3].into(), &lows);
+            assert_eq!(found, expected, "space on {roomy:?}, short of it {short:?}");
+        }
+        assert_eq!(verdict(OWN, &[1].into(), &[(1, true)].into()), Refuse(vec![1]));
+    }
+}

@@ -1,0 +1,221 @@
+//! Disks that are full: what is acknowledged stays, what frees space goes on, other nodes are not
+//! disturbed, and all is well again once there is space. The disks are small, and a file fills them.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::ensure;
+use client::v1::{ReceiveMode, StatusResponse};
+use client::{Client, Disposition, Error, Message, QueuePath, ReceiverOptions, Sender};
+use mayfly_tests::{Cluster, Load, LoadOptions, Settings};
+use tokio::sync::Mutex;
+
+/// Two cores carry one cluster at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+const RESERVE: u64 = 24 << 20;
+/// How long a cluster may take to notice what its disks are like.
+const NOTICED_WITHIN: Duration = Duration::from_secs(10);
+
+fn settings() -> Settings {
+    Settings { disk_reserve_mebibytes: RESERVE >> 20, ..Settings::default() }
+}
+
+/// Sends messages one by one until the answer is another than before: then gives it.
+async fn send_until(
+    sender: &Sender,
+    stored: &mut Vec<u64>,
+    accepted: bool,
+) -> anyhow::Result<Option<Error>> {
+    let until = Instant::now() + NOTICED_WITHIN;
+    loop {
+        match sender.send(Message::new(vec![b'm'; 1024])).await {
+            Ok(number) => {
+                stored.push(number);
+                if accepted {
+                    return Ok(None);
+                }
+            }
+            Err(error @ Error::Refused(_)) if !accepted => return Ok(Some(error)),
+            Err(Error::Refused(_)) => (),
+            Err(error) => return Err(error.into()),
+        }
+        ensure!(Instant::now() < until, "no change within {NOTICED_WITHIN:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn check(error: &Error) -> anyhow::Result<()> {
+    let (Error::Refused(detail) | Error::NotDone(detail) | Error::PerhapsDone(detail)) = error;
+    ensure!(matches!(error, Error::Refused(_)), "{error:?}");
+    ensure!(detail.name == "StorageQuotaExceeded" && detail.rule == "QUOTA-37", "{detail:?}");
+    ensure!(detail.message.contains("the disk of node"), "{detail:?}");
+    Ok(())
+}
+
+/// Completes so many messages; their numbers.
+async fn complete(client: &Client, queue: &str, count: usize) -> anyhow::Result<Vec<u64>> {
+    let options = ReceiverOptions { prefetch: 32, ..ReceiverOptions::default() };
+    let mut receiver = client.receiver(queue, options);
+    let mut numbers = Vec::new();
+    while numbers.len() < count {
+        let received = receiver.recv_many(count - numbers.len());
+        let deliveries = tokio::time::timeout(Duration::from_secs(10), received).await??;
+        let settling = receiver.settle_all(&deliveries, Disposition::Complete);
+        if let Some((_, error)) = settling.failures().await.into_iter().next() {
+            return Err(error.into());
+        }
+        numbers.extend(deliveries.iter().map(client::Delivery::sequence_number));
+    }
+    receiver.close().await;
+    Ok(numbers)
+}
+
+fn get(address: &str, path: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn low(status: &StatusResponse, id: u64) -> bool {
+    let node = status.nodes.iter().find(|node| node.id == id);
+    node.and_then(|node| node.disk).is_some_and(|disk| disk.low)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quota_37_full_disks_refuse_messages_lose_none_and_recover() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let started = Cluster::start_on_small_disks(settings(), 1..=3, 128).await?;
+    let Some(cluster) = started else { return Ok(()) };
+    let client = cluster.client()?;
+    client.create_queue("orders", Default::default()).await?;
+    let sender = client.sender("orders", Default::default());
+    let mut stored = Vec::new();
+    for _ in 0..200 {
+        stored.push(sender.send(Message::new(vec![b'm'; 1024])).await?);
+    }
+
+    for id in cluster.ids() {
+        cluster.disk(id).fill(RESERVE * 3 / 4)?;
+    }
+    let error = send_until(&sender, &mut stored, false).await?.expect("an error");
+    println!("refused: {error}");
+    check(&error)?;
+    let later = SystemTime::now() + Duration::from_secs(3600);
+    let scheduled = client.send("orders", vec![Message::new("x").scheduled_at(later)]).await;
+    check(&scheduled.expect_err("scheduled"))?;
+    cluster
+        .wait_for_status("all disks to be low", |status| (1..=3).all(|id| low(status, id)))
+        .await?;
+    check(&client.create_queue("another", Default::default()).await.expect_err("created"))?;
+    let [_, http, _] = cluster.addresses(1);
+    ensure!(get(http, "/metrics")?.contains("mayfly_disk_low 1"), "the metrics do not tell");
+    ensure!(get(http, "/health")?.contains("\"low\":true"), "the health does not tell");
+    ensure!(get(http, "/health/ready")?.starts_with("HTTP/1.1 200"), "it still serves");
+
+    let path = QueuePath::main("orders");
+    ensure!(client.peek(&path, 0, 10).await?.len() == 10);
+    let mut taken = complete(&client, "orders", 100).await?;
+    let one = client.receive(&path, ReceiveMode::ReceiveAndDelete, 1, Duration::ZERO).await?;
+    taken.extend(one.iter().map(client::Delivery::sequence_number));
+    // Still refused, with nothing lost: the very same sender goes on once there is space.
+    check(&sender.send(Message::new("x")).await.expect_err("sent"))?;
+    let counters = client.get_queue("orders").await?.counters.unwrap_or_default();
+    ensure!(counters.accepted == stored.len() as u64, "{counters:?}");
+
+    for id in cluster.ids() {
+        cluster.disk(id).clear()?;
+    }
+    let freed = Instant::now();
+    send_until(&sender, &mut stored, true).await?;
+    println!("accepted again {:?} after space was freed", freed.elapsed());
+    for _ in 0..50 {
+        stored.push(sender.send(Message::new("after")).await?);
+    }
+    taken.extend(complete(&client, "orders", stored.len() - taken.len()).await?);
+    ensure!(taken == stored, "each message once, in order");
+    for id in cluster.ids() {
+        let log = cluster.node_log(id);
+        ensure!(!log.contains("panicked") && !log.contains("ERROR"), "node {id}: {log}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_full_disk_disturbs_no_other_node_and_its_node_comes_back() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let started = Cluster::start_on_small_disks(settings(), [1], 256).await?;
+    let Some(cluster) = started else { return Ok(()) };
+    let client = cluster.client()?;
+    let options = LoadOptions { producers: 1, consumers: 1, ..LoadOptions::default() };
+    let load = Load::start(&client, "orders", options).await?;
+    // The node whose disk is small leads, which is the harder case.
+    let queue = client.get_queue("orders").await?;
+    if queue.leader_node != 1 {
+        client.transfer_leader(queue.group, 1).await?;
+    }
+    progress(&load, 200).await?;
+
+    cluster.disk(1).fill(RESERVE / 2)?;
+    let begun = Instant::now();
+    let given_away = |status: &StatusResponse| {
+        low(status, 1) && status.groups.iter().all(|group| ![0, 1].contains(&group.leader))
+    };
+    cluster.wait_for_status("node 1 to lead nothing", given_away).await?;
+    println!("its leaderships were given away within {:?}", begun.elapsed());
+    progress(&load, 200).await?;
+
+    // To the last byte: its replicas stop. The process stays, and waits.
+    let pid = cluster.pid(1);
+    cluster.disk(1).fill(0)?;
+    wait_for_log(&cluster, "no space left on the device").await?;
+    wait_for_log(&cluster, "this node waits for it").await?;
+    progress(&load, 500).await?;
+    let away =
+        |status: &StatusResponse| status.nodes.iter().any(|node| node.id == 1 && !node.reachable);
+    cluster.wait_for_status("node 1 to be away", away).await?;
+
+    cluster.disk(1).clear()?;
+    let freed = Instant::now();
+    cluster
+        .wait_for_status("node 1 to come back", |status| !low(status, 1) && !away(status))
+        .await?;
+    println!("node 1 was back {:?} after space was freed", freed.elapsed());
+    progress(&load, 200).await?;
+    ensure!(cluster.pid(1) == pid);
+    println!("longest time without an acknowledged send: {:?}", load.longest_gap());
+    ensure!(load.longest_gap() < Duration::from_secs(5));
+    let verdict = load.finish().await?;
+    println!("{verdict:?}");
+    ensure!(verdict.holds(), "{:?}", verdict.violations);
+    cluster.wait_caught_up().await?;
+    let log = cluster.node_log(1);
+    ensure!(!log.contains("panicked"), "{log}");
+    for id in [2, 3] {
+        ensure!(!cluster.node_log(id).contains("ERROR"), "node {id}: {}", cluster.node_log(id));
+    }
+    Ok(())
+}
+
+/// Waits until a load has got so many more messages through.
+async fn progress(load: &Load, more: u64) -> anyhow::Result<()> {
+    let (begun, goal) = (Instant::now(), load.settled() + more);
+    while load.settled() < goal {
+        ensure!(begun.elapsed() < Duration::from_secs(20), "{} settled", load.settled());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+async fn wait_for_log(cluster: &Cluster, words: &str) -> anyhow::Result<()> {
+    let until = Instant::now() + NOTICED_WITHIN;
+    while !cluster.node_log(1).contains(words) {
+        ensure!(Instant::now() < until, "never said '{words}': {}", cluster.last_words(1));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
