@@ -1,7 +1,7 @@
 //! What goes to a group's leader and what comes back, wherever that leader is.
 
 use bytes::Bytes;
-use domain::{Command, Delivery, Outcome, QueueId, ReceiverId, Refusal, SequenceNumber};
+use domain::{Command, Delivery, LockToken, Outcome, QueueId, ReceiverId, Refusal};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::frame::Response;
@@ -68,9 +68,9 @@ pub(crate) struct Attach {
     pub receiver: ReceiverId,
     pub queue: QueueId,
     pub credit: u32,
-    /// On a re-attach, the numbers that arrived and are not settled: what else was granted to this
+    /// On a re-attach, the locks that arrived and are not settled: what else was granted to this
     /// receiver before got lost on the way and is released without counting (LOCK-20).
-    pub arrived: Vec<SequenceNumber>,
+    pub arrived: Vec<LockToken>,
     pub sink: Sink,
 }
 

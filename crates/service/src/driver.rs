@@ -601,8 +601,9 @@ fn lost_grants(rows: &impl Rows, attach: &Attach) -> Vec<LockToken> {
         if let (Key::Lock(_, sequence), Row::Lock(LockRow { nonce, receiver, .. })) = (key, row) {
             let earlier =
                 (receiver.node, receiver.link) == (id.node, id.link) && receiver.epoch < id.epoch;
-            if earlier && arrived.binary_search(&sequence).is_err() {
-                lost.push(LockToken { sequence, nonce });
+            let token = LockToken { sequence, nonce };
+            if earlier && arrived.binary_search(&token).is_err() {
+                lost.push(token);
             }
         }
         std::ops::ControlFlow::Continue(())

@@ -6,8 +6,7 @@
 
 use bytes::Bytes;
 use domain::{
-    Command, DirectoryRow, EntityInfo, Outcome, QueueId, ReceiverId, Refusal, SequenceNumber,
-    ShardId,
+    Command, DirectoryRow, EntityInfo, LockToken, Outcome, QueueId, ReceiverId, Refusal, ShardId,
 };
 use wire::{Codec, Error, Reader};
 
@@ -36,7 +35,7 @@ pub(crate) enum Request {
         receiver: ReceiverId,
         queue: QueueId,
         credit: u32,
-        arrived: Vec<SequenceNumber>,
+        arrived: Vec<LockToken>,
     },
     Credit {
         shard: ShardId,
@@ -142,7 +141,7 @@ pub(crate) fn put_attach(
     receiver: ReceiverId,
     queue: QueueId,
     credit: u32,
-    arrived: &Vec<SequenceNumber>,
+    arrived: &Vec<LockToken>,
     out: &mut Vec<u8>,
 ) {
     put!(out, tag::ATTACH, shard, receiver, queue, credit);

@@ -1,14 +1,14 @@
 //! A receiver at the edge: it grants credit, is handed messages in batches, settles them, and looks
 //! for the new leader when the one that served it is lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Command, Disposition, Outcome, QueueId, ReceiverId, Refusal, SequenceNumber, Settle,
+    Command, Disposition, LockToken, Outcome, QueueId, ReceiverId, Refusal, SequenceNumber, Settle,
     Settlement, SubQueue,
 };
 use parking_lot::Mutex;
@@ -71,7 +71,8 @@ pub struct Receiver {
     /// Credit granted and not used.
     credit: u32,
     draining: bool,
-    arrived: Arc<Mutex<BTreeSet<SequenceNumber>>>,
+    /// Handed over and not settled, by the nonces of their locks.
+    arrived: Arc<Mutex<BTreeMap<SequenceNumber, u64>>>,
     /// Receive-and-delete: messages about to be handed over, once they are completed.
     completing: Option<(Vec<Received>, Completing)>,
     attached_at: Instant,
@@ -206,7 +207,8 @@ impl Receiver {
         self.lost_since = None;
         self.credit = self.credit.saturating_sub(messages.len() as u32);
         let mut arrived = self.arrived.lock();
-        arrived.extend(messages.iter().map(|message| message.delivery.sequence));
+        let locks = messages.iter().filter_map(|message| message.delivery.lock);
+        arrived.extend(locks.map(|lock| (lock.token.sequence, lock.token.nonce)));
         while arrived.len() > ARRIVED_MAX {
             // The lowest numbers are the oldest: settled elsewhere, or lapsed.
             arrived.pop_first();
@@ -230,8 +232,8 @@ impl Receiver {
         let router = self.broker.router().clone();
         let (name, route) = (self.name.clone(), self.route.clone());
         let arrived = self.arrived.clone();
-        let numbers: Vec<SequenceNumber> =
-            settlements.iter().map(|settlement| settlement.token.sequence).collect();
+        let tokens: Vec<LockToken> =
+            settlements.iter().map(|settlement| settlement.token).collect();
         let settle = Settle { origin: None, queue: self.queue(), settlements, atomic: false };
         let mut command = Command::Settle(settle);
         router.stamp(&mut command, &route, Asker::Edge);
@@ -246,8 +248,11 @@ impl Receiver {
             match answer.outcome {
                 Outcome::Settled { refused } => {
                     let mut arrived = arrived.lock();
-                    for number in &numbers {
-                        arrived.remove(number);
+                    for token in &tokens {
+                        // What was abandoned may have come again before this answer.
+                        if arrived.get(&token.sequence) == Some(&token.nonce) {
+                            arrived.remove(&token.sequence);
+                        }
                     }
                     Ok(refused)
                 }
@@ -315,7 +320,14 @@ impl Receiver {
             credit: self.credit,
             arrived: match self.id.epoch {
                 1 => Vec::new(),
-                _ => self.arrived.lock().iter().copied().collect(),
+                _ => {
+                    let arrived = self.arrived.lock();
+                    let token = |(sequence, nonce): (&_, &_)| LockToken {
+                        sequence: *sequence,
+                        nonce: *nonce,
+                    };
+                    arrived.iter().map(token).collect()
+                }
             },
             sink: Sink::Local(sender),
         };

@@ -195,7 +195,8 @@ mod tests {
         };
         let memory = bench.memory(2, (0..=300).map(sample).collect()).expect("many samples");
         assert!((memory.growth_bytes_per_message - 10.0).abs() < 4.0, "{memory:?}");
-        assert!(memory.last_bytes > memory.first_bytes);
+        let within = 4e8..4e8 + 3e7 + 6.4e7;
+        assert!(within.contains(&memory.first_bytes) && within.contains(&memory.last_bytes));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{Disposition, QueueProperties, Settlement};
 use service::{Asker, Next};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::harness::*;
 
@@ -159,4 +159,35 @@ async fn err_24_without_a_majority_nothing_is_claimed() {
     assert!(refused.is_none(), "not refused, but not done or perhaps done: {refused:?}");
     let stale = broker.peek("q", MAIN, domain::SequenceNumber(0), 5, true).await;
     assert_eq!(stale.expect("its own rows"), []);
+}
+
+/// LOCK-20: what was abandoned may come again before the abandoning is confirmed; it has arrived all
+/// the same, and a change of leader leaves it to its holder.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lock_20_what_came_again_after_an_abandon_is_not_released() {
+    let cluster = three("q").await;
+    let (leader, shard) = cluster.leader_of("q").await;
+    let broker = cluster.broker(another(leader));
+    let mut receiver = broker.receiver("q", MAIN, LOCK, 10).await.expect("a receiver");
+    send(&broker, "q", messages(&["a"])).await;
+    let settle = |held: &service::Received, disposition| {
+        let token = held.delivery.lock.expect("a lock").token;
+        vec![Settlement { token, disposition }]
+    };
+    let one = async |receiver: &mut service::Receiver| match receiver.next().await {
+        Ok(Next::Messages(messages)) if messages.len() == 1 => messages[0].clone(),
+        other => panic!("{other:?}"),
+    };
+    let held = soon("a message", one(&mut receiver)).await;
+    let abandon = Disposition::Abandon { properties: Default::default() };
+    let confirmed = receiver.settle(settle(&held, abandon));
+    let held = soon("the message again", one(&mut receiver)).await;
+    assert_eq!(held.delivery.delivery_count, 1);
+    assert_eq!(confirmed.await.expect("abandoned"), []);
+
+    broker.transfer_leader(shard, another(leader)).await.expect("leadership moves");
+    let again = timeout(Duration::from_secs(2), receiver.next()).await;
+    assert!(again.is_err(), "it is held, and came again: {again:?}");
+    let completed = receiver.settle(settle(&held, Disposition::Complete)).await;
+    assert_eq!(completed.expect("completed"), []);
 }

@@ -99,7 +99,7 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
     });
     updated.await.expect("updated");
 
-    drop(broker);
+    drop((broker, sender));
     cluster.kill(1);
     cluster.short_of_space.clear();
     cluster.start_node(1).await;
