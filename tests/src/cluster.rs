@@ -21,17 +21,27 @@ pub struct Settings {
     pub nodes: u64,
     pub data_groups: u16,
     pub log_retain_mebibytes: u64,
+    pub development: bool,
+    /// What one of the nodes is started with beside its configuration.
+    pub odd: Option<(u64, &'static [&'static str])>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { nodes: 3, data_groups: 2, log_retain_mebibytes: 2048 }
+        Settings {
+            nodes: 3,
+            data_groups: 2,
+            log_retain_mebibytes: 2048,
+            development: true,
+            odd: None,
+        }
     }
 }
 
 struct Node {
     config: PathBuf,
     log: PathBuf,
+    flags: &'static [&'static str],
     grpc: String,
     http: String,
     peer: String,
@@ -97,6 +107,10 @@ impl Cluster {
             nodes.push(Node {
                 config: home.join("mayfly.toml"),
                 log: home.join("node.log"),
+                flags: settings
+                    .odd
+                    .filter(|odd| odd.0 == position as u64 + 1)
+                    .map_or(&[], |odd| odd.1),
                 grpc: address(ports[0]),
                 http: address(ports[1]),
                 peer: address(ports[2]),
@@ -113,9 +127,10 @@ impl Cluster {
         for (id, node) in (1..).zip(&nodes) {
             let data = node.config.with_file_name("data");
             let text = format!(
-                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = true\n\
+                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
                  [storage]\nlog_retain_mebibytes = {}\n",
+                settings.development,
                 settings.data_groups,
                 members.join(""),
                 settings.log_retain_mebibytes,
@@ -165,6 +180,7 @@ impl Cluster {
         let child = Command::new(program)
             .args(["serve", "--exit-with-parent", "--config"])
             .arg(&node.config)
+            .args(node.flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)

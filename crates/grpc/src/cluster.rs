@@ -73,6 +73,8 @@ fn node(status: NodeStatus) -> v1::NodeStatus {
         reachable: status.reachable,
         groups_led: status.groups_led,
         note: status.note,
+        clock_offset_ms: status.clock.off_ms,
+        clock_agrees: status.clock.agrees,
     }
 }
 

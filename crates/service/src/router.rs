@@ -347,7 +347,7 @@ impl Router {
 
     /// What this node knows of its groups.
     pub fn report(&self) -> NodeReport {
-        NodeReport { now: self.clock.now(), groups: self.replication.status() }
+        NodeReport { clock: self.clock.report(), groups: self.replication.status() }
     }
 
     /// Hands over a leadership held here.

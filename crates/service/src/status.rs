@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{NodeRow, ShardId, Timestamp};
+use domain::{NodeRow, ShardId};
 use replication::GroupStatus;
 use wire::{Codec, Error, Reader};
+
+use crate::clock::ClockReport;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReport {
-    /// Its clock, without the development offset.
-    pub now: Timestamp,
+    pub clock: ClockReport,
     pub groups: Vec<GroupStatus>,
 }
 
@@ -33,6 +34,8 @@ pub struct NodeStatus {
     pub addresses: NodeRow,
     pub reachable: bool,
     pub groups_led: u32,
+    /// Nothing where the node was not reached.
+    pub clock: ClockReport,
     /// Empty, or what an operator should know.
     pub note: String,
 }
@@ -106,31 +109,29 @@ fn group(
 }
 
 /// What an operator should know of a node: replicas that stopped, and a clock that is off.
-pub(crate) fn note(report: &NodeReport, now: Timestamp) -> String {
-    /// A difference that is more than the way there and back.
-    const CLOCK_MS_MAX: u64 = 500;
+pub(crate) fn note(report: &NodeReport) -> String {
     let stopped = report.groups.iter().filter_map(|group| {
         let why = group.failed.as_ref()?;
         Some(format!("group {} stopped: {why}", group.shard))
     });
-    let off_ms = report.now.0.abs_diff(now.0);
-    let clock =
-        (off_ms > CLOCK_MS_MAX).then(|| format!("its clock is {off_ms} ms off this node's"));
+    let why = "no majority agrees with its clock, so it leads nothing";
+    let clock = (!report.clock.agrees).then(|| why.to_owned());
     stopped.chain(clock).collect::<Vec<_>>().join("; ")
 }
 
 impl Codec for NodeReport {
     fn put(&self, out: &mut Vec<u8>) {
-        self.now.put(out);
+        self.clock.off_ms.put(out);
+        self.clock.agrees.put(out);
         (self.groups.len() as u64).put(out);
         self.groups.iter().for_each(|group| put_group(group, out));
     }
 
     fn take(input: &mut Reader<'_>) -> Result<NodeReport, Error> {
-        let now = Timestamp::take(input)?;
+        let clock = ClockReport { off_ms: Codec::take(input)?, agrees: Codec::take(input)? };
         let count = input.count()?;
         let groups = (0..count).map(|_| take_group(input)).collect::<Result<_, _>>()?;
-        Ok(NodeReport { now, groups })
+        Ok(NodeReport { clock, groups })
     }
 }
 
@@ -208,7 +209,8 @@ mod tests {
     }
 
     fn report(groups: Vec<GroupStatus>) -> NodeReport {
-        NodeReport { now: Timestamp(1000), groups }
+        let clock = ClockReport { off_ms: Some(-31_557_600_000), agrees: false };
+        NodeReport { clock, groups }
     }
 
     #[test]
@@ -232,8 +234,8 @@ mod tests {
         let report = report(vec![status(1, 7, Some(2), 40), failing]);
         assert_eq!(NodeReport::decode(&report.encode()).ok(), Some(report.clone()));
         assert_eq!(
-            note(&report, Timestamp(2000)),
-            "group 3 stopped: disk; its clock is 1000 ms off this node's"
+            note(&report),
+            "group 3 stopped: disk; no majority agrees with its clock, so it leads nothing"
         );
     }
 }

@@ -72,6 +72,7 @@ choice!(Command {
     13 => Sweep,
     14 => AdvanceClock { by },
     15 => Catalog(command),
+    16 => RaiseClock { to },
 });
 
 record!(CreateQueue { entity, name, properties });
