@@ -25,6 +25,9 @@ pub struct Settings {
     pub data_groups: u16,
     pub log_retain_mebibytes: u64,
     pub disk_reserve_mebibytes: u64,
+    pub development: bool,
+    /// What one of the nodes is started with beside its configuration.
+    pub odd: Option<(u64, &'static [&'static str])>,
 }
 
 impl Default for Settings {
@@ -34,6 +37,8 @@ impl Default for Settings {
             data_groups: 2,
             log_retain_mebibytes: 2048,
             disk_reserve_mebibytes: 16,
+            development: true,
+            odd: None,
         }
     }
 }
@@ -41,6 +46,7 @@ impl Default for Settings {
 struct Node {
     config: PathBuf,
     log: PathBuf,
+    flags: &'static [&'static str],
     grpc: String,
     http: String,
     peer: String,
@@ -133,6 +139,10 @@ impl Cluster {
             nodes.push(Node {
                 config: home.join("mayfly.toml"),
                 log: home.join("node.log"),
+                flags: settings
+                    .odd
+                    .filter(|odd| odd.0 == position as u64 + 1)
+                    .map_or(&[], |odd| odd.1),
                 grpc: address(ports[0]),
                 http: address(ports[1]),
                 peer: address(ports[2]),
@@ -149,9 +159,10 @@ impl Cluster {
         for (id, node) in (1..).zip(&nodes) {
             let data = node.config.with_file_name("data");
             let text = format!(
-                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = true\n\
+                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
                  [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n",
+                settings.development,
                 settings.data_groups,
                 members.join(""),
                 settings.log_retain_mebibytes,
@@ -208,6 +219,7 @@ impl Cluster {
         let child = Command::new(program)
             .args(["serve", "--exit-with-parent", "--config"])
             .arg(&node.config)
+            .args(node.flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)

@@ -39,6 +39,10 @@ pub enum Command {
     AdvanceClock {
         by: Span,
     },
+    /// Moves the shard's time as far forward as the catalog's is. A repeat does nothing more.
+    RaiseClock {
+        to: Span,
+    },
     /// To the catalog group only.
     Catalog(CatalogCommand),
     Refuse(Refuse),

@@ -181,6 +181,7 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::FireLocks(command) => Ok(command.apply(self)),
             Command::Sweep => Ok(self.sweep()),
             Command::AdvanceClock { by } => self.advance_clock(by),
+            Command::RaiseClock { to } => Ok(self.raise_clock(to)),
             Command::Catalog(command) => self.catalog(command),
             Command::Refuse(command) => Err(command.refusal),
         };
@@ -196,9 +197,14 @@ impl<'a, R: Rows> Step<'a, R> {
                 allowed: "at most 3660 days",
             });
         }
-        self.meta.clock_offset = Span(self.meta.clock_offset.0.saturating_add(by.0));
-        self.meta.last_at = self.at.plus(by);
-        Ok(Outcome::Done)
+        Ok(self.raise_clock(Span(self.meta.clock_offset.0.saturating_add(by.0))))
+    }
+
+    fn raise_clock(&mut self, to: Span) -> Outcome {
+        let by = Span(to.0.saturating_sub(self.meta.clock_offset.0));
+        self.meta.clock_offset = self.meta.clock_offset.max(to);
+        self.meta.last_at = self.meta.last_at.max(self.at.plus(by));
+        Outcome::Done
     }
 
     /// An entity, for a command to work on.
@@ -262,6 +268,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::FireLocks(_)
         | Command::Sweep
         | Command::AdvanceClock { .. }
+        | Command::RaiseClock { .. }
         | Command::Catalog(_) => None,
     }
 }

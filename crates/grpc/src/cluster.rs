@@ -78,6 +78,8 @@ fn node(status: NodeStatus) -> v1::NodeStatus {
             reserve_bytes: disk.reserve_bytes,
             low: disk.low,
         }),
+        clock_offset_ms: status.clock.off_ms,
+        clock_agrees: status.clock.agrees,
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use config::{Config, LogFormat};
 
+use crate::input::duration;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -52,6 +53,13 @@ pub struct Args {
     /// Allow operators to move the clock
     #[arg(long, env = "MAYFLY_DEVELOPMENT")]
     pub development: bool,
+    /// Make this node's wall clock wrong by so much, as in "+1y" (experiments, with --development)
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_offset_ms)]
+    #[arg(allow_hyphen_values = true, conflicts_with = "clock_skew_jump")]
+    pub clock_skew: Option<i64>,
+    /// Make it wrong by so much, ahead in one second and behind in the next
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_offset_ms)]
+    pub clock_skew_jump: Option<i64>,
     /// What to log, as in "warn" or "info,replication=debug"
     #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
     pub log: Option<String>,

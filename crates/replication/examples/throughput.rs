@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::{Command, CreateQueue, Effect, EntityId, Entry, NewMessage, Send, ShardId, Timestamp};
-use replication::{Channel, Config, Incoming, Leadership, Observer, Replication};
+use replication::{Channel, Clocks, Config, Incoming, Leadership, Observer, Replication};
 use store::{LogStore, RowStore};
 use tokio::task::JoinSet;
 
@@ -27,6 +27,10 @@ impl Observer for Quiet {
 
 impl Incoming for Quiet {
     fn accept(&self, _from: u64, _channel: Channel) {}
+
+    fn clocks(&self) -> Clocks {
+        Clocks { wall_us: 0, clock_us: 0 }
+    }
 }
 
 #[tokio::main]

@@ -53,7 +53,7 @@ pub enum TransferError {
     TimedOut { node: u64 },
 }
 
-/// Why there is no channel to a peer.
+/// Why a peer was not reached.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ChannelError {
     #[error("node {node} has no known address")]

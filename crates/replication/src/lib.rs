@@ -30,6 +30,6 @@ pub use metrics::{
     FLUSHES, LEADING, REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,
 };
 pub use node::Replication;
-pub use observer::{Incoming, Leadership, Observer};
+pub use observer::{Clocks, Incoming, Leadership, Observer};
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};

@@ -19,14 +19,15 @@ use crate::group::start::Site;
 use crate::group::status::GroupStatus;
 use crate::group::{Group, Groups};
 use crate::peer::channel::{self, Channel};
-use crate::peer::connection::Peers;
+use crate::peer::clocks;
+use crate::peer::connection::{Peer, Peers};
 use crate::peer::identity::{Check, Identity};
 use crate::peer::server::PeerPort;
 use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::{
-    ChannelError, Config, DiskStatus, Error, Incoming, Observer, ProposeError, TransferError,
-    metrics,
+    ChannelError, Clocks, Config, DiskStatus, Error, Incoming, Observer, ProposeError,
+    TransferError, metrics,
 };
 
 /// Longest a shutdown waits until others have taken over this node's leaderships.
@@ -223,12 +224,17 @@ impl Replication {
 
     /// Opens a stream of messages to a peer, where [`Incoming::accept`] gets the other end.
     pub async fn open_channel(&self, node: u64) -> Result<Channel, ChannelError> {
-        let peer = {
-            let _inside = self.shared.threads.enter(); // Connections live on Raft's threads.
-            self.shared.site.peers.get(node)
-        };
-        let peer = peer.ok_or(ChannelError::UnknownNode { node })?;
-        channel::open(&peer).await
+        channel::open(&self.peer(node)?).await
+    }
+
+    /// What a peer's clocks show. It showed that some time between call and answer.
+    pub async fn ask_clocks(&self, node: u64) -> Result<Clocks, ChannelError> {
+        clocks::ask(&self.peer(node)?).await
+    }
+
+    fn peer(&self, node: u64) -> Result<Arc<Peer>, ChannelError> {
+        let _inside = self.shared.threads.enter(); // Connections live on Raft's threads.
+        self.shared.site.peers.get(node).ok_or(ChannelError::UnknownNode { node })
     }
 
     /// Hands leaderships to other nodes, stops every group and closes the peer port.

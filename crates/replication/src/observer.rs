@@ -26,8 +26,21 @@ pub enum Leadership {
     },
 }
 
-/// Takes the channels that peers open.
+/// What a node's clocks show, in microseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// The time of day.
+    pub wall_us: i64,
+    /// What the node stamps with when it leads.
+    pub clock_us: i64,
+}
+
+/// Answers peers for the layer above.
 pub trait Incoming: Send + Sync + 'static {
-    /// Called on replication's threads: spawn what serves the channel, and return.
+    /// Takes a channel that a peer opened. Called on replication's threads: spawn what serves the
+    /// channel, and return.
     fn accept(&self, from: u64, channel: Channel);
+
+    /// What this node's clocks show now.
+    fn clocks(&self) -> Clocks;
 }

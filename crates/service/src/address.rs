@@ -29,6 +29,7 @@ pub(crate) fn origin(command: &mut Command) -> Option<&mut Option<Origin>> {
         | Command::FireLocks(_)
         | Command::Sweep
         | Command::AdvanceClock { .. }
+        | Command::RaiseClock { .. }
         | Command::Catalog(_) => None,
     }
 }
@@ -48,7 +49,7 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
     match command {
         // Done twice is done once: by their ids, or because they only state how things are.
         Command::CreateQueue(_) | Command::DeleteEntity { .. } | Command::Sweep => true,
-        Command::Fire(_) | Command::FireLocks(_) => true,
+        Command::Fire(_) | Command::FireLocks(_) | Command::RaiseClock { .. } => true,
         Command::Catalog(catalog) => match catalog {
             domain::CatalogCommand::Found { .. }
             | domain::CatalogCommand::Created { .. }
@@ -79,6 +80,7 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
         Command::FireLocks(_)
         | Command::Sweep
         | Command::AdvanceClock { .. }
+        | Command::RaiseClock { .. }
         | Command::Catalog(_)
         | Command::Refuse(_) => (),
     }
@@ -109,6 +111,7 @@ mod tests {
         assert!(mark_repeat(&mut numbered));
         assert_eq!(numbered, send(Some(Origin { retry: true, ..origin })));
         assert!(!mark_repeat(&mut Command::AdvanceClock { by: Span(1) }));
+        assert!(mark_repeat(&mut Command::RaiseClock { to: Span(1) }));
         assert!(mark_repeat(&mut Command::DeleteEntity { entity: EntityId(1) }));
     }
 

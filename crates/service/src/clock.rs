@@ -1,117 +1,203 @@
-//! The node's clock: monotonic, anchored to wall time and slewed, so that a stepped wall clock
-//! moves no deadline by a jump and time never runs back (TIME-3).
+//! The node's clock: monotonic, set to wall time when the process starts and slewed, so that a wall
+//! clock that is set moves no deadline by a jump and time never runs back (TIME-3). The
+//! `timekeeper` says by how much to correct it, and whether it may stamp at all.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use domain::Timestamp;
 use parking_lot::Mutex;
+use replication::Clocks;
 
-/// How often the anchor is compared with the wall clock.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// Most the clock is corrected per check: 5 ms a second, ten times what a bad crystal drifts.
-const SLEW_MS_MAX: i64 = 5;
+use crate::agreement::{Correction, Reading};
 
-/// Milliseconds since the Unix epoch without jumps. Leaders stamp entries from it (TIME-4).
-pub struct Clock {
-    anchor: Mutex<Anchor>,
+/// Tries to read both clocks at one instant: a thread may be put aside between the two.
+const READS_MAX: usize = 5;
+/// Near enough to one instant.
+const READ_ERROR_US: i64 = 50;
+
+/// How far a node's wall clock is made to be off, for experiments. Default not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Skew {
+    #[default]
+    None,
+    /// By so many milliseconds, ahead if positive.
+    By(i64),
+    /// By so many milliseconds, ahead in one second and behind in the next.
+    Jumping(i64),
 }
 
-struct Anchor {
-    instant: Instant,
-    wall_ms: u64,
-    next_check: Instant,
+/// What the timekeeper last found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockReport {
+    /// How far this node's wall clock is ahead of the cluster's middle one. Absent until a look.
+    pub off_ms: Option<i64>,
+    /// In every group of this node a majority agrees with its clock.
+    pub agrees: bool,
+}
+
+/// Leaders stamp entries from it (TIME-4).
+pub(crate) struct Clock {
+    /// Zero of the monotonic clock.
+    started: Instant,
+    skew: Skew,
+    face: Mutex<Face>,
+    report: Mutex<ClockReport>,
+    /// How far the clock is ahead of the cluster, while no majority agrees with it.
+    astray_us: AtomicI64,
+}
+
+/// What a clock shows, by the monotonic clock.
+struct Face {
+    /// What it would have shown at the monotonic clock's zero.
+    zero_us: i64,
+    /// The latest it has shown: behind it, it stands still.
+    shown_us: i64,
 }
 
 impl Clock {
-    pub fn new() -> Clock {
-        let instant = Instant::now();
-        let anchor = Anchor { instant, wall_ms: wall_ms(), next_check: instant + CHECK_EVERY };
-        Clock { anchor: Mutex::new(anchor) }
+    pub fn new(skew: Skew) -> Clock {
+        let zero_us = skew.bend(system_us());
+        Clock {
+            started: Instant::now(),
+            skew,
+            face: Mutex::new(Face { zero_us, shown_us: zero_us }),
+            report: Mutex::default(),
+            astray_us: AtomicI64::new(0),
+        }
     }
 
     pub fn now(&self) -> Timestamp {
-        let instant = Instant::now();
-        let mut anchor = self.anchor.lock();
-        if instant >= anchor.next_check {
-            anchor.slew(instant, wall_ms());
+        timestamp(self.face.lock().show(self.monotonic_us()))
+    }
+
+    /// What to tell who asks for the cluster's time: where this clock is wrong, what it should be.
+    pub fn told(&self) -> Timestamp {
+        let shown_us = self.face.lock().show(self.monotonic_us());
+        timestamp(shown_us.saturating_sub(self.astray_us.load(Ordering::Relaxed)))
+    }
+
+    pub fn monotonic_us(&self) -> i64 {
+        self.started.elapsed().as_micros() as i64
+    }
+
+    /// Both clocks at one instant, for a peer.
+    pub fn clocks(&self) -> Clocks {
+        let clock_us = self.zero_us().saturating_add(self.monotonic_us());
+        Clocks { wall_us: self.wall_us(), clock_us }
+    }
+
+    /// Both clocks, for comparing with those of peers.
+    pub fn read(&self) -> Reading {
+        let mut sharpest = self.read_once();
+        for _ in 1..READS_MAX {
+            if sharpest.error_us <= READ_ERROR_US {
+                break;
+            }
+            let next = self.read_once();
+            if next.error_us < sharpest.error_us {
+                sharpest = next;
+            }
         }
-        Timestamp(anchor.at(instant))
-    }
-}
-
-impl Default for Clock {
-    fn default() -> Clock {
-        Clock::new()
-    }
-}
-
-impl Anchor {
-    fn at(&self, instant: Instant) -> u64 {
-        self.wall_ms + instant.saturating_duration_since(self.instant).as_millis() as u64
+        // The clock's own zero is known, not read.
+        Reading { clock_zero_us: self.zero_us(), ..sharpest }
     }
 
-    /// Moves the anchor to `instant`, nearer to the wall clock by at most `SLEW_MS_MAX` and never
-    /// behind what was already told.
-    fn slew(&mut self, instant: Instant, wall_ms: u64) {
-        let elapsed = instant.saturating_duration_since(self.instant);
-        // Whole milliseconds move the anchor; the rest stays, or every check would lose it.
-        let whole_ms = elapsed.as_millis() as u64;
-        let told = self.wall_ms + whole_ms;
-        let error = wall_ms as i64 - told as i64;
-        let step = error.clamp(-SLEW_MS_MAX, SLEW_MS_MAX);
-        if step >= 0 {
-            self.instant += Duration::from_millis(whole_ms);
-            self.wall_ms = told + step as u64;
-        } else {
-            // Standing still for a few milliseconds instead of stepping back.
-            self.instant += Duration::from_millis(whole_ms + step.unsigned_abs());
-            self.wall_ms = told;
+    fn read_once(&self) -> Reading {
+        let before_us = self.monotonic_us();
+        let clocks = self.clocks();
+        Reading::of(clocks, before_us, self.monotonic_us())
+    }
+
+    pub fn correct(&self, correction: Correction) {
+        let mut face = self.face.lock();
+        match correction {
+            Correction::None => (),
+            Correction::Slew(by_us) => face.zero_us = face.zero_us.saturating_add(by_us),
+            Correction::Step(by_us) => face.step(by_us),
         }
-        self.next_check = instant + CHECK_EVERY;
+    }
+
+    pub fn report(&self) -> ClockReport {
+        *self.report.lock()
+    }
+
+    /// Keeps what the timekeeper found.
+    pub fn find(&self, report: ClockReport, astray_us: i64) {
+        self.astray_us.store(astray_us, Ordering::Relaxed);
+        *self.report.lock() = report;
+    }
+
+    fn zero_us(&self) -> i64 {
+        self.face.lock().zero_us
+    }
+
+    fn wall_us(&self) -> i64 {
+        self.skew.bend(system_us())
     }
 }
 
-fn wall_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+impl Face {
+    /// Slewed back it stands still until it is past what it has shown.
+    fn show(&mut self, monotonic_us: i64) -> i64 {
+        self.shown_us = self.shown_us.max(self.zero_us.saturating_add(monotonic_us));
+        self.shown_us
+    }
+
+    /// Sets it, back too: nothing is stamped with it meanwhile.
+    fn step(&mut self, by_us: i64) {
+        self.zero_us = self.zero_us.saturating_add(by_us);
+        self.shown_us = self.zero_us;
+    }
+}
+
+impl Skew {
+    fn bend(self, system_us: i64) -> i64 {
+        let ahead_ms = match self {
+            Skew::None => 0,
+            Skew::By(ms) => ms,
+            Skew::Jumping(ms) if system_us / 1_000_000 % 2 == 0 => ms,
+            Skew::Jumping(ms) => ms.saturating_neg(),
+        };
+        system_us.saturating_add(ahead_ms.saturating_mul(1000))
+    }
+}
+
+fn timestamp(us: i64) -> Timestamp {
+    Timestamp(u64::try_from(us / 1000).unwrap_or(0))
+}
+
+fn system_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn anchor() -> (Instant, Anchor) {
-        let start = Instant::now();
-        (start, Anchor { instant: start, wall_ms: 10_000_000, next_check: start })
-    }
-
-    /// TIME-3: a wall clock that is set back an hour slows the clock a little, no more.
+    /// TIME-3: slewed back, a clock stands still; only a step, when nothing is stamped, sets it back.
     #[test]
-    fn time_3_a_wall_clock_set_back_never_turns_time_back() {
-        let (start, mut anchor) = anchor();
-        let mut last = anchor.at(start);
-        for second in 1..=10 {
-            let instant = start + Duration::from_secs(second);
-            anchor.slew(instant, 10_000_000 - 3_600_000 + second * 1000);
-            let now = anchor.at(instant + Duration::from_millis(1));
-            assert!(now >= last, "{now} after {last}");
-            last = now;
+    fn time_3_a_slewed_clock_never_runs_back() {
+        let mut face = Face { zero_us: 1_000_000, shown_us: 1_000_000 };
+        assert_eq!(face.show(100), 1_000_100);
+        face.zero_us -= 500;
+        for (monotonic_us, shown_us) in [(101, 1_000_100), (600, 1_000_100), (601, 1_000_101)] {
+            assert_eq!(face.show(monotonic_us), shown_us);
         }
-        assert!(last >= 10_000_000 + 10_000 - 10 * SLEW_MS_MAX as u64 - 1);
+        face.step(-900_000);
+        assert_eq!(face.show(1_000), 100_500);
     }
 
     #[test]
-    fn a_wall_clock_set_forward_is_followed_slowly() {
-        let (start, mut anchor) = anchor();
-        let instant = start + Duration::from_secs(1);
-        anchor.slew(instant, 10_000_000 + 1_000 + 60_000);
-        assert_eq!(anchor.at(instant), 10_001_000 + SLEW_MS_MAX as u64);
-    }
-
-    #[test]
-    fn a_small_error_is_removed_at_once() {
-        let (start, mut anchor) = anchor();
-        let instant = start + Duration::from_secs(1);
-        anchor.slew(instant, 10_001_003);
-        assert_eq!(anchor.at(instant), 10_001_003);
+    fn a_bent_wall_clock_is_ahead_behind_or_both_by_turns() {
+        for (skew, even, odd) in [
+            (Skew::None, 4_000_000, 5_000_000),
+            (Skew::By(-3), 3_997_000, 4_997_000),
+            (Skew::Jumping(3), 4_003_000, 4_997_000),
+        ] {
+            assert_eq!((skew.bend(4_000_000), skew.bend(5_000_000)), (even, odd), "{skew:?}");
+        }
+        assert_eq!(Skew::By(i64::MAX).bend(1), i64::MAX);
     }
 }

@@ -11,10 +11,11 @@ use futures::future::join_all;
 use replication::DiskStatus;
 use std::ops::ControlFlow;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::broker::Broker;
-use crate::error::{Error, ErrorKind, Result, Unavailable};
+use crate::call::Answer;
+use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::link::Outgoing;
 use crate::receiver::unexpected;
 use crate::router::{Failure, Router};
@@ -22,6 +23,9 @@ use crate::status::{self, ClusterStatus, NodeReport, NodeStatus};
 
 /// How long a node may take to say how it is.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Why nobody advances the clock of this node's cluster.
+pub(crate) const NOT_DEVELOPMENT: &str =
+    "the clock can be advanced in development mode only; start the nodes with it";
 /// A replica further behind than this is not ready to answer for the cluster.
 const READY_LAG_MAX: u64 = 1000;
 
@@ -76,8 +80,7 @@ impl Broker {
         let (node, config) = (self.node(), &router.config);
         let rows = router.replication.rows(ShardId::CATALOG);
         let (nodes, members) = (catalog_nodes(&rows), catalog_groups(&rows));
-        let own = router.report();
-        let mut reports = BTreeMap::from([(node, own.clone())]);
+        let mut reports = BTreeMap::from([(node, router.report())]);
         if !local {
             let others = nodes.keys().copied().filter(|other| *other != node);
             let asked = others.map(|other| async move { (other, self.ask_report(other).await) });
@@ -94,7 +97,8 @@ impl Broker {
             reachable: reports.contains_key(&node),
             groups_led: led(node),
             disk: reports.get(&node).map(|report| report.disk),
-            note: reports.get(&node).map_or(String::new(), |report| status::note(report, own.now)),
+            clock: reports.get(&node).map_or_else(Default::default, |report| report.clock),
+            note: reports.get(&node).map_or_else(String::new, status::note),
         });
         ClusterStatus {
             cluster_id: cluster(&rows).map(|cluster| cluster.cluster_id),
@@ -116,39 +120,49 @@ impl Broker {
     /// The cluster's time, and how far an operator has moved it.
     pub fn now(&self) -> (Timestamp, Span) {
         let offset = domain::meta(&self.router().replication.rows(ShardId::CATALOG)).clock_offset;
-        (self.router().clock.now().plus(offset), offset)
+        (self.router().clock.told().plus(offset), offset)
     }
 
     /// Development mode only: moves every group's time forward, and returns when all have done it.
+    /// The catalog decides, and the others follow it, without this call if need be (`Keeper`).
     pub async fn advance_clock(&self, by: Span) -> Result<(Timestamp, Span)> {
         let router = self.router();
-        let (_, before) = self.now();
         if !router.config.development {
-            let why = "the clock can be advanced in development mode only; start the nodes with it";
-            return Err(Error::new(Refusal::InvalidOperation { why }, ""));
+            return Err(Error::new(Refusal::InvalidOperation { why: NOT_DEVELOPMENT }, ""));
         }
         let cluster = cluster(&router.replication.rows(ShardId::CATALOG));
         let Some(cluster) = cluster else {
             return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""));
         };
-        let shards = (0..=cluster.data_groups).map(ShardId);
-        let advanced = join_all(shards.map(|shard| async move {
-            let advance = Command::AdvanceClock { by };
-            match router.call(shard, advance, router.deadline()).await {
-                Ok(answer) => match answer.outcome {
-                    Outcome::Done => Ok(()),
-                    Outcome::Refused(refusal) => Err(Error::new(refusal, "")),
-                    other => Err(unexpected(&other, "".into())),
-                },
-                Err(Failure::Error(kind)) => Err(Error::new(kind, "")),
-                Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, "")),
+        let deadline = router.deadline();
+        let goal = Span(self.now().1.0.saturating_add(by.0));
+        let advanced = router.call(ShardId::CATALOG, Command::AdvanceClock { by }, deadline).await;
+        done(advanced).map_err(|kind| Error::new(kind, ""))?;
+        // From here on it is done, and at worst not yet everywhere.
+        let late = |shard| Error::new(ErrorKind::Unknown { why: Unknown::Late(shard) }, "");
+        let mut pause = Duration::from_millis(1);
+        while self.now().1 < goal {
+            if !router.wait(&mut pause, deadline).await {
+                return Err(late(ShardId::CATALOG));
             }
-        }));
-        advanced.await.into_iter().collect::<Result<()>>()?;
-        // This node's own rows may be a moment behind; the answer is not.
+        }
         let (_, offset) = self.now();
-        let offset = offset.max(Span(before.0.saturating_add(by.0)));
-        Ok((router.clock.now().plus(offset), offset))
+        let shards = (1..=cluster.data_groups).map(ShardId);
+        let raised = join_all(shards.map(|shard| async move {
+            self.raise_clock(shard, offset, deadline).await.map_err(|_| late(shard))
+        }));
+        raised.await.into_iter().collect::<Result<()>>()?;
+        Ok((router.clock.told().plus(offset), offset))
+    }
+
+    /// Lets a group's time follow the catalog's.
+    pub(crate) async fn raise_clock(
+        &self,
+        shard: ShardId,
+        to: Span,
+        deadline: Instant,
+    ) -> Result<(), ErrorKind> {
+        done(self.router().call(shard, Command::RaiseClock { to }, deadline).await)
     }
 
     /// Hands a group's leadership to another of its nodes.
@@ -179,6 +193,17 @@ impl Broker {
             led.map(|group| depth(group.shard, &router.replication.rows(group.shard))).collect()
         });
         sampled.await.unwrap_or_default()
+    }
+}
+
+/// Of a command that has nothing to say but that it is done.
+fn done(result: Result<Answer, Failure>) -> Result<(), ErrorKind> {
+    match result {
+        Ok(Answer { outcome: Outcome::Done, .. }) => Ok(()),
+        Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => Err(refusal.into()),
+        Ok(Answer { outcome, .. }) => Err(unexpected(&outcome, "".into()).kind),
+        Err(Failure::Error(kind)) => Err(kind),
+        Err(Failure::Mendable { refusal, .. }) => Err(refusal.into()),
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use domain::NodeRow;
 
+use crate::clock::Skew;
+
 /// One node's settings.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -26,6 +28,7 @@ pub struct Config {
     /// Default 64 MiB.
     pub sends_bytes_max: usize,
     pub proposer: ProposerConfig,
+    pub clock: ClockConfig,
 }
 
 /// A cluster as it shall be.
@@ -53,6 +56,16 @@ pub struct ProposerConfig {
     pub entry_messages_full: usize,
 }
 
+/// Which clocks are right enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockConfig {
+    /// A leader stamps while a majority of its group's wall clocks is this near to its clock. Default
+    /// 500 ms: nothing expires earlier than that, as long as a majority is right.
+    pub offset_max: Duration,
+    /// For experiments. Default none.
+    pub skew: Skew,
+}
+
 impl Config {
     /// A node with default pacing that founds nothing.
     pub fn new(node: u64, addresses: NodeRow) -> Config {
@@ -66,7 +79,14 @@ impl Config {
             request_timeout: Duration::from_secs(10),
             sends_bytes_max: 64 * 1024 * 1024,
             proposer: ProposerConfig::default(),
+            clock: ClockConfig::default(),
         }
+    }
+}
+
+impl Default for ClockConfig {
+    fn default() -> ClockConfig {
+        ClockConfig { offset_max: Duration::from_millis(500), skew: Skew::None }
     }
 }
 

@@ -50,14 +50,19 @@ pub(crate) struct Driver {
     config: ProposerConfig,
     inputs: mpsc::UnboundedReceiver<Input>,
     flights: FuturesOrdered<Pin<Box<dyn Future<Output = Landed> + Send>>>,
-    /// Present while this node leads.
+    /// Present while this node leads and its clock may stamp.
     leading: Option<Leading>,
     leader: Option<u64>,
+    /// The term in which Raft has made this node the leader.
+    term: Option<u64>,
+    may_stamp: bool,
+    reigns: u64,
 }
 
 /// What only a leader has.
 struct Leading {
-    term: u64,
+    /// Two in one term are told apart, where the clock was in doubt between them.
+    reign: u64,
     engine: Engine,
     waitlist: Waitlist,
     grants: Grants,
@@ -75,7 +80,7 @@ struct Leading {
 
 /// A proposal under way.
 struct Flight {
-    term: u64,
+    reign: u64,
     commands: Vec<Command>,
     slots: Vec<Slot>,
     started: Instant,
@@ -103,6 +108,9 @@ impl Driver {
             flights: FuturesOrdered::new(),
             leading: None,
             leader: None,
+            term: None,
+            may_stamp: false,
+            reigns: 0,
         }
     }
 
@@ -190,23 +198,36 @@ impl Driver {
                     leading.grants.dismiss(receiver, Detached::LeaderLost);
                 }
             }
-            Input::Leadership(Leadership::Leader { term }) => self.lead(term).await,
-            Input::Leadership(Leadership::Follower { leader }) => self.lose(leader),
+            Input::Leadership(Leadership::Leader { term }) => {
+                self.term = Some(term);
+                self.lead().await;
+            }
+            Input::Leadership(Leadership::Follower { leader }) => {
+                self.term = None;
+                self.lose(leader);
+            }
+            Input::MayStamp(may) => {
+                self.may_stamp = may;
+                self.lead().await;
+            }
             Input::Stop(_) => unreachable!("handled by the loop"),
         }
     }
 
-    /// Leadership is won: all that a leader knows beside the rows is built from them.
-    async fn lead(&mut self, term: u64) {
-        self.lose(None);
+    /// Leads if Raft and the clock both say so: all that a leader knows beside the rows is built
+    /// from them. A leader that may not stamp is none to its clients, who ask again elsewhere.
+    async fn lead(&mut self) {
+        self.lose(self.leader.filter(|_| self.term.is_none()));
+        let (Some(term), true) = (self.term, self.may_stamp) else { return };
         let rows = self.replication.rows(self.group.shard);
         let rebuilt = tokio::task::spawn_blocking(move || {
             (Engine::rebuild(&rows, EngineOptions::default()), domain::meta(&rows))
         });
         let Ok((engine, meta)) = rebuilt.await else { return }; // The runtime is going down.
         tracing::info!(shard = %self.group.shard, term, timers = engine.timer_count(), "leading");
+        self.reigns += 1;
         self.leading = Some(Leading {
-            term,
+            reign: self.reigns,
             engine,
             waitlist: Waitlist::default(),
             grants: Grants::default(),
@@ -223,7 +244,7 @@ impl Driver {
     fn lose(&mut self, leader: Option<u64>) {
         self.leader = leader;
         let Some(mut leading) = self.leading.take() else { return };
-        tracing::info!(shard = %self.group.shard, term = leading.term, ?leader, "leads no more");
+        tracing::info!(shard = %self.group.shard, ?leader, "leads no more");
         for (command, slot) in leading.waitlist.drain() {
             match slot {
                 Slot::Call(reply) => reply.send(Err(Failed::NotLeader { leader, command })),
@@ -345,7 +366,7 @@ impl Driver {
 
     /// Nothing is known of a proposal, or it was turned down.
     fn hand_back(&mut self, flight: Flight, error: ProposeError) {
-        let mut leading = self.leading.as_mut().filter(|leading| leading.term == flight.term);
+        let mut leading = self.leading.as_mut().filter(|leading| leading.reign == flight.reign);
         if let Some(leading) = &mut leading {
             leading.pause_until = Some(Instant::now() + TURNED_DOWN_PAUSE);
         }
@@ -381,7 +402,7 @@ impl Driver {
     /// Gives every asker its outcome.
     fn hand_out(&mut self, flight: Flight, outcomes: Vec<Outcome>) {
         metric::committed(flight.started.elapsed());
-        let current = self.leading.as_ref().is_some_and(|leading| leading.term == flight.term);
+        let current = self.leading.as_ref().is_some_and(|leading| leading.reign == flight.reign);
         let mut timers = Vec::new();
         let items = flight.slots.into_iter().zip(flight.commands).zip(outcomes);
         for ((slot, command), outcome) in items {
@@ -435,7 +456,11 @@ impl Driver {
                 leading.remember(send, sequences, &self.replication.rows(self.group.shard));
                 Ok(answer)
             }
-            (command @ Command::AdvanceClock { .. }, _, Some(leading)) => {
+            (
+                command @ (Command::AdvanceClock { .. } | Command::RaiseClock { .. }),
+                _,
+                Some(leading),
+            ) => {
                 let meta = domain::meta(&self.replication.rows(self.group.shard));
                 leading.offset = meta.clock_offset;
                 answered(command, answer)
@@ -514,7 +539,7 @@ impl Leading {
         if commands.is_empty() {
             return None;
         }
-        Some(Flight { term: self.term, commands, slots, started: Instant::now() })
+        Some(Flight { reign: self.reign, commands, slots, started: Instant::now() })
     }
 
     /// Refuses what the log would have taken. Where its asker counts (SEND-8) the log is told, or

@@ -1,6 +1,6 @@
 //! The near end of a group: what the rest of the node holds to talk to its driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,6 +30,8 @@ pub(crate) enum Input {
         receiver: ReceiverId,
     },
     Leadership(Leadership),
+    /// Whether a majority agrees with this node's clock.
+    MayStamp(bool),
     /// Sends the answer when everything told before is dealt with.
     Stop(oneshot::Sender<()>),
 }
@@ -44,6 +46,10 @@ pub(crate) struct Group {
     leads: AtomicBool,
     /// Nodes for whose want of disk space nothing is taken in (QUOTA-37); mostly none.
     short_of_space: RwLock<Vec<u64>>,
+    /// Set by the timekeeper.
+    may_stamp: AtomicBool,
+    /// Other voters with whose clocks a majority agrees.
+    agreeing: Mutex<BTreeSet<u64>>,
     /// Permits one look at `effects`.
     pub stirred: Notify,
 }
@@ -65,6 +71,8 @@ impl Group {
             effects: Mutex::default(),
             leads: AtomicBool::new(false),
             short_of_space: RwLock::default(),
+            may_stamp: AtomicBool::new(false),
+            agreeing: Mutex::default(),
             stirred: Notify::new(),
         };
         (group, Ends { inputs: inputs_end, reads: reads_end })
@@ -106,6 +114,22 @@ impl Group {
     pub fn want_of_space(&self) -> Option<Refusal> {
         let short = self.short_of_space.read();
         (!short.is_empty()).then(|| Refusal::StorageFull { on: short.clone() })
+    }
+
+    /// Whether this node may stamp, and which others. The driver hears of changes only.
+    pub fn let_stamp(&self, may: bool, agreeing: BTreeSet<u64>) {
+        *self.agreeing.lock() = agreeing;
+        if self.may_stamp.swap(may, Ordering::AcqRel) != may {
+            drop(self.tell(Input::MayStamp(may)));
+        }
+    }
+
+    pub fn agreeing(&self) -> BTreeSet<u64> {
+        self.agreeing.lock().clone()
+    }
+
+    pub fn may_stamp(&self) -> bool {
+        self.may_stamp.load(Ordering::Acquire)
     }
 
     pub fn applied(&self, effects: Vec<Effect>) {

@@ -1,6 +1,7 @@
 //! What a node does for the cluster without being asked: it founds it, runs the replicas the
-//! catalog gives it, keeps its addresses known, hands leaderships to nodes that have fewer, and,
-//! leading the catalog, finishes creations and deletions that a crash left half done.
+//! catalog gives it, keeps its addresses known and its groups' time the catalog's, hands leaderships
+//! to nodes that have fewer, and, leading the catalog, finishes creations and deletions that a crash
+//! left half done.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -75,6 +76,7 @@ impl Keeper {
             }
         }
         self.tell_addresses().await;
+        self.raise_clocks(&rows).await;
         if leads && Instant::now() >= self.reconcile_at {
             self.reconcile(&rows).await;
             self.reconcile_at = Instant::now() + RECONCILE_EVERY;
@@ -108,7 +110,12 @@ impl Keeper {
     /// Hands one leadership over, if another node leads fewer groups.
     async fn even_out(&mut self) {
         let router = self.broker.router();
-        let (groups, unfit) = (router.replication.status(), router.unfit());
+        let (mut groups, unfit) = (router.replication.status(), router.unfit());
+        for status in &mut groups {
+            // A clock that is off would give it back at once.
+            let agreeing = router.group(status.shard).map(|group| group.agreeing());
+            status.voters.retain(|node| agreeing.as_ref().is_some_and(|fit| fit.contains(node)));
+        }
         let decided = self.balance.look(router.config.node, &groups, &unfit, Instant::now());
         let Some((shard, to)) = decided else { return };
         match router.transfer_here(shard, to).await {
@@ -134,6 +141,21 @@ impl Keeper {
             self.broker.catalog(CatalogCommand::SetNode { node, row }, "", router.deadline());
         if let Err(error) = told.await {
             tracing::debug!(%error, "the catalog does not know this node's addresses yet");
+        }
+    }
+
+    /// Groups led here follow the catalog's time, should whoever advanced it have failed half-way.
+    async fn raise_clocks(&self, catalog: &impl Rows) {
+        let router = self.broker.router();
+        let to = domain::meta(catalog).clock_offset;
+        for group in router.groups().into_iter().filter(|group| group.leads()) {
+            let offset = domain::meta(&router.replication.rows(group.shard)).clock_offset;
+            if offset < to
+                && let Err(error) =
+                    self.broker.raise_clock(group.shard, to, router.deadline()).await
+            {
+                tracing::debug!(shard = %group.shard, %error, "its clock is not advanced yet");
+            }
         }
     }
 

@@ -3,12 +3,14 @@
 //! A request's way: a front end calls the `broker`; the `router` finds entity, group and leader; the
 //! leader is a `driver` in this process or a `link` to another node, where `serve` hands it to the
 //! driver there. A driver gathers what waits (`waitlist`) into one log entry, proposes it, and gives
-//! each asker its outcome; receivers (`grants`) get what the engine had acquired for them.
+//! each asker its outcome; receivers (`grants`) get what the engine had acquired for them. The
+//! `timekeeper` compares the node's `clock` with its peers' and says which drivers may stamp.
 //!
 //! Invariant: every answer is one of three, never blurred ([`ErrorKind`]): refused, certainly not
 //! done, perhaps done. A queue's requests enter the log in the order they were submitted (MSG-10).
 //! There is no task per message, and every hop carries batches.
 
+mod agreement;
 mod clock;
 mod config;
 mod error;
@@ -40,13 +42,14 @@ mod keeper;
 pub mod metric;
 mod node;
 mod space;
+mod timekeeper;
 
 pub use address::Asker;
 pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id};
 pub use call::Received;
-pub use clock::Clock;
+pub use clock::{ClockReport, Skew};
 pub use cluster::{GroupDepth, GroupHealth, Readiness};
-pub use config::{Config, Founding, ProposerConfig};
+pub use config::{ClockConfig, Config, Founding, ProposerConfig};
 pub use entities::{PAGE_MAX, Page, QueueInfo};
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use node::{Node, RunningNode};

@@ -9,6 +9,7 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use crate::clock::ClockReport;
 use crate::cluster::{GroupDepth, GroupHealth};
 
 /// Deadline to applied expiry, activation or release.
@@ -33,6 +34,12 @@ pub const ENDED: &str = "mayfly_messages_ended";
 pub const GROUP_LED: &str = "mayfly_group_has_leader";
 /// Entries known to be committed and not applied here.
 pub const GROUP_LAG: &str = "mayfly_group_lag_entries";
+/// A peer's wall clock less this node's clock, by `peer`; not a number while it does not answer.
+pub const CLOCK_OFFSET: &str = "mayfly_clock_offset_seconds";
+/// This node's wall clock less the middle one of the cluster.
+pub const CLOCK_OFF: &str = "mayfly_clock_off_seconds";
+/// 1 while a majority agrees with this node's clock.
+pub const CLOCK_AGREES: &str = "mayfly_clock_agrees";
 /// Groups led here.
 pub const GROUPS_LED: &str = "mayfly_groups_led";
 
@@ -49,6 +56,13 @@ pub fn describe() {
     describe_gauge!(ENDED, Unit::Count, "Messages that left the entities led here, by end.");
     describe_gauge!(GROUP_LED, Unit::Count, "1 if this node knows a leader of the group.");
     describe_gauge!(GROUP_LAG, Unit::Count, "Entries committed and not applied here.");
+    describe_gauge!(CLOCK_OFFSET, Unit::Seconds, "A peer's wall clock less this node's clock.");
+    describe_gauge!(
+        CLOCK_OFF,
+        Unit::Seconds,
+        "This node's wall clock less the cluster's middle one."
+    );
+    describe_gauge!(CLOCK_AGREES, Unit::Count, "1 while a majority agrees with this node's clock.");
     describe_gauge!(GROUPS_LED, Unit::Count, "Groups led here.");
 }
 
@@ -62,6 +76,16 @@ pub(crate) fn committed(took: Duration) {
 
 pub(crate) fn bodies_read(count: usize) {
     counter!(BODIES_READ).increment(count as u64);
+}
+
+pub(crate) fn peer_clock(peer: u64, off_us: Option<i64>) {
+    let seconds = off_us.map_or(f64::NAN, |us| us as f64 / 1e6);
+    gauge!(CLOCK_OFFSET, "peer" => peer.to_string()).set(seconds);
+}
+
+pub(crate) fn clock(report: &ClockReport) {
+    gauge!(CLOCK_OFF).set(report.off_ms.map_or(f64::NAN, |ms| ms as f64 / 1e3));
+    gauge!(CLOCK_AGREES).set(f64::from(u8::from(report.agrees)));
 }
 
 /// Mean and greatest lateness of what one command did: a histogram of every message would cost more

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use domain::{Effect, ShardId};
 use futures::future::join_all;
 use parking_lot::Mutex;
-use replication::{Channel, Incoming, Leadership, Observer, Replication};
-use tokio::sync::{mpsc, oneshot};
+use replication::{Channel, Clocks, Incoming, Leadership, Observer, Replication};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::broker::Broker;
@@ -21,6 +21,7 @@ use crate::reads;
 use crate::router::Router;
 use crate::serve::serve;
 use crate::space::Space;
+use crate::timekeeper::Timekeeper;
 
 /// A node before it runs. Replication needs an observer to start, and a node needs replication:
 /// ```text
@@ -46,6 +47,8 @@ pub struct RunningNode {
 /// Hears Raft on its threads, and only passes on.
 struct Ears {
     groups: Arc<Groups>,
+    clock: Arc<Clock>,
+    elected: Arc<Notify>,
     channels: mpsc::UnboundedSender<(u64, Channel)>,
 }
 
@@ -56,6 +59,9 @@ impl Observer for Ears {
 
     fn leadership(&self, shard: ShardId, leadership: Leadership) {
         self.groups.get_or_create(shard).leadership(leadership);
+        if matches!(leadership, Leadership::Leader { .. }) {
+            self.elected.notify_one();
+        }
     }
 }
 
@@ -64,6 +70,10 @@ impl Incoming for Ears {
         // Without a receiver the node is ending, and dropping the channel says so.
         drop(self.channels.send((from, channel)));
     }
+
+    fn clocks(&self) -> Clocks {
+        self.clock.clocks()
+    }
 }
 
 impl Node {
@@ -71,7 +81,8 @@ impl Node {
         let (born_end, born) = mpsc::unbounded_channel();
         let (channels_end, channels) = mpsc::unbounded_channel();
         let groups = Arc::new(Groups::new(born_end));
-        let ears = Arc::new(Ears { groups, channels: channels_end });
+        let (clock, elected) = (Arc::new(Clock::new(config.clock.skew)), Arc::default());
+        let ears = Arc::new(Ears { groups, clock, elected, channels: channels_end });
         Node { config, ears, born, channels }
     }
 
@@ -88,8 +99,8 @@ impl Node {
     pub async fn start(self, replication: Replication) -> Result<RunningNode, replication::Error> {
         metric::describe();
         let Node { config, ears, born, channels } = self;
-        let clock = Arc::new(Clock::new());
-        let groups = ears.groups.clone();
+        let (clock, groups) = (ears.clock.clone(), ears.groups.clone());
+        let offset_max = config.clock.offset_max;
         let proposer = config.proposer.clone();
         let members = config.founding.iter().flat_map(|founding| &founding.nodes);
         let members = members.map(|(node, _)| *node).collect();
@@ -97,14 +108,22 @@ impl Node {
             Arc::new(Router::new(config, replication.clone(), clock.clone(), groups.clone()));
         let broker = Broker::new(router.clone());
 
+        let timekeeper = Timekeeper::new(
+            replication.clone(),
+            clock.clone(),
+            groups.clone(),
+            ears.elected.clone(),
+            offset_max,
+        );
         let spawner = Spawner { replication: replication.clone(), clock, proposer };
         let drivers = tokio::spawn(spawner.run(born));
         let peers = tokio::spawn(accept(router, channels));
         groups.get_or_create(ShardId::CATALOG);
         replication.add_group(ShardId::CATALOG, members).await?;
+        let timekeeper = tokio::spawn(timekeeper.run());
         let keeper = tokio::spawn(Keeper::new(broker.clone(), groups.clone()).run());
         let space = tokio::spawn(Space::new(broker.clone()).run());
-        let tasks = Mutex::new(vec![keeper, space, peers, drivers]);
+        let tasks = Mutex::new(vec![keeper, space, timekeeper, peers, drivers]);
         Ok(RunningNode { broker, groups, replication, tasks })
     }
 }

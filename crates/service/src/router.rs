@@ -368,7 +368,7 @@ impl Router {
     /// What this node knows of its groups.
     pub fn report(&self) -> NodeReport {
         let Router { clock, replication, .. } = self;
-        NodeReport { now: clock.now(), disk: replication.disk(), groups: replication.status() }
+        NodeReport { clock: clock.report(), disk: replication.disk(), groups: replication.status() }
     }
 
     /// Hands over a leadership held here.

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{ReceiverId, ShardId};
+use domain::{Command, Outcome, ReceiverId, Refusal, ShardId};
 use replication::{Channel, ChannelSender};
 use tokio::sync::mpsc;
 
-use crate::call::{Attach, Detached, Event, Failed, Outbox, Reply, Sink};
+use crate::call::{Answer, Attach, Detached, Event, Failed, Outbox, Reply, Sink};
+use crate::cluster::NOT_DEVELOPMENT;
 use crate::frame::{self, Request, Response};
 use crate::group::Input;
 use crate::reads::{NotRead, ReadReply};
@@ -68,6 +69,14 @@ impl Edge {
     fn take(&mut self, request: Request) {
         let outbox = self.outbox.clone();
         match request {
+            // Its edge has refused it already, unless that runs in development mode and this does not.
+            Request::Call { id, command: Command::AdvanceClock { .. }, .. }
+                if !self.router.config.development =>
+            {
+                let outcome = Outcome::Refused(Refusal::InvalidOperation { why: NOT_DEVELOPMENT });
+                let result = Ok(Answer { outcome, contents: Vec::new() });
+                drop(outbox.send(Response::Answer { id, result }));
+            }
             Request::Call { id, shard, command } => {
                 let input = Input::Call { command, reply: Reply::Peer { id, outbox } };
                 if let Err(Input::Call { command, reply }) = self.tell(shard, input) {

@@ -184,6 +184,7 @@ pub(crate) fn adds_data(command: &Command) -> bool {
         | Command::FireLocks(_)
         | Command::Sweep
         | Command::AdvanceClock { .. }
+        | Command::RaiseClock { .. }
         | Command::Catalog(_)
         | Command::Refuse(_) => false,
     }

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{NodeRow, ShardId, Timestamp};
+use domain::{NodeRow, ShardId};
 use replication::{DiskStatus, GroupStatus};
 use wire::{Codec, Error, Reader};
+
+use crate::clock::ClockReport;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReport {
-    /// Its clock, without the development offset.
-    pub now: Timestamp,
     pub disk: DiskStatus,
+    pub clock: ClockReport,
     pub groups: Vec<GroupStatus>,
 }
 
@@ -36,6 +37,8 @@ pub struct NodeStatus {
     pub groups_led: u32,
     /// Absent where the node was not reached.
     pub disk: Option<DiskStatus>,
+    /// Nothing where the node was not reached.
+    pub clock: ClockReport,
     /// Empty, or what an operator should know.
     pub note: String,
 }
@@ -110,41 +113,39 @@ fn group(
 
 /// What an operator should know of a node: replicas that stopped, a disk that is nearly full, and a
 /// clock that is off.
-pub(crate) fn note(report: &NodeReport, now: Timestamp) -> String {
-    /// A difference that is more than the way there and back.
-    const CLOCK_MS_MAX: u64 = 500;
+pub(crate) fn note(report: &NodeReport) -> String {
     let stopped = report.groups.iter().filter_map(|group| {
         let why = group.failed.as_ref()?;
         Some(format!("group {} stopped: {why}", group.shard))
     });
-    let off_ms = report.now.0.abs_diff(now.0);
-    let clock =
-        (off_ms > CLOCK_MS_MAX).then(|| format!("its clock is {off_ms} ms off this node's"));
     let DiskStatus { free_bytes, reserve_bytes, low } = report.disk;
     let disk = low.then(|| {
         let (free, reserve) = (free_bytes >> 20, reserve_bytes >> 20);
         format!("its disk is nearly full: {free} MiB are free, {reserve} MiB are kept back")
     });
+    let why = "no majority agrees with its clock, so it leads nothing";
+    let clock = (!report.clock.agrees).then(|| why.to_owned());
     stopped.chain(disk).chain(clock).collect::<Vec<_>>().join("; ")
 }
 
 impl Codec for NodeReport {
     fn put(&self, out: &mut Vec<u8>) {
-        self.now.put(out);
         self.disk.free_bytes.put(out);
         self.disk.reserve_bytes.put(out);
         self.disk.low.put(out);
+        self.clock.off_ms.put(out);
+        self.clock.agrees.put(out);
         (self.groups.len() as u64).put(out);
         self.groups.iter().for_each(|group| put_group(group, out));
     }
 
     fn take(input: &mut Reader<'_>) -> Result<NodeReport, Error> {
-        let now = Timestamp::take(input)?;
         let (free_bytes, reserve_bytes) = (u64::take(input)?, u64::take(input)?);
         let disk = DiskStatus { free_bytes, reserve_bytes, low: bool::take(input)? };
+        let clock = ClockReport { off_ms: Codec::take(input)?, agrees: Codec::take(input)? };
         let count = input.count()?;
         let groups = (0..count).map(|_| take_group(input)).collect::<Result<_, _>>()?;
-        Ok(NodeReport { now, disk, groups })
+        Ok(NodeReport { disk, clock, groups })
     }
 }
 
@@ -222,7 +223,8 @@ mod tests {
     }
 
     fn report(groups: Vec<GroupStatus>) -> NodeReport {
-        NodeReport { now: Timestamp(1000), disk: DiskStatus::default(), groups }
+        let clock = ClockReport { off_ms: Some(-31_557_600_000), agrees: false };
+        NodeReport { disk: DiskStatus::default(), clock, groups }
     }
 
     #[test]
@@ -247,9 +249,9 @@ mod tests {
         report.disk = DiskStatus { free_bytes: 9 << 20, reserve_bytes: 10 << 20, low: true };
         assert_eq!(NodeReport::decode(&report.encode()).ok(), Some(report.clone()));
         assert_eq!(
-            note(&report, Timestamp(2000)),
+            note(&report),
             "group 3 stopped: disk; its disk is nearly full: 9 MiB are free, 10 MiB are kept back; \
-             its clock is 1000 ms off this node's"
+             no majority agrees with its clock, so it leads nothing"
         );
     }
 }

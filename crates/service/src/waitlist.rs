@@ -124,7 +124,8 @@ fn weigh(command: &Command) -> Weight {
         | Command::Catalog(_)
         | Command::DeleteEntity { .. }
         | Command::Sweep
-        | Command::AdvanceClock { .. } => (1024, 1),
+        | Command::AdvanceClock { .. }
+        | Command::RaiseClock { .. } => (1024, 1),
         Command::Refuse(_) => (0, 1),
     };
     Weight { bytes: FIXED_BYTES + bytes, messages }

@@ -138,7 +138,7 @@ impl Oracle {
                 self.floor = self.at.plus(*by);
                 Ok(())
             }
-            Command::Catalog(_) | Command::Refuse(_) => Ok(()),
+            Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
         }
     }
 
@@ -365,6 +365,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::FireLocks(_)
         | Command::Sweep
         | Command::AdvanceClock { .. }
+        | Command::RaiseClock { .. }
         | Command::Catalog(_) => None,
     }
 }

@@ -200,6 +200,7 @@ fn command() -> impl Strategy<Value = Command> {
         entity().prop_map(|entity| Command::DeleteEntity { entity }),
         Just(Command::Sweep),
         span().prop_map(|by| Command::AdvanceClock { by }),
+        span().prop_map(|to| Command::RaiseClock { to }),
         catalog_command().prop_map(Command::Catalog),
     ];
     let settlement =

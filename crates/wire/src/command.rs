@@ -74,6 +74,7 @@ choice!(Command {
     14 => AdvanceClock { by },
     15 => Catalog(command),
     16 => Refuse(refuse),
+    17 => RaiseClock { to },
 });
 
 record!(CreateQueue { entity, name, properties });

@@ -141,6 +141,7 @@ fn commands() {
         ),
         (Command::Sweep, "0d"),
         (Command::AdvanceClock { by: Span(5) }, "0e05"),
+        (Command::RaiseClock { to: Span(6) }, "1106"),
         (
             Command::Catalog(CatalogCommand::Found {
                 cluster_id: 7,

@@ -220,4 +220,11 @@ fn time_3_the_development_clock_only_moves_forward() {
     assert_eq!(play.shard.apply(advance(HOUR)), domain::Outcome::Done);
     assert_eq!(domain::meta(&play.shard.rows).clock_offset, ms(DAY + HOUR));
     assert!(domain::entity_info(&play.shard.rows, QUEUE).is_some());
+    // A group follows the catalog's: as far, once, and never back.
+    let raise = |to| Command::RaiseClock { to: ms(to) };
+    for (to, offset) in [(HOUR, DAY + HOUR), (2 * DAY, 2 * DAY), (2 * DAY, 2 * DAY)] {
+        assert_eq!(play.shard.apply(raise(to)), domain::Outcome::Done);
+        let meta = domain::meta(&play.shard.rows);
+        assert_eq!((meta.clock_offset, meta.last_at), (ms(offset), at(offset)));
+    }
 }

@@ -5,6 +5,7 @@ use client::v1;
 use serde_json::{Value, json};
 
 use crate::connect::Connect;
+use crate::input::duration;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -79,13 +80,14 @@ fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
             if node.reachable { "up" } else { "not reachable" }.to_owned(),
             node.groups_led.to_string(),
             node.disk.as_ref().map_or_else(String::new, |disk| terminal::bytes(disk.free_bytes)),
+            node.clock_offset_ms.map_or_else(|| "?".to_owned(), duration::show_offset_ms),
             node.grpc_address.clone(),
             node.http_address.clone(),
             node.peer_address.clone(),
             node.note.clone(),
         ]
     });
-    let header = ["node", "state", "leads", "disk free", "grpc", "http", "peers", "note"];
+    let header = ["node", "state", "leads", "disk free", "clock", "grpc", "http", "peers", "note"];
     terminal::line(terminal::table(&header, &[0, 2, 3], nodes.collect()))?;
     terminal::line("")?;
     let groups = status.groups.iter().map(|group| {
@@ -115,6 +117,8 @@ fn as_json(status: &v1::StatusResponse) -> Value {
             "id": node.id,
             "reachable": node.reachable,
             "groups_led": node.groups_led,
+            "clock_offset_ms": node.clock_offset_ms,
+            "clock_agrees": node.clock_agrees,
             "grpc_address": node.grpc_address,
             "http_address": node.http_address,
             "peer_address": node.peer_address,

@@ -53,6 +53,26 @@ pub fn show_ms(ms: u64) -> String {
     }
 }
 
+/// A duration with a sign, in milliseconds: "+1y" or "-500ms".
+pub fn parse_offset_ms(text: &str) -> Result<i64, String> {
+    let (sign, rest) = match text.split_at_checked(1) {
+        Some(("-", rest)) => (-1, rest),
+        Some(("+", rest)) => (1, rest),
+        _ => (1, text),
+    };
+    let ms = i64::try_from(parse(rest)?.as_millis()).ok();
+    ms.map(|ms| sign * ms).ok_or_else(|| format!("'{text}' is longer than can be reckoned"))
+}
+
+/// As people read it, with a sign; to the second where it is long.
+pub fn show_offset_ms(ms: i64) -> String {
+    let length = match ms.unsigned_abs() {
+        long @ 10_000.. => long.saturating_add(500) / 1000 * 1000,
+        short => short,
+    };
+    format!("{}{}", if ms < 0 { '-' } else { '+' }, show_ms(length))
+}
+
 /// `PnW` or `PnDTnHnMnS`, the last part with a fraction. Months and years have no fixed length and
 /// are refused.
 fn iso_8601(text: &str) -> Option<Duration> {
@@ -139,5 +159,22 @@ mod tests {
     fn durations_are_shown_as_they_are_typed() {
         assert_eq!(show_ms(90_000), "1m 30s");
         assert_eq!(show_ms(NEVER_MS), "never");
+    }
+
+    #[test]
+    fn an_offset_has_a_sign() {
+        for (text, ms, shown) in [
+            ("+1y", 31_557_600_000, "+1year"),
+            ("-90s", -90_000, "-1m 30s"),
+            ("2ms", 2, "+2ms"),
+            ("0s", 0, "+0s"),
+        ] {
+            assert_eq!(parse_offset_ms(text), Ok(ms), "{text}");
+            assert_eq!(show_offset_ms(ms), shown, "{text}");
+        }
+        assert_eq!(show_offset_ms(-31_557_599_999), "-1year");
+        for text in ["", "-", "--1s", "+", "é1s", "never"] {
+            assert!(parse_offset_ms(text).is_err(), "{text}");
+        }
     }
 }

@@ -32,6 +32,7 @@ pub struct Config {
     pub insecure: bool,
     pub storage: Storage,
     pub raft: Raft,
+    pub clock: Clock,
     pub log: Log,
 }
 
@@ -69,6 +70,14 @@ pub struct Raft {
     pub heartbeat: Duration,
     pub election_min: Duration,
     pub election_max: Duration,
+}
+
+/// `[clock]`: how right a leader's clock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    pub offset_max: Duration,
+    /// For experiments.
+    pub skew: service::Skew,
 }
 
 /// `[log]`: what the node writes to standard error.
@@ -186,7 +195,7 @@ http = "127.0.0.1:6300"
             (
                 "[nodes]\n",
                 "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `cluster`, \
-                 `security`, `storage`, `raft`, `log`",
+                 `security`, `storage`, `raft`, `clock`, `log`",
             ),
             (
                 "[node]\nid = \"one\"\n",
@@ -230,9 +239,27 @@ http = "127.0.0.1:6300"
                 "[node]\ndata_dir = \"x\"\n[raft]\nelection_min = \"2s\"\n",
                 "mayfly.toml: raft.election_max is 800ms, and must not be less than election_min, 2s",
             ),
+            (
+                "[node]\ndata_dir = \"x\"\n[clock]\noffset_max = \"5ms\"\n",
+                "mayfly.toml: clock.offset_max is 5ms, allowed is 10ms to 1m",
+            ),
         ] {
             assert_eq!(load(text, Args::default()).expect_err(text), told, "{text}");
         }
+    }
+
+    #[test]
+    fn a_clock_is_bent_in_development_mode_only() {
+        let bent = |development| {
+            let (data_dir, clock_skew) = (Some("data".into()), Some(-5));
+            Config::load(&Args { data_dir, development, clock_skew, ..Args::default() })
+        };
+        assert_eq!(bent(true).expect("an experiment").clock.skew, service::Skew::By(-5));
+        let told = bent(false).expect_err("no experiment");
+        assert!(
+            told.ends_with("--clock-skew is for experiments; it needs --development"),
+            "{told}"
+        );
     }
 
     #[test]

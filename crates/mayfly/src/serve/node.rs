@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use domain::NodeRow;
 use replication::Replication;
-use service::{Founding, RunningNode};
+use service::{ClockConfig, Founding, RunningNode, Skew};
 use store::{DataDir, Durability, Identity, LogStore, RowStore};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -117,6 +117,9 @@ fn announce(config: &Config, cluster_id: u128) {
     if config.development {
         tracing::warn!("development mode: operators may move the clock");
     }
+    if config.clock.skew != Skew::None {
+        tracing::warn!("an experiment: this node's wall clock is bent, {:?} ms", config.clock.skew);
+    }
     let open = config.open_ports();
     if config.secret.is_none() && !open.is_empty() {
         tracing::warn!("--insecure: no secret is asked for on {open:?}");
@@ -186,6 +189,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
             nodes,
         }),
         development: config.development,
+        clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },
         durability: if config.storage.synced { "synced" } else { "replicated" },
         version: env!("CARGO_PKG_VERSION"),
         ..service::Config::new(config.node, own)

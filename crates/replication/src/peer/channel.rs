@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use super::connection::{Peer, describe};
+use super::connection::Peer;
 use super::v1;
 use crate::ChannelError;
 
@@ -88,11 +88,6 @@ pub(crate) async fn open(peer: &Peer) -> Result<Channel, ChannelError> {
             let receiver = ChannelReceiver(response.into_inner());
             Ok(Channel { sender: ChannelSender(sender), receiver })
         }
-        Err(status) if peer.is_refusal(&status) => {
-            Err(ChannelError::Refused { node: peer.node, reason: status.message().to_owned() })
-        }
-        Err(status) => {
-            Err(ChannelError::Unreachable { node: peer.node, reason: describe(&status) })
-        }
+        Err(status) => Err(peer.not_reached(&status)),
     }
 }

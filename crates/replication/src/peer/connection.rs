@@ -1,4 +1,4 @@
-//! Three connections to each peer: votes, heartbeats and transfers on one, log on another, bulk
+//! Three connections to each peer: votes, heartbeats, transfers and clocks on one, log on another, bulk
 //! (snapshots and channels) on the third, so that none waits behind another's bytes.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use super::identity::{Identity, Sign};
 use super::v1::peer_client::PeerClient;
 use super::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
+use crate::ChannelError;
 use crate::raft::TypeConfig;
 
 /// A peer that does not answer the handshake in this time is down: on one site it takes
@@ -114,6 +115,15 @@ impl Peer {
                 RPCError::Unreachable(Unreachable::from_string(reason))
             }
             _ => RPCError::Network(NetworkError::from_string(reason)),
+        }
+    }
+
+    /// What the layer above is told of a failed call.
+    pub fn not_reached(&self, status: &Status) -> ChannelError {
+        let node = self.node;
+        match self.is_refusal(status) {
+            true => ChannelError::Refused { node, reason: status.message().to_owned() },
+            false => ChannelError::Unreachable { node, reason: describe(status) },
         }
     }
 

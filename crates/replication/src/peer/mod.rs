@@ -2,6 +2,7 @@
 
 pub(crate) mod append;
 pub(crate) mod channel;
+pub(crate) mod clocks;
 pub(crate) mod codec;
 pub(crate) mod connection;
 pub(crate) mod identity;

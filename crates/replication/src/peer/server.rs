@@ -26,7 +26,7 @@ use super::{
 };
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
-use crate::{Error, Incoming};
+use crate::{Clocks, Error, Incoming};
 
 /// A caller silent for this long, and that long again after a ping, is gone.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -161,6 +161,14 @@ impl PeerService for PeerPort {
             }
         });
         Ok(Response::new(v1::TransferReply { refused }))
+    }
+
+    async fn clocks(
+        &self,
+        _: Request<v1::ClocksRequest>,
+    ) -> Result<Response<v1::ClocksReply>, Status> {
+        let Clocks { wall_us, clock_us } = self.incoming.clocks();
+        Ok(Response::new(v1::ClocksReply { wall_us, clock_us }))
     }
 
     type AppendStream = BoxStream<'static, Result<v1::AppendReply, Status>>;

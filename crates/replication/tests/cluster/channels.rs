@@ -1,4 +1,4 @@
-//! Channels for the layer above.
+//! Channels for the layer above, and what it asks of peers.
 
 use std::time::Duration;
 
@@ -70,4 +70,14 @@ async fn the_death_of_a_node_closes_its_channels() {
     assert!(matches!(opened, Some(ChannelError::Unreachable { node: 2, .. })), "{opened:?}");
     let unknown = cluster.node(1).replication.open_channel(7).await.err();
     assert_eq!(unknown, Some(ChannelError::UnknownNode { node: 7 }));
+}
+
+#[tokio::test]
+async fn a_peer_tells_what_its_clocks_show() {
+    let mut cluster = Cluster::with(2, Vec::new(), Default::default()).await;
+    let told = soon("clocks", cluster.node(1).replication.ask_clocks(2)).await;
+    assert_eq!(told, Ok(CLOCKS));
+    cluster.kill(2);
+    let told = soon("an error", cluster.node(1).replication.ask_clocks(2)).await;
+    assert!(matches!(told, Err(ChannelError::Unreachable { node: 2, .. })), "{told:?}");
 }

@@ -14,7 +14,8 @@ use domain::{
 };
 use parking_lot::Mutex;
 use replication::{
-    Channel, Config, Error, Incoming, Leadership, Limits, Observer, ProposeError, Replication,
+    Channel, Clocks, Config, Error, Incoming, Leadership, Limits, Observer, ProposeError,
+    Replication,
 };
 use store::{LogStore, RowStore};
 use tempfile::TempDir;
@@ -23,6 +24,8 @@ use tokio::time::{sleep, timeout};
 
 pub const SHARD: ShardId = ShardId(1);
 pub const QUEUE: EntityId = EntityId(1);
+/// What every node's clocks show.
+pub const CLOCKS: Clocks = Clocks { wall_us: 5, clock_us: -7 };
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a node's observer heard.
@@ -48,6 +51,10 @@ struct Doorman(mpsc::UnboundedSender<(u64, Channel)>);
 impl Incoming for Doorman {
     fn accept(&self, from: u64, channel: Channel) {
         let _ = self.0.send((from, channel));
+    }
+
+    fn clocks(&self) -> Clocks {
+        CLOCKS
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use service::Skew;
+
 use super::file::{Durability, File};
-use super::{Addresses, Config, Listen, Log, Raft, Storage};
+use super::{Addresses, Clock, Config, Listen, Log, Raft, Storage};
 use crate::input::duration;
 use crate::serve::Args;
 
@@ -16,6 +19,8 @@ const MEMORY_MEBIBYTES_MIN: usize = 64;
 pub const FILTER: &str = "info,openraft=warn";
 /// Tens, not thousands: each is a log of its own on every replica.
 const DATA_GROUPS_MAX: u16 = 256;
+/// Less than a busy machine can measure, and more than anyone would call right.
+const OFFSET_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// The error names the key and what it may be.
 pub fn check(file: File, args: &Args) -> Result<Config, String> {
@@ -45,6 +50,7 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         insecure: args.insecure || file.security.insecure,
         storage: storage(&file)?,
         raft: raft(&file)?,
+        clock: clock(&file, args)?,
         log: Log {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
@@ -189,7 +195,6 @@ fn raft(file: &File) -> Result<Raft, String> {
         election_min: file.raft.election_min.unwrap_or(millis(600)),
         election_max: file.raft.election_max.unwrap_or(millis(800)),
     };
-    let show = |duration: Duration| duration::show_ms(duration.as_millis() as u64);
     if raft.election_max < raft.election_min {
         return Err(format!(
             "raft.election_max is {}, and must not be less than election_min, {}",
@@ -205,4 +210,28 @@ fn raft(file: &File) -> Result<Raft, String> {
         ));
     }
     Ok(raft)
+}
+
+fn clock(file: &File, args: &Args) -> Result<Clock, String> {
+    let skew = match (args.clock_skew, args.clock_skew_jump) {
+        (Some(ms), _) => Skew::By(ms),
+        (None, Some(ms)) => Skew::Jumping(ms),
+        (None, None) => Skew::None,
+    };
+    if skew != Skew::None && !(args.development || file.node.development) {
+        return Err("--clock-skew is for experiments; it needs --development".to_owned());
+    }
+    let offset_max = file.clock.offset_max.unwrap_or(Duration::from_millis(500));
+    if !OFFSET_RANGE.contains(&offset_max) {
+        let (least, most) = (show(*OFFSET_RANGE.start()), show(*OFFSET_RANGE.end()));
+        return Err(format!(
+            "clock.offset_max is {}, allowed is {least} to {most}",
+            show(offset_max)
+        ));
+    }
+    Ok(Clock { offset_max, skew })
+}
+
+fn show(duration: Duration) -> String {
+    duration::show_ms(duration.as_millis() as u64)
 }

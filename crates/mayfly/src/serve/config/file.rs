@@ -19,6 +19,7 @@ pub struct File {
     pub security: Security,
     pub storage: Storage,
     pub raft: Raft,
+    pub clock: Clock,
     pub log: Log,
 }
 
@@ -97,6 +98,13 @@ pub struct Raft {
     pub election_min: Option<Duration>,
     #[serde(deserialize_with = "a_duration")]
     pub election_max: Option<Duration>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Clock {
+    #[serde(deserialize_with = "a_duration")]
+    pub offset_max: Option<Duration>,
 }
 
 #[derive(Debug, Default, Deserialize)]
