@@ -224,12 +224,14 @@ impl Replication {
 
     /// Opens a stream of messages to a peer, where [`Incoming::accept`] gets the other end.
     pub async fn open_channel(&self, node: u64) -> Result<Channel, ChannelError> {
-        channel::open(&self.peer(node)?).await
+        let peer = self.peer(node)?;
+        channel::open(&peer).await
     }
 
     /// What a peer's clocks show. It showed that some time between call and answer.
     pub async fn ask_clocks(&self, node: u64) -> Result<Clocks, ChannelError> {
-        clocks::ask(&self.peer(node)?).await
+        let peer = self.peer(node)?;
+        clocks::ask(&peer).await
     }
 
     fn peer(&self, node: u64) -> Result<Arc<Peer>, ChannelError> {

@@ -268,8 +268,7 @@ fn play(right: Vec<(i64, i64)>, rounds: Vec<Round>, check: impl Fn(i64, &[Node])
         }
         let now = now + 900 * MS;
         check(now, &nodes); // With the verdict of a second ago.
-        for at in 0..count {
-            let node = &mut nodes[at];
+        for (at, node) in nodes.iter_mut().enumerate() {
             let monotonic = node.monotonic(now);
             let own =
                 |node: &Node| Reading::of(node.read(now, off(round, at)), monotonic, monotonic);
