@@ -1,6 +1,7 @@
 //! A node put together: what Raft tells goes to the groups' drivers, what clients ask to a
 //! [`Broker`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{Effect, ShardId};
@@ -25,7 +26,7 @@ use crate::serve::serve;
 /// ```text
 /// let node = Node::new(config);
 /// let replication = Replication::start(.., node.observer(), node.incoming())?;
-/// let running = node.start(replication).await?;
+/// let running = node.start(replication);
 /// ```
 pub struct Node {
     config: Config,
@@ -40,6 +41,8 @@ pub struct RunningNode {
     groups: Arc<Groups>,
     replication: Replication,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Why it cannot take part in its cluster.
+    failed: tokio::sync::Mutex<oneshot::Receiver<replication::Error>>,
 }
 
 /// Hears Raft on its threads, and only passes on.
@@ -82,9 +85,9 @@ impl Node {
         self.ears.clone()
     }
 
-    /// Joins the catalog and starts to serve; returns as soon as requests may be asked. They wait
-    /// for the groups to have leaders, see [`Broker::readiness`].
-    pub async fn start(self, replication: Replication) -> Result<RunningNode, replication::Error> {
+    /// Starts to join the catalog and to serve: requests may be asked at once. They wait for the
+    /// groups to have leaders, see [`Broker::readiness`].
+    pub fn start(self, replication: Replication) -> RunningNode {
         metric::describe();
         let Node { config, ears, born, channels } = self;
         let clock = Arc::new(Clock::new());
@@ -100,16 +103,33 @@ impl Node {
         let drivers = tokio::spawn(spawner.run(born));
         let peers = tokio::spawn(accept(router, channels));
         groups.get_or_create(ShardId::CATALOG);
-        replication.add_group(ShardId::CATALOG, members).await?;
-        let keeper = tokio::spawn(Keeper::new(broker.clone(), groups.clone()).run());
+        let (failing, failed) = oneshot::channel();
+        let keeper = Keeper::new(broker.clone(), groups.clone());
+        let joining = replication.clone();
+        let keeper = tokio::spawn(async move {
+            match join(&joining, members).await {
+                Ok(()) => keeper.run().await,
+                Err(error) => drop(failing.send(error)), // Heard by whoever waits for it.
+            }
+        });
         let tasks = Mutex::new(vec![keeper, peers, drivers]);
-        Ok(RunningNode { broker, groups, replication, tasks })
+        let failed = tokio::sync::Mutex::new(failed);
+        RunningNode { broker, groups, replication, tasks, failed }
     }
 }
 
 impl RunningNode {
     pub fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// Waits until this node finds that it cannot take part in its cluster, and says why.
+    pub async fn failed(&self) -> replication::Error {
+        match (&mut *self.failed.lock().await).await {
+            Ok(error) => error,
+            // It takes part.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Hands leaderships over, answers what is under way and ends. Stop the front ends first.
@@ -150,6 +170,13 @@ impl Spawner {
             tasks.spawn(driver.run());
         }
     }
+}
+
+/// The catalog comes first: it names the other groups. A node with an empty disk waits here for its
+/// peers.
+async fn join(replication: &Replication, members: BTreeSet<u64>) -> Result<(), replication::Error> {
+    replication.take_part().await?;
+    replication.add_group(ShardId::CATALOG, members).await
 }
 
 async fn accept(router: Arc<Router>, mut channels: mpsc::UnboundedReceiver<(u64, Channel)>) {

@@ -33,20 +33,20 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     let cluster_id = cluster_id(&config)?;
     announce(&config, cluster_id);
 
-    let (log, rows) = {
+    let (data, log, rows) = {
         let config = config.clone();
         // Opening replays what a crash left: it may take a while, and blocks.
         tokio::task::spawn_blocking(move || open(&config, cluster_id)).await??
     };
     let node = service::Node::new(service_config(&config, cluster_id));
     let replication = Replication::start(
-        replication_config(&config, cluster_id),
+        replication_config(&config, cluster_id, data),
         log,
         rows,
         node.observer(),
         node.incoming(),
     )?;
-    let running = node.start(replication).await?;
+    let running = node.start(replication);
     tokio::spawn(process::sample());
 
     let (stop, stopping) = watch::channel(false);
@@ -64,6 +64,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
 
     let why = tokio::select! {
         why = told_to_end(exit_with_parent) => why?,
+        error = running.failed() => return Err(error.into()),
         ended = &mut grpc_front => bail!("the native API ended: {}", reason(ended)),
         ended = &mut http_front => bail!("HTTP ended: {}", reason(ended)),
     };
@@ -135,7 +136,7 @@ fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(aside, path)
 }
 
-fn open(config: &Config, cluster_id: u128) -> anyhow::Result<(LogStore, RowStore)> {
+fn open(config: &Config, cluster_id: u128) -> anyhow::Result<(DataDir, LogStore, RowStore)> {
     let data = DataDir::open(&config.data_dir, Identity { cluster_id, node: config.node })?;
     let durability = match config.storage.synced {
         true => Durability::Synced,
@@ -147,7 +148,9 @@ fn open(config: &Config, cluster_id: u128) -> anyhow::Result<(LogStore, RowStore
         on_sync: Some(Arc::new(telemetry::synced)),
         ..store::Options::default()
     };
-    Ok((LogStore::open(&data.log(), &options)?, RowStore::open(&data.rows(), &options)?))
+    // Who is a cluster by itself has nobody to be rebuilt from.
+    let (log, rows) = data.stores(&options, config.nodes.len() > 1)?;
+    Ok((data, log, rows))
 }
 
 fn service_config(config: &Config, cluster_id: u128) -> service::Config {
@@ -177,7 +180,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
     }
 }
 
-fn replication_config(config: &Config, cluster_id: u128) -> replication::Config {
+fn replication_config(config: &Config, cluster_id: u128, data: DataDir) -> replication::Config {
     let peers =
         config.nodes.iter().map(|(node, addresses)| (*node, addresses.peer.clone())).collect();
     let defaults = replication::Config::new(config.node, peers, config.listen.peer);
@@ -191,6 +194,7 @@ fn replication_config(config: &Config, cluster_id: u128) -> replication::Config 
         ..defaults.limits
     };
     replication::Config {
+        data: Some(data),
         cluster_id: format!("{cluster_id:032x}"),
         secret: config.secret.clone(),
         timings,
