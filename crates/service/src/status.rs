@@ -92,7 +92,7 @@ fn group(
     let votes = |node: u64| {
         let counts = |group: &&GroupStatus| group.voters.contains(&node);
         // And its own: the leader may not have heard that it lost what it held.
-        voters.is_some_and(|group| counts(&group)) && seen.get(&node).is_none_or(counts)
+        voters.is_some_and(counts) && seen.get(&node).is_none_or(counts)
     };
     let replica = |node: u64| match seen.get(&node) {
         None => ReplicaView { node, voter: votes(node), ..ReplicaView::default() },

@@ -123,10 +123,14 @@ mod tests {
     const NODE: u64 = 1;
 
     fn server(term: u64, state: ServerState) -> Server {
-        let mut server = Server::new_initial(NODE);
-        server.state = state;
-        server.vote = Vote::new_committed(term, NODE);
-        server
+        Server {
+            id: NODE,
+            vote: Vote::new_committed(term, NODE),
+            state,
+            current_leader: None,
+            membership_config: Arc::default(),
+            committed_membership_config: Arc::default(),
+        }
     }
 
     fn all(term: u64, state: ServerState, applied: Option<(u64, u64)>) -> All {
