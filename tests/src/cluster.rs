@@ -196,6 +196,11 @@ impl Cluster {
         &self.disks[&id]
     }
 
+    /// Where a node keeps its data.
+    pub fn data_path(&self, id: u64) -> PathBuf {
+        self.nodes[id as usize - 1].config.with_file_name("data")
+    }
+
     /// The ports of a node: native API, HTTP, peers.
     pub fn addresses(&self, id: u64) -> [&str; 3] {
         let node = &self.nodes[id as usize - 1];
@@ -243,6 +248,20 @@ impl Cluster {
         self.signal(id, Signal::SIGKILL)?;
         if let Some(mut child) = self.node(id).child.take() {
             child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a node ends by itself.
+    pub async fn wait_ended(&mut self, id: u64) -> anyhow::Result<()> {
+        let until = Instant::now() + READY_MAX;
+        while let Some(child) = &mut self.node(id).child {
+            if child.try_wait()?.is_some() {
+                self.node(id).child = None;
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "node {id} does not end");
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
     }
@@ -335,6 +354,19 @@ impl Cluster {
             status.groups.iter().all(|group| {
                 group.leader != 0
                     && group.replicas.iter().all(|replica| replica.reachable && replica.lag == 0)
+            })
+        })
+        .await
+    }
+
+    /// Waits until every group has a vote on every node, and none is far behind.
+    pub async fn wait_all_vote(&self) -> anyhow::Result<()> {
+        self.wait_for_status("all replicas to vote", |status| {
+            status.groups.iter().all(|group| {
+                let fit = |replica: &client::v1::ReplicaStatus| {
+                    replica.reachable && replica.voter && replica.lag < 1000
+                };
+                group.leader != 0 && group.replicas.iter().all(fit)
             })
         })
         .await

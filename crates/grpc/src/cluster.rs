@@ -101,5 +101,6 @@ fn replica(view: ReplicaView) -> v1::ReplicaStatus {
         flushed_index: view.flushed,
         purged_index: view.purged,
         lag: view.lag,
+        voter: view.voter,
     }
 }

@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use store::DataDir;
+
 /// One node's part in its cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This node.
+    /// This node, at most 65,535.
     pub node: u64,
+    /// What remembers who this node is, beside its log and its rows. Without it the node takes
+    /// itself for a founder that has lost nothing, and answers nobody who asks about the founding.
+    pub data: Option<DataDir>,
     /// Where every node's peer port is reached, as `host:port`. May name this node too.
     pub peers: BTreeMap<u64, String>,
     /// Where this node's peer port listens.
@@ -29,6 +34,7 @@ impl Config {
     pub fn new(node: u64, peers: BTreeMap<u64, String>, listen: SocketAddr) -> Config {
         Config {
             node,
+            data: None,
             peers,
             listen,
             cluster_id: String::new(),

@@ -19,6 +19,8 @@ pub enum Error {
          replica has lost acknowledged entries and does not start"
     )]
     LogShortened { shard: ShardId, last: u64, marked: u64 },
+    #[error(transparent)]
+    Data(#[from] store::Error),
     #[error("shard {shard} runs already")]
     AlreadyRunning { shard: ShardId },
     #[error("node {node} is not among the members of shard {shard}")]

@@ -14,12 +14,14 @@ mod config;
 mod disk;
 mod error;
 mod group;
+mod member;
 mod metrics;
 mod node;
 mod observer;
 mod peer;
 mod raft;
 mod retention;
+mod standing;
 
 pub use config::{Config, Limits, Timings};
 pub use disk::DiskStatus;

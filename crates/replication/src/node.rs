@@ -27,7 +27,7 @@ use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::{
     ChannelError, Clocks, Config, DiskStatus, Error, Incoming, Observer, ProposeError,
-    TransferError, metrics,
+    TransferError, member, metrics, standing,
 };
 
 /// Longest a shutdown waits until others have taken over this node's leaderships.
@@ -75,6 +75,9 @@ impl Replication {
         incoming: Arc<dyn Incoming>,
     ) -> Result<Replication, Error> {
         metrics::describe();
+        if config.node > member::NODE_MAX {
+            return Err(Error::Config(format!("a node's number is at most {}", member::NODE_MAX)));
+        }
         let raft_config = raft_config(&config.cluster_id, config.timings)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(config.threads.max(1))
@@ -90,7 +93,7 @@ impl Replication {
         let peers = Arc::new(Peers::new(identity.clone(), config.peers));
         let groups = Groups::default();
         let (stop, stopping) = watch::channel(false);
-        let port = PeerPort { groups: groups.clone(), incoming };
+        let port = PeerPort { data: config.data.clone(), groups: groups.clone(), incoming };
         let serve = port.bind(config.listen, Check::new(identity), stopped(stopping))?;
         threads.spawn(async move {
             if let Err(error) = serve.await {
@@ -105,6 +108,7 @@ impl Replication {
         threads.spawn(retention.run());
         let site = Site {
             node: config.node,
+            data: config.data,
             log,
             rows,
             peers,
@@ -118,8 +122,23 @@ impl Replication {
         Ok(Replication { shared: Arc::new(shared), _threads: Arc::new(runtime) })
     }
 
+    /// Returns once it is known what this node is to its cluster, which is at once but for a node
+    /// with an empty disk. Groups are added after it.
+    pub async fn take_part(&self) -> Result<(), Error> {
+        let shared = self.shared.clone();
+        let taken = self.shared.threads.spawn(async move {
+            let Site { node, data, peers, .. } = &shared.site;
+            match data {
+                Some(data) => standing::find(*node, data, peers).await,
+                None => Ok(()),
+            }
+        });
+        taken.await.unwrap_or(Err(Error::Stopped))
+    }
+
     /// Starts this node's replica of a group. `members` brings a new group into being, and is the
-    /// same on every node; a group that is on disk keeps the membership it has.
+    /// same on every node; a group that is on disk keeps the membership it has. A node that lost
+    /// what it held founds nothing: its replica asks the others for its place.
     pub async fn add_group(&self, shard: ShardId, members: BTreeSet<u64>) -> Result<(), Error> {
         let shared = self.shared.clone();
         if shared.groups.get(shard).is_some() || !shared.starting.lock().insert(shard) {

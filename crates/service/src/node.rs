@@ -1,6 +1,7 @@
 //! A node put together: what Raft tells goes to the groups' drivers, what clients ask to a
 //! [`Broker`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{Effect, ShardId};
@@ -27,7 +28,7 @@ use crate::timekeeper::Timekeeper;
 /// ```text
 /// let node = Node::new(config);
 /// let replication = Replication::start(.., node.observer(), node.incoming())?;
-/// let running = node.start(replication).await?;
+/// let running = node.start(replication);
 /// ```
 pub struct Node {
     config: Config,
@@ -42,6 +43,8 @@ pub struct RunningNode {
     groups: Arc<Groups>,
     replication: Replication,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Why it cannot take part in its cluster.
+    failed: tokio::sync::Mutex<oneshot::Receiver<replication::Error>>,
 }
 
 /// Hears Raft on its threads, and only passes on.
@@ -94,9 +97,9 @@ impl Node {
         self.ears.clone()
     }
 
-    /// Joins the catalog and starts to serve; returns as soon as requests may be asked. They wait
-    /// for the groups to have leaders, see [`Broker::readiness`].
-    pub async fn start(self, replication: Replication) -> Result<RunningNode, replication::Error> {
+    /// Starts to join the catalog and to serve: requests may be asked at once. They wait for the
+    /// groups to have leaders, see [`Broker::readiness`].
+    pub fn start(self, replication: Replication) -> RunningNode {
         metric::describe();
         let Node { config, ears, born, channels } = self;
         let (clock, groups) = (ears.clock.clone(), ears.groups.clone());
@@ -119,12 +122,20 @@ impl Node {
         let drivers = tokio::spawn(spawner.run(born));
         let peers = tokio::spawn(accept(router, channels));
         groups.get_or_create(ShardId::CATALOG);
-        replication.add_group(ShardId::CATALOG, members).await?;
+        let (failing, failed) = oneshot::channel();
+        let keeper = Keeper::new(broker.clone(), groups.clone());
+        let joining = replication.clone();
+        let keeper = tokio::spawn(async move {
+            match join(&joining, members).await {
+                Ok(()) => keeper.run().await,
+                Err(error) => drop(failing.send(error)), // Heard by whoever waits for it.
+            }
+        });
         let timekeeper = tokio::spawn(timekeeper.run());
-        let keeper = tokio::spawn(Keeper::new(broker.clone(), groups.clone()).run());
         let space = tokio::spawn(Space::new(broker.clone()).run());
         let tasks = Mutex::new(vec![keeper, space, timekeeper, peers, drivers]);
-        Ok(RunningNode { broker, groups, replication, tasks })
+        let failed = tokio::sync::Mutex::new(failed);
+        RunningNode { broker, groups, replication, tasks, failed }
     }
 }
 
@@ -137,6 +148,15 @@ impl RunningNode {
     /// start mends. Says what to do.
     pub async fn disk_full(&self) -> String {
         self.replication.disk_full().await
+    }
+
+    /// Waits until this node finds that it cannot take part in its cluster, and says why.
+    pub async fn failed(&self) -> replication::Error {
+        match (&mut *self.failed.lock().await).await {
+            Ok(error) => error,
+            // It takes part.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Hands leaderships over, answers what is under way and ends. Stop the front ends first.
@@ -177,6 +197,13 @@ impl Spawner {
             tasks.spawn(driver.run());
         }
     }
+}
+
+/// The catalog comes first: it names the other groups. A node with an empty disk waits here for its
+/// peers.
+async fn join(replication: &Replication, members: BTreeSet<u64>) -> Result<(), replication::Error> {
+    replication.take_part().await?;
+    replication.add_group(ShardId::CATALOG, members).await
 }
 
 async fn accept(router: Arc<Router>, mut channels: mpsc::UnboundedReceiver<(u64, Channel)>) {

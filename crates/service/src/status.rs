@@ -56,6 +56,8 @@ pub struct GroupView {
 pub struct ReplicaView {
     pub node: u64,
     pub reachable: bool,
+    /// It counts for a majority. A node that lost what it held does not until it has caught up.
+    pub voter: bool,
     pub last_log: u64,
     pub applied: u64,
     pub flushed: u64,
@@ -91,11 +93,19 @@ fn group(
     let head = leader.and_then(|leader| seen.get(&leader)).and_then(|group| group.last_log);
     let mut nodes: BTreeSet<u64> = members.into_iter().flatten().copied().collect();
     nodes.extend(seen.values().flat_map(|g| g.voters.iter().chain(&g.learners)));
+    // Who votes is the leader's to say; any other may not know yet.
+    let voters = leader.and_then(|leader| seen.get(&leader)).or(seen.values().next());
+    let votes = |node: u64| {
+        let counts = |group: &&GroupStatus| group.voters.contains(&node);
+        // And its own: the leader may not have heard that it lost what it held.
+        voters.is_some_and(counts) && seen.get(&node).is_none_or(counts)
+    };
     let replica = |node: u64| match seen.get(&node) {
-        None => ReplicaView { node, ..ReplicaView::default() },
+        None => ReplicaView { node, voter: votes(node), ..ReplicaView::default() },
         Some(status) => ReplicaView {
             node,
             reachable: true,
+            voter: votes(node),
             last_log: status.last_log.unwrap_or(0),
             applied: status.applied.unwrap_or(0),
             flushed: status.flushed.unwrap_or(0),
@@ -237,7 +247,7 @@ mod tests {
         assert_eq!((groups[0].leader, groups[0].term), (Some(2), 8));
         assert_eq!(groups[0].replicas[0].lag, 10);
         let unreached = &groups[0].replicas[2];
-        assert_eq!((unreached.node, unreached.reachable), (3, false));
+        assert_eq!((unreached.node, unreached.reachable, unreached.voter), (3, false, true));
         assert_eq!((groups[1].leader, groups[1].replicas.len()), (None, 1));
     }
 

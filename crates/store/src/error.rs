@@ -20,6 +20,12 @@ pub enum Error {
     DiskFull { path: PathBuf },
     #[error("{}: damaged: {reason}", .path.display())]
     Corrupt { path: PathBuf, reason: String },
+    /// Voting on what is left could undo what was acknowledged.
+    #[error(
+        "{}: shard {shard}: the log ends at index {last}, but entries up to {marked} were synced",
+        .path.display()
+    )]
+    Shortened { path: PathBuf, shard: ShardId, last: u64, marked: u64 },
     #[error(
         "{} belongs to {found}, not to {wanted}; choose another data directory",
         .path.display()
@@ -36,7 +42,24 @@ pub enum Error {
     Stopped { reason: String },
 }
 
+/// What RocksDB reports as any failure of the system, and means that bytes of ours are gone.
+const LOST: [&str; 2] = ["Input/output error", "No such file or directory"];
+
 impl Error {
+    /// Whether data that were written cannot be had any more.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Error::Corrupt { .. } | Error::Shortened { .. } => true,
+            Error::Io { .. }
+            | Error::Locked { .. }
+            | Error::DiskFull { .. }
+            | Error::Foreign { .. }
+            | Error::Newer { .. }
+            | Error::NotInOrder { .. }
+            | Error::Stopped { .. } => false,
+        }
+    }
+
     pub(crate) fn io(path: impl Into<PathBuf>, error: &io::Error) -> Error {
         let path = path.into();
         match error.kind() {
@@ -46,7 +69,7 @@ impl Error {
     }
 
     pub(crate) fn rocks(path: impl Into<PathBuf>, error: &rocksdb::Error) -> Error {
-        let (path, reason) = (path.into(), error.to_string());
+        let (path, reason) = (path.into(), error.to_string().replace('\n', " "));
         // RocksDB tells these apart in its text only.
         if reason.contains("No space left on device") {
             return Error::DiskFull { path };
@@ -56,15 +79,8 @@ impl Error {
         }
         match error.kind() {
             rocksdb::ErrorKind::Corruption => Error::Corrupt { path, reason },
+            _ if LOST.iter().any(|text| reason.contains(text)) => Error::Corrupt { path, reason },
             _ => Error::Io { path, kind: io::ErrorKind::Other, reason },
         }
     }
-}
-
-/// Stops the process, because a replica that cannot read its own rows must not draw conclusions
-/// from what it did not see. Its peers go on, and it is rebuilt from them.
-pub(crate) fn fatal(what: &str) -> ! {
-    tracing::error!("this node's data cannot be read, it stops now: {what}");
-    eprintln!("mayfly: this node's data cannot be read, it stops now: {what}");
-    std::process::abort()
 }

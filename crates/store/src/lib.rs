@@ -5,6 +5,7 @@
 //! Invariant: nothing here knows Raft or waits for a runtime; a range of bytes is one shard's, one
 //! table's or one queue's, because every key is made in `keys`.
 
+mod damage;
 mod disk;
 mod error;
 mod identity;
@@ -16,7 +17,7 @@ mod rows;
 
 pub use disk::{Room, room};
 pub use error::Error;
-pub use identity::{DataDir, Identity};
+pub use identity::{Births, DataDir, Identity, Standing};
 pub use keys::{decode_key, encode_key};
 pub use log::{Done, LogRecord, LogStore, Shortened};
 pub use options::{Durability, Options, SyncReport};

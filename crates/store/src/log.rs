@@ -17,7 +17,7 @@ use rocksdb::{DB, DBRecoveryMode, ReadOptions};
 
 use crate::disk::{Room, room};
 use crate::options::{MEMTABLES, base, blocks};
-use crate::{Error, Options};
+use crate::{Error, Options, damage};
 use group::GroupLog;
 use marks::Marks;
 use writer::{Job, Work, Writer};
@@ -52,6 +52,8 @@ struct Inner {
     tail_bytes_max: usize,
     groups: Mutex<BTreeMap<ShardId, GroupLog>>,
     shortened: BTreeMap<ShardId, Shortened>,
+    /// Writes it holds and writes that were synced, where these are more.
+    missing: Option<(u64, u64)>,
 }
 
 impl LogStore {
@@ -62,13 +64,16 @@ impl LogStore {
         let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
         let groups = group::read_all(&db, path)?;
         let (marks, marked) = Marks::open(&path.with_extension("marks"))?;
-        let shortened = shortened(&groups, &marked);
+        let shortened = shortened(&groups, &marked.synced);
+        let written = db.latest_sequence_number();
+        let missing = (written < marked.writes).then_some((written, marked.writes));
         let inner = Arc::new(Inner {
             db,
             path: path.to_owned(),
             tail_bytes_max: options.tail_bytes_max,
             groups: Mutex::new(groups),
             shortened,
+            missing,
         });
         let writer = Arc::new(Writer::start(inner.clone(), marks, options)?);
         Ok(LogStore { inner, writer })
@@ -191,6 +196,34 @@ impl LogStore {
     /// Why nothing is written any more, if that is so.
     pub fn failure(&self) -> Option<Error> {
         self.writer.failure()
+    }
+
+    /// Whether all that was once synced was there when it was opened, votes included.
+    pub fn check(&self) -> Result<(), Error> {
+        let path = self.inner.path.clone();
+        if let Some((&shard, &Shortened { last, marked })) = self.inner.shortened.first_key_value()
+        {
+            return Err(Error::Shortened { path, shard, last, marked });
+        }
+        match self.inner.missing {
+            None => Ok(()),
+            Some((written, synced)) => Err(self.inner.corrupt(format!(
+                "it ends at write {written}, but {synced} were synced, and votes may be among them"
+            ))),
+        }
+    }
+
+    /// The last forgotten index of every group that has forgotten any.
+    pub fn forgotten(&self) -> BTreeMap<ShardId, u64> {
+        let groups = self.inner.groups.lock();
+        let forgotten = |group: &GroupLog| Some(group.purged.as_ref()?.0);
+        groups.iter().filter_map(|(shard, group)| Some((*shard, forgotten(group)?))).collect()
+    }
+
+    /// Stops the process over an entry that is not what was written.
+    pub fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> ! {
+        let path = self.inner.path.display();
+        damage::stop(&self.inner.path, &format!("{path}: shard {shard}, index {index}: {reason}"))
     }
 
     fn group<T>(&self, shard: ShardId, with: impl FnOnce(&mut GroupLog) -> T) -> T {

@@ -18,7 +18,7 @@ pub use transfer::{Export, Import};
 use crate::disk::{Room, room};
 use crate::keys::{applied_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
-use crate::{Error, Options};
+use crate::{Error, Options, damage};
 
 /// All groups' rows on this node. Cloning shares it.
 #[derive(Clone)]
@@ -85,7 +85,9 @@ impl RowStore {
             }
         }
         batch.put(applied_key(shard), applied_value(applied_index, &mark));
-        self.commit(batch)
+        self.commit(batch).inspect_err(|error| {
+            self.stop_if_damaged(&format!("shard {shard}, index {applied_index}"), error);
+        })
     }
 
     /// The last applied index and its mark; `None` for a shard that never applied anything.
@@ -111,7 +113,8 @@ impl RowStore {
     pub fn flush(&self) -> Result<(), Error> {
         let mut options = FlushOptions::default();
         options.set_wait(true);
-        self.inner.db.flush_opt(&options).map_err(|error| self.not_written(&error))
+        let flushed = self.inner.db.flush_opt(&options).map_err(|error| self.not_written(&error));
+        flushed.inspect_err(|error| self.stop_if_damaged("a flush", error))
     }
 
     /// Contents of messages, in order; `None` where the message is gone.
@@ -121,7 +124,7 @@ impl RowStore {
             put_key(shard, &Key::Body(*entity, *sequence), &mut key);
             match self.inner.db.get_pinned(&key) {
                 Ok(value) => value.map(|value| Bytes::copy_from_slice(&value)),
-                Err(error) => crate::error::fatal(&self.failed(&error).to_string()),
+                Err(error) => self.shard(shard).unreadable(&Key::Body(*entity, *sequence), &error),
             }
         });
         read.collect()
@@ -162,6 +165,13 @@ impl RowStore {
                 path: self.inner.path.clone(),
                 reason: format!("the applied mark of shard {shard} is cut short"),
             }),
+        }
+    }
+
+    /// A database that has met damage takes no more writes: going on would only hide why.
+    fn stop_if_damaged(&self, during: &str, error: &Error) {
+        if error.is_damage() {
+            damage::stop(&self.inner.path, &format!("{error} (met by {during})"));
         }
     }
 

@@ -52,7 +52,7 @@ impl Server {
         let peers = replication::Config::new(1, [(1, peer.to_string())].into(), peer);
         let node = Node::new(config);
         let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
-        let node = node.start(replication.expect("the peer port is free")).await.expect("started");
+        let node = node.start(replication.expect("the peer port is free"));
         let broker = node.broker().clone();
         while !broker.readiness().ready {
             tokio::time::sleep(Duration::from_millis(5)).await;

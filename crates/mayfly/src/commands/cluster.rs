@@ -107,8 +107,9 @@ fn replica(replica: &v1::ReplicaStatus) -> String {
     if !replica.reachable {
         return format!("{}: ?", replica.node);
     }
-    let v1::ReplicaStatus { node, applied_index, flushed_index, lag, .. } = replica;
-    format!("{node}: {applied_index}, {flushed_index}, {lag}")
+    let v1::ReplicaStatus { node, applied_index, flushed_index, lag, voter, .. } = replica;
+    let learner = if *voter { "" } else { " (no vote yet)" };
+    format!("{node}: {applied_index}, {flushed_index}, {lag}{learner}")
 }
 
 fn as_json(status: &v1::StatusResponse) -> Value {
@@ -139,6 +140,7 @@ fn as_json(status: &v1::StatusResponse) -> Value {
             "flushed_index": replica.flushed_index,
             "purged_index": replica.purged_index,
             "lag": replica.lag,
+            "voter": replica.voter,
         })
     };
     let group = |group: &v1::GroupStatus| {

@@ -43,7 +43,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
         // Opening replays what a crash left: it may take a while, and blocks.
         tokio::task::spawn_blocking(move || open(&config, cluster_id)).await?
     };
-    let (log, rows) = match opened {
+    let (data, log, rows) = match opened {
         Err(full @ store::Error::DiskFull { .. }) => {
             drop((grpc_port, http_port)); // Who asks is refused at once, and goes elsewhere.
             return Err(disk::start_over(&full.to_string()).await);
@@ -52,13 +52,13 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     };
     let node = service::Node::new(service_config(&config, cluster_id));
     let replication = Replication::start(
-        replication_config(&config, cluster_id),
+        replication_config(&config, cluster_id, data),
         log,
         rows,
         node.observer(),
         node.incoming(),
     )?;
-    let running = node.start(replication).await?;
+    let running = node.start(replication);
     tokio::spawn(process::sample(config.data_dir.clone()));
 
     let (stop, stopping) = watch::channel(false);
@@ -76,6 +76,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
 
     let why = tokio::select! {
         why = told_to_end(exit_with_parent) => why?,
+        error = running.failed() => return Err(error.into()),
         ended = &mut grpc_front => bail!("the native API ended: {}", reason(ended)),
         ended = &mut http_front => bail!("HTTP ended: {}", reason(ended)),
         full = running.disk_full() => {
@@ -154,7 +155,7 @@ fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(aside, path)
 }
 
-fn open(config: &Config, cluster_id: u128) -> Result<(LogStore, RowStore), store::Error> {
+fn open(config: &Config, cluster_id: u128) -> Result<(DataDir, LogStore, RowStore), store::Error> {
     let data = DataDir::open(&config.data_dir, Identity { cluster_id, node: config.node })?;
     let durability = match config.storage.synced {
         true => Durability::Synced,
@@ -165,7 +166,9 @@ fn open(config: &Config, cluster_id: u128) -> Result<(LogStore, RowStore), store
         on_sync: Some(Arc::new(telemetry::synced)),
         ..store::Options::with_memory(config.storage.memory_bytes)
     };
-    Ok((LogStore::open(&data.log(), &options)?, RowStore::open(&data.rows(), &options)?))
+    // Who is a cluster by itself has nobody to be rebuilt from.
+    let (log, rows) = data.stores(&options, config.nodes.len() > 1)?;
+    Ok((data, log, rows))
 }
 
 fn service_config(config: &Config, cluster_id: u128) -> service::Config {
@@ -196,7 +199,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
     }
 }
 
-fn replication_config(config: &Config, cluster_id: u128) -> replication::Config {
+fn replication_config(config: &Config, cluster_id: u128, data: DataDir) -> replication::Config {
     let peers =
         config.nodes.iter().map(|(node, addresses)| (*node, addresses.peer.clone())).collect();
     let defaults = replication::Config::new(config.node, peers, config.listen.peer);
@@ -211,6 +214,7 @@ fn replication_config(config: &Config, cluster_id: u128) -> replication::Config 
         ..defaults.limits
     };
     replication::Config {
+        data: Some(data),
         cluster_id: format!("{cluster_id:032x}"),
         secret: config.secret.clone(),
         timings,

@@ -11,26 +11,26 @@ use openraft::type_config::alias::WatchReceiverOf;
 use tracing::{error, info};
 
 use crate::Leadership;
-use crate::metrics;
 use crate::raft::state::Replica;
 use crate::raft::{LeaderId, Raft, TypeConfig};
+use crate::{member, metrics};
 
 type Watched<T> = WatchReceiverOf<TypeConfig, T>;
 type Server = RaftServerMetrics<TypeConfig>;
 type All = RaftMetrics<TypeConfig>;
 
 /// Announces every change until Raft stops.
-pub(crate) async fn announce(node: u64, raft: Raft, replica: Arc<Replica>) {
+pub(crate) async fn announce(id: u64, raft: Raft, replica: Arc<Replica>) {
     let mut announcer = Announcer { replica, last: None };
     let mut server = raft.server_metrics();
     let mut all = raft.metrics();
     loop {
         let (leads, leader) = {
             let metrics = server.borrow_watched();
-            (metrics.state.is_leader(), metrics.current_leader)
+            (metrics.state.is_leader(), metrics.current_leader.map(member::node_of))
         };
         if leads {
-            if let Some(term) = established(node, &server, &mut all).await {
+            if let Some(term) = established(id, &server, &mut all).await {
                 announcer.leader(term);
             }
         } else {
@@ -56,7 +56,7 @@ fn log_end(raft: &Raft, shard: ShardId) {
 ///
 /// openraft publishes `server` before `all`: for a moment `all` still speaks of a time before this
 /// leadership, and only what both agree on is of the present.
-async fn established(node: u64, server: &Watched<Server>, all: &mut Watched<All>) -> Option<u64> {
+async fn established(id: u64, server: &Watched<Server>, all: &mut Watched<All>) -> Option<u64> {
     loop {
         {
             let server = server.borrow_watched();
@@ -64,7 +64,7 @@ async fn established(node: u64, server: &Watched<Server>, all: &mut Watched<All>
                 return None;
             }
             let all = all.borrow_watched();
-            let own = LeaderId { term: all.current_term, node_id: node };
+            let own = LeaderId { term: all.current_term, node_id: id };
             if all.state == server.state
                 && all.vote == server.vote
                 && all.last_applied.is_some_and(|applied| applied.leader_id == own)

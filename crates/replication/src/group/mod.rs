@@ -1,5 +1,6 @@
 //! One Raft group on this node: what goes in, what comes out, and who leads.
 
+pub(crate) mod admission;
 pub(crate) mod leadership;
 pub(crate) mod propose;
 pub(crate) mod read;
@@ -17,12 +18,15 @@ use parking_lot::RwLock;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 
 use crate::ProposeError;
+use crate::member::{self, Replicas};
 use crate::raft::Raft;
 use crate::raft::state::Replica;
 
 pub(crate) struct Group {
     pub shard: ShardId,
     pub node: u64,
+    /// This replica, as the group knows it.
+    pub id: u64,
     pub raft: Raft,
     pub replica: Arc<Replica>,
     /// Entries below this count are on disk at every member: a leader learns it from its followers
@@ -31,6 +35,8 @@ pub(crate) struct Group {
     pub held_by_all: Arc<AtomicU64>,
     /// Held while a snapshot comes in: one at a time.
     pub importing: Mutex<()>,
+    /// Held while the membership changes: one change at a time.
+    pub admitting: Arc<Mutex<()>>,
     proposals: mpsc::UnboundedSender<propose::Submission>,
     /// Bytes of proposals that may still be handed to Raft.
     budget: Arc<Semaphore>,
@@ -40,7 +46,12 @@ pub(crate) struct Group {
 impl Group {
     /// Who leads, as far as this node knows.
     pub fn leader(&self) -> Option<u64> {
-        self.raft.server_metrics().borrow_watched().current_leader
+        self.raft.server_metrics().borrow_watched().current_leader.map(member::node_of)
+    }
+
+    /// The members as of what is applied here: a change that is only proposed may be undone.
+    pub fn replicas(&self) -> Replicas {
+        Replicas::of(self.replica.applied().membership.membership())
     }
 
     /// Whether this node leads and its rows hold every entry of earlier terms.

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::Group;
 use crate::raft::{Proposal, Raft, Reply, TypeConfig, WriteResult};
-use crate::{ProposeError, metrics};
+use crate::{ProposeError, member, metrics};
 
 /// How long a proposal waits for a leader whose quorum was not heard of lately. A fresh leader hears
 /// of it within milliseconds, one whose followers' disks are busy a little later; one that is cut
@@ -58,7 +58,7 @@ fn outcome(
     match result {
         Ok(Ok(response)) => Ok(response.data),
         Ok(Err(ClientWriteError::ForwardToLeader(forward))) => {
-            Err(ProposeError::NotLeader { leader: forward.leader_id })
+            Err(ProposeError::NotLeader { leader: forward.leader_id.map(member::node_of) })
         }
         // Raft refuses these before it appends.
         Ok(Err(

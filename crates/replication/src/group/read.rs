@@ -8,8 +8,8 @@ use openraft::errors::{LinearizableReadError, RaftError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Group;
-use crate::ProposeError;
 use crate::raft::Raft;
+use crate::{ProposeError, member};
 
 /// Longest wait for rows to catch up with what was committed when the read came.
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ async fn confirm(raft: &Raft) -> Result<(), ProposeError> {
     let linearizer = match raft.get_read_linearizer(ReadPolicy::ReadIndex).await {
         Ok(linearizer) => linearizer,
         Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => {
-            return Err(ProposeError::NotLeader { leader: forward.leader_id });
+            return Err(ProposeError::NotLeader { leader: forward.leader_id.map(member::node_of) });
         }
         // Nothing was read, so nothing was done.
         Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_)))

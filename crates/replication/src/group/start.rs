@@ -8,10 +8,11 @@ use std::time::Duration;
 use domain::ShardId;
 use openraft::EmptyNode;
 use openraft::errors::{InitializeError, RaftError};
-use store::{LogStore, RowStore};
+use store::{DataDir, LogStore, RowStore};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 use tracing::{error, info};
 
+use super::admission::Petition;
 use super::propose::Pump;
 use super::{Group, leadership, read};
 use crate::peer::append::Lane;
@@ -20,11 +21,12 @@ use crate::peer::network::Network;
 use crate::raft::log::LogAdapter;
 use crate::raft::state::{Replica, StateAdapter};
 use crate::raft::{Raft, TypeConfig};
-use crate::{Error, Limits, Observer, Timings};
+use crate::{Error, Limits, Observer, Timings, member};
 
 /// What all groups of a node share.
 pub(crate) struct Site {
     pub node: u64,
+    pub data: Option<DataDir>,
     pub log: LogStore,
     pub rows: RowStore,
     pub peers: Arc<Peers>,
@@ -37,7 +39,7 @@ pub(crate) struct Site {
 impl Site {
     /// Starts this node's replica of a group. Where nothing is on disk yet it brings the group into
     /// being with these members, which therefore are the same on every node; elsewhere the
-    /// membership on disk stands.
+    /// membership on disk stands. On a node that lost what it held it asks for its place instead.
     pub async fn start(&self, shard: ShardId, members: BTreeSet<u64>) -> Result<Group, Error> {
         if !members.contains(&self.node) {
             return Err(Error::NotAMember { shard, node: self.node });
@@ -54,13 +56,16 @@ impl Site {
             .map_err(|error| storage(error.to_string()))?;
         let replica = Arc::new(replica);
         let held_by_all = Arc::new(AtomicU64::new(0));
+        let incarnation = self.data.as_ref().map_or(0, DataDir::incarnation);
+        let id = member::id_of(self.node, incarnation);
         let lane = Lane {
             shard,
+            addressee: id,
             held_by_all: held_by_all.clone(),
             window_bytes: self.limits.append_window_bytes,
         };
         let raft = Raft::build(
-            self.node,
+            id,
             self.raft_config.clone(),
             Network { peers: self.peers.clone(), lane },
             LogAdapter::new(shard, self.log.clone()),
@@ -79,15 +84,23 @@ impl Site {
         let pump = Pump { raft: raft.clone(), budget: budget.clone(), bytes_max, lease, queue };
         tokio::spawn(pump.run());
         tokio::spawn(read::serve(raft.clone(), waiting));
-        tokio::spawn(leadership::announce(self.node, raft.clone(), replica.clone()));
-        self.initialise(shard, &raft, members).await?;
+        tokio::spawn(leadership::announce(id, raft.clone(), replica.clone()));
+        if incarnation == 0 {
+            self.initialise(shard, &raft, members).await?;
+        } else {
+            let peers = self.peers.clone();
+            let raft = raft.clone();
+            tokio::spawn(Petition { shard, id, raft, peers, members }.run());
+        }
         Ok(Group {
             shard,
             node: self.node,
+            id,
             raft,
             replica,
             held_by_all,
             importing: Mutex::new(()),
+            admitting: Arc::default(),
             proposals,
             budget,
             reads,

@@ -7,6 +7,7 @@ use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
 
 use super::Group;
+use crate::member;
 
 /// One group as this node sees it. Indexes count from 0; none means nothing yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,7 @@ pub struct GroupStatus {
     pub flushed: Option<u64>,
     pub purged: Option<u64>,
     pub voters: BTreeSet<u64>,
+    /// A node that lost what it held is among these until it has caught up.
     pub learners: BTreeSet<u64>,
     /// On the leader: how far each member's log is known to agree.
     pub matched: BTreeMap<u64, Option<u64>>,
@@ -35,30 +37,32 @@ pub struct GroupStatus {
 impl Group {
     pub fn status(&self) -> GroupStatus {
         let metrics = self.raft.metrics().borrow_watched().clone();
-        let members = metrics.membership_config.membership();
+        let mut replicas = self.replicas();
+        // The vote of a life this node has lost is not its own.
+        replicas.voters.retain(|node, id| *node != self.node || *id == self.id);
         let index = |id: Option<crate::raft::LogId>| id.map(|id| id.index);
         let heartbeat = metrics.heartbeat.unwrap_or_default();
+        let matched = metrics.replication.unwrap_or_default();
         GroupStatus {
             shard: self.shard,
             term: metrics.current_term,
-            leader: metrics.current_leader,
+            leader: metrics.current_leader.map(member::node_of),
             leading: self.leads(),
             last_log: metrics.last_log_index,
             committed: index(metrics.local_committed),
             applied: index(metrics.last_applied),
             flushed: self.replica.flushed_index(),
             purged: index(metrics.purged),
-            voters: members.voter_ids().collect(),
-            learners: members.learner_ids().collect(),
-            matched: metrics
-                .replication
-                .unwrap_or_default()
-                .into_iter()
-                .map(|(node, matched)| (node, index(matched)))
+            voters: replicas.voters.keys().copied().collect(),
+            learners: replicas.learners.keys().copied().collect(),
+            matched: replicas
+                .all()
+                .filter_map(|(node, id)| Some((node, index(*matched.get(&id)?))))
                 .collect(),
-            heard_ms: heartbeat
-                .into_iter()
+            heard_ms: replicas
+                .all()
                 .filter(|(node, _)| *node != self.node)
+                .filter_map(|(node, id)| Some((node, heartbeat.get(&id)?)))
                 .map(|(node, at)| (node, at.map(|at| at.elapsed().as_millis() as u64)))
                 .collect(),
             failed: metrics.running_state.err().map(|fatal| fatal.to_string()),

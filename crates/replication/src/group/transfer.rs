@@ -6,11 +6,11 @@ use openraft::async_runtime::watch::WatchReceiver;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Group;
-use crate::TransferError;
+use crate::{TransferError, member};
 
 /// A target further behind than this does not get leadership: the group would stand still while it
 /// catches up.
-const LAG_MAX: u64 = 256;
+pub(super) const LAG_MAX: u64 = 256;
 /// How long a target may take to come that near.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 /// A target that answered no heartbeat for this long is taken for dead.
@@ -30,9 +30,9 @@ impl Group {
         if !status.leading {
             return Err(TransferError::NotLeader { leader: status.leader });
         }
-        if !status.voters.contains(&to) {
+        let Some(id) = self.replicas().voters.get(&to).copied() else {
             return Err(TransferError::NotAVoter { node: to });
-        }
+        };
         let ready_until = Instant::now() + CATCH_UP_MAX;
         while !self.is_ready(to) {
             if Instant::now() > ready_until {
@@ -40,7 +40,7 @@ impl Group {
             }
             sleep(CHECK).await;
         }
-        if self.raft.trigger().transfer_leader(to).await.is_err() {
+        if self.raft.trigger().transfer_leader(id).await.is_err() {
             return Err(TransferError::NotLeader { leader: None });
         }
         self.taken_over_by(to).await
@@ -69,7 +69,7 @@ impl Group {
         let until = Instant::now() + TAKE_OVER_MAX;
         let mut server = self.raft.server_metrics();
         loop {
-            let leader = server.borrow_watched().current_leader;
+            let leader = server.borrow_watched().current_leader.map(member::node_of);
             match leader {
                 Some(leader) if leader == to => return Ok(()),
                 Some(leader) if leader != self.node => {

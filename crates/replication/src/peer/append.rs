@@ -34,6 +34,8 @@ type Appended = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 #[derive(Clone)]
 pub(crate) struct Lane {
     pub shard: ShardId,
+    /// The follower, by its replica's id.
+    pub addressee: u64,
     /// Count of entries on disk at every member, as the leader knows it; see `Retention`.
     pub held_by_all: Arc<AtomicU64>,
     pub window_bytes: usize,
@@ -48,6 +50,7 @@ impl Lane {
             committed: request.leader_commit.as_ref().map(record::log_id_to_proto),
             held_by_all: self.held_by_all.load(Ordering::Relaxed),
             entries: request.entries.iter().map(record::encode_entry).collect(),
+            addressee: self.addressee,
         }
     }
 

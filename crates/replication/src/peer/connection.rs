@@ -37,6 +37,11 @@ impl Peers {
         Peers { identity, addresses, peers: RwLock::default() }
     }
 
+    /// Every node that has an address.
+    pub fn nodes(&self) -> impl Iterator<Item = u64> {
+        self.addresses.keys().copied()
+    }
+
     /// The connections to a node; none if it has no usable address. Needs a runtime.
     pub fn get(&self, node: u64) -> Option<Arc<Peer>> {
         if let Some(peer) = self.peers.read().get(&node) {
@@ -108,6 +113,10 @@ impl Peer {
         }
         let reason = describe(status);
         match status.code() {
+            // Another of this node's lives: as good as down, and no news of the node itself.
+            Code::FailedPrecondition => {
+                RPCError::Unreachable(Unreachable::from_string(status.message()))
+            }
             Code::Unavailable | Code::NotFound => {
                 if self.changes_to(UNREACHABLE) {
                     info!(node = self.node, reason, "a peer is unreachable");

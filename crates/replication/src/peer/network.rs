@@ -18,6 +18,7 @@ use super::append::{self, Lane};
 use super::connection::{Peer, Peers};
 use super::v1;
 use super::v1::transfer_reply::Refused;
+use crate::member;
 use crate::raft::snapshot::SnapshotData;
 use crate::raft::{Snapshot, TypeConfig, Vote, record};
 
@@ -33,11 +34,18 @@ impl RaftNetworkFactory<TypeConfig> for Network {
     type Network = Link;
 
     async fn new_client(&mut self, target: u64, _node: &EmptyNode) -> Link {
-        Link { peer: self.peers.get(target), lane: self.lane.clone(), beats: false }
+        self.link(target, false)
     }
 
     async fn new_heartbeat_client(&mut self, target: u64, _node: &EmptyNode) -> Link {
-        Link { peer: self.peers.get(target), lane: self.lane.clone(), beats: true }
+        self.link(target, true)
+    }
+}
+
+impl Network {
+    fn link(&self, addressee: u64, beats: bool) -> Link {
+        let lane = Lane { addressee, ..self.lane.clone() };
+        Link { peer: self.peers.get(member::node_of(addressee)), lane, beats }
     }
 }
 
@@ -83,6 +91,7 @@ impl Link {
             last: request.last_log_id.as_ref().map(record::log_id_to_proto),
             transfer: request.leadership_transfer,
             pre,
+            addressee: self.lane.addressee,
         };
         let mut client = peer.control.clone();
         let reply = client.vote(request).await.map_err(|status| peer.failed(&status))?.into_inner();
@@ -163,7 +172,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let peer = self.peer()?;
-        let sent = super::snapshot::send(peer, self.lane.shard, vote, snapshot);
+        let sent = super::snapshot::send(peer, self.lane.clone(), vote, snapshot);
         tokio::select! {
             closed = cancel => Err(StreamingError::Closed(closed)),
             sent = sent => Ok(SnapshotResponse::new(sent?)),
@@ -181,6 +190,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
             from: Some(record::vote_to_proto(req.from_leader())),
             to: *req.to_node_id(),
             last: req.last_log_id().map(record::log_id_to_proto),
+            addressee: self.lane.addressee,
         };
         let mut client = peer.control.clone();
         let reply = client.transfer(request).await.map_err(|status| peer.failed(&status))?;

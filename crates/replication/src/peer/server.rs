@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use openraft::raft::{
     AppendEntriesRequest, TransferLeaderError, TransferLeaderRequest, VoteRequest,
 };
+use store::{DataDir, Standing};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
-use crate::{Clocks, Error, Incoming};
+use crate::{Clocks, Error, Incoming, member};
 
 /// A caller silent for this long, and that long again after a ping, is gone.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -35,7 +36,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 const STREAMS_MAX: u32 = 4096;
 
 /// Answers peers for every group of this node.
+#[derive(Clone)]
 pub(crate) struct PeerPort {
+    pub data: Option<DataDir>,
     pub groups: Groups,
     pub incoming: Arc<dyn Incoming>,
 }
@@ -65,11 +68,21 @@ impl PeerPort {
             .serve_with_incoming_shutdown(sockets, stop))
     }
 
-    fn group(&self, shard: u32) -> Result<Arc<Group>, Status> {
+    /// The replica of a group that runs here.
+    fn here(&self, shard: u32) -> Result<Arc<Group>, Status> {
         let shard = u16::try_from(shard).map_err(|_| Status::invalid_argument("no such shard"))?;
         self.groups
             .get(ShardId(shard))
             .ok_or_else(|| Status::not_found(format!("shard {shard} does not run here")))
+    }
+
+    /// The same, if it is the one that is meant: nobody answers for a life this node has lost.
+    fn group(&self, shard: u32, addressee: u64) -> Result<Arc<Group>, Status> {
+        let group = self.here(shard)?;
+        match group.id == addressee {
+            true => Ok(group),
+            false => Err(Status::failed_precondition("this node lost the replica that is meant")),
+        }
     }
 }
 
@@ -109,7 +122,7 @@ impl PeerService for PeerPort {
         request: Request<v1::VoteRequest>,
     ) -> Result<Response<v1::VoteReply>, Status> {
         let request = request.into_inner();
-        let group = self.group(request.shard)?;
+        let group = self.group(request.shard, request.addressee)?;
         let asked = VoteRequest {
             vote: required_vote(request.vote)?,
             last_log_id: request.last.map(record::log_id_from_proto),
@@ -132,7 +145,7 @@ impl PeerService for PeerPort {
         request: Request<v1::AppendRequest>,
     ) -> Result<Response<v1::AppendReply>, Status> {
         let request = request.into_inner();
-        let group = self.group(request.shard)?;
+        let group = self.group(request.shard, request.addressee)?;
         let request = append_request(&group, request)?;
         let (previous, last) = (request.prev_log_id, request.entries.last().map(|e| e.log_id));
         let answer = group.raft.append_entries(request).await.map_err(stopped)?;
@@ -145,7 +158,7 @@ impl PeerService for PeerPort {
         request: Request<v1::TransferRequest>,
     ) -> Result<Response<v1::TransferReply>, Status> {
         let request = request.into_inner();
-        let group = self.group(request.shard)?;
+        let group = self.group(request.shard, request.addressee)?;
         let asked = TransferLeaderRequest::new(
             required_vote(request.from)?,
             request.to,
@@ -178,17 +191,14 @@ impl PeerService for PeerPort {
         request: Request<Streaming<v1::AppendRequest>>,
     ) -> Result<Response<Self::AppendStream>, Status> {
         let mut requests = request.into_inner();
-        let groups = self.groups.clone();
+        let port = self.clone();
         // The answer to the call itself must not wait for the first entry, so finding the group is
         // a part of the stream.
         let replies = stream::once(async move {
             let Some(first) = requests.message().await? else {
                 return Ok(stream::empty().boxed());
             };
-            let shard = ShardId(u16::try_from(first.shard).unwrap_or(u16::MAX));
-            let group = groups
-                .get(shard)
-                .ok_or_else(|| Status::not_found(format!("shard {shard} does not run here")))?;
+            let group = port.group(first.shard, first.addressee)?;
             Ok::<_, Status>(append_replies(group, first, requests))
         });
         Ok(Response::new(replies.try_flatten().boxed()))
@@ -200,7 +210,7 @@ impl PeerService for PeerPort {
     ) -> Result<Response<v1::SnapshotReply>, Status> {
         let mut parts = request.into_inner();
         let head = snapshot::head(&mut parts).await?;
-        let group = self.group(head.shard)?;
+        let group = self.group(head.shard, head.addressee)?;
         let vote = snapshot::receive(&group, head, parts).await?;
         Ok(Response::new(v1::SnapshotReply { vote: Some(record::vote_to_proto(&vote)) }))
     }
@@ -215,6 +225,33 @@ impl PeerService for PeerPort {
         let (channel, outgoing) = channel::accepted(request.into_inner());
         self.incoming.accept(from, channel);
         Ok(Response::new(outgoing.map(Ok).boxed()))
+    }
+
+    async fn recall(
+        &self,
+        _request: Request<v1::RecallRequest>,
+    ) -> Result<Response<v1::RecallReply>, Status> {
+        let unknown = || Status::unimplemented("this node does not remember the founding");
+        let data = self.data.as_ref().ok_or_else(unknown)?;
+        let standing = data.standing();
+        Ok(Response::new(v1::RecallReply {
+            birth: data.birth(),
+            new: standing == Standing::New,
+            founders: standing.births().into_iter().collect(),
+        }))
+    }
+
+    async fn admit(
+        &self,
+        request: Request<v1::AdmitRequest>,
+    ) -> Result<Response<v1::AdmitReply>, Status> {
+        let from = caller(&request)?;
+        let request = request.into_inner();
+        if member::node_of(request.id) != from {
+            return Err(Status::invalid_argument("a node asks for itself only"));
+        }
+        let answer = self.here(request.shard)?.admit(request.id, request.applied).await;
+        Ok(Response::new(v1::AdmitReply { answer: answer.into() }))
     }
 }
 

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use crc32fast::Hasher;
 use domain::ShardId;
+use futures::{Stream, StreamExt};
 use openraft::errors::{NetworkError, RPCError};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -12,6 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use tracing::info;
 
+use super::append::Lane;
 use super::connection::Peer;
 use super::server::required_vote;
 use super::v1;
@@ -28,7 +31,7 @@ const QUEUED_MAX: usize = 4;
 /// Sends a snapshot and waits until it is installed; the answer is the follower's vote.
 pub(crate) async fn send(
     peer: Arc<Peer>,
-    shard: ShardId,
+    Lane { shard, addressee, .. }: Lane,
     vote: Vote,
     snapshot: Snapshot,
 ) -> Result<Vote, RPCError<TypeConfig>> {
@@ -43,6 +46,7 @@ pub(crate) async fn send(
         shard: shard.0.into(),
         vote: Some(record::vote_to_proto(&vote)),
         mark: record::encode_mark(&mark),
+        addressee,
     };
     let (parts, outgoing) = mpsc::channel(QUEUED_MAX);
     let Export { rows, lease } = *export;
@@ -72,18 +76,20 @@ fn read(
     to: &mpsc::Sender<v1::SnapshotPart>,
 ) -> Result<u64, io::Error> {
     let send = |part| to.blocking_send(v1::SnapshotPart { part: Some(part) }).is_ok();
-    let (mut parts, mut bytes) = (0, 0);
+    let (mut parts, mut bytes, mut sum) = (0, 0, Hasher::new());
+    sum.update(&head.mark);
     if !send(Part::Head(head)) {
         return Ok(0);
     }
     while let Some(chunk) = rows.next_chunk().map_err(io::Error::other)? {
         parts += 1;
         bytes += chunk.len() as u64;
+        sum.update(&chunk);
         if !send(Part::Rows(chunk)) {
             return Ok(bytes);
         }
     }
-    send(Part::End(v1::SnapshotEnd { parts }));
+    send(Part::End(v1::SnapshotEnd { parts, sum: sum.finalize() }));
     Ok(bytes)
 }
 
@@ -113,8 +119,10 @@ pub(crate) async fn receive(
     let (chunks, incoming) = mpsc::channel(QUEUED_MAX);
     let (store, shard) = (group.replica.store.clone(), group.shard);
     let index = mark.applied.map_or(0, |applied| applied.index);
+    let mut sum = Hasher::new();
+    sum.update(&head.mark);
     let writer = spawn_blocking(move || write(&store, shard, index, &head.mark, incoming));
-    let received = forward(parts, chunks).await;
+    let received = forward(parts, sum, chunks).await;
     let import = writer.await.map_err(|error| Status::internal(error.to_string()))?;
     received?;
     let import = import.map_err(|error| Status::internal(error.to_string()))?;
@@ -138,28 +146,66 @@ fn write(
     Ok(import)
 }
 
-/// Passes on the rows; fails unless they came to their end.
+/// Passes on the rows; fails unless they came to their end as they were sent.
 async fn forward(
-    mut parts: Streaming<v1::SnapshotPart>,
+    mut parts: impl Stream<Item = Result<v1::SnapshotPart, Status>> + Unpin,
+    mut sum: Hasher,
     to: mpsc::Sender<Bytes>,
 ) -> Result<(), Status> {
     let mut count = 0;
-    while let Some(part) = parts.message().await? {
-        match part.part {
+    while let Some(part) = parts.next().await {
+        match part?.part {
             Some(Part::Rows(chunk)) => {
                 count += 1;
+                sum.update(&chunk);
                 if to.send(chunk).await.is_err() {
                     return Err(Status::internal("the rows cannot be written"));
                 }
             }
-            Some(Part::End(end)) if end.parts == count => return Ok(()),
-            Some(Part::End(_)) => {
+            Some(Part::End(end)) if end.parts != count => {
                 return Err(Status::data_loss("parts of the snapshot are missing"));
             }
+            Some(Part::End(end)) if end.sum != sum.finalize() => {
+                return Err(Status::data_loss("the snapshot's checksum differs"));
+            }
+            Some(Part::End(_)) => return Ok(()),
             Some(Part::Head(_)) | None => {
                 return Err(Status::invalid_argument("not a part of a snapshot's rows"));
             }
         }
     }
     Err(Status::data_loss("the snapshot ended early"))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+
+    /// What becomes of two parts of rows that arrive so, and are ended so.
+    async fn arrive(rows: [&'static [u8]; 2], end: Option<v1::SnapshotEnd>) -> Result<(), String> {
+        let rows = rows.map(|rows| Part::Rows(Bytes::from_static(rows)));
+        let parts = rows.into_iter().chain(end.map(Part::End));
+        let parts = parts.map(|part| Ok(v1::SnapshotPart { part: Some(part) }));
+        let (to, _received) = mpsc::channel(QUEUED_MAX);
+        let mut sum = Hasher::new();
+        sum.update(b"mark");
+        let forwarded = forward(stream::iter(parts), sum, to).await;
+        forwarded.map_err(|status| status.message().to_owned())
+    }
+
+    #[tokio::test]
+    async fn only_what_was_sent_is_a_snapshot() {
+        let sum = crc32fast::hash(b"markonetwo");
+        let end = |parts| Some(v1::SnapshotEnd { parts, sum });
+        assert_eq!(arrive([b"one", b"two"], end(2)).await, Ok(()));
+        for (rows, end, told) in [
+            ([&b"one"[..], &b"twp"[..]], end(2), "the snapshot's checksum differs"),
+            ([b"one", b"two"], end(3), "parts of the snapshot are missing"),
+            ([b"one", b"two"], None, "the snapshot ended early"),
+        ] {
+            assert_eq!(arrive(rows, end).await, Err(told.to_owned()));
+        }
+    }
 }

@@ -17,6 +17,8 @@ use super::{Entry, LogId, TypeConfig, Vote, record};
 /// Most bytes of entries in one append, one entry at the least. Far below the transport's limit,
 /// and large enough that a follower which catches up is not slowed by round trips.
 pub(crate) const APPEND_BYTES_MAX: usize = 1 << 20;
+/// How often a read that meets damage is repeated before the damage is believed.
+const READS_MAX: u32 = 3;
 /// Most bytes read at a time when entries are applied.
 const APPLY_READ_BYTES: usize = 4 << 20;
 
@@ -35,13 +37,28 @@ impl LogAdapter {
     /// Entries of `from..to` from the first the log holds on, stopped early at `bytes_max` but not
     /// before the first.
     fn read_held(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<Entry>, io::Error> {
-        let records = match self.store.read(self.shard, from, to, bytes_max) {
-            Ok(records) => records,
-            // A leader that was deposed may still read for its followers while its log is cut.
-            Err(_) if !self.holds(from)? => return Ok(Vec::new()),
-            Err(error) => return Err(io::Error::other(error)),
+        let mut failed = 0;
+        let records = loop {
+            match self.store.read(self.shard, from, to, bytes_max) {
+                Ok(records) => break records,
+                // A leader that was deposed may still read for its followers while its log is cut,
+                // and other entries come in the place of those.
+                Err(_) if !self.holds(from)? => return Ok(Vec::new()),
+                Err(error) if !error.is_damage() => return Err(io::Error::other(error)),
+                Err(error) if failed == READS_MAX => self.unreadable(from, &error),
+                Err(_) => failed += 1,
+            }
         };
-        records.into_iter().map(|record| record::decode_entry(record.data)).collect()
+        let decode = |record: LogRecord| {
+            let entry = record::decode_entry(record.data);
+            entry.unwrap_or_else(|error| self.unreadable(record.index, &error))
+        };
+        Ok(records.into_iter().map(decode).collect())
+    }
+
+    /// Stops the process: a replica with a hole in its log can neither apply nor lead.
+    fn unreadable(&self, index: u64, error: &dyn std::fmt::Display) -> ! {
+        self.store.unreadable(self.shard, index, &error.to_string())
     }
 
     /// The same, but none if the log does not hold `from`.
@@ -168,7 +185,12 @@ impl RaftLogStorage<TypeConfig> for LogAdapter {
 
     async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
         let purged = self.purged()?;
-        let last = self.store.last(self.shard).map_err(io::Error::other)?;
+        let last = match self.store.last(self.shard) {
+            Err(error) if error.is_damage() => {
+                self.unreadable(self.store.synced_index(self.shard), &error)
+            }
+            last => last.map_err(io::Error::other)?,
+        };
         let last = last.map(|last| record::decode_log_id_of(&last.data)).transpose()?;
         Ok(LogState { last_purged_log_id: purged, last_log_id: last.or(purged) })
     }

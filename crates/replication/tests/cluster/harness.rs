@@ -17,7 +17,7 @@ use replication::{
     Channel, Clocks, Config, Error, Incoming, Leadership, Limits, Observer, ProposeError,
     Replication,
 };
-use store::{LogStore, RowStore};
+use store::{DataDir, Identity, LogStore, RowStore};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -123,19 +123,45 @@ impl Cluster {
         let id = config.node;
         let heard = Arc::new(Heard::default());
         let (door, channels) = mpsc::unbounded_channel();
-        let log = open(|| LogStore::open(&self.path(id, "log"), &Default::default())).await;
-        let rows = open(|| RowStore::open(&self.path(id, "rows"), &Default::default())).await;
+        let (log, rows) = match &config.data {
+            Some(data) => open(|| data.stores(&Default::default(), true)).await,
+            None => {
+                let options = Default::default();
+                let log = open(|| LogStore::open(&self.path(id, "log"), &options)).await;
+                (log, open(|| RowStore::open(&self.path(id, "rows"), &options)).await)
+            }
+        };
         let doorman = Arc::new(Doorman(door));
         let replication = open(|| {
             let (log, rows) = (log.clone(), rows.clone());
             Replication::start(config.clone(), log, rows, heard.clone(), doorman.clone())
         })
         .await;
-        for shard in &self.shards {
-            replication.add_group(*shard, self.members()).await?;
+        if config.data.is_none() {
+            for shard in &self.shards {
+                replication.add_group(*shard, self.members()).await?;
+            }
         }
         self.nodes.insert(id, Node { replication, rows, heard, channels });
         Ok(())
+    }
+
+    /// Starts a node that remembers who it is; it takes part once it knows.
+    pub async fn open_node(&mut self, node: u64) -> DataDir {
+        let identity = Identity { cluster_id: 7, node };
+        let data = DataDir::open(&self.path(node, ""), identity).expect("a data directory");
+        let config = Config { data: Some(data.clone()), ..self.config(node) };
+        self.start_node_with(config).await;
+        data
+    }
+
+    /// Has a node find out what it is to the cluster, and adds its groups.
+    pub async fn take_part(&self, node: u64) {
+        let replication = &self.node(node).replication;
+        soon("a standing", replication.take_part()).await.expect("it takes part");
+        for shard in &self.shards {
+            replication.add_group(*shard, self.members()).await.expect("a group");
+        }
     }
 
     /// Stops a node at once, as if its process had died.

@@ -4,5 +4,6 @@ mod channels;
 mod disks;
 mod harness;
 mod leaders;
+mod returns;
 mod snapshots;
 mod strangers;

@@ -68,8 +68,8 @@ impl Cluster {
         }
         let node = Node::new(config);
         let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
-        let running = node.start(replication.expect("the peer port is free")).await;
-        self.nodes.insert(id, running.expect("the catalog starts"));
+        let running = node.start(replication.expect("the peer port is free"));
+        self.nodes.insert(id, running);
     }
 
     pub async fn ready(&self, node: u64) {

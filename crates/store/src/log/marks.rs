@@ -1,5 +1,6 @@
-//! The mark file: the last index of every group that was synced. Written after each sync with one
-//! call and never synced itself: it is there to notice a log that lost its end, not to replace it.
+//! The mark file: the last index of every group that was synced, and the count of all writes that
+//! were, votes among them. Written after each sync with one call and never synced itself: it is
+//! there to notice a log that lost its end, not to replace it.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -14,12 +15,20 @@ use crate::Error;
 pub(super) struct Marks {
     file: File,
     path: PathBuf,
-    synced: BTreeMap<ShardId, u64>,
+    marked: Marked,
+}
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marked {
+    /// Writes to the database, as RocksDB numbers them.
+    pub writes: u64,
+    pub synced: BTreeMap<ShardId, u64>,
 }
 
 impl Marks {
     /// The file and what it says. A torn or missing file says nothing.
-    pub fn open(path: &Path) -> Result<(Marks, BTreeMap<ShardId, u64>), Error> {
+    pub fn open(path: &Path) -> Result<(Marks, Marked), Error> {
         let failed = |error: std::io::Error| Error::io(path, &error);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -30,35 +39,40 @@ impl Marks {
             if !bytes.is_empty() {
                 tracing::warn!(path = %path.display(), "the mark file is torn and counts for nothing");
             }
-            BTreeMap::new()
+            Marked::default()
         });
-        let marks = Marks { file, path: path.to_owned(), synced: marked.clone() };
+        let marks = Marks { file, path: path.to_owned(), marked: marked.clone() };
         Ok((marks, marked))
     }
 
     pub fn set(&mut self, shard: ShardId, synced: u64) {
-        self.synced.insert(shard, synced);
+        self.marked.synced.insert(shard, synced);
     }
 
     /// Lowers a group's mark to what is kept of its log.
     pub fn lower(&mut self, shard: ShardId, kept: u64) {
-        if let Some(synced) = self.synced.get_mut(&shard) {
+        if let Some(synced) = self.marked.synced.get_mut(&shard) {
             *synced = kept.min(*synced);
         }
     }
 
+    pub fn set_writes(&mut self, writes: u64) {
+        self.marked.writes = writes;
+    }
+
     pub fn write(&self) -> Result<(), Error> {
-        let written = self.file.write_all_at(&encode(&self.synced), 0);
+        let written = self.file.write_all_at(&encode(&self.marked), 0);
         written.map_err(|error| Error::io(&self.path, &error))
     }
 }
 
-/// | crc u32 | count u32 | shard u16, index u64 | …, big-endian. Groups are never taken out, so the
-/// file never needs to be cut.
-fn encode(synced: &BTreeMap<ShardId, u64>) -> Vec<u8> {
+/// | crc u32 | writes u64 | count u32 | shard u16, index u64 | …, big-endian. Groups are never taken
+/// out, so the file never needs to be cut.
+fn encode(marked: &Marked) -> Vec<u8> {
     let mut bytes = vec![0; 4];
-    bytes.extend_from_slice(&(synced.len() as u32).to_be_bytes());
-    for (shard, index) in synced {
+    bytes.extend_from_slice(&marked.writes.to_be_bytes());
+    bytes.extend_from_slice(&(marked.synced.len() as u32).to_be_bytes());
+    for (shard, index) in &marked.synced {
         bytes.extend_from_slice(&shard.0.to_be_bytes());
         bytes.extend_from_slice(&index.to_be_bytes());
     }
@@ -67,19 +81,21 @@ fn encode(synced: &BTreeMap<ShardId, u64>) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<BTreeMap<ShardId, u64>> {
-    let (crc, rest) = bytes.split_first_chunk()?;
+fn decode(bytes: &[u8]) -> Option<Marked> {
+    let (crc, covered) = bytes.split_first_chunk()?;
+    let (writes, rest) = covered.split_first_chunk()?;
     let (count, pairs) = rest.split_first_chunk()?;
     let length = 10 * u32::from_be_bytes(*count) as usize;
     let pairs = pairs.get(..length)?;
-    if crc32fast::hash(&rest[..4 + length]) != u32::from_be_bytes(*crc) {
+    if crc32fast::hash(&covered[..12 + length]) != u32::from_be_bytes(*crc) {
         return None;
     }
     let pair = |pair: &[u8]| {
         let (shard, index) = pair.split_first_chunk()?;
         Some((ShardId(u16::from_be_bytes(*shard)), u64::from_be_bytes(index.try_into().ok()?)))
     };
-    pairs.chunks_exact(10).map(pair).collect()
+    let synced = pairs.chunks_exact(10).map(pair).collect::<Option<_>>()?;
+    Some(Marked { writes: u64::from_be_bytes(*writes), synced })
 }
 
 #[cfg(test)]
@@ -88,7 +104,8 @@ mod tests {
 
     #[test]
     fn marks_are_read_back_and_a_torn_file_says_nothing() {
-        let marks: BTreeMap<_, _> = [(ShardId(0), 7), (ShardId(3), u64::MAX)].into();
+        let synced = [(ShardId(0), 7), (ShardId(3), u64::MAX)].into();
+        let marks = Marked { writes: 1 << 40, synced };
         let bytes = encode(&marks);
         assert_eq!(decode(&bytes), Some(marks));
         for cut in 0..bytes.len() {

@@ -15,7 +15,7 @@ use rocksdb::{FlushOptions, WriteBatch, WriteOptions};
 use super::group::{GroupLog, committed_key, entry_key, purged_key, purged_value, vote_key};
 use super::marks::Marks;
 use super::{Done, Inner, LogRecord};
-use crate::{Durability, Error, Options, SyncReport};
+use crate::{Durability, Error, Options, SyncReport, damage};
 
 /// A memtable smaller than this may fill up first.
 const DEAD_BYTES_MIN: u64 = 32 << 20;
@@ -130,6 +130,9 @@ impl Pen {
         while let Some((jobs, committed)) = self.next() {
             let result = self.write(&jobs, &committed);
             if let Err(error) = &result {
+                if error.is_damage() {
+                    damage::stop(&self.inner.path, &error.to_string());
+                }
                 tracing::error!(%error, "the log cannot be written, this node's groups stop");
                 let mut state = self.queue.state.lock();
                 state.failed = Some(error.clone());
@@ -233,10 +236,7 @@ impl Pen {
     }
 
     fn note(&mut self, ends: BTreeMap<ShardId, u64>, truncated: &[ShardId]) -> Result<(), Error> {
-        if ends.is_empty() {
-            return Ok(());
-        }
-        {
+        if !ends.is_empty() {
             let mut groups = self.inner.groups.lock();
             for shard in truncated {
                 if let Some(group) = groups.get_mut(shard) {
@@ -252,6 +252,7 @@ impl Pen {
         for (shard, end) in ends {
             self.marks.set(shard, end);
         }
+        self.marks.set_writes(self.inner.db.latest_sequence_number());
         self.marks.write()
     }
 }

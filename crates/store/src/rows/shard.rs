@@ -7,7 +7,7 @@ use domain::{EntityId, Key, Row, Rows, SequenceNumber, ShardId};
 use rocksdb::ReadOptions;
 
 use super::RowStore;
-use crate::error::fatal;
+use crate::damage;
 use crate::keys::{decode_key, encode_key};
 
 /// Reads what is written so far. A scan sees the rows as they were when it began. Rows that cannot
@@ -28,9 +28,16 @@ impl ShardRows {
         self.store.bodies(self.shard, of)
     }
 
-    fn unreadable(&self, key: &Key, reason: &dyn std::fmt::Display) -> ! {
-        let path = self.store.inner.path.display();
-        fatal(&format!("{path}: shard {}, row {key:?}: {reason}", self.shard))
+    pub(super) fn unreadable(&self, key: &Key, reason: &dyn std::fmt::Display) -> ! {
+        let path = &self.store.inner.path;
+        // Where the mark cannot be read either, the line does without.
+        let applied = match self.store.applied(self.shard) {
+            Ok(Some((index, _))) => format!(", applied to index {index}"),
+            Ok(None) | Err(_) => String::new(),
+        };
+        let reason = reason.to_string().replace('\n', " ");
+        let (file, shard) = (path.display(), self.shard);
+        damage::stop(path, &format!("{file}: shard {shard}{applied}, row {key:?}: {reason}"))
     }
 }
 

@@ -108,6 +108,9 @@ fn read(
         }
     }
     let last = rows.status().map(|()| chunk.into()).map_err(|error| store.failed(&error));
+    if let Err(error) = &last {
+        store.stop_if_damaged(&format!("an export of shard {shard}"), error);
+    }
     let _ = out.send(last); // Likewise.
 }
 

@@ -10,7 +10,7 @@ use store::{Error, LogStore, RowStore, Shortened};
 use crate::support::*;
 
 /// The files of a database with this ending, the newest last.
-fn files(path: &Path, ending: &str) -> Vec<PathBuf> {
+pub fn files(path: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).expect("listed").map(|entry| entry.expect("listed").path());
     let mut files: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
@@ -28,10 +28,18 @@ fn log(dir: &Path) -> PathBuf {
     path
 }
 
-fn cut(file: &Path, bytes: u64) {
+pub fn cut(file: &Path, bytes: u64) {
     let file = fs::OpenOptions::new().write(true).open(file).expect("opened");
     let length = file.metadata().expect("a length").len();
     file.set_len(length.saturating_sub(bytes)).expect("cut");
+}
+
+/// Flips one bit, at this part of the file.
+pub fn flip(file: &Path, part: f64) {
+    let mut bytes = fs::read(file).expect("read");
+    let at = (bytes.len() as f64 * part) as usize;
+    bytes[at] ^= 0x10;
+    fs::write(file, bytes).expect("written");
 }
 
 #[test]
@@ -73,6 +81,25 @@ fn damage_before_the_end_is_refused() {
     fs::write(&file, bytes).unwrap();
     let error = LogStore::open(&path, &small()).map(|_| ()).unwrap_err();
     assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+}
+
+/// A vote has no index, and is promised all the same.
+#[test]
+fn a_vote_that_is_gone_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = log(dir.path());
+    {
+        let log = LogStore::open(&path, &small()).unwrap();
+        log.check().expect("all is there");
+        let (done, synced) = waiter();
+        log.save_vote(SHARD, "a vote".into(), done);
+        synced.recv().unwrap().unwrap();
+    }
+    cut(files(&path, "log").last().expect("a write-ahead log"), 1);
+    let log = LogStore::open(&path, &small()).expect("a torn end is no damage");
+    assert_eq!((log.vote(SHARD).unwrap(), log.shortened(SHARD)), (None, None));
+    let error = log.check().unwrap_err().to_string();
+    assert!(error.contains("votes may be among them"), "{error}");
 }
 
 /// It is only a hint: without it the log is taken as it is.

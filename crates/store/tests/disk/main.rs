@@ -1,6 +1,7 @@
 //! The two databases on a real disk: what they keep, what they lose when a node dies, and what they
 //! make of files that are not as they left them.
 
+mod again;
 mod crash;
 mod damage;
 mod log;

@@ -70,6 +70,9 @@ fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
         if node.id == 0 {
             return Err("a [[cluster.node]] has id 0; nodes count from 1".to_owned());
         }
+        if node.id > u64::from(u16::MAX) {
+            return Err(format!("a [[cluster.node]] has id {}; 65535 is the highest", node.id));
+        }
         for (key, address) in [("grpc", &node.grpc), ("http", &node.http), ("peer", &node.peer)] {
             let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
             if port.is_none() {

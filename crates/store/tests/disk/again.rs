@@ -1,0 +1,190 @@
+//! A node whose data are damaged or gone starts over, and never as who it was.
+
+use std::fs;
+use std::path::Path;
+
+use domain::Rows;
+use store::{Births, DataDir, Error, Identity, LogStore, RowStore, Standing};
+
+use crate::damage::{cut, files, flip};
+use crate::support::*;
+
+const OURS: Identity = Identity { cluster_id: 7, node: 3 };
+
+fn births() -> Births {
+    [(1, 11), (2, 22), (3, 33)].into()
+}
+
+fn open(dir: &Path, rebuilt: bool) -> Result<(DataDir, LogStore, RowStore), Error> {
+    let data = DataDir::open(dir, OURS)?;
+    let (log, rows) = data.stores(&small(), rebuilt)?;
+    Ok((data, log, rows))
+}
+
+/// A founder's directory with 50 entries and as many rows, all on disk.
+fn founder(dir: &Path) {
+    let (data, log, rows) = open(dir, true).expect("an empty directory");
+    assert_eq!((data.standing(), data.incarnation()), (Standing::New, 0));
+    data.settle(Standing::Founder(births())).expect("settled");
+    for index in 1..=50 {
+        append(&log, SHARD, vec![record(index, vec![index as u8; 200])]);
+        let row = (message_key(index), Some(message(index)));
+        rows.write(SHARD, vec![row], index, "mark".into()).expect("written");
+    }
+    rows.flush().expect("flushed");
+}
+
+fn wal(dir: &Path) -> std::path::PathBuf {
+    files(&dir.join("log"), "log").pop().expect("a write-ahead log")
+}
+
+#[test]
+fn sound_data_are_opened_as_they_were_left() {
+    let dir = tempfile::tempdir().unwrap();
+    founder(dir.path());
+    for _ in 0..2 {
+        let (data, log, rows) = open(dir.path(), true).unwrap();
+        assert_eq!((data.standing(), data.incarnation()), (Standing::Founder(births()), 0));
+        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX).len(), 50);
+        assert_eq!(rows.applied(SHARD).unwrap().map(|(index, _)| index), Some(50));
+    }
+}
+
+/// What is done to the files, and a part of the line that tells it.
+type Case = (fn(&Path), &'static str);
+
+const CASES: [Case; 10] = [
+    (|dir| cut(&wal(dir), 300), "shard 1: the log ends at index 4"),
+    (|dir| flip(&wal(dir), 0.5), "log: damaged: "),
+    (|dir| fs::remove_dir_all(dir.join("log")).unwrap(), "log: damaged: it is gone"),
+    (|dir| fs::remove_dir_all(dir.join("rows")).unwrap(), "rows: damaged: it is gone"),
+    (|dir| fs::remove_file(dir.join("log/CURRENT")).unwrap(), "log: damaged: it is gone"),
+    (|dir| fs::remove_file(wal(dir)).unwrap(), "shard 1: the log ends at index 0"),
+    (|dir| cut(&files(&dir.join("rows"), "sst")[0], 10), "rows: damaged: "),
+    (|dir| fs::remove_file(&files(&dir.join("rows"), "sst")[0]).unwrap(), "rows: damaged: "),
+    (|dir| fs::write(dir.join("rows/CURRENT"), "garbage\n").unwrap(), "rows: damaged: "),
+    (
+        |dir| fs::write(dir.join("mayfly-damage"), "a bad row\n").unwrap(),
+        "by the last run: a bad row",
+    ),
+];
+
+#[test]
+fn damaged_data_are_laid_aside_and_their_owner_speaks_under_another_birth() {
+    for (harm, told) in CASES {
+        let dir = tempfile::tempdir().unwrap();
+        founder(dir.path());
+        harm(dir.path());
+
+        let alone = open(dir.path(), false).map(|_| ()).expect_err(told);
+        assert!(alone.to_string().contains(told), "{alone}, not {told}");
+        assert!(alone.is_damage() && !alone.to_string().contains('\n'), "{alone}");
+        assert!(!dir.path().join("damaged").exists(), "nobody would rebuild it");
+
+        let (data, log, rows) = open(dir.path(), true).expect(told);
+        let born = data.birth();
+        assert_eq!(data.standing(), Standing::Returned(births()));
+        assert_eq!((data.incarnation(), born == 0), (born, false));
+        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), vec![]);
+        assert!(log.vote(SHARD).unwrap().is_none() && rows.applied(SHARD).unwrap().is_none());
+        assert!(dir.path().join("damaged").exists() && !dir.path().join("mayfly-damage").exists());
+        drop((log, rows));
+
+        let (data, ..) = open(dir.path(), true).expect("it is whole again");
+        assert_eq!((data.birth(), data.incarnation()), (born, born), "and stays who it is");
+    }
+}
+
+#[test]
+fn only_the_latest_damage_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    founder(dir.path());
+    let mut seen = vec![0];
+    for round in 0..3 {
+        fs::write(dir.path().join("mayfly-damage"), "a bad row\n").unwrap();
+        fs::write(dir.path().join("log").join("round"), [round]).unwrap();
+        let (data, ..) = open(dir.path(), true).unwrap();
+        assert!(!seen.contains(&data.incarnation()));
+        seen.push(data.incarnation());
+        assert_eq!(fs::read(dir.path().join("damaged/log/round")).unwrap(), [round]);
+    }
+    let kept = fs::read_dir(dir.path().join("damaged")).unwrap().count();
+    assert_eq!(kept, 3, "log, marks and rows");
+}
+
+/// A crash at any step of starting over leaves the note or the new birth, never empty data under
+/// the old one.
+#[test]
+fn starting_over_can_be_interrupted_anywhere() {
+    for gone in [&["log"][..], &["log", "log.marks"], &["log", "log.marks", "rows"]] {
+        let dir = tempfile::tempdir().unwrap();
+        founder(dir.path());
+        fs::write(dir.path().join("mayfly-damage"), "a bad row\n").unwrap();
+        fs::create_dir(dir.path().join("damaged")).unwrap();
+        for name in gone {
+            fs::rename(dir.path().join(name), dir.path().join("damaged").join(name)).unwrap();
+        }
+        let (data, log, _rows) = open(dir.path(), true).unwrap();
+        assert_ne!(data.incarnation(), 0);
+        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), vec![]);
+    }
+}
+
+#[test]
+fn rows_older_than_the_log_begins_are_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    founder(dir.path());
+    copy(&dir.path().join("rows"), &dir.path().join("old"));
+    {
+        let (_, log, rows) = open(dir.path(), true).unwrap();
+        append(&log, SHARD, vec![record(51, "more")]);
+        rows.write(SHARD, vec![], 51, "mark".into()).unwrap();
+        rows.flush().unwrap();
+        log.purge(SHARD, 51, "mark".into());
+        append(&log, SHARD, vec![record(52, "more")]); // The purge is written before it.
+    }
+    open(dir.path(), false).map(|_| ()).expect("all is well so far");
+    fs::remove_dir_all(dir.path().join("rows")).unwrap();
+    fs::rename(dir.path().join("old"), dir.path().join("rows")).unwrap();
+    let error = open(dir.path(), false).map(|_| ()).expect_err("a hole").to_string();
+    assert!(error.contains("shard 1: the rows are those of index 50"), "{error}");
+}
+
+#[test]
+fn a_directory_that_was_wiped_is_another_one() {
+    let births: Vec<u32> = (0..8)
+        .map(|_| {
+            let dir = tempfile::tempdir().unwrap();
+            let (data, ..) = open(dir.path(), true).unwrap();
+            assert_eq!(data.standing(), Standing::New);
+            data.birth()
+        })
+        .collect();
+    assert!(births.iter().all(|birth| *birth != 0));
+    assert!((1..births.len()).all(|at| !births[..at].contains(&births[at])), "{births:?}");
+}
+
+/// The child meets the damage at work; the next start knows.
+#[test]
+fn child_reads_a_damaged_row() {
+    let Some(dir) = child_dir() else { return };
+    let (_, _log, rows) = open(&dir, true).unwrap();
+    tell(&format!("{:?}", rows.shard(SHARD).get(&message_key(7))));
+}
+
+#[test]
+fn damage_met_at_work_stops_the_process_and_the_next_start_begins_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    founder(dir.path());
+    flip(&files(&dir.path().join("rows"), "sst")[0], 0.3);
+    let output = spawn("again::child_reads_a_damaged_row", dir.path()).wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = errors.lines().find(|line| line.starts_with("mayfly: ")).expect(&errors);
+    for part in ["rows: shard 1", ".sst", "checksum mismatch"] {
+        assert!(line.contains(part), "{line}");
+    }
+    let error = open(dir.path(), false).map(|_| ()).expect_err("noted").to_string();
+    assert!(error.contains("by the last run") && error.contains("shard 1"), "{error}");
+    let (data, ..) = open(dir.path(), true).unwrap();
+    assert_ne!(data.incarnation(), 0);
+}

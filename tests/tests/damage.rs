@@ -1,0 +1,184 @@
+//! Disks that fail under real nodes: wiped, a bit flipped, a file cut. Nothing acknowledged is lost,
+//! no other node is disturbed, and the node comes back as a full member: another may then die.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use client::{Client, Message, ReceiverOptions, SenderOptions};
+use mayfly_tests::{Cluster, Load, LoadOptions, Settings};
+use tokio::sync::Mutex;
+
+/// Two cores carry one cluster at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// The catalog and two data groups.
+const GROUPS: usize = 3;
+
+async fn progress(load: &Load, more: u64) -> anyhow::Result<Duration> {
+    let (begun, goal) = (Instant::now(), load.settled() + more);
+    while load.settled() < goal {
+        ensure!(begun.elapsed() < Duration::from_secs(60), "no progress: {}", load.settled());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(begun.elapsed())
+}
+
+/// The largest file of a database with this ending.
+fn largest(database: &Path, ending: &str) -> anyhow::Result<PathBuf> {
+    let files = fs::read_dir(database)?.map(|entry| entry.map(|entry| entry.path()));
+    let files: Vec<PathBuf> = files.collect::<Result<_, _>>()?;
+    let ours = files.into_iter().filter(|file| file.extension().is_some_and(|it| it == ending));
+    let size = |file: &PathBuf| fs::metadata(file).map_or(0, |file| file.len());
+    ours.max_by_key(size).with_context(|| format!("no .{ending} in {}", database.display()))
+}
+
+fn flip_a_bit(file: &Path) -> anyhow::Result<()> {
+    let mut bytes = fs::read(file)?;
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    Ok(fs::write(file, bytes)?)
+}
+
+/// Waits until a node that lost what it held has its vote in every group.
+async fn rebuilt(cluster: &mut Cluster, id: u64) -> anyhow::Result<()> {
+    let until = Instant::now() + Duration::from_secs(60);
+    while cluster.node_log(id).matches("this replica is a full member").count() < GROUPS {
+        ensure!(Instant::now() < until, "node {id} is not rebuilt: {}", cluster.last_words(id));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    cluster.wait_all_vote().await
+}
+
+/// Under load: kills the node that leads the queue, harms its files, starts it again, and when it
+/// is rebuilt kills another one.
+async fn survives(harm: fn(&Path) -> anyhow::Result<()>, told: &str) -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let load = Load::start(&cluster.client()?, "orders", LoadOptions::default()).await?;
+    progress(&load, 500).await?;
+    let victim = cluster.leader_of("orders").await?;
+    cluster.kill(victim)?;
+    harm(&cluster.data_path(victim))?;
+    println!("200 more were settled {:?} after the kill", progress(&load, 200).await?);
+
+    let begun = Instant::now();
+    cluster.start_node(victim)?;
+    rebuilt(&mut cluster, victim).await?;
+    println!("node {victim} votes again after {:?}", begun.elapsed());
+    let log = cluster.node_log(victim);
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(told)).collect();
+    println!("{}", lines.join("\n"));
+    ensure!(lines.len() == 1, "'{told}' is said in {} lines, not one", lines.len());
+    progress(&load, 200).await?;
+
+    let other = cluster.ids().find(|id| *id != victim).context("three nodes")?;
+    cluster.kill(other)?;
+    println!("200 more were settled {:?} after the next kill", progress(&load, 200).await?);
+    let verdict = load.finish().await?;
+    println!("{verdict:?}");
+    assert!(verdict.holds(), "{:?}", verdict.violations);
+    assert!(verdict.settled > 500, "too little happened to prove anything");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_disk_was_wiped_is_rebuilt_and_votes_again() -> anyhow::Result<()> {
+    survives(|data| Ok(fs::remove_dir_all(data)?), "its disk is empty").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_a_flipped_bit_in_its_log_is_rebuilt_and_votes_again() -> anyhow::Result<()> {
+    survives(|data| flip_a_bit(&largest(&data.join("log"), "log")?), "log: damaged: ").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_a_cut_log_is_rebuilt_and_votes_again() -> anyhow::Result<()> {
+    let cut = |data: &Path| {
+        let file = fs::File::options().write(true).open(largest(&data.join("log"), "log")?)?;
+        let bytes = file.metadata()?.len();
+        Ok(file.set_len(bytes / 2)?)
+    };
+    survives(cut, "the log ends at index").await
+}
+
+async fn send(client: &Client, count: u32, bytes: usize) -> anyhow::Result<()> {
+    let sender = client.sender("bulk", SenderOptions { window: 16, ..SenderOptions::default() });
+    let mut under_way = Vec::new();
+    for _ in 0..count {
+        under_way.push(sender.submit(vec![Message::new(vec![b'x'; bytes])]).await?);
+    }
+    for sending in under_way {
+        sending.await?;
+    }
+    sender.close().await;
+    Ok(())
+}
+
+/// Completes all messages there are, whatever becomes of the nodes meanwhile.
+async fn receive_all(client: &Client) -> anyhow::Result<u64> {
+    let options = ReceiverOptions { prefetch: 16, ..ReceiverOptions::default() };
+    let mut receiver = client.receiver("bulk", options);
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let wait = Duration::from_secs(1);
+        if let Ok(Ok(deliveries)) = tokio::time::timeout(wait, receiver.recv_many(16)).await {
+            for delivery in deliveries {
+                ensure!(delivery.body().iter().all(|byte| *byte == b'x'), "not what was sent");
+                // One that fails perhaps is done; else its lock ends, and it comes again.
+                receiver.complete(&delivery).failures().await;
+            }
+        } else if let Ok(queue) = client.get_queue("bulk").await {
+            let counters = queue.counters.unwrap_or_default();
+            if counters.active == 0 {
+                receiver.close().await;
+                return Ok(counters.completed);
+            }
+        }
+        ensure!(Instant::now() < until, "the queue does not empty");
+    }
+}
+
+/// Nothing at the start shows it: the leader meets it when the message is to be delivered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_bit_in_a_message_is_never_delivered_and_its_node_is_rebuilt()
+-> anyhow::Result<()> {
+    const COUNT: u32 = 300;
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let client = cluster.client()?;
+    let short = Some(Duration::from_secs(5).as_millis() as u64);
+    let properties = client::v1::QueueProperties { lock_duration_ms: short, ..Default::default() };
+    client.create_queue("bulk", properties).await?;
+    send(&client, COUNT, 20 * 1024).await?;
+    let group = client.get_queue("bulk").await?.group;
+    let victim = cluster.ids().last().context("three nodes")?;
+    cluster.stop(victim)?; // Its rows are flushed.
+    flip_a_bit(&largest(&cluster.data_path(victim).join("rows"), "blob")?)?;
+    cluster.start_node(victim)?;
+    cluster.wait_caught_up().await?;
+    client.transfer_leader(group, victim).await?;
+
+    let receiving = {
+        let client = client.clone();
+        tokio::spawn(async move { receive_all(&client).await })
+    };
+    cluster.wait_ended(victim).await?;
+    let last = cluster.last_words(victim);
+    println!("{last}");
+    for part in ["mayfly: this node's data cannot be read", "rows: shard", "index", "row Body"] {
+        ensure!(last.contains(part), "no '{part}' in: {last}");
+    }
+    cluster.start_node(victim)?;
+    rebuilt(&mut cluster, victim).await?;
+    let completed = receiving.await??;
+    ensure!(completed == u64::from(COUNT), "{completed} of {COUNT} were completed");
+
+    let other = cluster.ids().find(|id| *id != victim).context("three nodes")?;
+    cluster.kill(other)?;
+    send(&client, 50, 1024).await?;
+    let completed = receive_all(&client).await?;
+    ensure!(completed == u64::from(COUNT) + 50, "{completed} in all were completed");
+    Ok(())
+}
