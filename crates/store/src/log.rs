@@ -188,6 +188,11 @@ impl LogStore {
         self.inner.shortened.get(&shard).copied()
     }
 
+    /// Whether this is the only handle left: dropping it closes the database.
+    pub fn is_last(&self) -> bool {
+        Arc::strong_count(&self.writer) == 1
+    }
+
     /// Room on the disk that holds the log.
     pub fn room(&self) -> Result<Room, Error> {
         room(&self.inner.path)

@@ -109,6 +109,11 @@ impl RowStore {
         }
     }
 
+    /// Whether this is the only handle left: dropping it closes the database.
+    pub fn is_last(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1
+    }
+
     /// Puts all that is in memory on disk; blocks until it is there.
     pub fn flush(&self) -> Result<(), Error> {
         let mut options = FlushOptions::default();

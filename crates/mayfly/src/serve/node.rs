@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use domain::NodeRow;
+use metrics_exporter_prometheus::PrometheusHandle;
 use replication::Replication;
 use service::{ClockConfig, Founding, RunningNode, Skew};
 use store::{DataDir, Durability, Identity, LogStore, RowStore};
@@ -21,6 +22,9 @@ use super::{disk, process, telemetry};
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
 /// How long all else may take.
 const NODE_ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// What still runs when the node has ended lets go of the databases within moments.
+const CLOSED_WITHIN: Duration = Duration::from_secs(3);
+const CLOSE_LOOK: Duration = Duration::from_millis(5);
 /// In the data directory of a node that is a cluster by itself: the id it drew.
 const CLUSTER_ID_FILE: &str = "cluster-id";
 
@@ -50,15 +54,29 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
         }
         opened => opened?,
     };
+    let databases = (log.clone(), rows.clone());
     let node = service::Node::new(service_config(&config, cluster_id));
-    let replication = Replication::start(
-        replication_config(&config, cluster_id, data),
-        log,
-        rows,
-        node.observer(),
-        node.incoming(),
-    )?;
-    let running = node.start(replication);
+    let peers = replication_config(&config, cluster_id, data);
+    let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
+    let result = match replication {
+        Ok(replication) => {
+            let running = node.start(replication);
+            serve(&config, exit_with_parent, running, (grpc_port, http_port), recorder).await
+        }
+        Err(error) => Err(error.into()),
+    };
+    close(databases).await;
+    result
+}
+
+/// Serves until it is told to end, or cannot go on.
+async fn serve(
+    config: &Config,
+    exit_with_parent: bool,
+    running: RunningNode,
+    (grpc_port, http_port): (TcpListener, TcpListener),
+    recorder: PrometheusHandle,
+) -> anyhow::Result<()> {
     tokio::spawn(process::sample(config.data_dir.clone()));
 
     let (stop, stopping) = watch::channel(false);
@@ -261,6 +279,21 @@ fn reason(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> String {
 
 /// Ends the front ends, then the node. What takes too long is left: everything acknowledged is on
 /// disk either way.
+/// Closes the databases once nobody uses them any more. RocksDB cannot close one while the process
+/// ends, for what it needs to do so ends then as well: better not at all.
+async fn close((log, rows): (LogStore, RowStore)) {
+    let until = Instant::now() + CLOSED_WITHIN;
+    while !log.is_last() || !rows.is_last() {
+        if Instant::now() > until {
+            std::mem::forget((log, rows));
+            return tracing::debug!("the databases are left open");
+        }
+        tokio::time::sleep(CLOSE_LOOK).await;
+    }
+    // They wait for their threads. A panic there was printed.
+    let _ = tokio::task::spawn_blocking(move || drop((log, rows))).await;
+}
+
 async fn end(running: RunningNode, fronts: [JoinHandle<anyhow::Result<()>>; 2]) {
     for front in fronts {
         let abort = front.abort_handle();
