@@ -5,16 +5,37 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use client::{Error, Message};
 use mayfly_tests::{Cluster, Settings, free_ports, mayfly};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rand::RngExt;
+
+/// A run that has not ended by then does not end: a node that was to be refused serves.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Runs the binary to its end.
 fn run(args: &[&str]) -> anyhow::Result<Output> {
-    Ok(Command::new(mayfly()?).args(args).stdin(Stdio::null()).output()?)
+    let child = Command::new(mayfly()?)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let pid = Pid::from_raw(i32::try_from(child.id())?);
+    let (ended, output) = mpsc::channel();
+    std::thread::spawn(move || ended.send(child.wait_with_output()));
+    match output.recv_timeout(ENDS_WITHIN) {
+        Ok(output) => Ok(output?),
+        Err(_) => {
+            kill(pid, Signal::SIGKILL)?;
+            bail!("{args:?} did not end; it said {:?}", output.recv()??);
+        }
+    }
 }
 
 /// The one line it must leave on standard error, and its exit code.
@@ -93,7 +114,7 @@ async fn data_of_another_cluster_or_a_newer_version_is_refused() -> anyhow::Resu
 
     let marker = data.join("mayfly-data");
     let format = fs::read_to_string(&marker)?;
-    fs::write(&marker, format.replace("format = 1", "format = 9"))?;
+    fs::write(&marker, format.replace("format = ", "format = 9"))?;
     let (line, _) = complaint(&["serve", "--config", &path])?;
     ensure!(line.contains("newer version"), "{line}");
     fs::write(&marker, format)?;
