@@ -158,6 +158,12 @@ async fn a_flipped_bit_in_a_message_is_never_delivered_and_its_node_is_rebuilt()
     flip_a_bit(&largest(&cluster.data_path(victim).join("rows"), "blob")?)?;
     cluster.start_node(victim)?;
     cluster.wait_caught_up().await?;
+    // A node whose clock is not compared yet would give leadership back at once.
+    cluster
+        .wait_for_status("all clocks to agree", |status| {
+            status.nodes.iter().all(|node| node.clock_agrees)
+        })
+        .await?;
     client.transfer_leader(group, victim).await?;
 
     let receiving = {
