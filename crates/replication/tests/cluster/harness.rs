@@ -60,6 +60,7 @@ impl Incoming for Doorman {
 
 pub struct Node {
     pub replication: Replication,
+    log: LogStore,
     pub rows: RowStore,
     pub heard: Arc<Heard>,
     pub channels: mpsc::UnboundedReceiver<(u64, Channel)>,
@@ -142,7 +143,7 @@ impl Cluster {
                 replication.add_group(*shard, self.members()).await?;
             }
         }
-        self.nodes.insert(id, Node { replication, rows, heard, channels });
+        self.nodes.insert(id, Node { replication, log, rows, heard, channels });
         Ok(())
     }
 
@@ -224,6 +225,15 @@ impl Cluster {
             (there == wanted).then_some(())
         })
         .await;
+    }
+}
+
+impl Drop for Cluster {
+    /// A database that is closed while the process ends aborts it: these are left open.
+    fn drop(&mut self) {
+        for node in self.nodes.values() {
+            std::mem::forget((node.log.clone(), node.rows.clone()));
+        }
     }
 }
 

@@ -20,6 +20,7 @@ pub const DELETE: ReceiveMode = ReceiveMode::ReceiveAndDelete;
 pub const NOW: Duration = Duration::ZERO;
 
 pub struct Cluster {
+    databases: BTreeMap<u64, (LogStore, RowStore)>,
     pub nodes: BTreeMap<u64, RunningNode>,
     /// Nodes to be short of disk space once they start: they keep back more than there is.
     pub short_of_space: BTreeSet<u64>,
@@ -33,7 +34,8 @@ impl Cluster {
         let addresses = (1..=size).zip(free_addresses(size)).collect();
         let dir = tempfile::tempdir().expect("a directory");
         let (nodes, short_of_space) = (BTreeMap::new(), BTreeSet::new());
-        let mut cluster = Cluster { nodes, short_of_space, addresses, data_groups, dir };
+        let databases = BTreeMap::new();
+        let mut cluster = Cluster { databases, nodes, short_of_space, addresses, data_groups, dir };
         for node in 1..=size {
             cluster.start_node(node).await;
         }
@@ -67,6 +69,7 @@ impl Cluster {
             peers.limits.disk_reserve_bytes = u64::MAX;
         }
         let node = Node::new(config);
+        self.databases.insert(id, (log.clone(), rows.clone()));
         let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
         let running = node.start(replication.expect("the peer port is free"));
         self.nodes.insert(id, running);
@@ -90,7 +93,15 @@ impl Cluster {
 
     /// As if the process died: nothing is handed over.
     pub fn kill(&mut self, node: u64) {
+        self.databases.remove(&node);
         drop(self.nodes.remove(&node).expect("the node runs"));
+    }
+}
+
+impl Drop for Cluster {
+    /// A database that is closed while the process ends aborts it: these are left open.
+    fn drop(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.databases));
     }
 }
 
