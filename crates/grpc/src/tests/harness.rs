@@ -51,6 +51,8 @@ impl Server {
         let rows = RowStore::open(&dir.path().join("rows"), &options).expect("rows");
         let peers = replication::Config::new(1, [(1, peer.to_string())].into(), peer);
         let node = Node::new(config);
+        // A database that is closed while the process ends aborts it: these are left open.
+        std::mem::forget((log.clone(), rows.clone()));
         let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
         let node = node.start(replication.expect("the peer port is free"));
         let broker = node.broker().clone();
