@@ -9,6 +9,11 @@ say "build"
 cargo build --release --locked --workspace
 mayfly="$CARGO_TARGET_DIR/release/mayfly"
 
+say "property tests, other cases than tests/run.sh draws"
+export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$RANDOM$RANDOM}"
+echo "PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED repeats it"
+PROPTEST_CASES=100000 cargo test --release --locked --workspace --test model --test rebuilt
+
 say "experiments"
 cargo test --release --locked --workspace --test long -- --ignored --nocapture --test-threads 1
 
