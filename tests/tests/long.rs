@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use client::{Client, Message, SenderOptions};
 use mayfly_tests::{Cluster, Settings};
+use nix::sys::signal::Signal;
 use workload::{LifecycleBench, LifecycleReport, Metrics, Progress};
 
 /// The lifecycle bench of the README, at a rate or as fast as it goes.
@@ -92,6 +93,30 @@ async fn a_replica_is_rebuilt_beside_steady_work() -> anyhow::Result<()> {
     cluster.wait_all_vote().await?;
     let after = lifecycle(&client, RATE, window).await?;
     println!("after                  send {:?}", after.send);
+    Ok(())
+}
+
+/// The log that is kept reaches back further than ten seconds of the most this machine can do.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes long: tests/long.sh"]
+async fn ten_seconds_away_at_full_load_heal_from_the_log() -> anyhow::Result<()> {
+    let mut cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
+    let client = cluster.client()?;
+    client.create_queue("orders", Default::default()).await?;
+    let leader = cluster.leader_of("orders").await?;
+    let paused = cluster.ids().find(|id| *id != leader).context("three nodes")?;
+    let load = tokio::spawn({
+        let client = client.clone();
+        async move { lifecycle(&client, None, Duration::from_secs(25)).await }
+    });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cluster.signal(paused, Signal::SIGSTOP)?;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    cluster.signal(paused, Signal::SIGCONT)?;
+    let report = load.await??;
+    cluster.wait_caught_up().await?;
+    println!("{:.0} messages/s, end to end {:?}", report.settled_per_second, report.end_to_end);
+    ensure!(!cluster.node_log(paused).contains("receiving a snapshot"), "it took a snapshot");
     Ok(())
 }
 
