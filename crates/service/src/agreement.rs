@@ -104,13 +104,13 @@ impl Agreement {
     }
 
     /// Whether a node may stamp for a group: its clock agrees with the wall clocks of a majority of
-    /// the group's voters and with its own.
-    pub fn agrees(&self, node: u64, voters: &BTreeSet<u64>) -> bool {
+    /// the group's nodes and with its own.
+    pub fn agrees(&self, node: u64, nodes: &BTreeSet<u64>) -> bool {
         let reading = self.readings.get(&node);
-        reading.is_some_and(|reading| self.is_backed(node, reading.clock_zero_us, voters))
+        reading.is_some_and(|reading| self.is_backed(node, reading.clock_zero_us, nodes))
     }
 
-    /// What to do with this node's clock, given the voters of each of its groups. Asked again and
+    /// What to do with this node's clock, given the nodes of each of its groups. Asked again and
     /// again; it remembers when.
     pub fn correction(&mut self, now_us: i64, groups: &[BTreeSet<u64>]) -> Correction {
         let elapsed_us = (now_us - self.corrected_at_us).clamp(0, SLEW_SPAN_US);
@@ -118,11 +118,11 @@ impl Agreement {
         let elsewhere = self.elsewhere.take();
         let Some(own) = self.readings.get(&self.own) else { return Correction::None };
         let wall_us = own.wall_zero_us;
-        if !groups.iter().any(|voters| self.is_backed(self.own, wall_us, voters)) {
+        if !groups.iter().any(|nodes| self.is_backed(self.own, wall_us, nodes)) {
             return Correction::None; // Nobody vouches for it.
         }
         let off_us = wall_us.saturating_sub(own.clock_zero_us);
-        if groups.iter().any(|voters| self.agrees(self.own, voters)) {
+        if groups.iter().any(|nodes| self.agrees(self.own, nodes)) {
             let most_us = elapsed_us * SLEW_PPM / 1_000_000;
             return Correction::Slew(off_us.clamp(-most_us, most_us));
         }
@@ -157,7 +157,7 @@ impl Agreement {
     }
 
     /// Whether what a clock of `node` shows agrees with a majority's wall clocks and with its own.
-    fn is_backed(&self, node: u64, zero_us: i64, voters: &BTreeSet<u64>) -> bool {
+    fn is_backed(&self, node: u64, zero_us: i64, nodes: &BTreeSet<u64>) -> bool {
         let Some(own) = self.readings.get(&node) else { return false };
         let near = |other: &u64| {
             self.readings.get(other).is_some_and(|reading| {
@@ -167,7 +167,7 @@ impl Agreement {
                 off_us.saturating_add(error_us.unsigned_abs()) <= self.offset_max_us
             })
         };
-        near(&node) && voters.iter().filter(|voter| near(voter)).count() * 2 > voters.len()
+        near(&node) && nodes.iter().filter(|other| near(other)).count() * 2 > nodes.len()
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Sender {
     accepted: bool,
     /// The group does not know the entity of `route`.
     stale: bool,
+    /// It was, and is no more: what comes now is answered like what met that.
+    gone: bool,
     pause: Duration,
     retry_at: Option<Instant>,
 }
@@ -92,6 +94,7 @@ impl Sender {
             flights: VecDeque::new(),
             accepted: false,
             stale: false,
+            gone: false,
             pause: PAUSE_MIN,
             retry_at: None,
         }
@@ -184,11 +187,15 @@ impl Sender {
                 // It overtook one before it that came back. The first in line overtook nothing:
                 // the client left a gap.
                 Refusal::SerialGap { .. } if index > 0 => State::Back(command),
+                Refusal::SerialGap { .. } if self.gone => State::Done(Err(not_found(&self.name))),
                 Refusal::StaleRoute { .. } if !self.accepted => {
                     self.stale = true;
                     State::Back(command)
                 }
-                Refusal::StaleRoute { .. } => State::Done(Err(not_found(&self.name))),
+                Refusal::StaleRoute { .. } => {
+                    self.gone = true;
+                    State::Done(Err(not_found(&self.name)))
+                }
                 refusal => State::Done(Err(Error::new(refusal, self.name.clone()))),
             },
         };

@@ -80,7 +80,7 @@ impl Timekeeper {
     async fn ask(&mut self) {
         let own = self.replication.node();
         let groups = self.replication.status();
-        let peers: BTreeSet<u64> = groups.into_iter().flat_map(|group| group.voters).collect();
+        let peers: BTreeSet<u64> = groups.iter().flat_map(electorate).collect();
         let peers = peers.into_iter().filter(|peer| *peer != own);
         let this = &*self;
         let read = join_all(peers.map(|peer| async move { (peer, this.ask_peer(peer).await) }));
@@ -116,8 +116,8 @@ impl Timekeeper {
         self.agreement.read_own(self.clock.read());
         let now_us = self.clock.monotonic_us();
         self.agreement.forget(now_us);
-        let voters: Vec<BTreeSet<u64>> = groups.iter().map(|group| group.voters.clone()).collect();
-        let correction = self.agreement.correction(now_us, &voters);
+        let electorates: Vec<BTreeSet<u64>> = groups.iter().map(electorate).collect();
+        let correction = self.agreement.correction(now_us, &electorates);
         if let Correction::Step(by_us) = correction {
             tracing::warn!(by_ms = by_us / 1000, "the clock is set to what a majority shows");
         }
@@ -125,11 +125,11 @@ impl Timekeeper {
         self.agreement.read_own(self.clock.read());
 
         let mut all = !groups.is_empty();
-        for status in &groups {
-            let agrees = self.agreement.agrees(own, &status.voters);
+        for (status, electorate) in groups.iter().zip(&electorates) {
+            let agrees = self.agreement.agrees(own, electorate);
             let others = status.voters.iter().filter(|node| **node != own).copied();
             let agreeing: BTreeSet<u64> =
-                others.filter(|node| self.agreement.agrees(*node, &status.voters)).collect();
+                others.filter(|node| self.agreement.agrees(*node, electorate)).collect();
             all &= agrees;
             if !agrees && status.leading {
                 self.hand_over(status, &agreeing);
@@ -139,7 +139,8 @@ impl Timekeeper {
             }
         }
         self.tell(all);
-        let peers: BTreeSet<&u64> = voters.iter().flatten().filter(|peer| **peer != own).collect();
+        let peers: BTreeSet<&u64> =
+            electorates.iter().flatten().filter(|peer| **peer != own).collect();
         for peer in peers {
             metric::peer_clock(*peer, self.agreement.peer_off_us(*peer));
         }
@@ -200,4 +201,11 @@ impl Timekeeper {
             shard
         });
     }
+}
+
+/// The nodes whose clocks count in a group. One that lost its disk is among them although it has no
+/// vote: its clock is as good as ever, and were the count to shrink with the votes, fewer wrong
+/// clocks would do for a majority.
+fn electorate(group: &GroupStatus) -> BTreeSet<u64> {
+    group.voters.union(&group.learners).copied().collect()
 }

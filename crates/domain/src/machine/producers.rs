@@ -60,17 +60,22 @@ impl<R: Rows> Step<'_, R> {
     /// Remembers an outcome, and forgets what need not be known any more.
     pub(super) fn record(&mut self, origin: Origin, admitted: Admitted, outcome: &Outcome) {
         let Origin { producer, serial, .. } = origin;
+        // A stale route is mended by the edge, which asks again with the right entity: that is then
+        // done for the first time. Until then the serial is not used up, or what follows it in an
+        // ordered stream would be done before it.
+        let is_over = !matches!(outcome, Outcome::Refused(Refusal::StaleRoute { .. }));
+        let reached = if is_over { serial } else { serial - 1 };
         let row = match admitted.0 {
             None => {
                 self.forget_producer(producer);
                 self.forget_old(PRODUCERS_MAX - 1);
                 self.meta.producers += 1;
                 self.view.insert(Key::ProducerSeen(self.at, producer), Row::ProducerSeen);
-                ProducerRow { first: serial, highest: serial, seen: self.at }
+                ProducerRow { first: serial, highest: reached, seen: self.at }
             }
             Some(known) => {
                 let mut row = known;
-                row.highest = known.highest.max(serial);
+                row.highest = known.highest.max(reached);
                 self.forget_outcomes(
                     producer,
                     forgotten_to(known.highest),
@@ -90,9 +95,7 @@ impl<R: Rows> Step<'_, R> {
             Some(known) if known == row => (),
             Some(_) => self.view.replace(Key::Producer(producer), Row::Producer(row)),
         }
-        // A stale route is mended by the edge, which asks again with the right entity: that is then
-        // done for the first time, because no outcome is known of this.
-        if !matches!(outcome, Outcome::Refused(Refusal::StaleRoute { .. })) {
+        if is_over {
             self.view.insert(Key::Outcome(producer, serial), Row::Outcome(outcome.clone()));
         }
     }

@@ -248,6 +248,25 @@ fn send_8_a_request_that_met_a_stale_route_is_done_anew() {
     assert_eq!(play.look(), "1");
 }
 
+/// What follows in an ordered stream waits for it: else it would be stored before it.
+#[test]
+fn send_8_a_stale_route_does_not_use_an_ordered_serial_up() {
+    let mut play = Table::new(queue());
+    let ordered = |serial| Origin { ordered: true, ..origin(1, serial) };
+    let stale = |serial| {
+        let (origin, messages) = (Some(ordered(serial)), vec![m()]);
+        Command::Send(domain::Send { origin, entity: entity(99), messages })
+    };
+    let gap = |expected| Outcome::Refused(Refusal::SerialGap { expected });
+    for serial in [1, 2] {
+        assert_eq!(words(&play.shard.apply(stale(serial))), "MessagingEntityNotFound");
+        assert_eq!(ask(&mut play, ordered(serial + 1)), gap(serial));
+        let sent = format!("sent {serial}");
+        assert_eq!(words(&ask(&mut play, again(ordered(serial)))), sent);
+    }
+    assert_eq!(play.look(), "1 2");
+}
+
 /// Of a refusal that no row explains the log keeps the outcome alone.
 #[test]
 fn quota_37_what_a_leader_refused_uses_its_serial_up() {
