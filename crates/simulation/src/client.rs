@@ -9,7 +9,7 @@ use domain::{
     SequenceNumber, Timestamp,
 };
 
-use crate::network::Packet;
+use crate::network::{Asked, Packet};
 use crate::random::Random;
 
 /// Unanswered requests a client has at most.
@@ -36,11 +36,15 @@ pub struct Client {
     producer: u64,
     producers_max: u64,
     ordered: bool,
+    /// Its edge numbers its requests, and it cannot repeat them to another (SEND-8).
+    numbered_by_edge: bool,
+    /// The node it is connected to, and which of its starts.
+    pub edge: Option<(usize, u64)>,
     serial: u64,
     outstanding: BTreeMap<u64, Outstanding>,
     receiver: ReceiverId,
-    /// The term in which its receiver was attached.
-    pub term: u64,
+    /// The reign in which its receiver was attached.
+    pub reign: u64,
     held: Vec<Held>,
     /// Tokens that are settled or have lapsed: they must be good for nothing.
     spent: Vec<(QueueId, LockToken)>,
@@ -57,10 +61,12 @@ impl Client {
             producer: index as u64 * 1_000_000 + 1,
             producers_max: index as u64 * 1_000_000 + 1,
             ordered,
+            numbered_by_edge: index % 4 == 2,
+            edge: None,
             serial: 0,
             outstanding: BTreeMap::new(),
             receiver: ReceiverId { node: index as u64, link: 1, epoch: 0 },
-            term: 0,
+            reign: 0,
             held: Vec::new(),
             spent: Vec::new(),
             deferred: Vec::new(),
@@ -71,14 +77,35 @@ impl Client {
     }
 
     /// Its receiver, attached anew.
-    pub fn attach(&mut self, term: u64) -> ReceiverId {
-        self.term = term;
+    pub fn attach(&mut self, reign: u64) -> ReceiverId {
+        self.reign = reign;
         self.receiver.epoch += 1;
         self.receiver
     }
 
     pub fn receiver(&self) -> ReceiverId {
         self.receiver
+    }
+
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// Connected to a node, after another was gone. What was under way there is sent again; where
+    /// the node had numbered it nobody can.
+    pub fn connect(&mut self, edge: (usize, u64)) {
+        if self.edge.replace(edge).is_some() && self.numbered_by_edge {
+            self.start_anew();
+        }
+        self.reign = 0; // It will attach again.
+    }
+
+    /// It fell, and is back: it kept what it wanted done, and nothing of what it held.
+    pub fn crash(&mut self) {
+        self.held.clear();
+        self.spent.clear();
+        self.edge = self.edge.filter(|_| self.numbered_by_edge);
+        self.reign = 0;
     }
 
     pub fn is_waiting(&self) -> bool {
@@ -105,7 +132,7 @@ impl Client {
             origin.retry = true;
         }
         let (client, producer, command) = (self.index, self.producer, request.command.clone());
-        Some(Packet::Request { client, producer, serial, command })
+        Some(Packet::Request(Asked { client, producer, serial, command }))
     }
 
     /// Makes a command a request of its own.
@@ -117,7 +144,7 @@ impl Client {
         }
         self.outstanding
             .insert(serial, Outstanding { command: command.clone(), sent_at_tick: self.tick });
-        Packet::Request { client, producer, serial, command }
+        Packet::Request(Asked { client, producer, serial, command })
     }
 
     /// An answer came. Returns the numbers it acknowledges, and what is to be sent again.
@@ -194,7 +221,10 @@ impl Client {
 
     /// A delivery arrived.
     pub fn delivered(&mut self, queue: QueueId, lock: HeldLock) {
-        self.held.push(Held { queue, lock });
+        // Twice the same on its way is once the same in hand.
+        if self.held.iter().all(|held| held.lock.token != lock.token) {
+            self.held.push(Held { queue, lock });
+        }
     }
 
     /// Locks that lapsed, as far as a client can tell, are spent.
@@ -208,9 +238,9 @@ impl Client {
     }
 }
 
-/// The origin of a command that has one, present or not.
-fn origin_mut(command: &mut Command) -> Option<&mut Origin> {
-    let origin = match command {
+/// Where a command that can have an origin has it.
+pub fn origin_of(command: &mut Command) -> Option<&mut Option<Origin>> {
+    Some(match command {
         Command::Send(send) => &mut send.origin,
         Command::UpdateQueue(update) => &mut update.origin,
         Command::Settle(settle) => &mut settle.origin,
@@ -219,7 +249,11 @@ fn origin_mut(command: &mut Command) -> Option<&mut Origin> {
         Command::ReceiveDeferred(receive) => &mut receive.origin,
         Command::DeleteBatch(delete) => &mut delete.origin,
         _ => return None,
-    };
+    })
+}
+
+/// The origin of a command that has one, present or not.
+fn origin_mut(command: &mut Command) -> Option<&mut Origin> {
     let none = Origin { producer: 0, serial: 0, ordered: false, retry: false };
-    Some(origin.get_or_insert(none))
+    Some(origin_of(command)?.get_or_insert(none))
 }

@@ -1,10 +1,11 @@
 //! A cluster: nodes, the groups they serve, and time, which is a number.
 
-use crate::Options;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::group::Group;
-use crate::node::Node;
+use crate::Options;
+use crate::clock::Clock;
+use crate::group::{Group, Scene};
+use crate::node::{Node, Standing};
 use crate::random::Random;
 use crate::report::{Broken, Holds, Report, Violation};
 
@@ -15,27 +16,56 @@ const START_MS: u64 = 1_700_000_000_000;
 const PEACE_TICKS: u32 = 4_000;
 /// The longest lock, lifetime, delay or duplicate window that is not for ever, and some.
 const LIFETIME_MS_MAX: u64 = 700_000;
+/// A group whose majority was wiped is watched for so many ticks of peace.
+const STANDSTILL_TICKS: u32 = 200;
+/// Messages of the wiped may arrive for so many ticks.
+const ECHO_TICKS: u32 = 40;
 
 /// See the file's head.
 pub struct Cluster {
-    options: Options,
-    random: Random,
+    pub(crate) options: Options,
+    pub(crate) random: Random,
     now: u64,
-    nodes: Vec<Node>,
-    groups: Vec<Group>,
-    crashes: u64,
-    tick: u32,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) totals: Report,
+    pub(crate) tick: u32,
+    /// When a majority of disks is wiped, if it is.
+    pub(crate) doomed_at: Option<u32>,
 }
 
 impl Cluster {
     pub fn new(seed: u64, options: &Options) -> Cluster {
         let mut random = Random::new(seed);
-        let nodes = (0..options.nodes)
-            .map(|_| Node::new(options.clock_offset_ms_max, &mut random))
+        let nodes = (0..usize::from(options.nodes))
+            .map(|index| Cluster::node(index, options, &mut random))
             .collect();
-        let groups = (0..options.groups).map(|_| Group::new(options, &mut random)).collect();
-        let (now, crashes, tick) = (START_MS, 0, 0);
-        Cluster { options: *options, random, now, nodes, groups, crashes, tick }
+        let groups = (0..usize::from(options.groups))
+            .map(|index| Group::new(index, options, &mut random))
+            .collect();
+        let doomed = options.nodes > 2 && random.chance(options.majority_wiped);
+        let doomed_at = doomed.then(|| random.between(20, u64::from(options.ticks / 2)) as u32);
+        let (options, totals) = (*options, Report::default());
+        Cluster { options, random, now: START_MS, nodes, groups, totals, tick: 0, doomed_at }
+    }
+
+    fn node(index: usize, options: &Options, random: &mut Random) -> Node {
+        let [offset_us, error_us] =
+            [options.clock_offset_ms_max, options.clock_error_ms_max].map(|ms| ms as i64 * 1_000);
+        let now_us = START_MS as i64 * 1_000;
+        Node {
+            up: true,
+            starts: 1,
+            standing: Standing::Founder,
+            birth: 0,
+            damaged_at: None,
+            is_short: false,
+            down_until: 0,
+            cut_off_until: 0,
+            disk_speed: random.between(150, 950) as u32,
+            clock: Clock::new(index, offset_us, error_us, now_us, random),
+            may_stamp: vec![(false, Vec::new()); usize::from(options.groups)],
+        }
     }
 
     /// Trouble, then peace, then the account. A panic is a violation too: every replica would fall
@@ -54,7 +84,11 @@ impl Cluster {
             self.trouble();
             self.step(false)?;
         }
-        self.nodes.iter_mut().for_each(|node| node.up = true);
+        self.mend();
+        if self.doomed_at.is_some() {
+            self.totals.standstills += 1;
+            return (0..STANDSTILL_TICKS).try_for_each(|_| self.step(true));
+        }
         self.groups.iter_mut().for_each(|group| group.resume(&mut self.random));
         self.settle()?;
         // Nothing lasts longer than this but what lasts for ever.
@@ -70,16 +104,21 @@ impl Cluster {
                 break;
             }
         }
-        self.each(|group| group.check_settled(&self.nodes, self.now))
+        self.each(Group::check_settled)
     }
 
     fn step(&mut self, peace: bool) -> Result<(), (u16, Broken)> {
         self.tick += 1;
         self.now += self.pause(peace);
-        let Cluster { nodes, random, now, .. } = self;
-        let (nodes, now) = (nodes.clone(), *now);
-        for (index, group) in (0..).zip(&mut self.groups) {
-            group.tick(&nodes, now, peace, random).map_err(|broken| (index, broken))?;
+        self.learn_standings();
+        self.compare_clocks(peace);
+        if self.doomed_at.is_some_and(|at| at + ECHO_TICKS == self.tick) {
+            self.groups.iter_mut().for_each(Group::freeze);
+        }
+        let Cluster { nodes, random, now, tick, groups, .. } = self;
+        let scene = Scene { nodes, now: *now, tick: *tick, peace };
+        for (index, group) in (0..).zip(groups) {
+            group.tick(scene, random).map_err(|broken| (index, broken))?;
         }
         Ok(())
     }
@@ -95,33 +134,70 @@ impl Cluster {
         }
     }
 
-    /// Nodes fall and come back.
-    fn trouble(&mut self) {
+    pub(crate) fn clock_us(&self) -> i64 {
+        self.now as i64 * 1_000
+    }
+
+    /// Nodes whose round it is read the others' clocks, and say for each group who may stamp.
+    fn compare_clocks(&mut self, peace: bool) {
+        let now_us = self.clock_us();
         for index in 0..self.nodes.len() {
-            if !self.nodes[index].up {
-                self.nodes[index].up = self.random.chance(100);
-            } else if self.random.chance(self.options.crash) {
-                self.nodes[index].up = false;
-                self.groups.iter_mut().for_each(|group| group.crash(index));
-                self.crashes += 1;
+            self.nodes[index].clock.tick(now_us);
+            if self.nodes[index].up && self.nodes[index].clock.is_round_due(now_us) {
+                self.ask_clocks(index, peace, now_us);
+                self.judge_clocks(index, now_us);
             }
+        }
+        for index in (0..self.nodes.len()).filter(|index| self.nodes[*index].up) {
+            let restless = self.groups.iter().filter(|group| group.is_restless(index)).count();
+            self.totals.unstamped += restless as u64;
         }
     }
 
-    fn is_settled(&mut self) -> bool {
-        let Cluster { groups, nodes, now, .. } = self;
-        groups.iter_mut().all(|group| group.is_settled(nodes, *now))
+    fn ask_clocks(&mut self, index: usize, peace: bool, now_us: i64) {
+        let mut clock = self.nodes[index].clock.clone();
+        for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
+            let reached = [index, peer].iter().all(|node| self.nodes[*node].is_reached(self.tick));
+            if !reached || (!peace && self.random.chance(self.options.packet_lost)) {
+                continue;
+            }
+            let delay_us_max = if !peace && self.random.chance(100) { 450_000 } else { 3_000 };
+            let mut delay_us = || self.random.between(0, delay_us_max) as i64;
+            let delays_us = (delay_us(), delay_us());
+            clock.ask(peer, &self.nodes[peer].clock, delays_us, now_us);
+        }
+        self.nodes[index].clock = clock;
     }
 
-    fn each(&self, check: impl Fn(&Group) -> Holds) -> Result<(), (u16, Broken)> {
+    fn judge_clocks(&mut self, index: usize, now_us: i64) {
+        let voters: Vec<_> = self.groups.iter().map(|group| group.voters(index)).collect();
+        let restless = self.groups.iter().any(|group| group.is_restless(index));
+        let node = &mut self.nodes[index];
+        node.clock.judge(&voters, restless, now_us);
+        let may_stamp = voters.iter().map(|voters| {
+            let others = voters.iter().copied().filter(|voter| *voter != index);
+            let agreeing = others.filter(|voter| node.clock.agrees(*voter, voters)).collect();
+            (node.clock.agrees(index, voters), agreeing)
+        });
+        node.may_stamp = may_stamp.collect();
+    }
+
+    fn is_settled(&mut self) -> bool {
+        let Cluster { nodes, now, tick, groups, .. } = self;
+        let scene = Scene { nodes, now: *now, tick: *tick, peace: true };
+        groups.iter_mut().all(|group| group.is_settled(scene))
+    }
+
+    fn each(&self, check: impl Fn(&Group, Scene<'_>) -> Holds) -> Result<(), (u16, Broken)> {
+        let scene = Scene { nodes: &self.nodes, now: self.now, tick: self.tick, peace: true };
         for (index, group) in (0..).zip(&self.groups) {
-            check(group).map_err(|broken| (index, broken))?;
+            check(group, scene).map_err(|broken| (index, broken))?;
         }
         Ok(())
     }
 
     fn report(&self) -> Report {
-        let mut report = Report { crashes: self.crashes, ..Report::default() };
+        let mut report = self.totals;
         for group in &self.groups {
             report += Report { digest: group.digest(), ..group.report() };
         }

@@ -3,14 +3,42 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use domain::{Acquire, Command, Entry, Outcome, QueueId, ReceiverId, Timestamp};
+use domain::{Acquire, Command, Entry, Outcome, QueueId, ReceiverId, Span, Timestamp};
 use engine::Engine;
 
-use crate::consensus::{Proposals, Reply};
+use crate::bug::Bug;
+use crate::client::origin_of;
 use crate::invariants::credit::Account;
 use crate::network::AGE_MS_MAX;
 use crate::random::Random;
 use crate::replica::Applied;
+
+/// Whom a command's outcome is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Reply {
+    Client {
+        client: usize,
+        producer: u64,
+        serial: u64,
+    },
+    Acquire {
+        receiver: ReceiverId,
+        queue: QueueId,
+    },
+    /// One command of a round of firing.
+    Fire,
+    /// An operator, who looks for himself.
+    Operator,
+    Nobody,
+}
+
+/// An entry to be proposed, with one reply per command.
+pub struct Proposal {
+    pub entry: Entry,
+    pub replies: Vec<Reply>,
+    /// It never reaches the log; its leader learns so in its turn.
+    pub dropped: bool,
+}
 
 /// A client's command as it arrived.
 pub struct Request {
@@ -23,16 +51,23 @@ pub struct Request {
 
 /// The leader of a group, for one term.
 pub struct Leader {
-    pub node: usize,
+    /// No other reign of this group has it: there may be two in one term, with a doubtful clock
+    /// between them.
+    pub number: u64,
+    pub term: u64,
     pub engine: Engine,
-    pub proposals: Proposals,
+    /// Not yet in the log.
+    pub proposals: Vec<Proposal>,
     pub inbox: VecDeque<Request>,
-    /// Committed and not yet applied here: its index, or `None` if it was dropped; and who waits.
-    pub pending: VecDeque<(Option<usize>, Vec<Reply>)>,
+    /// Proposed and not yet applied here: its index, or `None` if it was dropped; and who waits.
+    pub pending: VecDeque<(Option<u64>, Vec<Reply>)>,
     /// By receiver attached in this term.
     pub accounts: BTreeMap<ReceiverId, Account>,
     /// The last stamp given: a leader's own clock does not run back.
     stamped: Timestamp,
+    /// How far an operator moved the clock, as far as was applied here.
+    pub offset: Span,
+    bug: Option<Bug>,
 }
 
 /// An outcome on its way to whoever waits for it.
@@ -42,20 +77,30 @@ pub struct Answer {
 }
 
 impl Leader {
-    pub fn new(node: usize, engine: Engine) -> Leader {
+    /// `stamped`: the last time in the log (TIME-3).
+    pub fn new(
+        number: u64,
+        term: u64,
+        engine: Engine,
+        stamped: Timestamp,
+        bug: Option<Bug>,
+    ) -> Leader {
         Leader {
-            node,
+            number,
+            term,
             engine,
-            proposals: Proposals::default(),
+            proposals: Vec::new(),
             inbox: VecDeque::new(),
             pending: VecDeque::new(),
             accounts: BTreeMap::new(),
-            stamped: Timestamp::ZERO,
+            stamped,
+            offset: Span(0),
+            bug,
         }
     }
 
     /// Tells the engine what a step did and finds who waits for its outcomes.
-    pub fn applied(&mut self, first: usize, applied: Applied) -> Vec<Answer> {
+    pub fn applied(&mut self, first: u64, applied: Applied) -> Vec<Answer> {
         applied.effects.into_iter().for_each(|effect| self.engine.effect(effect));
         let mut answers = Vec::new();
         for (index, outcomes) in (first..).zip(applied.outcomes) {
@@ -131,16 +176,21 @@ impl Leader {
     ) -> u64 {
         let mut commands = Vec::new();
         let mut replies = Vec::new();
-        if random.chance(700) {
+        if random.chance(700) && self.bug != Some(Bug::FiresNothing) {
             for command in self.engine.poll(clock) {
                 commands.push(command);
                 replies.push(Reply::Fire);
             }
         }
         for _ in 0..random.between(0, 6) {
-            let Some(request) = self.inbox.pop_front() else { break };
+            let Some(mut request) = self.next_request(random) else { break };
             if now - request.arrived_at > AGE_MS_MAX {
                 continue; // Its connection is gone.
+            }
+            match self.bug {
+                Some(Bug::ForgetsOrigins) => without_origin(&mut request.command),
+                Some(Bug::ReordersStreams) => unordered(&mut request.command),
+                _ => (),
             }
             if is_deletion(&request.command) && commands.iter().any(is_deletion) {
                 self.inbox.push_front(request);
@@ -162,7 +212,7 @@ impl Leader {
         }
         let dropped = random.chance(dropped);
         let count = if dropped { commands.len() as u64 } else { 0 };
-        self.stamp(commands, replies, dropped, clock, now, random);
+        self.stamp(commands, replies, dropped, clock, random);
         count
     }
 
@@ -172,11 +222,10 @@ impl Leader {
         commands: Vec<Command>,
         reply: Reply,
         clock: Timestamp,
-        now: u64,
         random: &mut Random,
     ) {
         for command in commands {
-            self.stamp(vec![command], vec![reply], false, clock, now, random);
+            self.stamp(vec![command], vec![reply], false, clock, random);
         }
     }
 
@@ -186,12 +235,21 @@ impl Leader {
         replies: Vec<Reply>,
         dropped: bool,
         clock: Timestamp,
-        now: u64,
         random: &mut Random,
     ) {
         self.stamped = self.stamped.max(clock);
         let entry = Entry { at: self.stamped, seed: random.bytes(), commands };
-        self.proposals.push(entry, replies, dropped, now, random);
+        self.proposals.push(Proposal { entry, replies, dropped });
+    }
+
+    /// Requests are taken in the order they arrived in.
+    fn next_request(&mut self, random: &mut Random) -> Option<Request> {
+        match self.bug {
+            Some(Bug::ReordersStreams) if !self.inbox.is_empty() => {
+                self.inbox.remove(random.index(self.inbox.len()))
+            }
+            _ => self.inbox.pop_front(),
+        }
     }
 
     /// Nothing was asked, proposed or committed that is not done.
@@ -225,6 +283,20 @@ impl Leader {
                 }
             }
         }
+    }
+}
+
+/// For the bug `ForgetsOrigins`.
+fn without_origin(command: &mut Command) {
+    if let Some(origin) = origin_of(command) {
+        *origin = None;
+    }
+}
+
+/// For the bug `ReordersStreams`.
+fn unordered(command: &mut Command) {
+    if let Some(Some(origin)) = origin_of(command) {
+        origin.ordered = false;
     }
 }
 

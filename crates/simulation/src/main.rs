@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use simulation::{Options, Report, run_many};
+use simulation::{Bug, Options, Report, run_many};
 
 /// Simulates clusters of the broker, each from one seed.
 #[derive(Parser)]
@@ -17,13 +17,24 @@ struct Args {
     /// Steps of trouble in each run.
     #[arg(long, default_value_t = Options::default().ticks)]
     ticks: u32,
+    /// Nodes of each cluster.
+    #[arg(long, default_value_t = Options::default().nodes)]
+    nodes: u8,
+    /// Smaller clusters with more faults of nodes, disks and clocks.
+    #[arg(long)]
+    storm: bool,
+    /// A mistake to plant, to see which invariant finds it.
+    #[arg(long, value_enum)]
+    bug: Option<Bug>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let seed = args.seed.unwrap_or_else(|| rand::random::<u64>() >> 16);
     println!("seed {seed}"); // First, before anything that can panic.
-    let options = Options { ticks: args.ticks, ..Options::default() };
+    let Args { ticks, nodes, bug, .. } = args;
+    let life = if args.storm { Options::storm() } else { Options::default() };
+    let options = Options { ticks, nodes, bug, ..life };
     let (report, violations) = run_many(seed..seed + args.seeds, &options);
     for violation in &violations {
         println!("{violation}");
@@ -40,7 +51,11 @@ fn main() -> ExitCode {
 /// One run may be tame; many together may not.
 fn enough(report: &Report, seeds: u64, options: &Options) -> ExitCode {
     let short = report.shortfalls(seeds);
-    if seeds < 20 || options.ticks < Options::default().ticks || short.is_empty() {
+    if seeds < 20
+        || options.groups < Options::default().groups
+        || options.ticks < Options::default().ticks
+        || short.is_empty()
+    {
         return ExitCode::SUCCESS;
     }
     short.iter().for_each(|what| println!("too few {what}"));

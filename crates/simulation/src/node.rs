@@ -1,27 +1,44 @@
-//! A node: what all its replicas share.
+//! A node: what all its replicas share. Every node holds a replica of every group, under the same
+//! index.
 
-use domain::Timestamp;
+use crate::clock::Clock;
 
-use crate::random::Random;
+/// What a node with its disk is to its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its disk is empty, and it has met nobody yet who could tell why.
+    New,
+    /// It founded the cluster and has lost nothing since.
+    Founder,
+    /// It lost what it held.
+    Returned,
+}
 
-/// Every node holds a replica of every group, under the same index.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Node {
     pub up: bool,
-    /// Its clock runs ahead of true time by this, and behind by half of `offset_ms_max` always: so
-    /// that the difference of any two stays within bounds without negative numbers.
-    ahead_ms: u64,
-    behind_ms: u64,
+    /// Times it was started: whoever is connected to it is told apart.
+    pub starts: u64,
+    pub standing: Standing,
+    /// Which of its disk's lives it is in: speaks as 0 while a founder.
+    pub birth: u32,
+    /// Data it cannot read: it stops at this tick, when it comes to them.
+    pub damaged_at: Option<u32>,
+    /// Synced data are gone, and it has not started since.
+    pub is_short: bool,
+    /// Not before this tick it starts again.
+    pub down_until: u32,
+    /// Hears nobody and is heard by none until this tick.
+    pub cut_off_until: u32,
+    /// Of a thousand syncs that it could do by now so many are done.
+    pub disk_speed: u32,
+    pub clock: Clock,
+    /// Per group: whether it may stamp, and whom it would hand leadership to.
+    pub may_stamp: Vec<(bool, Vec<usize>)>,
 }
 
 impl Node {
-    pub fn new(offset_ms_max: u64, random: &mut Random) -> Node {
-        let behind_ms = offset_ms_max / 2;
-        Node { up: true, ahead_ms: random.between(0, offset_ms_max), behind_ms }
-    }
-
-    /// What its clock shows.
-    pub fn clock(&self, now: u64) -> Timestamp {
-        Timestamp(now + self.ahead_ms - self.behind_ms)
+    pub fn is_reached(&self, tick: u32) -> bool {
+        self.up && self.cut_off_until <= tick
     }
 }

@@ -5,18 +5,24 @@ use domain::{Command, CreateQueue, EntityId, EntityStatus, QueueProperties, Span
 use crate::oracle::Oracle;
 use crate::random::Random;
 
+/// After so many looks without success it is asked for again.
+const LOOKS_MAX: u32 = 60;
+
 /// See the file's head. What it wants done waits for a leader, and is asked for until it is done.
 pub struct Operator {
     /// Queues that exist, or will.
     pub entities: Vec<EntityId>,
     made: u64,
     wanted: Vec<Command>,
+    /// Proposed, under which number of an entry, and looked for so often.
+    proposed: Vec<(u64, Command, u32)>,
 }
 
 impl Operator {
     /// Wants so many queues.
     pub fn new(queues: u8, random: &mut Random) -> Operator {
-        let mut operator = Operator { entities: Vec::new(), made: 0, wanted: Vec::new() };
+        let mut operator =
+            Operator { entities: Vec::new(), made: 0, wanted: Vec::new(), proposed: Vec::new() };
         (0..queues).for_each(|_| operator.create(random));
         operator
     }
@@ -25,13 +31,31 @@ impl Operator {
         std::mem::take(&mut self.wanted)
     }
 
-    /// These did not come to be.
-    pub fn again(&mut self, commands: impl Iterator<Item = Command>) {
-        self.wanted.extend(commands);
+    /// They are in a leader's log now, for what that is worth.
+    pub fn proposed(&mut self, number: u64, commands: &[Command]) {
+        self.proposed.extend(commands.iter().map(|command| (number, command.clone(), 0)));
+    }
+
+    /// An entry is committed.
+    pub fn committed(&mut self, number: u64) {
+        self.proposed.retain(|(of, ..)| *of != number);
+    }
+
+    /// Looks what came of what was proposed. What is not done in time is wanted again: done twice
+    /// it does no harm, for the log is in order. In peace, what is suspended is let in.
+    pub fn look(&mut self, oracle: &Oracle, peace: bool, random: &mut Random) {
+        for (_, _, looks) in &mut self.proposed {
+            *looks += 1;
+        }
+        let late = self.proposed.extract_if(.., |(_, _, looks)| *looks > LOOKS_MAX);
+        self.wanted.extend(late.map(|(_, command, _)| command));
+        if peace && self.is_content() {
+            self.resume(oracle, random);
+        }
     }
 
     pub fn is_content(&self) -> bool {
-        self.wanted.is_empty()
+        self.wanted.is_empty() && self.proposed.is_empty()
     }
 
     /// Does something or other.

@@ -1,5 +1,7 @@
 //! What kind of life a simulated cluster has.
 
+use crate::bug::Bug;
+
 /// Sizes and odds. The defaults are what the integration test runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -18,14 +20,52 @@ pub struct Options {
     pub proposal_dropped: u32,
     /// Odds in a thousand, per request: sent again although nothing went wrong.
     pub repeat: u32,
-    /// Furthest any node's clock is off either way, ms (`clock.offset_max`).
+    /// Odds in a thousand, per tick: the power goes, of some nodes or all; a disk is wiped, flips a
+    /// bit, is cut short; a node is cut off from the others; a wall clock goes wrong or is mended.
+    pub power: u32,
+    pub wiped: u32,
+    pub flipped: u32,
+    pub cut: u32,
+    pub cut_off: u32,
+    pub clock_set: u32,
+    /// Odds in a thousand, per client and tick.
+    pub client_crash: u32,
+    /// Odds in a thousand, per life: disks of a majority are wiped in it.
+    pub majority_wiped: u32,
+    /// `clock.offset_max`, ms.
     pub clock_offset_ms_max: u64,
+    /// Furthest a wall clock is off that is right, ms.
+    pub clock_error_ms_max: u64,
+    /// A mistake to be found.
+    pub bug: Option<Bug>,
+}
+
+impl Options {
+    /// Short, small lives in which much goes wrong with nodes, disks and clocks: for what rests on
+    /// agreement rather than on what is agreed.
+    pub fn storm() -> Options {
+        Options {
+            groups: 1,
+            queues_per_group: 2,
+            clients_per_group: 3,
+            crash: 15,
+            step_down: 20,
+            power: 15,
+            wiped: 15,
+            flipped: 5,
+            cut: 15,
+            cut_off: 25,
+            clock_set: 40,
+            majority_wiped: 100,
+            ..Options::default()
+        }
+    }
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
-            ticks: 200,
+            ticks: 250,
             groups: 2,
             nodes: 3,
             queues_per_group: 3,
@@ -35,7 +75,17 @@ impl Default for Options {
             packet_lost: 30,
             proposal_dropped: 20,
             repeat: 15,
+            power: 3,
+            wiped: 3,
+            flipped: 3,
+            cut: 3,
+            cut_off: 6,
+            clock_set: 20,
+            client_crash: 3,
+            majority_wiped: 20,
             clock_offset_ms_max: 500,
+            clock_error_ms_max: 20,
+            bug: None,
         }
     }
 }

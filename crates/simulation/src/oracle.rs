@@ -21,9 +21,11 @@ pub use entity::{Deletion, Entity};
 pub use message::{Message, MessageId, Place};
 pub use seen::Seen;
 
+use crate::invariants::once::Effects;
 use crate::invariants::{
     conservation, expired_delivery, lost, one_lock, one_place, order, repeats,
 };
+use crate::raft::Asker;
 use crate::report::{Broken, Holds, Report};
 
 /// See the file's head.
@@ -41,6 +43,7 @@ pub struct Oracle {
     /// SEND-8: first outcomes by (producer, serial).
     origins: BTreeMap<(u64, u64), Outcome>,
     acknowledged: BTreeSet<MessageId>,
+    effects: Effects,
 }
 
 impl Oracle {
@@ -48,6 +51,7 @@ impl Oracle {
     pub fn observe(
         &mut self,
         entry: &Entry,
+        asked: &[Option<Asker>],
         outcomes: &[Outcome],
         rows: &domain::MemoryRows,
     ) -> Holds {
@@ -56,8 +60,9 @@ impl Oracle {
         self.totals.entries += 1;
         let at = self.at;
         self.entities.values_mut().for_each(|entity| entity.begin(at));
-        for (command, outcome) in entry.commands.iter().zip(outcomes) {
+        for ((command, outcome), asked) in entry.commands.iter().zip(outcomes).zip(asked) {
             if !self.is_repeat(command, outcome)? {
+                asked.map_or(Ok(()), |asker| self.effects.took(asker))?;
                 self.command(command, outcome)?;
             }
         }
@@ -81,6 +86,12 @@ impl Oracle {
         match (outcome, self.origins.get(&(origin.producer, origin.serial))) {
             (Outcome::Refused(Refusal::SerialGap { .. }), None) => Ok(true),
             (Outcome::Refused(Refusal::PerhapsDone), _) => Ok(true),
+            // The serial is used up, the outcome not kept: asked again when the entity is there, it
+            // is done then, whatever came after it.
+            (Outcome::Refused(Refusal::StaleRoute { .. }), None) => {
+                self.effects.passed(origin.producer, origin.serial);
+                Ok(true)
+            }
             (_, Some(first)) => {
                 self.totals.repeated += 1;
                 repeats::same(origin, first, outcome)?;
@@ -186,6 +197,7 @@ impl Oracle {
             entity.issued += 1;
             entity.accepted += 1;
             self.totals.accepted += 1;
+            self.effects.accepted(&new.content)?;
             let message = Message::accepted(new, *sequence, at, &entity.properties);
             if self.messages.insert((send.entity, *sequence), message).is_some() {
                 return Err(order::broken(format!("number {sequence} was issued twice (SEQ-1)")));

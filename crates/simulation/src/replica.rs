@@ -1,63 +1,110 @@
-//! One replica of one group: rows, a machine over them, and how far it has applied.
+//! One replica's rows, a machine over them, and how far it has applied.
+
+use std::rc::Rc;
 
 use domain::{Effect, Machine, MemoryRows, Outcome};
 
-use crate::consensus::Record;
+use crate::raft::{Config, LogEntry, Payload};
+
+/// Rows as of one entry, and the membership then.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    pub rows: MemoryRows,
+    /// The index of the last entry applied; 0 is none.
+    pub applied: u64,
+    pub term: u64,
+    pub config: Rc<Config>,
+}
 
 /// What a replica has, in memory and on disk.
 #[derive(Default)]
 pub struct Replica {
     pub rows: MemoryRows,
-    /// Entries applied: the index of the next one.
-    pub applied: usize,
+    pub applied: u64,
+    term: u64,
+    config: Rc<Config>,
     machine: Machine,
     /// What a crash leaves: rows are flushed now and then, together with how far they had come.
-    flushed: (MemoryRows, usize),
+    flushed: Rc<Snapshot>,
+    /// What a fault may leave instead.
+    flushed_before: Rc<Snapshot>,
 }
 
 /// What applying left.
 #[derive(Default)]
 pub struct Applied {
-    /// Per entry.
+    /// Per entry; none for those that are not for the machine.
     pub outcomes: Vec<Vec<Outcome>>,
     pub effects: Vec<Effect>,
 }
 
 impl Replica {
-    /// Applies the next `count` entries of the log as one step.
-    pub fn apply(&mut self, log: &[Record], count: usize) -> Applied {
+    /// Applies the next entries of the log as one step.
+    pub fn apply(&mut self, entries: &[LogEntry]) -> Applied {
         let mut step = self.machine.step(&self.rows);
-        let mut outcomes = Vec::with_capacity(count);
-        for record in &log[self.applied..self.applied + count] {
-            outcomes.push(step.apply(record.entry.clone()));
+        let mut outcomes = Vec::with_capacity(entries.len());
+        for entry in entries {
+            outcomes.push(match &entry.payload {
+                Payload::Entry(proposed) => step.apply(proposed.entry.clone()),
+                Payload::Blank | Payload::Config(_) => Vec::new(),
+            });
         }
         let changes = step.finish();
         self.rows.write(changes.writes);
-        self.applied += count;
+        for entry in entries {
+            (self.applied, self.term) = (entry.index, entry.term);
+            if let Payload::Config(config) = &entry.payload {
+                self.config = config.clone();
+            }
+        }
         Applied { outcomes, effects: changes.effects }
+    }
+
+    /// Where it stands: index, term and membership.
+    pub fn at(&self) -> (u64, u64, Rc<Config>) {
+        (self.applied, self.term, self.config.clone())
     }
 
     /// What is in memory is on disk now.
     pub fn flush(&mut self) {
-        self.flushed = (self.rows.clone(), self.applied);
+        if self.applied > self.flushed.applied {
+            let now = Rc::new(self.now());
+            self.flushed_before = std::mem::replace(&mut self.flushed, now);
+        }
+    }
+
+    pub fn flushed_at(&self) -> u64 {
+        self.flushed.applied
     }
 
     /// Back to what was flushed.
     pub fn crash(&mut self) {
-        (self.rows, self.applied) = self.flushed.clone();
+        let Snapshot { rows, applied, term, config } = self.flushed.as_ref().clone();
+        (self.rows, self.applied, self.term, self.config) = (rows, applied, term, config);
         self.machine = Machine::new();
     }
 
+    /// A fault takes the last flush. Until it starts again nothing is known of it.
+    pub fn cut(&mut self) {
+        self.flushed = self.flushed_before.clone();
+        self.crash();
+    }
+
     /// Rows to send to another, as they are or as they were flushed.
-    pub fn snapshot(&self, flushed: bool) -> (MemoryRows, usize) {
-        if flushed { self.flushed.clone() } else { (self.rows.clone(), self.applied) }
+    pub fn snapshot(&self, flushed: bool) -> Snapshot {
+        if flushed { self.flushed.as_ref().clone() } else { self.now() }
     }
 
     /// Takes over another replica's rows. They are on disk when it ends.
-    pub fn install(&mut self, rows: MemoryRows, applied: usize) {
-        self.rows = rows;
-        self.applied = applied;
+    pub fn install(&mut self, snapshot: &Snapshot) {
+        let Snapshot { rows, applied, term, config } = snapshot.clone();
+        (self.rows, self.applied, self.term, self.config) = (rows, applied, term, config);
         self.machine.reset();
         self.flush();
+    }
+
+    fn now(&self) -> Snapshot {
+        let (rows, config) = (self.rows.clone(), self.config.clone());
+        Snapshot { rows, applied: self.applied, term: self.term, config }
     }
 }

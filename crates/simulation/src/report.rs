@@ -13,6 +13,21 @@ pub struct Report {
     pub elections: u64,
     pub crashes: u64,
     pub snapshot_installs: u64,
+    /// Nodes that lost what they held and took another id.
+    pub returns: u64,
+    /// Lives in which a majority lost it.
+    pub standstills: u64,
+    /// Unsynced writes that crashes took.
+    pub writes_lost: u64,
+    /// Calls for a former life.
+    pub calls_refused: u64,
+    /// Leaders asked to make room for another.
+    pub transfers: u64,
+    pub client_crashes: u64,
+    /// Wall clocks that went wrong or were mended.
+    pub clocks_set: u64,
+    /// Ticks in which a leader might not stamp.
+    pub unstamped: u64,
     /// Proposals that never reached the log.
     pub dropped: u64,
     /// Commands that reached the log again under the same origin (SEND-8).
@@ -40,6 +55,14 @@ impl AddAssign for Report {
         self.elections += other.elections;
         self.crashes += other.crashes;
         self.snapshot_installs += other.snapshot_installs;
+        self.returns += other.returns;
+        self.standstills += other.standstills;
+        self.writes_lost += other.writes_lost;
+        self.calls_refused += other.calls_refused;
+        self.transfers += other.transfers;
+        self.client_crashes += other.client_crashes;
+        self.clocks_set += other.clocks_set;
+        self.unstamped += other.unstamped;
         self.dropped += other.dropped;
         self.repeated += other.repeated;
         self.accepted += other.accepted;
@@ -63,6 +86,11 @@ impl Report {
         let minimums = [
             ("elections", self.elections, 2),
             ("crashes", self.crashes, 1),
+            ("unsynced writes lost", self.writes_lost, 1),
+            ("nodes that lost their data and returned (twice)", self.returns * 2, 1),
+            ("calls for a former life", self.calls_refused, 1),
+            ("clocks set", self.clocks_set, 2),
+            ("ticks without stamps", self.unstamped, 5),
             ("dropped proposals", self.dropped, 5),
             ("repeated commands", self.repeated, 10),
             ("snapshot installs", self.snapshot_installs, 1),
@@ -88,6 +116,16 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "entries {}, elections {}", self.entries, self.elections)?;
         writeln!(f, "crashes {}, snapshot installs {}", self.crashes, self.snapshot_installs)?;
+        writeln!(
+            f,
+            "unsynced writes lost {}, nodes rebuilt {}, calls for former lives {}, stood still {}",
+            self.writes_lost, self.returns, self.calls_refused, self.standstills
+        )?;
+        writeln!(
+            f,
+            "clocks set {}, ticks without stamps {}, leaders asked to go {}, clients crashed {}",
+            self.clocks_set, self.unstamped, self.transfers, self.client_crashes
+        )?;
         writeln!(f, "proposals dropped {}, commands repeated {}", self.dropped, self.repeated)?;
         writeln!(
             f,

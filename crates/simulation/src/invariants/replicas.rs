@@ -3,7 +3,7 @@
 
 use domain::{MemoryRows, Outcome};
 
-use crate::consensus::Record;
+use crate::raft::Record;
 use crate::replica::Replica;
 use crate::report::{Broken, Holds};
 
@@ -12,7 +12,7 @@ fn broken(what: String) -> Broken {
 }
 
 /// Pairwise, where two stand at the same entry; the reference has applied one entry at a time.
-pub fn equal(replicas: &[Replica], reference: &Replica) -> Holds {
+pub fn equal(replicas: &[&Replica], reference: &Replica) -> Holds {
     for (node, replica) in replicas.iter().enumerate() {
         if replica.applied == reference.applied {
             same(node, &replica.rows, &reference.rows, replica.applied)?;
@@ -26,7 +26,7 @@ pub fn equal(replicas: &[Replica], reference: &Replica) -> Holds {
     Ok(())
 }
 
-fn same(node: usize, rows: &MemoryRows, other: &MemoryRows, applied: usize) -> Holds {
+fn same(node: usize, rows: &MemoryRows, other: &MemoryRows, applied: u64) -> Holds {
     if rows == other {
         return Ok(());
     }

@@ -1,0 +1,29 @@
+//! Bugs that can be planted in the model of what surrounds `domain` and `engine`, one at a time: an
+//! invariant is trusted once it has caught one.
+
+/// What is done wrong. Tests only; the command line can ask for one by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Bug {
+    /// Entries count as stored, at followers and at the leader, before they are synced.
+    AcknowledgesBeforeSync,
+    /// A vote is given before it is synced.
+    VotesBeforeSync,
+    /// A node with a wiped disk goes on as who it was.
+    VotesUnderOldId,
+    /// A replica that lost what it held answers calls meant for its former life.
+    AnswersForOldLife,
+    /// Its new replica stands for the old one at once, without a change of the membership.
+    ReturnsAsVoter,
+    /// A log shorter than its mark is taken for whole.
+    IgnoresMark,
+    /// Leaders stamp whatever their clocks show.
+    StampsWithoutAgreement,
+    /// A repeat is not known for one.
+    ForgetsOrigins,
+    /// Serials are taken as they come.
+    ReordersStreams,
+    /// A new leader does not fire what was due before it led.
+    FiresNothing,
+    /// Nobody admits a replica that returns.
+    AdmitsNobody,
+}

@@ -1,0 +1,82 @@
+//! What befalls a group's replicas when something befalls their node.
+
+use std::collections::BTreeSet;
+
+use super::Group;
+use crate::raft::disk::Image;
+use crate::raft::member::Member;
+use crate::raft::{Config, Id};
+use crate::random::Random;
+use std::rc::Rc;
+
+impl Group {
+    /// A node fell: its replica keeps what was synced, and some of what was not.
+    pub fn crash(&mut self, node: usize, power: bool, random: &mut Random) {
+        self.reigns.remove(&node);
+        if let Some(member) = &mut self.members[node] {
+            self.oracle.totals.writes_lost += member.crash(power, random);
+        }
+    }
+
+    /// A fallen node's synced data are cut short, log or rows. Whether anything is amiss then.
+    pub fn cut(&mut self, node: usize, random: &mut Random) -> bool {
+        let Some(member) = &mut self.members[node] else { return false };
+        if random.chance(500) {
+            return member.disk.cut(random);
+        }
+        member.replica.cut();
+        member.replica.applied < member.disk.image.base
+    }
+
+    /// A node's disk is empty.
+    pub fn wipe(&mut self, node: usize) {
+        self.reigns.remove(&node);
+        self.members[node] = None;
+    }
+
+    /// A node's new replica: it knows nothing, and speaks under an id of its own.
+    pub fn return_as(&mut self, id: Id, random: &mut Random) {
+        self.reigns.remove(&id.node);
+        self.members[id.node] = Some(Member::new(id, Image::default(), self.options.bug, random));
+    }
+
+    /// For the bug `VotesUnderOldId`: a node goes on under its id, as if it had lost nothing.
+    pub fn pretend(&mut self, id: Id, random: &mut Random) {
+        let config = Rc::new(Config::founders(self.members.len()));
+        let image = if id.birth == 0 { Image::founding(config) } else { Image::default() };
+        self.members[id.node] = Some(Member::new(id, image, self.options.bug, random));
+    }
+
+    /// A node starts. False if its data are less than they were.
+    pub fn start(&mut self, node: usize, random: &mut Random) -> bool {
+        self.members[node].as_mut().is_none_or(|member| member.start(random))
+    }
+
+    /// Whether whatever membership may count has a majority that lost nothing, without one more
+    /// node. `intact` are the nodes whose disks hold all they ever synced.
+    pub fn can_spare(&self, node: usize, intact: &BTreeSet<usize>) -> bool {
+        let holds = |id: &Id| {
+            let member = self.members[id.node].as_ref();
+            id.node != node
+                && intact.contains(&id.node)
+                && member.is_some_and(|member| member.id == *id)
+        };
+        let members = self.members.iter().flatten();
+        members
+            .flat_map(|member| member.disk.image.configs())
+            .filter(|config| !config.sets.is_empty())
+            .all(|config| config.has_majority(holds))
+    }
+
+    /// The voters whose clocks this node asks for, by node.
+    pub fn voters(&self, node: usize) -> BTreeSet<usize> {
+        let member = self.members[node].as_ref();
+        member.map_or_else(BTreeSet::new, |member| member.config().voting_nodes(member.id))
+    }
+
+    /// It leads and may not stamp.
+    pub fn is_restless(&self, node: usize) -> bool {
+        let leads = self.members[node].as_ref().is_some_and(|of| of.leads_from().is_some());
+        leads && !self.reigns.contains_key(&node)
+    }
+}

@@ -1,0 +1,83 @@
+//! Every invariant that rests on the model around the core can fail: bugs planted there are found.
+
+use std::collections::BTreeSet;
+
+use simulation::{Bug, Options, run};
+
+/// Lives until a bug must have shown.
+const SEEDS_MAX: u64 = 300;
+
+/// The invariants that a planted bug breaks, until one of `by` is among them.
+fn is_found(bug: Bug, by: &[&str]) {
+    let options = Options { bug: Some(bug), ..Options::storm() };
+    let mut broken = BTreeSet::new();
+    for seed in 0..SEEDS_MAX {
+        if let Err(violation) = run(seed, &options) {
+            broken.insert(violation.broken.invariant);
+            if by.contains(&violation.broken.invariant) {
+                println!("{bug:?}: seed {seed}");
+                return;
+            }
+        }
+    }
+    panic!("{bug:?} broke {broken:?} in {SEEDS_MAX} seeds, and none of {by:?}");
+}
+
+#[test]
+fn an_entry_acknowledged_before_it_is_synced_is_missed() {
+    is_found(Bug::AcknowledgesBeforeSync, &["committed"]);
+}
+
+#[test]
+fn a_vote_given_before_it_is_synced_is_given_twice() {
+    is_found(Bug::VotesBeforeSync, &["votes"]);
+}
+
+#[test]
+fn a_wiped_node_that_votes_under_its_old_id_is_noticed() {
+    is_found(Bug::VotesUnderOldId, &["votes", "committed", "recovered"]);
+}
+
+#[test]
+fn an_answer_for_a_former_life_is_noticed() {
+    is_found(Bug::AnswersForOldLife, &["votes", "committed", "recovered"]);
+}
+
+#[test]
+fn a_replica_that_returns_as_a_voter_at_once_is_noticed() {
+    is_found(Bug::ReturnsAsVoter, &["votes", "committed", "recovered"]);
+}
+
+#[test]
+fn a_log_shorter_than_its_mark_is_missed() {
+    is_found(Bug::IgnoresMark, &["votes", "committed"]);
+}
+
+/// TIME-2.
+#[test]
+fn time_2_a_stamp_that_no_majority_agrees_with_is_noticed() {
+    is_found(Bug::StampsWithoutAgreement, &["stamps"]);
+}
+
+/// SEND-8.
+#[test]
+fn send_8_a_repeat_that_is_not_known_for_one_is_noticed() {
+    is_found(Bug::ForgetsOrigins, &["once"]);
+}
+
+/// MSG-10.
+#[test]
+fn msg_10_a_stream_out_of_order_is_noticed() {
+    is_found(Bug::ReordersStreams, &["once"]);
+}
+
+/// TIME-8.
+#[test]
+fn time_8_deadlines_that_nobody_fires_are_noticed() {
+    is_found(Bug::FiresNothing, &["lateness", "settled"]);
+}
+
+#[test]
+fn a_replica_that_nobody_admits_is_noticed() {
+    is_found(Bug::AdmitsNobody, &["recovered"]);
+}
