@@ -121,13 +121,13 @@ impl Clock {
             .read_peer(node, Reading::of((peer.wall_us(read_us), clock_us), asked, answered));
     }
 
-    /// Corrects the clock, given the voters of each group of the node.
-    pub fn judge(&mut self, voters: &[BTreeSet<usize>], restless: bool, now_us: i64) {
+    /// Corrects the clock, given the nodes of each of its groups.
+    pub fn judge(&mut self, groups: &[BTreeSet<usize>], restless: bool, now_us: i64) {
         self.round_at_us = now_us + if restless { ROUND_RESTLESS_US } else { ROUND_US };
         self.read_own(now_us);
         let monotonic_us = self.monotonic_us(now_us);
         self.agreement.forget(monotonic_us);
-        match self.agreement.correction(monotonic_us, voters) {
+        match self.agreement.correction(monotonic_us, groups) {
             Correction::None => (),
             Correction::Slew(by_us) => self.zero_us += by_us,
             Correction::Step(by_us) => {
@@ -138,9 +138,9 @@ impl Clock {
         self.read_own(now_us);
     }
 
-    /// Whether a node may stamp for a group with these voters, as this node sees it.
-    pub fn agrees(&self, node: usize, voters: &BTreeSet<usize>) -> bool {
-        self.agreement.agrees(node, voters)
+    /// Whether a node may stamp for a group with these nodes, as this node sees it.
+    pub fn agrees(&self, node: usize, nodes: &BTreeSet<usize>) -> bool {
+        self.agreement.agrees(node, nodes)
     }
 
     fn read_own(&mut self, now_us: i64) {

@@ -170,14 +170,16 @@ impl Cluster {
     }
 
     fn judge_clocks(&mut self, index: usize, now_us: i64) {
+        let electorates: Vec<_> =
+            self.groups.iter().map(|group| group.electorate(index)).collect();
         let voters: Vec<_> = self.groups.iter().map(|group| group.voters(index)).collect();
         let restless = self.groups.iter().any(|group| group.is_restless(index));
         let node = &mut self.nodes[index];
-        node.clock.judge(&voters, restless, now_us);
-        let may_stamp = voters.iter().map(|voters| {
+        node.clock.judge(&electorates, restless, now_us);
+        let may_stamp = voters.iter().zip(&electorates).map(|(voters, electorate)| {
             let others = voters.iter().copied().filter(|voter| *voter != index);
-            let agreeing = others.filter(|voter| node.clock.agrees(*voter, voters)).collect();
-            (node.clock.agrees(index, voters), agreeing)
+            let agreeing = others.filter(|voter| node.clock.agrees(*voter, electorate)).collect();
+            (node.clock.agrees(index, electorate), agreeing)
         });
         node.may_stamp = may_stamp.collect();
     }

@@ -86,12 +86,8 @@ impl Oracle {
         match (outcome, self.origins.get(&(origin.producer, origin.serial))) {
             (Outcome::Refused(Refusal::SerialGap { .. }), None) => Ok(true),
             (Outcome::Refused(Refusal::PerhapsDone), _) => Ok(true),
-            // The serial is used up, the outcome not kept: asked again when the entity is there, it
-            // is done then, whatever came after it.
-            (Outcome::Refused(Refusal::StaleRoute { .. }), None) => {
-                self.effects.passed(origin.producer, origin.serial);
-                Ok(true)
-            }
+            // Nothing is kept of it: asked again when the entity is there, it is done then.
+            (Outcome::Refused(Refusal::StaleRoute { .. }), None) => Ok(true),
             (_, Some(first)) => {
                 self.totals.repeated += 1;
                 repeats::same(origin, first, outcome)?;

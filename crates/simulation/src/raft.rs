@@ -52,6 +52,11 @@ impl Config {
         self.sets.len() == 1 && self.has_voter(id) && one_of_node
     }
 
+    /// The nodes whose clocks count: one that returns as well.
+    pub fn nodes(&self) -> BTreeSet<usize> {
+        self.members.iter().map(|id| id.node).collect()
+    }
+
     /// The nodes whose votes can be counted on: while one returns, it has none. `own` is the replica
     /// that asks: the vote of a life its node has lost is not its own.
     pub fn voting_nodes(&self, own: Id) -> BTreeSet<usize> {

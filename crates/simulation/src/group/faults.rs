@@ -74,6 +74,11 @@ impl Group {
         member.map_or_else(BTreeSet::new, |member| member.config().voting_nodes(member.id))
     }
 
+    /// The nodes whose clocks count, as far as a node knows.
+    pub fn electorate(&self, node: usize) -> BTreeSet<usize> {
+        self.members[node].as_ref().map_or_else(BTreeSet::new, |member| member.config().nodes())
+    }
+
     /// It leads and may not stamp.
     pub fn is_restless(&self, node: usize) -> bool {
         let leads = self.members[node].as_ref().is_some_and(|of| of.leads_from().is_some());

@@ -17,8 +17,6 @@ pub struct Effects {
     /// By producer, the serials that were not answered from memory.
     asked: BTreeSet<(u64, u64)>,
     last: BTreeMap<u64, u64>,
-    /// Used up without an effect: they may yet take it.
-    passed: BTreeSet<(u64, u64)>,
     contents: BTreeSet<Bytes>,
 }
 
@@ -29,22 +27,11 @@ impl Effects {
         if !self.asked.insert((producer, serial)) {
             return Err(broken(format!("({producer}, {serial}) took effect twice")));
         }
-        if self.passed.contains(&(producer, serial)) {
-            return Ok(());
-        }
         let last = self.last.entry(producer).or_default();
         let before = std::mem::replace(last, serial);
         match !ordered || serial == before + 1 {
             true => Ok(()),
             false => Err(broken(format!("serial {serial} of {producer} follows {before}"))),
-        }
-    }
-
-    /// A request was not admitted, and used its serial up.
-    pub fn passed(&mut self, producer: u64, serial: u64) {
-        if self.passed.insert((producer, serial)) {
-            let last = self.last.entry(producer).or_default();
-            *last = serial.max(*last);
         }
     }
 
