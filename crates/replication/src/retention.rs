@@ -97,8 +97,11 @@ impl Retention {
     /// Moves a group's marker to what is on disk by now, be it by our flush or by the store's own.
     fn note_flushed(&mut self, group: &Group, flushed: u64) {
         let replica = &group.replica;
-        if let Some(mark) = self.candidates.get(&group.shard) {
-            if mark.applied.is_none_or(|applied| applied.index > flushed) {
+        // One from before anything was applied says nothing, and gives way to the next.
+        if let Some(mark) = self.candidates.get(&group.shard)
+            && let Some(applied) = mark.applied
+        {
+            if applied.index > flushed {
                 return;
             }
             replica.set_marker(mark.clone());
