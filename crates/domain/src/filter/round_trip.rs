@@ -150,6 +150,9 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: cases(),
         failure_persistence: None,
+        // Limits that do not grow with the number of cases.
+        max_global_rejects: u32::MAX,
+        max_local_rejects: u32::MAX,
         ..ProptestConfig::default()
     })]
 

@@ -12,8 +12,15 @@ fn cases() -> u32 {
 }
 
 fn config() -> ProptestConfig {
-    // A found case is kept as a row of a table, not as a seed.
-    ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: cases(),
+        // A found case is kept as a row of a table, not as a seed.
+        failure_persistence: None,
+        // Limits that do not grow with the number of cases.
+        max_global_rejects: u32::MAX,
+        max_local_rejects: u32::MAX,
+        ..ProptestConfig::default()
+    }
 }
 
 /// A predicate too plain to be read wrongly, with an evaluator too plain to be wrong.
