@@ -22,6 +22,7 @@ mod command;
 mod effect;
 mod outcome;
 
+mod filter;
 mod machine;
 mod read;
 pub mod validate;
@@ -30,6 +31,7 @@ pub use catalog::*;
 pub use command::*;
 pub use effect::*;
 pub use entity::*;
+pub use filter::*;
 pub use id::*;
 pub use limits::*;
 pub use machine::*;

@@ -1,0 +1,87 @@
+//! Actions: what a rule does to its copy of a message (RULE-17 to RULE-19).
+
+use std::fmt;
+
+use super::ast::{Property, Statement};
+use super::change::{Change, Copied};
+use super::parameters::Parameters;
+use super::program::Program;
+use super::{display, parser};
+use crate::{Draw, EvaluationError, Properties, RuleError, RulePart, Subject};
+
+/// A SQL action, read and compiled. Shown as canonical text; what the user wrote is kept by whoever
+/// stores it.
+#[derive(Clone, Debug)]
+pub struct Action {
+    statements: Vec<Statement>,
+    parameters: Parameters,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Set(Property, Program),
+    Remove(String),
+}
+
+/// Equal where text and parameters mean the same.
+impl PartialEq for Action {
+    fn eq(&self, other: &Action) -> bool {
+        self.statements == other.statements && self.parameters == other.parameters
+    }
+}
+
+impl Action {
+    /// RULE-21, RULE-24, RULE-29, QUOTA-22. Names of parameters come with or without `@`.
+    pub fn sql(text: &str, parameters: &Properties) -> Result<Action, RuleError> {
+        let parameters = Parameters::new(RulePart::Action, parameters)?;
+        let statements = parser::action(text, &parameters)?;
+        let step = |statement: &Statement| match statement {
+            Statement::Set(property, value) => {
+                Step::Set(property.clone(), Program::of_value(value, &parameters))
+            }
+            Statement::Remove(name) => Step::Remove(name.clone()),
+        };
+        let steps = statements.iter().map(step).collect();
+        Ok(Action { statements, parameters, steps })
+    }
+
+    /// What the action changes about a copy of this message. Its expressions run in order, and each
+    /// sees what those before it did. Fails as RULE-20 says, and then changes nothing.
+    pub fn run(
+        &self,
+        subject: &dyn Subject,
+        draw: &mut Draw<'_>,
+    ) -> Result<Change, EvaluationError> {
+        let mut copy = Copied::new(subject);
+        self.steps
+            .iter()
+            .try_for_each(|step| step.run(&mut copy, draw))
+            .map_err(|text| EvaluationError { part: RulePart::Action, text })?;
+        Ok(copy.into_change())
+    }
+}
+
+impl Step {
+    fn run(&self, copy: &mut Copied<'_>, draw: &mut Draw<'_>) -> Result<(), String> {
+        match self {
+            Step::Remove(name) => {
+                copy.remove(name);
+                Ok(())
+            }
+            Step::Set(property, value) => {
+                let value = value.run(copy, draw)?.into_value();
+                match property {
+                    Property::User(name) => copy.set(name, value),
+                    Property::System(property) => copy.set_system(*property, &value),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        display::statements(f, &self.statements)
+    }
+}

@@ -1,0 +1,158 @@
+//! Correlation filters: equality on some properties, all of which must hold (RULE-12).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::display::Name;
+use super::explain::{system_value, user_value};
+use super::operand::{Operand, equal};
+use super::text::show;
+use crate::{
+    HEADER_BYTES_MAX, PROPERTY_BYTES_MAX, Properties, RuleError, Subject, SystemProperty, Value,
+    find_property,
+};
+
+/// A correlation filter. Values are equal as `=` of SQL has it, so types match once numbers are
+/// widened; a property that is missing or null equals nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Correlation {
+    conditions: BTreeMap<Key, Value>,
+}
+
+/// What a condition is on. A name stays as given: it decides which of a message's properties is
+/// found where their names differ in case only ([`find_property`]).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    System(SystemProperty),
+    User(String),
+}
+
+impl Correlation {
+    /// Refuses what could never match or be meant: no condition, system properties that cannot be
+    /// correlated on, null, two conditions on one property, values beyond QUOTA-19.
+    pub fn new(
+        system: BTreeMap<SystemProperty, String>,
+        properties: Properties,
+    ) -> Result<Correlation, RuleError> {
+        check_names(&system, &properties)?;
+        let system = system.into_iter().map(|(key, text)| (Key::System(key), Value::String(text)));
+        let user = properties.into_iter().map(|(name, value)| (Key::User(name), value));
+        let conditions: BTreeMap<Key, Value> = system.chain(user).collect();
+        if conditions.is_empty() {
+            return Err(refused("has no condition; for every message use the true filter"));
+        }
+        check_sizes(&conditions)?;
+        Ok(Correlation { conditions })
+    }
+
+    pub fn matches(&self, subject: &dyn Subject) -> bool {
+        self.conditions.iter().all(|(key, value)| equal(value, &key.of(subject)))
+    }
+
+    pub(super) fn conditions(&self) -> &BTreeMap<Key, Value> {
+        &self.conditions
+    }
+
+    pub(super) fn explain(&self, subject: &dyn Subject) -> Vec<String> {
+        let mut lines = vec!["does not match: each condition must hold".to_owned()];
+        for (key, value) in &self.conditions {
+            if !equal(value, &key.of(subject)) {
+                let actual = match key {
+                    Key::User(name) => user_value(subject, name),
+                    Key::System(property) => system_value(subject, *property),
+                };
+                lines.push(format!("  {key} = {}  is not so: {actual}", show(value)));
+            }
+        }
+        match lines.len() {
+            1 => vec!["matches".to_owned()],
+            _ => lines,
+        }
+    }
+}
+
+fn refused(why: impl Into<String>) -> RuleError {
+    RuleError::Correlation { why: why.into() }
+}
+
+fn check_names(
+    system: &BTreeMap<SystemProperty, String>,
+    properties: &Properties,
+) -> Result<(), RuleError> {
+    if let Some(property) = system.keys().find(|property| !property.is_correlated()) {
+        return Err(refused(format!("cannot have a condition on {property}")));
+    }
+    // RULE-31.
+    let mut names = BTreeMap::new();
+    for (name, value) in properties {
+        if *value == Value::Null {
+            let why = format!("has a condition on '{name}' that is null: nothing equals it");
+            return Err(refused(why));
+        }
+        if let Some(other) = names.insert(name.to_ascii_lowercase(), name) {
+            let why = format!("has two conditions on one property: '{other}' and '{name}'");
+            return Err(refused(why));
+        }
+    }
+    Ok(())
+}
+
+/// QUOTA-19, as for a message's properties: more than that no message can have.
+fn check_sizes(conditions: &BTreeMap<Key, Value>) -> Result<(), RuleError> {
+    let mut total = 0;
+    for (key, value) in conditions {
+        let bytes = key.name().len() + value.size_bytes();
+        if bytes > PROPERTY_BYTES_MAX {
+            let name = key.name();
+            return Err(refused(format!(
+                "has a condition on '{name}' of {bytes} bytes, the limit is {PROPERTY_BYTES_MAX}"
+            )));
+        }
+        total += bytes;
+    }
+    match total > HEADER_BYTES_MAX {
+        true => Err(refused(format!(
+            "has conditions of {total} bytes, the limit is {HEADER_BYTES_MAX}"
+        ))),
+        false => Ok(()),
+    }
+}
+
+impl Key {
+    fn name(&self) -> &str {
+        match self {
+            Key::System(property) => property.name(),
+            Key::User(name) => name,
+        }
+    }
+
+    pub fn of<'a>(&self, subject: &'a dyn Subject) -> Operand<'a> {
+        match self {
+            Key::System(property) => Operand::system(subject.system(*property)),
+            Key::User(name) => match find_property(subject.properties(), name) {
+                Some((_, value)) => Operand::borrowed(value),
+                None => Operand::Unknown,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::System(property) => write!(f, "{property}"),
+            Key::User(name) => write!(f, "{}", Name(name)),
+        }
+    }
+}
+
+/// As SQL would put it, where it has such values.
+impl fmt::Display for Correlation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (key, value)) in self.conditions.iter().enumerate() {
+            let between = if place > 0 { " AND " } else { "" };
+            write!(f, "{between}{key} = {}", show(value))?;
+        }
+        Ok(())
+    }
+}

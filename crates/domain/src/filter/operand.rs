@@ -1,0 +1,193 @@
+//! What expressions evaluate to, and how two of them compare (RULE-34, RULE-36, RULE-37).
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::ast::Comparison;
+use super::number::Number;
+use super::text::{EPOCH_TICKS, TICKS_PER_MS};
+use crate::{SystemValue, Value};
+
+/// A value under way. Predicates yield `Bool` or `Unknown`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Operand<'a> {
+    /// A user property that is missing, and what came of it (RULE-33).
+    Unknown,
+    Text(&'a str),
+    Value(Cow<'a, Value>),
+}
+
+impl<'a> Operand<'a> {
+    pub fn owned(value: Value) -> Operand<'static> {
+        Operand::Value(Cow::Owned(value))
+    }
+
+    pub fn borrowed(value: &'a Value) -> Operand<'a> {
+        Operand::Value(Cow::Borrowed(value))
+    }
+
+    pub fn truth(truth: Option<bool>) -> Operand<'static> {
+        match truth {
+            Some(truth) => Operand::owned(Value::Bool(truth)),
+            None => Operand::Unknown,
+        }
+    }
+
+    /// A system property that the message does not have is null, not an error: its *name* exists.
+    pub fn system(value: Option<SystemValue<'a>>) -> Operand<'a> {
+        Operand::owned(match value {
+            None => Value::Null,
+            Some(SystemValue::Text(text)) => return Operand::Text(text),
+            Some(SystemValue::Number(number)) => Value::Long(number),
+            Some(SystemValue::Flag(flag)) => Value::Bool(flag),
+            Some(SystemValue::Instant(at)) => {
+                Value::DateTime(i64::try_from(at.0).unwrap_or(i64::MAX))
+            }
+            Some(SystemValue::Duration(span)) => Value::TimeSpan(
+                i64::try_from(span.0).map_or(i64::MAX, |ms| ms.saturating_mul(10_000)),
+            ),
+        })
+    }
+
+    /// RULE-34 says what unknown does to operators. Null does the same [choice, SQL-92].
+    pub fn is_nothing(&self) -> bool {
+        match self {
+            Operand::Unknown => true,
+            Operand::Text(_) => false,
+            Operand::Value(value) => **value == Value::Null,
+        }
+    }
+
+    /// Unknown as null: what a property set to it becomes.
+    pub fn into_value(self) -> Value {
+        match self {
+            Operand::Unknown => Value::Null,
+            Operand::Text(text) => Value::String(text.to_owned()),
+            Operand::Value(value) => value.into_owned(),
+        }
+    }
+
+    /// What it is to operators. Nothing for unknown and null.
+    pub fn view(&self) -> Option<View<'_>> {
+        match self {
+            Operand::Unknown => None,
+            Operand::Text(text) => Some(View::Text(Cow::Borrowed(text))),
+            Operand::Value(value) => View::of(value),
+        }
+    }
+
+    /// The text, where it is one.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        match self.view() {
+            Some(View::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Values as operators see them: types that mix are one.
+#[derive(Clone, Debug)]
+pub(super) enum View<'a> {
+    Bool(bool),
+    Number(Number),
+    /// Strings, URIs and characters: the language has but one kind of text to compare them with.
+    Text(Cow<'a, str>),
+    Uuid(&'a [u8; 16]),
+    /// Milliseconds since the Unix epoch.
+    DateTime(i64),
+    /// 100 ns since the year 1.
+    Offset(i64),
+    Span(i64),
+    Bytes(&'a [u8]),
+}
+
+impl View<'_> {
+    pub fn of(value: &Value) -> Option<View<'_>> {
+        Some(match value {
+            Value::Null => return None,
+            Value::Bool(value) => View::Bool(*value),
+            Value::Byte(_)
+            | Value::SByte(_)
+            | Value::Short(_)
+            | Value::UShort(_)
+            | Value::Int(_)
+            | Value::UInt(_)
+            | Value::Long(_)
+            | Value::ULong(_)
+            | Value::Float(_)
+            | Value::Double(_)
+            | Value::Decimal(_) => View::Number(Number::of(value)?),
+            Value::Char(value) => View::Text(Cow::Owned(value.to_string())),
+            Value::String(text) | Value::Uri(text) => View::Text(Cow::Borrowed(text)),
+            Value::Uuid(value) => View::Uuid(value),
+            Value::DateTime(ms) => View::DateTime(*ms),
+            Value::DateTimeOffset(ticks) => View::Offset(*ticks),
+            Value::TimeSpan(ticks) => View::Span(*ticks),
+            Value::Bytes(bytes) => View::Bytes(bytes),
+        })
+    }
+
+    /// An instant in ticks since the year 1.
+    pub fn ticks(&self) -> Option<i128> {
+        match self {
+            View::DateTime(ms) => Some(i128::from(*ms) * TICKS_PER_MS + EPOCH_TICKS),
+            View::Offset(ticks) => Some(i128::from(*ticks)),
+            View::Bool(_)
+            | View::Number(_)
+            | View::Text(_)
+            | View::Uuid(_)
+            | View::Span(_)
+            | View::Bytes(_) => None,
+        }
+    }
+}
+
+/// How two values stand to each other.
+enum Relation {
+    /// Nothing: one is not a number.
+    Ordered(Option<Ordering>),
+    /// Of a type that knows no less and no more.
+    Equality(bool),
+}
+
+/// RULE-36: nothing (unknown) for types that do not compare.
+pub(super) fn compare(a: &View<'_>, comparison: Comparison, b: &View<'_>) -> Option<bool> {
+    let relation = match (a, b) {
+        (View::Number(a), View::Number(b)) => Relation::Ordered(a.order(*b)),
+        // RULE-37. In order of code points.
+        (View::Text(a), View::Text(b)) => Relation::Ordered(Some(a.cmp(b))),
+        (View::Span(a), View::Span(b)) => Relation::Ordered(Some(a.cmp(b))),
+        (View::Bool(a), View::Bool(b)) => Relation::Equality(a == b),
+        (View::Uuid(a), View::Uuid(b)) => Relation::Equality(a == b),
+        (View::Bytes(a), View::Bytes(b)) => Relation::Equality(a == b),
+        (View::DateTime(_) | View::Offset(_), View::DateTime(_) | View::Offset(_)) => {
+            Relation::Ordered(Some(a.ticks()?.cmp(&b.ticks()?)))
+        }
+        _ => return None,
+    };
+    match (comparison, relation) {
+        (Comparison::Equal, Relation::Equality(equal)) => Some(equal),
+        (Comparison::NotEqual, Relation::Equality(equal)) => Some(!equal),
+        (_, Relation::Equality(_)) => None,
+        (Comparison::Equal, Relation::Ordered(order)) => Some(order.is_some_and(Ordering::is_eq)),
+        (Comparison::NotEqual, Relation::Ordered(order)) => {
+            Some(!order.is_some_and(Ordering::is_eq))
+        }
+        (Comparison::Greater, Relation::Ordered(order)) => Some(order.is_some_and(Ordering::is_gt)),
+        (Comparison::GreaterOrEqual, Relation::Ordered(order)) => {
+            Some(order.is_some_and(Ordering::is_ge))
+        }
+        (Comparison::Less, Relation::Ordered(order)) => Some(order.is_some_and(Ordering::is_lt)),
+        (Comparison::LessOrEqual, Relation::Ordered(order)) => {
+            Some(order.is_some_and(Ordering::is_le))
+        }
+    }
+}
+
+/// Whether two values are equal; false where that is unknown.
+pub(super) fn equal(a: &Value, b: &Operand<'_>) -> bool {
+    match (View::of(a), b.view()) {
+        (Some(a), Some(b)) => compare(&a, Comparison::Equal, &b) == Some(true),
+        _ => false,
+    }
+}
