@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::SmallDisk;
+use crate::{Proxy, SmallDisk};
 
 /// How long a cluster may take until its queues can be used: elections on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -26,6 +26,8 @@ pub struct Settings {
     pub log_retain_mebibytes: u64,
     pub disk_reserve_mebibytes: u64,
     pub development: bool,
+    /// Clients are told the address of a proxy in place of each node's own.
+    pub behind_proxies: bool,
     /// What one of the nodes is started with beside its configuration.
     pub odd: Option<(u64, &'static [&'static str])>,
 }
@@ -38,6 +40,7 @@ impl Default for Settings {
             log_retain_mebibytes: 2048,
             disk_reserve_mebibytes: 16,
             development: true,
+            behind_proxies: false,
             odd: None,
         }
     }
@@ -47,7 +50,10 @@ struct Node {
     config: PathBuf,
     log: PathBuf,
     flags: &'static [&'static str],
+    /// Where clients are sent to.
     grpc: String,
+    /// Where the node listens for them, if not there.
+    grpc_behind: Option<String>,
     http: String,
     peer: String,
     child: Option<Child>,
@@ -59,6 +65,7 @@ pub struct Cluster {
     /// The catalog and the data groups.
     groups: usize,
     nodes: Vec<Node>,
+    proxies: BTreeMap<u64, Proxy>,
     /// Before the directory: what is mounted in it goes first.
     disks: BTreeMap<u64, SmallDisk>,
     dir: TempDir,
@@ -122,6 +129,11 @@ impl Cluster {
     }
 
     async fn start_all(&mut self) -> anyhow::Result<()> {
+        for (id, node) in (1..).zip(&self.nodes) {
+            if let Some(behind) = &node.grpc_behind {
+                self.proxies.insert(id, Proxy::between(&node.grpc, behind).await?);
+            }
+        }
         for node in self.ids() {
             self.start_node(node)?;
         }
@@ -130,10 +142,10 @@ impl Cluster {
 
     fn configure(settings: Settings) -> anyhow::Result<Cluster> {
         let dir = tempfile::tempdir()?;
-        let ports = free_ports(settings.nodes as usize * 3)?;
+        let ports = free_ports(settings.nodes as usize * 4)?;
         let address = |port: u16| format!("127.0.0.1:{port}");
         let mut nodes: Vec<Node> = Vec::new();
-        for (position, ports) in ports.chunks_exact(3).enumerate() {
+        for (position, ports) in ports.chunks_exact(4).enumerate() {
             let home = dir.path().join(format!("node-{}", position + 1));
             fs::create_dir_all(&home)?;
             nodes.push(Node {
@@ -144,6 +156,7 @@ impl Cluster {
                     .filter(|odd| odd.0 == position as u64 + 1)
                     .map_or(&[], |odd| odd.1),
                 grpc: address(ports[0]),
+                grpc_behind: settings.behind_proxies.then(|| address(ports[3])),
                 http: address(ports[1]),
                 peer: address(ports[2]),
                 child: None,
@@ -158,11 +171,14 @@ impl Cluster {
             .collect();
         for (id, node) in (1..).zip(&nodes) {
             let data = node.config.with_file_name("data");
+            let listen = node.grpc_behind.as_ref();
+            let listen = listen.map(|grpc| format!("[listen]\ngrpc = {grpc:?}\n"));
             let text = format!(
-                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
+                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n{}\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
                  [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n",
                 settings.development,
+                listen.unwrap_or_default(),
                 settings.data_groups,
                 members.join(""),
                 settings.log_retain_mebibytes,
@@ -171,7 +187,8 @@ impl Cluster {
             fs::write(&node.config, text)?;
         }
         let groups = 1 + usize::from(settings.data_groups);
-        Ok(Cluster { groups, nodes, disks: BTreeMap::new(), dir })
+        let proxies = BTreeMap::new();
+        Ok(Cluster { groups, nodes, proxies, disks: BTreeMap::new(), dir })
     }
 
     fn node(&mut self, id: u64) -> &mut Node {
@@ -189,6 +206,16 @@ impl Cluster {
 
     pub fn config_path(&self, id: u64) -> &Path {
         &self.nodes[id as usize - 1].config
+    }
+
+    /// The proxy before a node of a cluster that has them.
+    pub fn proxy(&self, id: u64) -> &Proxy {
+        &self.proxies[&id]
+    }
+
+    /// Nobody reaches this node by the address clients are told.
+    pub fn close_proxy(&mut self, id: u64) {
+        self.proxies.remove(&id);
     }
 
     /// The small disk of a node that has one.

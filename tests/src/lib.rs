@@ -4,7 +4,11 @@
 mod cluster;
 mod disk;
 mod load;
+mod proxy;
+mod raw;
 
 pub use cluster::{Cluster, Settings, free_ports, mayfly};
 pub use disk::SmallDisk;
 pub use load::{Load, LoadOptions};
+pub use proxy::{Harm, Plan, Proxy, Toward};
+pub use raw::Raw;

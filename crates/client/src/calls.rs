@@ -1,43 +1,39 @@
 //! One call, tried on node after node until one answers, the call is refused, or patience ends.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tonic::{Response, Status};
 
+use crate::Error;
 use crate::nodes::{Node, Nodes};
 use crate::route::Routes;
-use crate::{Error, v1};
+use crate::v1::{self, send_stream_response::Result as Answer};
 
 /// Pause between rounds over all nodes: first, and at most.
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// A producer this long without a request gives its place to another: groups forget producers after
+/// 15 minutes (SEND-8).
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
+
 /// What clones of a client share.
 pub(crate) struct Shared {
     pub nodes: Nodes,
     pub routes: Routes,
-    producers: Mutex<HashMap<String, Arc<Producer>>>,
+    producers: Mutex<HashMap<String, Arc<Place>>>,
 }
+
+/// Where the producer to a queue is kept once its group knows it.
+type Place = tokio::sync::Mutex<Option<Producer>>;
 
 /// This client as a producer to one queue (SEND-8). Unordered: calls may overtake each other.
-pub(crate) struct Producer {
+struct Producer {
     id: u64,
-    serial_last: AtomicU64,
-}
-
-impl Producer {
-    pub fn new() -> Producer {
-        Producer { id: draw_producer(), serial_last: AtomicU64::new(0) }
-    }
-
-    /// The origin of the next request.
-    pub fn origin(&self) -> v1::Origin {
-        let serial = self.serial_last.fetch_add(1, Ordering::Relaxed) + 1;
-        v1::Origin { producer: self.id, serial, ordered: false, retry: false }
-    }
+    serial_last: u64,
+    used_at: Instant,
 }
 
 /// A producer id: random and not zero.
@@ -59,16 +55,61 @@ impl Shared {
         Shared { nodes, routes: Routes::default(), producers: Mutex::default() }
     }
 
-    /// The next origin for a request to this queue.
-    pub fn origin(&self, queue: &str) -> v1::Origin {
-        let mut producers = self.producers.lock().unwrap_or_else(|poison| poison.into_inner());
-        match producers.get(queue) {
-            Some(producer) => producer.origin(),
-            None => {
-                let producer = Arc::new(Producer::new());
-                producers.insert(queue.to_owned(), producer.clone());
-                producer.origin()
+    /// The next origin for a request to this queue. A producer's first is preceded by a greeting: a
+    /// repeat of one the group does not know would be told "perhaps done", and nothing more. Fails
+    /// as the request would.
+    pub async fn origin(&self, queue: &str) -> Result<v1::Origin, Error> {
+        let place = {
+            let mut producers = self.producers.lock().unwrap_or_else(|poison| poison.into_inner());
+            match producers.get(queue) {
+                Some(place) => place.clone(),
+                None => producers.entry(queue.to_owned()).or_default().clone(),
             }
+        };
+        let mut place = place.lock().await;
+        let known = place.take().filter(|known| known.used_at.elapsed() < FORGOTTEN_AFTER);
+        let mut producer = match known {
+            Some(known) => known,
+            None => self.greet(queue).await?,
+        };
+        producer.serial_last += 1;
+        producer.used_at = Instant::now();
+        let Producer { id, serial_last, .. } = *place.insert(producer);
+        Ok(v1::Origin { producer: id, serial: serial_last, ordered: false, retry: false })
+    }
+
+    /// Makes a new producer known: its first request holds no message, so whether it was done does
+    /// not matter, only that it was answered.
+    async fn greet(&self, queue: &str) -> Result<Producer, Error> {
+        let attempt = |node: Arc<Node>, _| {
+            let producer = draw_producer();
+            let greeting = v1::SendStreamRequest {
+                queue: queue.to_owned(),
+                serial: 1,
+                producer,
+                ..v1::SendStreamRequest::default()
+            };
+            let request = node.request(tokio_stream::iter([greeting]));
+            async move {
+                let mut answers = node.messaging().send_stream(request).await?.into_inner();
+                let answer = answers.message().await?.and_then(|answer| answer.result);
+                match answer {
+                    Some(Answer::Sent(_)) => Ok(Response::new(producer)),
+                    // It is refused for its emptiness, and that is recorded.
+                    Some(Answer::Failure(failure)) if failure.retry() == v1::Retry::No => {
+                        Ok(Response::new(producer))
+                    }
+                    Some(Answer::Failure(failure)) => Err(Status::unavailable(failure.message)),
+                    None => Err(Status::unavailable("the node closed the stream")),
+                }
+            }
+        };
+        let patience = self.nodes.options().attempt_timeout;
+        match self.call(Repeat::Always, patience, attempt).await {
+            Ok(id) => Ok(Producer { id, serial_last: 1, used_at: Instant::now() }),
+            // What the greeting is for was not even begun.
+            Err(Error::PerhapsDone(detail)) => Err(Error::NotDone(detail)),
+            Err(error) => Err(error),
         }
     }
 

@@ -58,7 +58,7 @@ impl Client {
     /// Sends one batch: accepted entirely or refused entirely (SEND-3). Resent until answered.
     pub async fn send(&self, queue: &str, messages: Vec<Message>) -> Result<Vec<u64>, Error> {
         let messages: Vec<v1::Message> = messages.into_iter().map(Message::into_wire).collect();
-        let origin = self.shared.origin(queue);
+        let origin = self.shared.origin(queue).await?;
         let attempt = |node: Arc<Node>, retry| {
             let request = node.request(v1::SendRequest {
                 queue: queue.to_owned(),
@@ -130,7 +130,7 @@ impl Client {
 
     /// SCHED-3, SCHED-4: all or nothing.
     pub async fn cancel_scheduled(&self, queue: &str, numbers: Vec<u64>) -> Result<(), Error> {
-        let origin = self.shared.origin(queue);
+        let origin = self.shared.origin(queue).await?;
         let attempt = |node: Arc<Node>, retry| {
             let request = node.request(v1::CancelScheduledRequest {
                 queue: queue.to_owned(),
@@ -258,7 +258,7 @@ impl Shared {
         atomic: bool,
         doubtful: bool,
     ) -> Result<Vec<v1::SettleFailure>, Error> {
-        let origin = self.origin(&path.queue);
+        let origin = self.origin(&path.queue).await?;
         let attempt = |node: Arc<Node>, retry| {
             let request = node.request(v1::SettleRequest {
                 queue: path.queue.clone(),

@@ -19,6 +19,12 @@ pub enum Error {
          replica has lost acknowledged entries and does not start"
     )]
     LogShortened { shard: ShardId, last: u64, marked: u64 },
+    /// This process came later, or was silent for too long.
+    #[error(
+        "another process runs as node {node} already, as node {by} hears; end that one, or give this \
+         one another node.id and an empty data directory"
+    )]
+    Taken { node: u64, by: u64 },
     #[error(transparent)]
     Data(#[from] store::Error),
     #[error("shard {shard} runs already")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::{Outcome, ShardId};
 use parking_lot::Mutex;
-use store::{LogStore, RowStore, ShardRows};
+use store::{DataDir, LogStore, RowStore, ShardRows};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -89,7 +89,9 @@ impl Replication {
         let runtime = Threads(Some(runtime));
         let _inside = threads.enter();
 
-        let identity = Identity::new(config.node, &config.cluster_id, config.secret.as_deref());
+        let birth = config.data.as_ref().map_or(0, DataDir::birth);
+        let Config { cluster_id, secret, .. } = &config;
+        let identity = Identity::new(config.node, birth, cluster_id, secret.as_deref());
         let peers = Arc::new(Peers::new(identity.clone(), config.peers));
         let groups = Groups::default();
         let (stop, stopping) = watch::channel(false);
@@ -231,6 +233,13 @@ impl Replication {
     /// and only a new start brings them back. Says what to do.
     pub async fn disk_full(&self) -> String {
         self.shared.disk.full().await
+    }
+
+    /// Resolves once a peer has found that another process runs as this node: this one came later,
+    /// and has no part in the cluster.
+    pub async fn taken(&self) -> Error {
+        let Site { node, peers, .. } = &self.shared.site;
+        Error::Taken { node: *node, by: peers.taken().await }
     }
 
     /// Hands the leadership of a group from this node to another and waits until it has it.

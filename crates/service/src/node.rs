@@ -152,10 +152,16 @@ impl RunningNode {
 
     /// Waits until this node finds that it cannot take part in its cluster, and says why.
     pub async fn failed(&self) -> replication::Error {
-        match (&mut *self.failed.lock().await).await {
-            Ok(error) => error,
-            // It takes part.
-            Err(_) => std::future::pending().await,
+        let joining = async {
+            match (&mut *self.failed.lock().await).await {
+                Ok(error) => error,
+                // It takes part.
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            error = joining => error,
+            error = self.replication.taken() => error,
         }
     }
 

@@ -1,8 +1,8 @@
 //! SEND-8: what came of a request is told again when the request comes again.
 
 use domain::{
-    Command, Disposition, Entry, Key, LockToken, OUTCOMES_KEPT, Origin, Outcome, PRODUCER_KEPT,
-    PRODUCERS_MAX, Refusal, Row, SequenceNumber, Settle, Settlement,
+    Command, Disposition, Entry, Key, LockToken, MemoryRows, OUTCOMES_KEPT, Origin, Outcome,
+    PRODUCER_KEPT, PRODUCERS_MAX, Refusal, Row, SequenceNumber, Settle, Settlement,
 };
 
 use crate::support::{QUEUE, Shard};
@@ -196,28 +196,59 @@ fn send_8_a_forgotten_producer_is_told_perhaps_done() {
     assert_eq!(play.counts().accepted, 5);
 }
 
-#[test]
-fn send_8_at_most_100_000_producers_are_kept() {
-    // As after 100,000 producers, each with one request: made by hand, for time's sake.
-    let first = at(0);
+/// As after so many producers, each with one request: made by hand, for time's sake.
+fn with_producers(count: u64) -> MemoryRows {
+    let seen = at(0);
     let mut rows = Table::new(queue()).shard.rows.clone();
-    for producer in 1..=PRODUCERS_MAX {
-        let row = domain::ProducerRow { first: 1, highest: 1, seen: first };
+    for producer in 1..=count {
+        let row = domain::ProducerRow { first: 1, highest: 1, seen };
         rows.0.insert(Key::Producer(producer), Row::Producer(row));
-        rows.0.insert(Key::ProducerSeen(first, producer), Row::ProducerSeen);
+        rows.0.insert(Key::ProducerSeen(seen, producer), Row::ProducerSeen);
         let outcome = Outcome::Sent { sequences: Vec::new() };
         rows.0.insert(Key::Outcome(producer, 1), Row::Outcome(outcome));
     }
     if let Some(Row::Meta(meta)) = rows.0.get_mut(&Key::Meta) {
-        meta.producers = PRODUCERS_MAX;
+        meta.producers = count;
     }
-    let mut play = Table::over(Shard::over(rows));
+    rows
+}
+
+#[test]
+fn send_8_at_most_100_000_producers_are_kept() {
+    let mut play = Table::over(Shard::over(with_producers(PRODUCERS_MAX)));
     play.shard.now = at(MINUTE);
     assert_eq!(words(&ask(&mut play, origin(PRODUCERS_MAX + 1, 1))), "sent 1");
     assert!(domain::meta(&play.shard.rows).producers <= PRODUCERS_MAX);
     // The one unseen longest made room.
     assert!(!play.shard.rows.0.contains_key(&Key::Producer(1)));
     assert!(play.shard.rows.0.contains_key(&Key::Producer(PRODUCERS_MAX)));
+}
+
+/// Many short-lived clients: whoever comes when all places are taken takes that of the one unseen
+/// longest, with all it left. So what is kept of producers stays what it is.
+#[test]
+fn send_8_beyond_100_000_producers_every_newcomer_takes_a_place() {
+    const NEWCOMERS: u64 = 2000;
+    let mut play = Table::over(Shard::over(with_producers(PRODUCERS_MAX)));
+    let kept = |play: &Table| {
+        let of_producers =
+            |key: &&Key| matches!(key, Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..));
+        play.shard.rows.0.keys().filter(of_producers).count() as u64
+    };
+    let full = kept(&play);
+    assert_eq!(full, 3 * PRODUCERS_MAX);
+    play.shard.now = at(MINUTE);
+    let commands = (1..=NEWCOMERS).map(|n| request(origin(PRODUCERS_MAX + n, 1))).collect();
+    let outcomes = play.shard.step(vec![Entry { at: at(MINUTE), seed: [0; 16], commands }]);
+    for (outcome, number) in outcomes[0].iter().zip(1..) {
+        assert_eq!(words(outcome), format!("sent {number}"));
+    }
+    assert_eq!(domain::meta(&play.shard.rows).producers, PRODUCERS_MAX);
+    assert_eq!(kept(&play), full);
+    // Who made room is forgotten and told so; who came is remembered.
+    assert_eq!(ask(&mut play, again(origin(NEWCOMERS, 1))), Outcome::Refused(Refusal::PerhapsDone));
+    assert_eq!(words(&ask(&mut play, again(origin(PRODUCERS_MAX + 7, 1)))), "sent 7");
+    assert_eq!(play.counts().accepted, NEWCOMERS);
 }
 
 /// A request that comes long after later ones of its producer: whether it was done is not known, and

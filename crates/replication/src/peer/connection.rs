@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use openraft::errors::{NetworkError, RPCError, Unreachable};
 use parking_lot::RwLock;
+use tokio::sync::watch;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -30,11 +31,25 @@ pub(crate) struct Peers {
     identity: Identity,
     addresses: BTreeMap<u64, String>,
     peers: RwLock<BTreeMap<u64, Arc<Peer>>>,
+    taken: Taken,
 }
+
+/// Set once a peer has told this process that another one is this node.
+type Taken = Arc<watch::Sender<Option<u64>>>;
 
 impl Peers {
     pub fn new(identity: Identity, addresses: BTreeMap<u64, String>) -> Peers {
-        Peers { identity, addresses, peers: RwLock::default() }
+        Peers { identity, addresses, peers: RwLock::default(), taken: Taken::default() }
+    }
+
+    /// Resolves once a peer hears another process as this node; which peer it is.
+    pub async fn taken(&self) -> u64 {
+        let mut told = self.taken.subscribe();
+        match told.wait_for(Option::is_some).await.map(|by| *by) {
+            Ok(Some(by)) => by,
+            // The sender is this object's.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
     }
 
     /// Every node that has an address.
@@ -51,7 +66,8 @@ impl Peers {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).ok()?;
         let mut peers = self.peers.write();
         let peer = peers.entry(node).or_insert_with(|| {
-            Arc::new(Peer::new(node, endpoint, Sign::new(&self.identity, node)))
+            let sign = Sign::new(&self.identity, node);
+            Arc::new(Peer::new(node, endpoint, sign, self.taken.clone()))
         });
         Some(peer.clone())
     }
@@ -65,6 +81,7 @@ pub(crate) struct Peer {
     pub bulk: Client,
     /// How its last answer was: only a change is logged, for calls come many times a second.
     state: AtomicU8,
+    taken: Taken,
 }
 
 const ANSWERS: u8 = 0;
@@ -72,7 +89,7 @@ const UNREACHABLE: u8 = 1;
 const REFUSES: u8 = 2;
 
 impl Peer {
-    fn new(node: u64, endpoint: Endpoint, sign: Sign) -> Peer {
+    fn new(node: u64, endpoint: Endpoint, sign: Sign, taken: Taken) -> Peer {
         let client = |silence: Duration| {
             let endpoint = endpoint
                 .clone()
@@ -95,6 +112,7 @@ impl Peer {
             log: client(Duration::from_secs(4)),
             bulk: client(Duration::from_secs(10)),
             state: AtomicU8::new(ANSWERS),
+            taken,
         }
     }
 
@@ -138,8 +156,13 @@ impl Peer {
 
     /// Whether the peer refused us.
     pub fn is_refusal(&self, status: &Status) -> bool {
-        if status.code() != Code::PermissionDenied {
-            return false;
+        match status.code() {
+            Code::PermissionDenied => (),
+            Code::AlreadyExists => {
+                self.taken.send_replace(Some(self.node));
+                return true;
+            }
+            _ => return false,
         }
         if self.changes_to(REFUSES) {
             warn!(node = self.node, reason = status.message(), "a peer refuses this node");

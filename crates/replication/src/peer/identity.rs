@@ -1,8 +1,11 @@
 //! Every call says who calls whom in which cluster, and is refused before its body is read when
-//! that is not right here.
+//! that is not right here. A refusal says what to change.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tonic::metadata::{Ascii, AsciiMetadataValue, MetadataKey, MetadataMap};
@@ -10,11 +13,19 @@ use tonic::service::Interceptor;
 use tonic::{Request, Status};
 use tracing::warn;
 
+use super::seats::{Claim, Process, Seats};
 use crate::metrics;
 
+/// What peers say to each other, and how. Raised when an older binary could not take part; this one
+/// takes part with peers from `PROTOCOL_OLDEST` on, so that nodes can be upgraded one by one.
+const PROTOCOL: u32 = 1;
+const PROTOCOL_OLDEST: u32 = 1;
+
+const PROTOCOL_VERSION: &str = "mayfly-protocol";
 const CLUSTER: &str = "mayfly-cluster";
 const FROM: &str = "mayfly-from";
 const TO: &str = "mayfly-to";
+const PROCESS: &str = "mayfly-process";
 const SECRET: &str = "mayfly-secret";
 
 /// Distinct refusals that are logged; a port scan must not fill the log, nor memory.
@@ -24,14 +35,17 @@ const REFUSALS_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub node: u64,
+    process: Process,
     cluster: Vec<u8>,
     secret: Option<Vec<u8>>,
 }
 
 impl Identity {
-    pub fn new(node: u64, cluster_id: &str, secret: Option<&str>) -> Identity {
+    /// `birth`: of the data directory; 0 where there is none.
+    pub fn new(node: u64, birth: u32, cluster_id: &str, secret: Option<&str>) -> Identity {
         Identity {
             node,
+            process: Process { birth, run: rand::random() },
             cluster: hex(cluster_id.as_bytes()),
             secret: secret.map(|secret| hex(secret.as_bytes())),
         }
@@ -59,9 +73,11 @@ impl Sign {
             AsciiMetadataValue::try_from(bytes).unwrap_or_else(|_| AsciiMetadataValue::from(0))
         };
         let mut pairs = vec![
+            (PROTOCOL_VERSION, AsciiMetadataValue::from(PROTOCOL)),
             (CLUSTER, text(&identity.cluster)),
             (FROM, AsciiMetadataValue::from(identity.node)),
             (TO, AsciiMetadataValue::from(to)),
+            (PROCESS, text(identity.process.to_string().as_bytes())),
         ];
         if let Some(secret) = &identity.secret {
             let mut secret = text(secret);
@@ -81,51 +97,134 @@ impl Interceptor for Sign {
     }
 }
 
-/// The claimed caller, and what is wrong.
-type Refusal = (Option<u64>, &'static str);
+/// What is wrong with a call. The order is that of the checks: who does not know the secret is told
+/// nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    Secret,
+    /// The version it speaks; 0: it does not say.
+    Protocol(u32),
+    Cluster,
+    /// The node it is for, and the one it met.
+    Addressee(Option<u64>, u64),
+    /// The caller's node, which is this one, or none.
+    Caller(Option<u64>),
+    /// Another process speaks as the caller's node.
+    Taken(u64),
+    /// Another process did a moment ago.
+    Doubtful(u64),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Secret => f.write_str(
+                "the cluster secret is missing or differs; give every node of the cluster the same \
+                 security.secret",
+            ),
+            Reason::Protocol(theirs) if *theirs < PROTOCOL_OLDEST => write!(
+                f,
+                "the caller speaks version {theirs} of the peer protocol, this node {PROTOCOL_OLDEST} \
+                 to {PROTOCOL}; install a newer mayfly at the caller"
+            ),
+            Reason::Protocol(theirs) => write!(
+                f,
+                "the caller speaks version {theirs} of the peer protocol, this node {PROTOCOL_OLDEST} \
+                 to {PROTOCOL}; install a newer mayfly at this node"
+            ),
+            Reason::Cluster => f.write_str(
+                "the cluster id differs: this node belongs to another cluster; correct cluster.id, or \
+                 the peer address that led here",
+            ),
+            Reason::Addressee(Some(wanted), here) => write!(
+                f,
+                "the call is for node {wanted}, and this is node {here}; correct the peer addresses of \
+                 both in cluster.node"
+            ),
+            Reason::Addressee(None, here) => {
+                write!(f, "the call does not say which node it is for, and this is node {here}")
+            }
+            Reason::Caller(Some(node)) => write!(
+                f,
+                "the caller calls itself node {node}, as this node does; give one of them another \
+                 node.id"
+            ),
+            Reason::Caller(None) => f.write_str("the caller does not say which process of which node it is"),
+            Reason::Taken(node) => write!(
+                f,
+                "another process runs as node {node} already; end it, or give this one another node.id \
+                 and data directory"
+            ),
+            Reason::Doubtful(node) => {
+                write!(f, "another process ran as node {node} a moment ago; ask again")
+            }
+        }
+    }
+}
 
 /// Checks calls from peers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Check {
     identity: Arc<Identity>,
-    refusals: Arc<Mutex<BTreeSet<Refusal>>>,
+    seats: Arc<Mutex<Seats>>,
+    refusals: Arc<Mutex<BTreeSet<(Option<u64>, Reason)>>>,
 }
 
 impl Check {
     pub fn new(identity: Identity) -> Check {
-        Check { identity: Arc::new(identity), refusals: Arc::default() }
+        Check { identity: Arc::new(identity), seats: Arc::default(), refusals: Arc::default() }
     }
 
-    /// The caller, or why it is refused.
-    fn caller(&self, metadata: &MetadataMap) -> Result<u64, Refusal> {
+    /// The caller, or what is wrong.
+    fn caller(&self, metadata: &MetadataMap) -> Result<u64, Reason> {
         let bytes = |key| metadata.get(key).map(|value| value.as_bytes());
-        let number = |key| metadata.get(key)?.to_str().ok()?.parse::<u64>().ok();
-        let from = number(FROM);
-        let secret = self.identity.secret.as_deref().unwrap_or_default();
+        let here = &self.identity;
+        let secret = here.secret.as_deref().unwrap_or_default();
         if !equal(secret, bytes(SECRET).unwrap_or_default()) {
-            return Err((from, "the cluster secret is missing or differs"));
+            return Err(Reason::Secret);
         }
-        if bytes(CLUSTER) != Some(&self.identity.cluster) {
-            return Err((from, "the cluster id differs: this node belongs to another cluster"));
+        let protocol = read(metadata, PROTOCOL_VERSION).unwrap_or(0);
+        if !(PROTOCOL_OLDEST..=PROTOCOL).contains(&protocol) {
+            return Err(Reason::Protocol(protocol));
         }
-        if number(TO) != Some(self.identity.node) {
-            return Err((from, "the call is for another node: check the addresses of the peers"));
+        if bytes(CLUSTER) != Some(&here.cluster) {
+            return Err(Reason::Cluster);
         }
-        match from {
-            Some(node) if node != self.identity.node => Ok(node),
-            _ => Err((from, "the caller has no node id, or this node's own")),
+        let to = read(metadata, TO);
+        if to != Some(here.node) {
+            return Err(Reason::Addressee(to, here.node));
+        }
+        let caller = read(metadata, FROM).zip(read::<Process>(metadata, PROCESS));
+        let (node, process) = caller.ok_or(Reason::Caller(None))?;
+        if node == here.node {
+            return Err(Reason::Caller(Some(node)));
+        }
+        match self.seats.lock().claim(node, process, Instant::now()) {
+            Claim::Granted => Ok(node),
+            Claim::Doubtful => Err(Reason::Doubtful(node)),
+            Claim::Taken => Err(Reason::Taken(node)),
         }
     }
 
     /// Logs a refusal the first time: a misconfigured peer tries again several times a second.
-    fn refuse(&self, from: Option<u64>, reason: &'static str) -> Status {
+    fn refuse(&self, from: Option<u64>, reason: Reason) -> Status {
+        if let Reason::Doubtful(_) = reason {
+            return Status::unavailable(reason.to_string());
+        }
         metrics::refused();
         let mut seen = self.refusals.lock();
         if seen.len() < REFUSALS_MAX && seen.insert((from, reason)) {
-            warn!(from, reason, "refused a peer; further refusals of this kind are not logged");
+            warn!(from, %reason, "refused a peer; further refusals of this kind are not logged");
         }
-        Status::permission_denied(reason)
+        match reason {
+            Reason::Taken(_) => Status::already_exists(reason.to_string()),
+            _ => Status::permission_denied(reason.to_string()),
+        }
     }
+}
+
+fn read<T: FromStr>(metadata: &MetadataMap, key: &'static str) -> Option<T> {
+    metadata.get(key)?.to_str().ok()?.parse().ok()
 }
 
 impl Interceptor for Check {
@@ -135,7 +234,7 @@ impl Interceptor for Check {
                 request.extensions_mut().insert(Caller(node));
                 Ok(request)
             }
-            Err((from, reason)) => Err(self.refuse(from, reason)),
+            Err(reason) => Err(self.refuse(read(request.metadata(), FROM), reason)),
         }
     }
 }
@@ -148,6 +247,8 @@ fn equal(ours: &[u8], theirs: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+
     use super::*;
 
     fn answer(caller: Identity, to: u64, here: Identity) -> Result<u64, String> {
@@ -159,15 +260,15 @@ mod tests {
 
     #[test]
     fn only_the_right_peer_of_the_right_cluster_with_the_right_secret_gets_in() {
-        let node = |node, cluster, secret| Identity::new(node, cluster, secret);
+        let node = |node, cluster, secret| Identity::new(node, 7, cluster, secret);
         let here = || node(2, "c", Some("s\n\u{e9}"));
         assert_eq!(answer(node(1, "c", Some("s\n\u{e9}")), 2, here()), Ok(1));
         for (caller, to, word) in [
-            (node(1, "d", Some("s\n\u{e9}")), 2, "cluster id"),
-            (node(1, "c", Some("t")), 2, "secret"),
-            (node(1, "c", None), 2, "secret"),
-            (node(1, "c", Some("s\n\u{e9}")), 3, "another node"),
-            (node(2, "c", Some("s\n\u{e9}")), 2, "own"),
+            (node(1, "d", Some("s\n\u{e9}")), 2, "correct cluster.id"),
+            (node(1, "c", Some("t")), 2, "security.secret"),
+            (node(1, "c", None), 2, "security.secret"),
+            (node(1, "c", Some("s\n\u{e9}")), 3, "for node 3, and this is node 2"),
+            (node(2, "c", Some("s\n\u{e9}")), 2, "calls itself node 2"),
         ] {
             let reason = answer(caller, to, here()).expect_err("refused");
             assert!(reason.contains(word), "{reason}");
@@ -176,12 +277,48 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_logged_once_per_peer_and_reason() {
-        let check = Check::new(Identity::new(1, "c", None));
-        for _ in 0..3 {
-            check.refuse(Some(2), "reason");
+    fn who_speaks_another_protocol_is_told_which_side_is_old() {
+        let here = || Identity::new(2, 7, "c", None);
+        for (version, word) in [
+            (None, "newer mayfly at the caller"),
+            (Some("0"), "newer mayfly at the caller"),
+            (Some("garbage"), "newer mayfly at the caller"),
+            (Some("2"), "newer mayfly at this node"),
+        ] {
+            let caller = Sign::new(&Identity::new(1, 7, "c", None), 2);
+            let mut request = { caller }.call(Request::new(())).expect("signed");
+            request.metadata_mut().remove(PROTOCOL_VERSION);
+            if let Some(version) = version {
+                let value = version.parse().expect("a header");
+                request.metadata_mut().insert(PROTOCOL_VERSION, value);
+            }
+            let refused = Check::new(here()).call(request).expect_err("refused");
+            assert_eq!(refused.code(), Code::PermissionDenied);
+            assert!(refused.message().contains(word), "{version:?}: {}", refused.message());
         }
-        check.refuse(Some(3), "reason");
+    }
+
+    #[test]
+    fn a_caller_with_other_data_than_the_one_before_waits() {
+        let mut check = Check::new(Identity::new(2, 7, "c", None));
+        let mut call = |birth| {
+            let caller = Identity::new(1, birth, "c", None);
+            check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
+        };
+        assert!(call(1).is_ok());
+        assert!(call(1).is_ok(), "a restart");
+        let doubtful = call(2).expect_err("not yet");
+        assert_eq!(doubtful.code(), Code::Unavailable);
+    }
+
+    #[test]
+    fn refusals_are_logged_once_per_peer_and_reason() {
+        let check = Check::new(Identity::new(1, 7, "c", None));
+        for _ in 0..3 {
+            check.refuse(Some(2), Reason::Cluster);
+        }
+        check.refuse(Some(3), Reason::Cluster);
+        check.refuse(Some(3), Reason::Doubtful(3));
         assert_eq!(check.refusals.lock().len(), 2);
     }
 }

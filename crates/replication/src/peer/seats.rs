@@ -1,0 +1,163 @@
+//! One process per node. Two that call themselves by one number, by a slip in a configuration or
+//! over a copied disk, would undo each other's votes; so each node keeps in mind which process it
+//! hears as which peer, and the one that came later is refused for as long as the first lives.
+//!
+//! A restart looks the same at first: another process. What tells them apart is that the former one
+//! falls silent, for every node asks every other for its clocks once a second.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// A process unheard for this long has ended: three of its questions did not come.
+const SILENT_AFTER: Duration = Duration::from_secs(3);
+/// A process heard this long after another took up its number lives beside it: what a process sent
+/// before it ended has been read by then.
+const BESIDE_AFTER: Duration = Duration::from_millis(1500);
+
+/// One run of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// Of its data directory. Two with the same one follow each other, as long as nobody copies it:
+    /// the directory is locked.
+    pub birth: u32,
+    /// Drawn at its start.
+    pub run: u64,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}-{:016x}", self.birth, self.run)
+    }
+}
+
+impl FromStr for Process {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Process, ()> {
+        let (birth, run) = text.split_once('-').ok_or(())?;
+        let birth = u32::from_str_radix(birth, 16).map_err(|_| ())?;
+        let run = u64::from_str_radix(run, 16).map_err(|_| ())?;
+        Ok(Process { birth, run })
+    }
+}
+
+/// What is said to a process that speaks as a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It is that node.
+    Granted,
+    /// It has other data than the process heard a moment ago, which may live: ask again.
+    Doubtful,
+    /// Another process is that node.
+    Taken,
+}
+
+struct Seat {
+    holder: Process,
+    heard: Instant,
+    /// Who else speaks as this node, and since when.
+    rival: Option<(Process, Instant)>,
+}
+
+/// Which process is which node.
+#[derive(Default)]
+pub(crate) struct Seats(BTreeMap<u64, Seat>);
+
+impl Seats {
+    /// A process spoke as this node.
+    pub fn claim(&mut self, node: u64, process: Process, now: Instant) -> Claim {
+        let taken = Seat { holder: process, heard: now, rival: None };
+        let Some(seat) = self.0.get_mut(&node) else {
+            self.0.insert(node, taken);
+            return Claim::Granted;
+        };
+        if seat.holder == process {
+            seat.heard = now;
+            return Claim::Granted;
+        }
+        if now.duration_since(seat.heard) >= SILENT_AFTER {
+            *seat = taken;
+            return Claim::Granted;
+        }
+        let since = match seat.rival {
+            Some((rival, since)) if rival == process => since,
+            _ => {
+                seat.rival = Some((process, now));
+                now
+            }
+        };
+        if seat.heard.saturating_duration_since(since) >= BESIDE_AFTER {
+            return Claim::Taken;
+        }
+        // The same data are locked by whoever has them: their last process has ended.
+        match process.birth == seat.holder.birth {
+            true => Claim::Granted,
+            false => Claim::Doubtful,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Claim::*;
+
+    const OLD: Process = Process { birth: 7, run: 1 };
+    const AGAIN: Process = Process { birth: 7, run: 2 };
+    const OTHER: Process = Process { birth: 8, run: 3 };
+
+    fn check(claims: &[(u64, Process, Claim)]) {
+        let (mut seats, start) = (Seats::default(), Instant::now());
+        for (index, (at_ms, process, expected)) in claims.iter().enumerate() {
+            let claim = seats.claim(2, *process, start + Duration::from_millis(*at_ms));
+            assert_eq!(claim, *expected, "claim {index} of {claims:?}");
+        }
+    }
+
+    #[test]
+    fn a_restart_is_let_in_at_once() {
+        check(&[(0, OLD, Granted), (100, AGAIN, Granted), (2000, AGAIN, Granted)]);
+        // Also where something of the former process was read late.
+        check(&[(0, OLD, Granted), (100, AGAIN, Granted), (300, OLD, Granted)]);
+        check(&[(0, OLD, Granted), (100, AGAIN, Granted), (3100, AGAIN, Granted)]);
+    }
+
+    #[test]
+    fn a_node_with_an_empty_disk_is_let_in_once_its_former_process_is_silent() {
+        check(&[
+            (0, OLD, Granted),
+            (100, OTHER, Doubtful),
+            (2900, OTHER, Doubtful),
+            (3000, OTHER, Granted),
+            (3100, OLD, Doubtful),
+        ]);
+    }
+
+    #[test]
+    fn who_comes_second_is_refused_while_the_first_lives() {
+        for second in [AGAIN, OTHER] {
+            let at_first = if second == AGAIN { Granted } else { Doubtful };
+            check(&[
+                (0, OLD, Granted),
+                (500, second, at_first),
+                (1000, OLD, Granted),
+                (1500, second, at_first),
+                (2000, OLD, Granted),
+                (2100, second, Taken),
+                (4900, second, Taken),
+                // And takes its place when it is gone.
+                (5000, second, Granted),
+            ]);
+        }
+    }
+
+    #[test]
+    fn a_process_is_told_in_text_and_read_again() {
+        assert_eq!(OTHER.to_string().parse(), Ok(OTHER));
+        for text in ["", "7", "7-", "x-1", "7-1-2", "-"] {
+            assert!(text.parse::<Process>().is_err(), "{text}");
+        }
+    }
+}
