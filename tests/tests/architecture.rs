@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("replication", &["domain", "store", "wire"]),
     ("service", &["domain", "engine", "replication", "wire"]),
     ("grpc", &["domain", "service", "wire"]),
+    ("amqp", &["domain", "service"]),
     ("http", &["domain", "service"]),
     ("client", &["wire"]),
     ("workload", &["client"]),

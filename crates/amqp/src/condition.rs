@@ -1,0 +1,14 @@
+pub const FRAMING_ERROR: &str = "amqp:connection:framing-error";
+pub const CONNECTION_FORCED: &str = "amqp:connection:forced";
+pub const FRAME_SIZE_TOO_SMALL: &str = "amqp:frame-size-too-small";
+pub const DECODE_ERROR: &str = "amqp:decode-error";
+pub const UNAUTHORIZED_ACCESS: &str = "amqp:unauthorized-access";
+pub const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
+pub const INVALID_FIELD: &str = "amqp:invalid-field";
+pub const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
+pub const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
+pub const ERRANT_LINK: &str = "amqp:session:errant-link";
+pub const HANDLE_IN_USE: &str = "amqp:session:handle-in-use";
+pub const UNATTACHED_HANDLE: &str = "amqp:session:unattached-handle";
+pub const TRANSFER_LIMIT_EXCEEDED: &str = "amqp:link:transfer-limit-exceeded";
+pub const DETACH_FORCED: &str = "amqp:link:detach-forced";
