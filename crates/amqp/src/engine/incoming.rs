@@ -296,7 +296,7 @@ impl Connection {
                 link.unsettled += 1;
             }
             if let Some(session) = self.sessions.get_mut(id.session.0) {
-                session.received.push(id.id, Received { link, bytes });
+                session.received.push(id.id, Received { link, bytes, is_proposed: false });
             }
         }
         self.touch_link(link);
@@ -364,11 +364,18 @@ impl Connection {
 
     /// One delivery less that waits for a verdict.
     pub(super) fn forget_received(&mut self, received: Received) {
-        self.incoming_unsettled -= 1;
-        self.incoming_bytes -= received.bytes;
+        self.count_verdict(received);
         if let Some(link) = self.links.get_mut(received.link.0) {
             link.unsettled -= 1;
             self.touch_link(received.link);
+        }
+    }
+
+    /// One delivery less that the owner has to think about.
+    pub(super) fn count_verdict(&mut self, received: Received) {
+        if !received.is_proposed {
+            self.incoming_unsettled -= 1;
+            self.incoming_bytes -= received.bytes;
         }
     }
 
@@ -382,13 +389,13 @@ impl Connection {
         session.sent.drain_where(|sent| sent.link == id, drop);
         session.waiting.retain(|unsent| unsent.link != id);
         let (unsettled, bytes) = (&mut self.incoming_unsettled, &mut self.incoming_bytes);
-        session.received.drain_where(
-            |received| received.link == id,
-            |received| {
+        let is_gone = |received: &Received| received.link == id;
+        session.received.drain_where(is_gone, |received| {
+            if !received.is_proposed {
                 *unsettled -= 1;
                 *bytes -= received.bytes;
-            },
-        );
+            }
+        });
     }
 
     fn forget_link(&mut self, id: LinkId) {

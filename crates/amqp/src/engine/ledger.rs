@@ -40,6 +40,11 @@ impl<T> Ledger<T> {
         self.entries[self.position(id)?].1.as_ref()
     }
 
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        let position = self.position(id)?;
+        self.entries[position].1.as_mut()
+    }
+
     pub(crate) fn remove(&mut self, id: u32) -> Option<T> {
         let position = self.position(id)?;
         let value = self.entries[position].1.take()?;
@@ -54,7 +59,8 @@ impl<T> Ledger<T> {
         let width = last.wrapping_sub(first);
         let within = |id: u32| id.wrapping_sub(first) <= width;
         let found = |(id, value): &(u32, Option<T>)| value.is_some() && within(*id);
-        let start = match self.sorted {
+        // A range of half the circle or more begins both before and after everything.
+        let start = match self.sorted && width < 1 << 31 {
             true => self.entries.partition_point(|(id, _)| is_after(first, *id)),
             false => 0,
         };

@@ -307,9 +307,12 @@ impl Connection {
     /// As receiver: a verdict that the sender still has to confirm (the SDKs' way, rule 4).
     /// [`super::Event::Settled`] is the answer.
     pub fn propose(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
-        let session = self.sessions.get(delivery.session.0).ok_or(Gone)?;
-        session.received.get(delivery.id).ok_or(Gone)?;
+        let session = self.sessions.get_mut(delivery.session.0).ok_or(Gone)?;
+        let received = session.received.get_mut(delivery.id).ok_or(Gone)?;
+        let before = *received;
+        received.is_proposed = true;
         let channel = session.channel;
+        self.count_verdict(before);
         self.write(
             channel,
             &crate::codec::Disposition {

@@ -58,6 +58,9 @@ pub(crate) struct Sent {
 pub(crate) struct Received {
     pub link: LinkId,
     pub bytes: u64,
+    /// The owner has given its verdict, and only the sender's confirmation is missing: it does not
+    /// count against the limits, since it takes reading to get it.
+    pub is_proposed: bool,
 }
 
 /// The rest of a delivery that waits to be written.
