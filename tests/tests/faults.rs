@@ -97,6 +97,36 @@ async fn a_paused_leader_stops_nothing_and_comes_back() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Ten seconds at full load are far less than the log that is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_paused_for_ten_seconds_heals_from_the_log() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let load = Load::start(&cluster.client()?, "orders", LoadOptions::default()).await?;
+    progress(&load, 500).await?;
+    let leader = cluster.leader_of("orders").await?;
+    let paused = cluster.ids().find(|id| *id != leader).expect("three nodes");
+    cluster.signal(paused, Signal::SIGSTOP)?;
+    let (begun, mut through) = (Instant::now(), load.settled());
+    while begun.elapsed() < Duration::from_secs(10) {
+        progress(&load, 200).await?;
+    }
+    through = load.settled() - through;
+    cluster.signal(paused, Signal::SIGCONT)?;
+    let begun = Instant::now();
+    // The load goes on: what is left to catch up is what comes in meanwhile.
+    cluster.wait_all_vote().await?;
+    println!(
+        "{through} messages lived while a node was paused; it had them {:?} later",
+        begun.elapsed()
+    );
+    holds(&load.finish().await?);
+    cluster.wait_caught_up().await?;
+    let log = cluster.node_log(paused);
+    ensure!(!log.contains("receiving a snapshot"), "it took a snapshot to heal");
+    Ok(())
+}
+
 /// Fills a queue with large messages until the leader's log no longer reaches back to where the
 /// node that is away stopped.
 async fn fill(client: &Client, queue: &str, messages: usize, bytes: usize) -> anyhow::Result<()> {

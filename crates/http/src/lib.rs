@@ -1,5 +1,6 @@
-//! Health and metrics over HTTP, for probes and scrapers. Nothing here changes anything.
+//! HTTP: entity management in the Azure SDKs' dialect, health and metrics for probes and scrapers.
 
+mod atom;
 mod health;
 mod metrics;
 mod process;

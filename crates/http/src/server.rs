@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -11,13 +11,13 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use service::Broker;
 use tokio::net::TcpListener;
 
-use crate::{health, metrics, process};
+use crate::{atom, health, metrics, process};
 
 /// How HTTP is served.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Asked for as `authorization: Bearer <secret>` by `/metrics` and `/health` when set. The
-    /// probes stay free: they tell a stranger no more than an open port does.
+    /// Asked for as `authorization: Bearer <secret>` by everything but the probes when set. Those
+    /// stay free: they tell a stranger no more than an open port does.
     pub secret: Option<String>,
 }
 
@@ -45,7 +45,8 @@ fn routes(config: Config, app: App) -> Router {
     let guarded = Router::new()
         .route("/health", get(health::health))
         .route("/metrics", get(metrics::metrics))
-        .route_layer(middleware::from_fn(move |request: Request, next: Next| {
+        .fallback(atom::manage)
+        .layer(middleware::from_fn(move |request: Request, next: Next| {
             let allowed = allowed(expected.as_deref(), &request);
             async move {
                 match allowed {
@@ -61,8 +62,8 @@ fn routes(config: Config, app: App) -> Router {
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
         .merge(guarded)
-        .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(atom::BODY_BYTES_MAX))
         .with_state(app)
 }
 
@@ -74,14 +75,6 @@ fn allowed(expected: Option<&str>, request: &Request) -> bool {
         let differ = given.iter().zip(expected).fold(0, |differ, (a, b)| differ | (a ^ b));
         given.len() == expected.len() && differ == 0
     })
-}
-
-async fn not_found(uri: Uri) -> Response {
-    let path = uri.path();
-    refuse(
-        StatusCode::NOT_FOUND,
-        format!("there is no {path}; try /health, /health/live, /health/ready or /metrics"),
-    )
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Response {

@@ -297,6 +297,7 @@ async fn hand_over(groups: &[Arc<Group>]) {
 
 async fn stop(groups: Vec<Arc<Group>>) {
     let stops = groups.iter().map(|group| async move {
+        group.arrivals.clear().await;
         match timeout(STOP_MAX, group.raft.shutdown()).await {
             Ok(Ok(())) => (),
             Ok(Err(error)) => warn!(shard = %group.shard, %error, "a group stopped badly"),

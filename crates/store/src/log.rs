@@ -295,8 +295,7 @@ fn shortened(
 
 fn database(options: &Options) -> rocksdb::Options {
     let mut database = base();
-    let cache = rocksdb::Cache::new_lru_cache(options.cache_bytes / 4);
-    database.set_block_based_table_factory(&blocks(&cache));
+    database.set_block_based_table_factory(&blocks(options.cache_bytes / 4));
     database.set_write_buffer_size(options.log_memtable_bytes);
     database.set_max_write_buffer_number(MEMTABLES as i32);
     database.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);

@@ -111,13 +111,18 @@ pub(crate) fn base() -> rocksdb::Options {
     options
 }
 
-pub(crate) fn blocks(cache: &rocksdb::Cache) -> rocksdb::BlockBasedOptions {
+pub(crate) fn blocks(cache_bytes: usize) -> rocksdb::BlockBasedOptions {
     let mut blocks = rocksdb::BlockBasedOptions::default();
-    blocks.set_block_cache(cache);
+    blocks.set_block_cache(&rocksdb::Cache::new_hyper_clock_cache(cache_bytes, 0));
     blocks.set_bloom_filter(10.0, false);
     blocks.set_block_size(16 << 10);
-    // Filters and indexes count against the cache: memory does not grow with the backlog.
+    // Filters and indexes count against the cache: memory does not grow with the backlog. They are
+    // cut into parts, because a whole one can be larger than what a small cache keeps, and then
+    // every look-up reads it again.
     blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_index_type(rocksdb::BlockBasedIndexType::TwoLevelIndexSearch);
+    blocks.set_partition_filters(true);
+    blocks.set_pin_top_level_index_and_filter(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     blocks.set_format_version(5);
     blocks

@@ -194,8 +194,7 @@ fn applied_value(index: u64, mark: &[u8]) -> Vec<u8> {
 
 fn database(options: &Options) -> rocksdb::Options {
     let mut database = base();
-    let cache = rocksdb::Cache::new_lru_cache(options.cache_bytes * 3 / 4);
-    database.set_block_based_table_factory(&blocks(&cache));
+    database.set_block_based_table_factory(&blocks(options.cache_bytes * 3 / 4));
     database.set_write_buffer_size(options.rows_memtable_bytes);
     database.set_max_write_buffer_number(MEMTABLES as i32);
     database.set_enable_blob_files(true);

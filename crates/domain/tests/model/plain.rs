@@ -14,6 +14,9 @@ use domain::{
 
 use crate::producers::{Producers, origin};
 
+/// What ended and is in the way of an acquire, it clears away, but at most so many at a time.
+const CLEARED_MAX: usize = 256;
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     Main,
@@ -281,12 +284,14 @@ impl Plain {
             return disabled();
         }
         self.used();
-        let (mut deliveries, mut sum) = (Vec::new(), 0);
+        let (mut deliveries, mut sum, mut cleared) = (Vec::new(), 0, 0);
         for number in self.numbers(|m| m.is_available(sub)) {
-            if deliveries.len() == count || (sum >= bytes && !deliveries.is_empty()) {
+            let enough = deliveries.len() == count || (sum >= bytes && !deliveries.is_empty());
+            if enough || cleared == CLEARED_MAX {
                 break;
             }
             if self.ends_instead(number, sub).is_some() {
+                cleared += 1;
                 continue;
             }
             sum += u64::from(self.find(number).size());

@@ -19,6 +19,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 
 use crate::ProposeError;
 use crate::member::{self, Replicas};
+use crate::peer::snapshot::Arrivals;
 use crate::raft::Raft;
 use crate::raft::state::Replica;
 
@@ -33,8 +34,7 @@ pub(crate) struct Group {
     /// and tells them, and each may forget those entries once its rows are flushed. It never falls:
     /// what every member once held, every later leader holds.
     pub held_by_all: Arc<AtomicU64>,
-    /// Held while a snapshot comes in: one at a time.
-    pub importing: Mutex<()>,
+    pub arrivals: Arrivals,
     /// Held while the membership changes: one change at a time.
     pub admitting: Arc<Mutex<()>>,
     proposals: mpsc::UnboundedSender<propose::Submission>,

@@ -9,7 +9,7 @@ use domain::ShardId;
 use openraft::EmptyNode;
 use openraft::errors::{InitializeError, RaftError};
 use store::{DataDir, LogStore, RowStore};
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tracing::{error, info};
 
 use super::admission::Petition;
@@ -18,6 +18,7 @@ use super::{Group, leadership, read};
 use crate::peer::append::Lane;
 use crate::peer::connection::Peers;
 use crate::peer::network::Network;
+use crate::peer::snapshot::Arrivals;
 use crate::raft::log::LogAdapter;
 use crate::raft::state::{Replica, StateAdapter};
 use crate::raft::{Raft, TypeConfig};
@@ -99,7 +100,7 @@ impl Site {
             raft,
             replica,
             held_by_all,
-            importing: Mutex::new(()),
+            arrivals: Arrivals::default(),
             admitting: Arc::default(),
             proposals,
             budget,

@@ -211,8 +211,19 @@ impl PeerService for PeerPort {
         let mut parts = request.into_inner();
         let head = snapshot::head(&mut parts).await?;
         let group = self.group(head.shard, head.addressee)?;
-        let vote = snapshot::receive(&group, head, parts).await?;
+        // In a task of its own: the call is dropped when its connection breaks.
+        let received = async move { snapshot::receive(&group, head, parts).await };
+        let vote = tokio::spawn(received).await.map_err(stopped)??;
         Ok(Response::new(v1::SnapshotReply { vote: Some(record::vote_to_proto(&vote)) }))
+    }
+
+    async fn snapshot_progress(
+        &self,
+        request: Request<v1::SnapshotProgressRequest>,
+    ) -> Result<Response<v1::SnapshotProgressReply>, Status> {
+        let request = request.into_inner();
+        let group = self.group(request.shard, request.addressee)?;
+        Ok(Response::new(snapshot::progress(&group, request.transfer).await))
     }
 
     type OpenStream = BoxStream<'static, Result<v1::ChannelMessage, Status>>;

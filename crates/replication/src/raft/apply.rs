@@ -105,7 +105,7 @@ impl Applier {
         let import = store.import(*shard, index, &record::encode_mark(&mark));
         let mut import = import.map_err(io::Error::other)?;
         while let Some(chunk) = export.rows.next_chunk().map_err(io::Error::other)? {
-            import.push(chunk).map_err(io::Error::other)?;
+            import.take([chunk]).map_err(io::Error::other)?;
         }
         self.install(import, mark)
     }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use replication::{
 };
 use store::{DataDir, Identity, LogStore, RowStore};
 use tempfile::TempDir;
+use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -262,6 +264,34 @@ pub fn copy(from: &Path, to: &Path) {
 }
 
 /// Ports nobody listens on, found by listening on them for a moment.
+/// Passes connections on to a node and breaks each, both ways, after so many bytes towards it; how
+/// many it broke.
+pub async fn breaking_proxy(to: String, bytes_max: usize) -> (String, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let broken = Arc::new(AtomicUsize::new(0));
+    let count = broken.clone();
+    tokio::spawn(async move {
+        while let Ok((caller, _)) = listener.accept().await {
+            let (to, count) = (to.clone(), count.clone());
+            tokio::spawn(async move {
+                let Ok(node) = tokio::net::TcpStream::connect(to).await else { return };
+                let (from_caller, mut to_caller) = caller.into_split();
+                let (mut from_node, mut to_node) = node.into_split();
+                let mut limited = from_caller.take(bytes_max as u64);
+                tokio::select! {
+                    _ = tokio::io::copy(&mut limited, &mut to_node) => (),
+                    _ = tokio::io::copy(&mut from_node, &mut to_caller) => (),
+                }
+                if limited.limit() == 0 {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    (address, broken)
+}
+
 fn free_addresses(count: u64) -> Vec<String> {
     let listeners: Vec<_> =
         (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();

@@ -1,5 +1,7 @@
 //! The log is forgotten in time, and a replica that was away for too long gets a snapshot.
 
+use std::sync::atomic::Ordering;
+
 use replication::Limits;
 
 use super::harness::*;
@@ -103,4 +105,40 @@ async fn a_replica_away_for_too_long_catches_up_by_a_snapshot_and_goes_on_from_i
     assert_eq!(cluster.node(leader).replication.transfer(SHARD, away).await, Ok(()));
     cluster.send(SHARD, 141, 1000).await;
     assert_eq!(numbers(&cluster.node(away).rows), (1..=141).collect::<Vec<_>>());
+}
+
+/// Each connection dies long before the whole snapshot is over: only one that goes on arrives.
+#[tokio::test]
+async fn a_snapshot_goes_on_where_its_connection_broke() {
+    const AWAY: u64 = 3;
+    let mut cluster = Cluster::cold(3, vec![SHARD], small());
+    let (proxy, broken) = breaking_proxy(cluster.addresses[&AWAY].clone(), 4 << 20).await;
+    let config = |cluster: &Cluster, node| {
+        let mut config = cluster.config(node);
+        if node != AWAY {
+            config.peers.insert(AWAY, proxy.clone());
+        }
+        config
+    };
+    for node in 1..=3 {
+        let config = config(&cluster, node);
+        cluster.start_node_with(config).await;
+    }
+    cluster.create_queue(SHARD).await;
+    cluster.send(SHARD, 1, 10).await;
+    cluster.kill(AWAY);
+    for number in 2..=150 {
+        cluster.send(SHARD, number, 100_000).await;
+    }
+    let leader = cluster.leader(SHARD).await;
+    until("the log to be forgotten", || {
+        cluster.node(leader).replication.status()[0].purged.filter(|purged| *purged > 20)
+    })
+    .await;
+    broken.store(0, Ordering::Relaxed);
+    cluster.start_node(AWAY).await;
+    cluster.same_rows(AWAY).await;
+    let there = &cluster.node(AWAY).replication.status()[0];
+    assert!(there.purged > Some(20), "it came as a snapshot: {there:?}");
+    assert!(broken.load(Ordering::Relaxed) >= 3, "15 MB over connections of 4 MB");
 }

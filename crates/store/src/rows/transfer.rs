@@ -1,18 +1,19 @@
 //! A shard's rows on their way to another node, and on their way in.
 //!
-//! Out: one thread holds a RocksDB snapshot and reads the shard's range into chunks. In: chunks
-//! become a file beside the database; once all are there it is marked complete and synced, and only
-//! then the old rows are deleted and the file is ingested. A crash in between is completed at the
-//! next start, because every step after the mark can be repeated.
+//! Out: one thread holds a RocksDB snapshot and reads the shard's range into chunks, also from the
+//! middle, for a receiver that lost its connection. In: chunks become sorted files beside the
+//! database; once all are there they are marked complete and synced, and only then the old rows are
+//! deleted and the files become part of the database, without being copied. A crash in between is
+//! completed at the next start, because every step after the mark can be repeated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use bytes::Bytes;
 use domain::ShardId;
-use rocksdb::{IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch};
+use rocksdb::{DBRawIterator, IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch};
 
 use super::{RowStore, applied_value};
 use crate::Error;
@@ -28,7 +29,14 @@ const FILE_BYTES: u64 = 256 << 20;
 /// A shard's rows as of one applied index, in chunks. Dropping it ends the reading.
 pub struct Export {
     mark: Bytes,
-    chunks: Receiver<Result<Bytes, Error>>,
+    starts: Sender<Start>,
+    chunks: Receiver<Result<Option<Bytes>, Error>>,
+}
+
+/// Where to read from: behind a key, or from the beginning if it is empty.
+struct Start {
+    after: Bytes,
+    out: SyncSender<Result<Option<Bytes>, Error>>,
 }
 
 impl Export {
@@ -39,23 +47,36 @@ impl Export {
 
     /// Waits for the next chunk; `None` at the end.
     pub fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        self.chunks.recv().ok().transpose()
+        self.chunks.recv().unwrap_or_else(|_| Err(ended()))
     }
+
+    /// Reads on behind a key, in the same view; from the beginning, if it is empty. For a receiver
+    /// that has all up to there and lost what came after it.
+    pub fn resume_after(&mut self, key: Bytes) -> Result<(), Error> {
+        let (out, chunks) = sync_channel(CHUNKS_AHEAD);
+        self.chunks = chunks;
+        self.starts.send(Start { after: key, out }).map_err(|_| ended())
+    }
+}
+
+fn ended() -> Error {
+    Error::Stopped { reason: "the export's thread has ended".to_owned() }
 }
 
 impl RowStore {
     /// Begins to read a shard's rows, pinned as they are now.
     pub fn export(&self, shard: ShardId) -> Result<Export, Error> {
         let (first, begun) = sync_channel(1);
+        let (starts, starting) = channel();
         let (out, chunks) = sync_channel(CHUNKS_AHEAD);
         let store = self.clone();
         thread::Builder::new()
             .name(format!("export-{shard}"))
-            .spawn(move || read(&store, shard, &first, &out))
+            .spawn(move || read(&store, shard, &first, &starting))
             .map_err(|error| Error::io(&self.inner.path, &error))?;
-        let stopped = |_| Error::Stopped { reason: "the export ended before it began".to_owned() };
-        let mark = begun.recv().map_err(stopped)??;
-        Ok(Export { mark, chunks })
+        let mark = begun.recv().map_err(|_| ended())??;
+        starts.send(Start { after: Bytes::new(), out }).map_err(|_| ended())?;
+        Ok(Export { mark, starts, chunks })
     }
 
     /// Begins to take in a shard's rows as of an applied index and its mark. Nothing changes before
@@ -66,16 +87,17 @@ impl RowStore {
         resume_one(self, &dir)?;
         fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, &error))?;
         let applied = applied_value(index, mark);
-        let (store, last) = (self.clone(), Vec::new());
-        Ok(Import { store, shard, applied, dir, files: 0, last, complete: false })
+        let (store, last_key) = (self.clone(), Vec::new());
+        Ok(Import { store, shard, applied, dir, files: 0, last_key, complete: false })
     }
 }
 
+/// Reads as often as it is told to start, from one snapshot.
 fn read(
     store: &RowStore,
     shard: ShardId,
     begun: &SyncSender<Result<Bytes, Error>>,
-    out: &SyncSender<Result<Bytes, Error>>,
+    starts: &Receiver<Start>,
 ) {
     let snapshot = store.inner.db.snapshot();
     let mark = match snapshot.get_pinned(applied_key(shard)) {
@@ -86,13 +108,33 @@ fn read(
     if begun.send(mark).is_err() {
         return;
     }
-    let (from, to) = shard_range(shard);
-    let mut options = ReadOptions::default();
-    options.set_iterate_upper_bound(to);
-    options.fill_cache(false);
-    let mut rows = snapshot.raw_iterator_opt(options);
-    rows.seek(from);
-    let applied = applied_key(shard);
+    let (first, to) = shard_range(shard);
+    while let Ok(Start { after, out }) = starts.recv() {
+        let mut options = ReadOptions::default();
+        options.set_iterate_upper_bound(to);
+        options.fill_cache(false);
+        let mut rows = snapshot.raw_iterator_opt(options);
+        rows.seek(first);
+        if !after.is_empty() {
+            rows.seek(&after);
+            if rows.key() == Some(&after[..]) {
+                rows.next();
+            }
+        }
+        let last = feed(&mut rows, &applied_key(shard), &out).map_err(|error| store.failed(&error));
+        if let Err(error) = &last {
+            store.stop_if_damaged(&format!("an export of shard {shard}"), error);
+        }
+        let _ = out.send(last.map(|()| None)); // Whoever wanted it may have gone.
+    }
+}
+
+/// Hands out all rows that are left; ends early when nobody wants them.
+fn feed(
+    rows: &mut DBRawIterator<'_>,
+    applied: &[u8],
+    out: &SyncSender<Result<Option<Bytes>, Error>>,
+) -> Result<(), rocksdb::Error> {
     let mut chunk = Vec::with_capacity(CHUNK_BYTES);
     while let Some((key, value)) = rows.item() {
         if key != applied {
@@ -102,16 +144,16 @@ fn read(
         rows.next();
         if chunk.len() >= CHUNK_BYTES {
             let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_BYTES));
-            if out.send(Ok(full.into())).is_err() {
-                return; // Whoever wanted it has gone.
+            if out.send(Ok(Some(full.into()))).is_err() {
+                return Ok(());
             }
         }
     }
-    let last = rows.status().map(|()| chunk.into()).map_err(|error| store.failed(&error));
-    if let Err(error) = &last {
-        store.stop_if_damaged(&format!("an export of shard {shard}"), error);
+    rows.status()?;
+    if !chunk.is_empty() {
+        let _ = out.send(Ok(Some(chunk.into()))); // Likewise.
     }
-    let _ = out.send(last); // Likewise.
+    Ok(())
 }
 
 fn put(bytes: &[u8], out: &mut Vec<u8>) {
@@ -135,45 +177,60 @@ pub struct Import {
     applied: Vec<u8>,
     dir: PathBuf,
     files: usize,
-    last: Vec<u8>,
+    last_key: Vec<u8>,
     /// Marked as such: from here on the next start completes it if this process does not.
     complete: bool,
 }
 
 impl Import {
-    /// Takes in one chunk: rows of this shard, in ascending order over all chunks.
-    pub fn push(&mut self, chunk: Bytes) -> Result<(), Error> {
-        let disorder = || Error::NotInOrder { shard: self.shard };
-        let mut rest = &chunk[..];
-        if rest.is_empty() {
-            return Ok(());
+    /// The last key taken in; empty before the first.
+    pub fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Takes in chunks until there are no more: rows of this shard, in ascending order over all
+    /// chunks of all calls. After an error the import can only be dropped.
+    pub fn take(&mut self, chunks: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
+        let options = super::database(&crate::Options::default());
+        let mut chunks = chunks.into_iter().filter(|chunk| !chunk.is_empty()).peekable();
+        while chunks.peek().is_some() {
+            let path = self.dir.join(format!("{:06}.sst", self.files));
+            let failed = |error: rocksdb::Error| Error::rocks(&path, &error);
+            let mut writer = SstFileWriter::create(&options);
+            writer.open(&path).map_err(failed)?;
+            while let Some(chunk) = chunks.next_if(|_| writer.file_size() < FILE_BYTES) {
+                self.last_key = self.write(&chunk, &mut writer, &path)?;
+            }
+            writer.finish().map_err(failed)?;
+            self.files += 1;
         }
-        // A file for each chunk would be many small ones; a writer cannot be kept open beside its
-        // options without borrowing them, so chunks gather in a plain file first.
-        let mut checked = Vec::new();
-        while !rest.is_empty() {
-            let key = take(&mut rest).ok_or_else(disorder)?;
-            take(&mut rest).ok_or_else(disorder)?;
+        Ok(())
+    }
+
+    /// Writes the rows of one chunk, which has some; its last key.
+    fn write(
+        &self,
+        mut chunk: &[u8],
+        writer: &mut SstFileWriter<'_>,
+        path: &Path,
+    ) -> Result<Vec<u8>, Error> {
+        let disorder = || Error::NotInOrder { shard: self.shard };
+        let mut previous = &self.last_key[..];
+        while !chunk.is_empty() {
+            let key = take(&mut chunk).ok_or_else(disorder)?;
+            let value = take(&mut chunk).ok_or_else(disorder)?;
             let ours = key.len() > 2 && key[..2] == self.shard.0.to_be_bytes();
-            let previous = checked.last().copied().unwrap_or(&self.last[..]);
             if !ours || key <= previous || key == applied_key(self.shard) {
                 return Err(disorder());
             }
-            checked.push(key);
+            writer.put(key, value).map_err(|error| Error::rocks(path, &error))?;
+            previous = key;
         }
-        let last = checked.pop().map(<[u8]>::to_vec).unwrap_or_default();
-        let path = self.dir.join("chunks");
-        let mut options = fs::OpenOptions::new();
-        let file = options.create(true).append(true).open(&path);
-        let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, &chunk));
-        written.map_err(|error| Error::io(&path, &error))?;
-        self.last = last;
-        Ok(())
+        Ok(previous.to_vec())
     }
 
     /// Puts these rows in the place of all the shard had, and its mark with them.
     pub fn finish(mut self) -> Result<(), Error> {
-        self.build()?;
         let complete = self.dir.join(COMPLETE);
         let write = || -> std::io::Result<()> {
             fs::write(&complete, &self.applied)?;
@@ -183,31 +240,6 @@ impl Import {
         write().map_err(|error| Error::io(&complete, &error))?;
         self.complete = true;
         install(&self.store, self.shard, &self.dir, &self.applied)
-    }
-
-    /// Sorted files out of the chunks.
-    fn build(&mut self) -> Result<(), Error> {
-        let path = self.dir.join("chunks");
-        if !path.exists() {
-            return Ok(()); // A shard without rows.
-        }
-        let file = fs::File::open(&path).map_err(|error| Error::io(&path, &error))?;
-        let mut input = std::io::BufReader::with_capacity(CHUNK_BYTES, file);
-        let options = super::database(&crate::Options::default());
-        let mut next = read_pair(&mut input).map_err(|error| Error::io(&path, &error))?;
-        while next.is_some() {
-            let name = self.dir.join(format!("{:06}.sst", self.files));
-            let failed = |error: rocksdb::Error| Error::rocks(&name, &error);
-            let mut writer = SstFileWriter::create(&options);
-            writer.open(&name).map_err(failed)?;
-            while let Some((key, value)) = next.take_if(|_| writer.file_size() < FILE_BYTES) {
-                writer.put(key, value).map_err(failed)?;
-                next = read_pair(&mut input).map_err(|error| Error::io(&path, &error))?;
-            }
-            writer.finish().map_err(failed)?;
-            self.files += 1;
-        }
-        fs::remove_file(&path).map_err(|error| Error::io(&path, &error))
     }
 }
 
@@ -220,24 +252,9 @@ impl Drop for Import {
     }
 }
 
-type Pair = (Vec<u8>, Vec<u8>);
-
-fn read_pair(input: &mut impl std::io::BufRead) -> std::io::Result<Option<Pair>> {
-    if input.fill_buf()?.is_empty() {
-        return Ok(None);
-    }
-    let mut part = || -> std::io::Result<Vec<u8>> {
-        let mut length = [0; 4];
-        input.read_exact(&mut length)?;
-        let mut bytes = vec![0; u32::from_be_bytes(length) as usize];
-        input.read_exact(&mut bytes)?;
-        Ok(bytes)
-    };
-    Ok(Some((part()?, part()?)))
-}
-
 const STAGING: &str = "incoming";
 const COMPLETE: &str = "complete";
+const LINKED: &str = "linked";
 
 fn staging(rows: &Path, shard: ShardId) -> PathBuf {
     rows.with_file_name(STAGING).join(shard.to_string())
@@ -258,12 +275,10 @@ fn install(store: &RowStore, shard: ShardId, dir: &Path, applied: &[u8]) -> Resu
     store.commit(batch)?;
     // The deletion must be in files before the new rows come beside it.
     store.flush()?;
-    let entries = fs::read_dir(dir).map_err(|error| Error::io(dir, &error))?;
-    let mut files: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_sst(path)).collect();
-    files.sort();
+    let files = linked(dir)?;
     if !files.is_empty() {
-        let options = IngestExternalFileOptions::default(); // Copies: the step can be repeated.
+        let mut options = IngestExternalFileOptions::default();
+        options.set_move_files(true);
         let ingested = store.inner.db.ingest_external_file_opts(&options, files);
         ingested.map_err(|error| store.not_written(&error))?;
     }
@@ -272,6 +287,28 @@ fn install(store: &RowStore, shard: ShardId, dir: &Path, applied: &[u8]) -> Resu
     store.commit(batch)?;
     store.flush()?;
     remove(dir)
+}
+
+/// Second names of the files to ingest, in order. RocksDB takes the names away, the files stay under
+/// their first ones: so nothing is copied, and the step can be repeated.
+fn linked(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let linked = dir.join(LINKED);
+    remove(&linked)?;
+    let link = || -> std::io::Result<Vec<PathBuf>> {
+        fs::create_dir(&linked)?;
+        let mut links = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if is_sst(&entry.path()) {
+                let link = linked.join(entry.file_name());
+                fs::hard_link(entry.path(), &link)?;
+                links.push(link);
+            }
+        }
+        links.sort();
+        Ok(links)
+    };
+    link().map_err(|error| Error::io(&linked, &error))
 }
 
 fn is_sst(path: &Path) -> bool {

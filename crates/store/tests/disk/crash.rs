@@ -203,7 +203,7 @@ fn child_imports() {
         let mut export = source.export(SHARD).unwrap();
         let mut import = store.import(SHARD, generation, b"mark").unwrap();
         while let Some(chunk) = export.next_chunk().unwrap() {
-            import.push(chunk).unwrap();
+            import.take([chunk]).unwrap();
         }
         import.finish().unwrap();
         tell(&format!("installed {generation}"));

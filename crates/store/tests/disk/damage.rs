@@ -183,7 +183,7 @@ fn rows_of_garbage_stop_the_process() {
             chunk.extend_from_slice(part);
         }
         let mut import = store.import(SHARD, 1, b"1").unwrap();
-        import.push(chunk.into()).unwrap();
+        import.take([chunk.into()]).unwrap();
         import.finish().unwrap();
     }
     dies("damage::child_reads_all_rows", &path, "Message");

@@ -33,7 +33,7 @@ fn open(dir: &tempfile::TempDir, name: &str) -> RowStore {
 fn import(store: &RowStore, index: u64, chunks: Vec<Bytes>) {
     let mut import = store.import(SHARD, index, index.to_string().as_bytes()).expect("begun");
     for chunk in chunks {
-        import.push(chunk).expect("taken");
+        import.take([chunk]).expect("taken");
     }
     import.finish().expect("installed");
 }
@@ -81,6 +81,37 @@ fn a_shard_arrives_as_it_was_when_it_left() {
     assert_eq!(all_rows(&target.shard(SHARD)), expected);
 }
 
+/// What is asked for again after a lost connection comes from the same view, and goes behind what is
+/// there already.
+#[test]
+fn an_export_goes_on_behind_any_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 3000);
+    let expected = all_rows(&source.shard(SHARD));
+    let mut export = source.export(SHARD).unwrap();
+    source.write(SHARD, vec![(message_key(9), None)], 3001, "x".into()).unwrap();
+
+    let mut import = target.import(SHARD, 3000, b"3000").unwrap();
+    assert_eq!(import.last_key(), b"");
+    for taken in 1..=3 {
+        for _ in 0..taken {
+            import.take(export.next_chunk().unwrap()).unwrap();
+        }
+        let _lost = export.next_chunk().unwrap();
+        export.resume_after(Bytes::copy_from_slice(import.last_key())).unwrap();
+    }
+    import.take(chunks(export)).unwrap();
+    import.finish().unwrap();
+    assert_eq!(all_rows(&target.shard(SHARD)), expected);
+
+    let mut export = source.export(SHARD).unwrap();
+    let all = chunks(source.export(SHARD).unwrap());
+    export.next_chunk().unwrap();
+    export.resume_after(Bytes::new()).unwrap();
+    assert_eq!(chunks(export), all, "from the beginning");
+}
+
 /// Numbers come again: an imported body takes the place of one stored, deleted and imported before.
 #[test]
 fn the_same_rows_may_be_imported_deleted_and_imported_again() {
@@ -122,7 +153,7 @@ fn an_import_that_is_given_up_changes_nothing() {
     filled(&target, SHARD, 5000, 5010);
     let before = all_rows(&target.shard(SHARD));
     let mut import = target.import(SHARD, 1000, b"1000").unwrap();
-    import.push(chunks(source.export(SHARD).unwrap()).remove(0)).unwrap();
+    import.take(chunks(source.export(SHARD).unwrap()).into_iter().take(1)).unwrap();
     drop(import);
     assert_eq!(all_rows(&target.shard(SHARD)), before);
     assert_eq!(target.applied(SHARD).unwrap().map(|(index, _)| index), Some(5010));
@@ -139,7 +170,7 @@ fn a_half_received_import_is_dropped_at_the_next_start() {
     target.flush().unwrap();
     let before = all_rows(&target.shard(SHARD));
     let mut import = target.import(SHARD, 1000, b"1000").unwrap();
-    import.push(chunks(source.export(SHARD).unwrap()).remove(0)).unwrap();
+    import.take(chunks(source.export(SHARD).unwrap()).into_iter().take(1)).unwrap();
     copy(&dir.path().join("b"), &dir.path().join("crashed"));
 
     assert!(dir.path().join("crashed/incoming/1").exists(), "what came in is beside the rows");
@@ -204,7 +235,7 @@ fn an_installation_that_fails_is_not_forgotten() {
     let expected = all_rows(&source.shard(SHARD));
     let mut import = target.import(SHARD, 100, b"100").unwrap();
     for chunk in chunks(source.export(SHARD).unwrap()) {
-        import.push(chunk).unwrap();
+        import.take([chunk]).unwrap();
     }
     let obstacle = dir.path().join("b/incoming/1/999999.sst");
     fs::write(&obstacle, b"not a file of RocksDB's").unwrap();
@@ -229,11 +260,11 @@ fn chunks_out_of_order_or_of_another_shard_are_refused() {
     let begin = || target.import(SHARD, 1, b"1").unwrap();
     for wrong in [vec![&ours[1], &ours[0]], vec![&ours[0], &ours[0]], vec![&others[0]]] {
         let mut import = begin();
-        let result = wrong.into_iter().try_for_each(|chunk| import.push(chunk.clone()));
+        let result = wrong.into_iter().try_for_each(|chunk| import.take([chunk.clone()]));
         assert!(matches!(result, Err(Error::NotInOrder { shard: SHARD })), "{result:?}");
     }
     let cut = ours[0].slice(..ours[0].len() - 1);
-    assert!(begin().push(cut).is_err(), "cut short");
+    assert!(begin().take([cut]).is_err(), "cut short");
     assert_eq!(target.applied(SHARD).unwrap(), None);
 }
 
@@ -268,12 +299,12 @@ fn garbage_is_refused_or_harmless() {
     let result = runner.run(&(garbage, flip), |(garbage, (at, byte))| {
         let mut import = target.import(SHARD, 1, b"1").unwrap();
         for chunk in garbage {
-            let _ = import.push(chunk.into());
+            let _ = import.take([chunk.into()]);
         }
         let mut damaged = sound.to_vec();
         let at = at.index(damaged.len());
         damaged[at] = byte;
-        let _ = target.import(SHARD, 1, b"1").unwrap().push(damaged.into());
+        let _ = target.import(SHARD, 1, b"1").unwrap().take([damaged.into()]);
         Ok(())
     });
     result.unwrap();

@@ -21,6 +21,8 @@ const PURGE_BATCH: u32 = 4000;
 const FILLED_PER_SECOND: u64 = 10_000;
 /// The quiet time before the strike is at least this.
 const QUIET: Duration = Duration::from_secs(5);
+/// The smallest default time to live a queue may have (ENT-3).
+const DEFAULT_TTL_MIN_MS: u64 = 1000;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(super) struct Target {
@@ -137,7 +139,9 @@ impl Target {
             }
             Disturbance::Activate => self.wait(client, progress).await,
             Disturbance::Default => {
-                let shorter = v1::QueueProperties { default_ttl_ms: Some(1), ..Default::default() };
+                // The least there is; all messages are older by now, or soon will be.
+                let ttl = Some(DEFAULT_TTL_MIN_MS);
+                let shorter = v1::QueueProperties { default_ttl_ms: ttl, ..Default::default() };
                 client.update_queue(&self.queue, shorter).await?;
                 self.wait(client, progress).await
             }

@@ -1,0 +1,141 @@
+//! Experiments that take minutes, run by `tests/long.sh`, their last results in `tests/LONG.md`. What they
+//! print is the result; what they assert must hold on any machine.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use client::{Client, Message, SenderOptions};
+use mayfly_tests::{Cluster, Settings};
+use nix::sys::signal::Signal;
+use workload::{LifecycleBench, LifecycleReport, Metrics, Progress};
+
+/// The lifecycle bench of the README, at a rate or as fast as it goes.
+async fn lifecycle(
+    client: &Client,
+    rate: Option<f64>,
+    measured: Duration,
+) -> anyhow::Result<LifecycleReport> {
+    let bench = LifecycleBench {
+        queues: 1,
+        producers: 4,
+        consumers: 4,
+        window: 256,
+        prefetch: 256,
+        size: 1024,
+        rate,
+        ttl: None,
+        warm_up: Duration::from_secs(2),
+        measured,
+    };
+    let report = bench.run(client, &Progress::silent()).await?;
+    ensure!(report.errors.is_empty() && report.left == 0, "{:?}", report.errors);
+    Ok(report)
+}
+
+/// Messages of one KiB that nobody takes.
+async fn fill(client: &Client, queue: &str, messages: usize) -> anyhow::Result<()> {
+    const BATCH: usize = 100;
+    client.create_queue(queue, Default::default()).await?;
+    let sender = client.sender(queue, SenderOptions { window: 4096, ..Default::default() });
+    let body = Bytes::from(vec![b'x'; 1024]);
+    let mut last = None;
+    for _ in 0..messages / BATCH {
+        let batch = vec![Message::new(body.clone()); BATCH];
+        last = Some(sender.submit(batch).await?);
+    }
+    last.context("at least one batch")?.await?;
+    sender.close().await;
+    Ok(())
+}
+
+/// Leaderships taken up on all nodes since they started.
+async fn elections(cluster: &Cluster) -> anyhow::Result<f64> {
+    let mut sum = 0.0;
+    for id in cluster.ids() {
+        let metrics = Metrics::fetch(cluster.addresses(id)[1], None).await;
+        let metrics = metrics.with_context(|| format!("node {id} shows no metrics"))?;
+        sum += metrics.sum("mayfly_raft_elections_won_total").unwrap_or(0.0);
+    }
+    Ok(sum)
+}
+
+/// A node whose disk was wiped gets a gigabyte and more by snapshot, while others are served.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes long: tests/long.sh"]
+async fn a_replica_is_rebuilt_beside_steady_work() -> anyhow::Result<()> {
+    const RATE: Option<f64> = Some(2000.0);
+    const MESSAGES: usize = 1_000_000;
+    let settings = Settings { data_groups: 1, disk_reserve_mebibytes: 512, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    fill(&client, "backlog", MESSAGES).await?;
+    let leader = cluster.leader_of("backlog").await?;
+    let victim = cluster.ids().find(|id| *id != leader).context("three nodes")?;
+    let window = Duration::from_secs(5);
+    let before = lifecycle(&client, RATE, window).await?;
+    println!("before                 send {:?}", before.send);
+
+    cluster.kill(victim)?;
+    std::fs::remove_dir_all(cluster.data_path(victim))?;
+    cluster.start_node(victim)?;
+    let begun = Instant::now();
+    let members = |cluster: &Cluster| {
+        cluster.node_log(victim).matches("this replica is a full member").count()
+    };
+    while members(&cluster) < 2 {
+        ensure!(begun.elapsed() < Duration::from_secs(300), "{}", cluster.last_words(victim));
+        let during = lifecycle(&client, RATE, window).await?;
+        println!("rebuilding for {:3.0} s   send {:?}", begun.elapsed().as_secs_f64(), during.send);
+    }
+    println!("a full member after {:.0} s at most", begun.elapsed().as_secs_f64());
+    ensure!(cluster.node_log(victim).contains("receiving a snapshot"), "it came by the log");
+    cluster.wait_all_vote().await?;
+    let after = lifecycle(&client, RATE, window).await?;
+    println!("after                  send {:?}", after.send);
+    Ok(())
+}
+
+/// The log that is kept reaches back further than ten seconds of the most this machine can do.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes long: tests/long.sh"]
+async fn ten_seconds_away_at_full_load_heal_from_the_log() -> anyhow::Result<()> {
+    let mut cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
+    let client = cluster.client()?;
+    client.create_queue("orders", Default::default()).await?;
+    let leader = cluster.leader_of("orders").await?;
+    let paused = cluster.ids().find(|id| *id != leader).context("three nodes")?;
+    let load = tokio::spawn({
+        let client = client.clone();
+        async move { lifecycle(&client, None, Duration::from_secs(25)).await }
+    });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cluster.signal(paused, Signal::SIGSTOP)?;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    cluster.signal(paused, Signal::SIGCONT)?;
+    let report = load.await??;
+    cluster.wait_caught_up().await?;
+    println!("{:.0} messages/s, end to end {:?}", report.settled_per_second, report.end_to_end);
+    ensure!(!cluster.node_log(paused).contains("receiving a snapshot"), "it took a snapshot");
+    Ok(())
+}
+
+/// Both cores are busy to the last, and no follower takes its leader for dead.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes long: tests/long.sh"]
+async fn full_load_brings_no_election() -> anyhow::Result<()> {
+    let seconds = std::env::var("MAYFLY_LONG_SECONDS").ok().and_then(|text| text.parse().ok());
+    let cluster = Cluster::start(Settings { data_groups: 16, ..Settings::default() }).await?;
+    let client = cluster.client()?;
+    // Leaderships spread over the nodes first.
+    lifecycle(&client, None, Duration::from_secs(30)).await?;
+    let before = elections(&cluster).await?;
+    let report = lifecycle(&client, None, Duration::from_secs(seconds.unwrap_or(600))).await?;
+    let during = elections(&cluster).await? - before;
+    println!(
+        "{:.0} messages/s for {:.0} s, end to end {:?}; {during} leaderships changed hands",
+        report.settled_per_second, report.measured_seconds, report.end_to_end,
+    );
+    ensure!(during == 0.0, "{during} leaderships changed hands");
+    Ok(())
+}
