@@ -50,6 +50,7 @@ struct Node {
     grpc: String,
     http: String,
     peer: String,
+    amqp: String,
     child: Option<Child>,
 }
 
@@ -130,10 +131,10 @@ impl Cluster {
 
     fn configure(settings: Settings) -> anyhow::Result<Cluster> {
         let dir = tempfile::tempdir()?;
-        let ports = free_ports(settings.nodes as usize * 3)?;
+        let ports = free_ports(settings.nodes as usize * 4)?;
         let address = |port: u16| format!("127.0.0.1:{port}");
         let mut nodes: Vec<Node> = Vec::new();
-        for (position, ports) in ports.chunks_exact(3).enumerate() {
+        for (position, ports) in ports.chunks_exact(4).enumerate() {
             let home = dir.path().join(format!("node-{}", position + 1));
             fs::create_dir_all(&home)?;
             nodes.push(Node {
@@ -146,6 +147,7 @@ impl Cluster {
                 grpc: address(ports[0]),
                 http: address(ports[1]),
                 peer: address(ports[2]),
+                amqp: address(ports[3]),
                 child: None,
             });
         }
@@ -160,9 +162,11 @@ impl Cluster {
             let data = node.config.with_file_name("data");
             let text = format!(
                 "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
+                 [listen]\namqp = {:?}\n\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
                  [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n",
                 settings.development,
+                node.amqp,
                 settings.data_groups,
                 members.join(""),
                 settings.log_retain_mebibytes,
@@ -205,6 +209,11 @@ impl Cluster {
     pub fn addresses(&self, id: u64) -> [&str; 3] {
         let node = &self.nodes[id as usize - 1];
         [&node.grpc, &node.http, &node.peer]
+    }
+
+    /// Where a node speaks AMQP.
+    pub fn amqp_address(&self, id: u64) -> &str {
+        &self.nodes[id as usize - 1].amqp
     }
 
     /// A client that knows every node.

@@ -15,7 +15,7 @@
 //! | AMQP | neutral | native API |
 //! |---|---|---|
 //! | one or more data sections | [`Body::Binary`], their bytes joined | `body` |
-//! | amqp-value, amqp-sequence | [`Body::Amqp`], those sections as encoded | `body`, its kind named |
+//! | amqp-value, amqp-sequence | [`Body::Amqp`], those sections as encoded | `body`, and `amqp_sections` |
 //! | no body | empty [`Body::Binary`] | empty `body` |
 //! | properties, message annotations, header.ttl | broker properties (MSG-2) | fields of the same name |
 //! | application-properties | user properties (MSG-4) | `properties` |
@@ -30,6 +30,7 @@
 mod batch;
 mod deliver;
 mod ingest;
+mod native;
 mod neutral;
 mod overlay;
 mod properties;
@@ -39,6 +40,7 @@ mod user_property;
 pub use batch::batch;
 pub use deliver::{Shown, deliver};
 pub use ingest::{ingest, new_message};
+pub use native::{Unreadable, native, stored};
 pub use neutral::{Body, Neutral};
 pub use properties::{Header, Properties, annotation, id_text};
 pub use sections::{BodyKind, Message};
