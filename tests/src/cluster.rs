@@ -56,6 +56,7 @@ struct Node {
     grpc_behind: Option<String>,
     http: String,
     peer: String,
+    amqp: String,
     child: Option<Child>,
 }
 
@@ -142,10 +143,10 @@ impl Cluster {
 
     fn configure(settings: Settings) -> anyhow::Result<Cluster> {
         let dir = tempfile::tempdir()?;
-        let ports = free_ports(settings.nodes as usize * 4)?;
+        let ports = free_ports(settings.nodes as usize * 5)?;
         let address = |port: u16| format!("127.0.0.1:{port}");
         let mut nodes: Vec<Node> = Vec::new();
-        for (position, ports) in ports.chunks_exact(4).enumerate() {
+        for (position, ports) in ports.chunks_exact(5).enumerate() {
             let home = dir.path().join(format!("node-{}", position + 1));
             fs::create_dir_all(&home)?;
             nodes.push(Node {
@@ -156,9 +157,10 @@ impl Cluster {
                     .filter(|odd| odd.0 == position as u64 + 1)
                     .map_or(&[], |odd| odd.1),
                 grpc: address(ports[0]),
-                grpc_behind: settings.behind_proxies.then(|| address(ports[3])),
+                grpc_behind: settings.behind_proxies.then(|| address(ports[4])),
                 http: address(ports[1]),
                 peer: address(ports[2]),
+                amqp: address(ports[3]),
                 child: None,
             });
         }
@@ -171,14 +173,15 @@ impl Cluster {
             .collect();
         for (id, node) in (1..).zip(&nodes) {
             let data = node.config.with_file_name("data");
-            let listen = node.grpc_behind.as_ref();
-            let listen = listen.map(|grpc| format!("[listen]\ngrpc = {grpc:?}\n"));
+            let grpc = node.grpc_behind.as_ref();
+            let grpc = grpc.map(|grpc| format!("grpc = {grpc:?}\n")).unwrap_or_default();
             let text = format!(
-                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n{}\
+                "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
+                 [listen]\namqp = {:?}\n{grpc}\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
                  [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n",
                 settings.development,
-                listen.unwrap_or_default(),
+                node.amqp,
                 settings.data_groups,
                 members.join(""),
                 settings.log_retain_mebibytes,
@@ -232,6 +235,11 @@ impl Cluster {
     pub fn addresses(&self, id: u64) -> [&str; 3] {
         let node = &self.nodes[id as usize - 1];
         [&node.grpc, &node.http, &node.peer]
+    }
+
+    /// Where a node speaks AMQP.
+    pub fn amqp_address(&self, id: u64) -> &str {
+        &self.nodes[id as usize - 1].amqp
     }
 
     /// A client that knows every node.

@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &["domain", "wire"]),
     ("replication", &["domain", "store", "wire"]),
     ("service", &["domain", "engine", "replication", "wire"]),
-    ("grpc", &["domain", "service", "wire"]),
+    ("amqp", &["domain", "service", "wire"]),
+    ("grpc", &["amqp", "domain", "service", "wire"]),
     ("http", &["domain", "service"]),
     ("client", &["wire"]),
     ("workload", &["client"]),
@@ -22,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "mayfly",
         &[
+            "amqp",
             "client",
             "domain",
             "grpc",
@@ -46,7 +48,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hdrhistogram", &["workload"]),
     ("clap", &["mayfly", "simulation"]),
     ("anyhow", &["mayfly"]),
-    ("tokio", &["replication", "service", "grpc", "http", "client", "workload", "mayfly"]),
+    ("tokio", &["replication", "service", "amqp", "grpc", "http", "client", "workload", "mayfly"]),
 ];
 
 /// No clock, randomness, runtime or metrics here: only these libraries.

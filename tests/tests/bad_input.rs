@@ -52,7 +52,7 @@ fn complaint(args: &[&str]) -> anyhow::Result<(String, i32)> {
 fn serve_flags(dir: &str, ports: &[u16]) -> Vec<String> {
     let address = |port: u16| format!("127.0.0.1:{port}");
     let (grpc, http, peer) = (address(ports[0]), address(ports[1]), address(ports[2]));
-    ["serve", "--data-dir", dir, "--grpc", &grpc, "--http", &http, "--peer", &peer]
+    ["serve", "--data-dir", dir, "--grpc", &grpc, "--http", &http, "--peer", &peer, "--amqp", "off"]
         .map(str::to_owned)
         .into()
 }

@@ -218,10 +218,12 @@ pub(crate) fn shown(
     how: Shown,
 ) -> Result<Vec<v1::ReceivedMessage>, Status> {
     let show = |Received { delivery, content }: Received| {
-        content::received(&delivery, content, how).map_err(|error| {
+        // What was sent over AMQP is stored as it was sent.
+        let message = amqp::message::native(&content).map_err(|error| {
             tracing::error!(sequence = %delivery.sequence, %error, "unreadable content");
             Status::data_loss(format!("message {}: {error}", delivery.sequence))
-        })
+        })?;
+        Ok(content::show(&delivery, message, how))
     };
     messages.into_iter().map(show).collect()
 }

@@ -41,6 +41,9 @@ pub struct Args {
     /// Where health and metrics listen
     #[arg(long, env = "MAYFLY_HTTP", value_name = "ADDRESS:PORT")]
     pub http: Option<String>,
+    /// Where AMQP listens, for the Azure SDKs; "off": nowhere
+    #[arg(long, env = "MAYFLY_AMQP", value_name = "ADDRESS:PORT")]
+    pub amqp: Option<String>,
     /// Where the other nodes are listened to
     #[arg(long, env = "MAYFLY_PEER", value_name = "ADDRESS:PORT")]
     pub peer: Option<String>,

@@ -1,12 +1,15 @@
 //! `mayfly up`: a cluster on this machine, every node a process of its own.
 
 mod cluster;
+mod forward;
 mod member;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
 pub use cluster::{Event, LocalCluster, Plan};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::terminal;
@@ -18,8 +21,8 @@ Examples:
   mayfly up --development                  mayfly clock advance 14days works
   mayfly up --base-offset 10000            a second cluster beside the first
 
-Node 1 speaks gRPC on 5310, HTTP on 5300 and to its peers on 5320, node 2 on 6310, 6300 and 6320, and
-so on. A node that dies is started again after 2 s. All end with this process, however it ends.";
+Node 1 speaks gRPC on 5310, HTTP on 5300, AMQP on 5672 and to its peers on 5320, node 2 on 6310, 6300,
+6672 and 6320, and so on. AMQP connections to 5700 are passed on to a node that lives. A node that dies is started again after 2 s. All end with this process, however it ends.";
 
 /// How long a cluster may take until every group has a leader.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -71,6 +74,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         log: args.log,
     };
     let mut terminate = signal(SignalKind::terminate())?;
+    let forward_address = plan.forward_address()?;
+    let forward_port = TcpListener::bind(&forward_address).await.with_context(|| {
+        format!("cannot listen on {forward_address}; shift all ports with --base-offset")
+    })?;
     let mut cluster = LocalCluster::start(plan)?;
     let spinner = terminal::spinner("starting the nodes");
     let started = tokio::select! {
@@ -81,11 +88,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     spinner.finish_and_clear();
     let result = match started {
         Ok(true) => {
-            print(&cluster)?;
+            print(&cluster, &forward_address)?;
+            let members = cluster.members().cloned().collect();
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => (),
                 _ = terminate.recv() => (),
                 () = tell(&mut cluster) => (),
+                () = forward::run(forward_port, members) => (),
             }
             Ok(())
         }
@@ -98,7 +107,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     result
 }
 
-fn print(cluster: &LocalCluster) -> anyhow::Result<()> {
+fn print(cluster: &LocalCluster, forward_address: &str) -> anyhow::Result<()> {
     let rows = cluster.members().map(|member| {
         vec![
             member.id().to_string(),
@@ -106,13 +115,15 @@ fn print(cluster: &LocalCluster) -> anyhow::Result<()> {
             member.addresses().grpc.clone(),
             member.addresses().http.clone(),
             member.addresses().peer.clone(),
+            member.addresses().amqp.clone().unwrap_or_default(),
             member.log_path().display().to_string(),
         ]
     });
-    let header = ["node", "pid", "grpc", "http", "peers", "log"];
+    let header = ["node", "pid", "grpc", "http", "peers", "amqp", "log"];
     terminal::line(terminal::table(&header, &[0, 1], rows.collect()))?;
     let addresses = cluster.grpc_addresses().join(",");
-    terminal::line(format!("\nexport MAYFLY_CONNECT={addresses}"))?;
+    terminal::line(format!("\nAMQP to any node that lives: {forward_address}"))?;
+    terminal::line(format!("export MAYFLY_CONNECT={addresses}"))?;
     terminal::line("ready; Ctrl-C ends all nodes")
 }
 

@@ -87,7 +87,11 @@ pub fn received(
     content: Bytes,
     shown: Shown,
 ) -> Result<v1::ReceivedMessage, Error> {
-    let mut message = decode(content)?;
+    Ok(show(delivery, decode(content)?, shown))
+}
+
+/// As [`received`], of a content that was decoded already.
+pub fn show(delivery: &Delivery, mut message: v1::Message, shown: Shown) -> v1::ReceivedMessage {
     // TTL-24, TTL-25: what the machine says holds, not what the producer asked for.
     message.ttl_ms = delivery.ttl.map(|ttl| ttl.0);
     if let Some(at) = delivery.scheduled_at {
@@ -102,7 +106,7 @@ pub fn received(
         }
     }
     let lock = delivery.lock.filter(|_| shown == Shown::PeekLock);
-    Ok(v1::ReceivedMessage {
+    v1::ReceivedMessage {
         message: Some(message),
         sequence_number: delivery.sequence.0,
         enqueued_sequence_number: delivery.enqueued_sequence.0,
@@ -122,7 +126,7 @@ pub fn received(
         lock_token: lock.map(|lock| Bytes::copy_from_slice(&lock.token.to_bytes())),
         locked_until_ms: lock.map(|lock| lock.until.0),
         dead_letter_source: None,
-    })
+    }
 }
 
 #[cfg(test)]

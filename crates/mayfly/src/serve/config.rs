@@ -22,6 +22,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub development: bool,
     pub listen: Listen,
+    pub amqp: Amqp,
     /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
     pub cluster_id: Option<u128>,
     /// Every founding node, this one included.
@@ -42,6 +43,18 @@ pub struct Listen {
     pub grpc: SocketAddr,
     pub http: SocketAddr,
     pub peer: SocketAddr,
+    /// `None`: AMQP is not served.
+    pub amqp: Option<SocketAddr>,
+}
+
+/// `[amqp]`: what one client may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amqp {
+    pub connections_max: usize,
+    pub idle_ms: u32,
+    pub frame_bytes_max: u32,
+    pub unsettled_max: u32,
+    pub unread_bytes_max: usize,
 }
 
 /// Where others reach a node.
@@ -51,6 +64,7 @@ pub struct Addresses {
     pub grpc: String,
     pub http: String,
     pub peer: String,
+    pub amqp: Option<String>,
 }
 
 /// `[storage]`.
@@ -115,8 +129,9 @@ impl Config {
 
     /// Ports that listen beyond this machine.
     pub fn open_ports(&self) -> Vec<SocketAddr> {
-        let Listen { grpc, http, peer } = self.listen;
-        [grpc, http, peer].into_iter().filter(|address| !address.ip().is_loopback()).collect()
+        let Listen { grpc, http, peer, amqp } = self.listen;
+        let all = [Some(grpc), Some(http), Some(peer), amqp].into_iter().flatten();
+        all.filter(|address| !address.ip().is_loopback()).collect()
     }
 }
 
@@ -176,6 +191,23 @@ http = "127.0.0.1:6300"
         assert_eq!((config.data_dir, config.development), ("elsewhere".into(), true));
     }
 
+    /// Nodes of a cluster may share a machine, so one that is told no port of its own takes none.
+    #[test]
+    fn a_node_speaks_amqp_where_it_is_told_to() {
+        let amqp = |text: &str, flag: Option<&str>| {
+            let args = Args { amqp: flag.map(str::to_owned), ..Args::default() };
+            let config = load(text, args).expect("the file is right");
+            config.listen.amqp.map(|address| address.port())
+        };
+        let alone = "[node]\ndata_dir = \"data\"\n";
+        let told =
+            THREE.replace("grpc = \"127.0.0.1:6310\"", "grpc = \"a:1\"\namqp = \"127.0.0.1:6672\"");
+        let told = told.replace("a:1", "127.0.0.1:6310");
+        assert_eq!((amqp(alone, None), amqp(alone, Some("off"))), (Some(5672), None));
+        assert_eq!((amqp(THREE, None), amqp(THREE, Some("127.0.0.1:9"))), (None, Some(9)));
+        assert_eq!((amqp(&told, None), amqp(&told, Some("off"))), (Some(6672), None));
+    }
+
     #[test]
     fn without_a_file_a_node_is_a_cluster_by_itself() {
         let args = Args { data_dir: Some("data".into()), ..Args::default() };
@@ -194,7 +226,7 @@ http = "127.0.0.1:6300"
             ),
             (
                 "[nodes]\n",
-                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `cluster`, \
+                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `amqp`, `cluster`, \
                  `security`, `storage`, `raft`, `clock`, `log`",
             ),
             (
@@ -212,6 +244,14 @@ http = "127.0.0.1:6300"
             (
                 "[node]\ndata_dir = \"x\"\n[listen]\ngrpc = \"5310\"\n",
                 "mayfly.toml: listen.grpc: '5310' is no address; write one like 127.0.0.1:5310",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[listen]\namqp = \"5672\"\n",
+                "mayfly.toml: listen.amqp: '5672' is no address; write one like 127.0.0.1:5672",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[amqp]\nidle_timeout = \"1s\"\n",
+                "mayfly.toml: amqp.idle_timeout is 1s, allowed is 10s to 1h",
             ),
             (
                 "[node]\nid = 1\n",

@@ -37,7 +37,12 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     // Before anything is read or written: a port in use is the commonest mistake.
     let grpc_port = bind(config.listen.grpc, "the native API", "grpc").await?;
     let http_port = bind(config.listen.http, "health and metrics", "http").await?;
+    let amqp_port = match config.listen.amqp {
+        Some(address) => Some(bind(address, "AMQP", "amqp").await?),
+        None => None,
+    };
     drop(bind(config.listen.peer, "peers", "peer").await?);
+    let ports = Ports { grpc: grpc_port, http: http_port, amqp: amqp_port };
     let recorder = telemetry::metrics()?;
     let cluster_id = cluster_id(&config)?;
     announce(&config, cluster_id);
@@ -49,7 +54,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     };
     let (data, log, rows) = match opened {
         Err(full @ store::Error::DiskFull { .. }) => {
-            drop((grpc_port, http_port)); // Who asks is refused at once, and goes elsewhere.
+            drop(ports); // Who asks is refused at once, and goes elsewhere.
             return Err(disk::start_over(&full.to_string()).await);
         }
         opened => opened?,
@@ -61,7 +66,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     let result = match replication {
         Ok(replication) => {
             let running = node.start(replication);
-            serve(&config, exit_with_parent, running, (grpc_port, http_port), recorder).await
+            serve(&config, exit_with_parent, running, ports, recorder).await
         }
         Err(error) => Err(error.into()),
     };
@@ -69,12 +74,19 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     result
 }
 
+/// Where clients are listened to.
+struct Ports {
+    grpc: TcpListener,
+    http: TcpListener,
+    amqp: Option<TcpListener>,
+}
+
 /// Serves until it is told to end, or cannot go on.
 async fn serve(
     config: &Config,
     exit_with_parent: bool,
     running: RunningNode,
-    (grpc_port, http_port): (TcpListener, TcpListener),
+    ports: Ports,
     recorder: PrometheusHandle,
 ) -> anyhow::Result<()> {
     tokio::spawn(process::sample(config.data_dir.clone()));
@@ -86,17 +98,27 @@ async fn serve(
     };
     let broker = running.broker().clone();
     let settings = grpc::Config { secret: config.secret.clone() };
-    let serve = grpc::serve(grpc_port, settings, broker.clone(), stopped(stopping.clone()));
+    let serve = grpc::serve(ports.grpc, settings, broker.clone(), stopped(stopping.clone()));
     let mut grpc_front = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
     let settings = http::Config { secret: config.secret.clone() };
-    let serve = http::serve(http_port, settings, broker, recorder, stopped(stopping));
+    let serve =
+        http::serve(ports.http, settings, broker.clone(), recorder, stopped(stopping.clone()));
     let mut http_front = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
+    let settings = amqp_config(config);
+    let mut amqp_front = tokio::spawn(async move {
+        let stop = stopped(stopping);
+        match ports.amqp {
+            Some(port) => Ok(amqp::server::serve(port, settings, broker, stop).await?),
+            None => Ok(stop.await),
+        }
+    });
 
     let why = tokio::select! {
         why = told_to_end(exit_with_parent) => why?,
         error = running.failed() => return Err(error.into()),
         ended = &mut grpc_front => bail!("the native API ended: {}", reason(ended)),
         ended = &mut http_front => bail!("HTTP ended: {}", reason(ended)),
+        ended = &mut amqp_front => bail!("AMQP ended: {}", reason(ended)),
         full = running.disk_full() => {
             stop.send_replace(true);
             return Err(disk::start_over(&full).await);
@@ -104,7 +126,7 @@ async fn serve(
     };
     tracing::info!("{why}; handing leaderships over");
     stop.send_replace(true);
-    end(running, [grpc_front, http_front]).await;
+    end(running, [grpc_front, http_front, amqp_front]).await;
     tracing::info!("ended");
     Ok(())
 }
@@ -128,6 +150,10 @@ fn announce(config: &Config, cluster_id: u128) {
         data_dir.display()
     );
     tracing::info!("gRPC on {}, HTTP on {}, peers on {}", listen.grpc, listen.http, listen.peer);
+    match listen.amqp {
+        Some(address) => tracing::info!("AMQP on {address}"),
+        None => tracing::info!("AMQP is off"),
+    }
     if !config.storage.synced {
         tracing::warn!(
             "durability is \"replicated\": what is acknowledged is in memory at a majority, not on disk"
@@ -217,6 +243,34 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
     }
 }
 
+/// The secret is the key of the rule that every namespace is created with.
+fn amqp_config(config: &Config) -> amqp::server::Config {
+    use amqp::server::{Access, Key};
+    let key = |secret: &String| Key {
+        name: "RootManageSharedAccessKey".to_owned(),
+        key: secret.clone(),
+        rights: amqp::sas::Rights::ALL,
+    };
+    let settings = config.amqp;
+    let defaults = amqp::server::Config::default();
+    amqp::server::Config {
+        access: match &config.secret {
+            Some(secret) => Access::Keys(vec![key(secret)]),
+            None => Access::Anyone,
+        },
+        limits: amqp::Limits {
+            frame_bytes_max: settings.frame_bytes_max,
+            idle_ms: settings.idle_ms,
+            incoming_unsettled_max: settings.unsettled_max,
+            outgoing_unsettled_max: settings.unsettled_max as usize,
+            output_bytes_max: settings.unread_bytes_max,
+            ..defaults.limits
+        },
+        connections_max: settings.connections_max,
+        container_id: format!("mayfly-{}", config.node),
+    }
+}
+
 fn replication_config(config: &Config, cluster_id: u128, data: DataDir) -> replication::Config {
     let peers =
         config.nodes.iter().map(|(node, addresses)| (*node, addresses.peer.clone())).collect();
@@ -294,7 +348,7 @@ async fn close((log, rows): (LogStore, RowStore)) {
     let _ = tokio::task::spawn_blocking(move || drop((log, rows))).await;
 }
 
-async fn end(running: RunningNode, fronts: [JoinHandle<anyhow::Result<()>>; 2]) {
+async fn end(running: RunningNode, fronts: [JoinHandle<anyhow::Result<()>>; 3]) {
     for front in fronts {
         let abort = front.abort_handle();
         match tokio::time::timeout(FRONTS_END_WITHIN, front).await {

@@ -18,6 +18,9 @@ use crate::terminal;
 const GRPC_PORT: u16 = 5310;
 const HTTP_PORT: u16 = 5300;
 const PEER_PORT: u16 = 5320;
+const AMQP_PORT: u16 = 5672;
+/// Passes connections on to the nodes' AMQP ports.
+const FORWARD_PORT: u16 = 5700;
 const NODE_STEP: u16 = 1000;
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
@@ -66,8 +69,11 @@ impl Plan {
             let offset = (node - 1).checked_mul(NODE_STEP)?.checked_add(self.base_offset)?;
             Some(format!("127.0.0.1:{}", port.checked_add(offset)?))
         };
-        match (address(GRPC_PORT), address(HTTP_PORT), address(PEER_PORT)) {
-            (Some(grpc), Some(http), Some(peer)) => Ok(Addresses { grpc, http, peer }),
+        let ports = [GRPC_PORT, HTTP_PORT, PEER_PORT, AMQP_PORT].map(address);
+        match ports {
+            [Some(grpc), Some(http), Some(peer), amqp @ Some(_)] => {
+                Ok(Addresses { grpc, http, peer, amqp })
+            }
             _ => Err(terminal::usage(format!(
                 "--base-offset {}: the ports of node {node} would be above 65535",
                 self.base_offset
@@ -75,10 +81,20 @@ impl Plan {
         }
     }
 
+    /// Where AMQP connections are passed on to a live node.
+    pub fn forward_address(&self) -> anyhow::Result<String> {
+        let port = FORWARD_PORT.checked_add(self.base_offset).ok_or_else(|| {
+            terminal::usage(format!("--base-offset {}: too high", self.base_offset))
+        })?;
+        Ok(format!("127.0.0.1:{port}"))
+    }
+
     /// The first port of the plan that something else listens on.
     pub fn port_in_use(&self) -> Option<String> {
         let nodes = (1..=self.nodes).filter_map(|node| self.addresses(node).ok());
-        let mut ports = nodes.flat_map(|node| [node.grpc, node.http, node.peer]);
+        let ports =
+            nodes.flat_map(|node| [Some(node.grpc), Some(node.http), Some(node.peer), node.amqp]);
+        let mut ports = ports.flatten();
         ports.find(|address| std::net::TcpListener::bind(address).is_err())
     }
 
@@ -106,13 +122,12 @@ impl Plan {
 
     fn config(&self, member: &Member, id: &str, members: &[Member]) -> anyhow::Result<String> {
         let node = |member: &Member| {
-            let Addresses { grpc, http, peer } = member.addresses().clone();
-            toml::Table::from_iter([
-                ("id".to_owned(), toml::Value::from(member.id() as i64)),
-                ("grpc".to_owned(), grpc.into()),
-                ("http".to_owned(), http.into()),
-                ("peer".to_owned(), peer.into()),
-            ])
+            let Addresses { grpc, http, peer, amqp } = member.addresses().clone();
+            let id = ("id".to_owned(), toml::Value::from(member.id() as i64));
+            let ports = [("grpc", grpc), ("http", http), ("peer", peer)].into_iter();
+            let ports = ports.chain(amqp.map(|amqp| ("amqp", amqp)));
+            let ports = ports.map(|(name, address)| (name.to_owned(), address.into()));
+            toml::Table::from_iter([id].into_iter().chain(ports))
         };
         let table = |pairs: Vec<(&str, toml::Value)>| -> toml::Value {
             let pairs = pairs.into_iter().map(|(name, value)| (name.to_owned(), value));
@@ -315,5 +330,6 @@ mod tests {
         let args = crate::serve::Args { config: Some(path), ..Default::default() };
         let config = crate::serve::config::Config::load(&args).expect("it is right");
         assert_eq!((config.node, config.nodes.len(), config.listen.http.port()), (2, 2, 6400));
+        assert_eq!(config.listen.amqp.map(|address| address.port()), Some(6772));
     }
 }

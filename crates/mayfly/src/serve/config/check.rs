@@ -8,7 +8,7 @@ use std::time::Duration;
 use service::Skew;
 
 use super::file::{Durability, File};
-use super::{Addresses, Clock, Config, Listen, Log, Raft, Storage};
+use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage};
 use crate::input::duration;
 use crate::serve::Args;
 
@@ -21,6 +21,10 @@ pub const FILTER: &str = "info,openraft=warn";
 const DATA_GROUPS_MAX: u16 = 256;
 /// Less than a busy machine can measure, and more than anyone would call right.
 const OFFSET_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+/// Some SDKs refuse less than 5 s, and one sends heartbeats only when it is called.
+const AMQP_IDLE_RANGE: RangeInclusive<Duration> =
+    Duration::from_secs(10)..=Duration::from_secs(3600);
+const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
 
 /// The error names the key and what it may be.
 pub fn check(file: File, args: &Args) -> Result<Config, String> {
@@ -42,6 +46,7 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         })?,
         development: args.development || file.node.development,
         listen,
+        amqp: amqp(&file)?,
         cluster_id: cluster_id(&file, nodes.len())?,
         data_groups: data_groups(&file)?,
         replication_factor: replication_factor(&file, nodes.len())?,
@@ -95,6 +100,7 @@ fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
             grpc: address(&args.grpc, &file.listen.grpc, "127.0.0.1:5310"),
             http: address(&args.http, &file.listen.http, "127.0.0.1:5300"),
             peer: address(&args.peer, &file.listen.peer, "127.0.0.1:5320"),
+            amqp: Some(address(&args.amqp, &file.listen.amqp, "127.0.0.1:5672")),
         };
         nodes.insert(1, alone);
     }
@@ -108,6 +114,7 @@ fn listen(file: &File, args: &Args, own: &Addresses) -> Result<Listen, String> {
         let example = match key {
             "grpc" => "127.0.0.1:5310",
             "http" => "127.0.0.1:5300",
+            "amqp" => "127.0.0.1:5672",
             _ => "127.0.0.1:5320",
         };
         address
@@ -117,6 +124,32 @@ fn listen(file: &File, args: &Args, own: &Addresses) -> Result<Listen, String> {
         grpc: address("grpc", &args.grpc, &file.listen.grpc, &own.grpc)?,
         http: address("http", &args.http, &file.listen.http, &own.http)?,
         peer: address("peer", &args.peer, &file.listen.peer, &own.peer)?,
+        amqp: match args.amqp.as_ref().or(file.listen.amqp.as_ref()).or(own.amqp.as_ref()) {
+            None => None,
+            Some(off) if off == "off" => None,
+            Some(text) => Some(address("amqp", &None, &None, text)?),
+        },
+    })
+}
+
+fn amqp(file: &File) -> Result<Amqp, String> {
+    let defaults = amqp::Limits::default();
+    let idle = file.amqp.idle_timeout.unwrap_or(Duration::from_millis(defaults.idle_ms.into()));
+    if !AMQP_IDLE_RANGE.contains(&idle) {
+        let (least, most) = (show(*AMQP_IDLE_RANGE.start()), show(*AMQP_IDLE_RANGE.end()));
+        return Err(format!("amqp.idle_timeout is {}, allowed is {least} to {most}", show(idle)));
+    }
+    let frame = file.amqp.frame_kibibytes.unwrap_or(defaults.frame_bytes_max / 1024);
+    if !AMQP_FRAME_RANGE.contains(&frame) {
+        return Err(format!("amqp.frame_kibibytes is {frame}, allowed is 4 to 1024"));
+    }
+    let unread = file.amqp.unread_kibibytes.unwrap_or(defaults.output_bytes_max / 1024);
+    Ok(Amqp {
+        connections_max: file.amqp.connections_max.unwrap_or(20_000),
+        idle_ms: u32::try_from(idle.as_millis()).unwrap_or(defaults.idle_ms),
+        frame_bytes_max: frame * 1024,
+        unsettled_max: file.amqp.unsettled_max.unwrap_or(defaults.incoming_unsettled_max).max(1),
+        unread_bytes_max: unread.saturating_mul(1024),
     })
 }
 

@@ -15,6 +15,7 @@ pub const TEMPLATE: &str = include_str!("template.toml");
 pub struct File {
     pub node: Node,
     pub listen: Listen,
+    pub amqp: Amqp,
     pub cluster: Cluster,
     pub security: Security,
     pub storage: Storage,
@@ -37,6 +38,18 @@ pub struct Listen {
     pub grpc: Option<String>,
     pub http: Option<String>,
     pub peer: Option<String>,
+    pub amqp: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Amqp {
+    pub connections_max: Option<usize>,
+    #[serde(deserialize_with = "a_duration")]
+    pub idle_timeout: Option<Duration>,
+    pub frame_kibibytes: Option<u32>,
+    pub unsettled_max: Option<u32>,
+    pub unread_kibibytes: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -55,12 +68,14 @@ pub struct ClusterNode {
     pub grpc: String,
     pub http: String,
     pub peer: String,
+    pub amqp: Option<String>,
 }
 
 impl ClusterNode {
     pub fn addresses(&self) -> Addresses {
-        let ClusterNode { id: _, grpc, http, peer } = self;
-        Addresses { grpc: grpc.clone(), http: http.clone(), peer: peer.clone() }
+        let ClusterNode { id: _, grpc, http, peer, amqp } = self;
+        let (grpc, http, peer) = (grpc.clone(), http.clone(), peer.clone());
+        Addresses { grpc, http, peer, amqp: amqp.clone() }
     }
 }
 

@@ -1,0 +1,156 @@
+//! `$cbs`: tokens put by clients (§2).
+
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+
+use crate::Limits;
+use crate::codec::{DecodeError, Map, Symbol, Value};
+use crate::condition;
+use crate::request::Envelope;
+use crate::sas::TokenError;
+
+/// The node's address.
+pub const ADDRESS: &str = "$cbs";
+
+/// A request of a client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    PutToken {
+        /// What kind it is, its text says (rule 2).
+        token: ByteString,
+        /// The resource it is put for, as written; see [`crate::sas::resource_path`].
+        audience: ByteString,
+    },
+    /// Not understood; the answer to it.
+    Bad(Status),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    pub code: i32,
+    pub description: ByteString,
+    pub condition: Option<&'static str>,
+}
+
+impl Status {
+    pub fn accepted() -> Status {
+        let description = ByteString::from_static("Accepted");
+        Status { code: 202, description, condition: None }
+    }
+
+    /// The token was not good: the SDKs report it as a lack of authorisation.
+    pub fn refused(error: TokenError) -> Status {
+        let code = match error {
+            TokenError::NotSas | TokenError::Malformed { .. } => 400,
+            TokenError::Expired
+            | TokenError::UnknownRule
+            | TokenError::Signature
+            | TokenError::Resource => 401,
+        };
+        let condition = match code {
+            400 => condition::ARGUMENT_ERROR,
+            _ => condition::UNAUTHORIZED_ACCESS,
+        };
+        Status { code, description: error.to_string().into(), condition: Some(condition) }
+    }
+
+    /// Encodes the reply.
+    pub fn reply(&self, envelope: &Envelope, out: &mut BytesMut) -> Bytes {
+        let mut properties = Map::default()
+            .string("status-code", Value::Int(self.code))
+            .string("status-description", Value::String(self.description.clone()));
+        if let Some(condition) = self.condition {
+            let symbol = Value::Symbol(Symbol::from_static(condition));
+            properties = properties.string("error-condition", symbol);
+        }
+        envelope.reply(&properties, &Value::Null, out)
+    }
+}
+
+/// Decodes a request. What is wrong with one is part of the result, since it is owed a reply like any
+/// other.
+///
+/// # Errors
+/// [`DecodeError`] if it is no message at all: then nobody knows what to reply to.
+pub fn decode(payload: &Bytes, limits: &Limits) -> Result<(Envelope, Request), DecodeError> {
+    let envelope = Envelope::decode(payload, limits)?;
+    let request = match (envelope.text("operation"), envelope.text("name"), &envelope.body) {
+        (Some("put-token"), Some(audience), Value::String(token)) => {
+            Request::PutToken { token: token.clone(), audience: audience.into() }
+        }
+        (Some("put-token"), None, _) => bad("a token is put for an audience, as property 'name'"),
+        (Some("put-token"), Some(_), _) => bad("a token is put as a body of type string"),
+        _ => Request::Bad(Status {
+            code: 501,
+            description: ByteString::from_static("the only operation is put-token"),
+            condition: Some(condition::NOT_IMPLEMENTED),
+        }),
+    };
+    Ok((envelope, request))
+}
+
+fn bad(why: &'static str) -> Request {
+    Request::Bad(Status {
+        code: 400,
+        description: ByteString::from_static(why),
+        condition: Some(condition::ARGUMENT_ERROR),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Message;
+    use crate::request::request;
+
+    const ID: Value = Value::Uuid([7; 16]);
+
+    fn put(properties: &Map, body: &Value) -> (Envelope, Request) {
+        let payload = request(ID, None, properties, body);
+        decode(&payload, &Limits::default()).unwrap()
+    }
+
+    /// Rule 2: Python calls a signature a JWT.
+    #[test]
+    fn rule_2_a_token_is_taken_whatever_it_is_called() {
+        let properties = Map::default()
+            .string("operation", "put-token".into())
+            .string("type", "jwt".into())
+            .string("name", "sb://localhost/q".into());
+        let (_, request) = put(&properties, &"SharedAccessSignature sr=x".into());
+        let expected = Request::PutToken {
+            token: "SharedAccessSignature sr=x".into(),
+            audience: "sb://localhost/q".into(),
+        };
+        assert_eq!(request, expected);
+    }
+
+    #[test]
+    fn section_2_what_is_no_put_token_is_answered() {
+        let operation = |name: &str| Map::default().string("operation", name.into());
+        let code = |properties: &Map, body: Value| match put(properties, &body).1 {
+            Request::Bad(status) => status.code,
+            Request::PutToken { .. } => 0,
+        };
+        assert_eq!(code(&operation("put-token"), "t".into()), 400);
+        let named = operation("put-token").string("name", "x".into());
+        assert_eq!(code(&named, Value::Null), 400);
+        assert_eq!(code(&operation("delete-token"), Value::Null), 501);
+    }
+
+    /// Rule 14: names with hyphens, an int, a symbol; and the request's id comes back as it was.
+    #[test]
+    fn rule_14_a_reply_has_the_types_clients_read() {
+        let (envelope, _) = put(&Map::default(), &Value::Null);
+        let status = Status::refused(TokenError::Signature);
+        let reply = status.reply(&envelope, &mut BytesMut::new());
+        let limits = Limits::default();
+        let message = Message::parse(reply, &limits).unwrap();
+        assert_eq!(message.properties(&limits).unwrap().correlation_id, Some(ID));
+        let properties = message.application_properties(&limits).unwrap();
+        assert_eq!(properties.get("status-code"), Some(&Value::Int(401)));
+        let condition = Value::Symbol("amqp:unauthorized-access".into());
+        assert_eq!(properties.get("error-condition"), Some(&condition));
+    }
+}

@@ -1,0 +1,190 @@
+//! Error conditions: their names, and which one a refusal of the broker is (ERR-1 to ERR-28, §9).
+
+use domain::Refusal;
+
+use crate::codec::Error;
+
+pub const FRAMING_ERROR: &str = "amqp:connection:framing-error";
+pub const CONNECTION_FORCED: &str = "amqp:connection:forced";
+pub const DECODE_ERROR: &str = "amqp:decode-error";
+pub const FRAME_SIZE_TOO_SMALL: &str = "amqp:frame-size-too-small";
+pub const INTERNAL_ERROR: &str = "amqp:internal-error";
+pub const INVALID_FIELD: &str = "amqp:invalid-field";
+pub const NOT_ALLOWED: &str = "amqp:not-allowed";
+pub const NOT_FOUND: &str = "amqp:not-found";
+pub const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
+pub const RESOURCE_DELETED: &str = "amqp:resource-deleted";
+pub const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
+pub const UNAUTHORIZED_ACCESS: &str = "amqp:unauthorized-access";
+pub const ERRANT_LINK: &str = "amqp:session:errant-link";
+pub const HANDLE_IN_USE: &str = "amqp:session:handle-in-use";
+pub const UNATTACHED_HANDLE: &str = "amqp:session:unattached-handle";
+pub const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
+pub const DETACH_FORCED: &str = "amqp:link:detach-forced";
+pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";
+pub const TRANSFER_LIMIT_EXCEEDED: &str = "amqp:link:transfer-limit-exceeded";
+pub const TRANSACTION_ROLLBACK: &str = "amqp:transaction:rollback";
+pub const TRANSACTION_TIMEOUT: &str = "amqp:transaction:timeout";
+pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";
+pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
+pub const ARGUMENT_OUT_OF_RANGE: &str = "com.microsoft:argument-out-of-range";
+pub const AUTH_FAILED: &str = "com.microsoft:auth-failed";
+/// From a client, in `rejected`: dead-letter the message (§6.1).
+pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
+pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
+pub const ENTITY_DISABLED: &str = "com.microsoft:entity-disabled";
+pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
+pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
+pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
+pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
+pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
+pub const SESSION_NOT_FOUND: &str = "com.microsoft:session-not-found";
+pub const TIMEOUT: &str = "com.microsoft:timeout";
+
+/// ERR-24: certainly not done. Every SDK tries it again by itself.
+pub const UNAVAILABLE: &str = SERVER_BUSY;
+/// ERR-28: perhaps done. Every SDK tries it again by itself; only duplicate detection makes that safe.
+pub const UNKNOWN: &str = TIMEOUT;
+
+/// The condition of a refusal (§9, ERR).
+pub fn condition(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::EntityNotFound { .. } => NOT_FOUND,
+        // The edge asks again with a fresh route before it says not found; one that is said all the
+        // same is certainly not done.
+        Refusal::StaleRoute { .. } => UNAVAILABLE,
+        Refusal::EntityAlreadyExists { .. } => ENTITY_ALREADY_EXISTS,
+        Refusal::EntityDisabled { .. } => ENTITY_DISABLED,
+        Refusal::MessageLockLost { .. } => MESSAGE_LOCK_LOST,
+        Refusal::MessageNotFound { .. } => MESSAGE_NOT_FOUND,
+        Refusal::MessageSizeExceeded { .. } => MESSAGE_SIZE_EXCEEDED,
+        Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => RESOURCE_LIMIT_EXCEEDED,
+        Refusal::Argument { .. } | Refusal::Serialization { .. } => ARGUMENT_ERROR,
+        Refusal::ArgumentOutOfRange { .. } => ARGUMENT_OUT_OF_RANGE,
+        Refusal::InvalidOperation { .. } => NOT_ALLOWED,
+        Refusal::NotSupported { .. } => NOT_IMPLEMENTED,
+        // What is missing is sent first, then this again: the edge's affair, and not done.
+        Refusal::SerialGap { .. } => UNAVAILABLE,
+        Refusal::PerhapsDone => UNKNOWN,
+    }
+}
+
+/// The status of a management reply that reports `condition` (§7.2).
+pub fn status(condition: &str) -> i32 {
+    match condition {
+        UNAUTHORIZED_ACCESS | AUTH_FAILED => 401,
+        RESOURCE_LIMIT_EXCEEDED | MESSAGE_SIZE_EXCEEDED => 403,
+        NOT_FOUND | MESSAGE_NOT_FOUND | SESSION_NOT_FOUND | RESOURCE_DELETED => 404,
+        TIMEOUT => 408,
+        ENTITY_ALREADY_EXISTS => 409,
+        MESSAGE_LOCK_LOST | SESSION_LOCK_LOST | SESSION_CANNOT_BE_LOCKED => 410,
+        NOT_ALLOWED | ARGUMENT_ERROR | ARGUMENT_OUT_OF_RANGE | ENTITY_DISABLED => 400,
+        NOT_IMPLEMENTED => 501,
+        SERVER_BUSY => 503,
+        _ => 500,
+    }
+}
+
+/// Where an error came about, for its text (ERR-27).
+#[derive(Clone, Copy, Debug)]
+pub struct Trace<'a> {
+    pub tracking_id: &'a str,
+    /// Name of the entity, empty where none is concerned.
+    pub entity: &'a str,
+    /// UTC, as in `2026-11-21T08:30:00`.
+    pub at: &'a str,
+}
+
+/// An error's text: one sentence, and how to find it again (§9).
+pub fn description(sentence: &str, trace: Trace<'_>) -> String {
+    let Trace { tracking_id, entity, at } = trace;
+    let period = if sentence.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{sentence}{period} TrackingId:{tracking_id}, SystemTracker:{entity}, Timestamp:{at}")
+}
+
+/// A refusal as an error. JS takes a missing entity for one only by its wording (rule 18).
+pub fn refused(refusal: &Refusal, trace: Trace<'_>) -> Error {
+    let sentence = match refusal {
+        Refusal::EntityNotFound { name } => entity_not_found(name),
+        other => other.to_string(),
+    };
+    Error::new(condition(refusal), description(&sentence, trace))
+}
+
+/// Rule 18.
+pub fn entity_not_found(name: &str) -> String {
+    format!("The messaging entity '{name}' could not be found.")
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{EntityId, LockToken, SequenceNumber};
+
+    use super::*;
+
+    const TRACE: Trace<'static> =
+        Trace { tracking_id: "T", entity: "q", at: "2026-01-01T00:00:00" };
+
+    /// ERR-1 to ERR-28, §7.2: symbol and status of every refusal, as the specification's table has them.
+    #[test]
+    fn err_1_each_refusal_has_its_condition_and_status() {
+        let token = LockToken { sequence: SequenceNumber(1), nonce: 1 };
+        let what = "x";
+        let table = [
+            (Refusal::EntityNotFound { name: "q".into() }, "amqp:not-found", 404),
+            (Refusal::StaleRoute { entity: EntityId(1) }, "com.microsoft:server-busy", 503),
+            (
+                Refusal::EntityAlreadyExists { name: "q".into() },
+                "com.microsoft:entity-already-exists",
+                409,
+            ),
+            (Refusal::EntityDisabled { status: "x" }, "com.microsoft:entity-disabled", 400),
+            (Refusal::MessageLockLost { token }, "com.microsoft:message-lock-lost", 410),
+            (
+                Refusal::MessageNotFound { sequence: SequenceNumber(1), needs: "x" },
+                "com.microsoft:message-not-found",
+                404,
+            ),
+            (
+                Refusal::MessageSizeExceeded { what, bytes: 2, max: 1 },
+                "amqp:link:message-size-exceeded",
+                403,
+            ),
+            (Refusal::QuotaExceeded { what, used: 2, max: 1 }, "amqp:resource-limit-exceeded", 403),
+            (Refusal::StorageFull { on: vec![1] }, "amqp:resource-limit-exceeded", 403),
+            (Refusal::Argument { what, why: "y".into() }, "com.microsoft:argument-error", 400),
+            (
+                Refusal::ArgumentOutOfRange { what, value: "y".into(), allowed: "z" },
+                "com.microsoft:argument-out-of-range",
+                400,
+            ),
+            (
+                Refusal::Serialization { what: "x".into(), bytes: 2, max: 1 },
+                "com.microsoft:argument-error",
+                400,
+            ),
+            (Refusal::InvalidOperation { why: "x" }, "amqp:not-allowed", 400),
+            (Refusal::NotSupported { what }, "amqp:not-implemented", 501),
+            (Refusal::SerialGap { expected: 1 }, "com.microsoft:server-busy", 503),
+            (Refusal::PerhapsDone, "com.microsoft:timeout", 408),
+        ];
+        for (refusal, symbol, code) in table {
+            assert_eq!(condition(&refusal), symbol, "{refusal:?}");
+            assert_eq!(status(symbol), code, "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn rule_18_a_missing_entity_is_worded_as_js_expects() {
+        let error = refused(&Refusal::EntityNotFound { name: "q".into() }, TRACE);
+        let text = error.description.unwrap();
+        assert!(text.starts_with("The messaging entity 'q' could not be found. "), "{text}");
+    }
+
+    #[test]
+    fn err_27_an_error_says_how_to_find_it_again() {
+        let text = description("too large", TRACE);
+        let expected = "too large. TrackingId:T, SystemTracker:q, Timestamp:2026-01-01T00:00:00";
+        assert_eq!(text, expected);
+    }
+}

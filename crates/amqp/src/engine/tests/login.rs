@@ -1,0 +1,112 @@
+//! Headers, SASL, open (§1.2, §1.4).
+
+use super::*;
+use crate::codec::{Error, Open};
+
+fn login(mechanism: Mechanism) -> Option<Credentials> {
+    let client = Connection::client(config(Limits::default()), mechanism, Millis(0));
+    let mut pair =
+        Pair { client: Peer::new(client), server: Peer::server(Limits::default()), now: Millis(0) };
+    pair.run();
+    assert!(matches!(pair.client.events[..], [Event::Opened(_)]), "{:?}", pair.client.events);
+    pair.server.events.into_iter().find_map(|event| match event {
+        Event::Login(credentials) => Some(credentials),
+        _ => None,
+    })
+}
+
+#[test]
+fn section_1_2_every_mechanism_logs_in() {
+    let plain = Mechanism::Plain { user: "Root", password: "key=" };
+    let expected = Credentials::Plain { user: "Root".into(), password: "key=".into() };
+    assert_eq!(login(Mechanism::Anonymous), Some(Credentials::Anonymous));
+    assert_eq!(login(Mechanism::Mssbcbs), Some(Credentials::Anonymous));
+    assert_eq!(login(plain), Some(expected));
+}
+
+#[test]
+fn section_1_2_a_refused_login_ends_the_connection() {
+    let mut server = Peer::server(Limits::default());
+    let plain = Mechanism::Plain { user: "Root", password: "wrong" };
+    let client = Connection::client(config(Limits::default()), plain, Millis(0));
+    let mut client = Peer::new(client);
+    for _ in 0..2 {
+        server.input.extend_from_slice(&client.written());
+        if let Some(Event::Login(_)) = server.connection.poll(&mut server.input, Millis(0)) {
+            server.connection.login(false);
+        }
+        let bytes = server.written();
+        client.read(&bytes, Millis(0));
+    }
+    assert!(server.connection.is_finished() && client.connection.is_finished());
+    let [Event::Closed { error: Some(Error { condition, .. }), by: Side::Us }] = &client.events[..]
+    else {
+        panic!("{:?}", client.events)
+    };
+    assert_eq!(condition.as_str(), "amqp:unauthorized-access");
+}
+
+/// §1.2: Python sends header, open and begin before it hears an answer; and any cut of the bytes gives
+/// the same events.
+#[test]
+fn section_1_2_bytes_cut_anywhere_give_the_same_events() {
+    let bytes = pipelined();
+    let mut whole = Peer::server(Limits::default());
+    whole.read(&bytes, Millis(0));
+    let answer = whole.written();
+    assert_eq!(whole.events.len(), 3, "{:?}", whole.events);
+    for cut in 0..=bytes.len() {
+        let mut server = Peer::server(Limits::default());
+        server.read(&bytes[..cut], Millis(0));
+        server.read(&bytes[cut..], Millis(0));
+        assert_eq!(server.events, whole.events, "cut at {cut}");
+        assert_eq!(server.written(), answer, "cut at {cut}");
+    }
+}
+
+fn pipelined() -> Vec<u8> {
+    let mut client =
+        Peer::new(Connection::client(config(Limits::default()), Mechanism::Mssbcbs, Millis(0)));
+    let mut server = Peer::server(Limits::default());
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        let bytes = client.written();
+        all.extend_from_slice(&bytes);
+        server.read(&bytes, Millis(0));
+        let bytes = server.written();
+        client.read(&bytes, Millis(0));
+    }
+    client.connection.begin();
+    all.extend(client.written());
+    all
+}
+
+/// 2.2: a protocol that is not spoken is answered with the one that is.
+#[test]
+fn section_1_2_another_protocol_is_told_which_is_spoken() {
+    for header in [b"AMQP\x00\x01\x00\x00", b"AMQP\x02\x01\x00\x00", b"GET / HT"] {
+        let mut server = Peer::server(Limits::default());
+        server.read(header, Millis(0));
+        assert_eq!(server.written(), b"AMQP\x03\x01\x00\x00");
+        assert!(server.connection.is_finished());
+    }
+}
+
+#[test]
+fn section_1_4_the_open_of_the_server_is_explicit() {
+    let mut pair = Pair::new(Limits::default(), Limits::default());
+    pair.run();
+    let [Event::Opened(open)] = &pair.client.events[..] else { panic!("an open") };
+    let Open { max_frame_size, channel_max, idle_time_out, .. } = **open;
+    assert_eq!((max_frame_size, channel_max, idle_time_out), (262_144, 4_999, Some(120_000)));
+}
+
+#[test]
+fn section_1_4_a_close_is_answered() {
+    let mut pair = Pair::opened(Limits::default(), Limits::default());
+    pair.client.connection.close(None);
+    pair.run();
+    assert_eq!(pair.client.events, [Event::Closed { error: None, by: Side::Us }]);
+    assert_eq!(pair.server.events, [Event::Closed { error: None, by: Side::Peer }]);
+    assert!(pair.client.connection.is_finished() && pair.server.connection.is_finished());
+}

@@ -1,0 +1,195 @@
+//! Verdicts and their answers (rules 4, 5, 11; §6.1).
+
+use super::links::deliveries;
+use super::*;
+use crate::codec::{DeliveryState, Disposition, Error, Modified, Outcome, Transfer};
+
+struct Receiving {
+    pair: Pair,
+    ours: LinkId,
+    theirs: LinkId,
+}
+
+/// A client that was sent `count` messages.
+fn receiving(count: u32) -> Receiving {
+    let mut pair = Pair::opened(Limits::default(), Limits::default());
+    let session = pair.session();
+    let (ours, theirs) = pair.link(session, attach("x", Role::Receiver));
+    pair.client.connection.grant(ours, 100).unwrap();
+    pair.run();
+    pair.server.take_events();
+    for tag in 0..count {
+        pair.server.connection.send(theirs, &message(tag, "m")).unwrap();
+    }
+    pair.run();
+    Receiving { pair, ours, theirs }
+}
+
+/// Rule 11: one more per delivery. Rule 4: the client asks, the broker answers, and only then is it
+/// settled; rule 5: with an outcome of the same kind.
+#[test]
+fn rule_4_a_settlement_is_settled_by_its_answer() {
+    let Receiving { mut pair, ours, theirs } = receiving(3);
+    let ids: Vec<DeliveryId> = deliveries(&pair.client.take_events()).map(|d| d.id).collect();
+    assert_eq!(ids.iter().map(|id| id.id).collect::<Vec<_>>(), [0, 1, 2]);
+    let abandoned = Modified { delivery_failed: Some(true), ..Modified::default() };
+    let states = [
+        DeliveryState::ACCEPTED,
+        DeliveryState::Outcome(Outcome::Modified(abandoned)),
+        DeliveryState::Outcome(Outcome::Rejected(None)),
+    ];
+    for (id, state) in ids.iter().zip(&states) {
+        pair.client.connection.propose(*id, state.clone()).unwrap();
+    }
+    pair.run();
+    assert!(pair.client.take_events().is_empty(), "nothing is echoed early");
+    for (event, state) in pair.server.take_events().into_iter().zip(&states) {
+        let Event::Disposed { id, link, tag, state: found, settled } = event else {
+            panic!("a verdict, not {event:?}")
+        };
+        assert_eq!((link, found.as_ref(), settled), (theirs, Some(state), false));
+        assert_eq!(tag.as_bytes(), id.id.to_be_bytes());
+        pair.server.connection.answer(id, state.clone()).unwrap();
+        assert_eq!(pair.server.connection.answer(id, state.clone()), Err(Gone));
+    }
+    pair.run();
+    let settled: Vec<_> = pair.client.take_events();
+    let expected: Vec<_> = ids
+        .iter()
+        .zip(&states)
+        .map(|(id, state)| Event::Settled { id: *id, state: Some(state.clone()) })
+        .collect();
+    assert_eq!(settled, expected);
+    assert_eq!(pair.client.connection.incoming_unsettled, 0);
+    assert_eq!(pair.client.connection.credit(ours), 97);
+}
+
+/// §1.3: a range over all ids there are is a range over what is outstanding.
+#[test]
+fn section_1_3_a_range_of_four_billion_costs_what_is_there() {
+    let Receiving { mut pair, .. } = receiving(2);
+    let range = Disposition {
+        role: Role::Receiver,
+        first: 5,
+        last: Some(4),
+        settled: true,
+        state: Some(DeliveryState::ACCEPTED),
+        batchable: false,
+    };
+    pair.server.read(&frame_of(0, &range, &[]), Millis(0));
+    let settled = |event: &Event| matches!(event, Event::Disposed { settled: true, .. });
+    assert_eq!(pair.server.events.len(), 2);
+    assert!(pair.server.events.iter().all(settled));
+    pair.server.take_events();
+    pair.server.read(&frame_of(0, &range, &[]), Millis(0));
+    assert!(pair.server.events.is_empty(), "unknown ids are ignored");
+}
+
+/// §4: verdicts of consecutive deliveries with the same state are one disposition.
+#[test]
+fn section_4_verdicts_are_gathered_into_ranges() {
+    let mut pair = Pair::opened(Limits::default(), Limits::default());
+    let session = pair.session();
+    pair.link(session, attach("x", Role::Sender));
+    for id in 0..6 {
+        let transfer = Transfer { delivery_id: Some(id), ..Transfer::default() };
+        pair.server.read(&frame_of(0, &transfer, b"m"), Millis(0));
+    }
+    pair.server.written();
+    let ids: Vec<DeliveryId> = deliveries(&pair.server.take_events()).map(|d| d.id).collect();
+    let refused = DeliveryState::rejected(Error::new("amqp:not-allowed", "no"));
+    for id in &ids[..3] {
+        pair.server.connection.settle(*id, DeliveryState::ACCEPTED).unwrap();
+    }
+    pair.server.connection.settle(ids[3], refused.clone()).unwrap();
+    for id in &ids[4..] {
+        pair.server.connection.settle(*id, DeliveryState::ACCEPTED).unwrap();
+    }
+    let disposition = |first, last, state: &DeliveryState| {
+        let state = Some(state.clone());
+        let disposition = Disposition {
+            role: Role::Receiver,
+            first,
+            last: Some(last),
+            settled: true,
+            state,
+            batchable: false,
+        };
+        frame_of(0, &disposition, &[])
+    };
+    let expected = [
+        disposition(0, 2, &DeliveryState::ACCEPTED),
+        disposition(3, 3, &refused),
+        disposition(4, 5, &DeliveryState::ACCEPTED),
+    ];
+    assert_eq!(pair.server.written(), expected.concat());
+}
+
+/// MSG-9, §6: what is sent settled is owed nothing.
+#[test]
+fn msg_9_a_settled_delivery_has_no_verdict() {
+    let Receiving { mut pair, theirs, .. } = receiving(0);
+    let settled = Outgoing { settled: true, ..message(0, "m") };
+    let id = pair.server.connection.send(theirs, &settled).unwrap();
+    pair.run();
+    let [Event::Delivery(delivery)] = &pair.client.events[..] else { panic!("a delivery") };
+    assert!(delivery.settled);
+    let accepted = || DeliveryState::ACCEPTED;
+    assert_eq!(pair.client.connection.settle(delivery.id, accepted()), Err(Gone));
+    assert_eq!(pair.server.connection.answer(id, accepted()), Err(Gone));
+}
+
+/// ERR-9, §4: too large is dropped while it arrives, and still owed an outcome.
+#[test]
+fn err_9_a_message_too_large_is_counted_and_not_kept() {
+    let mut pair = Pair::opened(Limits::default(), Limits::default());
+    let session = pair.session();
+    let (ours, theirs) = pair.link(session, attach("x", Role::Sender));
+    pair.server.connection.grant(theirs, 10).unwrap();
+    pair.run();
+    let size = (1 << 20) + 1;
+    pair.client.connection.send(ours, &message(0, vec![7; size])).unwrap();
+    pair.run();
+    pair.client.connection.send(ours, &message(1, "small")).unwrap();
+    pair.run();
+    let arrived: Vec<_> = deliveries(&pair.server.take_events()).cloned().collect();
+    assert_eq!(arrived[0].payload, Err(TooLarge { bytes: size as u64, max: 1 << 20 }));
+    assert_eq!(arrived[1].payload.as_deref(), Ok(&b"small"[..]));
+    assert_eq!(pair.server.connection.partial_bytes, 0);
+    let error = Error::new("amqp:link:message-size-exceeded", "too large");
+    let state = DeliveryState::rejected(error);
+    pair.server.connection.settle(arrived[0].id, state.clone()).unwrap();
+    pair.run();
+    let found = pair.client.events.iter().find_map(|event| match event {
+        Event::Disposed { state, settled: true, .. } => state.clone(),
+        _ => None,
+    });
+    assert_eq!(found, Some(state));
+}
+
+/// §8: a transaction's id travels with transfers and verdicts, both ways.
+#[test]
+fn section_8_transactional_states_are_carried() {
+    let mut pair = Pair::opened(Limits::default(), Limits::default());
+    let session = pair.session();
+    let (ours, theirs) = pair.link(session, attach("x", Role::Sender));
+    pair.server.connection.grant(theirs, 10).unwrap();
+    pair.run();
+    let state = |outcome| DeliveryState::Transactional {
+        txn_id: bytes::Bytes::from_static(b"txn"),
+        outcome,
+    };
+    let outgoing = Outgoing { state: Some(state(None)), ..message(0, vec![1; 300_000]) };
+    pair.client.connection.send(ours, &outgoing).unwrap();
+    pair.run();
+    let [Event::Delivery(delivery)] = &pair.server.events[..] else { panic!("a delivery") };
+    assert_eq!(delivery.state, Some(state(None)));
+    let accepted = state(Some(Outcome::Accepted));
+    pair.server.connection.settle(delivery.id, accepted.clone()).unwrap();
+    pair.client.take_events();
+    pair.run();
+    assert!(matches!(
+        &pair.client.events[..],
+        [Event::Disposed { state: Some(found), settled: true, .. }, ..] if *found == accepted
+    ));
+}

@@ -1,0 +1,19 @@
+//! `$management`: the operations that go as a request and a reply (§7). A request decodes to an
+//! [`Operation`], whatever integer widths, lists for arrays or symbols for strings it is written with;
+//! a [`Reply`] encodes to exactly the types the SDKs read.
+
+mod lock_token;
+mod operation;
+mod reply;
+mod rule;
+
+pub use lock_token::{from_tag, from_uuid, tag, uuid};
+pub use operation::{Operation, ReceiveMode, Scheduled, SessionFilter, Verdict, decode};
+pub use reply::Reply;
+pub use rule::{CorrelationFilter, Filter, Rule};
+
+/// The address of a node's management node: the node's, and this.
+pub const SUFFIX: &str = "/$management";
+
+#[cfg(test)]
+mod tests;

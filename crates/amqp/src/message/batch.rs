@@ -1,0 +1,29 @@
+//! Batches: one transfer whose data sections each hold a whole message (§4).
+
+use bytes::Bytes;
+
+use super::Message;
+use crate::Limits;
+use crate::codec::{Decode, DecodeError, Reader, descriptor};
+
+/// The messages of a batch, slices of it, in order. The envelope's other sections say nothing about
+/// them and are passed over.
+///
+/// # Errors
+/// [`DecodeError`] of the first thing that is not a section or not a message: all or nothing.
+pub fn batch(envelope: &Bytes, limits: &Limits) -> Result<Vec<Message>, DecodeError> {
+    let mut messages = Vec::new();
+    let mut reader = Reader::new(envelope, limits);
+    while reader.left() > 0 {
+        let section = reader.descriptor("message section")?;
+        if section == descriptor::DATA {
+            let code = reader.u8()?;
+            let content = Bytes::decode(&mut reader, code)?;
+            reader.count(1)?;
+            messages.push(Message::parse(content, limits)?);
+        } else {
+            reader.skip()?;
+        }
+    }
+    Ok(messages)
+}

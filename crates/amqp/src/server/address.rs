@@ -1,0 +1,103 @@
+//! Which node an address names (§3).
+
+use domain::{Refusal, SubQueue};
+use percent_encoding::percent_decode_str;
+
+use crate::{cbs, management};
+
+/// A node of this broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    Cbs,
+    Entity(Entity),
+    Management(Entity),
+}
+
+/// A queue, or its dead-letter queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entity {
+    /// As the client wrote it; the broker compares without case.
+    pub name: String,
+    pub sub: SubQueue,
+}
+
+const DEAD_LETTER: &str = "/$deadletterqueue";
+const TRANSFER_DEAD_LETTER: &str = "/$transfer/$deadletterqueue";
+
+impl Node {
+    /// Clients write an address bare, with a leading slash or as a URL, and encode what they like.
+    ///
+    /// # Errors
+    /// [`Refusal::NotSupported`] for a kind of node that is not served.
+    pub fn parse(address: &str) -> Result<Node, Refusal> {
+        let path = match address.split_once("://") {
+            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+            None => address,
+        };
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let path = path.trim_matches('/');
+        if path.eq_ignore_ascii_case(cbs::ADDRESS) {
+            return Ok(Node::Cbs);
+        }
+        match strip_suffix(path, management::SUFFIX) {
+            Some(path) => Entity::parse(path).map(Node::Management),
+            None => Entity::parse(path).map(Node::Entity),
+        }
+    }
+}
+
+impl Entity {
+    fn parse(path: &str) -> Result<Entity, Refusal> {
+        if strip_suffix(path, TRANSFER_DEAD_LETTER).is_some() {
+            return Err(Refusal::NotSupported { what: "a transfer dead-letter queue" });
+        }
+        Ok(match strip_suffix(path, DEAD_LETTER) {
+            Some(name) => Entity { name: name.to_owned(), sub: SubQueue::DeadLetter },
+            None => Entity { name: path.to_owned(), sub: SubQueue::Main },
+        })
+    }
+}
+
+fn strip_suffix<'a>(path: &'a str, suffix: &str) -> Option<&'a str> {
+    let at = path.len().checked_sub(suffix.len())?;
+    let (rest, end) = path.split_at_checked(at)?;
+    end.eq_ignore_ascii_case(suffix).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entity(name: &str, sub: SubQueue) -> Entity {
+        Entity { name: name.to_owned(), sub }
+    }
+
+    /// §3: every form of an address seen from an SDK.
+    #[test]
+    fn section_3_an_address_names_its_node_in_every_form() {
+        let main = |name| Ok(Node::Entity(entity(name, SubQueue::Main)));
+        let dead = |name| Ok(Node::Entity(entity(name, SubQueue::DeadLetter)));
+        for (address, node) in [
+            ("$cbs", Ok(Node::Cbs)),
+            ("q", main("q")),
+            ("/q", main("q")),
+            ("amqps://localhost:5674/Sales/q", main("Sales/q")),
+            ("amqp://localhost", main("")),
+            ("/sales%2Fq", main("sales/q")),
+            ("q/$DeadLetterQueue", dead("q")),
+            ("amqps://h/q/$deadletterqueue", dead("q")),
+            ("q/$management", Ok(Node::Management(entity("q", SubQueue::Main)))),
+            (
+                "q/$deadletterqueue/$management",
+                Ok(Node::Management(entity("q", SubQueue::DeadLetter))),
+            ),
+            (
+                "q/$Transfer/$DeadLetterQueue",
+                Err(Refusal::NotSupported { what: "a transfer dead-letter queue" }),
+            ),
+            ("é/$cbs", main("é/$cbs")),
+        ] {
+            assert_eq!(Node::parse(address), node, "{address}");
+        }
+    }
+}

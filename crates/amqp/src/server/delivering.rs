@@ -1,0 +1,138 @@
+//! What goes to the client at the end of a turn: messages and replies, as far as credit and room
+//! reach; and what comes from it, gathered into one order a link.
+
+use bytes::Bytes;
+use domain::LockToken;
+use service::{ReceiveMode, Received};
+
+use super::links::{Kind, Link, Links, Outlet};
+use super::receiving::Order;
+use super::verdict::unlocked_tag;
+use crate::codec::Tag;
+use crate::engine::{LinkId, Outgoing, Payload};
+use crate::management::tag;
+use crate::message::{Shown, Unreadable, deliver, stored};
+
+impl Links {
+    /// Sees to every link where something happened. Those that wait for room stay.
+    pub fn finish_turn(&mut self) {
+        let busy: Vec<LinkId> = self.busy.iter().copied().collect();
+        for id in busy {
+            self.busy.remove(&id);
+            self.send_replies(id);
+            if self.send_messages(id) {
+                self.busy.insert(id);
+            }
+            if let Some(outlet) = self.outlet(id) {
+                outlet.tell_sent();
+                if !outlet.verdicts.is_empty() {
+                    let verdicts = std::mem::take(&mut outlet.verdicts);
+                    outlet.order(Order::Settle(verdicts));
+                }
+            }
+        }
+    }
+
+    /// Sends what waits for the client; whether more waits for room.
+    fn send_messages(&mut self, id: LinkId) -> bool {
+        loop {
+            let room = self.engine.room(id);
+            let has_credit = self.engine.credit(id) > 0;
+            let Some(outlet) = self.outlet(id) else { return false };
+            let Some(received) = outlet.unsent.front() else { break };
+            match (room > 0, has_credit, outlet.mode) {
+                (true, _, _) => {}
+                (false, true, _) => return true,
+                // The client took its credit back meanwhile.
+                (false, false, ReceiveMode::PeekLock) => {
+                    outlet.give_back();
+                    break;
+                }
+                // Deleted already: they wait for the client to want messages again.
+                (false, false, ReceiveMode::ReceiveAndDelete) => return false,
+            }
+            let (received, mode) = (received.clone(), outlet.mode);
+            outlet.unsent.pop_front();
+            outlet.sent += 1;
+            let sequence = received.delivery.sequence;
+            match self.outgoing(&received, mode) {
+                // There is room and credit; a link that is gone has its event to come.
+                Ok(outgoing) => drop(self.engine.send(id, &outgoing)),
+                // It stays locked until its lock lapses, and is dead-lettered in the end.
+                Err(error) => tracing::error!(%sequence, %error, "unreadable content"),
+            }
+        }
+        let Some(outlet) = self.outlet(id) else { return false };
+        if std::mem::take(&mut outlet.is_drained) {
+            drop(self.engine.drained(id));
+        }
+        false
+    }
+
+    fn outgoing(&mut self, received: &Received, mode: ReceiveMode) -> Result<Outgoing, Unreadable> {
+        let (limits, scratch) = (&self.shared.config.limits, &mut self.scratch);
+        let Received { delivery, content } = received;
+        let (shown, settled) = match mode {
+            ReceiveMode::PeekLock => (Shown::PeekLock, false),
+            ReceiveMode::ReceiveAndDelete => (Shown::ReceiveAndDelete, true),
+        };
+        let message = stored(content, limits, scratch)?;
+        let payload = deliver(&message, delivery, shown, None, limits, scratch)?;
+        let tag = match delivery.lock {
+            Some(lock) => tag(lock.token),
+            None => unlocked_tag(delivery.sequence.0),
+        };
+        Ok(Outgoing { tag, message_format: 0, settled, state: None, payload })
+    }
+
+    /// Sends the replies there is credit for.
+    pub(super) fn send_replies(&mut self, id: LinkId) {
+        while let Some(Link { kind: Kind::Replies(waiting), .. }) = self.links.get_mut(&id) {
+            if waiting.is_empty() {
+                return;
+            }
+            if self.engine.room(id) == 0 {
+                if self.engine.credit(id) > 0 {
+                    self.busy.insert(id); // Until there is room.
+                }
+                return;
+            }
+            let Some(reply) = waiting.pop_front() else { return };
+            drop(self.engine.send(id, &settled(reply)));
+        }
+    }
+}
+
+fn settled(reply: Bytes) -> Outgoing {
+    Outgoing {
+        tag: Tag::new(b"reply").unwrap_or_default(),
+        message_format: 0,
+        settled: true,
+        state: None,
+        payload: Payload::from(reply),
+    }
+}
+
+impl Outlet {
+    /// Whoever serves the link has ended if it does not take an order, and has said why.
+    pub(super) fn order(&self, order: Order) {
+        drop(self.orders.send(order));
+    }
+
+    pub(super) fn tell_sent(&mut self) {
+        if self.sent > 0 {
+            let count = std::mem::take(&mut self.sent);
+            self.order(Order::Sent(count));
+        }
+    }
+
+    /// Gives back what was not sent.
+    pub(super) fn give_back(&mut self) {
+        let unsent = self.unsent.drain(..);
+        let locks = unsent.filter_map(|received| received.delivery.lock);
+        let tokens: Vec<LockToken> = locks.map(|lock| lock.token).collect();
+        if !tokens.is_empty() {
+            self.order(Order::Release(tokens));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What clients are told of what went wrong: the three answers (§9) as conditions.
+
+use std::time::SystemTime;
+
+use domain::Refusal;
+use service::{Error, ErrorKind};
+
+use crate::codec;
+use crate::condition::{self, Trace};
+
+/// An error of the broker.
+pub(super) fn error(error: &Error) -> codec::Error {
+    let tracking_id = error.tracking_id.to_string();
+    let at = now();
+    let trace = Trace { tracking_id: &tracking_id, entity: &error.entity, at: &at };
+    let symbol = match &error.kind {
+        ErrorKind::Refused(refusal) => return condition::refused(refusal, trace),
+        ErrorKind::Unavailable { .. } => condition::UNAVAILABLE,
+        ErrorKind::Unknown { .. } => condition::UNKNOWN,
+    };
+    codec::Error::new(symbol, condition::description(&error.kind.to_string(), trace))
+}
+
+/// A refusal at the edge.
+pub(super) fn refusal(refusal: Refusal, entity: &str) -> codec::Error {
+    error(&Error::new(refusal, entity))
+}
+
+/// ERR-17: a right is missing.
+pub(super) fn unauthorized(right: &str, entity: &str) -> codec::Error {
+    let tracking_id = service::draw_message_id();
+    let at = now();
+    let trace = Trace { tracking_id: &tracking_id, entity, at: &at };
+    let sentence = format!("A token with the right '{right}' is required for '{entity}'");
+    codec::Error::new(condition::UNAUTHORIZED_ACCESS, condition::description(&sentence, trace))
+}
+
+fn now() -> String {
+    jiff::Timestamp::try_from(SystemTime::now()).map_or_else(|_| String::new(), |at| at.to_string())
+}

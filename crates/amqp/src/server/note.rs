@@ -1,0 +1,39 @@
+//! What the futures of a connection tell the connection.
+
+use futures::future::BoxFuture;
+use service::Received;
+use tokio::sync::mpsc;
+
+use crate::codec::{DeliveryState, Error};
+use crate::engine::{DeliveryId, LinkId, SessionId};
+use crate::management::Reply;
+use crate::request::Envelope;
+
+/// Work that waits for the broker, done within the connection's task.
+pub(super) type Work = BoxFuture<'static, ()>;
+
+/// One connection's way from its futures back to itself.
+pub(super) type Notes = mpsc::UnboundedSender<Note>;
+
+#[derive(Debug)]
+pub(super) enum Note {
+    /// The broker knows the entity.
+    Ready(LinkId),
+    /// The link cannot be served, or not any more.
+    Failed(LinkId, Error),
+    /// The log has decided on a delivery from the client.
+    Decided(DeliveryId, DeliveryState),
+    /// Messages for the client.
+    Messages(LinkId, Vec<Received>),
+    /// No more messages come for the credit given.
+    Drained(LinkId),
+    /// The log has decided on the client's verdicts.
+    Settled(Vec<(DeliveryId, DeliveryState)>),
+    /// A management request was carried out.
+    Replied { session: SessionId, node: String, envelope: Box<Envelope>, reply: Reply },
+}
+
+/// Tells the connection. One that has ended needs to know nothing.
+pub(super) fn tell(notes: &Notes, note: Note) {
+    drop(notes.send(note));
+}

@@ -1,0 +1,253 @@
+//! A client's receiver link (§6): its credit goes to the broker in portions, and its verdicts go to
+//! the log.
+
+use domain::{Disposition, LockToken, Settlement, TOKENS_MAX};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use service::{Broker, Error, ErrorKind, Next, ReceiveMode, Receiver, Refusals};
+use tokio::sync::mpsc;
+
+use super::address::Entity;
+use super::failure;
+use super::note::{Note, Notes, tell};
+use super::verdict::Verdict;
+use crate::codec::DeliveryState;
+use crate::engine::{DeliveryId, LinkId};
+
+/// Most messages asked of the broker that the client has not been sent yet: whatever credit a client
+/// gives, one that does not read is remembered for no more than these.
+const PORTION_MAX: u32 = 256;
+
+/// What the connection tells the link, in the order it happened.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// The client's credit that is left; with `drain` it wants back what is not used at once.
+    Credit {
+        credit: u32,
+        drain: bool,
+    },
+    /// So many of the messages handed over were sent.
+    Sent(u32),
+    Settle(Vec<Verdict>),
+    /// Handed over and not sent: back, without counting a delivery (LOCK-20).
+    Release(Vec<LockToken>),
+}
+
+/// Serves the link until the connection lets go of its end, or the broker of the receiver.
+pub(super) async fn run(
+    link: LinkId,
+    broker: Broker,
+    entity: Entity,
+    mode: ReceiveMode,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    notes: Notes,
+) {
+    let receiver = match broker.receiver(&entity.name, entity.sub, mode, 0).await {
+        Ok(receiver) => receiver,
+        Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
+    };
+    tell(&notes, Note::Ready(link));
+    let mut outlet = Outlet {
+        link,
+        entity,
+        receiver,
+        notes,
+        wanted: 0,
+        handed: 0,
+        is_draining: false,
+        withdrawing: None,
+        settling: FuturesUnordered::new(),
+    };
+    loop {
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(order) => outlet.take(order),
+                None => return,
+            },
+            next = outlet.receiver.next() => {
+                if let Err(error) = outlet.received(next) {
+                    return tell(&outlet.notes, Note::Failed(link, failure::error(&error)));
+                }
+            }
+            Some(answers) = outlet.settling.next() => tell(&outlet.notes, Note::Settled(answers)),
+        }
+    }
+}
+
+type Answers = Vec<(DeliveryId, DeliveryState)>;
+
+struct Outlet {
+    link: LinkId,
+    entity: Entity,
+    receiver: Receiver,
+    notes: Notes,
+    /// Messages the client wants that were not handed over yet.
+    wanted: u32,
+    /// Messages handed over and not sent.
+    handed: u32,
+    is_draining: bool,
+    /// Credit is being taken back from the broker; so much of it was not used yet.
+    withdrawing: Option<u32>,
+    settling: FuturesUnordered<BoxFuture<'static, Answers>>,
+}
+
+impl Outlet {
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Credit { credit, drain } => {
+                self.wanted = credit.saturating_sub(self.handed);
+                self.is_draining = drain;
+                self.adjust();
+            }
+            Order::Sent(count) => {
+                self.handed = self.handed.saturating_sub(count);
+                self.adjust();
+            }
+            Order::Settle(verdicts) => self.settle(verdicts),
+            Order::Release(tokens) => {
+                let count = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
+                self.handed = self.handed.saturating_sub(count);
+                let release = |token| Settlement { token, disposition: Disposition::Release };
+                let settlements: Vec<Settlement> = tokens.into_iter().map(release).collect();
+                for chunk in settlements.chunks(TOKENS_MAX) {
+                    // Nobody waits for it: if it fails, the locks lapse.
+                    drop(self.receiver.settle(chunk.to_vec()));
+                }
+                self.adjust();
+            }
+        }
+    }
+
+    /// Makes the broker's credit what the client wants, as far as there is room.
+    fn adjust(&mut self) {
+        if self.withdrawing.is_some() {
+            return; // The answer to it comes first.
+        }
+        let granted = self.receiver.credit();
+        if granted > self.wanted {
+            return self.withdraw();
+        }
+        let room = PORTION_MAX.saturating_sub(self.handed.saturating_add(granted));
+        self.receiver.add_credit((self.wanted - granted).min(room));
+        if !self.is_draining {
+            return;
+        }
+        match self.receiver.credit() {
+            0 if self.wanted == 0 => self.drained(),
+            0 => {} // There will be room once the client was sent what it was promised.
+            _ => self.withdraw(),
+        }
+    }
+
+    fn withdraw(&mut self) {
+        self.withdrawing = Some(self.receiver.credit());
+        self.receiver.drain();
+    }
+
+    fn drained(&mut self) {
+        self.is_draining = false;
+        self.wanted = 0;
+        tell(&self.notes, Note::Drained(self.link));
+    }
+
+    fn received(&mut self, next: service::Result<Next>) -> Result<(), Error> {
+        match next {
+            Ok(Next::Messages(messages)) => {
+                let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+                self.wanted = self.wanted.saturating_sub(count);
+                self.handed = self.handed.saturating_add(count);
+                if let Some(unused) = &mut self.withdrawing {
+                    *unused = unused.saturating_sub(count);
+                }
+                tell(&self.notes, Note::Messages(self.link, messages));
+                Ok(())
+            }
+            Ok(Next::Drained) => {
+                // A portion that was used up says nothing of whether there is more.
+                let is_exhausted = self.withdrawing.take().is_some_and(|unused| unused > 0);
+                match self.is_draining && is_exhausted {
+                    true => self.drained(),
+                    false => self.adjust(),
+                }
+                Ok(())
+            }
+            // Leadership is moving: the link stays, and the receiver looks on.
+            Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn settle(&mut self, verdicts: Vec<Verdict>) {
+        let mut verdicts = verdicts.into_iter().peekable();
+        while verdicts.peek().is_some() {
+            let (mut asked, mut settlements) = (Vec::new(), Vec::new());
+            for Verdict { id, settlement, answer } in verdicts.by_ref().take(TOKENS_MAX) {
+                asked.push((id, answer));
+                settlements.push(settlement);
+            }
+            // Posted here and now; only its outcome is waited for.
+            let outcome = self.receiver.settle(settlements);
+            let name = self.entity.name.clone();
+            self.settling.push(Box::pin(async move { answers(asked, outcome.await, &name) }));
+        }
+    }
+}
+
+/// What each verdict is answered: itself if it was done, else why not (rules 4, 5).
+fn answers(
+    asked: Vec<(Option<DeliveryId>, DeliveryState)>,
+    outcome: service::Result<Refusals>,
+    name: &str,
+) -> Answers {
+    let refused = |error: &Error| DeliveryState::rejected(failure::error(error));
+    let mut answers = asked;
+    match outcome {
+        Ok(refusals) => {
+            for (at, refusal) in refusals {
+                if let Some((_, answer)) = answers.get_mut(at as usize) {
+                    *answer = refused(&Error::new(refusal, name));
+                }
+            }
+        }
+        Err(error) => answers.iter_mut().for_each(|(_, answer)| *answer = refused(&error)),
+    }
+    answers.into_iter().filter_map(|(id, answer)| id.map(|id| (id, answer))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Refusal, SequenceNumber};
+
+    use super::*;
+    use crate::codec::Outcome;
+    use crate::condition;
+
+    /// LOCK-17: each verdict has its own answer; one nobody waits for has none.
+    #[test]
+    fn rule_4_each_verdict_is_answered_for_itself() {
+        let mut connection = crate::engine::Connection::client(
+            crate::engine::Config {
+                container_id: "c".into(),
+                hostname: None,
+                properties: None,
+                limits: crate::Limits::default(),
+            },
+            crate::engine::Mechanism::Anonymous,
+            crate::engine::Millis(0),
+        );
+        let session = connection.begin();
+        let id = |id| DeliveryId { session, id };
+        let done = DeliveryState::ACCEPTED;
+        let token = LockToken { sequence: SequenceNumber(1), nonce: 1 };
+        let asked = vec![(Some(id(1)), done.clone()), (None, done.clone()), (Some(id(3)), done)];
+        let refusals = vec![(2, Refusal::MessageLockLost { token })];
+        let answers = answers(asked, Ok(refusals), "q");
+        assert_eq!(answers.len(), 2);
+        assert_eq!(answers[0], (id(1), DeliveryState::ACCEPTED));
+        let (told, DeliveryState::Outcome(Outcome::Rejected(Some(error)))) = &answers[1] else {
+            panic!("{answers:?}");
+        };
+        assert_eq!((*told, &*error.condition), (id(3), condition::MESSAGE_LOCK_LOST));
+    }
+}

@@ -1,0 +1,163 @@
+//! A receiver's verdict (§6.1): what it asks of the broker, and what it is answered once that is done.
+
+use domain::{Disposition, LockToken, Properties, Settlement};
+
+use crate::codec::{DeliveryState, Error, Map, Modified, Outcome, Tag};
+use crate::condition;
+use crate::engine::DeliveryId;
+use crate::management::from_tag;
+use crate::message::to_domain;
+
+/// A verdict on its way to the log.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    /// `None`: the client wants no answer.
+    pub id: Option<DeliveryId>,
+    pub settlement: Settlement,
+    /// For when it is done (rule 5).
+    pub answer: DeliveryState,
+}
+
+const REASON: &str = "DeadLetterReason";
+const DESCRIPTION: &str = "DeadLetterErrorDescription";
+
+/// # Errors
+/// The answer to a state that is no verdict.
+pub(super) fn verdict(
+    id: Option<DeliveryId>,
+    tag: &Tag,
+    state: Option<DeliveryState>,
+) -> Result<Verdict, DeliveryState> {
+    let Some(token) = from_tag(tag) else {
+        let why = "no lock has such a delivery-tag";
+        return Err(DeliveryState::rejected(Error::new(condition::MESSAGE_LOCK_LOST, why)));
+    };
+    match state {
+        Some(DeliveryState::Outcome(outcome)) => Ok(of_outcome(id, token, outcome)),
+        Some(DeliveryState::Transactional { .. }) => {
+            let why = "transactions are not served";
+            Err(DeliveryState::rejected(Error::new(condition::NOT_IMPLEMENTED, why)))
+        }
+        None | Some(DeliveryState::Received(_) | DeliveryState::Declared(_)) => {
+            let why = "the state of the disposition is no outcome";
+            Err(DeliveryState::rejected(Error::new(condition::INVALID_FIELD, why)))
+        }
+    }
+}
+
+fn of_outcome(id: Option<DeliveryId>, token: LockToken, outcome: Outcome) -> Verdict {
+    let (disposition, answer) = match outcome {
+        Outcome::Accepted => (Disposition::Complete, Outcome::Accepted),
+        Outcome::Released => (Disposition::Release, Outcome::Released),
+        Outcome::Rejected(error) => (dead_letter(error), Outcome::Rejected(None)),
+        Outcome::Modified(modified) => {
+            // Rule 19: whether delivery failed is not asked; this is.
+            let is_deferred = modified.undeliverable_here == Some(true);
+            let properties = modified.message_annotations.as_ref().map(properties);
+            let properties = properties.unwrap_or_default();
+            let disposition = match is_deferred {
+                true => Disposition::Defer { properties },
+                false => Disposition::Abandon { properties },
+            };
+            let answer =
+                Modified { undeliverable_here: modified.undeliverable_here, ..Modified::default() };
+            (disposition, Outcome::Modified(answer))
+        }
+    };
+    let settlement = Settlement { token, disposition };
+    Verdict { id, settlement, answer: DeliveryState::Outcome(answer) }
+}
+
+/// The SDKs put reason and description into the error's info; a plain AMQP client has but the error.
+fn dead_letter(error: Option<Error>) -> Disposition {
+    let Some(Error { condition, description, info }) = error else {
+        let properties = Properties::new();
+        return Disposition::DeadLetter { reason: None, description: None, properties };
+    };
+    let mut info = info.as_ref().map(properties).unwrap_or_default();
+    let mut text = |name| match info.remove(name) {
+        Some(domain::Value::String(text)) => Some(text),
+        _ => None,
+    };
+    let (mut reason, mut told) = (text(REASON), text(DESCRIPTION));
+    if *condition != *condition::DEAD_LETTER && reason.is_none() {
+        reason = Some(condition.to_string());
+        told = told.or(description.map(String::from));
+    }
+    Disposition::DeadLetter { reason, description: told, properties: info }
+}
+
+fn properties(map: &Map) -> Properties {
+    let named = map.0.iter().filter_map(|(key, value)| key.as_str().zip(Some(value)));
+    named.map(|(name, value)| (name.to_owned(), to_domain(value))).collect()
+}
+
+/// The tag of a message that has no lock.
+pub(super) fn unlocked_tag(sequence: u64) -> Tag {
+    Tag::new(&sequence.to_be_bytes()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use domain::SequenceNumber;
+
+    use super::*;
+    use crate::codec::Value;
+    use crate::management::tag;
+
+    const TOKEN: LockToken = LockToken { sequence: SequenceNumber(7), nonce: 9 };
+
+    fn check(outcome: Outcome) -> (Disposition, DeliveryState) {
+        let state = Some(DeliveryState::Outcome(outcome));
+        let verdict = verdict(None, &tag(TOKEN), state).unwrap();
+        assert_eq!(verdict.settlement.token, TOKEN);
+        (verdict.settlement.disposition, verdict.answer)
+    }
+
+    /// Rule 19: Python sets delivery-failed for both, JS for neither.
+    #[test]
+    fn rule_19_undeliverable_here_tells_defer_from_abandon() {
+        for delivery_failed in [None, Some(false), Some(true)] {
+            for undeliverable_here in [None, Some(false), Some(true)] {
+                let modified =
+                    Modified { delivery_failed, undeliverable_here, message_annotations: None };
+                let (disposition, answer) = check(Outcome::Modified(modified));
+                let is_deferred = matches!(disposition, Disposition::Defer { .. });
+                assert_eq!(is_deferred, undeliverable_here == Some(true));
+                let expected = Modified { undeliverable_here, ..Modified::default() };
+                assert_eq!(answer, DeliveryState::Outcome(Outcome::Modified(expected)));
+            }
+        }
+    }
+
+    /// Rule 5, DLQ-9: reason and description come out of the info, the rest is laid over the message.
+    #[test]
+    fn rule_5_a_rejected_message_is_dead_lettered_and_answered_without_an_error() {
+        let info = Map::default()
+            .string(REASON, "why".into())
+            .string(DESCRIPTION, "because".into())
+            .string("attempt", Value::Int(3));
+        let error = Error { info: Some(info), ..Error::new(condition::DEAD_LETTER, "text") };
+        let (disposition, answer) = check(Outcome::Rejected(Some(error)));
+        let expected = Disposition::DeadLetter {
+            reason: Some("why".into()),
+            description: Some("because".into()),
+            properties: [("attempt".to_owned(), domain::Value::Int(3))].into(),
+        };
+        assert_eq!(disposition, expected);
+        assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)));
+    }
+
+    #[test]
+    fn section_6_1_what_is_no_outcome_is_refused() {
+        let condition = |state| match verdict(None, &tag(TOKEN), state) {
+            Err(DeliveryState::Outcome(Outcome::Rejected(Some(error)))) => error.condition,
+            other => panic!("{other:?}"),
+        };
+        let transactional =
+            DeliveryState::Transactional { txn_id: Bytes::new(), outcome: Some(Outcome::Accepted) };
+        assert_eq!(*condition(Some(transactional)), *condition::NOT_IMPLEMENTED);
+        assert_eq!(*condition(None), *condition::INVALID_FIELD);
+    }
+}

@@ -1,0 +1,236 @@
+//! An AMQP client of the least kind: the engine of the `amqp` crate in client role over a socket.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use amqp::Limits;
+use amqp::codec::{
+    AnyTarget, Attach, DeliveryState, Error, ReceiverSettleMode, Role, SenderSettleMode, Source,
+    Symbols, Tag, Target,
+};
+use amqp::engine::{
+    Config, Connection, Delivery, Event, LinkId, Mechanism, Millis, Outgoing, Payload, SessionId,
+};
+use anyhow::{Context, bail, ensure};
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Longer than an election on a busy machine.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+const READ_EVERY: Duration = Duration::from_millis(20);
+
+/// One connection with one session. Every call waits for what it asks for.
+pub struct AmqpClient {
+    stream: TcpStream,
+    engine: Connection,
+    input: BytesMut,
+    /// Seen and not asked for yet.
+    events: VecDeque<Event>,
+    session: Option<SessionId>,
+    started: Instant,
+    links: u32,
+}
+
+impl AmqpClient {
+    pub fn connect(address: &str) -> anyhow::Result<AmqpClient> {
+        let stream = TcpStream::connect(address).with_context(|| format!("AMQP on {address}"))?;
+        stream.set_read_timeout(Some(READ_EVERY))?;
+        stream.set_nodelay(true)?;
+        let config = Config {
+            container_id: "test".into(),
+            hostname: Some("localhost".into()),
+            properties: None,
+            limits: Limits::default(),
+        };
+        let mut client = AmqpClient {
+            stream,
+            engine: Connection::client(config, Mechanism::Anonymous, Millis(0)),
+            input: BytesMut::new(),
+            events: VecDeque::new(),
+            session: None,
+            started: Instant::now(),
+            links: 0,
+        };
+        client.wait("open", |event| matches!(event, Event::Opened(_)))?;
+        let session = client.engine.begin();
+        client.wait("begin", |event| matches!(event, Event::Began(_)))?;
+        client.session = Some(session);
+        Ok(client)
+    }
+
+    /// A link to `address`, or why it was refused.
+    pub fn sender(&mut self, address: &str) -> anyhow::Result<Result<LinkId, Error>> {
+        self.attach(address, Role::Sender, SenderSettleMode::Unsettled)
+    }
+
+    /// A link from `address`, without credit. `delete`: messages come settled.
+    pub fn receiver(
+        &mut self,
+        address: &str,
+        delete: bool,
+    ) -> anyhow::Result<Result<LinkId, Error>> {
+        let mode = if delete { SenderSettleMode::Settled } else { SenderSettleMode::Unsettled };
+        self.attach(address, Role::Receiver, mode)
+    }
+
+    fn attach(
+        &mut self,
+        address: &str,
+        role: Role,
+        snd_settle_mode: SenderSettleMode,
+    ) -> anyhow::Result<Result<LinkId, Error>> {
+        let session = self.session.context("no session")?;
+        self.links += 1;
+        let attach = Attach {
+            name: format!("link-{}", self.links).into(),
+            handle: 0,
+            role,
+            snd_settle_mode,
+            rcv_settle_mode: ReceiverSettleMode::Second,
+            source: Some(Source { address: Some(address.into()), ..Source::default() }),
+            target: Some(AnyTarget::Node(Target {
+                address: Some(address.into()),
+                ..Target::default()
+            })),
+            unsettled: None,
+            incomplete_unsettled: false,
+            initial_delivery_count: (role == Role::Sender).then_some(0),
+            max_message_size: None,
+            offered_capabilities: Symbols::default(),
+            desired_capabilities: Symbols::default(),
+            properties: None,
+        };
+        let link = self.engine.attach(session, attach)?;
+        let found = self.wait(
+            "attach",
+            |event| matches!(event, Event::Attached { link: of, .. } if *of == link),
+        )?;
+        let Event::Attached { attach, .. } = found else { bail!("no attach") };
+        // A refusal shows a link whose terminus on that side is missing, and then ends it.
+        let is_refused = match role {
+            Role::Sender => attach.target.is_none(),
+            Role::Receiver => attach.source.is_none(),
+        };
+        if !is_refused {
+            return Ok(Ok(link));
+        }
+        self.detached(link).map(Err)
+    }
+
+    /// Waits until the link is ended by the other side, and tells why.
+    pub fn detached(&mut self, link: LinkId) -> anyhow::Result<Error> {
+        let found = self.wait(
+            "detach",
+            |event| matches!(event, Event::Detached { link: of, .. } if *of == link),
+        )?;
+        match found {
+            Event::Detached { error: Some(error), .. } => Ok(error),
+            other => bail!("no reason: {other:?}"),
+        }
+    }
+
+    /// Sends a message, or a batch, and waits for its outcome.
+    pub fn send(
+        &mut self,
+        link: LinkId,
+        message_format: u32,
+        payload: Bytes,
+    ) -> anyhow::Result<DeliveryState> {
+        if self.engine.credit(link) == 0 {
+            self.wait("credit", |event| {
+                matches!(event, Event::Credit { link: of, credit, .. } if *of == link && *credit > 0)
+            })?;
+        }
+        let outgoing = Outgoing {
+            tag: Tag::new(b"t").context("a short tag")?,
+            message_format,
+            settled: false,
+            state: None,
+            payload: Payload::from(payload),
+        };
+        let sent = self.engine.send(link, &outgoing)?;
+        let found = self
+            .wait("outcome", |event| matches!(event, Event::Disposed { id, .. } if *id == sent))?;
+        match found {
+            Event::Disposed { state: Some(state), settled: true, .. } => Ok(state),
+            other => bail!("no outcome: {other:?}"),
+        }
+    }
+
+    /// Gives credit for so many messages, less those that wait for a verdict.
+    pub fn grant(&mut self, link: LinkId, count: u32) -> anyhow::Result<()> {
+        Ok(self.engine.grant(link, count)?)
+    }
+
+    /// The next message of the link.
+    pub fn receive(&mut self, link: LinkId) -> anyhow::Result<Delivery> {
+        let found = self.wait(
+            "a message",
+            |event| matches!(event, Event::Delivery(delivery) if delivery.link == link),
+        )?;
+        match found {
+            Event::Delivery(delivery) => Ok(delivery),
+            other => bail!("no delivery: {other:?}"),
+        }
+    }
+
+    /// Takes the credit back, and waits until the sender says that it has.
+    pub fn drain(&mut self, link: LinkId) -> anyhow::Result<()> {
+        self.engine.drain(link)?;
+        self.wait("drain", |event| matches!(event, Event::Drained(of) if *of == link)).map(drop)
+    }
+
+    /// Gives a verdict and waits for the answer to it.
+    pub fn settle(
+        &mut self,
+        delivery: &Delivery,
+        state: DeliveryState,
+    ) -> anyhow::Result<DeliveryState> {
+        self.engine.propose(delivery.id, state)?;
+        let id = delivery.id;
+        let found = self.wait(
+            "settlement",
+            |event| matches!(event, Event::Settled { id: of, .. } if *of == id),
+        )?;
+        match found {
+            Event::Settled { state: Some(state), .. } => Ok(state),
+            other => bail!("no state: {other:?}"),
+        }
+    }
+
+    /// The first event that fits, now or later.
+    fn wait(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> anyhow::Result<Event> {
+        let until = Instant::now() + ANSWER_WITHIN;
+        loop {
+            if let Some(at) = self.events.iter().position(&fits) {
+                return self.events.remove(at).context("just found");
+            }
+            let ended = self.events.iter().find(|event| matches!(event, Event::Closed { .. }));
+            ensure!(ended.is_none(), "waited for {what}: {ended:?}");
+            ensure!(Instant::now() < until, "waited in vain for {what}: {:?}", self.events);
+            self.turn().with_context(|| format!("waited for {what}"))?;
+        }
+    }
+
+    fn turn(&mut self) -> anyhow::Result<()> {
+        let now = Millis(u64::try_from(self.started.elapsed().as_millis())?);
+        self.engine.tick(now);
+        self.engine.flush();
+        while self.engine.output().has_remaining() {
+            let count = self.stream.write(self.engine.output().chunk())?;
+            self.engine.output().advance(count);
+        }
+        let mut buffer = [0; 4096];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => bail!("the connection ended"),
+            Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error.into()),
+        }
+        while let Some(event) = self.engine.poll(&mut self.input, now) {
+            self.events.push_back(event);
+        }
+        Ok(())
+    }
+}

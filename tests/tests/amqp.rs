@@ -1,0 +1,164 @@
+//! AMQP against real nodes, with a client built from the crate's own engine: what the SDKs do is
+//! exercised by `tests/sdk`, what they never do is exercised here.
+
+use amqp::Limits;
+use amqp::codec::{DeliveryState, Error, Map, Modified, Outcome};
+use amqp::condition;
+use amqp::engine::Delivery;
+use amqp::message::{Body, Message, Neutral};
+use anyhow::Context;
+use bytes::{Bytes, BytesMut};
+use client::{Message as Native, QueuePath, ReceiverOptions, SenderOptions, value};
+use mayfly_tests::{AmqpClient, Cluster, Settings};
+
+async fn cluster() -> anyhow::Result<Cluster> {
+    let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
+    cluster.client()?.create_queue("q", Default::default()).await?;
+    Ok(cluster)
+}
+
+fn encoded(body: &str) -> Bytes {
+    let properties = [("count".to_owned(), domain::Value::Long(7))].into();
+    let body = Body::Binary(Bytes::copy_from_slice(body.as_bytes()));
+    let subject = Some("subject".to_owned());
+    Neutral { body, subject, properties, ..Neutral::default() }.to_amqp(&mut BytesMut::new())
+}
+
+fn decoded(delivery: &Delivery) -> anyhow::Result<Neutral> {
+    let limits = Limits::default();
+    let payload = delivery.payload.clone().ok().context("it is too large")?;
+    Ok(Neutral::from_amqp(&Message::parse(payload, &limits)?, &limits)?)
+}
+
+fn body(delivery: &Delivery) -> anyhow::Result<Bytes> {
+    match decoded(delivery)?.body {
+        Body::Binary(bytes) => Ok(bytes),
+        Body::Amqp(sections) => anyhow::bail!("no bytes: {sections:?}"),
+    }
+}
+
+fn rejection(state: DeliveryState) -> anyhow::Result<Error> {
+    match state {
+        DeliveryState::Outcome(Outcome::Rejected(Some(error))) => Ok(error),
+        other => anyhow::bail!("not rejected: {other:?}"),
+    }
+}
+
+/// MSG-2: either protocol receives what the other sent, at whichever node.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_crosses_from_one_protocol_to_the_other() -> anyhow::Result<()> {
+    let cluster = cluster().await?;
+    let native = cluster.client()?;
+
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
+    let sender = amqp.sender("amqps://localhost:5672/Q")?.expect("the queue is there");
+    assert_eq!(amqp.send(sender, 0, encoded("from amqp"))?, DeliveryState::ACCEPTED);
+    let mut receiver = native.receiver("q", ReceiverOptions::default());
+    let delivery = receiver.recv().await?;
+    assert_eq!(delivery.body(), "from amqp");
+    assert_eq!(delivery.property("count"), Some(&value::long(7)));
+    assert_eq!(delivery.message_id().map(str::len), Some(32), "rule 3: drawn where it is missing");
+    assert!(receiver.complete(&delivery).failures().await.is_empty());
+    receiver.close().await;
+
+    let sender = native.sender("q", SenderOptions::default());
+    let message = Native::new("from native").subject("subject").property("count", value::long(7));
+    sender.send(message.message_id("id")).await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(2))?;
+    let receiver = amqp.receiver("q", false)?.expect("the queue is there");
+    amqp.grant(receiver, 1)?;
+    let delivery = amqp.receive(receiver)?;
+    let neutral = decoded(&delivery)?;
+    assert_eq!(body(&delivery)?, "from native");
+    assert_eq!(neutral.message_id.as_deref(), Some("id"));
+    assert_eq!(neutral.subject.as_deref(), Some("subject"));
+    assert_eq!(neutral.properties["count"], domain::Value::Long(7));
+    assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED)?, DeliveryState::ACCEPTED);
+    amqp.drain(receiver)?;
+    Ok(())
+}
+
+/// Rules 4, 5 and 19: each verdict is answered in kind, and a lock that is gone is said to be.
+#[tokio::test(flavor = "multi_thread")]
+async fn verdicts_are_answered_once_the_log_has_decided() -> anyhow::Result<()> {
+    let cluster = cluster().await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(3))?;
+    let sender = amqp.sender("q")?.expect("the queue is there");
+    amqp.send(sender, 0, encoded("m"))?;
+    let receiver = amqp.receiver("q", false)?.expect("the queue is there");
+    amqp.grant(receiver, 1)?;
+
+    let abandoned = Modified { delivery_failed: Some(true), ..Modified::default() };
+    let delivery = amqp.receive(receiver)?;
+    let answer = amqp.settle(&delivery, DeliveryState::Outcome(Outcome::Modified(abandoned)))?;
+    assert_eq!(answer, DeliveryState::Outcome(Outcome::Modified(Modified::default())));
+    let delivery = amqp.receive(receiver)?;
+    let limits = Limits::default();
+    let message = Message::parse(delivery.payload.clone().ok().context("whole")?, &limits)?;
+    assert_eq!(message.header(&limits)?.delivery_count, 1, "LOCK-19");
+
+    let info = Map::default()
+        .string("DeadLetterReason", "why".into())
+        .string("DeadLetterErrorDescription", "because".into());
+    let error = Error { info: Some(info), ..Error::new(condition::DEAD_LETTER, "") };
+    let answer = amqp.settle(&delivery, DeliveryState::rejected(error))?;
+    assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)), "rule 5");
+    let dead = amqp.receiver("q/$DeadLetterQueue", true)?.expect("every queue has one");
+    amqp.grant(dead, 10)?;
+    let delivery = amqp.receive(dead)?;
+    assert!(delivery.settled, "it was deleted before it was sent");
+    let properties = decoded(&delivery)?.properties;
+    assert_eq!(properties["DeadLetterReason"], domain::Value::String("why".into()));
+    amqp.drain(dead)?;
+    let client = cluster.client()?;
+    assert!(client.peek(&QueuePath::dead_letter("q"), 0, 1).await?.is_empty());
+    Ok(())
+}
+
+/// §3.2, §4: what is wrong with a link or a message costs that link or message, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_is_refused_by_its_condition() -> anyhow::Result<()> {
+    let cluster = cluster().await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
+    let missing = amqp.sender("none")?.expect_err("there is no such queue");
+    assert_eq!(&*missing.condition, condition::NOT_FOUND);
+    let told = missing.description.context("a text")?;
+    assert!(told.starts_with("The messaging entity 'none' could not be found."), "{told}");
+    let dead = amqp.sender("q/$deadletterqueue")?.expect_err("nobody sends there");
+    assert_eq!(&*dead.condition, condition::NOT_ALLOWED);
+
+    let sender = amqp.sender("q")?.expect("the queue is there");
+    let garbage = rejection(amqp.send(sender, 0, Bytes::from_static(b"no message"))?)?;
+    assert_eq!(&*garbage.condition, condition::ARGUMENT_ERROR);
+    let large = rejection(amqp.send(sender, 0, encoded(&"x".repeat(2 << 20)))?)?;
+    assert_eq!(&*large.condition, condition::MESSAGE_SIZE_EXCEEDED);
+    assert_eq!(amqp.send(sender, 0, encoded("good"))?, DeliveryState::ACCEPTED);
+
+    let receiver = amqp.receiver("q", false)?.expect("the queue is there");
+    cluster.client()?.delete_queue("q").await?;
+    amqp.grant(receiver, 1)?;
+    assert_eq!(&*amqp.detached(receiver)?.condition, condition::NOT_FOUND);
+    Ok(())
+}
+
+/// LOCK-23: a receiver link outlives the leader, and so does a lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn links_stay_attached_while_the_leader_dies() -> anyhow::Result<()> {
+    let mut cluster = cluster().await?;
+    let leader = cluster.leader_of("q").await?;
+    let other = cluster.ids().find(|id| *id != leader).context("there are three")?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(other))?;
+    let sender = amqp.sender("q")?.expect("the queue is there");
+    let receiver = amqp.receiver("q", false)?.expect("the queue is there");
+    amqp.grant(receiver, 10)?;
+    assert_eq!(amqp.send(sender, 0, encoded("before"))?, DeliveryState::ACCEPTED);
+    let before = amqp.receive(receiver)?;
+    cluster.kill(leader)?;
+    assert_eq!(amqp.send(sender, 0, encoded("after"))?, DeliveryState::ACCEPTED);
+    let after = amqp.receive(receiver)?;
+    assert_eq!(body(&after)?, "after");
+    for delivery in [before, after] {
+        assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED)?, DeliveryState::ACCEPTED);
+    }
+    Ok(())
+}
