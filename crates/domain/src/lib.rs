@@ -16,6 +16,7 @@ mod refusal;
 
 mod row;
 mod rows;
+mod session;
 
 mod catalog;
 mod command;
@@ -24,6 +25,7 @@ mod outcome;
 
 mod machine;
 mod read;
+mod session_read;
 pub mod validate;
 
 pub use catalog::*;
@@ -40,4 +42,6 @@ pub use read::*;
 pub use refusal::*;
 pub use row::*;
 pub use rows::*;
+pub use session::*;
+pub use session_read::*;
 pub use time::*;

@@ -487,6 +487,7 @@ fn compare_message(rows: &MemoryRows, message: &Message) {
         delivery_count: message.count,
         enqueued_at: message.since,
         lifetime: message.lifetime,
+        session: None,
         overlay: row.overlay.clone(),
     };
     assert_eq!(*row, expected, "{number}");
@@ -516,6 +517,9 @@ fn owner(key: &Key) -> Option<EntityId> {
             Some(queue.entity)
         }
         Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
+        Key::Session(owner, _) | Key::SessionMessage(owner, ..) => Some(*owner),
+        Key::SessionHeld(owner, ..) | Key::SessionFree(owner, _) => Some(*owner),
+        Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     }
 }
