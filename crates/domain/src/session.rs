@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{EntityId, Origin, QueueId, ReceiverId, SequenceNumber, Timestamp};
+use crate::{EntityId, LockToken, Origin, QueueId, ReceiverId, SequenceNumber, Timestamp};
 
 /// At most 128 characters, ordinal; the empty one is an id like any other (SESS-4).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +63,7 @@ pub struct SessionToken {
 pub enum SessionCommand {
     Accept(AcceptSession),
     Receive(ReceiveSession),
+    Resume(ResumeSession),
     Renew(RenewSession),
     Release(ReleaseSession),
     SetState(SetSessionState),
@@ -90,6 +91,17 @@ pub struct ReceiveSession {
     pub count_max: u32,
     /// Stops after the message that reaches this many bytes.
     pub bytes_max: u32,
+}
+
+/// The receiver of a held session is attached anew: what was granted to its earlier epochs and did
+/// not arrive is released without counting, before anything after it is handed out (LOCK-20).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResumeSession {
+    pub entity: EntityId,
+    pub token: SessionToken,
+    pub receiver: ReceiverId,
+    /// Locks of messages that arrived and are not settled.
+    pub arrived: Vec<LockToken>,
 }
 
 /// SESS-8.
@@ -150,6 +162,7 @@ impl SessionCommand {
         match self {
             SessionCommand::Accept(accept) => Some(&mut accept.queue.entity),
             SessionCommand::Receive(receive) => Some(&mut receive.entity),
+            SessionCommand::Resume(resume) => Some(&mut resume.entity),
             SessionCommand::Renew(renew) => Some(&mut renew.entity),
             SessionCommand::Release(release) => Some(&mut release.entity),
             SessionCommand::SetState(set) => Some(&mut set.entity),
@@ -168,7 +181,9 @@ impl SessionCommand {
             SessionCommand::SetState(set) => Some(&mut set.origin),
             SessionCommand::ReceiveDeferred(receive) => Some(&mut receive.origin),
             SessionCommand::DeleteBatch(delete) => Some(&mut delete.origin),
-            SessionCommand::Receive(_) | SessionCommand::Fire(_) => None,
+            SessionCommand::Receive(_) | SessionCommand::Resume(_) | SessionCommand::Fire(_) => {
+                None
+            }
         }
     }
 
@@ -181,7 +196,9 @@ impl SessionCommand {
             SessionCommand::SetState(set) => set.origin,
             SessionCommand::ReceiveDeferred(receive) => receive.origin,
             SessionCommand::DeleteBatch(delete) => delete.origin,
-            SessionCommand::Receive(_) | SessionCommand::Fire(_) => None,
+            SessionCommand::Receive(_) | SessionCommand::Resume(_) | SessionCommand::Fire(_) => {
+                None
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ impl SessionCommand {
         match self {
             SessionCommand::Accept(command) => command.apply(step),
             SessionCommand::Receive(command) => command.apply(step),
+            SessionCommand::Resume(command) => command.apply(step),
             SessionCommand::Renew(command) => command.apply(step),
             SessionCommand::Release(command) => command.apply(step),
             SessionCommand::SetState(command) => command.apply(step),

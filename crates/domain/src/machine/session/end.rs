@@ -1,5 +1,7 @@
 //! The end of a hold: given back or lapsed, its unsettled messages are available again (SESS-12,
-//! SESS-14).
+//! SESS-14). And its going on under a new leader, without what got lost on the way (LOCK-20).
+
+use std::collections::BTreeSet;
 
 use crate::machine::Step;
 use crate::machine::entity::EntityStep;
@@ -7,8 +9,8 @@ use crate::machine::queue::Fate;
 use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
 use crate::machine::view::Budget;
 use crate::{
-    APPLY_ROWS_MAX, Effect, FireSessions, Fired, Key, Outcome, Rows, SessionEffect, SessionId,
-    SessionLock, SessionToken, Timestamp,
+    APPLY_ROWS_MAX, Effect, FireSessions, Fired, Key, LockToken, Outcome, ReceiverId, Refusal,
+    ResumeSession, Rows, SessionEffect, SessionId, SessionLock, SessionToken, Timestamp,
 };
 
 /// Messages looked up at a time.
@@ -37,6 +39,37 @@ impl FireSessions {
             }
         }
         Outcome::Fired(fired)
+    }
+}
+
+impl ResumeSession {
+    /// Where too much got lost for one command the hold ends, as if its receiver had given it back:
+    /// the order of its messages is kept in any case.
+    pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
+        let mut entity = step.open(self.entity)?;
+        entity.check_hold(&self.token)?;
+        let arrived: BTreeSet<LockToken> = self.arrived.into_iter().collect();
+        let id = &self.token.session;
+        let is_earlier = |of: ReceiverId| {
+            (of.node, of.link) == (self.receiver.node, self.receiver.link)
+                && of.epoch < self.receiver.epoch
+        };
+        let budget = entity.view.budget(APPLY_ROWS_MAX);
+        let queue = entity.main();
+        for number in entity.held_numbers(id, APPLY_ROWS_MAX as usize / 2) {
+            if entity.view.left(budget) < SESSION_ROWS_PER_MESSAGE {
+                entity.end_hold(id, true, budget, &mut |_| ());
+                break;
+            }
+            let Some(held) = entity.view.session_held(entity.id, id, number) else { continue };
+            let token = LockToken { sequence: number, nonce: held.nonce };
+            if is_earlier(held.receiver) && !arrived.contains(&token) {
+                let message = entity.view.message(queue, number).expect("what is held is stored");
+                entity.unhold(id, number);
+                entity.release(queue, number, message, false, false);
+            }
+        }
+        Ok(Outcome::Done)
     }
 }
 
