@@ -64,14 +64,15 @@ async fn work(client: Client, completed: Completed, done: Arc<AtomicUsize>, goal
             let Ok(Ok(delivery)) = next else { break };
             let body = String::from_utf8_lossy(delivery.body()).into_owned();
             let number = body.parse().expect("a number");
-            // Perhaps done counts as done here: it must not come again out of order.
-            match session.complete(&delivery).await {
-                Ok(()) | Err(Error::PerhapsDone(_)) => {
-                    let mut completed = completed.lock().await;
-                    completed.entry(session.session_id().to_owned()).or_default().push(number);
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-                Err(_) => break,
+            // Perhaps done counts as done here: if it was not, it comes next again.
+            let outcome = session.complete(&delivery).await;
+            if let Ok(()) | Err(Error::PerhapsDone(_)) = outcome {
+                let mut completed = completed.lock().await;
+                completed.entry(session.session_id().to_owned()).or_default().push(number);
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            if outcome.is_err() {
+                break; // What was fetched ahead goes back with the session.
             }
         }
         session.close().await;

@@ -67,9 +67,8 @@ impl Engine {
                 self.timers.session_locked(entity, token, until);
             }
             SessionEffect::Unlocked { entity, token } => {
-                if self.timers.session_unlocked(entity, &token) {
-                    self.sessions.unlocked(entity, &token);
-                }
+                self.timers.session_unlocked(entity, &token);
+                self.sessions.unlocked(entity, &token);
             }
             SessionEffect::Ready { entity, session, count } => {
                 self.sessions.ready(entity, session, count);

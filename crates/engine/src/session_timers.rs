@@ -48,14 +48,14 @@ impl SessionTimers {
     }
 
     /// Removes the timer of this hold, if it is the one that lasts; its handle is to be cancelled.
-    pub fn remove(&mut self, entity: EntityId, token: &SessionToken) -> Option<Option<Handle>> {
+    pub fn remove(&mut self, entity: EntityId, token: &SessionToken) -> Option<Handle> {
         let key = (entity, token.session.clone());
         if self.timers.get(&key)?.nonce != token.nonce {
             return None;
         }
         let timer = self.timers.remove(&key)?;
         self.by_number.remove(&timer.number);
-        Some(timer.handle)
+        timer.handle
     }
 
     /// Removes all timers of an entity; their handles are to be cancelled.

@@ -21,7 +21,9 @@ pub(crate) struct Sessions {
     /// Waiting for one that is free: each a credit of one.
     accepts: Credit<EntityId>,
     credit: Credit<SessionKey>,
-    holders: BTreeMap<ReceiverId, SessionToken>,
+    holders: BTreeMap<ReceiverId, (EntityId, SessionToken)>,
+    /// Of each held session whose receiver is attached.
+    receivers: BTreeMap<SessionKey, ReceiverId>,
     lost: Vec<(ReceiverId, SessionId)>,
 }
 
@@ -34,14 +36,17 @@ impl Sessions {
         self.credit.available((entity, session), count);
     }
 
-    /// A hold ended, and with it whatever its receiver waits for.
+    /// A hold ended, and with it whatever its receiver waits for. Of one that began after it, this
+    /// says nothing.
     pub fn unlocked(&mut self, entity: EntityId, token: &SessionToken) {
         let key = (entity, token.session.clone());
-        for receiver in self.credit.deleted(&key) {
-            if let Some(token) = self.holders.remove(&receiver) {
-                self.lost.push((receiver, token.session));
-            }
+        if let Some(receiver) = self.receivers.get(&key).copied()
+            && self.holders.get(&receiver).is_some_and(|(_, held)| held == token)
+        {
+            self.detach(receiver);
+            self.lost.push((receiver, token.session.clone()));
         }
+        self.credit.available(key, 0);
     }
 
     pub fn take_lost(&mut self) -> Vec<(ReceiverId, SessionId)> {
@@ -59,7 +64,7 @@ impl Sessions {
         for key in self.of(entity) {
             detached.extend(self.credit.deleted(&key));
         }
-        detached.iter().for_each(|receiver| drop(self.holders.remove(receiver)));
+        detached.iter().for_each(|receiver| self.detach(*receiver));
         detached
     }
 
@@ -89,8 +94,10 @@ impl Sessions {
     }
 
     pub fn hold(&mut self, receiver: ReceiverId, entity: EntityId, token: SessionToken) {
-        self.credit.attach(receiver, (entity, token.session.clone()));
-        self.holders.insert(receiver, token);
+        let key = (entity, token.session.clone());
+        self.credit.attach(receiver, key.clone());
+        self.receivers.insert(key, receiver);
+        self.holders.insert(receiver, (entity, token));
     }
 
     pub fn holds(&self, receiver: ReceiverId) -> bool {
@@ -112,14 +119,19 @@ impl Sessions {
     pub fn detach(&mut self, receiver: ReceiverId) {
         self.accepts.detach(receiver);
         self.credit.detach(receiver);
-        self.holders.remove(&receiver);
+        if let Some((entity, token)) = self.holders.remove(&receiver) {
+            let key = (entity, token.session);
+            if self.receivers.get(&key) == Some(&receiver) {
+                self.receivers.remove(&key);
+            }
+        }
     }
 
     pub fn receives(&mut self, options: &EngineOptions, out: &mut Vec<ReceiveSession>) {
         let options = EngineOptions { reserved_max: RESERVED_MAX, ..*options };
         let holders = &self.holders;
         self.credit.acquires(&options, &mut |(entity, _), receiver, count_max| {
-            let Some(token) = holders.get(&receiver).cloned() else { return };
+            let Some((_, token)) = holders.get(&receiver).cloned() else { return };
             let (entity, bytes_max) = (*entity, options.acquire_bytes_max);
             out.push(ReceiveSession { entity, token, receiver, count_max, bytes_max });
         });

@@ -111,13 +111,11 @@ impl Timers {
         }
     }
 
-    /// A session's hold ended; false if there is none such, as one granted after it stays.
-    pub fn session_unlocked(&mut self, entity: EntityId, token: &SessionToken) -> bool {
-        let removed = self.sessions.remove(entity, token);
-        if let Some(Some(handle)) = removed {
+    /// A session's hold ended. One granted after it stays.
+    pub fn session_unlocked(&mut self, entity: EntityId, token: &SessionToken) {
+        if let Some(handle) = self.sessions.remove(entity, token) {
             self.wheel.cancel(handle);
         }
-        removed.is_some()
     }
 
     /// The entity is gone, and all its timers with it (ENT-7).
