@@ -5,8 +5,12 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-const FILES: [&str; 3] =
-    ["mayfly/v1/messaging.proto", "mayfly/v1/entities.proto", "mayfly/v1/cluster.proto"];
+const FILES: [&str; 4] = [
+    "mayfly/v1/messaging.proto",
+    "mayfly/v1/sessions.proto",
+    "mayfly/v1/entities.proto",
+    "mayfly/v1/cluster.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

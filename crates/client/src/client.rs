@@ -48,10 +48,10 @@ impl Client {
     /// A stream of deliveries from one queue, settled on the same stream.
     pub fn receiver(&self, queue: impl Into<String>, options: ReceiverOptions) -> Receiver {
         let path = QueuePath { queue: queue.into(), sub_queue: options.sub_queue };
-        Receiver::open(self.shared.clone(), path, options)
+        Receiver::open(self.shared.clone(), path, options, None)
     }
 
-    fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.shared.nodes.options().attempt_timeout
     }
 
@@ -273,7 +273,7 @@ impl Shared {
         let mut failures = self.call(Repeat::Always, patience, attempt).await?.failures;
         if doubtful {
             for failure in failures.iter_mut().filter_map(|failure| failure.failure.as_mut()) {
-                if failure.name == "MessageLockLost" {
+                if matches!(failure.name.as_str(), "MessageLockLost" | "SessionLockLost") {
                     failure.retry = v1::Retry::PerhapsDone as i32;
                     failure.message = format!(
                         "the connection broke before the answer, and now {}: it was settled, or its \

@@ -41,6 +41,8 @@ mod receiver;
 mod receiving;
 mod sender;
 mod sending;
+mod session;
+mod sessions;
 
 pub use client::Client;
 pub use delivery::{Delivery, Disposition, QueuePath};
@@ -49,6 +51,7 @@ pub use message::{Message, value};
 pub use options::{ClientOptions, ReceiverOptions, SenderOptions};
 pub use receiver::{Receiver, Settler, Settling};
 pub use sender::{Sender, Sending};
+pub use session::SessionReceiver;
 
 /// The native API's messages, as generated.
 pub use wire::v1;

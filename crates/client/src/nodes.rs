@@ -12,6 +12,7 @@ use tonic::{Request, Status};
 use crate::api::cluster_client::ClusterClient;
 use crate::api::entities_client::EntitiesClient;
 use crate::api::messaging_client::MessagingClient;
+use crate::api::sessions_client::SessionsClient;
 use crate::{ClientOptions, Error, v1};
 
 /// Flow-control windows: wide enough that a batch of large messages never waits for an update.
@@ -76,6 +77,12 @@ impl Node {
 
     pub fn messaging(&self) -> MessagingClient<Channel> {
         MessagingClient::new(self.channel.clone())
+            .max_decoding_message_size(ANSWER_BYTES_MAX)
+            .max_encoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn sessions(&self) -> SessionsClient<Channel> {
+        SessionsClient::new(self.channel.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX)
             .max_encoding_message_size(ANSWER_BYTES_MAX)
     }

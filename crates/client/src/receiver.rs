@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::calls::Shared;
-use crate::receiving::{Command, ReceivingTask, Settle};
+use crate::receiving::{Command, ReceivingTask, Session, Settle};
 use crate::{Delivery, Disposition, Error, QueuePath, ReceiverOptions, v1};
 
 /// Receives from one queue by credit, ahead of the application, and settles on the same stream.
@@ -33,19 +33,24 @@ pub struct Settler {
 }
 
 impl Receiver {
-    pub(crate) fn open(shared: Arc<Shared>, path: QueuePath, options: ReceiverOptions) -> Receiver {
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        path: QueuePath,
+        options: ReceiverOptions,
+        session: Option<Session>,
+    ) -> Receiver {
         let options = ReceiverOptions { prefetch: options.prefetch.max(1), ..options };
         let (arrived, deliveries) = mpsc::unbounded_channel();
         let (commands, incoming) = mpsc::unbounded_channel();
         let taken = Arc::new(AtomicU32::new(0));
         let task =
-            ReceivingTask::new(shared, path, options, arrived, incoming, taken.clone()).run();
+            ReceivingTask::new(shared, path, options, session, arrived, incoming, taken.clone());
         Receiver {
             deliveries,
             settler: Settler { commands },
             taken,
             taken_wake: (options.prefetch / 4).max(1),
-            task: Some(tokio::spawn(task)),
+            task: Some(tokio::spawn(task.run())),
         }
     }
 

@@ -53,10 +53,21 @@ impl Settle {
     }
 }
 
+/// The session a task receives from.
+pub(crate) enum Session {
+    /// To be accepted: whoever waits for that is told.
+    Wanted {
+        wanted: v1::AcceptSession,
+        accepted: oneshot::Sender<Result<v1::AcceptedSession, Error>>,
+    },
+    Held(v1::SessionToken),
+}
+
 pub(crate) struct ReceivingTask {
     shared: Arc<Shared>,
     path: QueuePath,
     options: ReceiverOptions,
+    session: Option<Session>,
     arrived: mpsc::UnboundedSender<Result<Delivery, Error>>,
     commands: mpsc::UnboundedReceiver<Command>,
     taken: Arc<AtomicU32>,
@@ -78,6 +89,7 @@ impl ReceivingTask {
         shared: Arc<Shared>,
         path: QueuePath,
         options: ReceiverOptions,
+        session: Option<Session>,
         arrived: mpsc::UnboundedSender<Result<Delivery, Error>>,
         commands: mpsc::UnboundedReceiver<Command>,
         taken: Arc<AtomicU32>,
@@ -87,6 +99,7 @@ impl ReceivingTask {
             shared,
             path,
             options: ReceiverOptions { requests_max: options.requests_max.max(1), ..options },
+            session,
             arrived,
             commands,
             taken,
@@ -112,13 +125,23 @@ impl ReceivingTask {
             match end {
                 End::Finished => break,
                 End::Refused(error) => {
-                    let _ = self.arrived.send(Err(error));
+                    self.end_with(error);
+                    break;
+                }
+                // A session cannot go on elsewhere: what was on its way would be overtaken.
+                End::Broken(error) if matches!(self.session, Some(Session::Held(_))) => {
+                    self.shared.routes.forget_leaders();
+                    self.end_with(error);
                     break;
                 }
                 End::Broken(error) => {
                     tracing::debug!(queue = self.path.queue, %error, "receive stream broke");
                     self.shared.routes.forget_leaders();
                     if !self.persistence.pause().await {
+                        if self.session.is_some() {
+                            self.end_with(error);
+                            break;
+                        }
                         let _ = self.arrived.send(Err(error));
                     }
                     self.collect();
@@ -131,7 +154,19 @@ impl ReceivingTask {
         self.finish().await;
     }
 
-    /// Settles by single calls what no stream carries any more.
+    /// The last word to the application.
+    fn end_with(&mut self, error: Error) {
+        match self.session.take() {
+            Some(Session::Wanted { accepted, .. }) => drop(accepted.send(Err(error))),
+            held => {
+                self.session = held;
+                let _ = self.arrived.send(Err(error));
+            }
+        }
+    }
+
+    /// Settles by single calls what no stream carries any more. A session is given back after that:
+    /// the stream's end has done so, unless it broke.
     async fn finish(mut self) {
         self.collect();
         self.commands.close();
@@ -143,6 +178,10 @@ impl ReceivingTask {
         }
         self.ask_again(rest, false);
         while self.asking.join_next().await.is_some() {}
+        if let Some(Session::Held(token)) = self.session {
+            // Refused where it was given back already; where nobody answers, its lock lapses.
+            let _ = self.shared.release_session(&self.path.queue, &token).await;
+        }
     }
 
     async fn converse(&mut self) -> End {
@@ -156,6 +195,10 @@ impl ReceivingTask {
             queue: self.path.queue.clone(),
             sub_queue: self.path.sub_queue as i32,
             mode: self.options.mode as i32,
+            accept_session: match &self.session {
+                Some(Session::Wanted { wanted, .. }) => Some(wanted.clone()),
+                Some(Session::Held(_)) | None => None,
+            },
         };
         let request =
             v1::ReceiveStreamRequest { open: Some(open), ..v1::ReceiveStreamRequest::default() };
@@ -228,6 +271,9 @@ impl ReceivingTask {
 
     fn answered(&mut self, answer: v1::ReceiveStreamResponse) {
         self.persistence.progressed();
+        if let Some(accepted) = answer.accepted {
+            self.accepted(accepted);
+        }
         let count = answer.messages.len() as u32;
         self.credit = self.credit.saturating_sub(count);
         self.untaken += count;
@@ -240,6 +286,16 @@ impl ReceivingTask {
         }
         for settled in answer.settled {
             self.settled(settled);
+        }
+    }
+
+    /// SESS-8. Whoever asked may have lost interest: then it goes back.
+    fn accepted(&mut self, answer: v1::AcceptedSession) {
+        let token = answer.token.clone().unwrap_or_default();
+        if let Some(Session::Wanted { accepted, .. }) = self.session.replace(Session::Held(token))
+            && accepted.send(Ok(answer)).is_err()
+        {
+            self.closing = true;
         }
     }
 
@@ -309,7 +365,8 @@ impl ReceivingTask {
     /// Credit to grant now, if at least so much is due.
     fn grant(&mut self, least: u32) -> u32 {
         let due = self.options.prefetch.saturating_sub(self.credit + self.untaken);
-        if self.closing || due < least {
+        let waits = matches!(self.session, Some(Session::Wanted { .. }));
+        if self.closing || waits || due < least {
             return 0;
         }
         self.credit += due;

@@ -3,7 +3,7 @@
 
 use crate::{
     CatalogCommand, DeadlineKind, EntityId, LockToken, NewMessage, Origin, Properties, QueueId,
-    QueueProperties, ReceiverId, Refusal, SequenceNumber, Span, Timestamp,
+    QueueProperties, ReceiverId, Refusal, SequenceNumber, SessionCommand, Span, Timestamp,
 };
 
 /// One log entry: what a proposer gathered, under one time stamp (TIME-4).
@@ -45,6 +45,8 @@ pub enum Command {
     },
     /// To the catalog group only.
     Catalog(CatalogCommand),
+    /// Of an entity that requires sessions (SESS).
+    Session(SessionCommand),
     Refuse(Refuse),
 }
 

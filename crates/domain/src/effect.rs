@@ -1,6 +1,6 @@
 //! What leaves the shard: leader only, at most once, may be lost. What must happen is a row.
 
-use crate::{DeadlineKind, EntityId, LockToken, QueueId, Timestamp};
+use crate::{DeadlineKind, EntityId, LockToken, QueueId, SessionEffect, Timestamp};
 
 /// Told to the leader's engine after an entry is applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,7 @@ pub enum Effect {
         queue: QueueId,
         token: LockToken,
     },
+    Session(SessionEffect),
     /// The entity is gone: receivers are detached (ENT-7).
     Deleted {
         entity: EntityId,

@@ -16,6 +16,7 @@ mod refusal;
 
 mod row;
 mod rows;
+mod session;
 
 mod catalog;
 mod command;
@@ -25,6 +26,7 @@ mod outcome;
 mod filter;
 mod machine;
 mod read;
+mod session_read;
 pub mod validate;
 
 pub use catalog::*;
@@ -42,4 +44,6 @@ pub use read::*;
 pub use refusal::*;
 pub use row::*;
 pub use rows::*;
+pub use session::*;
+pub use session_read::*;
 pub use time::*;

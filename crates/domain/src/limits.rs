@@ -27,6 +27,8 @@ pub const PEEK_MESSAGES_MAX: u32 = 250;
 pub const BATCH_DELETE_MAX: u32 = 4000;
 /// Most settlements, renewals, cancellations or deferred numbers in one request.
 pub const TOKENS_MAX: usize = 1000;
+/// QUOTA-18.
+pub const SESSION_STATES_MAX: u64 = 1_000_000;
 /// SEND-8: outcomes kept per producer.
 pub const OUTCOMES_KEPT: u64 = 1024;
 /// SEND-8: producers kept per group.

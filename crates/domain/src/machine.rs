@@ -21,6 +21,7 @@ mod manage;
 mod receive_deferred;
 mod renew;
 mod send;
+mod session;
 mod settle;
 mod sweep;
 
@@ -183,6 +184,7 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::AdvanceClock { by } => self.advance_clock(by),
             Command::RaiseClock { to } => Ok(self.raise_clock(to)),
             Command::Catalog(command) => self.catalog(command),
+            Command::Session(command) => command.apply(self),
             Command::Refuse(command) => Err(command.refusal),
         };
         outcome.unwrap_or_else(Outcome::Refused)
@@ -245,6 +247,7 @@ impl<'a, R: Rows> Step<'a, R> {
             opened.refresh_marks();
             if let Some(before) = opened.entity.watch.take() {
                 opened.entity.tell(id, &before, opened.effects);
+                opened.tell_sessions(before);
             }
         }
     }
@@ -260,6 +263,7 @@ fn origin(command: &Command) -> Option<Origin> {
         Command::CancelScheduled(command) => command.origin,
         Command::ReceiveDeferred(command) => command.origin,
         Command::DeleteBatch(command) => command.origin,
+        Command::Session(command) => command.origin(),
         Command::Refuse(command) => command.origin,
         Command::CreateQueue(_)
         | Command::DeleteEntity { .. }

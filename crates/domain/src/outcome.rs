@@ -1,6 +1,6 @@
 //! What came of a command.
 
-use crate::{CatalogOutcome, Delivery, Refusal, SequenceNumber, Timestamp};
+use crate::{CatalogOutcome, Delivery, Refusal, SequenceNumber, SessionToken, Timestamp};
 
 /// One per command, in order. Kept for repeats where the command had an origin (SEND-8).
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,12 @@ pub enum Outcome {
         count: u32,
         more: bool,
     },
-    /// `Fire`, `FireLocks`, `Sweep`: what was done, and whether the same again finds more.
+    /// The session's lock, and its end (SESS-8).
+    Accepted {
+        token: SessionToken,
+        until: Timestamp,
+    },
+    /// `Fire`, `FireLocks`, `FireSessions`, `Sweep`: what was done, and whether the same again finds more.
     Fired(Fired),
     Catalog(CatalogOutcome),
 }

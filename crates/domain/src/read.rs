@@ -125,10 +125,26 @@ pub fn directory_page(
     page
 }
 
-fn entity_row(rows: &impl Rows, entity: EntityId) -> Option<EntityRow> {
+pub(crate) fn entity_row(rows: &impl Rows, entity: EntityId) -> Option<EntityRow> {
     match rows.get(&Key::Entity(entity)) {
         Some(Row::Entity(row)) => Some(*row),
         _ => None,
+    }
+}
+
+/// A message of a main queue as a peek shows it, by its number.
+pub(crate) fn peeked(
+    rows: &impl Rows,
+    properties: &QueueProperties,
+    queue: QueueId,
+    number: SequenceNumber,
+) -> Option<Delivery> {
+    match rows.get(&Key::Message(queue, number)) {
+        Some(Row::Message(row)) => Some(delivery(properties, queue, number, row, Shown::Peeked)),
+        _ => match rows.get(&Key::Scheduled(queue.entity, number)) {
+            Some(Row::Scheduled(row)) => Some(waiting(properties, number, row)),
+            _ => None,
+        },
     }
 }
 

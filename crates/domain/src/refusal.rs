@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::{EntityId, LockToken, SequenceNumber};
+use crate::{EntityId, LockToken, SequenceNumber, SessionId};
 
 /// Why a request changed nothing (ERR-29). The text is one line that says what to do instead.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -23,6 +23,15 @@ pub enum Refusal {
     /// ERR-4.
     #[error("the lock of message {} is not held: it lapsed, was settled, or never was", .token.sequence)]
     MessageLockLost { token: LockToken },
+    /// ERR-5. Without an id where what was asked named a message that is not there.
+    #[error("the lock of {} is not held: it lapsed, was given back, or never was", named(.session))]
+    SessionLockLost { session: Option<SessionId> },
+    /// ERR-6.
+    #[error("session '{session}' is held by another receiver; accept it later")]
+    SessionCannotBeLocked { session: SessionId },
+    /// ERR-7.
+    #[error("no session with messages is free; ask again later")]
+    NoSession,
     /// ERR-8.
     #[error("message {sequence} is not there in the state this needs ({needs})")]
     MessageNotFound { sequence: SequenceNumber, needs: &'static str },
@@ -68,6 +77,9 @@ impl Refusal {
             Refusal::EntityAlreadyExists { .. } => "MessagingEntityAlreadyExists",
             Refusal::EntityDisabled { .. } => "MessagingEntityDisabled",
             Refusal::MessageLockLost { .. } => "MessageLockLost",
+            Refusal::SessionLockLost { .. } => "SessionLockLost",
+            Refusal::SessionCannotBeLocked { .. } => "SessionCannotBeLocked",
+            Refusal::NoSession => "ServiceTimeout",
             Refusal::MessageNotFound { .. } => "MessageNotFound",
             Refusal::MessageSizeExceeded { .. } => "MessageSizeExceeded",
             Refusal::QuotaExceeded { .. } => "QuotaExceeded",
@@ -89,6 +101,9 @@ impl Refusal {
             Refusal::EntityAlreadyExists { .. } => "ERR-2",
             Refusal::EntityDisabled { .. } => "ERR-3",
             Refusal::MessageLockLost { .. } => "ERR-4",
+            Refusal::SessionLockLost { .. } => "ERR-5",
+            Refusal::SessionCannotBeLocked { .. } => "ERR-6",
+            Refusal::NoSession => "ERR-7",
             Refusal::MessageNotFound { .. } => "ERR-8",
             Refusal::MessageSizeExceeded { .. } => "ERR-9",
             Refusal::QuotaExceeded { .. } => "ERR-10",
@@ -101,6 +116,13 @@ impl Refusal {
             Refusal::SerialGap { .. } => "SEND-8",
             Refusal::PerhapsDone => "ERR-28",
         }
+    }
+}
+
+fn named(id: &Option<SessionId>) -> String {
+    match id {
+        Some(id) => format!("session '{id}'"),
+        None => "its session".to_owned(),
     }
 }
 

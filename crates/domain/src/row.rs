@@ -6,8 +6,9 @@
 use bytes::Bytes;
 
 use crate::{
-    Counts, DirectoryRow, EntityId, GroupRow, Lifetime, NodeRow, Outcome, Properties, QueueId,
-    QueueProperties, ReceiverId, SequenceNumber, ShardId, Span, Timestamp,
+    Claim, Counts, DirectoryRow, EntityId, GroupRow, HeldRow, Lifetime, NodeRow, Outcome,
+    Properties, QueueId, QueueProperties, ReceiverId, SequenceNumber, SessionId, SessionList,
+    SessionRow, SessionTotals, ShardId, Span, Timestamp,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -50,6 +51,17 @@ pub enum Key {
     Node(u64),
     /// Catalog: replicas of a group.
     Group(ShardId),
+    /// A session with messages, a lock or a state.
+    Session(EntityId, SessionId),
+    /// A message of a session, by the list it stands in.
+    SessionMessage(EntityId, SessionId, SessionList, SequenceNumber),
+    /// A message of a session under delivery.
+    SessionHeld(EntityId, SessionId, SequenceNumber),
+    /// A free session with ready messages, in the order they are accepted (SESS-7).
+    SessionFree(EntityId, Claim),
+    /// A session that has a lock: what a new leader looks through instead of all sessions.
+    SessionLocked(EntityId, SessionId),
+    SessionState(EntityId, SessionId),
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -94,6 +106,12 @@ pub enum Row {
     Directory(DirectoryRow),
     Node(NodeRow),
     Group(GroupRow),
+    Session(Box<SessionRow>),
+    SessionMessage,
+    SessionHeld(HeldRow),
+    SessionFree(SessionId),
+    SessionLocked,
+    SessionState(Bytes),
 }
 
 /// What the shard as a whole remembers.
@@ -142,7 +160,8 @@ pub struct EntityState {
     /// no range of tombstones is scanned twice.
     pub returned: [u64; 2],
     pub returned_low: [SequenceNumber; 2],
-    /// Messages that can be received now: fresh and returned.
+    /// Messages that can be received now: fresh and returned; of an entity that requires sessions,
+    /// whose main queue has neither, the ready ones of all sessions.
     pub available: [u64; 2],
     /// Deferred messages in the dead-letter queue (those in the main queue are `counts.deferred`).
     pub dead_letter_deferred: u64,
@@ -163,6 +182,7 @@ pub struct EntityState {
     pub accessed_at: Timestamp,
     /// IDLE-2, IDLE-5: last activity, to the precision of IDLE-14.
     pub last_use: Timestamp,
+    pub sessions: SessionTotals,
 }
 
 /// The small row of a message: all that may change about it, less its lock.
@@ -176,6 +196,8 @@ pub struct MessageRow {
     pub delivery_count: u32,
     pub enqueued_at: Timestamp,
     pub lifetime: Lifetime,
+    /// Present exactly in the main queue of an entity that requires sessions (SESS-2, DLQ-11).
+    pub session: Option<SessionId>,
     /// What was laid over the content: a dead-letter reason, properties to modify (LOCK-10).
     pub overlay: Option<Box<Overlay>>,
 }
@@ -203,6 +225,8 @@ pub struct ScheduledRow {
     pub header_bytes: u32,
     /// Own TTL; its clock starts at activation (TTL-19).
     pub ttl: Option<Span>,
+    /// As in [`MessageRow`] (SCHED-13).
+    pub session: Option<SessionId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
         max_message_size_kilobytes,
         requires_duplicate_detection: _,
         duplicate_detection_window,
-        requires_session,
+        requires_session: _,
         default_ttl,
         auto_delete_on_idle,
         dead_letter_on_expiration: _,
@@ -55,9 +55,6 @@ pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
         user_metadata,
         enable_batched_operations: _,
     } = properties;
-    if *requires_session {
-        return Err(Refusal::NotSupported { what: "a queue that requires sessions" });
-    }
     within("LockDuration", *lock_duration, LOCK_DURATION, "5 s to 5 min")?;
     within(
         "DuplicateDetectionHistoryTimeWindow",

@@ -4,10 +4,13 @@
 //! back to its place in the order. The count of available messages comes from effects alone, which
 //! arrive in log order; outcomes may arrive after effects of later entries, so no count is derived
 //! from them.
+//!
+//! What is waited for is a queue's messages, a held session's messages, or a session that is free:
+//! `K` says which queue or session, and the order and the reckoning are the same.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use domain::{Acquire, EntityId, Outcome, QueueId, ReceiverId};
+use domain::{Outcome, ReceiverId};
 
 use crate::EngineOptions;
 
@@ -31,8 +34,8 @@ struct Reservation {
 }
 
 #[derive(Clone, Debug)]
-struct Receiver {
-    queue: QueueId,
+struct Receiver<K> {
+    queue: K,
     /// Outcomes come in the order the acquires were proposed in.
     reserved: VecDeque<Reservation>,
     /// Credit that comes back is withdrawn, not queued again.
@@ -66,56 +69,73 @@ impl Queue {
 }
 
 /// All waiting receivers of a group.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Credit {
-    queues: BTreeMap<QueueId, Queue>,
-    receivers: BTreeMap<ReceiverId, Receiver>,
+#[derive(Clone, Debug)]
+pub(crate) struct Credit<K> {
+    queues: BTreeMap<K, Queue>,
+    receivers: BTreeMap<ReceiverId, Receiver<K>>,
     /// Queues about which something changed since they were last looked at.
-    changed: BTreeSet<QueueId>,
+    changed: BTreeSet<K>,
     next_order: u64,
 }
 
-impl Credit {
+impl<K> Default for Credit<K> {
+    fn default() -> Credit<K> {
+        Credit {
+            queues: BTreeMap::new(),
+            receivers: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            next_order: 0,
+        }
+    }
+}
+
+impl<K: Clone + Ord> Credit<K> {
     /// Messages can be received: their count as it now stands.
-    pub fn available(&mut self, id: QueueId, count: u64) {
-        let queue = self.queues.entry(id).or_default();
+    pub fn available(&mut self, id: K, count: u64) {
+        let queue = self.queues.entry(id.clone()).or_default();
         queue.available = count;
         queue.told += 1;
         queue.quiet = false;
         if !queue.waiting.is_empty() {
             self.changed.insert(id);
         } else if count == 0 {
-            self.forget_if_unused(id);
+            self.forget_if_unused(&id);
         }
     }
 
     /// The entity's description changed; it may let receivers in again.
-    pub fn updated(&mut self, entity: EntityId) {
-        for id in [QueueId::main(entity), QueueId::dead_letter(entity)] {
-            if let Some(queue) = self.queues.get_mut(&id) {
-                queue.quiet = false;
-                self.changed.insert(id);
-            }
+    pub fn updated(&mut self, id: K) {
+        if let Some(queue) = self.queues.get_mut(&id) {
+            queue.quiet = false;
+            self.changed.insert(id);
         }
     }
 
-    /// The entity is gone: returns its receivers, which are detached (ENT-7).
-    pub fn deleted(&mut self, entity: EntityId) -> Vec<ReceiverId> {
+    /// There is nothing to receive from any more: returns the receivers, which are detached (ENT-7).
+    pub fn deleted(&mut self, id: &K) -> Vec<ReceiverId> {
         let mut detached = Vec::new();
-        for id in [QueueId::main(entity), QueueId::dead_letter(entity)] {
-            self.changed.remove(&id);
-            if self.queues.remove(&id).is_some_and(|queue| queue.receivers > 0) {
-                let of = self.receivers.iter().filter(|(_, receiver)| receiver.queue == id);
-                detached.extend(of.map(|(id, _)| *id));
-            }
+        self.changed.remove(id);
+        if self.queues.remove(id).is_some_and(|queue| queue.receivers > 0) {
+            let of = self.receivers.iter().filter(|(_, receiver)| receiver.queue == *id);
+            detached.extend(of.map(|(id, _)| *id));
         }
         detached.iter().for_each(|id| drop(self.receivers.remove(id)));
         detached
     }
 
+    /// What is known of, within bounds.
+    pub fn within(&self, from: &K, to: &K) -> Vec<K> {
+        self.queues.range(from..to).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub fn is_attached(&self, id: ReceiverId) -> bool {
+        self.receivers.contains_key(&id)
+    }
+
     /// A receiver is there, without credit yet. Attaching twice changes nothing.
-    pub fn attach(&mut self, id: ReceiverId, queue: QueueId) {
-        let receiver = Receiver { queue, reserved: VecDeque::new(), draining: false };
+    pub fn attach(&mut self, id: ReceiverId, queue: K) {
+        let receiver =
+            Receiver { queue: queue.clone(), reserved: VecDeque::new(), draining: false };
         if let std::collections::btree_map::Entry::Vacant(entry) = self.receivers.entry(id) {
             entry.insert(receiver);
             self.queues.entry(queue).or_default().receivers += 1;
@@ -130,7 +150,7 @@ impl Credit {
             return;
         }
         receiver.draining = false;
-        self.changed.insert(receiver.queue);
+        self.changed.insert(receiver.queue.clone());
         match queue.waiting.back_mut() {
             Some(last) if last.receiver == id => last.count = last.count.saturating_add(count),
             _ => {
@@ -160,13 +180,13 @@ impl Credit {
             queue.reserved -= u64::from(reservation.count);
             queue.expected -= u64::from(reservation.expected);
         }
-        self.changed.insert(receiver.queue);
-        self.forget_if_unused(receiver.queue);
+        self.changed.insert(receiver.queue.clone());
+        self.forget_if_unused(&receiver.queue);
     }
 
     /// Credit granted and neither used nor reserved.
-    pub fn waiting(&self, id: QueueId) -> u64 {
-        let Some(queue) = self.queues.get(&id) else { return 0 };
+    pub fn waiting(&self, id: &K) -> u64 {
+        let Some(queue) = self.queues.get(id) else { return 0 };
         queue.waiting.iter().map(|grant| u64::from(grant.count)).sum()
     }
 
@@ -183,12 +203,12 @@ impl Credit {
     /// available in the same entry before it. Reserves the credit it names.
     pub fn wants(
         &mut self,
-        id: QueueId,
+        id: &K,
         incoming: u32,
         options: &EngineOptions,
-        out: &mut Vec<Acquire>,
+        ask: &mut dyn FnMut(&K, ReceiverId, u32),
     ) {
-        let Some(queue) = self.queues.get_mut(&id) else { return };
+        let Some(queue) = self.queues.get_mut(id) else { return };
         if queue.quiet {
             return;
         }
@@ -216,15 +236,14 @@ impl Credit {
             if let Some(receiver) = self.receivers.get_mut(&receiver) {
                 receiver.reserved.push_back(reservation);
             }
-            let bytes_max = options.acquire_bytes_max;
-            out.push(Acquire { queue: id, receiver, count_max: count, bytes_max });
+            ask(id, receiver, count);
         }
     }
 
     /// [`Credit::wants`] for every queue about which something changed.
-    pub fn acquires(&mut self, options: &EngineOptions, out: &mut Vec<Acquire>) {
+    pub fn acquires(&mut self, options: &EngineOptions, ask: &mut dyn FnMut(&K, ReceiverId, u32)) {
         while let Some(id) = self.changed.pop_first() {
-            self.wants(id, 0, options, out);
+            self.wants(&id, 0, options, ask);
         }
     }
 
@@ -244,6 +263,7 @@ impl Credit {
         queue.expected -= u64::from(reservation.expected);
         let (taken, more) = match outcome {
             Some(Outcome::Acquired { deliveries, more }) => (deliveries.len() as u32, *more),
+            Some(Outcome::Accepted { .. }) => (1, false),
             // Refused: the entity is suspended or gone, which its next update or end will tell.
             Some(_) => (0, false),
             None => (0, true),
@@ -252,7 +272,7 @@ impl Credit {
         if left > 0 && !more && queue.told == reservation.told {
             queue.quiet = true;
         }
-        self.changed.insert(receiver.queue);
+        self.changed.insert(receiver.queue.clone());
         if left == 0 || receiver.draining {
             return left;
         }
@@ -260,10 +280,10 @@ impl Credit {
         0
     }
 
-    fn forget_if_unused(&mut self, id: QueueId) {
-        if self.queues.get(&id).is_some_and(|queue| queue.receivers == 0 && queue.available == 0) {
-            self.queues.remove(&id);
-            self.changed.remove(&id);
+    fn forget_if_unused(&mut self, id: &K) {
+        if self.queues.get(id).is_some_and(|queue| queue.receivers == 0 && queue.available == 0) {
+            self.queues.remove(id);
+            self.changed.remove(id);
         }
     }
 }

@@ -1,8 +1,12 @@
 //! The engine of one group.
 
-use domain::{Acquire, Command, Effect, Outcome, QueueId, ReceiverId, Rows, Timestamp};
+use domain::{
+    AcceptSession, Acquire, Command, Effect, EntityId, Outcome, QueueId, ReceiveSession,
+    ReceiverId, Rows, SessionEffect, SessionId, SessionToken, Timestamp,
+};
 
 use crate::credit::Credit;
+use crate::sessions::Sessions;
 use crate::timers::Timers;
 use crate::{EngineOptions, Timer};
 
@@ -13,7 +17,8 @@ use crate::{EngineOptions, Timer};
 pub struct Engine {
     pub(crate) options: EngineOptions,
     pub(crate) timers: Timers,
-    pub(crate) credit: Credit,
+    pub(crate) credit: Credit<QueueId>,
+    pub(crate) sessions: Sessions,
     detached: Vec<ReceiverId>,
 }
 
@@ -40,14 +45,76 @@ impl Engine {
             Effect::Unlocked { queue, token } => self.timers.unlocked(queue, token),
             Effect::Deleted { entity } => {
                 self.timers.deleted(entity);
-                self.detached.extend(self.credit.deleted(entity));
+                for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
+                    self.detached.extend(self.credit.deleted(&queue));
+                }
+                self.detached.extend(self.sessions.deleted(entity));
             }
             Effect::Updated { entity } => {
                 self.timers.updated(entity);
-                self.credit.updated(entity);
+                self.credit.updated(QueueId::main(entity));
+                self.credit.updated(QueueId::dead_letter(entity));
+                self.sessions.updated(entity);
             }
             Effect::SweepWanted => self.timers.sweep_wanted(),
+            Effect::Session(effect) => self.session_effect(effect),
         }
+    }
+
+    fn session_effect(&mut self, effect: SessionEffect) {
+        match effect {
+            SessionEffect::Locked { entity, token, until } => {
+                self.timers.session_locked(entity, token, until);
+            }
+            SessionEffect::Unlocked { entity, token } => {
+                self.timers.session_unlocked(entity, &token);
+                self.sessions.unlocked(entity, &token);
+            }
+            SessionEffect::Ready { entity, session, count } => {
+                self.sessions.ready(entity, session, count);
+            }
+            SessionEffect::Free { entity, count } => self.sessions.free(entity, count),
+        }
+    }
+
+    /// Receivers whose hold of a session ended since this was last asked, attached no more.
+    pub fn take_lost(&mut self) -> Vec<(ReceiverId, SessionId)> {
+        self.sessions.take_lost()
+    }
+
+    /// A receiver waits for the next session of an entity that is free (SESS-7), behind all who
+    /// wait for one already.
+    pub fn accept(&mut self, receiver: ReceiverId, entity: EntityId) {
+        self.sessions.accept(receiver, entity);
+    }
+
+    /// What those who wait justify asking for now, appended to `out`: answered by
+    /// [`Engine::accepted`] or [`Engine::accept_lost`], in order.
+    pub fn accepts(&mut self, out: &mut Vec<AcceptSession>) {
+        self.sessions.accepts(&self.options, out);
+    }
+
+    /// The receiver's request for a session was answered: it waits no more, or goes on waiting in
+    /// its place.
+    pub fn accepted(&mut self, receiver: ReceiverId, outcome: &Outcome) {
+        self.sessions.accepted(receiver, Some(outcome));
+    }
+
+    /// As [`Engine::accepted`], where it was not applied, or nobody knows.
+    pub fn accept_lost(&mut self, receiver: ReceiverId) {
+        self.sessions.accepted(receiver, None);
+    }
+
+    /// A receiver holds a session, without credit yet. It is told of by [`Engine::take_lost`] when
+    /// that ends.
+    pub fn hold(&mut self, receiver: ReceiverId, entity: EntityId, token: SessionToken) {
+        self.sessions.hold(receiver, entity, token);
+    }
+
+    /// What the credit of those who hold sessions justifies asking for now; as
+    /// [`Engine::acquires`].
+    pub fn receives(&mut self, out: &mut Vec<ReceiveSession>) {
+        self.sessions.receives(&self.options, out);
     }
 
     /// Receivers whose entity was deleted since this was last asked: they are attached no more.
@@ -63,29 +130,39 @@ impl Engine {
     /// A receiver grants so much more credit, which waits behind all that waits already (LOCK-7).
     /// Without effect on one that is not attached.
     pub fn credit(&mut self, receiver: ReceiverId, count: u32) {
-        self.credit.credit(receiver, count);
+        match self.sessions.holds(receiver) {
+            true => self.sessions.credit(receiver, count),
+            false => self.credit.credit(receiver, count),
+        }
     }
 
     /// Withdraws a receiver's waiting credit, until it grants new credit, and returns how much that
     /// was. Take what [`Engine::wants`] gives first, so that a drain uses what is there.
     pub fn drain(&mut self, receiver: ReceiverId) -> u32 {
-        self.credit.drain(receiver)
+        match self.sessions.holds(receiver) {
+            true => self.sessions.drain(receiver),
+            false => self.credit.drain(receiver),
+        }
     }
 
     /// A receiver is gone, with its credit. Deliveries of an acquire of its still under way are
     /// the caller's to release (LOCK-20).
     pub fn detach(&mut self, receiver: ReceiverId) {
         self.credit.detach(receiver);
+        self.sessions.detach(receiver);
     }
 
     /// Credit of a queue that is neither used nor reserved.
     pub fn waiting(&self, queue: QueueId) -> u64 {
-        self.credit.waiting(queue)
+        self.credit.waiting(&queue)
     }
 
     /// A receiver's credit that is not used: waiting, or reserved for an acquire under way.
     pub fn credit_left(&self, receiver: ReceiverId) -> u32 {
-        self.credit.left(receiver)
+        match self.sessions.holds(receiver) {
+            true => self.sessions.left(receiver),
+            false => self.credit.left(receiver),
+        }
     }
 
     /// What a queue's waiting credit justifies asking for now, appended to `out`. `incoming`:
@@ -93,12 +170,18 @@ impl Engine {
     /// can be stored and handed out in one round. The credit is reserved until
     /// [`Engine::acquired`] or [`Engine::acquire_lost`].
     pub fn wants(&mut self, queue: QueueId, incoming: u32, out: &mut Vec<Acquire>) {
-        self.credit.wants(queue, incoming, &self.options, out);
+        let bytes_max = self.options.acquire_bytes_max;
+        self.credit.wants(&queue, incoming, &self.options, &mut |queue, receiver, count_max| {
+            out.push(Acquire { queue: *queue, receiver, count_max, bytes_max });
+        });
     }
 
     /// [`Engine::wants`] for every queue about which something changed since this was last asked.
     pub fn acquires(&mut self, out: &mut Vec<Acquire>) {
-        self.credit.acquires(&self.options, out);
+        let bytes_max = self.options.acquire_bytes_max;
+        self.credit.acquires(&self.options, &mut |queue, receiver, count_max| {
+            out.push(Acquire { queue: *queue, receiver, count_max, bytes_max });
+        });
     }
 
     /// Whether [`Engine::acquires`] has something to look at.
@@ -110,12 +193,18 @@ impl Engine {
     /// acquires were given out, lost ones in their turn. Credit it did not use goes back to its
     /// place in the order; returns how much was withdrawn instead, because the receiver is draining.
     pub fn acquired(&mut self, receiver: ReceiverId, outcome: &Outcome) -> u32 {
-        self.credit.acquired(receiver, Some(outcome))
+        match self.sessions.holds(receiver) {
+            true => self.sessions.acquired(receiver, Some(outcome)),
+            false => self.credit.acquired(receiver, Some(outcome)),
+        }
     }
 
     /// The receiver's oldest acquire was not applied, or nobody knows. As [`Engine::acquired`].
     pub fn acquire_lost(&mut self, receiver: ReceiverId) -> u32 {
-        self.credit.acquired(receiver, None)
+        match self.sessions.holds(receiver) {
+            true => self.sessions.acquired(receiver, None),
+            false => self.credit.acquired(receiver, None),
+        }
     }
 
     /// Commands for what is due at `now`, for one entry: bounded by the options. One round is under
@@ -150,6 +239,11 @@ impl Engine {
     /// agree with.
     pub fn timers(&self) -> impl Iterator<Item = (Timer, Timestamp)> + '_ {
         self.timers.iter()
+    }
+
+    /// As [`Engine::timers`], of held sessions.
+    pub fn session_timers(&self) -> impl Iterator<Item = (EntityId, SessionToken, Timestamp)> + '_ {
+        self.timers.sessions()
     }
 
     /// Timers off the wheel: named in the round under way, or resting because firing them moved

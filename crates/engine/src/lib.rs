@@ -12,6 +12,8 @@
 mod credit;
 mod options;
 mod rebuild;
+mod session_timers;
+mod sessions;
 mod timers;
 
 mod engine;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use domain::{
     DeadlineKind, EntityId, EntityRow, EntityState, Key, LockToken, QueueId, Row, Rows,
-    SequenceNumber, SubQueue,
+    SequenceNumber, SessionId, SessionToken, SubQueue,
 };
 
 use crate::Engine;
@@ -16,6 +16,7 @@ pub(crate) fn rebuild(engine: &mut Engine, rows: &impl Rows) {
     let entities = entities(rows);
     states(engine, &entities, rows);
     locks(engine, &entities, rows);
+    sessions(engine, &entities, rows);
     let (from, to) = (Key::Sweep(EntityId(0)), Key::Sweep(LAST));
     rows.scan(&from, &to, &mut |_, _| {
         engine.timers.sweep_wanted();
@@ -58,12 +59,36 @@ fn entity(engine: &mut Engine, id: EntityId, row: &EntityRow, state: &EntityStat
     if row.properties.status.refuses_receive() {
         return; // STATE-4: nothing can be received.
     }
+    if row.properties.requires_session && state.sessions.free > 0 {
+        engine.sessions.free(id, state.sessions.free);
+    }
     for sub in SubQueue::ALL {
+        if sub == SubQueue::Main && row.properties.requires_session {
+            continue; // Received by session only.
+        }
         match state.available[sub as usize] {
             0 => (),
             count => engine.credit.available(QueueId { entity: id, sub }, count),
         }
     }
+}
+
+/// Held ones only: however many there are besides, they are not looked at.
+fn sessions(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, rows: &impl Rows) {
+    let from = Key::SessionLocked(EntityId(0), SessionId::first());
+    let to = Key::SessionLocked(LAST, SessionId::first());
+    rows.scan(&from, &to, &mut |key, _| {
+        if let Key::SessionLocked(entity, session) = key
+            && entities.contains_key(&entity)
+            && let Some(row) = domain::session_row(rows, entity, &session)
+            && let Some(lock) = row.lock
+        {
+            let token = SessionToken { session: session.clone(), nonce: lock.nonce };
+            engine.timers.session_locked(entity, token, lock.until);
+            engine.sessions.ready(entity, session, row.ready.count);
+        }
+        ControlFlow::Continue(())
+    });
 }
 
 fn locks(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, rows: &impl Rows) {

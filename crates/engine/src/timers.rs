@@ -1,15 +1,16 @@
-//! What is due when: one timer per entity and kind of deadline, one per lock. Rounds of firing: what
+//! What is due when: one timer per entity and kind of deadline, one per lock of a message or session. Rounds of firing: what
 //! a round named stays known, off the wheel, until its outcome says what became of it.
 
 use std::collections::BTreeMap;
 
 use domain::{
-    Command, DeadlineKind, EntityId, Fire, FireLocks, LockToken, Outcome, QueueId, SequenceNumber,
-    Timestamp,
+    Command, DeadlineKind, EntityId, Fire, FireLocks, FireSessions, LockToken, Outcome, QueueId,
+    SequenceNumber, SessionCommand, SessionToken, Timestamp,
 };
 use timer_wheel::{Fired, Handle, Wheel};
 
 use crate::EngineOptions;
+use crate::session_timers::SessionTimers;
 
 /// What a timer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +26,8 @@ pub enum Timer {
 enum Key {
     Deadline(EntityId, DeadlineKind),
     Lock(QueueId, SequenceNumber),
+    /// By the number its timer has here.
+    Session(u64),
 }
 
 /// Without a handle: named in a round, whose outcome or effects decide on it.
@@ -45,6 +48,7 @@ struct Lock {
 #[derive(Clone, Debug, Default)]
 struct Round {
     locks: Vec<(QueueId, LockToken)>,
+    sessions: Vec<(EntityId, SessionToken)>,
     deadlines: Vec<(EntityId, DeadlineKind)>,
     sweep: bool,
 }
@@ -55,6 +59,7 @@ pub(crate) struct Timers {
     wheel: Wheel<Key>,
     deadlines: BTreeMap<(EntityId, DeadlineKind), Deadline>,
     locks: BTreeMap<(QueueId, SequenceNumber), Lock>,
+    sessions: SessionTimers,
     sweep_wanted: bool,
     round: Option<Round>,
     /// Kept for its allocation.
@@ -97,6 +102,22 @@ impl Timers {
         }
     }
 
+    /// A session was accepted or renewed.
+    pub fn session_locked(&mut self, entity: EntityId, token: SessionToken, until: Timestamp) {
+        let number = self.sessions.number();
+        let handle = self.wheel.arm(Key::Session(number), until.0);
+        if let Some(old) = self.sessions.insert(number, entity, token, until, handle) {
+            self.wheel.cancel(old);
+        }
+    }
+
+    /// A session's hold ended. One granted after it stays.
+    pub fn session_unlocked(&mut self, entity: EntityId, token: &SessionToken) {
+        if let Some(handle) = self.sessions.remove(entity, token) {
+            self.wheel.cancel(handle);
+        }
+    }
+
     /// The entity is gone, and all its timers with it (ENT-7).
     pub fn deleted(&mut self, entity: EntityId) {
         for kind in DeadlineKind::ALL {
@@ -107,6 +128,9 @@ impl Timers {
         while let Some((&key, lock)) = self.locks.range(first..=last).next() {
             lock.handle.map(|handle| self.wheel.cancel(handle));
             self.locks.remove(&key);
+        }
+        for handle in self.sessions.deleted(entity) {
+            self.wheel.cancel(handle);
         }
     }
 
@@ -124,6 +148,8 @@ impl Timers {
                 lock.handle = Some(self.wheel.arm(Key::Lock(queue, sequence), lock.until.0));
             }
         }
+        let wheel = &mut self.wheel;
+        self.sessions.rearm_all(entity, |number, until| wheel.arm(Key::Session(number), until.0));
     }
 
     pub fn sweep_wanted(&mut self) {
@@ -159,7 +185,8 @@ impl Timers {
         self.sweep_wanted = false;
         let mut fired = std::mem::take(&mut self.fired);
         loop {
-            let locks_left = options.fire_locks_max as usize - round.locks.len();
+            let locks = round.locks.len() + round.sessions.len();
+            let locks_left = options.fire_locks_max as usize - locks;
             let deadlines_left = options.fire_entities_max as usize - round.deadlines.len();
             fired.clear();
             let more = self.wheel.advance(now.0, locks_left.min(deadlines_left), &mut fired);
@@ -186,6 +213,7 @@ impl Timers {
                     round.locks.push((queue, LockToken { sequence, nonce: lock.nonce }));
                 }
             }
+            Key::Session(number) => round.sessions.extend(self.sessions.take(number)),
         }
     }
 
@@ -200,6 +228,13 @@ impl Timers {
         });
         if !round.locks.is_empty() && more.next().unwrap_or(true) {
             self.again_locks(&round.locks);
+        }
+        if !round.sessions.is_empty() && more.next().unwrap_or(true) {
+            let wheel = &mut self.wheel;
+            for (entity, token) in &round.sessions {
+                let arm = |number, until: Timestamp| wheel.arm(Key::Session(number), until.0);
+                self.sessions.rearm(*entity, token, arm);
+            }
         }
         for (entity, kind) in round.deadlines {
             if more.next().unwrap_or(true) {
@@ -243,9 +278,14 @@ impl Timers {
         deadlines.chain(locks)
     }
 
+    /// As [`Timers::iter`], of held sessions.
+    pub fn sessions(&self) -> impl Iterator<Item = (EntityId, SessionToken, Timestamp)> + '_ {
+        self.sessions.iter()
+    }
+
     /// Timers off the wheel: named in a round, or resting.
     pub fn off_wheel(&self) -> usize {
-        self.deadlines.len() + self.locks.len() - self.wheel.len()
+        self.deadlines.len() + self.locks.len() + self.sessions.len() - self.wheel.len()
     }
 
     pub fn len(&self) -> usize {
@@ -256,9 +296,13 @@ impl Timers {
 /// The commands of a round. All `Fire`s share one bound, so that an entry's work does not grow with
 /// the number of entities.
 fn commands(round: &Round, options: &EngineOptions) -> Vec<Command> {
-    let mut commands = Vec::with_capacity(2 + round.deadlines.len());
+    let mut commands = Vec::with_capacity(3 + round.deadlines.len());
     if !round.locks.is_empty() {
         commands.push(Command::FireLocks(FireLocks { locks: round.locks.clone() }));
+    }
+    if !round.sessions.is_empty() {
+        let fire = FireSessions { locks: round.sessions.clone() };
+        commands.push(Command::Session(SessionCommand::Fire(fire)));
     }
     let share = options.fire_count_max / round.deadlines.len().max(1) as u32;
     for &(entity, kind) in &round.deadlines {

@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use domain::{
-    Acquire, Command, CreateQueue, DeadlineKind, Disposition, Effect, EntityId, EntityStatus,
-    Entry, Key, LockToken, Machine, MemoryRows, NewMessage, Outcome, Properties, QueueId,
-    QueueProperties, ReceiverId, Renew, Row, Send, Settle, Settlement, Span, SubQueue, Timestamp,
-    UpdateQueue,
+    AcceptSession, Acquire, Command, CreateQueue, DeadlineKind, Disposition, Effect, EntityId,
+    EntityStatus, Entry, Key, LockToken, Machine, MemoryRows, NewMessage, Outcome, Properties,
+    QueueId, QueueProperties, ReceiveSession, ReceiverId, ReleaseSession, Renew, RenewSession, Row,
+    Send, SessionCommand, SessionToken, Settle, Settlement, Span, SubQueue, Timestamp, UpdateQueue,
 };
 use engine::{Engine, EngineOptions, Timer};
 use proptest::prelude::*;
@@ -31,6 +31,14 @@ enum Action {
     },
     Renew {
         held: usize,
+    },
+    /// Of the queue that requires sessions.
+    Accept {
+        session: Option<u8>,
+    },
+    InSession {
+        hold: usize,
+        what: u8,
     },
     Update {
         entity: u64,
@@ -62,6 +70,8 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (any::<usize>(), 0u8..5)
             .prop_map(|(held, disposition)| Action::Settle { held, disposition }),
         2 => any::<usize>().prop_map(|held| Action::Renew { held }),
+        3 => prop::option::of(0u8..4).prop_map(|session| Action::Accept { session }),
+        4 => (any::<usize>(), 0u8..6).prop_map(|(hold, what)| Action::InSession { hold, what }),
         2 => (0u64..3, 0u8..6, ttl(), any::<bool>(), 20u64..40).prop_map(
             |(entity, status, default_ttl, dead_letter, window)| Action::Update {
                 entity, status, default_ttl, dead_letter, window,
@@ -83,7 +93,11 @@ struct Leader {
     entities: [EntityId; 3],
     entries: u64,
     held: Vec<(QueueId, LockToken)>,
+    holds: Vec<(EntityId, SessionToken)>,
 }
+
+/// Which of the entities requires sessions.
+const WITH_SESSIONS: u64 = 1;
 
 impl Leader {
     fn new() -> Leader {
@@ -101,6 +115,7 @@ impl Leader {
             entities: [EntityId(1), EntityId(2), EntityId(3)],
             entries: 0,
             held: Vec::new(),
+            holds: Vec::new(),
         };
         (0..3).for_each(|entity| leader.create(entity));
         leader
@@ -111,6 +126,7 @@ impl Leader {
         let properties = Box::new(QueueProperties {
             lock_duration: Span::from_secs(5),
             requires_duplicate_detection: entity != 0,
+            requires_session: entity == WITH_SESSIONS,
             duplicate_detection_window: Span::from_secs(20),
             default_ttl: if entity == 2 { Span(9_000) } else { Span::MAX },
             max_delivery_count: 2,
@@ -133,7 +149,40 @@ impl Leader {
             }
             self.engine.effect(effect);
         }
+        for outcome in &outcomes {
+            match outcome {
+                Outcome::Accepted { token, .. } => {
+                    self.holds.push((self.entities[WITH_SESSIONS as usize], token.clone()));
+                }
+                Outcome::Acquired { deliveries, .. } => {
+                    let queue = QueueId::main(self.entities[WITH_SESSIONS as usize]);
+                    let locks = deliveries.iter().filter_map(|delivery| delivery.lock);
+                    self.held.extend(locks.map(|lock| (queue, lock.token)));
+                }
+                _ => (),
+            }
+        }
         outcomes
+    }
+
+    fn in_session(&mut self, hold: usize, what: u8) {
+        if self.holds.is_empty() {
+            return;
+        }
+        let (entity, token) = self.holds[hold % self.holds.len()].clone();
+        let origin = None;
+        let command = match what {
+            0 => SessionCommand::Renew(RenewSession { origin, entity, token }),
+            1 | 2 => SessionCommand::Release(ReleaseSession { origin, entity, token }),
+            _ => SessionCommand::Receive(ReceiveSession {
+                entity,
+                token,
+                receiver: ReceiverId::default(),
+                count_max: 2,
+                bytes_max: 1_000,
+            }),
+        };
+        self.apply(vec![Command::Session(command)]);
     }
 
     fn act(&mut self, action: Action) {
@@ -144,7 +193,7 @@ impl Leader {
                     size_bytes: 10,
                     header_bytes: 5,
                     message_id: id.map(|id| id.to_string()),
-                    session_id: None,
+                    session_id: Some(format!("s{}", self.entries % 4)),
                     partition_key: None,
                     ttl: ttl.map(Span),
                     scheduled_at: delay.map(|ms| self.now.plus(Span(ms))),
@@ -174,6 +223,16 @@ impl Leader {
                 self.apply(vec![Command::Renew(Renew { origin: None, queue, tokens })]);
             }
             Action::Settle { .. } | Action::Renew { .. } => (),
+            Action::Accept { session } => {
+                let accept = AcceptSession {
+                    origin: None,
+                    queue: QueueId::main(self.entities[WITH_SESSIONS as usize]),
+                    receiver: ReceiverId::default(),
+                    session: session.map(|id| format!("s{id}").into()),
+                };
+                self.apply(vec![Command::Session(SessionCommand::Accept(accept))]);
+            }
+            Action::InSession { hold, what } => self.in_session(hold, what),
             Action::Update { entity, status, default_ttl, dead_letter, window } => {
                 self.update(entity, status, default_ttl, dead_letter, window);
             }
@@ -222,6 +281,21 @@ impl Leader {
         }
     }
 
+    /// Whoever waits for a session asks the running engine and a rebuilt one for the same.
+    fn check_waiting(&self, rebuilt: &Engine) {
+        let entity = self.entities[WITH_SESSIONS as usize];
+        let asked = |engine: &Engine| {
+            let mut engine = engine.clone();
+            (0..6).for_each(|link| {
+                engine.accept(ReceiverId { node: 9, link, epoch: 1 }, entity);
+            });
+            let mut accepts = Vec::new();
+            engine.accepts(&mut accepts);
+            accepts
+        };
+        assert_eq!(asked(&self.engine), asked(rebuilt));
+    }
+
     /// Every timer of the running engine, of a rebuilt one, and what rows call for.
     fn check(&mut self) {
         let running: Vec<(Timer, Timestamp)> = self.engine.timers().collect();
@@ -230,7 +304,12 @@ impl Leader {
         let mut due = due(&self.rows);
         due.sort();
         assert_eq!(running, due);
-        let earliest = due.iter().map(|(_, due)| *due).min();
+        let sessions: Vec<_> = self.engine.session_timers().collect();
+        assert_eq!(sessions, rebuilt.session_timers().collect::<Vec<_>>());
+        assert_eq!(sessions, held_sessions(&self.rows));
+        self.check_waiting(&rebuilt);
+        let due = due.iter().map(|(_, due)| *due);
+        let earliest = due.chain(sessions.iter().map(|(_, _, until)| *until)).min();
         assert_eq!(
             self.engine.timers_off_wheel(),
             0,
@@ -241,6 +320,21 @@ impl Leader {
         assert_eq!(self.engine.next_deadline(), next);
         assert_eq!(rebuilt.next_deadline(), next);
     }
+}
+
+/// Holds, read from rows alone.
+fn held_sessions(rows: &MemoryRows) -> Vec<(EntityId, SessionToken, Timestamp)> {
+    let held = rows.0.iter().filter_map(|(key, row)| match (key, row) {
+        (Key::Session(entity, id), Row::Session(row))
+            if rows.0.contains_key(&Key::Entity(*entity)) =>
+        {
+            let lock = row.lock?;
+            let token = SessionToken { session: id.clone(), nonce: lock.nonce };
+            Some((*entity, token, lock.until))
+        }
+        _ => None,
+    });
+    held.collect()
 }
 
 fn chosen(disposition: u8) -> Disposition {

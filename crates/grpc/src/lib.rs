@@ -1,4 +1,4 @@
-//! The native gRPC API over [`service::Broker`]: three services of `mayfly.v1`, reflection and
+//! The native gRPC API over [`service::Broker`]: four services of `mayfly.v1`, reflection and
 //! `grpc.health.v1`.
 //!
 //! Invariant: nothing is decided here. Requests are converted and handed on in the order they came,
@@ -13,6 +13,7 @@ mod entities;
 mod messaging;
 mod receive_stream;
 mod send_stream;
+mod sessions;
 
 mod server;
 

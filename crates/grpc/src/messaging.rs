@@ -16,9 +16,9 @@ use crate::send_stream;
 use crate::status::{failure, refused, status};
 
 /// Longest a call may wait for messages.
-const WAIT_MS_MAX: u32 = 60_000;
+pub(crate) const WAIT_MS_MAX: u32 = 60_000;
 /// Numbers a client gives in a receive where it leaves them out.
-const MESSAGES_DEFAULT: u32 = 1;
+pub(crate) const MESSAGES_DEFAULT: u32 = 1;
 
 pub(crate) struct MessagingService {
     pub broker: Broker,
@@ -277,6 +277,6 @@ fn asker(origin: Option<v1::Origin>) -> Result<Asker, Refusal> {
     Ok(Asker::Client { producer, serial, ordered, retry })
 }
 
-fn numbers(numbers: Vec<u64>) -> Vec<SequenceNumber> {
+pub(crate) fn numbers(numbers: Vec<u64>) -> Vec<SequenceNumber> {
     numbers.into_iter().map(SequenceNumber).collect()
 }

@@ -3,10 +3,10 @@
 
 use std::pin::Pin;
 
-use domain::{Disposition, LockToken, Refusal, Settlement};
+use domain::{Disposition, LockToken, Refusal, SessionToken, Settlement, SubQueue};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use service::{Broker, Error, Next, ReceiveMode, Received, Receiver};
+use service::{Accepted, Broker, Error, Next, ReceiveMode, Received, Receiver};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -14,6 +14,7 @@ use wire::{native, v1};
 
 use crate::messaging::{Responses, new_settlements, of_mode, receive_mode, settle_failures, shown};
 use crate::server::stopped;
+use crate::sessions;
 use crate::status::{failure, refused, status};
 
 /// Requests whose settlements are not answered, per stream; the client is held back beyond.
@@ -31,13 +32,17 @@ pub(crate) async fn open(
     let (sender, responses) = mpsc::channel(RESPONSES_MAX);
     let responses = ReceiverStream::new(responses);
     let Some(mut first) = requests.message().await? else { return Ok(responses) };
-    let Some(v1::ReceiveOpen { queue, sub_queue, mode }) = first.open.take() else {
+    let Some(v1::ReceiveOpen { queue, sub_queue, mode, accept_session }) = first.open.take() else {
         let why = "the first request of a stream opens it".to_owned();
         return Err(refused(Refusal::Argument { what: "open", why }, ""));
     };
     let refuse = |refusal| refused(refusal, &queue);
     let sub = native::sub_queue(sub_queue).map_err(refuse)?;
     let mode = receive_mode(mode).map_err(refuse)?;
+    if let Some(wanted) = accept_session {
+        let opening = Opening { broker, queue, sub, mode, requests, responses: sender };
+        return sessions::open(opening, wanted, first, stopping).map(|()| responses);
+    }
     let credit = std::mem::take(&mut first.credit);
     let receiver = broker.receiver(&queue, sub, mode, credit).await;
     let receiver = receiver.map_err(|error| status(&error))?;
@@ -47,6 +52,7 @@ pub(crate) async fn open(
         receiver,
         requests,
         responses: sender,
+        session: None,
         settling: FuturesUnordered::new(),
         ended: false,
         drained: false,
@@ -54,23 +60,32 @@ pub(crate) async fn open(
     stream.take(first);
     tokio::spawn(async move {
         tokio::select! {
-            result = stream.run() => {
-                if let Err(status) = result {
-                    let _ = stream.responses.send(Err(status)).await;
-                }
-            }
+            () = stream.converse() => {}
             () = stopped(stopping) => {}
         }
     });
     Ok(responses)
 }
 
-struct ReceiveStream {
+/// A stream that was opened and serves no receiver yet.
+pub(crate) struct Opening {
+    pub broker: Broker,
+    pub queue: String,
+    pub sub: SubQueue,
+    pub mode: ReceiveMode,
+    pub requests: Streaming<v1::ReceiveStreamRequest>,
+    pub responses: mpsc::Sender<Result<v1::ReceiveStreamResponse, Status>>,
+}
+
+/// A stream of deliveries.
+pub(crate) struct ReceiveStream {
     queue: String,
     mode: ReceiveMode,
     receiver: Receiver,
     requests: Streaming<v1::ReceiveStreamRequest>,
     responses: mpsc::Sender<Result<v1::ReceiveStreamResponse, Status>>,
+    /// Whose stream it is: given back when the client ends its side (SESS-14).
+    session: Option<(Broker, SessionToken)>,
     settling: Settling,
     /// The client has ended its side: what is granted still arrives, then the stream ends.
     ended: bool,
@@ -78,10 +93,40 @@ struct ReceiveStream {
 }
 
 impl ReceiveStream {
+    /// Of a session that was accepted; `first` grants the first credit.
+    pub fn of_session(
+        opening: Opening,
+        accepted: Accepted,
+        first: v1::ReceiveStreamRequest,
+    ) -> ReceiveStream {
+        let Opening { broker, queue, mode, requests, responses, .. } = opening;
+        let mut stream = ReceiveStream {
+            queue,
+            mode,
+            receiver: accepted.receiver,
+            requests,
+            responses,
+            session: Some((broker, accepted.token)),
+            settling: FuturesUnordered::new(),
+            ended: false,
+            drained: false,
+        };
+        stream.take(first);
+        stream
+    }
+
+    /// Runs until the client has enough, or an error ends the stream.
+    pub async fn converse(&mut self) {
+        if let Err(status) = self.run().await {
+            // A client that is gone needs no reason.
+            let _ = self.responses.send(Err(status)).await;
+        }
+    }
+
     async fn run(&mut self) -> Result<(), Status> {
         loop {
             if self.ended && self.drained && self.settling.is_empty() {
-                return Ok(());
+                return self.give_back().await;
             }
             let mut messages = Vec::new();
             let mut settled = Vec::new();
@@ -111,6 +156,17 @@ impl ReceiveStream {
         }
     }
 
+    /// SESS-14. One that was lost meanwhile is nobody's to give.
+    async fn give_back(&mut self) -> Result<(), Status> {
+        let Some((broker, token)) = self.session.take() else { return Ok(()) };
+        match broker.release_session(&self.queue, token).await {
+            Err(error) if !matches!(error.refusal(), Some(Refusal::SessionLockLost { .. })) => {
+                Err(status(&error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn requested(&mut self, request: Option<v1::ReceiveStreamRequest>) {
         match request {
             Some(request) => self.take(request),
@@ -129,6 +185,7 @@ impl ReceiveStream {
         match next.map_err(|error| status(&error))? {
             Next::Messages(more) => messages.extend(more),
             Next::Drained => self.drained = self.ended,
+            Next::Accepted { .. } => (), // Waited for before the stream began.
         }
         Ok(())
     }
@@ -178,7 +235,7 @@ impl ReceiveStream {
         let tokens: Vec<LockToken> =
             messages.iter().filter_map(|m| m.delivery.lock).map(|lock| lock.token).collect();
         let messages = shown(messages, of_mode(self.mode))?;
-        let response = v1::ReceiveStreamResponse { messages, settled };
+        let response = v1::ReceiveStreamResponse { messages, settled, accepted: None };
         if self.responses.send(Ok(response)).await.is_err() {
             // Nobody was there to take them: back to the queue, and no delivery counted (LOCK-20).
             let release = |token| Settlement { token, disposition: Disposition::Release };

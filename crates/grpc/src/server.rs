@@ -13,10 +13,12 @@ use tonic::transport::server::TcpIncoming;
 use crate::api::cluster_server::ClusterServer;
 use crate::api::entities_server::EntitiesServer;
 use crate::api::messaging_server::MessagingServer;
+use crate::api::sessions_server::SessionsServer;
 use crate::auth::Doorman;
 use crate::cluster::ClusterService;
 use crate::entities::EntitiesService;
 use crate::messaging::MessagingService;
+use crate::sessions::SessionsService;
 
 /// Largest request. A batch has at most 1 MiB of bodies and properties (QUOTA-6) and some framing;
 /// what is larger is refused before it is decoded.
@@ -67,6 +69,9 @@ pub async fn serve(
 
     let entities = EntitiesServer::new(EntitiesService { broker: broker.clone() });
     let cluster = ClusterServer::new(ClusterService { broker: broker.clone() });
+    let sessions = SessionsServer::new(SessionsService { broker: broker.clone() })
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(usize::MAX);
     let messaging = MessagingServer::new(MessagingService { broker, stopping })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
@@ -78,6 +83,7 @@ pub async fn serve(
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .add_service(InterceptedService::new(entities, doorman.clone()))
         .add_service(InterceptedService::new(messaging, doorman.clone()))
+        .add_service(InterceptedService::new(sessions, doorman.clone()))
         .add_service(InterceptedService::new(cluster, doorman))
         .add_service(health_service)
         .add_service(reflection)
@@ -105,7 +111,11 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             true => tonic_health::ServingStatus::Serving,
             false => tonic_health::ServingStatus::NotServing,
         };
-        for service in ["", "mayfly.v1.Entities", "mayfly.v1.Messaging", "mayfly.v1.Cluster"] {
+        for service in ["", "Entities", "Messaging", "Sessions", "Cluster"] {
+            let service = match service {
+                "" => String::new(),
+                name => format!("mayfly.v1.{name}"),
+            };
             health.set_service_status(service, status).await;
         }
         tokio::time::sleep(HEALTH_EVERY).await;

@@ -89,7 +89,7 @@ fn labels(kind: &ErrorKind) -> Labels {
     }
 }
 
-/// ERR-1 to ERR-16.
+/// ERR-1 to ERR-16. `NoSession` says so in time: nothing was done.
 fn code(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::EntityNotFound { .. }
@@ -98,6 +98,8 @@ fn code(refusal: &Refusal) -> Code {
         Refusal::EntityAlreadyExists { .. } => Code::AlreadyExists,
         Refusal::EntityDisabled { .. }
         | Refusal::MessageLockLost { .. }
+        | Refusal::SessionLockLost { .. }
+        | Refusal::SessionCannotBeLocked { .. }
         | Refusal::InvalidOperation { .. }
         | Refusal::SerialGap { .. } => Code::FailedPrecondition,
         Refusal::MessageSizeExceeded { .. }
@@ -106,6 +108,7 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::Serialization { .. } => Code::InvalidArgument,
         Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => Code::ResourceExhausted,
         Refusal::NotSupported { .. } => Code::Unimplemented,
+        Refusal::NoSession => Code::DeadlineExceeded,
         Refusal::PerhapsDone => Code::Aborted,
     }
 }
@@ -126,6 +129,17 @@ mod tests {
             ("ERR-2", Refusal::EntityAlreadyExists { name: name() }, Code::AlreadyExists),
             ("ERR-3", Refusal::EntityDisabled { status: "Disabled" }, Code::FailedPrecondition),
             ("ERR-4", Refusal::MessageLockLost { token }, Code::FailedPrecondition),
+            (
+                "ERR-5",
+                Refusal::SessionLockLost { session: Some("s".into()) },
+                Code::FailedPrecondition,
+            ),
+            (
+                "ERR-6",
+                Refusal::SessionCannotBeLocked { session: "s".into() },
+                Code::FailedPrecondition,
+            ),
+            ("ERR-7", Refusal::NoSession, Code::DeadlineExceeded),
             ("ERR-8", Refusal::MessageNotFound { sequence, needs: "deferred" }, Code::NotFound),
             (
                 "ERR-9",

@@ -46,6 +46,8 @@ enum Command {
     Purge(commands::purge::Args),
     /// Send the messages of a dead-letter queue to their queue again
     Resubmit(commands::resubmit::Args),
+    /// Sessions of a queue, and their states
+    Session(commands::session::Args),
     /// Measure a cluster under load
     Bench(commands::bench::Args),
     /// Nodes, groups and leaders
@@ -97,6 +99,7 @@ impl Cli {
             Command::Peek(args) => commands::peek::run(args).await?,
             Command::Purge(args) => commands::purge::run(args).await?,
             Command::Resubmit(args) => commands::resubmit::run(args).await?,
+            Command::Session(args) => commands::session::run(args).await?,
             Command::Bench(args) => commands::bench::run(args).await?,
             Command::Cluster(args) => commands::cluster::run(args).await?,
             Command::Clock(args) => commands::clock::run(args).await?,

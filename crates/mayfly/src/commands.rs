@@ -10,6 +10,7 @@ pub mod queue;
 pub mod receive;
 pub mod resubmit;
 pub mod send;
+pub mod session;
 
 use client::QueuePath;
 

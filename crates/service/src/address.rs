@@ -1,6 +1,6 @@
 //! What the edge writes on a command before it is sent: whose it is and which entity it is for.
 
-use domain::{Command, EntityId, Origin, QueueId};
+use domain::{Command, EntityId, Origin, QueueId, SessionCommand};
 
 /// Who asks, for recognising a repeat (SEND-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,7 @@ pub(crate) fn origin(command: &mut Command) -> Option<&mut Option<Origin>> {
         Command::ReceiveDeferred(receive) => Some(&mut receive.origin),
         Command::DeleteBatch(delete) => Some(&mut delete.origin),
         Command::Refuse(refuse) => Some(&mut refuse.origin),
+        Command::Session(session) => session.origin_mut(),
         Command::CreateQueue(_)
         | Command::DeleteEntity { .. }
         | Command::Acquire(_)
@@ -50,6 +51,7 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
         // Done twice is done once: by their ids, or because they only state how things are.
         Command::CreateQueue(_) | Command::DeleteEntity { .. } | Command::Sweep => true,
         Command::Fire(_) | Command::FireLocks(_) | Command::RaiseClock { .. } => true,
+        Command::Session(SessionCommand::Resume(_) | SessionCommand::Fire(_)) => true,
         Command::Catalog(catalog) => match catalog {
             domain::CatalogCommand::Found { .. }
             | domain::CatalogCommand::Created { .. }
@@ -77,6 +79,11 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
         Command::ReceiveDeferred(receive) => queue(&mut receive.queue),
         Command::DeleteBatch(delete) => queue(&mut delete.queue),
         Command::Fire(fire) => fire.entity = entity,
+        Command::Session(session) => {
+            if let Some(of) = session.entity_mut() {
+                *of = entity;
+            }
+        }
         Command::FireLocks(_)
         | Command::Sweep
         | Command::AdvanceClock { .. }

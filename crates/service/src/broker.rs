@@ -89,7 +89,7 @@ impl Broker {
         credit: u32,
     ) -> Result<Receiver> {
         let route = self.router().route(queue, self.router().deadline()).await?;
-        Ok(Receiver::attach(self.clone(), queue.into(), route, sub, mode, credit))
+        Ok(Receiver::attach(self.clone(), queue.into(), route, sub, mode, credit, None))
     }
 
     /// Waits up to `wait` for at most `count_max` messages; an empty answer is no error (LOCK-24).
@@ -119,7 +119,7 @@ impl Broker {
         };
         match next? {
             Next::Messages(messages) => Ok(messages),
-            Next::Drained => Ok(Vec::new()),
+            Next::Drained | Next::Accepted { .. } => Ok(Vec::new()),
         }
     }
 
@@ -204,7 +204,7 @@ impl Broker {
     }
 
     /// LOCK-2: the messages that could be completed, without their locks.
-    async fn complete(
+    pub(crate) async fn complete(
         &self,
         queue: &str,
         sub: SubQueue,
@@ -246,13 +246,17 @@ impl Broker {
                 }
                 ReadAnswer::Refused(Refusal::StaleRoute { .. }) => break,
                 ReadAnswer::Refused(refusal) => return Err(Error::new(refusal, queue)),
-                ReadAnswer::Info(_) | ReadAnswer::Entries(_) => break,
+                _ => break,
             }
         }
         Err(not_found(queue))
     }
 
-    async fn read_here(&self, shard: ShardId, read: Read) -> Result<ReadAnswer, ErrorKind> {
+    pub(crate) async fn read_here(
+        &self,
+        shard: ShardId,
+        read: Read,
+    ) -> Result<ReadAnswer, ErrorKind> {
         let rows = self.router().replication.rows(shard);
         let answer = tokio::task::spawn_blocking(move || {
             reads::answer(&rows, &|of: &_| rows.bodies(of), read)
@@ -354,7 +358,7 @@ fn unrouted(sub: SubQueue) -> QueueId {
     QueueId { entity: EntityId(0), sub }
 }
 
-fn check_count(what: &'static str, count: usize, queue: &str) -> Result<()> {
+pub(crate) fn check_count(what: &'static str, count: usize, queue: &str) -> Result<()> {
     match count {
         0 => Err(out_of_range(what, 0, "1 to 1000", queue)),
         1..=TOKENS_MAX => Ok(()),
@@ -362,7 +366,7 @@ fn check_count(what: &'static str, count: usize, queue: &str) -> Result<()> {
     }
 }
 
-fn out_of_range(
+pub(crate) fn out_of_range(
     what: &'static str,
     value: impl ToString,
     allowed: &'static str,

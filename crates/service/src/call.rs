@@ -1,7 +1,9 @@
 //! What goes to a group's leader and what comes back, wherever that leader is.
 
 use bytes::Bytes;
-use domain::{Command, Delivery, LockToken, Outcome, QueueId, ReceiverId, Refusal};
+use domain::{
+    Command, Delivery, LockToken, Outcome, QueueId, ReceiverId, Refusal, SessionToken, Timestamp,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::frame::Response;
@@ -68,6 +70,7 @@ pub(crate) struct Attach {
     pub receiver: ReceiverId,
     pub queue: QueueId,
     pub credit: u32,
+    pub session: Option<Wanted>,
     /// On a re-attach, the locks that arrived and are not settled: what else was granted to this
     /// receiver before got lost on the way and is released without counting (LOCK-20).
     pub arrived: Vec<LockToken>,
@@ -81,10 +84,24 @@ pub(crate) enum Sink {
     Peer(Outbox),
 }
 
+/// Which session a receiver is for, where the queue requires them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Wanted {
+    /// The next that is free: it waits for one (SESS-7).
+    Next,
+    /// One that it holds.
+    Held(SessionToken),
+}
+
 /// What a receiver is told by its leader.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Event {
     Deliveries(Vec<Received>),
+    /// The session it waited for is its own, until then.
+    Accepted {
+        token: SessionToken,
+        until: Timestamp,
+    },
     /// After a drain: no credit is left and nothing is under way.
     Drained,
     Detached(Detached),

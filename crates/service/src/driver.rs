@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use domain::{
     Acquire, Command, Delivery, Disposition, Effect, EntityId, Entry, Key, LockRow, LockToken,
-    Outcome, QueueId, ReceiverId, Refusal, Refuse, Row, Rows, SequenceNumber, Settle, Settlement,
-    Span, Timestamp,
+    Outcome, QueueId, ReceiverId, Refusal, Refuse, ResumeSession, Row, Rows, SequenceNumber,
+    SessionCommand, SessionToken, Settle, Settlement, Span, SubQueue, Timestamp,
 };
 use engine::{Engine, EngineOptions};
 use futures::stream::FuturesOrdered;
@@ -24,11 +24,14 @@ use tokio::sync::mpsc;
 
 use crate::address;
 use crate::bodies::Bodies;
-use crate::call::{Answer, Attach, CallResult, Detached, Event, Failed, Received, Reply, answered};
+use crate::call::{
+    Answer, Attach, CallResult, Detached, Event, Failed, Received, Reply, Wanted, answered,
+};
 use crate::clock::Clock;
 use crate::config::ProposerConfig;
 use crate::grants::Grants;
 use crate::group::{Group, Input};
+use crate::link::release_session;
 use crate::metric;
 use crate::space;
 use crate::waitlist::{Slot, Waitlist};
@@ -251,7 +254,7 @@ impl Driver {
                 Slot::Refused { reply, asked: command } => {
                     reply.send(Err(Failed::NotLeader { leader, command }));
                 }
-                Slot::Acquire(_) | Slot::Timer | Slot::Quiet => (),
+                Slot::Acquire(_) | Slot::Accept(_) | Slot::Timer | Slot::Quiet => (),
             }
         }
         leading.grants.dismiss_all(&Detached::LeaderLost);
@@ -273,7 +276,8 @@ impl Driver {
                 let rows = self.replication.rows(self.group.shard);
                 for receiver in leading.grants.of_entity(entity) {
                     let Some(queue) = leading.grants.queue(receiver) else { continue };
-                    if let Err(refusal) = receivable(&rows, queue) {
+                    let session = leading.grants.session(receiver);
+                    if let Err(refusal) = receivable(&rows, queue, session.as_ref()) {
                         leading.engine.detach(receiver);
                         leading.grants.dismiss(receiver, Detached::Refused(refusal));
                     }
@@ -286,6 +290,10 @@ impl Driver {
                 leading.grants.dismiss(receiver, Detached::Refused(refusal));
             }
         }
+        for (receiver, session) in leading.engine.take_lost() {
+            let refusal = Refusal::SessionLockLost { session: Some(session) };
+            leading.grants.dismiss(receiver, Detached::Refused(refusal));
+        }
     }
 
     fn attach(&mut self, attach: Attach) {
@@ -294,17 +302,41 @@ impl Driver {
             return;
         };
         let rows = self.replication.rows(self.group.shard);
-        if let Err(refusal) = receivable(&rows, attach.queue) {
+        if let Err(refusal) = receivable(&rows, attach.queue, attach.session.as_ref()) {
             let event = Event::Detached(Detached::Refused(refusal));
             drop(attach.sink.send(attach.receiver, event));
             return;
         }
-        if attach.receiver.epoch > 1 {
-            leading.release(attach.queue, lost_grants(&rows, &attach));
-        }
         leading.grants.attach(&attach);
-        leading.engine.attach(attach.receiver, attach.queue);
-        leading.engine.credit(attach.receiver, attach.credit);
+        let Attach { receiver, queue, credit, .. } = attach;
+        let again = receiver.epoch > 1;
+        match attach.session {
+            None => {
+                if again {
+                    leading.release(queue, lost_grants(&rows, &attach));
+                }
+                leading.engine.attach(receiver, queue);
+                leading.engine.credit(receiver, credit);
+            }
+            Some(Wanted::Next) => {
+                if again {
+                    for token in lost_holds(&rows, queue.entity, receiver) {
+                        leading.waitlist.push(release_session(queue, token), Slot::Quiet);
+                    }
+                }
+                leading.engine.accept(receiver, queue.entity);
+            }
+            Some(Wanted::Held(token)) => {
+                if again {
+                    let (entity, arrived) = (queue.entity, attach.arrived);
+                    let resume = ResumeSession { entity, token: token.clone(), receiver, arrived };
+                    let command = Command::Session(SessionCommand::Resume(resume));
+                    leading.waitlist.push(command, Slot::Quiet);
+                }
+                leading.engine.hold(receiver, queue.entity, token);
+                leading.engine.credit(receiver, credit);
+            }
+        }
     }
 
     /// A drain uses what is there: what the credit justifies is asked for first.
@@ -316,6 +348,7 @@ impl Driver {
         for acquire in acquires {
             leading.acquire(acquire);
         }
+        leading.sessions();
         leading.engine.drain(receiver);
         leading.grants.drain(receiver);
     }
@@ -383,6 +416,13 @@ impl Driver {
                     if let Some(leading) = &mut leading {
                         leading.engine.acquire_lost(receiver);
                         leading.grants.acquired(receiver, Vec::new());
+                        leading.part(receiver);
+                    }
+                }
+                Slot::Accept(receiver) => {
+                    if let Some(leading) = &mut leading {
+                        leading.engine.accept_lost(receiver);
+                        leading.part(receiver);
                     }
                 }
                 Slot::Timer => timers = true,
@@ -417,10 +457,20 @@ impl Driver {
                     reply.send(result);
                 }
                 Slot::Acquire(receiver) => {
-                    let Command::Acquire(Acquire { queue, .. }) = command else {
-                        unreachable!("an acquire's slot holds one")
+                    let queue = match &command {
+                        Command::Acquire(Acquire { queue, .. }) => *queue,
+                        Command::Session(SessionCommand::Receive(receive)) => {
+                            QueueId::main(receive.entity)
+                        }
+                        _ => unreachable!("an acquire's slot holds one"),
                     };
                     self.grant(queue, receiver, outcome, current);
+                }
+                Slot::Accept(receiver) => {
+                    let Command::Session(SessionCommand::Accept(accept)) = command else {
+                        unreachable!("an accept's slot holds one")
+                    };
+                    self.accepted(accept.queue, receiver, &outcome, current);
                 }
                 Slot::Timer => {
                     if let Outcome::Fired(fired) = &outcome {
@@ -445,6 +495,9 @@ impl Driver {
         let queue = match &command {
             Command::ReceiveDeferred(receive) => Some(receive.queue),
             Command::Acquire(acquire) => Some(acquire.queue),
+            Command::Session(SessionCommand::ReceiveDeferred(receive)) => {
+                Some(QueueId::main(receive.entity))
+            }
             _ => None,
         };
         if let (Outcome::Acquired { deliveries, .. }, Some(queue)) = (&mut outcome, queue) {
@@ -466,6 +519,20 @@ impl Driver {
                 answered(command, answer)
             }
             (command, _, _) => answered(command, answer),
+        }
+    }
+
+    /// A session was accepted for a receiver that waited, or none was free after all. One granted
+    /// to nobody is given back, uncounted as no message of it was delivered.
+    fn accepted(&mut self, queue: QueueId, receiver: ReceiverId, outcome: &Outcome, current: bool) {
+        let Some(leading) = &mut self.leading else { return };
+        if current {
+            leading.engine.accepted(receiver, outcome);
+        }
+        let Outcome::Accepted { token, until } = outcome else { return };
+        match leading.grants.accepted(receiver, token.clone(), *until) {
+            Ok(()) => leading.engine.hold(receiver, queue.entity, token.clone()),
+            Err(token) => leading.waitlist.push(release_session(queue, token), Slot::Quiet),
         }
     }
 
@@ -519,6 +586,9 @@ impl Leading {
     fn flight(&mut self, now: Timestamp, config: &ProposerConfig) -> Option<Flight> {
         let mut commands = self.engine.poll(now);
         let mut slots: Vec<Slot> = commands.iter().map(|_| Slot::Timer).collect();
+        if !self.grants.is_empty() {
+            self.sessions();
+        }
         self.waitlist.fill(config, &mut commands, &mut slots);
         if !self.grants.is_empty() {
             let mut acquires = Vec::new();
@@ -563,6 +633,32 @@ impl Leading {
         self.waitlist.push(Command::Acquire(acquire), slot);
     }
 
+    /// What receivers of sessions wait for. It waits with all else, in order: what was granted
+    /// before and got lost on the way is released first.
+    fn sessions(&mut self) {
+        let (mut accepts, mut receives) = (Vec::new(), Vec::new());
+        self.engine.accepts(&mut accepts);
+        for accept in accepts {
+            let slot = Slot::Accept(accept.receiver);
+            self.waitlist.push(Command::Session(SessionCommand::Accept(accept)), slot);
+        }
+        self.engine.receives(&mut receives);
+        for receive in receives {
+            self.grants.acquiring(receive.receiver);
+            let slot = Slot::Acquire(receive.receiver);
+            self.waitlist.push(Command::Session(SessionCommand::Receive(receive)), slot);
+        }
+    }
+
+    /// Nobody knows what was granted to a session's receiver: it attaches anew and says what arrived,
+    /// because what comes later must not overtake it.
+    fn part(&mut self, receiver: ReceiverId) {
+        if self.grants.session(receiver).is_some() {
+            self.engine.detach(receiver);
+            self.grants.dismiss(receiver, Detached::LeaderLost);
+        }
+    }
+
     /// Unlocks, without counting a delivery, what was granted and reached nobody (LOCK-20).
     fn release(&mut self, queue: QueueId, tokens: impl IntoIterator<Item = LockToken>) {
         let release = |token| Settlement { token, disposition: Disposition::Release };
@@ -600,7 +696,7 @@ impl Leading {
 
 /// Whether a queue can be received from at all; the outcome of an acquire would say the same, but
 /// on an empty queue there is none.
-fn receivable(rows: &impl Rows, queue: QueueId) -> Result<(), Refusal> {
+fn receivable(rows: &impl Rows, queue: QueueId, session: Option<&Wanted>) -> Result<(), Refusal> {
     let Some(Row::Entity(entity)) = rows.get(&Key::Entity(queue.entity)) else {
         return Err(Refusal::StaleRoute { entity: queue.entity });
     };
@@ -608,11 +704,42 @@ fn receivable(rows: &impl Rows, queue: QueueId) -> Result<(), Refusal> {
     if status.refuses_receive() {
         return Err(Refusal::EntityDisabled { status: status.as_str() });
     }
-    if entity.properties.requires_session && queue.sub == domain::SubQueue::Main {
-        let why = "this queue requires sessions; accept a session to receive from it";
-        return Err(Refusal::InvalidOperation { why }); // LOCK-26.
+    let requires = entity.properties.requires_session;
+    match session {
+        None if requires && queue.sub == SubQueue::Main => {
+            let why = "this entity requires sessions; accept a session to receive from it";
+            Err(Refusal::InvalidOperation { why }) // LOCK-26.
+        }
+        None => Ok(()),
+        Some(_) if !requires => {
+            let why = "this entity has no sessions; it was created without them";
+            Err(Refusal::InvalidOperation { why }) // LOCK-26.
+        }
+        Some(_) if queue.sub == SubQueue::DeadLetter => {
+            Err(Refusal::NotSupported { what: "a session in a dead-letter queue" }) // DLQ-11.
+        }
+        Some(Wanted::Next) => Ok(()),
+        Some(Wanted::Held(token)) => held(rows, queue.entity, token),
     }
-    Ok(())
+}
+
+/// Whether a session is held by this token, as far as the rows know.
+fn held(rows: &impl Rows, entity: EntityId, token: &SessionToken) -> Result<(), Refusal> {
+    let lock = domain::session_row(rows, entity, &token.session).and_then(|row| row.lock);
+    let now = domain::meta(rows).last_at;
+    match lock.is_some_and(|lock| lock.nonce == token.nonce && now < lock.until) {
+        true => Ok(()),
+        false => Err(Refusal::SessionLockLost { session: Some(token.session.clone()) }),
+    }
+}
+
+/// Sessions granted to an earlier epoch of a receiver that still waits for one (LOCK-20).
+fn lost_holds(rows: &impl Rows, entity: EntityId, receiver: ReceiverId) -> Vec<SessionToken> {
+    let earlier = |of: ReceiverId| {
+        (of.node, of.link) == (receiver.node, receiver.link) && of.epoch < receiver.epoch
+    };
+    let holds = domain::session_holds(rows, entity).into_iter();
+    holds.filter(|(_, lock)| earlier(lock.receiver)).map(|(token, _)| token).collect()
 }
 
 /// Locks granted to an earlier epoch of this receiver whose messages did not arrive (LOCK-20).

@@ -10,7 +10,7 @@ use domain::{
 };
 use wire::{Codec, Error, Reader};
 
-use crate::call::{Answer, CallResult, Detached, Event, Failed, Received};
+use crate::call::{Answer, CallResult, Detached, Event, Failed, Received, Wanted};
 use crate::reads::{NotRead, Read, ReadAnswer, ReadResult};
 use crate::status::NodeReport;
 
@@ -35,6 +35,7 @@ pub(crate) enum Request {
         receiver: ReceiverId,
         queue: QueueId,
         credit: u32,
+        session: Option<Wanted>,
         arrived: Vec<LockToken>,
     },
     Credit {
@@ -117,6 +118,7 @@ mod tag {
     pub const LEADER_LOST: u8 = 14;
     pub const DISMISSED: u8 = 15;
     pub const MENDABLE: u8 = 16;
+    pub const ACCEPTED: u8 = 17;
 }
 
 macro_rules! put {
@@ -141,10 +143,11 @@ pub(crate) fn put_attach(
     receiver: ReceiverId,
     queue: QueueId,
     credit: u32,
+    session: &Option<Wanted>,
     arrived: &Vec<LockToken>,
     out: &mut Vec<u8>,
 ) {
-    put!(out, tag::ATTACH, shard, receiver, queue, credit);
+    put!(out, tag::ATTACH, shard, receiver, queue, credit, *session);
     arrived.put(out);
 }
 
@@ -183,7 +186,8 @@ pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
             tag::ATTACH => {
                 let (shard, receiver) = take(input)?;
                 let (queue, credit) = take(input)?;
-                Request::Attach { shard, receiver, queue, credit, arrived: take(input)? }
+                let (session, arrived) = take(input)?;
+                Request::Attach { shard, receiver, queue, credit, session, arrived }
             }
             tag::CREDIT => {
                 let (shard, receiver) = take(input)?;
@@ -236,6 +240,9 @@ pub(crate) fn put_response(response: &Response, out: &mut Vec<u8>) {
                 put!(out, tag::DELIVERIES, *receiver);
                 messages.put(out);
             }
+            Event::Accepted { token, until } => {
+                put!(out, tag::ACCEPTED, *receiver, *token, *until);
+            }
             Event::Drained => put!(out, tag::DRAINED, *receiver),
             Event::Detached(Detached::LeaderLost) => put!(out, tag::LEADER_LOST, *receiver),
             Event::Detached(Detached::Refused(refusal)) => {
@@ -280,6 +287,10 @@ pub(crate) fn responses(frame: &Bytes) -> Result<Vec<Incoming>, Error> {
             tag::DELIVERIES => {
                 let (receiver, messages) = take(input)?;
                 Incoming::Event { receiver, event: Event::Deliveries(messages) }
+            }
+            tag::ACCEPTED => {
+                let (receiver, (token, until)) = take(input)?;
+                Incoming::Event { receiver, event: Event::Accepted { token, until } }
             }
             tag::DRAINED => Incoming::Event { receiver: take(input)?, event: Event::Drained },
             tag::LEADER_LOST => {
@@ -332,6 +343,23 @@ impl Codec for Received {
     }
 }
 
+impl Codec for Wanted {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Wanted::Next => out.push(1),
+            Wanted::Held(token) => put!(out, 2, *token),
+        }
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Wanted, Error> {
+        Ok(match input.byte()? {
+            1 => Wanted::Next,
+            2 => Wanted::Held(take(input)?),
+            _ => return Err(Error::Corrupt { what: "unknown tag of a wanted session" }),
+        })
+    }
+}
+
 impl Codec for Read {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
@@ -340,6 +368,13 @@ impl Codec for Read {
             Read::Resolve { name } => put!(out, 3, *name),
             Read::Directory { after, prefix, count_max } => {
                 put!(out, 4, *after, *prefix, *count_max)
+            }
+            Read::PeekSession { entity, token, from, count_max } => {
+                put!(out, 5, *entity, *token, *from, *count_max)
+            }
+            Read::SessionState { entity, token } => put!(out, 6, *entity, *token),
+            Read::Sessions { entity, from, updated_after, count_max } => {
+                put!(out, 7, *entity, *from, *updated_after, *count_max)
             }
         }
     }
@@ -352,6 +387,19 @@ impl Codec for Read {
             4 => Read::Directory {
                 after: take(input)?,
                 prefix: take(input)?,
+                count_max: take(input)?,
+            },
+            5 => Read::PeekSession {
+                entity: take(input)?,
+                token: take(input)?,
+                from: take(input)?,
+                count_max: take(input)?,
+            },
+            6 => Read::SessionState { entity: take(input)?, token: take(input)? },
+            7 => Read::Sessions {
+                entity: take(input)?,
+                from: take(input)?,
+                updated_after: take(input)?,
                 count_max: take(input)?,
             },
             _ => return Err(Error::Corrupt { what: "unknown tag of a read" }),
@@ -373,6 +421,8 @@ impl Codec for ReadAnswer {
                 }
             }
             ReadAnswer::Entries(rows) => put!(out, 4, *rows),
+            ReadAnswer::State(state) => put!(out, 5, *state),
+            ReadAnswer::Sessions(page) => put!(out, 6, *page),
         }
     }
 
@@ -386,6 +436,8 @@ impl Codec for ReadAnswer {
                 ReadAnswer::Info((0..count).map(info).collect::<Result<_, _>>()?)
             }
             4 => ReadAnswer::Entries(take::<Vec<DirectoryRow>>(input)?),
+            5 => ReadAnswer::State(take(input)?),
+            6 => ReadAnswer::Sessions(take(input)?),
             _ => return Err(Error::Corrupt { what: "unknown tag of a read's answer" }),
         })
     }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use domain::{EntityId, QueueId, ReceiverId};
+use domain::{EntityId, QueueId, ReceiverId, SessionToken, Timestamp};
 
-use crate::call::{Attach, Detached, Event, Received, Sink};
+use crate::call::{Attach, Detached, Event, Received, Sink, Wanted};
 
 struct Grantee {
     queue: QueueId,
+    session: Option<Wanted>,
     sink: Sink,
     /// Acquires proposed for it whose outcome is not known yet.
     acquires: u32,
@@ -23,12 +24,17 @@ pub(crate) struct Grants {
 impl Grants {
     pub fn attach(&mut self, attach: &Attach) {
         let (queue, sink) = (attach.queue, attach.sink.clone());
-        let grantee = Grantee { queue, sink, acquires: 0, draining: false };
+        let session = attach.session.clone();
+        let grantee = Grantee { queue, session, sink, acquires: 0, draining: false };
         self.receivers.insert(attach.receiver, grantee);
     }
 
     pub fn queue(&self, receiver: ReceiverId) -> Option<QueueId> {
         self.receivers.get(&receiver).map(|grantee| grantee.queue)
+    }
+
+    pub fn session(&self, receiver: ReceiverId) -> Option<Wanted> {
+        self.receivers.get(&receiver).and_then(|grantee| grantee.session.clone())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -77,6 +83,21 @@ impl Grants {
         Vec::new()
     }
 
+    /// A session was accepted for a receiver. Gives back one that cannot be handed over.
+    pub fn accepted(
+        &mut self,
+        receiver: ReceiverId,
+        token: SessionToken,
+        until: Timestamp,
+    ) -> Result<(), SessionToken> {
+        let Some(grantee) = self.receivers.get_mut(&receiver) else { return Err(token) };
+        grantee.session = Some(Wanted::Held(token.clone()));
+        match grantee.sink.send(receiver, Event::Accepted { token, until }) {
+            Err(Event::Accepted { token, .. }) => Err(token),
+            _ => Ok(()),
+        }
+    }
+
     /// Tells a receiver that it is served no more, and forgets it.
     pub fn dismiss(&mut self, receiver: ReceiverId, why: Detached) {
         if let Some(grantee) = self.receivers.remove(&receiver) {
@@ -117,6 +138,7 @@ mod tests {
             receiver: RECEIVER,
             queue: QueueId::main(EntityId(1)),
             credit: 0,
+            session: None,
             arrived: Vec::new(),
             sink: Sink::Local(sender),
         };

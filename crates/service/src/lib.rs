@@ -35,6 +35,7 @@ mod cluster;
 mod entities;
 mod receiver;
 mod sender;
+mod sessions;
 mod status;
 
 mod balance;
@@ -56,4 +57,5 @@ pub use node::{Node, RunningNode};
 pub use receiver::{Next, ReceiveMode, Receiver, Refusals};
 pub use replication::DiskStatus;
 pub use sender::Sender;
+pub use sessions::Accepted;
 pub use status::{ClusterStatus, GroupView, NodeReport, NodeStatus, ReplicaView};

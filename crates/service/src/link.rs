@@ -4,7 +4,10 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use domain::{Command, Disposition, QueueId, ReceiverId, Settle, Settlement, ShardId};
+use domain::{
+    Command, Disposition, QueueId, ReceiverId, ReleaseSession, SessionCommand, SessionToken,
+    Settle, Settlement, ShardId,
+};
 use parking_lot::Mutex;
 use replication::{ChannelReceiver, ChannelSender, Replication};
 use tokio::sync::{mpsc, oneshot};
@@ -183,8 +186,8 @@ impl Waiting {
                 self.reads.insert(id, reply);
             }
             Outgoing::Attach { shard, attach } => {
-                let Attach { receiver, queue, credit, arrived, sink } = attach;
-                frame::put_attach(shard, receiver, queue, credit, &arrived, out);
+                let Attach { receiver, queue, credit, session, arrived, sink } = attach;
+                frame::put_attach(shard, receiver, queue, credit, &session, &arrived, out);
                 self.receivers.insert(receiver, Attached { shard, queue, sink });
             }
             Outgoing::Credit { shard, receiver, count } => {
@@ -246,6 +249,11 @@ impl Waiting {
                 let command = release(queue, &messages)?;
                 Some(Outgoing::Call { shard, command, reply })
             }
+            Err(Event::Accepted { token, .. }) => {
+                let (reply, _) = oneshot::channel();
+                let command = release_session(queue, token);
+                Some(Outgoing::Call { shard, command, reply })
+            }
             _ => None,
         }
     }
@@ -274,4 +282,10 @@ pub(crate) fn release(queue: QueueId, messages: &[Received]) -> Option<Command> 
         return None;
     }
     Some(Command::Settle(Settle { origin: None, queue, settlements, atomic: false }))
+}
+
+/// Gives a session back that was granted to nobody (LOCK-20).
+pub(crate) fn release_session(queue: QueueId, token: SessionToken) -> Command {
+    let release = ReleaseSession { origin: None, entity: queue.entity, token };
+    Command::Session(SessionCommand::Release(release))
 }

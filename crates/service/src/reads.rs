@@ -2,7 +2,10 @@
 //! leader answers none.
 
 use bytes::Bytes;
-use domain::{DirectoryRow, EntityId, EntityInfo, QueueId, Refusal, Rows, SequenceNumber, ShardId};
+use domain::{
+    Delivery, DirectoryRow, EntityId, EntityInfo, QueueId, Refusal, Rows, SequenceNumber,
+    SessionId, SessionPage, SessionToken, ShardId, Timestamp,
+};
 use replication::{ProposeError, Replication};
 use tokio::sync::{mpsc, oneshot};
 
@@ -24,6 +27,17 @@ pub(crate) enum Read {
     Resolve { name: String },
     /// Catalog: the directory in order of lower-cased name.
     Directory { after: Option<String>, prefix: String, count_max: u32 },
+    /// PEEK-9.
+    PeekSession { entity: EntityId, token: SessionToken, from: SequenceNumber, count_max: u32 },
+    /// SESS-15.
+    SessionState { entity: EntityId, token: SessionToken },
+    /// SESS-17.
+    Sessions {
+        entity: EntityId,
+        from: Option<SessionId>,
+        updated_after: Option<Timestamp>,
+        count_max: u32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +46,8 @@ pub(crate) enum ReadAnswer {
     Refused(Refusal),
     Info(Vec<Option<EntityInfo>>),
     Entries(Vec<DirectoryRow>),
+    State(Option<Bytes>),
+    Sessions(SessionPage),
 }
 
 /// No answer, and nothing changed by asking: who leads now, if known.
@@ -94,11 +110,23 @@ pub(crate) type Contents<'a> = &'a dyn Fn(&[(EntityId, SequenceNumber)]) -> Vec<
 /// Reads as the rows now stand.
 pub(crate) fn answer(rows: &impl Rows, contents: Contents<'_>, read: Read) -> ReadAnswer {
     match read {
-        Read::Peek { queue, from, count_max } => match peek(rows, contents, queue, from, count_max)
-        {
-            Ok(messages) => ReadAnswer::Messages(messages),
-            Err(refusal) => ReadAnswer::Refused(refusal),
-        },
+        Read::Peek { queue, from, count_max } => {
+            let peeked = domain::peek(rows, queue, from, count_max);
+            answered(peeked, |found| {
+                ReadAnswer::Messages(with_contents(queue.entity, contents, found))
+            })
+        }
+        Read::PeekSession { entity, token, from, count_max } => {
+            let peeked = domain::peek_session(rows, entity, &token, from, count_max);
+            answered(peeked, |found| ReadAnswer::Messages(with_contents(entity, contents, found)))
+        }
+        Read::SessionState { entity, token } => {
+            answered(domain::session_state(rows, entity, &token), ReadAnswer::State)
+        }
+        Read::Sessions { entity, from, updated_after, count_max } => {
+            let page = domain::sessions(rows, entity, from, updated_after, count_max as usize);
+            answered(page, ReadAnswer::Sessions)
+        }
         Read::Info { entities } => {
             let info = |entity| domain::entity_info(rows, entity);
             ReadAnswer::Info(entities.into_iter().map(info).collect())
@@ -114,23 +142,28 @@ pub(crate) fn answer(rows: &impl Rows, contents: Contents<'_>, read: Read) -> Re
     }
 }
 
-fn peek(
-    rows: &impl Rows,
+fn answered<T>(read: Result<T, Refusal>, answer: impl FnOnce(T) -> ReadAnswer) -> ReadAnswer {
+    match read {
+        Ok(found) => answer(found),
+        Err(refusal) => ReadAnswer::Refused(refusal),
+    }
+}
+
+/// Messages found, as many as fit into one answer.
+fn with_contents(
+    entity: EntityId,
     contents: Contents<'_>,
-    queue: QueueId,
-    from: SequenceNumber,
-    count_max: u32,
-) -> Result<Vec<Received>, Refusal> {
-    let mut deliveries = domain::peek(rows, queue, from, count_max)?;
+    mut deliveries: Vec<Delivery>,
+) -> Vec<Received> {
     let mut bytes = 0;
     let fits = deliveries.iter().position(|delivery| {
         bytes += u64::from(delivery.size_bytes);
         bytes > PEEK_BYTES_MAX
     });
     deliveries.truncate(fits.unwrap_or(deliveries.len()).max(1));
-    let of: Vec<_> = deliveries.iter().map(|delivery| (queue.entity, delivery.body)).collect();
+    let of: Vec<_> = deliveries.iter().map(|delivery| (entity, delivery.body)).collect();
     // A message settled since its row was read is left out.
     let pairs = deliveries.into_iter().zip(contents(&of));
     let present = pairs.filter_map(|(delivery, content)| Some((delivery, content?)));
-    Ok(present.map(|(delivery, content)| Received { delivery, content }).collect())
+    present.map(|(delivery, content)| Received { delivery, content }).collect()
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Command, Disposition, LockToken, Outcome, QueueId, ReceiverId, Refusal, SequenceNumber, Settle,
-    Settlement, SubQueue,
+    Command, Disposition, LockToken, Outcome, QueueId, ReceiverId, Refusal, SequenceNumber,
+    SessionToken, Settle, Settlement, SubQueue, Timestamp,
 };
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -17,9 +17,9 @@ use tokio::time::Instant;
 
 use crate::address::Asker;
 use crate::broker::Broker;
-use crate::call::{Attach, Detached, Event, Received, Sink};
+use crate::call::{Attach, Detached, Event, Received, Sink, Wanted};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
-use crate::link::release;
+use crate::link::{release, release_session};
 use crate::router::{Attachment, Failure, Route, not_found};
 
 /// An attachment that held this long was a good one: what ends it starts a new outage.
@@ -47,6 +47,8 @@ pub enum Next {
     Messages(Vec<Received>),
     /// After [`Receiver::drain`]: no credit is left, and nothing is under way.
     Drained,
+    /// The session it waited for is its own, until then (SESS-7, SESS-8).
+    Accepted { token: SessionToken, until: Timestamp },
 }
 
 /// Positions whose settlement was refused; the others are done.
@@ -64,6 +66,7 @@ pub struct Receiver {
     mode: ReceiveMode,
     /// Its epoch counts the attaches.
     id: ReceiverId,
+    session: Option<Wanted>,
     attachment: Option<Attachment>,
     events: mpsc::UnboundedReceiver<Event>,
     /// An event taken while looking for more messages.
@@ -82,6 +85,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// `session`: which one, where the queue requires them. Without credit until one is held.
     pub(crate) fn attach(
         broker: Broker,
         name: Arc<str>,
@@ -89,6 +93,7 @@ impl Receiver {
         sub: SubQueue,
         mode: ReceiveMode,
         credit: u32,
+        session: Option<Wanted>,
     ) -> Receiver {
         let (_, events) = mpsc::unbounded_channel();
         let id =
@@ -100,6 +105,7 @@ impl Receiver {
             sub,
             mode,
             id,
+            session,
             attachment: None,
             events,
             put_back: None,
@@ -172,6 +178,11 @@ impl Receiver {
                         ReceiveMode::PeekLock => return Ok(Next::Messages(messages)),
                         ReceiveMode::ReceiveAndDelete => self.complete(messages),
                     }
+                }
+                Some(Event::Accepted { token, until }) => {
+                    self.lost_since = None;
+                    self.session = Some(Wanted::Held(token.clone()));
+                    return Ok(Next::Accepted { token, until });
                 }
                 Some(Event::Drained) => {
                     if self.draining {
@@ -318,6 +329,7 @@ impl Receiver {
             receiver: self.id,
             queue: self.queue(),
             credit: self.credit,
+            session: self.session.clone(),
             arrived: match self.id.epoch {
                 1 => Vec::new(),
                 _ => {
@@ -363,14 +375,19 @@ impl Drop for Receiver {
         }
         // What comes after this finds nobody and is released by whoever sent it.
         self.events.close();
-        let mut left = Vec::new();
+        let (queue, mut left) = (self.queue(), Vec::new());
         let events = self.put_back.take().into_iter();
         for event in events.chain(std::iter::from_fn(|| self.events.try_recv().ok())) {
-            if let Event::Deliveries(messages) = event {
-                left.extend(messages);
+            match event {
+                Event::Deliveries(messages) => left.extend(messages),
+                Event::Accepted { token, .. } => {
+                    let command = release_session(queue, token);
+                    drop(self.broker.router().post(self.route.shard, command));
+                }
+                Event::Drained | Event::Detached(_) => (),
             }
         }
-        if let Some(command) = release(self.queue(), &left) {
+        if let Some(command) = release(queue, &left) {
             // Nobody waits for it: if it fails, the locks lapse.
             drop(self.broker.router().post(self.route.shard, command));
         }

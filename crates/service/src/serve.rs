@@ -90,9 +90,9 @@ impl Edge {
                     None => reply.send(Err(NotRead { leader: None })),
                 }
             }
-            Request::Attach { shard, receiver, queue, credit, arrived } => {
+            Request::Attach { shard, receiver, queue, credit, session, arrived } => {
                 let sink = Sink::Peer(outbox);
-                let attach = Attach { receiver, queue, credit, arrived, sink };
+                let attach = Attach { receiver, queue, credit, session, arrived, sink };
                 self.receivers.insert(receiver, shard);
                 if let Err(Input::Attach(attach)) = self.tell(shard, Input::Attach(attach)) {
                     drop(attach.sink.send(receiver, Event::Detached(Detached::LeaderLost)));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{CatalogCommand, Command, ShardId};
+use domain::{CatalogCommand, Command, SessionCommand, ShardId};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -170,6 +170,7 @@ fn verdict(own: u64, voters: &BTreeSet<u64>, lows: &BTreeMap<u64, bool>) -> Verd
 pub(crate) fn adds_data(command: &Command) -> bool {
     match command {
         Command::Send(_) | Command::Catalog(CatalogCommand::Create { .. }) => true,
+        Command::Session(SessionCommand::SetState(set)) => set.state.is_some(),
         // An intent that the catalog has recorded is carried out.
         Command::CreateQueue(_)
         | Command::UpdateQueue(_)
@@ -186,6 +187,7 @@ pub(crate) fn adds_data(command: &Command) -> bool {
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
         | Command::Catalog(_)
+        | Command::Session(_)
         | Command::Refuse(_) => false,
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use domain::{Command, Disposition, ReceiverId, Settlement, properties_bytes};
+use bytes::Bytes;
+use domain::{Command, Disposition, ReceiverId, SessionCommand, Settlement, properties_bytes};
 
 use crate::call::Reply;
 use crate::config::ProposerConfig;
@@ -21,6 +22,8 @@ pub(crate) enum Slot {
     },
     /// The driver, for a receiver whose credit waits.
     Acquire(ReceiverId),
+    /// The driver, for one that waits for a session.
+    Accept(ReceiverId),
     /// The engine's timers.
     Timer,
     /// The driver, and nobody waits for it: releases of grants that found nobody.
@@ -127,8 +130,24 @@ fn weigh(command: &Command) -> Weight {
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. } => (1024, 1),
         Command::Refuse(_) => (0, 1),
+        Command::Session(session) => weigh_session(session),
     };
     Weight { bytes: FIXED_BYTES + bytes, messages }
+}
+
+fn weigh_session(command: &SessionCommand) -> (usize, usize) {
+    match command {
+        SessionCommand::Accept(_) | SessionCommand::Renew(_) => (128, 1),
+        SessionCommand::Receive(receive) => (128, receive.count_max as usize),
+        SessionCommand::Resume(resume) => (16 * resume.arrived.len(), resume.arrived.len()),
+        SessionCommand::Release(_) => (128, 64),
+        SessionCommand::SetState(set) => (set.state.as_ref().map_or(0, Bytes::len), 1),
+        SessionCommand::ReceiveDeferred(receive) => {
+            (8 * receive.numbers.len(), receive.numbers.len())
+        }
+        SessionCommand::DeleteBatch(delete) => (0, delete.count_max as usize),
+        SessionCommand::Fire(fire) => (128 * fire.locks.len(), fire.locks.len()),
+    }
 }
 
 fn settlement_bytes(settlement: &Settlement) -> usize {
@@ -146,7 +165,6 @@ fn settlement_bytes(settlement: &Settlement) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use domain::{EntityId, NewMessage, Send};
 
     use super::*;

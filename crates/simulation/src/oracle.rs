@@ -146,6 +146,8 @@ impl Oracle {
                 Ok(())
             }
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
+            // The operator creates no queue that requires them.
+            Command::Session(_) => Ok(()),
         }
     }
 
@@ -366,6 +368,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::ReceiveDeferred(ReceiveDeferred { origin, .. })
         | Command::DeleteBatch(DeleteBatch { origin, .. })
         | Command::Refuse(Refuse { origin, .. }) => *origin,
+        Command::Session(session) => session.origin(),
         Command::CreateQueue(_)
         | Command::DeleteEntity { .. }
         | Command::Acquire(_)

@@ -22,8 +22,18 @@
 //! | 17 Directory | name … |
 //! | 18 Node | node u64 |
 //! | 19 Group | shard u16 |
+//! | 20 Session, 24 SessionLocked, 25 SessionState | entity u64, session … |
+//! | 21 SessionMessage | entity u64, session …, list u8, sequence u64 |
+//! | 22 SessionHeld | entity u64, session …, sequence u64 |
+//! | 23 SessionFree | entity u64, claim u64, turn u64 |
+//!
+//! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
+//! 0xff, so that no session's keys lie among another's.
 
-use domain::{DeadlineKind, EntityId, Key, QueueId, SequenceNumber, ShardId, SubQueue, Timestamp};
+use domain::{
+    Claim, DeadlineKind, EntityId, Key, QueueId, SequenceNumber, SessionId, SessionList, ShardId,
+    SubQueue, Timestamp,
+};
 
 /// Where a shard's applied mark stands: below every table.
 pub(crate) fn applied_key(shard: ShardId) -> [u8; 3] {
@@ -58,6 +68,12 @@ fn table(key: &Key) -> u8 {
         Key::Directory(..) => 17,
         Key::Node(..) => 18,
         Key::Group(..) => 19,
+        Key::Session(..) => 20,
+        Key::SessionMessage(..) => 21,
+        Key::SessionHeld(..) => 22,
+        Key::SessionFree(..) => 23,
+        Key::SessionLocked(..) => 24,
+        Key::SessionState(..) => 25,
     }
 }
 
@@ -115,8 +131,44 @@ pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
         Key::Directory(name) => out.extend_from_slice(name.as_bytes()),
         Key::Node(node) => number(*node),
         Key::Group(shard) => out.extend_from_slice(&shard.0.to_be_bytes()),
+        Key::Session(entity, session)
+        | Key::SessionLocked(entity, session)
+        | Key::SessionState(entity, session) => {
+            number(entity.0);
+            out.extend_from_slice(session.as_str().as_bytes());
+        }
+        Key::SessionMessage(entity, session, list, sequence) => {
+            number(entity.0);
+            put_session(session, out);
+            out.push(*list as u8);
+            out.extend_from_slice(&sequence.0.to_be_bytes());
+        }
+        Key::SessionHeld(entity, session, sequence) => {
+            number(entity.0);
+            put_session(session, out);
+            out.extend_from_slice(&sequence.0.to_be_bytes());
+        }
+        Key::SessionFree(entity, claim) => {
+            number(entity.0);
+            number(claim.at.0);
+            number(claim.turn);
+        }
     }
 }
+
+/// A session's id in front of something else.
+fn put_session(session: &SessionId, out: &mut Vec<u8>) {
+    for byte in session.as_str().bytes() {
+        out.push(byte);
+        if byte == 0 {
+            out.push(ESCAPED_ZERO);
+        }
+    }
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// Follows a zero byte that is part of an id.
+const ESCAPED_ZERO: u8 = 0xff;
 
 /// A key read back; `None` for bytes that are no key of a row.
 pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
@@ -142,6 +194,12 @@ pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
         17 => Key::Directory(rest.text()?),
         18 => Key::Node(rest.number()?),
         19 => Key::Group(ShardId(rest.short()?)),
+        20 => Key::Session(rest.entity()?, rest.last_session()?),
+        21 => Key::SessionMessage(rest.entity()?, rest.session()?, rest.list()?, rest.sequence()?),
+        22 => Key::SessionHeld(rest.entity()?, rest.session()?, rest.sequence()?),
+        23 => Key::SessionFree(rest.entity()?, Claim { at: rest.instant()?, turn: rest.number()? }),
+        24 => Key::SessionLocked(rest.entity()?, rest.last_session()?),
+        25 => Key::SessionState(rest.entity()?, rest.last_session()?),
         _ => return None,
     };
     rest.0.is_empty().then_some((shard, key))
@@ -189,6 +247,35 @@ impl Rest<'_> {
         DeadlineKind::ALL.into_iter().find(|known| *known as u8 == kind)
     }
 
+    fn list(&mut self) -> Option<SessionList> {
+        let list = self.byte()?;
+        SessionList::ALL.into_iter().find(|known| *known as u8 == list)
+    }
+
+    /// A session's id in front of something else.
+    fn session(&mut self) -> Option<SessionId> {
+        let mut id = Vec::new();
+        loop {
+            match (self.byte()?, self.0.first()?) {
+                (0, 0) => {
+                    self.byte()?;
+                    return Some(SessionId::from(std::str::from_utf8(&id).ok()?));
+                }
+                (0, &ESCAPED_ZERO) => {
+                    self.byte()?;
+                    id.push(0);
+                }
+                (0, _) => return None,
+                (byte, _) => id.push(byte),
+            }
+        }
+    }
+
+    /// A session's id that nothing follows.
+    fn last_session(&mut self) -> Option<SessionId> {
+        self.text().map(SessionId::from)
+    }
+
     /// All that is left.
     fn text(&mut self) -> Option<String> {
         let text = std::str::from_utf8(self.0).ok()?.to_owned();
@@ -220,6 +307,8 @@ mod tests {
         let instant = || number().prop_map(Timestamp);
         let kind = prop::sample::select(DeadlineKind::ALL.to_vec());
         let text = || "[a-c\u{0}\u{7f}é]{0,3}";
+        let session = || text().prop_map(SessionId::from);
+        let list = prop::sample::select(SessionList::ALL.to_vec());
         prop_oneof![
             Just(Key::Meta),
             Just(Key::Cluster),
@@ -241,6 +330,14 @@ mod tests {
             text().prop_map(Key::Directory),
             number().prop_map(Key::Node),
             any::<u16>().prop_map(|shard| Key::Group(ShardId(shard))),
+            (entity(), session()).prop_map(|(e, id)| Key::Session(e, id)),
+            (entity(), session()).prop_map(|(e, id)| Key::SessionLocked(e, id)),
+            (entity(), session()).prop_map(|(e, id)| Key::SessionState(e, id)),
+            (entity(), session(), list, sequence())
+                .prop_map(|(e, id, list, s)| Key::SessionMessage(e, id, list, s)),
+            (entity(), session(), sequence()).prop_map(|(e, id, s)| Key::SessionHeld(e, id, s)),
+            (entity(), instant(), number())
+                .prop_map(|(e, at, turn)| Key::SessionFree(e, Claim { at, turn })),
         ]
     }
 

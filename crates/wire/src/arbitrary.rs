@@ -47,6 +47,14 @@ fn token() -> impl Strategy<Value = LockToken> {
     (number(), any::<u64>()).prop_map(|(sequence, nonce)| LockToken { sequence, nonce })
 }
 
+pub fn session() -> impl Strategy<Value = SessionId> {
+    text().prop_map(SessionId::from)
+}
+
+fn session_token() -> impl Strategy<Value = SessionToken> {
+    (session(), any::<u64>()).prop_map(|(session, nonce)| SessionToken { session, nonce })
+}
+
 fn receiver() -> impl Strategy<Value = ReceiverId> {
     any::<(u64, u64, u32)>().prop_map(|(node, link, epoch)| ReceiverId { node, link, epoch })
 }
@@ -240,7 +248,53 @@ fn command() -> impl Strategy<Value = Command> {
         (origin(), refusal())
             .prop_map(|(origin, refusal)| Command::Refuse(Refuse { origin, refusal })),
     ];
-    prop_oneof![entities, messages]
+    prop_oneof![entities, messages, session_command().prop_map(Command::Session)]
+}
+
+fn session_command() -> impl Strategy<Value = SessionCommand> {
+    let held = || (origin(), entity(), session_token());
+    prop_oneof![
+        (origin(), queue(), receiver(), of(session())).prop_map(
+            |(origin, queue, receiver, session)| {
+                SessionCommand::Accept(AcceptSession { origin, queue, receiver, session })
+            }
+        ),
+        (entity(), session_token(), receiver(), any::<(u32, u32)>()).prop_map(
+            |(entity, token, receiver, (count_max, bytes_max))| {
+                let receive = ReceiveSession { entity, token, receiver, count_max, bytes_max };
+                SessionCommand::Receive(receive)
+            }
+        ),
+        (entity(), session_token(), receiver(), vec(token(), 0..3)).prop_map(
+            |(entity, token, receiver, arrived)| {
+                let resume = ResumeSession { entity, token, receiver, arrived };
+                SessionCommand::Resume(resume)
+            }
+        ),
+        held().prop_map(|(origin, entity, token)| {
+            SessionCommand::Renew(RenewSession { origin, entity, token })
+        }),
+        held().prop_map(|(origin, entity, token)| {
+            SessionCommand::Release(ReleaseSession { origin, entity, token })
+        }),
+        (held(), of(content())).prop_map(|((origin, entity, token), state)| {
+            SessionCommand::SetState(SetSessionState { origin, entity, token, state })
+        }),
+        (held(), receiver(), vec(number(), 0..4)).prop_map(
+            |((origin, entity, token), receiver, numbers)| {
+                let receive = ReceiveSessionDeferred { origin, entity, token, receiver, numbers };
+                SessionCommand::ReceiveDeferred(receive)
+            }
+        ),
+        (held(), any::<u32>(), of(at())).prop_map(
+            |((origin, entity, token), count_max, before)| {
+                let delete = DeleteSessionBatch { origin, entity, token, count_max, before };
+                SessionCommand::DeleteBatch(delete)
+            }
+        ),
+        vec((entity(), session_token()), 0..4)
+            .prop_map(|locks| SessionCommand::Fire(FireSessions { locks })),
+    ]
 }
 
 pub fn entry() -> impl Strategy<Value = Entry> {
@@ -281,6 +335,9 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
         any::<u64>().prop_map(|expected| Refusal::SerialGap { expected }),
         Just(Refusal::PerhapsDone),
         vec(any::<u64>(), 0..4).prop_map(|on| Refusal::StorageFull { on }),
+        of(session()).prop_map(|session| Refusal::SessionLockLost { session }),
+        session().prop_map(|session| Refusal::SessionCannotBeLocked { session }),
+        Just(Refusal::NoSession),
     ]
 }
 
@@ -349,6 +406,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         vec(at(), 0..3).prop_map(|until| Outcome::Renewed { until }),
         any::<(u32, bool)>().prop_map(|(count, more)| Outcome::Deleted { count, more }),
         fired.prop_map(Outcome::Fired),
+        (session_token(), at()).prop_map(|(token, until)| Outcome::Accepted { token, until }),
         (directory_row(), any::<bool>())
             .prop_map(|(row, fresh)| Outcome::Catalog(CatalogOutcome::Entry { row, fresh })),
     ]
@@ -372,7 +430,7 @@ fn entity_state() -> impl Strategy<Value = EntityState> {
     let next = || of((at(), number()));
     let numbers = (number(), [number(), number()], [number(), number()], number());
     let times = (of(at()), of(at()), at(), at());
-    (numbers, any::<[u64; 6]>(), counts(), next(), next(), times).prop_map(
+    (numbers, any::<[u64; 9]>(), counts(), next(), next(), times).prop_map(
         |(numbers, n, counts, scheduled_next, fixed_next, times)| EntityState {
             next_sequence: numbers.0,
             fresh_head: numbers.1,
@@ -389,6 +447,7 @@ fn entity_state() -> impl Strategy<Value = EntityState> {
             duplicate_next: times.1,
             accessed_at: times.2,
             last_use: times.3,
+            sessions: SessionTotals { free: n[6], free_low: times.3, turns: n[7], states: n[8] },
         },
     )
 }
@@ -398,8 +457,10 @@ fn message_row() -> impl Strategy<Value = MessageRow> {
         Just(Lifetime::Derived),
         (span(), at()).prop_map(|(ttl, expires_at)| Lifetime::Fixed { ttl, expires_at })
     ];
-    (number(), any::<(u32, u32, bool, u32)>(), at(), lifetime, overlay()).prop_map(
-        |(body, (size_bytes, header_bytes, deferred, delivery_count), at, lifetime, overlay)| {
+    let numbers = any::<(u32, u32, bool, u32)>();
+    (number(), numbers, at(), lifetime, of(session()), overlay()).prop_map(
+        |(body, numbers, at, lifetime, session, overlay)| {
+            let (size_bytes, header_bytes, deferred, delivery_count) = numbers;
             MessageRow {
                 body,
                 size_bytes,
@@ -408,6 +469,7 @@ fn message_row() -> impl Strategy<Value = MessageRow> {
                 delivery_count,
                 enqueued_at: at,
                 lifetime,
+                session,
                 overlay,
             }
         },
@@ -425,9 +487,9 @@ fn message_tables() -> impl Strategy<Value = (Key, Row)> {
                 (Key::Lock(q, n), Row::Lock(LockRow { nonce, until, receiver }))
             }
         ),
-        (entity(), number(), at(), at(), any::<(u32, u32)>(), of(span())).prop_map(
-            |(e, n, due, accepted_at, (size_bytes, header_bytes), ttl)| {
-                let row = ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl };
+        (entity(), number(), at(), at(), any::<(u32, u32)>(), of(span()), of(session())).prop_map(
+            |(e, n, due, accepted_at, (size_bytes, header_bytes), ttl, session)| {
+                let row = ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl, session };
                 (Key::Scheduled(e, n), Row::Scheduled(row))
             }
         ),
@@ -481,5 +543,47 @@ fn other_tables() -> impl Strategy<Value = (Key, Row)> {
 
 /// A row under a key of its table.
 pub fn row() -> impl Strategy<Value = (Key, Row)> {
-    prop_oneof![message_tables(), other_tables()]
+    prop_oneof![message_tables(), session_tables(), other_tables()]
+}
+
+fn session_tables() -> impl Strategy<Value = (Key, Row)> {
+    let numbers = || (any::<u64>(), number()).prop_map(|(count, low)| Numbers { count, low });
+    let claim = || (at(), any::<u64>()).prop_map(|(at, turn)| Claim { at, turn });
+    let lock = (any::<u64>(), at(), receiver(), any::<bool>()).prop_map(
+        |(nonce, until, receiver, closed)| SessionLock { nonce, until, receiver, closed },
+    );
+    let state = (any::<u32>(), at())
+        .prop_map(|(size_bytes, changed_at)| StateMark { size_bytes, changed_at });
+    let counts = any::<(u64, u64)>();
+    let row = (counts, numbers(), numbers(), of(lock), at(), of(claim()), of(state)).prop_map(
+        |((active, deferred), ready, held, lock, released_at, claim, state)| SessionRow {
+            active,
+            deferred,
+            ready,
+            held,
+            lock,
+            released_at,
+            claim,
+            state,
+        },
+    );
+    let list = prop::sample::select(&SessionList::ALL[..]);
+    prop_oneof![
+        (entity(), session(), row)
+            .prop_map(|(e, id, row)| (Key::Session(e, id), Row::Session(Box::new(row)))),
+        (entity(), session(), list, number()).prop_map(|(e, id, list, n)| (
+            Key::SessionMessage(e, id, list, n),
+            Row::SessionMessage
+        )),
+        (entity(), session(), number(), any::<u64>(), receiver()).prop_map(
+            |(e, id, n, nonce, receiver)| {
+                (Key::SessionHeld(e, id, n), Row::SessionHeld(HeldRow { nonce, receiver }))
+            }
+        ),
+        (entity(), claim(), session())
+            .prop_map(|(e, claim, id)| (Key::SessionFree(e, claim), Row::SessionFree(id))),
+        (entity(), session()).prop_map(|(e, id)| (Key::SessionLocked(e, id), Row::SessionLocked)),
+        (entity(), session(), content())
+            .prop_map(|(e, id, state)| (Key::SessionState(e, id), Row::SessionState(state))),
+    ]
 }

@@ -75,6 +75,7 @@ choice!(Command {
     15 => Catalog(command),
     16 => Refuse(refuse),
     17 => RaiseClock { to },
+    18 => Session(command),
 });
 
 record!(CreateQueue { entity, name, properties });

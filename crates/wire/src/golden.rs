@@ -192,6 +192,7 @@ fn rows() {
         duplicate_next: None,
         accessed_at: AT,
         last_use: AT,
+        sessions: SessionTotals { free: 2, free_low: AT, turns: 9, states: 1 },
     };
     let message = MessageRow {
         body: NUMBER,
@@ -201,6 +202,7 @@ fn rows() {
         delivery_count: 1,
         enqueued_at: AT,
         lifetime: Lifetime::Derived,
+        session: None,
         overlay: None,
     };
     let lifetime = Lifetime::Fixed { ttl: Span(1000), expires_at: AT.plus(Span(1000)) };
@@ -224,13 +226,13 @@ fn rows() {
         ),
         (
             Row::EntityState(Box::new(state)),
-            "01f4039003010200ac02006401010908000000010000008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc31",
+            "01f4039003010200ac02006401010908000000010000008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc310901",
         ),
         (Row::Body(Bytes::from_static(b"\x01body")), "01626f6479"),
-        (Row::Message(message.clone()), "014dcc0828000180d095ffbc310000"),
+        (Row::Message(message.clone()), "014dcc0828000180d095ffbc31000000"),
         (
             Row::Message(MessageRow { lifetime, overlay: Some(Box::new(overlay)), ..message }),
-            "014dcc0828000180d095ffbc3101e807e8d795ffbc3101020161060301620e0178010163",
+            "014dcc0828000180d095ffbc3101e807e8d795ffbc310001020161060301620e0178010163",
         ),
         (Row::Returned, ""),
         (
@@ -244,8 +246,9 @@ fn rows() {
                 size_bytes: 10,
                 header_bytes: 2,
                 ttl: Some(Span(7)),
+                session: Some("s".into()),
             }),
-            "0180d095ffbc3180d095ffbc310a020107",
+            "0180d095ffbc3180d095ffbc310a0201070101",
         ),
         (Row::Deadline, ""),
         (Row::DuplicateId { accepted_at: AT, sequence: NUMBER }, "0180d095ffbc314d"),
@@ -379,4 +382,119 @@ fn a_content() {
         ..Default::default()
     };
     assert_eq!(hex(&content::encode(&message)), "010a04626f64791202696458e8076a070a016112021803");
+}
+
+#[test]
+fn sessions() {
+    let token = || SessionToken { session: "s".into(), nonce: TOKEN.nonce };
+    let (origin, entity) = (None, ENTITY);
+    let commands = [
+        (
+            SessionCommand::Accept(AcceptSession {
+                origin: ORIGIN,
+                queue: QUEUE,
+                receiver: RECEIVER,
+                session: Some("s".into()),
+            }),
+            "120101000000000000feed090100ac020102f40303010173",
+        ),
+        (
+            SessionCommand::Receive(ReceiveSession {
+                entity,
+                token: token(),
+                receiver: RECEIVER,
+                count_max: 10,
+                bytes_max: 1000,
+            }),
+            "1202ac020173010203040506070802f403030ae807",
+        ),
+        (
+            SessionCommand::Renew(RenewSession { origin, entity, token: token() }),
+            "120300ac0201730102030405060708",
+        ),
+        (
+            SessionCommand::Release(ReleaseSession { origin, entity, token: token() }),
+            "120400ac0201730102030405060708",
+        ),
+        (
+            SessionCommand::SetState(SetSessionState {
+                origin,
+                entity,
+                token: token(),
+                state: Some(Bytes::from_static(b"x")),
+            }),
+            "120500ac0201730102030405060708010178",
+        ),
+        (
+            SessionCommand::ReceiveDeferred(ReceiveSessionDeferred {
+                origin,
+                entity,
+                token: token(),
+                receiver: RECEIVER,
+                numbers: vec![NUMBER],
+            }),
+            "120600ac020173010203040506070802f40303014d",
+        ),
+        (
+            SessionCommand::DeleteBatch(DeleteSessionBatch {
+                origin,
+                entity,
+                token: token(),
+                count_max: 4,
+                before: Some(AT),
+            }),
+            "120700ac0201730102030405060708040180d095ffbc31",
+        ),
+        (
+            SessionCommand::Fire(FireSessions { locks: vec![(ENTITY, token())] }),
+            "120801ac0201730102030405060708",
+        ),
+        (
+            SessionCommand::Resume(ResumeSession {
+                entity,
+                token: token(),
+                receiver: RECEIVER,
+                arrived: vec![TOKEN],
+            }),
+            "1209ac020173010203040506070802f4030301000000000000004d0102030405060708",
+        ),
+    ];
+    for (given, expected) in commands {
+        assert_eq!(command(Command::Session(given.clone())), expected, "{given:?}");
+    }
+    let lock = SessionLock { nonce: TOKEN.nonce, until: AT, receiver: RECEIVER, closed: false };
+    let row = SessionRow {
+        active: 3,
+        deferred: 1,
+        ready: Numbers { count: 2, low: NUMBER },
+        held: Numbers { count: 1, low: SequenceNumber(70) },
+        lock: Some(lock),
+        released_at: AT,
+        claim: Some(Claim { at: AT, turn: 5 }),
+        state: Some(StateMark { size_bytes: 1, changed_at: AT }),
+    };
+    for (row, expected) in [
+        (
+            Row::Session(Box::new(row)),
+            "010301024d014601010203040506070880d095ffbc3102f403030080d095ffbc310180d095ffbc3105010180d095ffbc31",
+        ),
+        (Row::SessionMessage, ""),
+        (
+            Row::SessionHeld(HeldRow { nonce: TOKEN.nonce, receiver: RECEIVER }),
+            "01010203040506070802f40303",
+        ),
+        (Row::SessionFree("s".into()), "010173"),
+        (Row::SessionLocked, ""),
+        (Row::SessionState(Bytes::from_static(b"x")), "78"),
+    ] {
+        assert_eq!(hex(&encode_row(&row)), expected, "{row:?}");
+    }
+    for (outcome, expected) in [
+        (Outcome::Accepted { token: token(), until: AT }, "090173010203040506070880d095ffbc31"),
+        (Outcome::Refused(Refusal::SessionLockLost { session: Some("s".into()) }), "0111010173"),
+        (Outcome::Refused(Refusal::SessionCannotBeLocked { session: "s".into() }), "01120173"),
+        (Outcome::Refused(Refusal::NoSession), "0113"),
+    ] {
+        assert_eq!(hex(&outcome.encode()), expected, "{outcome:?}");
+    }
 }

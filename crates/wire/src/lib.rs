@@ -14,6 +14,7 @@ mod identity;
 mod outcome;
 mod property;
 mod row;
+mod session;
 
 pub mod content;
 pub mod native;

@@ -14,6 +14,7 @@ choice!(Outcome {
     6 => Deleted { count, more },
     7 => Fired(fired),
     8 => Catalog(outcome),
+    9 => Accepted { token, until },
 });
 record!(Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more });
 choice!(CatalogOutcome { 1 => Entry { row, fresh } });
@@ -52,4 +53,7 @@ choice!(Refusal {
     14 => SerialGap { expected },
     15 => PerhapsDone,
     16 => StorageFull { on },
+    17 => SessionLockLost { session },
+    18 => SessionCannotBeLocked { session },
+    19 => NoSession,
 });

@@ -1,5 +1,5 @@
-//! Row values. A value opens with its format; rows that say everything by their key have none, and
-//! a body is the message's content, which names its own.
+//! Row values. A value opens with its format; rows that say everything by their key have none, a
+//! body is the message's content, which names its own, and a session's state is the client's bytes.
 
 use bytes::Bytes;
 use domain::{
@@ -16,7 +16,7 @@ const FORMAT: u8 = 1;
 /// A row's value. Its key's table says which variant it is.
 pub fn encode_row(row: &Row) -> Vec<u8> {
     let mut out = Vec::with_capacity(match row {
-        Row::Body(content) => content.len(),
+        Row::Body(content) | Row::SessionState(content) => content.len(),
         _ => 64,
     });
     put_row(row, &mut out);
@@ -35,6 +35,8 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Lock(row) => put(row, out),
         Row::EntityState(row) => put(row, out),
         Row::Returned | Row::Deadline | Row::DuplicateTime | Row::Sweep | Row::ProducerSeen => (),
+        Row::SessionMessage | Row::SessionLocked => (),
+        Row::SessionState(state) => out.extend_from_slice(state),
         Row::Meta(row) => put(row, out),
         Row::Entity(row) => put(row, out),
         Row::Scheduled(row) => put(row, out),
@@ -45,14 +47,18 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Directory(row) => put(row, out),
         Row::Node(row) => put(row, out),
         Row::Group(row) => put(row, out),
+        Row::Session(row) => put(row, out),
+        Row::SessionHeld(row) => put(row, out),
+        Row::SessionFree(row) => put(row, out),
     }
 }
 
-/// The row of `key`, from its value. A body is copied, once.
+/// The row of `key`, from its value. A body or a state is copied, once.
 pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
     let mut input = Reader::borrowed(value);
     let row = match key {
         Key::Body(..) => return Ok(Row::Body(Bytes::copy_from_slice(value))),
+        Key::SessionState(..) => return Ok(Row::SessionState(Bytes::copy_from_slice(value))),
         Key::Message(..) => Row::Message(take(&mut input)?),
         Key::Lock(..) => Row::Lock(take(&mut input)?),
         Key::EntityState(_) => Row::EntityState(take(&mut input)?),
@@ -74,6 +80,11 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Directory(_) => Row::Directory(take(&mut input)?),
         Key::Node(_) => Row::Node(take(&mut input)?),
         Key::Group(_) => Row::Group(take(&mut input)?),
+        Key::Session(..) => Row::Session(take(&mut input)?),
+        Key::SessionMessage(..) => Row::SessionMessage,
+        Key::SessionHeld(..) => Row::SessionHeld(take(&mut input)?),
+        Key::SessionFree(..) => Row::SessionFree(take(&mut input)?),
+        Key::SessionLocked(..) => Row::SessionLocked,
     };
     input.finish()?;
     Ok(row)
@@ -104,6 +115,7 @@ record!(EntityState {
     duplicate_next,
     accessed_at,
     last_use,
+    sessions,
 });
 record!(Counts {
     accepted,
@@ -124,10 +136,11 @@ record!(MessageRow {
     delivery_count,
     enqueued_at,
     lifetime,
+    session,
     overlay,
 });
 choice!(Lifetime { 0 => Derived, 1 => Fixed { ttl, expires_at } });
-record!(ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl });
+record!(ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl, session });
 record!(ProducerRow { first, highest, seen });
 record!(ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level });
 record!(GroupRow { replicas });

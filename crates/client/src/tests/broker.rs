@@ -350,7 +350,11 @@ impl Messaging for Node {
                 }
                 let messages = state.acquire(&mut credit);
                 if !messages.is_empty() || !settled.is_empty() {
-                    let _ = answer.send(Ok(v1::ReceiveStreamResponse { messages, settled }));
+                    let _ = answer.send(Ok(v1::ReceiveStreamResponse {
+                        messages,
+                        settled,
+                        ..Default::default()
+                    }));
                 }
             }
         });

@@ -23,6 +23,7 @@ impl Acquire {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.queue.entity)?;
         entity.check_receive()?;
+        entity.check_sessionless(self.queue)?;
         entity.used();
         let budget = entity.view.budget(APPLY_ROWS_MAX);
         let available = entity.entity.state.available[self.queue.sub as usize];
@@ -105,7 +106,7 @@ impl Taken<'_> {
         message: MessageRow,
     ) {
         let queue = self.acquire.queue;
-        entity.detach(queue, number);
+        entity.detach(queue, number, &message);
         if entity.is_expired(queue, &message) {
             entity.expire(number, message);
             self.cleared += 1;

@@ -28,6 +28,9 @@ impl CancelScheduled {
             entity.remove_deadline(DeadlineKind::Scheduled, row.due, number);
             entity.view.delete(Key::Scheduled(entity.id, number));
             entity.view.delete(Key::Body(entity.id, number));
+            if let Some(session) = &row.session {
+                entity.unlist_scheduled(session, number);
+            }
             let state = entity.state();
             state.size_bytes -= u64::from(row.size_bytes);
             state.counts.scheduled -= 1;

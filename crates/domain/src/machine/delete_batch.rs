@@ -19,6 +19,7 @@ impl DeleteBatch {
         let queue = self.queue;
         let mut entity = step.open(queue.entity)?;
         entity.check_receive()?;
+        entity.check_sessionless(queue)?; // BATCH-7.
         validate::delete_count(self.count_max)?;
         entity.used();
         let before = self.before.unwrap_or(entity.at);
@@ -71,7 +72,7 @@ impl DeleteBatch {
             return false;
         }
         let fresh = number >= entity.entity.state.fresh_head[self.queue.sub as usize];
-        entity.detach(self.queue, number);
+        entity.detach(self.queue, number, &message);
         if fresh {
             entity.pass_head(self.queue, number);
         }

@@ -1,6 +1,7 @@
 //! One entity at work: its description and state, decoded once and kept, and the step as a command
 //! of that entity sees it.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::machine::marks::Stale;
@@ -8,7 +9,7 @@ use crate::machine::nonce::Nonces;
 use crate::machine::view::View;
 use crate::{
     DeadlineKind, Effect, EntityId, EntityRow, EntityState, Key, MessageRow, QueueId,
-    QueueProperties, Refusal, Row, Rows, SequenceNumber, SubQueue, Timestamp,
+    QueueProperties, Refusal, Row, Rows, SequenceNumber, SessionId, SubQueue, Timestamp,
 };
 
 /// An entity's decoded rows, kept from step to step.
@@ -33,6 +34,11 @@ pub(super) struct Watch {
     /// A message became available, even if another command of the entry took it.
     pub rose: [bool; 2],
     pub stale: Stale,
+    /// Sessions in line before, and whether one joined it.
+    pub free: u64,
+    pub joined: bool,
+    /// Sessions whose ready messages the engine asked to be told of, and that have others now.
+    pub sessions: BTreeSet<SessionId>,
 }
 
 impl Entity {
@@ -74,6 +80,9 @@ impl Entity {
             receivable: self.receivable(),
             rose: [false; 2],
             stale: Stale::default(),
+            free: self.acceptable(),
+            joined: false,
+            sessions: BTreeSet::new(),
         });
         true
     }
@@ -82,11 +91,21 @@ impl Entity {
         DeadlineKind::ALL.map(|kind| self.state.next_due(&self.row.properties, kind))
     }
 
-    /// Messages that can be received: none while receiving is refused (STATE-4).
+    /// Messages that can be received without a session: none while receiving is refused (STATE-4).
     fn receivable(&self) -> [u64; 2] {
+        let properties = &self.row.properties;
+        match self.state.available {
+            _ if properties.status.refuses_receive() => [0; 2],
+            [_, dead_letter] if properties.requires_session => [0, dead_letter],
+            available => available,
+        }
+    }
+
+    /// Sessions that can be accepted by whoever asks for the next.
+    pub fn acceptable(&self) -> u64 {
         match self.row.properties.status.refuses_receive() {
-            true => [0; 2],
-            false => self.state.available,
+            true => 0,
+            false => self.state.sessions.free,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::machine::entity::EntityStep;
 use crate::machine::queue::Fate;
+use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
 use crate::{
     APPLY_ROWS_MAX, DeadlineKind, Fire, Fired, Key, Lifetime, MessageRow, Outcome, Rows,
     SequenceNumber, Timestamp,
@@ -17,7 +18,11 @@ impl Fire {
         let Ok(mut entity) = step.open(self.entity) else { return Outcome::Fired(fired) };
         // STATE-3: nothing leaves while disabled; activation re-arms it. The history is no message.
         let suspended = entity.properties().status.is_suspended();
-        let count_max = (APPLY_ROWS_MAX as usize / ROWS_PER_MESSAGE).min(self.count_max as usize);
+        let rows_per_message = match entity.properties().requires_session {
+            true => SESSION_ROWS_PER_MESSAGE,
+            false => ROWS_PER_MESSAGE,
+        };
+        let count_max = (APPLY_ROWS_MAX as usize / rows_per_message).min(self.count_max as usize);
         match self.kind {
             DeadlineKind::Duplicate => fired.more = entity.trim_history(count_max),
             _ if suspended => (),
@@ -40,7 +45,7 @@ impl Fired {
         self.note_late(due, at);
     }
 
-    fn note_late(&mut self, due: Timestamp, at: Timestamp) {
+    pub(super) fn note_late(&mut self, due: Timestamp, at: Timestamp) {
         let late_ms = at.since(due).0;
         self.late_ms_max = self.late_ms_max.max(late_ms);
         self.late_ms_sum = self.late_ms_sum.saturating_add(late_ms);
@@ -68,6 +73,9 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             self.remove_deadline(DeadlineKind::Scheduled, due, number);
             let row = self.view.scheduled(self.id, number).expect("what has a time is scheduled");
             self.view.delete(Key::Scheduled(self.id, number));
+            if let Some(session) = &row.session {
+                self.unlist_scheduled(session, number);
+            }
             self.state().counts.scheduled -= 1;
             let message = MessageRow {
                 body: number,
@@ -78,6 +86,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                 enqueued_at: self.at,
                 // TTL-19, TTL-20: the clock starts now, under the default as it is now.
                 lifetime: self.lifetime(row.ttl),
+                session: row.session,
                 overlay: None,
             };
             let number = self.next_sequence();
@@ -95,8 +104,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         for (due, number) in due {
             let queue = self.main();
             let message = self.view.message(queue, number).expect("what has a deadline is stored");
-            if !message.deferred && self.is_available(queue, number) {
-                self.detach(queue, number);
+            if !message.deferred && self.is_available(queue, number, &message) {
+                self.detach(queue, number, &message);
                 let fate = self.expire(number, message);
                 fired.note(fate, due, self.at);
             } else {
@@ -123,9 +132,10 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                 fired.more = false;
                 break;
             }
-            let is_fresh = number >= self.entity.state.fresh_head[0];
-            if is_derived && !message.deferred && self.is_available(queue, number) {
-                self.detach(queue, number);
+            let head = self.entity.state.fresh_head[0];
+            let is_fresh = message.session.is_none() && number >= head;
+            if is_derived && !message.deferred && self.is_available(queue, number, &message) {
+                self.detach(queue, number, &message);
                 let fate = self.expire(number, message);
                 fired.note(fate, due, self.at);
                 if is_fresh && at_head {

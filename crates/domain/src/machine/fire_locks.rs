@@ -32,7 +32,7 @@ impl<R: Rows> Step<'_, R> {
         let message = entity.view.message(queue, token.sequence);
         let message = message.expect("what is locked is stored");
         let counted = !entity.properties().status.refuses_receive();
-        entity.unlock(queue, token);
+        entity.unlock(queue, token, &message);
         let fate = entity.release(queue, token.sequence, message, counted, false);
         fired.released += 1;
         fired.note(fate, lock.until, entity.at);

@@ -111,6 +111,7 @@ mod tests {
             delivery_count: 0,
             enqueued_at: Timestamp::ZERO,
             lifetime: Lifetime::Derived,
+            session: None,
             overlay: None,
         }
     }

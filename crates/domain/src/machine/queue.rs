@@ -5,7 +5,7 @@ use crate::machine::entity::EntityStep;
 use crate::machine::overlay::explain;
 use crate::{
     DeadlineKind, Effect, HeldLock, Key, Lifetime, LockRow, LockToken, MessageRow, QueueId,
-    ReceiverId, Row, Rows, SequenceNumber, Span, SubQueue, Timestamp,
+    ReceiverId, Row, Rows, SequenceNumber, SessionId, Span, SubQueue, Timestamp,
 };
 
 /// What became of a message that was released, or that ran out of time.
@@ -37,8 +37,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     /// Appends a message under a fresh number. Its body is stored already, or will be.
     pub fn append(&mut self, number: SequenceNumber, message: MessageRow) {
         self.add_lifetime(number, message.lifetime);
-        self.view.insert(Key::Message(self.main(), number), Row::Message(message));
         self.state().counts.active += 1;
+        if let Some(session) = message.session.clone() {
+            self.join_session(&session, number);
+        }
+        self.view.insert(Key::Message(self.main(), number), Row::Message(message));
         self.rise(SubQueue::Main);
     }
 
@@ -67,14 +70,29 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// Whether a stored message that is not deferred can be received.
-    pub fn is_available(&mut self, queue: QueueId, number: SequenceNumber) -> bool {
-        number >= self.entity.state.fresh_head[queue.sub as usize]
-            || self.view.contains(&Key::Returned(queue, number))
+    pub fn is_available(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        message: &MessageRow,
+    ) -> bool {
+        match &message.session {
+            Some(session) => self.is_ready(session, number),
+            None => {
+                number >= self.entity.state.fresh_head[queue.sub as usize]
+                    || self.view.contains(&Key::Returned(queue, number))
+            }
+        }
     }
 
     /// Takes an available message out of those that can be received.
-    pub fn detach(&mut self, queue: QueueId, number: SequenceNumber) {
+    pub fn detach(&mut self, queue: QueueId, number: SequenceNumber, message: &MessageRow) {
         let sub = queue.sub as usize;
+        if let Some(session) = &message.session {
+            self.unlist_ready(session, number);
+            self.state().available[sub] -= 1;
+            return;
+        }
         let is_fresh = number >= self.entity.state.fresh_head[sub];
         if !is_fresh {
             self.view.delete(Key::Returned(queue, number));
@@ -104,9 +122,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// Makes a message that no receiver holds available: below the fresh head by a row.
-    fn attach(&mut self, queue: QueueId, number: SequenceNumber) {
+    fn attach(&mut self, queue: QueueId, number: SequenceNumber, session: Option<&SessionId>) {
         let sub = queue.sub as usize;
-        if number < self.entity.state.fresh_head[sub] {
+        if let Some(session) = session {
+            self.list_ready(session, number);
+        } else if number < self.entity.state.fresh_head[sub] {
             self.view.insert(Key::Returned(queue, number), Row::Returned);
             let state = self.state();
             let low = &mut state.returned_low[sub];
@@ -137,7 +157,12 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         (lock.nonce == token.nonce && self.at < lock.until).then_some(lock)
     }
 
-    pub fn unlock(&mut self, queue: QueueId, token: LockToken) {
+    /// Ends the lock of a message, which its session's lock may cover (SESS-10).
+    pub fn unlock(&mut self, queue: QueueId, token: LockToken, message: &MessageRow) {
+        if let Some(session) = &message.session {
+            self.unhold(session, token.sequence);
+            return;
+        }
         self.view.delete(Key::Lock(queue, token.sequence));
         self.effects.push(Effect::Unlocked { queue, token });
     }
@@ -170,12 +195,14 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         } else if self.is_exhausted(queue, &message) {
             return self.exhaust(number, message);
         }
-        let deferred = message.deferred;
+        let (deferred, session) = (message.deferred, message.session.clone());
         if counted || modified {
             self.view.replace(Key::Message(queue, number), Row::Message(message));
         }
-        if !deferred {
-            self.attach(queue, number);
+        match (deferred, &session) {
+            (false, session) => self.attach(queue, number, session.as_ref()),
+            (true, Some(session)) => self.list_deferred(session, number),
+            (true, None) => (),
         }
         Fate::Kept
     }
@@ -243,6 +270,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     pub fn dead_letter(&mut self, number: SequenceNumber, mut message: MessageRow) {
         self.leave(self.main(), number, &message);
         message.deferred = false;
+        message.session = None; // DLQ-11. Its content still names it.
         if message.lifetime == Lifetime::Derived && !self.properties().default_ttl.is_max() {
             let ttl = self.properties().default_ttl;
             message.lifetime = Lifetime::Fixed { ttl, expires_at: message.enqueued_at.plus(ttl) };
@@ -250,7 +278,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         let queue = self.queue(SubQueue::DeadLetter);
         self.view.insert(Key::Message(queue, number), Row::Message(message));
         self.state().counts.dead_lettered += 1;
-        self.attach(queue, number);
+        self.attach(queue, number, None);
     }
 
     /// Removes a message that is neither available nor locked any more, body and all. The caller
@@ -271,6 +299,9 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                 let counts = &mut self.state().counts;
                 counts.deferred -= deferred;
                 counts.active -= 1 - deferred;
+                if let Some(session) = &message.session {
+                    self.leave_session(session, message.deferred);
+                }
             }
             SubQueue::DeadLetter => {
                 let state = self.state();

@@ -9,6 +9,10 @@ impl Renew {
         let queue = self.queue;
         let mut entity = step.open(queue.entity)?;
         entity.check_receive()?;
+        if entity.needs_session(queue) {
+            let why = "a message in a session is locked as long as its session; renew that";
+            return Err(Refusal::InvalidOperation { why }); // SESS-10.
+        }
         validate::count("number of locks in one request", self.tokens.len())?;
         let mut locks = Vec::with_capacity(self.tokens.len());
         for token in self.tokens {

@@ -5,7 +5,7 @@ use crate::machine::entity::EntityStep;
 use crate::validate;
 use crate::{
     BATCH_BYTES_MAX, DeadlineKind, Key, MessageRow, NewMessage, Outcome, Refusal, Row, Rows,
-    ScheduledRow, Send, SequenceNumber, Timestamp,
+    ScheduledRow, Send, SequenceNumber, SessionId, Timestamp,
 };
 
 /// The last instant that is not never.
@@ -41,6 +41,11 @@ impl Send {
             return Err(Refusal::MessageSizeExceeded { what, bytes, max });
         }
         self.messages.iter().try_for_each(validate::new_message)?;
+        let sessionless = |message: &NewMessage| message.session_id.is_none();
+        if properties.requires_session && self.messages.iter().any(sessionless) {
+            let why = "this entity requires sessions; give every message a SessionId";
+            return Err(Refusal::InvalidOperation { why }); // SEND-4.
+        }
         let used = entity.entity.state.size_bytes;
         let max = u64::from(properties.max_size_megabytes) * 1024 * 1024;
         if used >= max {
@@ -64,6 +69,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         }
         let number = self.next_sequence();
         self.view.insert(Key::Body(self.id, number), Row::Body(message.content));
+        let session = message.session_id.filter(|_| self.properties().requires_session);
+        let session = session.map(SessionId::from);
         let state = self.state();
         state.counts.accepted += 1;
         state.size_bytes += u64::from(message.size_bytes);
@@ -77,7 +84,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                     size_bytes: message.size_bytes,
                     header_bytes: message.header_bytes,
                     ttl: message.ttl,
+                    session,
                 };
+                if let Some(session) = &row.session {
+                    self.list_scheduled(session, number);
+                }
                 self.add_deadline(DeadlineKind::Scheduled, row.due, number);
                 self.view.insert(Key::Scheduled(self.id, number), Row::Scheduled(row));
                 self.state().counts.scheduled += 1;
@@ -91,6 +102,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                     delivery_count: 0,
                     enqueued_at: self.at,
                     lifetime: self.lifetime(message.ttl),
+                    session,
                     overlay: None,
                 };
                 self.append(number, row);

@@ -25,7 +25,7 @@ impl Settle {
             for settlement in self.settlements {
                 let token = settlement.token;
                 if !settled.insert(token) {
-                    return Err(Refusal::MessageLockLost { token });
+                    return Err(entity.lock_lost(queue, token));
                 }
                 checked.push((token, entity.check(queue, token, settlement.disposition)?));
             }
@@ -80,6 +80,9 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             }
             validate::reason(reason.as_deref(), description.as_deref())?;
         }
+        if self.needs_session(queue) {
+            return Checked::new(self.held_in_session(token)?, disposition);
+        }
         let lost = Refusal::MessageLockLost { token };
         if self.held(queue, token).is_none() {
             return Err(lost);
@@ -91,7 +94,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     fn settle(&mut self, queue: QueueId, token: LockToken, settled: Checked) {
         let Checked { before_bytes, mut message, modified, to } = settled;
         let number = token.sequence;
-        self.unlock(queue, token);
+        self.unlock(queue, token, &message);
         self.resized(before_bytes, message.size_bytes);
         match to {
             To::Gone => {
@@ -110,6 +113,12 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                         }
                         SubQueue::DeadLetter => state.dead_letter_deferred += 1,
                     }
+                    if let Some(session) = &message.session {
+                        self.defer_in_session(session);
+                    }
+                }
+                if let Some(session) = &message.session {
+                    self.list_deferred(session, number);
                 }
                 self.view.replace(Key::Message(queue, number), Row::Message(message));
             }

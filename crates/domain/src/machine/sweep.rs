@@ -2,12 +2,12 @@
 
 use crate::machine::Step;
 use crate::{
-    APPLY_ROWS_MAX, DeadlineKind, EntityId, Fired, Key, Outcome, QueueId, Rows, SequenceNumber,
-    Timestamp,
+    APPLY_ROWS_MAX, Claim, DeadlineKind, EntityId, Fired, Key, Outcome, QueueId, Rows,
+    SequenceNumber, SessionId, SessionList, Timestamp,
 };
 
 /// The ranges of an entity's rows, in the order of keys; the rows of the entity itself are gone.
-fn ranges(entity: EntityId) -> [(Key, Key); 8] {
+fn ranges(entity: EntityId) -> [(Key, Key); 14] {
     let table = |first: fn(EntityId) -> Key| (first(entity), first(EntityId(entity.0 + 1)));
     [
         table(|id| Key::Body(id, SequenceNumber::MIN)),
@@ -20,6 +20,15 @@ fn ranges(entity: EntityId) -> [(Key, Key); 8] {
         }),
         table(|id| Key::DuplicateId(id, String::new())),
         table(|id| Key::DuplicateTime(id, Timestamp::ZERO, String::new())),
+        table(|id| Key::Session(id, SessionId::first())),
+        table(|id| {
+            let (first, list) = (SessionId::first(), SessionList::Ready);
+            Key::SessionMessage(id, first, list, SequenceNumber::MIN)
+        }),
+        table(|id| Key::SessionHeld(id, SessionId::first(), SequenceNumber::MIN)),
+        table(|id| Key::SessionFree(id, Claim { at: Timestamp::ZERO, turn: 0 })),
+        table(|id| Key::SessionLocked(id, SessionId::first())),
+        table(|id| Key::SessionState(id, SessionId::first())),
     ]
 }
 

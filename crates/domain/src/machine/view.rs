@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 
 use crate::{
-    DirectoryRow, EntityId, EntityRow, EntityState, Key, LockRow, MessageRow, Meta, ProducerRow,
-    QueueId, Row, Rows, ScheduledRow, SequenceNumber,
+    DirectoryRow, EntityId, EntityRow, EntityState, HeldRow, Key, LockRow, MessageRow, Meta,
+    ProducerRow, QueueId, Row, Rows, ScheduledRow, SequenceNumber, SessionId, SessionRow,
 };
 
 /// A key the step changed.
@@ -233,6 +233,19 @@ impl<R: Rows> View<'_, R> {
 
     pub fn scheduled(&mut self, entity: EntityId, number: SequenceNumber) -> Option<ScheduledRow> {
         typed!(self.get(&Key::Scheduled(entity, number)), Scheduled)
+    }
+
+    pub fn session(&mut self, entity: EntityId, session: &SessionId) -> Option<Box<SessionRow>> {
+        typed!(self.get(&Key::Session(entity, session.clone())), Session)
+    }
+
+    pub fn session_held(
+        &mut self,
+        entity: EntityId,
+        session: &SessionId,
+        number: SequenceNumber,
+    ) -> Option<HeldRow> {
+        typed!(self.get(&Key::SessionHeld(entity, session.clone(), number)), SessionHeld)
     }
 
     pub fn producer(&mut self, producer: u64) -> Option<ProducerRow> {

@@ -71,6 +71,33 @@ pub enum Act {
     FireAll,
     Update(Change),
     Advance(u64),
+    /// One of few sessions, or the next.
+    Accept {
+        dead: bool,
+        session: Option<u8>,
+    },
+    Session(Pick, InSession),
+    /// Names every hold there is.
+    FireSessions,
+}
+
+/// What the holder of a session asks.
+#[derive(Clone, Debug)]
+pub enum InSession {
+    Receive {
+        count: u32,
+        bytes: u32,
+    },
+    Renew,
+    /// By a later epoch of the same receiver, to whom these arrived.
+    Resume(Vec<Pick>),
+    Release,
+    SetState(Option<u8>),
+    Deferred(Vec<Pick>),
+    Delete {
+        count: u32,
+        before: Option<u64>,
+    },
 }
 
 /// A message to send.
@@ -80,6 +107,7 @@ pub struct Draft {
     /// From now, ms.
     pub due: Option<u64>,
     pub id: Option<u8>,
+    pub session: Option<u8>,
     pub size: u32,
 }
 
@@ -160,6 +188,10 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Act::FireAll),
         4 => change().prop_map(Act::Update),
         1 => select(vec![0, 1, 3000, 30_000]).prop_map(Act::Advance),
+        5 => (prop::bool::weighted(0.03), option::weighted(0.4, 0..4u8))
+            .prop_map(|(dead, session)| Act::Accept { dead, session }),
+        14 => (any::<Pick>(), in_session()).prop_map(|(pick, act)| Act::Session(pick, act)),
+        2 => Just(Act::FireSessions),
     ]
 }
 
@@ -167,7 +199,30 @@ fn draft() -> impl Strategy<Value = Draft> {
     let ttl = option::weighted(0.4, select(vec![1, 5, 300, 1000, 3000, 20_000, u64::MAX]));
     let due = option::weighted(0.3, select(vec![0, 1, 300, 1000, 3000, 20_000]));
     let id = option::weighted(0.25, 0..6u8);
-    (ttl, due, id, 10..40u32).prop_map(|(ttl, due, id, size)| Draft { ttl, due, id, size })
+    let session = option::weighted(0.97, 0..4u8);
+    (ttl, due, id, session, 10..40u32).prop_map(|(ttl, due, id, session, size)| Draft {
+        ttl,
+        due,
+        id,
+        session,
+        size,
+    })
+}
+
+fn in_session() -> impl Strategy<Value = InSession> {
+    let count = || prop_oneof![Just(1u32), 1..6u32, Just(u32::MAX)];
+    let picks = prop_oneof![3 => vec(any::<Pick>(), 1), 1 => vec(any::<Pick>(), 2..4)];
+    let bytes = prop_oneof![4 => Just(u32::MAX), 1 => 0..60u32];
+    prop_oneof![
+        8 => (count(), bytes).prop_map(|(count, bytes)| InSession::Receive { count, bytes }),
+        1 => Just(InSession::Renew),
+        1 => vec(any::<Pick>(), 0..3).prop_map(InSession::Resume),
+        3 => Just(InSession::Release),
+        1 => option::weighted(0.7, 0..3u8).prop_map(InSession::SetState),
+        2 => picks.prop_map(InSession::Deferred),
+        1 => (prop_oneof![4 => 1..4u32, 1 => Just(0)], option::of(select(vec![0, 1000, 20_000])))
+            .prop_map(|(count, before)| InSession::Delete { count, before }),
+    ]
 }
 
 fn how() -> impl Strategy<Value = How> {

@@ -9,7 +9,12 @@ impl Plain {
     pub fn lapse(&mut self, sub: SubQueue, token: LockToken, fired: &mut Fired) {
         let at = self.at;
         let lapsed = self.messages.iter().find_map(|message| match message.lock {
-            Some((held, until)) if held == token && message.is_in(sub) && until <= at => {
+            Some((held, until))
+                if held == token
+                    && message.is_in(sub)
+                    && message.session.is_none()
+                    && until <= at =>
+            {
                 Some((message.number, until))
             }
             _ => None,
@@ -59,7 +64,9 @@ impl Plain {
             message.number = next;
             message.since = at;
             message.lifetime = lifetime;
+            message.available_at = at;
             self.next += 1;
+            self.stand();
             fired.activated += 1;
             note_late(fired, at.since(due).0);
         }
@@ -95,7 +102,7 @@ impl Plain {
     }
 }
 
-fn note(fired: &mut Fired, gone: Gone, late_ms: u64) {
+pub fn note(fired: &mut Fired, gone: Gone, late_ms: u64) {
     match gone {
         Gone::Dropped => fired.dropped += 1,
         Gone::DeadLettered => fired.dead_lettered += 1,
@@ -103,7 +110,7 @@ fn note(fired: &mut Fired, gone: Gone, late_ms: u64) {
     note_late(fired, late_ms);
 }
 
-fn note_late(fired: &mut Fired, late_ms: u64) {
+pub fn note_late(fired: &mut Fired, late_ms: u64) {
     fired.late_ms_max = fired.late_ms_max.max(late_ms);
     fired.late_ms_sum += late_ms;
 }

@@ -8,11 +8,12 @@ use domain::{
     BATCH_DELETE_MAX, CancelScheduled, Command, Counts, DEAD_LETTER_ERROR_DESCRIPTION,
     DEAD_LETTER_REASON, DeleteBatch, Delivery, Disposition, EntityStatus, Fired, HeldLock,
     Lifetime, LockToken, MessageState, NewMessage, Outcome, Properties, QueueProperties,
-    ReceiveDeferred, Refusal, SequenceNumber, Span, SubQueue, Timestamp, UpdateQueue, Value,
-    properties_bytes, validate,
+    ReceiveDeferred, Refusal, SequenceNumber, SessionId, Span, SubQueue, Timestamp, UpdateQueue,
+    Value, properties_bytes, validate,
 };
 
 use crate::producers::{Producers, origin};
+use crate::sessions::Sessions;
 
 /// What ended and is in the way of an acquire, it clears away, but at most so many at a time.
 const CLEARED_MAX: usize = 256;
@@ -31,6 +32,10 @@ pub struct Message {
     pub place: Place,
     /// Accepted, or activated.
     pub since: Timestamp,
+    /// Since it was last made available.
+    pub available_at: Timestamp,
+    /// Kept where sessions are required, and not in the dead-letter queue.
+    pub session: Option<SessionId>,
     /// As sent.
     pub ttl: Option<Span>,
     pub lifetime: Lifetime,
@@ -57,6 +62,10 @@ impl Message {
             SubQueue::Main => self.place == Place::Main,
             SubQueue::DeadLetter => self.place == Place::Dead,
         }
+    }
+
+    pub fn is_of(&self, session: &SessionId) -> bool {
+        self.session.as_ref() == Some(session)
     }
 
     pub fn is_available(&self, sub: SubQueue) -> bool {
@@ -92,19 +101,20 @@ pub struct Plain {
     pub history: Vec<(Timestamp, String, u64)>,
     /// Those that are not read off `messages`.
     pub gone: Counts,
+    pub sessions: Sessions,
     producers: Producers,
-    nonces: BTreeSet<u64>,
+    pub nonces: BTreeSet<u64>,
 }
 
-fn refused(refusal: Refusal) -> Outcome {
+pub fn refused(refusal: Refusal) -> Outcome {
     Outcome::Refused(refusal)
 }
 
-fn disabled() -> Outcome {
+pub fn disabled() -> Outcome {
     refused(Refusal::EntityDisabled { status: "" })
 }
 
-fn not_found(number: u64) -> Outcome {
+pub fn not_found(number: u64) -> Outcome {
     refused(Refusal::MessageNotFound { sequence: SequenceNumber(number), needs: "" })
 }
 
@@ -121,6 +131,7 @@ impl Plain {
             messages: Vec::new(),
             history: Vec::new(),
             gone: Counts::default(),
+            sessions: Sessions::default(),
             producers: Producers::default(),
             nonces: BTreeSet::new(),
         }
@@ -176,11 +187,12 @@ impl Plain {
                 self.at = self.at.plus(*by);
                 Outcome::Done
             }
+            Command::Session(command) => self.in_session(command, actual),
             other => panic!("not modelled: {other:?}"),
         }
     }
 
-    fn used(&mut self) {
+    pub fn used(&mut self) {
         self.accessed_at = self.at;
         self.last_use = self.at;
     }
@@ -201,12 +213,13 @@ impl Plain {
         self.messages.iter_mut().find(|m| m.number == number).expect("a message")
     }
 
-    fn remove(&mut self, number: u64) {
+    pub fn remove(&mut self, number: u64) {
         self.messages.retain(|message| message.number != number);
+        self.stand();
     }
 
     /// Numbers in a subqueue that match, lowest first.
-    fn numbers(&self, matches: impl Fn(&Message) -> bool) -> Vec<u64> {
+    pub fn numbers(&self, matches: impl Fn(&Message) -> bool) -> Vec<u64> {
         let mut numbers: Vec<_> =
             self.messages.iter().filter(|m| matches(m)).map(|m| m.number).collect();
         numbers.sort_unstable();
@@ -216,6 +229,10 @@ impl Plain {
     fn send(&mut self, messages: &[NewMessage]) -> Outcome {
         if matches!(self.properties.status, EntityStatus::Disabled | EntityStatus::SendDisabled) {
             return disabled();
+        }
+        let sessions = self.properties.requires_session;
+        if sessions && messages.iter().any(|message| message.session_id.is_none()) {
+            return refused(Refusal::InvalidOperation { why: "" });
         }
         self.used();
         let mut sequences = Vec::new();
@@ -244,6 +261,8 @@ impl Plain {
                 body: self.next,
                 place,
                 since: self.at,
+                available_at: self.at,
+                session: message.session_id.as_deref().filter(|_| sessions).map(SessionId::from),
                 ttl: message.ttl,
                 lifetime: self.lifetime(message.ttl),
                 deferred: false,
@@ -255,6 +274,7 @@ impl Plain {
                 removed: BTreeSet::new(),
             };
             self.messages.push(message);
+            self.stand();
             self.next += 1;
             self.gone.accepted += 1;
         }
@@ -279,15 +299,23 @@ impl Plain {
         ended > count
     }
 
+    /// Whether a subqueue is received from through sessions only.
+    fn needs_session(&self, sub: SubQueue) -> bool {
+        sub == SubQueue::Main && self.properties.requires_session
+    }
+
     fn take(&mut self, sub: SubQueue, count: usize, bytes: u64, actual: &Outcome) -> Outcome {
         if self.refuses_receive() {
             return disabled();
         }
+        if self.needs_session(sub) {
+            return refused(Refusal::InvalidOperation { why: "" });
+        }
         self.used();
         let (mut deliveries, mut sum, mut cleared) = (Vec::new(), 0, 0);
         for number in self.numbers(|m| m.is_available(sub)) {
-            let enough = deliveries.len() == count || (sum >= bytes && !deliveries.is_empty());
-            if enough || cleared == CLEARED_MAX {
+            let full = deliveries.len() == count || (sum >= bytes && !deliveries.is_empty());
+            if full || cleared == CLEARED_MAX {
                 break;
             }
             if self.ends_instead(number, sub).is_some() {
@@ -302,7 +330,7 @@ impl Plain {
     }
 
     /// Locks a message. The nonce is the machine's; it must be one that never was.
-    fn lock(
+    pub fn lock(
         &mut self,
         number: u64,
         sub: SubQueue,
@@ -317,7 +345,10 @@ impl Plain {
         let nonce = actual.lock.expect("a lock").token.nonce;
         assert!(self.nonces.insert(nonce), "the nonce of {number} was used before");
         let token = LockToken { sequence: SequenceNumber(number), nonce };
+        let session = self.find(number).session.clone();
+        let hold = session.and_then(|id| self.sessions.known.get(&id)?.hold.clone());
         let until = self.at.plus(self.properties.lock_duration);
+        let until = hold.map_or(until, |(_, until)| until);
         self.find(number).lock = Some((token, until));
         let message = self.find(number).clone();
         let mut delivery = self.shown(&message);
@@ -362,7 +393,7 @@ impl Plain {
     }
 
     /// A message of the main queue that is expired or was delivered too often goes; `None`: it stays.
-    fn ends_instead(&mut self, number: u64, sub: SubQueue) -> Option<Gone> {
+    pub fn ends_instead(&mut self, number: u64, sub: SubQueue) -> Option<Gone> {
         let message = self.find(number).clone();
         if sub == SubQueue::DeadLetter {
             return None;
@@ -401,16 +432,20 @@ impl Plain {
         let message = self.find(number);
         message.place = Place::Dead;
         message.deferred = false;
+        message.session = None;
         // TTL-18: the last values stay as information.
         if message.lifetime == Lifetime::Derived && !ttl.is_max() {
             message.lifetime = Lifetime::Fixed { ttl, expires_at: message.since.plus(ttl) };
         }
+        self.stand();
     }
 
     /// TIME-7.
     pub fn release(&mut self, number: u64, sub: SubQueue, counted: bool) -> Option<Gone> {
+        let at = self.at;
         let message = self.find(number);
         message.lock = None;
+        message.available_at = at;
         message.count += u32::from(counted);
         match self.properties.status {
             EntityStatus::Disabled => None,
@@ -426,7 +461,7 @@ impl Plain {
         let mut refusals = Vec::new();
         let mut tokens = BTreeSet::new();
         for (index, settlement) in settle.settlements.iter().enumerate() {
-            let lost = Refusal::MessageLockLost { token: settlement.token };
+            let lost = self.lost(sub, settlement.token);
             let refusal = if settle.atomic && !tokens.insert(settlement.token) {
                 Some(lost)
             } else {
@@ -449,8 +484,23 @@ impl Plain {
     fn holds(&self, sub: SubQueue, token: LockToken) -> bool {
         self.messages.iter().any(|message| {
             message.is_in(sub)
-                && message.lock.is_some_and(|(held, until)| held == token && self.at < until)
+                && match &message.session {
+                    Some(_) => {
+                        message.lock.is_some_and(|(held, _)| held == token)
+                            && self.session_allows(message)
+                    }
+                    None => {
+                        message.lock.is_some_and(|(held, until)| held == token && self.at < until)
+                    }
+                }
         })
+    }
+
+    fn lost(&self, sub: SubQueue, token: LockToken) -> Refusal {
+        match self.needs_session(sub) {
+            true => Refusal::SessionLockLost { session: None },
+            false => Refusal::MessageLockLost { token },
+        }
     }
 
     fn check(&self, sub: SubQueue, settlement: &domain::Settlement) -> Option<Refusal> {
@@ -458,7 +508,7 @@ impl Plain {
         if from_dead && matches!(settlement.disposition, Disposition::DeadLetter { .. }) {
             return Some(Refusal::InvalidOperation { why: "" });
         }
-        let lost = Refusal::MessageLockLost { token: settlement.token };
+        let lost = self.lost(sub, settlement.token);
         (!self.holds(sub, settlement.token)).then_some(lost)
     }
 
@@ -502,6 +552,9 @@ impl Plain {
         if self.refuses_receive() {
             return disabled();
         }
+        if self.needs_session(renew.queue.sub) {
+            return refused(Refusal::InvalidOperation { why: "" });
+        }
         for token in &renew.tokens {
             if !self.holds(renew.queue.sub, *token) {
                 return refused(Refusal::MessageLockLost { token: *token });
@@ -520,6 +573,9 @@ impl Plain {
             return disabled();
         }
         let sub = receive.queue.sub;
+        if self.needs_session(sub) {
+            return refused(Refusal::SessionLockLost { session: None });
+        }
         let (mut found, mut missing) = (Vec::new(), None);
         for number in receive.numbers.iter().map(|number| number.0) {
             let there = self
@@ -566,6 +622,9 @@ impl Plain {
     fn delete(&mut self, delete: &DeleteBatch) -> Outcome {
         if self.refuses_receive() {
             return disabled();
+        }
+        if self.needs_session(delete.queue.sub) {
+            return refused(Refusal::InvalidOperation { why: "" });
         }
         if !(1..=BATCH_DELETE_MAX).contains(&delete.count_max) {
             let (value, allowed) = (String::new(), "");

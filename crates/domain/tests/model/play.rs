@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    Acquire, CancelScheduled, Command, Counts, CreateQueue, DeadlineKind, DeleteBatch, Delivery,
-    Disposition, EntityId, EntityState, Entry, FireLocks, Fired, Key, LockToken, MemoryRows,
-    MessageRow, NewMessage, Origin, Outcome, Properties, QueueId, QueueProperties, ReceiveDeferred,
-    ReceiverId, Refusal, Renew, Row, Send, SequenceNumber, Settle, Settlement, Span, SubQueue,
-    Timestamp, UpdateQueue, Value,
+    AcceptSession, Acquire, CancelScheduled, Command, Counts, CreateQueue, DeadlineKind,
+    DeleteBatch, DeleteSessionBatch, Delivery, Disposition, EntityId, EntityState, Entry,
+    FireLocks, FireSessions, Fired, Key, LockToken, MemoryRows, MessageRow, NewMessage, Origin,
+    Outcome, Properties, QueueId, QueueProperties, ReceiveDeferred, ReceiveSession,
+    ReceiveSessionDeferred, ReceiverId, Refusal, ReleaseSession, Renew, RenewSession,
+    ResumeSession, Row, Send, SequenceNumber, SessionCommand, SessionId, SessionToken,
+    SetSessionState, Settle, Settlement, Span, SubQueue, Timestamp, UpdateQueue, Value,
 };
 
-use crate::act::{Act, Asked, Change, Cut, Draft, How, Move, Pick};
+use crate::act::{Act, Asked, Change, Cut, Draft, How, InSession, Move, Pick};
 use crate::plain::{Message, Place, Plain};
 use crate::support::{EPOCH, QUEUE, Shard};
 
@@ -20,8 +22,15 @@ pub struct Seen {
     pub refused: Vec<&'static str>,
 }
 
-pub fn play(duplicates: bool, moves: &[Move]) -> Seen {
-    let mut game = Game::new(duplicates);
+/// What queue is played with.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub duplicates: bool,
+    pub sessions: bool,
+}
+
+pub fn play(kind: Kind, moves: &[Move]) -> Seen {
+    let mut game = Game::new(kind);
     for drawn in moves {
         game.make(drawn);
     }
@@ -39,15 +48,18 @@ struct Game {
     /// Properties as of the last update gathered.
     properties: QueueProperties,
     tokens: Vec<(QueueId, LockToken)>,
+    /// Of sessions.
+    holds: Vec<SessionToken>,
     /// Rows of the queues before and behind in the order of keys.
     beside: MemoryRows,
     refused: Vec<&'static str>,
 }
 
 impl Game {
-    fn new(duplicates: bool) -> Game {
+    fn new(kind: Kind) -> Game {
         let properties = QueueProperties {
-            requires_duplicate_detection: duplicates,
+            requires_duplicate_detection: kind.duplicates,
+            requires_session: kind.sessions,
             duplicate_detection_window: Span(20_000),
             lock_duration: Span(20_000),
             max_delivery_count: 3,
@@ -64,6 +76,7 @@ impl Game {
             now: EPOCH,
             properties,
             tokens: Vec::new(),
+            holds: Vec::new(),
             beside: MemoryRows::default(),
             refused: Vec::new(),
         };
@@ -114,6 +127,8 @@ impl Game {
     fn fire_all(&mut self) {
         let locks = self.locks(Timestamp::ZERO);
         self.ask(Command::FireLocks(FireLocks { locks }));
+        let command = self.fire_sessions();
+        self.ask(command);
         for kind in DeadlineKind::ALL {
             let mut rounds = 0;
             while self.ask(fire(kind, 3)).more {
@@ -181,6 +196,10 @@ impl Game {
                 let expected: Vec<_> = expected.iter().cloned().map(without_overlay).collect();
                 bare == expected && more == expected_more
             }
+            (Outcome::Accepted { token, .. }, expected) => {
+                self.holds.push(token.clone());
+                outcome == expected
+            }
             _ => outcome == expected,
         };
         assert!(same, "{command:?}\n  came to   {outcome:?}\n  should be {expected:?}");
@@ -190,6 +209,7 @@ impl Game {
         let queue = match command {
             Command::Acquire(take) => take.queue,
             Command::ReceiveDeferred(receive) => receive.queue,
+            Command::Session(_) => QueueId::main(QUEUE),
             _ => return,
         };
         for delivery in deliveries {
@@ -209,6 +229,8 @@ impl Game {
         assert_eq!(info.accessed_at, plain.accessed_at);
         assert_eq!(info.next_sequence.0, plain.next);
         let size: u64 = plain.messages.iter().map(|message| u64::from(message.size())).sum();
+        let states = plain.sessions.known.values().filter_map(|session| session.state.as_ref());
+        let size = size + states.map(|(state, _)| state.len() as u64).sum::<u64>();
         assert_eq!(info.size_bytes, size);
         assert_eq!(state(rows).last_use, plain.last_use);
 
@@ -231,8 +253,35 @@ impl Game {
         }
         let expected: BTreeSet<_> = plain.history.iter().cloned().collect();
         assert_eq!(history, expected, "history of ids");
+        self.compare_sessions();
         self.compare_peek(SubQueue::Main);
         self.compare_peek(SubQueue::DeadLetter);
+    }
+
+    fn compare_sessions(&self) {
+        let (plain, rows) = (&self.plain, &self.shard.rows);
+        let stored = |key: &Key| match key {
+            Key::Session(QUEUE, id) => Some(id.clone()),
+            _ => None,
+        };
+        let there: Vec<_> = rows.0.keys().filter_map(stored).collect();
+        assert_eq!(there, plain.sessions_there(), "sessions that are there");
+        for id in there {
+            let row = domain::session_row(rows, QUEUE, &id).expect("the session");
+            let known = plain.sessions.known.get(&id).cloned().unwrap_or_default();
+            let lock = known.hold.map(|(token, until)| (token.nonce, until));
+            assert_eq!(row.lock.map(|lock| (lock.nonce, lock.until)), lock, "hold of {id}");
+            let state = match rows.0.get(&Key::SessionState(QUEUE, id.clone())) {
+                Some(Row::SessionState(state)) => Some(state.to_vec()),
+                _ => None,
+            };
+            assert_eq!(state, known.state.map(|(state, _)| state), "state of {id}");
+        }
+        let line = rows.0.iter().filter_map(|(key, row)| match (key, row) {
+            (Key::SessionFree(QUEUE, _), Row::SessionFree(id)) => Some(id.clone()),
+            _ => None,
+        });
+        assert_eq!(line.collect::<Vec<_>>(), plain.sessions.in_line(), "who is next");
     }
 
     fn compare_peek(&self, sub: SubQueue) {
@@ -323,6 +372,16 @@ impl Game {
                 let properties = Box::new(properties);
                 Command::UpdateQueue(UpdateQueue { origin, entity: QUEUE, properties })
             }
+            Act::Accept { dead, session } => {
+                let (queue, receiver) = (queue(*dead), ReceiverId::default());
+                let session = session.map(session_id);
+                let accept = AcceptSession { origin, queue, receiver, session };
+                Command::Session(SessionCommand::Accept(accept))
+            }
+            Act::Session(pick, what) => {
+                Command::Session(self.in_session(self.hold(*pick), what, origin))
+            }
+            Act::FireSessions => self.fire_sessions(),
             Act::Advance(ms) => Command::AdvanceClock { by: Span(*ms) },
         }
     }
@@ -333,10 +392,69 @@ impl Game {
             size_bytes: draft.size,
             header_bytes: draft.size / 2,
             message_id: draft.id.map(|id| format!("id{id}")),
-            session_id: None,
+            session_id: draft.session.map(|id| session_id(id).to_string()),
             partition_key: None,
             ttl: draft.ttl.map(Span),
             scheduled_at: draft.due.map(|ms| self.now.plus(Span(ms))),
+        }
+    }
+
+    fn fire_sessions(&self) -> Command {
+        let holds = domain::session_holds(&self.shard.rows, QUEUE);
+        let locks = holds.into_iter().map(|(token, _)| (QUEUE, token)).collect();
+        Command::Session(SessionCommand::Fire(FireSessions { locks }))
+    }
+
+    /// Mostly the token of a session that is held, else any that ever was, or one that never was.
+    fn hold(&self, pick: Pick) -> SessionToken {
+        let choice = usize::from(pick / 8);
+        let live: Vec<_> =
+            self.holds.iter().filter(|token| self.plain.has_session(token)).collect();
+        match (live.is_empty() || pick.is_multiple_of(8), self.holds.is_empty()) {
+            (false, _) => live[choice % live.len()].clone(),
+            (true, false) => self.holds[choice % self.holds.len()].clone(),
+            (true, true) => SessionToken { session: session_id(0), nonce: 1 },
+        }
+    }
+
+    fn in_session(
+        &self,
+        token: SessionToken,
+        what: &InSession,
+        origin: Option<Origin>,
+    ) -> SessionCommand {
+        let (entity, receiver) = (QUEUE, ReceiverId::default());
+        match what {
+            InSession::Receive { count, bytes } => SessionCommand::Receive(ReceiveSession {
+                entity,
+                token,
+                receiver,
+                count_max: *count,
+                bytes_max: *bytes,
+            }),
+            InSession::Resume(picks) => {
+                let arrived = picks.iter().map(|pick| self.token(*pick).1).collect();
+                let receiver = ReceiverId { epoch: 1, ..receiver };
+                SessionCommand::Resume(ResumeSession { entity, token, receiver, arrived })
+            }
+            InSession::Renew => SessionCommand::Renew(RenewSession { origin, entity, token }),
+            InSession::Release => SessionCommand::Release(ReleaseSession { origin, entity, token }),
+            InSession::SetState(state) => {
+                let state = state.map(|length| vec![7; length.into()].into());
+                SessionCommand::SetState(SetSessionState { origin, entity, token, state })
+            }
+            InSession::Deferred(picks) => {
+                let of = |m: &Message| m.deferred && m.lock.is_none() && m.is_of(&token.session);
+                let numbers = self.picked(picks, of);
+                let receive = ReceiveSessionDeferred { origin, entity, token, receiver, numbers };
+                SessionCommand::ReceiveDeferred(receive)
+            }
+            InSession::Delete { count, before } => {
+                let before = before.map(|ms| Timestamp(self.now.0.saturating_sub(ms)));
+                let count_max = *count;
+                let delete = DeleteSessionBatch { origin, entity, token, count_max, before };
+                SessionCommand::DeleteBatch(delete)
+            }
         }
     }
 
@@ -394,6 +512,10 @@ impl Game {
         };
         picks.iter().map(number).map(SequenceNumber).collect()
     }
+}
+
+fn session_id(id: u8) -> SessionId {
+    SessionId::from(format!("s{id}"))
 }
 
 fn queue(dead: bool) -> QueueId {
@@ -487,9 +609,19 @@ fn compare_message(rows: &MemoryRows, message: &Message) {
         delivery_count: message.count,
         enqueued_at: message.since,
         lifetime: message.lifetime,
+        session: message.session.clone(),
         overlay: row.overlay.clone(),
     };
     assert_eq!(*row, expected, "{number}");
+    if let Some(session) = &message.session {
+        // Its end is the session's, which may have been renewed.
+        let lock = match rows.0.get(&Key::SessionHeld(QUEUE, session.clone(), number)) {
+            Some(Row::SessionHeld(held)) => Some(held.nonce),
+            _ => None,
+        };
+        assert_eq!(lock, message.lock.map(|(token, _)| token.nonce), "lock of {number}");
+        return;
+    }
     let lock = match rows.0.get(&Key::Lock(queue(dead), number)) {
         Some(Row::Lock(lock)) => {
             Some((LockToken { sequence: number, nonce: lock.nonce }, lock.until))
@@ -516,6 +648,9 @@ fn owner(key: &Key) -> Option<EntityId> {
             Some(queue.entity)
         }
         Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
+        Key::Session(owner, _) | Key::SessionMessage(owner, ..) => Some(*owner),
+        Key::SessionHeld(owner, ..) | Key::SessionFree(owner, _) => Some(*owner),
+        Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     }
 }

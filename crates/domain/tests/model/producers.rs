@@ -77,6 +77,7 @@ pub fn origin(command: &Command) -> Option<Origin> {
         Command::CancelScheduled(command) => command.origin,
         Command::DeleteBatch(command) => command.origin,
         Command::UpdateQueue(command) => command.origin,
+        Command::Session(command) => command.origin(),
         _ => None,
     }
 }

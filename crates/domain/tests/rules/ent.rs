@@ -191,7 +191,7 @@ fn ent_6_update_get_and_delete_of_what_is_not_there_are_refused() {
 }
 
 /// Rows that name the queue.
-fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
+pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
     let owner = |key: &Key| match key {
         Key::Entity(owner) | Key::EntityState(owner) | Key::Sweep(owner) => Some(*owner),
         Key::Body(owner, _) | Key::Scheduled(owner, _) => Some(*owner),
@@ -200,6 +200,9 @@ fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
         Key::Message(queue, _) | Key::Returned(queue, _) | Key::Lock(queue, _) => {
             Some(queue.entity)
         }
+        Key::Session(owner, _) | Key::SessionMessage(owner, ..) => Some(*owner),
+        Key::SessionHeld(owner, ..) | Key::SessionFree(owner, _) => Some(*owner),
+        Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
         Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     };

@@ -5,6 +5,7 @@
 mod support;
 
 mod table;
+mod table_sessions;
 
 mod batch;
 mod bounds;
@@ -24,6 +25,9 @@ mod sched;
 mod send;
 mod send_again;
 mod seq;
+mod sess;
+mod sess_ends;
+mod sess_limits;
 mod state;
 mod time;
 mod ttl;

@@ -17,6 +17,7 @@ use domain::{
 };
 
 use crate::support::{EPOCH, QUEUE, Shard};
+pub use crate::table_sessions::InSession;
 
 pub const RECEIVER: ReceiverId = ReceiverId { node: 1, link: 1, epoch: 1 };
 pub const MAIN: QueueId = QueueId { entity: QUEUE, sub: SubQueue::Main };
@@ -46,6 +47,11 @@ pub fn dead_lettering() -> QueueProperties {
     QueueProperties { dead_letter_on_expiration: true, ..queue() }
 }
 
+/// A queue that requires sessions.
+pub fn sessions() -> QueueProperties {
+    QueueProperties { requires_session: true, ..queue() }
+}
+
 /// A message of 10 bytes, 4 of them properties, as a producer sends it.
 pub fn m() -> NewMessage {
     NewMessage {
@@ -68,6 +74,7 @@ pub trait Sent {
     fn size(self, bytes: u32) -> NewMessage;
     fn header(self, bytes: u32) -> NewMessage;
     fn content(self, content: &'static str) -> NewMessage;
+    fn session(self, id: &str) -> NewMessage;
 }
 
 impl Sent for NewMessage {
@@ -93,6 +100,10 @@ impl Sent for NewMessage {
 
     fn content(self, content: &'static str) -> NewMessage {
         NewMessage { content: content.into(), ..self }
+    }
+
+    fn session(self, id: &str) -> NewMessage {
+        NewMessage { session_id: Some(id.to_owned()), ..self }
     }
 }
 
@@ -161,6 +172,14 @@ pub enum Action {
     Look,
     /// The same, of the dead-letter queue.
     Dead(Box<Action>),
+    /// SESS-6.
+    Accept(&'static str),
+    /// SESS-7.
+    AcceptNext,
+    /// By whoever accepted the session last.
+    Within(&'static str, InSession),
+    /// Names every session's lock there is, lapsed or not.
+    FireSessions,
 }
 
 pub use Action::*;
@@ -187,6 +206,7 @@ pub fn check<const N: usize>(properties: QueueProperties, table: [Line; N]) -> T
 pub struct Table {
     pub shard: Shard,
     tokens: BTreeMap<QueueId, BTreeMap<u64, LockToken>>,
+    pub(crate) sessions: BTreeMap<&'static str, domain::SessionToken>,
 }
 
 impl Table {
@@ -195,7 +215,7 @@ impl Table {
     }
 
     pub fn over(shard: Shard) -> Table {
-        Table { shard, tokens: BTreeMap::new() }
+        Table { shard, tokens: BTreeMap::new(), sessions: BTreeMap::new() }
     }
 
     pub fn check<const N: usize>(&mut self, table: [Line; N]) {
@@ -239,13 +259,7 @@ impl Table {
             Delete(count_max) => words(&self.delete(queue, count_max, None)),
             DeleteBefore(count_max, ms) => words(&self.delete(queue, count_max, Some(at(ms)))),
             Peek(from, count_max) => {
-                match domain::peek(&self.shard.rows, queue, SequenceNumber(from), count_max) {
-                    Ok(deliveries) => deliveries.iter().fold("saw".to_owned(), |mut all, seen| {
-                        write!(all, " {}{}", seen.sequence, letter(seen.state)).expect("a string");
-                        all
-                    }),
-                    Err(refusal) => words(&Outcome::Refused(refusal)),
-                }
+                seen(domain::peek(&self.shard.rows, queue, SequenceNumber(from), count_max))
             }
             Fire(kind) => words(&Outcome::Fired(self.fire(kind, u32::MAX))),
             FireLocks => words(&Outcome::Fired(self.fire_locks())),
@@ -264,6 +278,10 @@ impl Table {
             }
             Look => String::new(),
             Dead(action) => self.act(DEAD, *action),
+            Accept(session) => words(&self.accept(queue, Some(session))),
+            AcceptNext => words(&self.accept(queue, None)),
+            Within(session, what) => self.within(session, what),
+            FireSessions => words(&Outcome::Fired(self.fire_sessions())),
         }
     }
 
@@ -294,7 +312,7 @@ impl Table {
         outcome
     }
 
-    fn remember(&mut self, queue: QueueId, outcome: &Outcome) {
+    pub(crate) fn remember(&mut self, queue: QueueId, outcome: &Outcome) {
         let Outcome::Acquired { deliveries, .. } = outcome else { return };
         for delivery in deliveries {
             let lock = delivery.lock.expect("a delivery under a lock");
@@ -357,6 +375,7 @@ impl Table {
 
     fn fire_all(&mut self) -> Fired {
         let mut all = self.fire_locks();
+        all.released += self.fire_sessions().released;
         for kind in DeadlineKind::ALL {
             loop {
                 let round = self.fire(kind, u32::MAX);
@@ -433,7 +452,9 @@ impl Table {
         for (key, row) in &self.shard.rows.0 {
             match (key, row) {
                 (Key::Message(queue, number), Row::Message(row)) if queue.entity == QUEUE => {
-                    let locked = self.shard.rows.0.contains_key(&Key::Lock(*queue, *number));
+                    let held = row.session.clone().map(|id| Key::SessionHeld(QUEUE, id, *number));
+                    let lock = held.unwrap_or(Key::Lock(*queue, *number));
+                    let locked = self.shard.rows.0.contains_key(&lock);
                     let mut text = number.to_string();
                     text.push_str(if row.deferred { "D" } else { "" });
                     text.push_str(if locked { "L" } else { "" });
@@ -464,14 +485,25 @@ impl Table {
     }
 }
 
-fn numbers_of(numbers: &[u64]) -> Vec<SequenceNumber> {
+pub(crate) fn numbers_of(numbers: &[u64]) -> Vec<SequenceNumber> {
     numbers.iter().copied().map(SequenceNumber).collect()
 }
 
-fn fired(outcome: Outcome) -> Fired {
+pub(crate) fn fired(outcome: Outcome) -> Fired {
     match outcome {
         Outcome::Fired(fired) => fired,
         other => panic!("not fired: {other:?}"),
+    }
+}
+
+/// What a peek showed, in words.
+pub(crate) fn seen(peeked: Result<Vec<Delivery>, Refusal>) -> String {
+    match peeked {
+        Ok(deliveries) => deliveries.iter().fold("saw".to_owned(), |mut all, seen| {
+            write!(all, " {}{}", seen.sequence, letter(seen.state)).expect("a string");
+            all
+        }),
+        Err(refusal) => words(&Outcome::Refused(refusal)),
     }
 }
 
@@ -533,6 +565,10 @@ pub fn words(outcome: &Outcome) -> String {
             add(&mut text, "dead-lettered", fired.dead_lettered);
             add(&mut text, "released", fired.released);
             text.push_str(if fired.more { " more" } else { "" });
+        }
+        Outcome::Accepted { token, until } => {
+            write!(text, "accepted {} until {}", token.session, until.since(EPOCH).0)
+                .expect("a string");
         }
         Outcome::Catalog(outcome) => write!(text, "{outcome:?}").expect("a string"),
     }

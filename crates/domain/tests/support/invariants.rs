@@ -7,13 +7,17 @@ use domain::{
     LockToken, MemoryRows, MessageRow, Meta, QueueId, Row, SequenceNumber, SubQueue, Timestamp,
 };
 
+use crate::support::sessions;
+
 /// Every entity's counters, heads and marks say what a scan of its rows says.
 pub fn check(rows: &MemoryRows) {
     let mut producers = 0;
     for (key, row) in &rows.0 {
         match (key, row) {
-            (Key::Entity(entity), Row::Entity(_)) => {
-                Entity::read(rows, *entity).check();
+            (Key::Entity(entity), Row::Entity(row)) => {
+                let read = Entity::read(rows, *entity, row);
+                read.check();
+                sessions::check(rows, *entity, row, &read.state);
             }
             (Key::Producer(producer), Row::Producer(row)) => {
                 producers += 1;
@@ -45,6 +49,7 @@ fn meta(rows: &MemoryRows) -> Meta {
 
 /// All rows of one entity.
 struct Entity {
+    requires_session: bool,
     state: EntityState,
     messages: [BTreeMap<SequenceNumber, MessageRow>; 2],
     locks: [BTreeSet<SequenceNumber>; 2],
@@ -52,6 +57,7 @@ struct Entity {
     /// Due, by number.
     scheduled: BTreeMap<SequenceNumber, Timestamp>,
     sizes_scheduled: u64,
+    sizes_states: u64,
     bodies: BTreeSet<SequenceNumber>,
     deadlines: BTreeMap<DeadlineKind, BTreeSet<(Timestamp, SequenceNumber)>>,
     duplicates: BTreeSet<(Timestamp, String)>,
@@ -59,17 +65,19 @@ struct Entity {
 }
 
 impl Entity {
-    fn read(rows: &MemoryRows, entity: EntityId) -> Entity {
+    fn read(rows: &MemoryRows, entity: EntityId, described: &EntityRow) -> Entity {
         let Some(Row::EntityState(state)) = rows.0.get(&Key::EntityState(entity)) else {
             panic!("{entity:?} has no state");
         };
         let mut read = Entity {
+            requires_session: described.properties.requires_session,
             state: (**state).clone(),
             messages: Default::default(),
             locks: Default::default(),
             returned: Default::default(),
             scheduled: BTreeMap::new(),
             sizes_scheduled: 0,
+            sizes_states: 0,
             bodies: BTreeSet::new(),
             deadlines: BTreeMap::new(),
             duplicates: BTreeSet::new(),
@@ -82,6 +90,12 @@ impl Entity {
                 }
                 (Key::Lock(queue, number), _) if queue.entity == entity => {
                     read.locks[queue.sub as usize].insert(*number);
+                }
+                (Key::SessionHeld(owner, _, number), _) if *owner == entity => {
+                    read.locks[SubQueue::Main as usize].insert(*number);
+                }
+                (Key::SessionState(owner, _), Row::SessionState(state)) if *owner == entity => {
+                    read.sizes_states += state.len() as u64;
                 }
                 (Key::Returned(queue, number), _) if queue.entity == entity => {
                     read.returned[queue.sub as usize].insert(*number);
@@ -113,7 +127,10 @@ impl Entity {
     fn check(&self) {
         self.check_counts();
         for sub in SubQueue::ALL {
-            self.check_order(sub);
+            match self.requires_session && sub == SubQueue::Main {
+                true => self.check_no_order(),
+                false => self.check_order(sub),
+            }
         }
         self.check_bodies();
         self.check_deadlines();
@@ -138,7 +155,8 @@ impl Entity {
         assert!(counts.balanced(), "COUNT-5 is broken: {counts:?}");
         assert_eq!(self.state.dead_letter_deferred, deferred(dead) as u64);
         let stored: u64 = self.messages.iter().flat_map(|m| m.values()).map(size).sum();
-        assert_eq!(self.state.size_bytes, stored + self.sizes_scheduled, "size and rows");
+        let stored = stored + self.sizes_scheduled + self.sizes_states;
+        assert_eq!(self.state.size_bytes, stored, "size and rows");
     }
 
     fn is_available(&self, sub: SubQueue, number: SequenceNumber, row: &MessageRow) -> bool {
@@ -172,6 +190,17 @@ impl Entity {
         for number in &self.locks[index] {
             assert!(self.messages[index].contains_key(number), "{number}: a lock on nothing");
         }
+    }
+
+    /// Sessions have orders of their own.
+    fn check_no_order(&self) {
+        let main = SubQueue::Main as usize;
+        assert!(self.returned[main].is_empty(), "returned, but not to a session");
+        let available = |(number, row): &(&SequenceNumber, &MessageRow)| {
+            self.is_available(SubQueue::Main, **number, row)
+        };
+        let count = self.messages[main].iter().filter(available).count();
+        assert_eq!(self.state.available[main], count as u64, "available in sessions");
     }
 
     /// One body per stored message, none besides.
@@ -246,6 +275,7 @@ pub struct Timers {
     next: BTreeMap<(EntityId, DeadlineKind), Timestamp>,
     locks: BTreeMap<(QueueId, LockToken), Timestamp>,
     available: BTreeMap<QueueId, u64>,
+    sessions: sessions::Timers,
 }
 
 impl Timers {
@@ -260,7 +290,9 @@ impl Timers {
             Effect::Unlocked { queue, token } => {
                 self.locks.remove(&(*queue, *token));
             }
+            Effect::Session(effect) => self.sessions.take(effect),
             Effect::Deleted { entity } => {
+                self.sessions.deleted(*entity);
                 self.next.retain(|(owner, _), _| owner != entity);
                 self.locks.retain(|(queue, _), _| queue.entity != *entity);
                 self.available.retain(|queue, _| queue.entity != *entity);
@@ -291,6 +323,7 @@ impl Timers {
             }
         }
         assert_eq!(self.locks, locks, "timers of locks");
+        self.sessions.check(rows);
     }
 
     fn check_next(&self, rows: &MemoryRows, entity: EntityId, description: &EntityRow) {
@@ -302,7 +335,9 @@ impl Timers {
             matches!(properties.status, EntityStatus::Active | EntityStatus::SendDisabled);
         for sub in SubQueue::ALL {
             let told = self.available.get(&QueueId { entity, sub }).copied().unwrap_or_default();
-            let available = if receives { state.available[sub as usize] } else { 0 };
+            let by_session = properties.requires_session && sub == SubQueue::Main;
+            let told_of = receives && !by_session;
+            let available = if told_of { state.available[sub as usize] } else { 0 };
             assert_eq!(told, available, "available in {sub:?}, as the engine was told");
         }
         for kind in DeadlineKind::ALL {

@@ -2,6 +2,7 @@
 //! after every step, whatever was asked.
 
 mod invariants;
+mod sessions;
 mod shard;
 
 pub use shard::{EPOCH, QUEUE, Shard};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use domain::{
     Changes, Command, CreateQueue, Effect, EntityId, Entry, Key, Machine, MemoryRows, Outcome,
-    QueueProperties, Row, Rows, Timestamp,
+    QueueProperties, Row, Rows, SessionCommand, Timestamp,
 };
 
 use crate::support::invariants;
@@ -175,11 +175,17 @@ fn check_writes(rows: &MemoryRows, changes: &Changes) {
     }
 }
 
-/// ERR-29: a command that is refused changes no row of an entity. DEFER-8 alone expires what was
-/// asked for; the entry's time and the producer's outcomes are the shard's own.
+/// ERR-29: a command that is refused changes no row of an entity. DEFER-8 expires what was asked
+/// for, and whoever accepts a session ends what lapsed; the entry's time and the producer's outcomes
+/// are the shard's own.
 fn check_refusal(rows: &MemoryRows, entry: &Entry, outcomes: &[Outcome], changes: &Changes) {
     let refused = |(command, outcome): (&Command, &Outcome)| {
-        matches!(outcome, Outcome::Refused(_)) && !matches!(command, Command::ReceiveDeferred(_))
+        let ends = matches!(
+            command,
+            Command::ReceiveDeferred(_)
+                | Command::Session(SessionCommand::ReceiveDeferred(_) | SessionCommand::Accept(_))
+        );
+        matches!(outcome, Outcome::Refused(_)) && !ends
     };
     if !entry.commands.iter().zip(outcomes).all(refused) {
         return;
@@ -212,6 +218,12 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Directory(_) => matches!(row, Row::Directory(_)),
         Key::Node(_) => matches!(row, Row::Node(_)),
         Key::Group(_) => matches!(row, Row::Group(_)),
+        Key::Session(..) => matches!(row, Row::Session(_)),
+        Key::SessionMessage(..) => matches!(row, Row::SessionMessage),
+        Key::SessionHeld(..) => matches!(row, Row::SessionHeld(_)),
+        Key::SessionFree(..) => matches!(row, Row::SessionFree(_)),
+        Key::SessionLocked(..) => matches!(row, Row::SessionLocked),
+        Key::SessionState(..) => matches!(row, Row::SessionState(_)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use client::v1::ReceiveMode;
-use client::{Client, Delivery, Disposition, QueuePath};
+use client::{Client, Delivery, Disposition, QueuePath, ReceiverOptions, SessionReceiver};
 
 use crate::commands::QueueArg;
 use crate::connect::Connect;
@@ -17,6 +17,8 @@ Examples:
   mayfly receive orders --complete --follow | jq .body
   mayfly receive orders --dead-letter 'cannot parse' --max 1
   mayfly receive orders -d --complete --max 0            empty the dead-letter queue
+  mayfly receive orders --session alice --complete       of one session, in order
+  mayfly receive orders --next-session --complete --max 0
 
 Without a settlement the messages are released when all are printed: they stay in the queue and
 their delivery count stays as it was.";
@@ -25,6 +27,8 @@ their delivery count stays as it was.";
 const BATCH: u64 = 100;
 /// How long one request waits at the broker.
 const WAIT_AT_ONCE: Duration = Duration::from_secs(20);
+/// Longest wait for a session.
+const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -41,9 +45,23 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["max", "wait"])]
     follow: bool,
     #[command(flatten)]
+    session: SessionArg,
+    #[command(flatten)]
     settle: Settle,
     #[command(flatten)]
     connect: Connect,
+}
+
+/// Of a queue that requires sessions: which one.
+#[derive(Clone, Debug, clap::Args)]
+#[group(multiple = false)]
+struct SessionArg {
+    /// Receive the messages of this session, unless another receiver holds it
+    #[arg(long, value_name = "ID", help_heading = "Session")]
+    session: Option<String>,
+    /// Receive the messages of the next session that is free
+    #[arg(long, help_heading = "Session")]
+    next_session: bool,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -84,6 +102,9 @@ impl Settle {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = args.connect.client()?;
     let path = args.queue.path();
+    if args.session.session.is_some() || args.session.next_session {
+        return receive_session(&args, &client, &path).await;
+    }
     let mut held = Vec::new();
     tokio::select! {
         result = receive(&args, &client, &path, &mut held) => result?,
@@ -128,6 +149,49 @@ async fn receive(
             None if mode == ReceiveMode::PeekLock => held.extend(deliveries),
             None => (),
         }
+    }
+    Ok(())
+}
+
+/// The messages of one session. What is not settled goes back with it.
+async fn receive_session(args: &Args, client: &Client, path: &QueuePath) -> anyhow::Result<()> {
+    let mode = match args.settle.delete {
+        false => ReceiveMode::PeekLock,
+        true => ReceiveMode::ReceiveAndDelete,
+    };
+    let prefetch = if args.max == 0 { BATCH as u32 } else { args.max.min(BATCH) as u32 };
+    let options =
+        ReceiverOptions { sub_queue: path.sub_queue, mode, prefetch, ..Default::default() };
+    let mut session = match &args.session.session {
+        Some(id) => client.accept_session(&path.queue, id, options).await?,
+        None => client.accept_next_session(&path.queue, args.wait.min(LONGEST), options).await?,
+    };
+    let received = tokio::select! {
+        result = drain_session(args, &mut session) => result,
+        // Ended by the person who asked; the session goes back below.
+        _ = tokio::signal::ctrl_c() => Ok(()),
+    };
+    session.close().await;
+    received
+}
+
+async fn drain_session(args: &Args, session: &mut SessionReceiver) -> anyhow::Result<()> {
+    let disposition = args.settle.disposition();
+    let mut left = if args.max == 0 || args.follow { u64::MAX } else { args.max };
+    while left > 0 {
+        let next = match args.follow {
+            true => session.recv().await,
+            false => match tokio::time::timeout(args.wait, session.recv()).await {
+                Ok(next) => next,
+                Err(_) => return Ok(()),
+            },
+        };
+        let delivery = next?;
+        terminal::line(json::delivery(&delivery))?;
+        if let Some(disposition) = &disposition {
+            session.settle(&delivery, disposition.clone()).await?;
+        }
+        left -= 1;
     }
     Ok(())
 }

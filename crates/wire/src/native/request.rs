@@ -1,6 +1,8 @@
 //! Parts of requests.
 
-use domain::{Disposition, LockToken, Origin, Refusal, Settlement, SubQueue};
+use domain::{
+    Disposition, LockToken, Origin, Refusal, SessionId, SessionToken, Settlement, SubQueue,
+};
 
 use super::properties_from_v1;
 use crate::v1;
@@ -21,6 +23,18 @@ pub fn lock_token(bytes: &[u8]) -> Result<LockToken, Refusal> {
         let why = format!("a lock token has 16 bytes, not {}", bytes.len());
         Refusal::Argument { what: "lock_token", why }
     })
+}
+
+pub fn session_token(token: Option<v1::SessionToken>) -> Result<SessionToken, Refusal> {
+    let Some(v1::SessionToken { session_id, nonce }) = token else {
+        let why = "it is missing; accept the session first".to_owned();
+        return Err(Refusal::Argument { what: "token", why });
+    };
+    Ok(SessionToken { session: SessionId::from(session_id), nonce })
+}
+
+pub fn session_token_to_v1(token: &SessionToken) -> v1::SessionToken {
+    v1::SessionToken { session_id: token.session.to_string(), nonce: token.nonce }
 }
 
 pub fn settlement(settlement: &v1::Settlement) -> Result<Settlement, Refusal> {

@@ -1,0 +1,197 @@
+//! `mayfly.v1.Sessions`, and how a stream of deliveries gets its session.
+
+use std::time::Duration;
+
+use domain::{Refusal, SequenceNumber, SessionId, SessionInfo, Timestamp};
+use service::{Accepted, Broker, Error};
+use tokio::sync::watch;
+use tonic::{Request, Response, Status};
+use wire::content::Shown;
+use wire::{native, v1};
+
+use crate::api::sessions_server::Sessions;
+use crate::messaging::{MESSAGES_DEFAULT, WAIT_MS_MAX, numbers, of_mode, receive_mode, shown};
+use crate::receive_stream::{Opening, ReceiveStream};
+use crate::server::stopped;
+use crate::status::{refused, status};
+
+/// Sessions in a page where the client does not say.
+const PAGE_DEFAULT: u32 = 100;
+
+pub(crate) struct SessionsService {
+    pub broker: Broker,
+}
+
+/// Accepts the session that a stream asked for, says so, and serves its receiver. A client that goes
+/// away while it waits takes its place in line along.
+pub(crate) fn open(
+    opening: Opening,
+    wanted: v1::AcceptSession,
+    first: v1::ReceiveStreamRequest,
+    stopping: watch::Receiver<bool>,
+) -> Result<(), Status> {
+    if wanted.wait_ms > WAIT_MS_MAX {
+        let (what, value) = ("wait_ms", wanted.wait_ms.to_string());
+        let refusal = Refusal::ArgumentOutOfRange { what, value, allowed: "at most 60000" };
+        return Err(refused(refusal, &opening.queue));
+    }
+    tokio::spawn(async move {
+        let responses = opening.responses.clone();
+        tokio::select! {
+            () = serve(opening, wanted, first) => {}
+            () = responses.closed() => {}
+            () = stopped(stopping) => {}
+        }
+    });
+    Ok(())
+}
+
+async fn serve(opening: Opening, wanted: v1::AcceptSession, first: v1::ReceiveStreamRequest) {
+    let accepted = match accept(&opening, wanted).await {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            // A client that is gone needs no reason.
+            let _ = opening.responses.send(Err(status(&error))).await;
+            return;
+        }
+    };
+    let answer = v1::AcceptedSession {
+        token: Some(native::session_token_to_v1(&accepted.token)),
+        locked_until_ms: accepted.until.0,
+    };
+    let answer = v1::ReceiveStreamResponse { accepted: Some(answer), ..Default::default() };
+    if opening.responses.send(Ok(answer)).await.is_err() {
+        let token = accepted.token.clone();
+        // Nobody learned of it; should this fail, its lock lapses.
+        let _ = opening.broker.release_session(&opening.queue, token).await;
+        return;
+    }
+    ReceiveStream::of_session(opening, accepted, first).converse().await;
+}
+
+async fn accept(opening: &Opening, wanted: v1::AcceptSession) -> Result<Accepted, Error> {
+    let Opening { broker, queue, sub, mode, .. } = opening;
+    match wanted.session_id {
+        Some(id) => broker.accept_session(queue, *sub, SessionId::from(id), *mode).await,
+        None => {
+            let wait = Duration::from_millis(wanted.wait_ms.into());
+            broker.accept_next_session(queue, *sub, *mode, wait).await
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Sessions for SessionsService {
+    async fn renew_session(
+        &self,
+        request: Request<v1::RenewSessionRequest>,
+    ) -> Result<Response<v1::RenewSessionResponse>, Status> {
+        let v1::RenewSessionRequest { queue, token } = request.into_inner();
+        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+        let renewed = self.broker.renew_session(&queue, token).await;
+        let until = renewed.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::RenewSessionResponse { locked_until_ms: until.0 }))
+    }
+
+    async fn release_session(
+        &self,
+        request: Request<v1::ReleaseSessionRequest>,
+    ) -> Result<Response<v1::ReleaseSessionResponse>, Status> {
+        let v1::ReleaseSessionRequest { queue, token } = request.into_inner();
+        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+        let released = self.broker.release_session(&queue, token).await;
+        released.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::ReleaseSessionResponse {}))
+    }
+
+    async fn set_session_state(
+        &self,
+        request: Request<v1::SetSessionStateRequest>,
+    ) -> Result<Response<v1::SetSessionStateResponse>, Status> {
+        let v1::SetSessionStateRequest { queue, token, state } = request.into_inner();
+        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+        let set = self.broker.set_session_state(&queue, token, state).await;
+        set.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::SetSessionStateResponse {}))
+    }
+
+    async fn get_session_state(
+        &self,
+        request: Request<v1::GetSessionStateRequest>,
+    ) -> Result<Response<v1::GetSessionStateResponse>, Status> {
+        let v1::GetSessionStateRequest { queue, token } = request.into_inner();
+        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+        let state = self.broker.session_state(&queue, token).await;
+        let state = state.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::GetSessionStateResponse { state }))
+    }
+
+    async fn receive_session_deferred(
+        &self,
+        request: Request<v1::ReceiveSessionDeferredRequest>,
+    ) -> Result<Response<v1::ReceiveDeferredResponse>, Status> {
+        let v1::ReceiveSessionDeferredRequest { queue, token, mode, sequence_numbers } =
+            request.into_inner();
+        let refuse = |refusal| refused(refusal, &queue);
+        let token = native::session_token(token).map_err(refuse)?;
+        let mode = receive_mode(mode).map_err(refuse)?;
+        let numbers = numbers(sequence_numbers);
+        let received = self.broker.receive_session_deferred(&queue, token, mode, numbers).await;
+        let messages = shown(received.map_err(|error| status(&error))?, of_mode(mode))?;
+        Ok(Response::new(v1::ReceiveDeferredResponse { messages }))
+    }
+
+    async fn peek_session(
+        &self,
+        request: Request<v1::PeekSessionRequest>,
+    ) -> Result<Response<v1::PeekResponse>, Status> {
+        let v1::PeekSessionRequest { queue, token, from_sequence_number, max_messages } =
+            request.into_inner();
+        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+        let from = SequenceNumber(from_sequence_number);
+        let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
+        let peeked = self.broker.peek_session(&queue, token, from, count_max).await;
+        let messages = shown(peeked.map_err(|error| status(&error))?, Shown::Peek)?;
+        Ok(Response::new(v1::PeekResponse { messages }))
+    }
+
+    async fn delete_session_batch(
+        &self,
+        request: Request<v1::DeleteSessionBatchRequest>,
+    ) -> Result<Response<v1::DeleteBatchResponse>, Status> {
+        let v1::DeleteSessionBatchRequest { queue, token, max_messages, enqueued_before_ms } =
+            request.into_inner();
+        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+        let before = enqueued_before_ms.map(Timestamp);
+        let deleted = self.broker.delete_session_batch(&queue, token, max_messages, before).await;
+        let deleted = deleted.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::DeleteBatchResponse { deleted }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        let v1::ListSessionsRequest { queue, updated_after_ms, page_size, from } =
+            request.into_inner();
+        let count_max = if page_size == 0 { PAGE_DEFAULT } else { page_size };
+        let (from, after) = (from.map(SessionId::from), updated_after_ms.map(Timestamp));
+        let page = self.broker.sessions(&queue, from, after, count_max).await;
+        let page = page.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::ListSessionsResponse {
+            sessions: page.sessions.into_iter().map(session_info).collect(),
+            next: page.next.map(|session| session.to_string()),
+        }))
+    }
+}
+
+fn session_info(info: SessionInfo) -> v1::SessionInfo {
+    v1::SessionInfo {
+        session_id: info.session.to_string(),
+        active_message_count: info.active,
+        deferred_message_count: info.deferred,
+        state_changed_at_ms: info.state_changed_at.map(|at| at.0),
+        state_bytes: info.state_bytes,
+        locked_until_ms: info.locked_until.map(|at| at.0),
+    }
+}
