@@ -1,8 +1,9 @@
 //! The engine of one group.
 
-use domain::{Acquire, Command, Effect, Outcome, QueueId, ReceiverId, Rows, Timestamp};
+use domain::{Acquire, Command, Effect, EntityId, Outcome, QueueId, ReceiverId, Rows, Timestamp};
 
 use crate::credit::Credit;
+use crate::fanout::Fanout;
 use crate::timers::Timers;
 use crate::{EngineOptions, Timer};
 
@@ -14,6 +15,7 @@ pub struct Engine {
     pub(crate) options: EngineOptions,
     pub(crate) timers: Timers,
     pub(crate) credit: Credit,
+    pub(crate) fanout: Fanout,
     detached: Vec<ReceiverId>,
 }
 
@@ -40,12 +42,14 @@ impl Engine {
             Effect::Unlocked { queue, token } => self.timers.unlocked(queue, token),
             Effect::Deleted { entity } => {
                 self.timers.deleted(entity);
+                self.fanout.deleted(entity);
                 self.detached.extend(self.credit.deleted(entity));
             }
             Effect::Updated { entity } => {
                 self.timers.updated(entity);
                 self.credit.updated(entity);
             }
+            Effect::Fanout { topic, copies_max } => self.fanout.set(topic, copies_max),
             Effect::SweepWanted => self.timers.sweep_wanted(),
         }
     }
@@ -139,6 +143,11 @@ impl Engine {
     /// is armed, or a round is under way, after whose end to ask again.
     pub fn next_deadline(&mut self) -> Option<Timestamp> {
         self.timers.next_deadline()
+    }
+
+    /// Most copies that one message sent to this entity makes: 1 of a queue.
+    pub fn copies_max(&self, entity: EntityId) -> u64 {
+        self.fanout.copies_max(entity)
     }
 
     /// Timers on the wheel.

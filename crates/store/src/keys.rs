@@ -22,6 +22,9 @@
 //! | 17 Directory | name … |
 //! | 18 Node | node u64 |
 //! | 19 Group | shard u16 |
+//! | 30 Subscription | topic u64, subscription u64 |
+//! | 31 Rule | subscription u64, name … |
+//! | 32 BodyCopies | topic u64, sequence u64 |
 
 use domain::{DeadlineKind, EntityId, Key, QueueId, SequenceNumber, ShardId, SubQueue, Timestamp};
 
@@ -58,6 +61,9 @@ fn table(key: &Key) -> u8 {
         Key::Directory(..) => 17,
         Key::Node(..) => 18,
         Key::Group(..) => 19,
+        Key::Subscription(..) => 30,
+        Key::Rule(..) => 31,
+        Key::BodyCopies(..) => 32,
     }
 }
 
@@ -77,7 +83,13 @@ pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
     match key {
         Key::Meta | Key::Cluster => {}
         Key::Entity(entity) | Key::EntityState(entity) | Key::Sweep(entity) => number(entity.0),
-        Key::Body(entity, sequence) | Key::Scheduled(entity, sequence) => {
+        Key::Subscription(topic, subscription) => {
+            number(topic.0);
+            number(subscription.0);
+        }
+        Key::Body(entity, sequence)
+        | Key::Scheduled(entity, sequence)
+        | Key::BodyCopies(entity, sequence) => {
             number(entity.0);
             number(sequence.0);
         }
@@ -94,7 +106,7 @@ pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
             out.extend_from_slice(&due.0.to_be_bytes());
             out.extend_from_slice(&sequence.0.to_be_bytes());
         }
-        Key::DuplicateId(entity, id) => {
+        Key::DuplicateId(entity, id) | Key::Rule(entity, id) => {
             number(entity.0);
             out.extend_from_slice(id.as_bytes());
         }
@@ -142,6 +154,9 @@ pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
         17 => Key::Directory(rest.text()?),
         18 => Key::Node(rest.number()?),
         19 => Key::Group(ShardId(rest.short()?)),
+        30 => Key::Subscription(rest.entity()?, rest.entity()?),
+        31 => Key::Rule(rest.entity()?, rest.text()?),
+        32 => Key::BodyCopies(rest.entity()?, rest.sequence()?),
         _ => return None,
     };
     rest.0.is_empty().then_some((shard, key))
@@ -241,6 +256,9 @@ mod tests {
             text().prop_map(Key::Directory),
             number().prop_map(Key::Node),
             any::<u16>().prop_map(|shard| Key::Group(ShardId(shard))),
+            (entity(), entity()).prop_map(|(t, s)| Key::Subscription(t, s)),
+            (entity(), text()).prop_map(|(e, name)| Key::Rule(e, name)),
+            (entity(), sequence()).prop_map(|(e, s)| Key::BodyCopies(e, s)),
         ]
     }
 

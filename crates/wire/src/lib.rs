@@ -14,6 +14,7 @@ mod identity;
 mod outcome;
 mod property;
 mod row;
+mod topic;
 
 pub mod content;
 pub mod native;

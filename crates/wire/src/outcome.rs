@@ -21,6 +21,7 @@ choice!(CatalogOutcome { 1 => Entry { row, fresh } });
 record!(Delivery {
     sequence,
     body,
+    topic,
     size_bytes,
     state,
     delivery_count,
@@ -52,4 +53,6 @@ choice!(Refusal {
     14 => SerialGap { expected },
     15 => PerhapsDone,
     16 => StorageFull { on },
+    24 => NoMatchingSubscription { topic },
+    25 => InvalidRule { exception, why },
 });

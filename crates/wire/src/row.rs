@@ -34,7 +34,9 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Message(row) => put(row, out),
         Row::Lock(row) => put(row, out),
         Row::EntityState(row) => put(row, out),
-        Row::Returned | Row::Deadline | Row::DuplicateTime | Row::Sweep | Row::ProducerSeen => (),
+        Row::Returned | Row::Deadline | Row::DuplicateTime | Row::ProducerSeen => (),
+        Row::Subscription | Row::Sweep { topic: None } => (),
+        Row::Sweep { topic: Some(topic) } => put(topic, out),
         Row::Meta(row) => put(row, out),
         Row::Entity(row) => put(row, out),
         Row::Scheduled(row) => put(row, out),
@@ -45,6 +47,8 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Directory(row) => put(row, out),
         Row::Node(row) => put(row, out),
         Row::Group(row) => put(row, out),
+        Row::Rule(row) => put(row, out),
+        Row::BodyCopies(copies) => put(copies, out),
     }
 }
 
@@ -59,7 +63,8 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Returned(..) => Row::Returned,
         Key::Deadline(..) => Row::Deadline,
         Key::DuplicateTime(..) => Row::DuplicateTime,
-        Key::Sweep(_) => Row::Sweep,
+        Key::Sweep(_) if input.remaining() == 0 => Row::Sweep { topic: None },
+        Key::Sweep(_) => Row::Sweep { topic: Some(take(&mut input)?) },
         Key::ProducerSeen(..) => Row::ProducerSeen,
         Key::Meta => Row::Meta(take(&mut input)?),
         Key::Entity(_) => Row::Entity(take(&mut input)?),
@@ -74,6 +79,9 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Directory(_) => Row::Directory(take(&mut input)?),
         Key::Node(_) => Row::Node(take(&mut input)?),
         Key::Group(_) => Row::Group(take(&mut input)?),
+        Key::Subscription(..) => Row::Subscription,
+        Key::Rule(..) => Row::Rule(take(&mut input)?),
+        Key::BodyCopies(..) => Row::BodyCopies(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -87,7 +95,7 @@ fn take<T: Codec>(input: &mut Reader<'_>) -> Result<T, Error> {
 }
 
 record!(Meta { last_at, clock_offset, producers });
-record!(EntityRow { name, properties, created_at, updated_at });
+record!(EntityRow { name, properties, specifics, created_at, updated_at });
 record!(EntityState {
     next_sequence,
     fresh_head,
@@ -115,6 +123,7 @@ record!(Counts {
     cancelled,
     expired,
     deleted,
+    published,
 });
 record!(MessageRow {
     body,

@@ -7,7 +7,7 @@ use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::machine::entity::EntityStep;
 use crate::machine::queue::Fate;
 use crate::{
-    APPLY_ROWS_MAX, DeadlineKind, Fire, Fired, Key, Lifetime, MessageRow, Outcome, Rows,
+    APPLY_ROWS_MAX, DeadlineKind, EntityKind, Fire, Fired, Lifetime, MessageRow, Outcome, Rows,
     SequenceNumber, Timestamp,
 };
 
@@ -21,6 +21,9 @@ impl Fire {
         match self.kind {
             DeadlineKind::Duplicate => fired.more = entity.trim_history(count_max),
             _ if suspended => (),
+            DeadlineKind::Scheduled if entity.kind() == EntityKind::Topic => {
+                step.fire_publications(self.entity, count_max, &mut fired);
+            }
             DeadlineKind::Scheduled => entity.fire_scheduled(count_max, &mut fired),
             DeadlineKind::Fixed => entity.fire_fixed(count_max, &mut fired),
             DeadlineKind::Derived => entity.fire_derived(count_max, &mut fired),
@@ -40,7 +43,7 @@ impl Fired {
         self.note_late(due, at);
     }
 
-    fn note_late(&mut self, due: Timestamp, at: Timestamp) {
+    pub(super) fn note_late(&mut self, due: Timestamp, at: Timestamp) {
         let late_ms = at.since(due).0;
         self.late_ms_max = self.late_ms_max.max(late_ms);
         self.late_ms_sum = self.late_ms_sum.saturating_add(late_ms);
@@ -49,7 +52,7 @@ impl Fired {
 
 impl<R: Rows> EntityStep<'_, '_, R> {
     /// At most so many deadlines that are reached, in order, and whether there are more.
-    fn due(
+    pub(super) fn due(
         &mut self,
         kind: DeadlineKind,
         count_max: usize,
@@ -65,10 +68,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         let (due, more) = self.due(DeadlineKind::Scheduled, count_max);
         fired.more = more;
         for (due, number) in due {
-            self.remove_deadline(DeadlineKind::Scheduled, due, number);
-            let row = self.view.scheduled(self.id, number).expect("what has a time is scheduled");
-            self.view.delete(Key::Scheduled(self.id, number));
-            self.state().counts.scheduled -= 1;
+            let row = self.unschedule(due, number);
             let message = MessageRow {
                 body: number,
                 size_bytes: row.size_bytes,

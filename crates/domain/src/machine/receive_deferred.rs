@@ -12,7 +12,7 @@ impl ReceiveDeferred {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let queue = self.queue;
         let mut entity = step.open(queue.entity)?;
-        entity.check_receive()?;
+        entity.check_receive(queue)?;
         validate::count("number of messages in one request", self.numbers.len())?;
         let mut seen = BTreeSet::new();
         let mut found = Vec::with_capacity(self.numbers.len());
@@ -42,7 +42,7 @@ impl ReceiveDeferred {
         let mut deliveries = Vec::with_capacity(found.len());
         for (number, message) in found {
             let shown = Shown::Delivered(entity.lock(queue, number, self.receiver));
-            deliveries.push(delivery(entity.properties(), queue, number, message, shown));
+            deliveries.push(delivery(&entity.entity.row, queue, number, message, shown));
         }
         entity.used();
         Ok(Outcome::Acquired { deliveries, more: false })

@@ -8,7 +8,7 @@ impl Renew {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let queue = self.queue;
         let mut entity = step.open(queue.entity)?;
-        entity.check_receive()?;
+        entity.check_receive(queue)?;
         validate::count("number of locks in one request", self.tokens.len())?;
         let mut locks = Vec::with_capacity(self.tokens.len());
         for token in self.tokens {

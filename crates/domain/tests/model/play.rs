@@ -516,6 +516,9 @@ fn owner(key: &Key) -> Option<EntityId> {
             Some(queue.entity)
         }
         Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
+        Key::Subscription(entity, _) | Key::Rule(entity, _) | Key::BodyCopies(entity, _) => {
+            Some(*entity)
+        }
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     }
 }

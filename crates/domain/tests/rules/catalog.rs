@@ -1,8 +1,8 @@
 //! The catalog: forming a cluster, placing entities, finding names. `ent` has its rules about names.
 
 use domain::{
-    CatalogCommand, CatalogOutcome, Command, DirectoryRow, DirectoryState, EntityId, GroupRow, Key,
-    NodeRow, Outcome, Row, ShardId,
+    CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
+    EntityKind, GroupRow, Key, NodeRow, Outcome, Row, ShardId,
 };
 
 use crate::support::Shard;
@@ -114,8 +114,8 @@ fn an_unfinished_creation_is_told_until_it_is_confirmed() {
     let mut shard = catalog(1);
     let (first, fresh) = entry(create(&mut shard, "a"));
     assert!(fresh);
-    let properties = Box::new(queue());
-    assert_eq!(first.state, DirectoryState::Creating { properties });
+    let what = Creation::Queue { properties: Box::new(queue()) };
+    assert_eq!(first.state, DirectoryState::Creating { what });
     let (again, fresh) = entry(create(&mut shard, "A"));
     assert_eq!((again, fresh), (first.clone(), false));
     // Confirmed for another entity: no.
@@ -151,7 +151,7 @@ fn names_are_listed_in_order_by_prefix_and_page() {
         created(&mut shard, name);
     }
     let page = |after: Option<&str>, prefix: &str, count: usize| -> Vec<String> {
-        let rows = domain::directory_page(&shard.rows, after, prefix, count);
+        let rows = domain::directory_page(&shard.rows, EntityKind::Queue, after, prefix, count);
         rows.into_iter().map(|row| row.name).collect()
     };
     let all = ["a", "b", "order", "Orders", "orders-old", "orders/EU"];

@@ -191,7 +191,7 @@ fn ent_6_update_get_and_delete_of_what_is_not_there_are_refused() {
 }
 
 /// Rows that name the queue.
-fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
+pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
     let owner = |key: &Key| match key {
         Key::Entity(owner) | Key::EntityState(owner) | Key::Sweep(owner) => Some(*owner),
         Key::Body(owner, _) | Key::Scheduled(owner, _) => Some(*owner),
@@ -201,6 +201,9 @@ fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
             Some(queue.entity)
         }
         Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
+        Key::Subscription(entity, _) | Key::Rule(entity, _) | Key::BodyCopies(entity, _) => {
+            Some(*entity)
+        }
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     };
     rows.0.keys().filter(|key| owner(key) == Some(entity)).count()

@@ -5,6 +5,7 @@
 mod support;
 
 mod table;
+mod topic;
 
 mod batch;
 mod bounds;
@@ -15,11 +16,14 @@ mod dlq;
 mod dup;
 mod ent;
 mod err;
+mod fan_out;
+
 mod lock;
 mod lock_limits;
 mod msg;
 mod peek;
 mod quota;
+mod rule;
 mod sched;
 mod send;
 mod send_again;
