@@ -35,6 +35,7 @@ mod route;
 mod calls;
 mod client;
 mod entities;
+mod topics;
 
 mod link;
 mod receiver;
@@ -49,6 +50,7 @@ pub use message::{Message, value};
 pub use options::{ClientOptions, ReceiverOptions, SenderOptions};
 pub use receiver::{Receiver, Settler, Settling};
 pub use sender::{Sender, Sending};
+pub use topics::subscription_path;
 
 /// The native API's messages, as generated.
 pub use wire::v1;

@@ -290,6 +290,10 @@ mod tests {
             assert!(matches!(queue_name(name), Err(Refusal::Argument { .. })), "{name}");
         }
         assert!(queue_name(&"x".repeat(261)).is_err());
+    }
+
+    #[test]
+    fn quota_16_names_of_subscriptions_and_rules_are_short() {
         for name in ["a", "A.b-c_9", &"x".repeat(50)] {
             assert_eq!(subscription_name(name), Ok(()), "{name}");
             assert_eq!(rule_name(name), Ok(()), "{name}");

@@ -89,7 +89,7 @@ fn labels(kind: &ErrorKind) -> Labels {
     }
 }
 
-/// ERR-1 to ERR-16.
+/// ERR-1 to ERR-19.
 fn code(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::EntityNotFound { .. }
@@ -99,10 +99,12 @@ fn code(refusal: &Refusal) -> Code {
         Refusal::EntityDisabled { .. }
         | Refusal::MessageLockLost { .. }
         | Refusal::InvalidOperation { .. }
+        | Refusal::NoMatchingSubscription { .. }
         | Refusal::SerialGap { .. } => Code::FailedPrecondition,
         Refusal::MessageSizeExceeded { .. }
         | Refusal::Argument { .. }
         | Refusal::ArgumentOutOfRange { .. }
+        | Refusal::InvalidRule { .. }
         | Refusal::Serialization { .. } => Code::InvalidArgument,
         Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => Code::ResourceExhausted,
         Refusal::NotSupported { .. } => Code::Unimplemented,

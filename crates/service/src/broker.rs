@@ -246,7 +246,7 @@ impl Broker {
                 }
                 ReadAnswer::Refused(Refusal::StaleRoute { .. }) => break,
                 ReadAnswer::Refused(refusal) => return Err(Error::new(refusal, queue)),
-                ReadAnswer::Info(_) | ReadAnswer::Entries(_) => break,
+                ReadAnswer::Info(_) | ReadAnswer::Entries(_) | ReadAnswer::Rules(_) => break,
             }
         }
         Err(not_found(queue))

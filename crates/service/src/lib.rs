@@ -36,6 +36,7 @@ mod entities;
 mod receiver;
 mod sender;
 mod status;
+mod topics;
 
 mod balance;
 mod keeper;

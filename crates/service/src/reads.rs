@@ -2,7 +2,10 @@
 //! leader answers none.
 
 use bytes::Bytes;
-use domain::{DirectoryRow, EntityId, EntityInfo, QueueId, Refusal, Rows, SequenceNumber, ShardId};
+use domain::{
+    Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, QueueId, Refusal, Rows, RuleRow,
+    SequenceNumber, ShardId,
+};
 use replication::{ProposeError, Replication};
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,7 +26,9 @@ pub(crate) enum Read {
     /// Catalog: where an entity is.
     Resolve { name: String },
     /// Catalog: the directory in order of lower-cased name.
-    Directory { after: Option<String>, prefix: String, count_max: u32 },
+    Directory { kind: EntityKind, after: Option<String>, prefix: String, count_max: u32 },
+    /// RULE-38: in order of name.
+    Rules { subscription: EntityId, skip: u32, count_max: u32 },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +37,7 @@ pub(crate) enum ReadAnswer {
     Refused(Refusal),
     Info(Vec<Option<EntityInfo>>),
     Entries(Vec<DirectoryRow>),
+    Rules(Vec<RuleRow>),
 }
 
 /// No answer, and nothing changed by asking: who leads now, if known.
@@ -106,10 +112,16 @@ pub(crate) fn answer(rows: &impl Rows, contents: Contents<'_>, read: Read) -> Re
         Read::Resolve { name } => {
             ReadAnswer::Entries(domain::directory(rows, &name).into_iter().collect())
         }
-        Read::Directory { after, prefix, count_max } => {
+        Read::Directory { kind, after, prefix, count_max } => {
             let count_max = count_max as usize;
-            let page = domain::directory_page(rows, after.as_deref(), &prefix, count_max);
+            let page = domain::directory_page(rows, kind, after.as_deref(), &prefix, count_max);
             ReadAnswer::Entries(page)
+        }
+        Read::Rules { subscription, skip, count_max } => {
+            match domain::rules(rows, subscription, skip as usize, count_max as usize) {
+                Some(rules) => ReadAnswer::Rules(rules),
+                None => ReadAnswer::Refused(Refusal::StaleRoute { entity: subscription }),
+            }
         }
     }
 }
@@ -128,7 +140,9 @@ fn peek(
         bytes > PEEK_BYTES_MAX
     });
     deliveries.truncate(fits.unwrap_or(deliveries.len()).max(1));
-    let of: Vec<_> = deliveries.iter().map(|delivery| (queue.entity, delivery.body)).collect();
+    // A copy's body is its topic's.
+    let body = |delivery: &Delivery| (delivery.topic.unwrap_or(queue.entity), delivery.body);
+    let of: Vec<_> = deliveries.iter().map(body).collect();
     // A message settled since its row was read is left out.
     let pairs = deliveries.into_iter().zip(contents(&of));
     let present = pairs.filter_map(|(delivery, content)| Some((delivery, content?)));

@@ -52,11 +52,11 @@ impl<R: Rows> Step<'_, R> {
     fn check_copies(&mut self, send: &Send) -> Result<(), Refusal> {
         let topic = self.open(send.entity)?;
         let specifics = topic.topic_specifics()?;
-        let name = topic.entity.row.name.clone();
         let bound = specifics.copies_max().saturating_mul(send.messages.len() as u64);
         if bound <= COPIES_MAX && !specifics.filter_before_publishing {
             return Ok(());
         }
+        let name = topic.entity.row.name.clone();
         let mut copies = 0;
         for message in &send.messages {
             let mut topic = self.open(send.entity)?;
@@ -168,7 +168,13 @@ impl<R: Rows> Step<'_, R> {
     fn copies(&mut self, published: &Published) -> Vec<Copy> {
         let looks = self.topic_rules(published.topic).look_at_messages();
         let header = self.machine.read.filter(|_| looks).and_then(|read| read(&published.content));
-        let message = Looked { published, at: self.at, header: header.unwrap_or_default() };
+        let default_ttl = self.open(published.topic).map(|topic| topic.properties().default_ttl);
+        let message = Looked {
+            published,
+            at: self.at,
+            default_ttl: default_ttl.unwrap_or(Span::MAX),
+            header: header.unwrap_or_default(),
+        };
         let nonces = &mut self.nonces;
         let Some(rules) = self.machine.topics.get(&published.topic) else { return Vec::new() };
         let mut copies = rules.copies(&message, &mut || nonces.draw());
@@ -191,6 +197,7 @@ impl<R: Rows> Step<'_, R> {
 struct Looked<'a> {
     published: &'a Published,
     at: Timestamp,
+    default_ttl: Span,
     header: ContentHeader,
 }
 
@@ -210,9 +217,13 @@ impl Subject for Looked<'_> {
             | SystemProperty::ContentType => {
                 self.header.texts.get(&property).map(|text| SystemValue::Text(text))
             }
-            SystemProperty::TimeToLive => self.published.ttl.map(SystemValue::Duration),
+            // TTL-3.
+            SystemProperty::TimeToLive => {
+                self.published.ttl.map(|ttl| SystemValue::Duration(ttl.min(self.default_ttl)))
+            }
             SystemProperty::ExpiresAtUtc => {
-                self.published.ttl.map(|ttl| SystemValue::Instant(self.at.plus(ttl)))
+                let ttl = self.published.ttl.unwrap_or(Span::MAX).min(self.default_ttl);
+                Some(SystemValue::Instant(self.at.plus(ttl)))
             }
             SystemProperty::ScheduledEnqueueTimeUtc => {
                 self.header.scheduled_at.map(SystemValue::Instant)

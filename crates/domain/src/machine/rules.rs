@@ -324,3 +324,23 @@ fn check_limits(before: RuleCounts, after: RuleCounts, topic: RuleCounts) -> Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quota_20_quota_21_filters_of_a_topic_are_limited() {
+        let none = RuleCounts::default();
+        let (sql, correlation) = (SQL_FILTERS_MAX as u32, CORRELATION_FILTERS_MAX as u32);
+        let of_sql = |sql| RuleCounts { sql, ..none };
+        let correlated = |correlation| RuleCounts { correlation, ..none };
+        assert_eq!(check_limits(none, of_sql(1), of_sql(sql)), Ok(()));
+        assert!(check_limits(none, of_sql(1), of_sql(sql + 1)).is_err());
+        assert_eq!(check_limits(none, correlated(1), correlated(correlation)), Ok(()));
+        assert!(check_limits(none, correlated(1), correlated(correlation + 1)).is_err());
+        // What is over the limit already can be changed and removed.
+        assert_eq!(check_limits(of_sql(1), of_sql(1), of_sql(sql + 5)), Ok(()));
+        assert_eq!(check_limits(of_sql(1), none, of_sql(sql + 5)), Ok(()));
+    }
+}

@@ -10,6 +10,7 @@ mod due;
 mod plain;
 mod play;
 mod producers;
+mod topics;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -55,6 +56,20 @@ proptest! {
         let mut all = vec![first];
         all.extend(moves);
         play::play(duplicates, &all);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: cases() / 5,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Every accepted publish has exactly the copies its rules demand, and they live as queues' do.
+    #[test]
+    fn a_topic_agrees_with_the_model(acts in topics::acts()) {
+        topics::play(&acts);
     }
 }
 

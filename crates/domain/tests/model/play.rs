@@ -415,7 +415,7 @@ fn change_to(properties: &mut QueueProperties, change: Change) {
     }
 }
 
-fn disposition(how: &How) -> Disposition {
+pub fn disposition(how: &How) -> Disposition {
     match how {
         How::Complete => Disposition::Complete,
         How::Abandon(property) => Disposition::Abandon { properties: properties(*property) },

@@ -200,6 +200,16 @@ fn count_4_count_5_a_topic_accounts_for_what_it_accepted() {
 }
 
 #[test]
+fn count_7_dead_letters_are_counted_at_the_subscription_only() {
+    let mut play = Topic::new(topic());
+    play.subscribe("a", subscription(), rule("fails", "n / 0 = 1"));
+    play.send(says("n=1"));
+    assert_eq!(play.info(play.id("a")).counts.dead_lettered, 1);
+    let counts = play.info(TOPIC).counts;
+    assert_eq!(counts, Counts { accepted: 1, published: 1, ..Counts::default() });
+}
+
+#[test]
 fn ent_7_a_topic_takes_its_subscriptions_along() {
     let mut play = Topic::with(["a", "b"]);
     play.add("a", acting("x", "", "SET n = 1"));

@@ -117,7 +117,7 @@ fn rule_8_copies_are_independent() {
 }
 
 #[test]
-fn rule_9_what_nobody_takes_vanishes_or_is_refused() {
+fn rule_9_err_18_what_nobody_takes_vanishes_or_is_refused() {
     let mut play = Topic::new(topic());
     play.subscribe("a", subscription(), rule("red", "colour = 'red'"));
     assert_eq!(play.send(says("colour=blue")), "sent 1");
@@ -247,7 +247,7 @@ fn rule_17_an_action_changes_its_copy_only() {
 }
 
 #[test]
-fn rule_18_what_is_evaluated_on_entry_has_no_effect_when_an_action_sets_it() {
+fn rule_18_sched_14_what_is_evaluated_on_entry_has_no_effect_when_an_action_sets_it() {
     let properties = TopicProperties { requires_duplicate_detection: true, ..topic() };
     let mut play = Topic::new(properties);
     let all = "SET sys.MessageId = 'same'; SET sys.ScheduledEnqueueTimeUtc = @at";
@@ -288,7 +288,7 @@ fn rule_20_what_a_filter_or_action_fails_on_is_dead_lettered_once_or_not_matched
 }
 
 #[test]
-fn rule_21_what_cannot_be_read_is_refused_when_the_rule_is_created() {
+fn rule_21_err_19_what_cannot_be_read_is_refused_when_the_rule_is_created() {
     let mut play = Topic::with(["a"]);
     assert_eq!(play.add("a", rule("x", "colour = ")), "FilterException");
     assert_eq!(play.add("a", acting("x", "", "SET sys.Nothing = 1")), "RuleActionException");

@@ -83,7 +83,7 @@ impl Settle {
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = args.connect.client()?;
-    let path = args.queue.path();
+    let path = args.queue.path(&client).await?;
     let mut held = Vec::new();
     tokio::select! {
         result = receive(&args, &client, &path, &mut held) => result?,
