@@ -35,6 +35,7 @@ mod route;
 mod calls;
 mod client;
 mod entities;
+mod topics;
 
 mod link;
 mod receiver;
@@ -52,6 +53,7 @@ pub use options::{ClientOptions, ReceiverOptions, SenderOptions};
 pub use receiver::{Receiver, Settler, Settling};
 pub use sender::{Sender, Sending};
 pub use session::SessionReceiver;
+pub use topics::subscription_path;
 
 /// The native API's messages, as generated.
 pub use wire::v1;

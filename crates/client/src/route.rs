@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::nodes::Nodes;
+use crate::nodes::{Node, Nodes};
 use crate::{Error, v1};
 
 /// A leader learned this long ago is asked for again.
@@ -57,11 +57,8 @@ impl Routes {
             return Some(*group);
         }
         for node in nodes.order(None) {
-            let request = node.request(v1::GetQueueRequest { name: queue.to_owned() });
-            let mut api = node.entities();
-            match node.attempt(PATIENCE, api.get_queue(request)).await {
-                Ok(answer) => {
-                    let group = answer.into_inner().group;
+            match group_of(&node, queue, &name).await {
+                Ok(group) => {
                     lock(&self.groups).insert(name, group);
                     return Some(group);
                 }
@@ -83,6 +80,24 @@ impl Routes {
         }
         None
     }
+}
+
+/// Of a queue or a topic, or of a subscription, which is where its topic is.
+async fn group_of(node: &Node, entity: &str, lowered: &str) -> Result<u32, Error> {
+    let mut api = node.entities();
+    let topic = match lowered.rfind("/subscriptions/") {
+        Some(at) => entity.get(..at).unwrap_or(entity),
+        None => {
+            let request = node.request(v1::GetQueueRequest { name: entity.to_owned() });
+            match node.attempt(PATIENCE, api.get_queue(request)).await {
+                Err(Error::Refused(_)) => entity,
+                answer => return answer.map(|answer| answer.into_inner().group),
+            }
+        }
+    };
+    let request = node.request(v1::GetTopicRequest { name: topic.to_owned() });
+    let answer = node.attempt(PATIENCE, api.get_topic(request)).await?;
+    Ok(answer.into_inner().group)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -2,15 +2,20 @@
 //! deleting an entity spans catalog and data group: the catalog records intent, the data group
 //! acts, the catalog confirms, and a reconciler finishes what a crash left.
 
-use crate::{EntityId, QueueProperties, ShardId};
+use crate::{
+    EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties,
+    TopicProperties,
+};
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectoryRow {
     pub entity: EntityId,
     pub shard: ShardId,
-    /// As given at creation (ENT-1).
+    /// As given at creation (ENT-1). Of a subscription, its path: the row stands among its topic's,
+    /// and is found like any other.
     pub name: String,
+    pub kind: EntityKind,
     pub state: DirectoryState,
 }
 
@@ -18,11 +23,29 @@ pub struct DirectoryRow {
 pub enum DirectoryState {
     /// The data group has not confirmed; what it shall create is kept for the reconciler.
     Creating {
-        properties: Box<QueueProperties>,
+        what: Creation,
     },
     Ready,
     /// Refuses everything; the name is free once the data group has deleted.
     Deleting,
+}
+
+/// What is to be created.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Creation {
+    Queue { properties: Box<QueueProperties> },
+    Topic { properties: Box<TopicProperties> },
+    Subscription { topic: EntityId, properties: Box<SubscriptionProperties>, rule: Box<NewRule> },
+}
+
+impl Creation {
+    pub fn kind(&self) -> EntityKind {
+        match self {
+            Creation::Queue { .. } => EntityKind::Queue,
+            Creation::Topic { .. } => EntityKind::Topic,
+            Creation::Subscription { .. } => EntityKind::Subscription,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,11 +70,21 @@ pub enum CatalogCommand {
     /// Records the intent to create on the group with the fewest entities, ENT-2. A name in
     /// creation answers with what is recorded, so that the creation can be finished.
     Create { name: String, properties: Box<QueueProperties> },
+    /// As `Create`: queues and topics share their names (ENT-2).
+    CreateTopic { name: String, properties: Box<TopicProperties> },
+    /// As `Create`, on the group of the topic, at most `SUBSCRIPTIONS_MAX` of one (QUOTA-7).
+    CreateSubscription {
+        topic: String,
+        name: String,
+        properties: Box<SubscriptionProperties>,
+        rule: Box<NewRule>,
+    },
     /// The data group has created.
     Created { name: String, entity: EntityId },
     /// Records the intent to delete.
     Delete { name: String },
-    /// The data group has deleted: the name is free (IDLE-17).
+    /// The data group has deleted: the name is free (IDLE-17), and with a topic's those of its
+    /// subscriptions (ENT-7).
     Deleted { name: String, entity: EntityId },
     /// A node's addresses changed.
     SetNode { node: u64, row: NodeRow },

@@ -2,8 +2,9 @@
 //! a released variant keeps its meaning; new behaviour is a new variant.
 
 use crate::{
-    CatalogCommand, DeadlineKind, EntityId, LockToken, NewMessage, Origin, Properties, QueueId,
-    QueueProperties, ReceiverId, Refusal, SequenceNumber, SessionCommand, Span, Timestamp,
+    CatalogCommand, DeadlineKind, EntityId, LockToken, NewMessage, NewRule, Origin, Properties,
+    QueueId, QueueProperties, ReceiverId, Refusal, SequenceNumber, SessionCommand, Span,
+    SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// One log entry: what a proposer gathered, under one time stamp (TIME-4).
@@ -20,7 +21,8 @@ pub struct Entry {
 pub enum Command {
     CreateQueue(CreateQueue),
     UpdateQueue(UpdateQueue),
-    /// ENT-7: the entity's row goes in this entry; `Sweep` removes the rest.
+    /// ENT-7: the entity's row goes in this entry, and with a topic's those of its subscriptions;
+    /// `Sweep` removes the rest.
     DeleteEntity {
         entity: EntityId,
     },
@@ -47,6 +49,8 @@ pub enum Command {
     Catalog(CatalogCommand),
     /// Of an entity that requires sessions (SESS).
     Session(SessionCommand),
+    /// About topics, subscriptions and their rules.
+    Topic(TopicCommand),
     Refuse(Refuse),
 }
 
@@ -178,4 +182,70 @@ pub struct FireLocks {
 pub struct Refuse {
     pub origin: Option<Origin>,
     pub refusal: Refusal,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum TopicCommand {
+    Create(CreateTopic),
+    Update(UpdateTopic),
+    CreateSubscription(CreateSubscription),
+    UpdateSubscription(UpdateSubscription),
+    PutRule(PutRule),
+    RemoveRule(RemoveRule),
+}
+
+/// As [`CreateQueue`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateTopic {
+    pub entity: EntityId,
+    pub name: String,
+    pub properties: Box<TopicProperties>,
+}
+
+/// As [`UpdateQueue`]. A changed default re-times what derives from it in every subscription
+/// (TTL-24).
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdateTopic {
+    pub origin: Option<Origin>,
+    pub entity: EntityId,
+    pub properties: Box<TopicProperties>,
+}
+
+/// As [`CreateQueue`], with its first rule (RULE-2).
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateSubscription {
+    pub entity: EntityId,
+    pub topic: EntityId,
+    /// Its path.
+    pub name: String,
+    pub properties: Box<SubscriptionProperties>,
+    pub rule: Box<NewRule>,
+}
+
+/// As [`UpdateQueue`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdateSubscription {
+    pub origin: Option<Origin>,
+    pub entity: EntityId,
+    pub properties: Box<SubscriptionProperties>,
+}
+
+/// Adds a rule, or puts it in the place of the one of its name. Effective for what is accepted from
+/// here on (RULE-13).
+#[derive(Clone, Debug, PartialEq)]
+pub struct PutRule {
+    pub origin: Option<Origin>,
+    /// The subscription.
+    pub entity: EntityId,
+    pub rule: Box<NewRule>,
+    /// Whether there must be one of this name, or must not (RULE-1).
+    pub replace: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RemoveRule {
+    pub origin: Option<Origin>,
+    /// The subscription.
+    pub entity: EntityId,
+    pub name: String,
 }

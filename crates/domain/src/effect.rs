@@ -35,6 +35,11 @@ pub enum Effect {
     Updated {
         entity: EntityId,
     },
+    /// Most copies one message of this topic can have, as it now stands: what publishing weighs.
+    Fanout {
+        topic: EntityId,
+        copies_max: u64,
+    },
     /// Rows of a deleted entity wait for a `Sweep`.
     SweepWanted,
 }

@@ -1,6 +1,6 @@
 //! Entities: their properties (ENT-3), status (STATE) and counters (COUNT).
 
-use crate::{SequenceNumber, Span, Timestamp};
+use crate::{SequenceNumber, Span, Specifics, Timestamp};
 
 /// STATE-1. Settable by users; creation and deletion in progress are the catalog's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Default for QueueProperties {
 }
 
 /// Where every accepted message is or went. The law (COUNT-5), checked after every step of the
-/// property tests: `accepted` equals the sum of all others.
+/// property tests: `accepted` equals the sum of all others. A subscription accepts copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub accepted: u64,
@@ -104,6 +104,8 @@ pub struct Counts {
     pub expired: u64,
     /// Removed by batch delete.
     pub deleted: u64,
+    /// Of a topic: handed on as copies to whichever subscriptions take them.
+    pub published: u64,
 }
 
 impl Counts {
@@ -118,6 +120,7 @@ impl Counts {
                 + self.cancelled
                 + self.expired
                 + self.deleted
+                + self.published
     }
 
     /// COUNT-2: what is stored.
@@ -131,6 +134,7 @@ impl Counts {
 pub struct EntityInfo {
     pub name: String,
     pub properties: QueueProperties,
+    pub specifics: Specifics,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Last send or receive request (COUNT-6).
@@ -139,6 +143,7 @@ pub struct EntityInfo {
     /// Of `active`, how many can be received now; and of `dead_lettered`.
     pub available: u64,
     pub available_dead_letter: u64,
+    /// Of a topic: of all copies in its subscriptions too (COUNT-3).
     pub size_bytes: u64,
     pub next_sequence: SequenceNumber,
 }

@@ -2,8 +2,9 @@
 //! rows, a time stamp from the log and a command, and leaves rows and an outcome. Nothing here
 //! reads a clock, draws a random number or waits, so every replica comes to the same rows.
 //!
-//! Reading order: identities and time, messages and entities, rows, commands and outcomes, then
-//! the machine and one file per command, reads, and checks of what clients ask for.
+//! Reading order: identities and time, messages and entities, topics and their rules, rows, commands
+//! and outcomes, the rule language, then the machine and one file per command, reads, and checks of
+//! what clients ask for.
 
 mod id;
 mod time;
@@ -13,6 +14,9 @@ mod limits;
 mod message;
 mod property;
 mod refusal;
+
+mod rule;
+mod topic;
 
 mod row;
 mod rows;
@@ -44,6 +48,8 @@ pub use read::*;
 pub use refusal::*;
 pub use row::*;
 pub use rows::*;
+pub use rule::*;
 pub use session::*;
 pub use session_read::*;
 pub use time::*;
+pub use topic::*;

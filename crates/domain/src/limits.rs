@@ -17,6 +17,12 @@ pub const PROPERTY_BYTES_MAX: usize = 32 * 1024;
 pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// QUOTA-15.
 pub const PATH_CHARS_MAX: usize = 260;
+/// QUOTA-16.
+pub const NAME_CHARS_MAX: usize = 50;
+/// QUOTA-7.
+pub const SUBSCRIPTIONS_MAX: u32 = 2000;
+/// Most copies one send makes, of all its messages: what one log entry may write.
+pub const COPIES_MAX: u64 = 100_000;
 /// QUOTA-28.
 pub const USER_METADATA_CHARS_MAX: usize = 1024;
 /// QUOTA-29: dead-letter reason and description, each.

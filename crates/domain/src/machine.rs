@@ -18,12 +18,15 @@ mod delete_batch;
 mod fire;
 mod fire_locks;
 mod manage;
+mod publish;
 mod receive_deferred;
 mod renew;
+mod rules;
 mod send;
 mod session;
 mod settle;
 mod sweep;
+mod topic;
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,14 +34,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::machine::catalog::GroupSizes;
 use crate::machine::entity::{Entity, EntityStep};
 use crate::machine::nonce::Nonces;
+use crate::machine::rules::TopicRules;
 use crate::machine::view::View;
 use crate::{
-    Command, Effect, EntityId, Entry, Key, Meta, Origin, Outcome, Refusal, Row, Rows, Span,
-    Timestamp,
+    Command, Effect, EntityId, EntityKind, Entry, Key, Meta, Origin, Outcome, ReadContent, Refusal,
+    Row, Rows, Span, Timestamp, TopicCommand,
 };
 
 /// Entities kept decoded. More than that start over: the cache is for the busy ones.
 const ENTITIES_CACHED_MAX: usize = 16 * 1024;
+/// Topics whose rules are kept decoded; as above.
+const TOPICS_CACHED_MAX: usize = 1024;
 /// The furthest one `AdvanceClock` goes.
 const ADVANCE_MAX: Span = Span::from_secs(3660 * 24 * 3600);
 
@@ -46,8 +52,10 @@ const ADVANCE_MAX: Span = Span::from_secs(3660 * 24 * 3600);
 /// may be dropped at any time: after a snapshot was installed it must be ([`Machine::reset`]).
 #[derive(Default)]
 pub struct Machine {
+    read: Option<ReadContent>,
     meta: Option<Meta>,
     entities: BTreeMap<EntityId, Entity>,
+    topics: BTreeMap<EntityId, TopicRules>,
     /// No row of the entity being swept is left below this key.
     swept_to: Option<(EntityId, Key)>,
     /// Catalog: entities per group.
@@ -57,14 +65,26 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// To it contents say nothing: rules see messages without properties.
     pub fn new() -> Machine {
         Machine::default()
     }
 
+    /// Rules see what `read` finds in a content.
+    pub fn reading(read: ReadContent) -> Machine {
+        Machine { read: Some(read), ..Machine::default() }
+    }
+
     /// Begins a step over rows that hold every entry applied so far.
     pub fn step<'a, R: Rows>(&'a mut self, rows: &'a R) -> Step<'a, R> {
-        if self.unfinished || self.entities.len() > ENTITIES_CACHED_MAX {
+        if self.unfinished {
             self.reset();
+        }
+        if self.entities.len() > ENTITIES_CACHED_MAX {
+            self.entities.clear();
+        }
+        if self.topics.len() > TOPICS_CACHED_MAX {
+            self.topics.clear();
         }
         self.unfinished = true;
         let mut view = View::new(rows);
@@ -80,6 +100,7 @@ impl Machine {
             effects: Vec::new(),
             changed: BTreeSet::new(),
             watched: Vec::new(),
+            touched: Vec::new(),
             at: Timestamp::ZERO,
             nonces: Nonces::new([0; 16]),
         }
@@ -87,7 +108,7 @@ impl Machine {
 
     /// Forgets what is kept decoded, because the rows were replaced.
     pub fn reset(&mut self) {
-        *self = Machine::new();
+        *self = Machine { read: self.read, ..Machine::default() };
     }
 }
 
@@ -110,6 +131,8 @@ pub struct Step<'a, R> {
     changed: BTreeSet<EntityId>,
     /// Entities the current entry worked on, in that order.
     watched: Vec<EntityId>,
+    /// Those of them that are subscriptions, whose topics are charged for them.
+    touched: Vec<EntityId>,
     /// The current entry's time.
     at: Timestamp,
     nonces: Nonces,
@@ -185,6 +208,7 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::RaiseClock { to } => Ok(self.raise_clock(to)),
             Command::Catalog(command) => self.catalog(command),
             Command::Session(command) => command.apply(self),
+            Command::Topic(command) => command.apply(self),
             Command::Refuse(command) => Err(command.refusal),
         };
         outcome.unwrap_or_else(Outcome::Refused)
@@ -214,13 +238,19 @@ impl<'a, R: Rows> Step<'a, R> {
         let entity = match self.machine.entities.entry(id) {
             Slot::Occupied(entity) => entity.into_mut(),
             Slot::Vacant(slot) => {
+                // What this costs depends on what is in memory, so no budget pays for it.
+                let cost = self.view.cost();
                 let stored = self.view.entity(id).zip(self.view.entity_state(id));
+                self.view.set_cost(cost);
                 let (row, state) = stored.ok_or(Refusal::StaleRoute { entity: id })?;
                 slot.insert(Entity::stored(row, state))
             }
         };
         if entity.watch() {
             self.watched.push(id);
+            if entity.row.specifics.kind() == EntityKind::Subscription {
+                self.touched.push(id);
+            }
             if self.changed.insert(id) {
                 entity.issued_from = entity.state.next_sequence;
             }
@@ -237,6 +267,10 @@ impl<'a, R: Rows> Step<'a, R> {
 
     /// Marks are exact and the engine is told at the end of every entry, not of every step.
     fn end_entry(&mut self) {
+        if !self.touched.is_empty() {
+            self.charge_topics();
+            self.touched.clear();
+        }
         for id in std::mem::take(&mut self.watched) {
             // Not if the entry deleted it.
             let entity = self.machine.entities.get(&id);
@@ -265,6 +299,13 @@ fn origin(command: &Command) -> Option<Origin> {
         Command::DeleteBatch(command) => command.origin,
         Command::Session(command) => command.origin(),
         Command::Refuse(command) => command.origin,
+        Command::Topic(command) => match command {
+            TopicCommand::Update(command) => command.origin,
+            TopicCommand::UpdateSubscription(command) => command.origin,
+            TopicCommand::PutRule(command) => command.origin,
+            TopicCommand::RemoveRule(command) => command.origin,
+            TopicCommand::Create(_) | TopicCommand::CreateSubscription(_) => None,
+        },
         Command::CreateQueue(_)
         | Command::DeleteEntity { .. }
         | Command::Acquire(_)

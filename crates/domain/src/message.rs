@@ -1,8 +1,12 @@
 //! Messages: what a producer asks to store and what a consumer is handed.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
-use crate::{LockToken, Overlay, SequenceNumber, Span, Timestamp};
+use crate::{
+    EntityId, LockToken, Overlay, Properties, SequenceNumber, Span, SystemProperty, Timestamp,
+};
 
 /// A message as the edge proposes it. `content` is what the producer sent (body, broker and user
 /// properties), encoded once at the edge and opaque from here on (MSG-1); what the machine needs is
@@ -23,6 +27,19 @@ pub struct NewMessage {
     /// SCHED-1. At or before the entry's time: enqueued at once (SCHED-8).
     pub scheduled_at: Option<Timestamp>,
 }
+
+/// What a content says beside its body: what rules look at (RULE-4).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContentHeader {
+    /// Broker properties that are texts, where the message has them.
+    pub texts: BTreeMap<SystemProperty, String>,
+    pub ttl: Option<Span>,
+    pub scheduled_at: Option<Timestamp>,
+    pub properties: Properties,
+}
+
+/// Reads a content: known to whoever encodes contents, and the same on every replica.
+pub type ReadContent = fn(&Bytes) -> Option<ContentHeader>;
 
 /// How a message's deadline comes about (TTL-24).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +66,8 @@ pub struct Delivery {
     pub sequence: SequenceNumber,
     /// The number under which the body was stored; differs from `sequence` after an activation.
     pub body: SequenceNumber,
+    /// Where the body is stored, if not with the queue: the topic this is a copy from.
+    pub topic: Option<EntityId>,
     pub size_bytes: u32,
     pub state: MessageState,
     /// Stored count of failed deliveries; clients show one more on a delivery (LOCK-19).

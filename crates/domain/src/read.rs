@@ -2,12 +2,13 @@
 //! what they say is as of the last entry the rows hold.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use crate::{
-    Delivery, DirectoryRow, EntityId, EntityInfo, EntityRow, EntityState, HeldLock, Key, Lifetime,
-    MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId, QueueProperties, Refusal, Row,
-    Rows, ScheduledRow, SequenceNumber, SubQueue, validate,
+    Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, EntityRow, EntityState, HeldLock,
+    Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId, QueueProperties,
+    Refusal, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, Specifics, SubQueue,
+    split_subscription_path, subscription_path, validate,
 };
 
 /// Above every name: no name holds it (ENT-1).
@@ -15,12 +16,14 @@ pub(crate) const DIRECTORY_END: char = char::MAX;
 
 /// An entity's description and counters (COUNT-1); `None` if it is not known here.
 pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
-    let EntityRow { name, properties, created_at, updated_at } = entity_row(rows, entity)?;
+    let EntityRow { name, properties, specifics, created_at, updated_at } =
+        entity_row(rows, entity)?;
     let Some(Row::EntityState(state)) = rows.get(&Key::EntityState(entity)) else { return None };
     let EntityState { available, counts, size_bytes, next_sequence, accessed_at, .. } = *state;
     Some(EntityInfo {
         name,
         properties,
+        specifics,
         created_at,
         updated_at,
         accessed_at,
@@ -43,10 +46,7 @@ pub fn peek(
     let Some(entity) = entity_row(rows, queue.entity) else {
         return Err(Refusal::StaleRoute { entity: queue.entity });
     };
-    let status = entity.properties.status;
-    if status.refuses_receive() {
-        return Err(Refusal::EntityDisabled { status: status.as_str() });
-    }
+    check_peekable(&entity, queue)?;
     validate::peek_count(count_max)?;
     let count_max = count_max.min(PEEK_MESSAGES_MAX) as usize;
     let mut found = BTreeMap::new();
@@ -59,7 +59,7 @@ pub fn peek(
             count += 1;
             let delivery = match (key, row) {
                 (Key::Message(queue, number), Row::Message(row)) => {
-                    delivery(&entity.properties, queue, number, row, Shown::Peeked)
+                    delivery(&entity, queue, number, row, Shown::Peeked)
                 }
                 (Key::Scheduled(_, number), Row::Scheduled(row)) => {
                     waiting(&entity.properties, number, row)
@@ -78,6 +78,61 @@ pub fn peek(
     Ok(found.into_values().take(count_max).collect())
 }
 
+/// Whether a queue can be received from at all: ENT-9, PEEK-5, and, with [`check_peekable`], STATE-4.
+pub fn check_receivable(entity: &EntityRow, queue: QueueId) -> Result<(), Refusal> {
+    if entity.specifics.kind() == EntityKind::Topic && queue.sub == SubQueue::Main {
+        let why = "a topic holds no messages to receive; receive from one of its subscriptions";
+        return Err(Refusal::InvalidOperation { why });
+    }
+    check_peekable(entity, queue)
+}
+
+/// STATE-4; a topic has no dead-letter queue (ENT-9), and shows what is scheduled (PEEK-5).
+fn check_peekable(entity: &EntityRow, queue: QueueId) -> Result<(), Refusal> {
+    if entity.specifics.kind() == EntityKind::Topic && queue.sub == SubQueue::DeadLetter {
+        let name = format!("{}/$DeadLetterQueue", entity.name);
+        return Err(Refusal::EntityNotFound { name });
+    }
+    let status = entity.properties.status;
+    match status.refuses_receive() {
+        true => Err(Refusal::EntityDisabled { status: status.as_str() }),
+        false => Ok(()),
+    }
+}
+
+/// At most `count_max` rules of a subscription, in order of their lower-cased names, after `skip` of
+/// them (RULE-38); `None` if it is not known here.
+pub fn rules(
+    rows: &impl Rows,
+    subscription: EntityId,
+    skip: usize,
+    count_max: usize,
+) -> Option<Vec<RuleRow>> {
+    entity_row(rows, subscription)?;
+    let (mut skipped, mut page) = (0, Vec::new());
+    let from = Key::Rule(subscription, String::new());
+    let to = Key::Rule(EntityId(subscription.0 + 1), String::new());
+    rows.scan(&from, &to, &mut |_, row| {
+        if page.len() >= count_max {
+            return ControlFlow::Break(());
+        }
+        match row {
+            Row::Rule(rule) if skipped >= skip => page.push(*rule),
+            _ => skipped += 1,
+        }
+        ControlFlow::Continue(())
+    });
+    Some(page)
+}
+
+/// A subscription's rule, by its name in whatever case.
+pub fn rule(rows: &impl Rows, subscription: EntityId, name: &str) -> Option<RuleRow> {
+    match rows.get(&Key::Rule(subscription, name.to_ascii_lowercase())) {
+        Some(Row::Rule(rule)) => Some(*rule),
+        _ => None,
+    }
+}
+
 /// What the shard as a whole remembers.
 pub fn meta(rows: &impl Rows) -> Meta {
     match rows.get(&Key::Meta) {
@@ -94,35 +149,46 @@ pub fn directory(rows: &impl Rows, name: &str) -> Option<DirectoryRow> {
     }
 }
 
-/// At most `count_max` names that begin with `prefix`, in order of the lower-cased name, after the
-/// name `after`.
+/// At most `count_max` entities of a kind whose names begin with `prefix`, in order of the
+/// lower-cased name, after the name `after`. Names of subscriptions are their paths.
 pub fn directory_page(
     rows: &impl Rows,
+    kind: EntityKind,
     after: Option<&str>,
     prefix: &str,
     count_max: usize,
 ) -> Vec<DirectoryRow> {
     let prefix = prefix.to_ascii_lowercase();
-    let after = after.map(str::to_ascii_lowercase);
-    let from = match &after {
-        Some(after) if *after >= prefix => Bound::Excluded(after.clone()),
-        _ => Bound::Included(prefix.clone()),
-    };
-    let (Bound::Excluded(first) | Bound::Included(first)) = &from else { return Vec::new() };
+    let mut from = prefix.clone();
+    if let Some(after) = after.map(str::to_ascii_lowercase).filter(|after| *after >= prefix) {
+        from = after + "\0";
+    }
     let to = Key::Directory(format!("{prefix}{DIRECTORY_END}"));
     let mut page = Vec::new();
-    rows.scan(&Key::Directory(first.clone()), &to, &mut |key, row| {
-        if page.len() >= count_max {
-            return ControlFlow::Break(());
-        }
-        if let (Key::Directory(name), Row::Directory(row)) = (key, row)
-            && from != Bound::Excluded(name)
-        {
-            page.push(row);
-        }
-        ControlFlow::Continue(())
-    });
+    let mut next = Some(from);
+    while let Some(from) = next.take() {
+        rows.scan(&Key::Directory(from), &to, &mut |_, row| {
+            let Row::Directory(row) = row else { return ControlFlow::Continue(()) };
+            if page.len() >= count_max {
+                return ControlFlow::Break(());
+            }
+            if row.kind == kind {
+                page.push(row);
+            } else if row.kind == EntityKind::Subscription {
+                // Over all others of its topic at once.
+                next = behind_subscriptions(&row.name);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+    }
     page
+}
+
+/// Where the directory goes on behind the subscriptions of the topic of one of them.
+fn behind_subscriptions(path: &str) -> Option<String> {
+    let (topic, _) = split_subscription_path(path)?;
+    Some(subscription_path(topic, &DIRECTORY_END.to_string()).to_ascii_lowercase())
 }
 
 pub(crate) fn entity_row(rows: &impl Rows, entity: EntityId) -> Option<EntityRow> {
@@ -135,14 +201,14 @@ pub(crate) fn entity_row(rows: &impl Rows, entity: EntityId) -> Option<EntityRow
 /// A message of a main queue as a peek shows it, by its number.
 pub(crate) fn peeked(
     rows: &impl Rows,
-    properties: &QueueProperties,
+    described: &EntityRow,
     queue: QueueId,
     number: SequenceNumber,
 ) -> Option<Delivery> {
     match rows.get(&Key::Message(queue, number)) {
-        Some(Row::Message(row)) => Some(delivery(properties, queue, number, row, Shown::Peeked)),
+        Some(Row::Message(row)) => Some(delivery(described, queue, number, row, Shown::Peeked)),
         _ => match rows.get(&Key::Scheduled(queue.entity, number)) {
-            Some(Row::Scheduled(row)) => Some(waiting(properties, number, row)),
+            Some(Row::Scheduled(row)) => Some(waiting(&described.properties, number, row)),
             _ => None,
         },
     }
@@ -157,12 +223,16 @@ pub(crate) enum Shown {
 
 /// A message as clients see it.
 pub(crate) fn delivery(
-    properties: &QueueProperties,
+    entity: &EntityRow,
     queue: QueueId,
     number: SequenceNumber,
     message: MessageRow,
     shown: Shown,
 ) -> Delivery {
+    let topic = match &entity.specifics {
+        Specifics::Subscription(specifics) => Some(specifics.topic),
+        Specifics::Queue | Specifics::Topic(_) => None,
+    };
     let lock = match shown {
         Shown::Delivered(lock) => Some(lock),
         Shown::Peeked => None,
@@ -172,19 +242,20 @@ pub(crate) fn delivery(
         // TTL-18: what entered the dead-letter queue without a deadline gets none there.
         Lifetime::Derived if lock.is_none() || queue.sub == SubQueue::DeadLetter => None,
         Lifetime::Derived => {
-            let ttl = properties.default_ttl;
+            let ttl = entity.properties.default_ttl;
             Some((ttl, message.enqueued_at.plus(ttl)))
         }
     };
     Delivery {
         sequence: number,
         body: message.body,
+        topic,
         size_bytes: message.size_bytes,
         state: if message.deferred { MessageState::Deferred } else { MessageState::Active },
         delivery_count: message.delivery_count,
         enqueued_at: message.enqueued_at,
-        // SEQ-8: nothing is forwarded yet.
-        enqueued_sequence: number,
+        // SEQ-8: nothing is forwarded yet. SEQ-9.
+        enqueued_sequence: if topic.is_some() { message.body } else { number },
         scheduled_at: None,
         ttl: lifetime.map(|(ttl, _)| ttl).filter(|ttl| !ttl.is_max()),
         expires_at: lifetime.map(|(_, at)| at).filter(|at| !at.is_never()),
@@ -199,6 +270,7 @@ fn waiting(properties: &QueueProperties, number: SequenceNumber, row: ScheduledR
     Delivery {
         sequence: number,
         body: number,
+        topic: None,
         size_bytes: row.size_bytes,
         state: MessageState::Scheduled,
         delivery_count: 0,

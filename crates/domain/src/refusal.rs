@@ -59,6 +59,12 @@ pub enum Refusal {
     /// ERR-16.
     #[error("{what} is not supported")]
     NotSupported { what: &'static str },
+    /// ERR-18, RULE-9.
+    #[error("no subscription of topic '{topic}' takes the message")]
+    NoMatchingSubscription { topic: String },
+    /// ERR-19, RULE-21. `exception` is the client name: of a filter or of an action.
+    #[error("{why}")]
+    InvalidRule { exception: &'static str, why: String },
     /// SEND-8: the requests from `expected` on did not arrive; send them first.
     #[error("serial gap; resend from {expected}")]
     SerialGap { expected: u64 },
@@ -89,6 +95,8 @@ impl Refusal {
             Refusal::Serialization { .. } => "SerializationException",
             Refusal::InvalidOperation { .. } => "InvalidOperationException",
             Refusal::NotSupported { .. } => "NotSupportedException",
+            Refusal::NoMatchingSubscription { .. } => "NoMatchingSubscriptionException",
+            Refusal::InvalidRule { exception, .. } => exception,
             Refusal::SerialGap { .. } => "SerialGap",
             Refusal::PerhapsDone => "ServiceTimeout",
         }
@@ -113,6 +121,8 @@ impl Refusal {
             Refusal::Serialization { .. } => "ERR-14",
             Refusal::InvalidOperation { .. } => "ERR-15",
             Refusal::NotSupported { .. } => "ERR-16",
+            Refusal::NoMatchingSubscription { .. } => "ERR-18",
+            Refusal::InvalidRule { .. } => "ERR-19",
             Refusal::SerialGap { .. } => "SEND-8",
             Refusal::PerhapsDone => "ERR-28",
         }

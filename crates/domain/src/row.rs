@@ -3,12 +3,14 @@
 //! table, or a queue is one range. In every table the entity comes first, so that each table of an
 //! entity can be swept.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use crate::{
     Claim, Counts, DirectoryRow, EntityId, GroupRow, HeldRow, Lifetime, NodeRow, Outcome,
-    Properties, QueueId, QueueProperties, ReceiverId, SequenceNumber, SessionId, SessionList,
-    SessionRow, SessionTotals, ShardId, Span, Timestamp,
+    Properties, QueueId, QueueProperties, ReceiverId, RuleRow, SequenceNumber, SessionId,
+    SessionList, SessionRow, SessionTotals, ShardId, Span, Specifics, SystemProperty, Timestamp,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -21,7 +23,7 @@ pub enum Key {
     /// What changes with every entry: written once per batch.
     EntityState(EntityId),
     /// Content as the producer sent it, written once. Holds no subqueue: a move to the dead-letter
-    /// queue rewrites only the small message row.
+    /// queue rewrites only the small message row. Copies in subscriptions share their topic's.
     Body(EntityId, SequenceNumber),
     /// A stored message that is not scheduled.
     Message(QueueId, SequenceNumber),
@@ -62,6 +64,12 @@ pub enum Key {
     /// A session that has a lock: what a new leader looks through instead of all sessions.
     SessionLocked(EntityId, SessionId),
     SessionState(EntityId, SessionId),
+    /// A topic's subscription.
+    Subscription(EntityId, EntityId),
+    /// A subscription's rule by lower-cased name (ENT-1).
+    Rule(EntityId, String),
+    /// How many copies share a topic's body, where it is more than one.
+    BodyCopies(EntityId, SequenceNumber),
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -96,9 +104,15 @@ pub enum Row {
     Lock(LockRow),
     Scheduled(ScheduledRow),
     Deadline,
-    DuplicateId { accepted_at: Timestamp, sequence: SequenceNumber },
+    DuplicateId {
+        accepted_at: Timestamp,
+        sequence: SequenceNumber,
+    },
     DuplicateTime,
-    Sweep,
+    /// Of a subscription: its topic, whose bodies its messages share.
+    Sweep {
+        topic: Option<EntityId>,
+    },
     Producer(ProducerRow),
     ProducerSeen,
     Outcome(Outcome),
@@ -112,6 +126,9 @@ pub enum Row {
     SessionFree(SessionId),
     SessionLocked,
     SessionState(Bytes),
+    Subscription,
+    Rule(Box<RuleRow>),
+    BodyCopies(u32),
 }
 
 /// What the shard as a whole remembers.
@@ -141,9 +158,11 @@ pub struct ClusterRow {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntityRow {
-    /// As given at creation: case-preserving (ENT-1).
+    /// As given at creation: case-preserving (ENT-1). Of a subscription, its path.
     pub name: String,
+    /// What holds for its messages.
     pub properties: QueueProperties,
+    pub specifics: Specifics,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -188,7 +207,8 @@ pub struct EntityState {
 /// The small row of a message: all that may change about it, less its lock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageRow {
-    /// The number the body is stored under; differs from the key's after an activation.
+    /// The number the body is stored under; differs from the key's after an activation. Of a copy,
+    /// the number its topic gave it (SEQ-9).
     pub body: SequenceNumber,
     pub size_bytes: u32,
     pub header_bytes: u32,
@@ -202,11 +222,15 @@ pub struct MessageRow {
     pub overlay: Option<Box<Overlay>>,
 }
 
-/// User properties that overwrite or, where `None`, remove those of the content (LOCK-10, DLQ-9).
+/// Properties that overwrite or remove those of the content (LOCK-10, DLQ-9, RULE-17).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
     pub set: Properties,
     pub removed: Vec<String>,
+    /// Broker properties that are texts, as a rule's action set them or took them off.
+    pub texts: BTreeMap<SystemProperty, Option<String>>,
+    /// As a rule's action set it: without effect until the copy is forwarded (SCHED-14).
+    pub scheduled_at: Option<Timestamp>,
 }
 
 /// A lock on a message (LOCK-3). Held iff `now < until` (TIME-5).

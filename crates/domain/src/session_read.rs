@@ -125,7 +125,7 @@ pub fn peek_session(
     }
     collect(&|number| Key::SessionHeld(entity, token.session.clone(), number));
     let queue = QueueId::main(entity);
-    let shown = |number| peeked(rows, &described.properties, queue, number);
+    let shown = |number| peeked(rows, &described, queue, number);
     Ok(numbers.into_iter().take(count_max).filter_map(shown).collect())
 }
 

@@ -2,9 +2,10 @@
 //! machine makes those of them again that its rows rely on, and refuses what is malformed.
 
 use crate::{
-    BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, HEADER_BYTES_MAX, ID_CHARS_MAX, NewMessage,
-    PATH_CHARS_MAX, PROPERTY_BYTES_MAX, Properties, QueueProperties, REASON_CHARS_MAX, Refusal,
-    Span, TOKENS_MAX, USER_METADATA_CHARS_MAX, Value, properties_bytes,
+    BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, EntityStatus, HEADER_BYTES_MAX, ID_CHARS_MAX,
+    NAME_CHARS_MAX, NewMessage, PATH_CHARS_MAX, PROPERTY_BYTES_MAX, Properties, QueueProperties,
+    REASON_CHARS_MAX, Refusal, Span, SubscriptionProperties, TOKENS_MAX, TopicProperties,
+    USER_METADATA_CHARS_MAX, Value, properties_bytes,
 };
 
 /// ENT-3, ENT-4: bounds of a queue's properties.
@@ -32,10 +33,64 @@ pub fn queue_name(name: &str) -> Result<(), Refusal> {
         return refuse("it begins or ends with '/'".to_owned());
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
+    if let Some(c) = name.chars().find(|c| !allowed(*c)) {
+        return refuse(format!("{c:?} is not a letter, a digit, '.', '-', '_' or '/'"));
+    }
+    // Or it could not be told from a subscription.
+    match name.to_ascii_lowercase().contains("/subscriptions/") {
+        true => refuse("'/subscriptions/' stands between a topic and its subscription".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// ENT-1: what a subscription is called in its topic.
+pub fn subscription_name(name: &str) -> Result<(), Refusal> {
+    short_name("subscription name", name, |c| {
+        c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
+    })
+}
+
+/// ENT-1, RULE-2: `$Default` is a name as well.
+pub fn rule_name(name: &str) -> Result<(), Refusal> {
+    short_name("rule name", name, |c| {
+        c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '$' | ' ')
+    })
+}
+
+/// QUOTA-16.
+fn short_name(
+    what: &'static str,
+    name: &str,
+    allowed: impl Fn(char) -> bool,
+) -> Result<(), Refusal> {
+    let refuse = |why: String| Err(Refusal::Argument { what, why });
+    let chars = name.chars().count();
+    if chars == 0 {
+        return refuse("it is empty".to_owned());
+    }
+    if chars > NAME_CHARS_MAX {
+        return refuse(format!("it has {chars} characters, the limit is {NAME_CHARS_MAX}"));
+    }
     match name.chars().find(|c| !allowed(*c)) {
-        Some(c) => refuse(format!("{c:?} is not a letter, a digit, '.', '-', '_' or '/'")),
+        Some(c) => refuse(format!("it must not hold {c:?}")),
         None => Ok(()),
     }
+}
+
+/// ENT-3, ENT-4, STATE-1.
+pub fn topic_properties(properties: &TopicProperties) -> Result<(), Refusal> {
+    let settable = properties.status != EntityStatus::ReceiveDisabled;
+    let allowed = "Active, Disabled or SendDisabled";
+    in_range("Status of a topic", settable, properties.status.as_str(), allowed)?;
+    queue_properties(&properties.common())
+}
+
+/// ENT-3, ENT-4, STATE-1.
+pub fn subscription_properties(properties: &SubscriptionProperties) -> Result<(), Refusal> {
+    let settable = properties.status != EntityStatus::SendDisabled;
+    let allowed = "Active, Disabled or ReceiveDisabled";
+    in_range("Status of a subscription", settable, properties.status.as_str(), allowed)?;
+    queue_properties(&properties.common(Span::MAX))
 }
 
 /// ENT-3, ENT-4, QUOTA-0.
@@ -214,10 +269,36 @@ mod tests {
         for name in ["a", "Orders", "a/b.c-d_e/9", &"x".repeat(260)] {
             assert_eq!(queue_name(name), Ok(()), "{name}");
         }
-        for name in ["", "/a", "a/", "a b", "a@b", "a?", "a#", "a*", "a\\b", "a$", "ä"] {
+        for name in [
+            "",
+            "/a",
+            "a/",
+            "a b",
+            "a@b",
+            "a?",
+            "a#",
+            "a*",
+            "a\\b",
+            "a$",
+            "ä",
+            "a/Subscriptions/b",
+            "a/subscriptions/b/c",
+        ] {
             assert!(matches!(queue_name(name), Err(Refusal::Argument { .. })), "{name}");
         }
         assert!(queue_name(&"x".repeat(261)).is_err());
+    }
+
+    #[test]
+    fn quota_16_names_of_subscriptions_and_rules_are_short() {
+        for name in ["a", "A.b-c_9", &"x".repeat(50)] {
+            assert_eq!(subscription_name(name), Ok(()), "{name}");
+            assert_eq!(rule_name(name), Ok(()), "{name}");
+        }
+        assert_eq!(rule_name(crate::DEFAULT_RULE), Ok(()));
+        for name in ["", "a/b", "a\\b", "a@b", "a?b", "a#b", "a*b", &"x".repeat(51)] {
+            assert!(subscription_name(name).is_err() && rule_name(name).is_err(), "{name}");
+        }
     }
 
     #[test]

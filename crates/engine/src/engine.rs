@@ -6,6 +6,7 @@ use domain::{
 };
 
 use crate::credit::Credit;
+use crate::fanout::Fanout;
 use crate::sessions::Sessions;
 use crate::timers::Timers;
 use crate::{EngineOptions, Timer};
@@ -19,6 +20,7 @@ pub struct Engine {
     pub(crate) timers: Timers,
     pub(crate) credit: Credit<QueueId>,
     pub(crate) sessions: Sessions,
+    pub(crate) fanout: Fanout,
     detached: Vec<ReceiverId>,
 }
 
@@ -45,6 +47,7 @@ impl Engine {
             Effect::Unlocked { queue, token } => self.timers.unlocked(queue, token),
             Effect::Deleted { entity } => {
                 self.timers.deleted(entity);
+                self.fanout.deleted(entity);
                 for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
                     self.detached.extend(self.credit.deleted(&queue));
                 }
@@ -56,6 +59,7 @@ impl Engine {
                 self.credit.updated(QueueId::dead_letter(entity));
                 self.sessions.updated(entity);
             }
+            Effect::Fanout { topic, copies_max } => self.fanout.set(topic, copies_max),
             Effect::SweepWanted => self.timers.sweep_wanted(),
             Effect::Session(effect) => self.session_effect(effect),
         }
@@ -228,6 +232,11 @@ impl Engine {
     /// is armed, or a round is under way, after whose end to ask again.
     pub fn next_deadline(&mut self) -> Option<Timestamp> {
         self.timers.next_deadline()
+    }
+
+    /// Most copies that one message sent to this entity makes: 1 of a queue.
+    pub fn copies_max(&self, entity: EntityId) -> u64 {
+        self.fanout.copies_max(entity)
     }
 
     /// Timers on the wheel.

@@ -10,6 +10,7 @@
 //! the wheel would fire next is what the rows say is due next.
 
 mod credit;
+mod fanout;
 mod options;
 mod rebuild;
 mod session_timers;

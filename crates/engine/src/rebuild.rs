@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use domain::{
     DeadlineKind, EntityId, EntityRow, EntityState, Key, LockToken, QueueId, Row, Rows,
-    SequenceNumber, SessionId, SessionToken, SubQueue,
+    SequenceNumber, SessionId, SessionToken, Specifics, SubQueue,
 };
 
 use crate::Engine;
@@ -55,6 +55,9 @@ fn states(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, ro
 fn entity(engine: &mut Engine, id: EntityId, row: &EntityRow, state: &EntityState) {
     for kind in DeadlineKind::ALL {
         engine.timers.next(id, kind, state.next_due(&row.properties, kind));
+    }
+    if let Specifics::Topic(topic) = &row.specifics {
+        engine.fanout.set(id, topic.copies_max());
     }
     if row.properties.status.refuses_receive() {
         return; // STATE-4: nothing can be received.

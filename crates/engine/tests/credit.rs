@@ -38,6 +38,7 @@ fn answer(count: u64, more: bool) -> Outcome {
     let delivery = |n| Delivery {
         sequence: SequenceNumber(n),
         body: SequenceNumber(n),
+        topic: None,
         size_bytes: 0,
         state: MessageState::Active,
         delivery_count: 0,

@@ -1,7 +1,7 @@
 //! `mayfly.v1.Entities`.
 
-use domain::QueueProperties;
-use service::{Broker, QueueInfo};
+use domain::{QueueProperties, SubscriptionProperties, TopicProperties, subscription_path};
+use service::{Broker, Error, QueueInfo};
 use tonic::{Request, Response, Status};
 use wire::{native, v1};
 
@@ -74,6 +74,170 @@ impl Entities for EntitiesService {
         deleted.map_err(|error| status(&error))?;
         Ok(Response::new(v1::DeleteQueueResponse {}))
     }
+
+    async fn create_topic(
+        &self,
+        request: Request<v1::CreateTopicRequest>,
+    ) -> Result<Response<v1::Topic>, Status> {
+        let v1::CreateTopicRequest { name, properties } = request.into_inner();
+        let given = properties.unwrap_or_default();
+        let properties = native::merge_topic(TopicProperties::default(), given)
+            .map_err(|refusal| refused(refusal, &name))?;
+        answer(self.broker.create_topic(&name, properties).await, topic)
+    }
+
+    async fn get_topic(
+        &self,
+        request: Request<v1::GetTopicRequest>,
+    ) -> Result<Response<v1::Topic>, Status> {
+        answer(self.broker.get_topic(&request.into_inner().name).await, topic)
+    }
+
+    async fn list_topics(
+        &self,
+        request: Request<v1::ListTopicsRequest>,
+    ) -> Result<Response<v1::ListTopicsResponse>, Status> {
+        let v1::ListTopicsRequest { page_size, page_token, name_prefix } = request.into_inner();
+        let page =
+            self.broker.list_topics(after(&page_token), &name_prefix, count_max(page_size)).await;
+        let page = page.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::ListTopicsResponse {
+            topics: page.queues.iter().map(topic).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
+    }
+
+    async fn update_topic(
+        &self,
+        request: Request<v1::UpdateTopicRequest>,
+    ) -> Result<Response<v1::Topic>, Status> {
+        let v1::UpdateTopicRequest { name, properties } = request.into_inner();
+        let given = properties.unwrap_or_default();
+        let updated =
+            self.broker.update_topic(&name, |base| native::merge_topic(base, given)).await;
+        answer(updated, topic)
+    }
+
+    async fn delete_topic(
+        &self,
+        request: Request<v1::DeleteTopicRequest>,
+    ) -> Result<Response<v1::DeleteTopicResponse>, Status> {
+        let deleted = self.broker.delete_topic(&request.into_inner().name).await;
+        answer(deleted, |()| v1::DeleteTopicResponse {})
+    }
+
+    async fn create_subscription(
+        &self,
+        request: Request<v1::CreateSubscriptionRequest>,
+    ) -> Result<Response<v1::Subscription>, Status> {
+        let v1::CreateSubscriptionRequest { topic, name, properties, rule } = request.into_inner();
+        let refuse = |refusal| refused(refusal, &subscription_path(&topic, &name));
+        let given = properties.unwrap_or_default();
+        let properties =
+            native::merge_subscription(SubscriptionProperties::default(), given).map_err(refuse)?;
+        let rule = native::rule_from_v1(rule.unwrap_or_default()).map_err(refuse)?;
+        let created = self.broker.create_subscription(&topic, &name, properties, rule).await;
+        answer(created, subscription)
+    }
+
+    async fn get_subscription(
+        &self,
+        request: Request<v1::GetSubscriptionRequest>,
+    ) -> Result<Response<v1::Subscription>, Status> {
+        let v1::GetSubscriptionRequest { topic, name } = request.into_inner();
+        answer(self.broker.get_subscription(&topic, &name).await, subscription)
+    }
+
+    async fn list_subscriptions(
+        &self,
+        request: Request<v1::ListSubscriptionsRequest>,
+    ) -> Result<Response<v1::ListSubscriptionsResponse>, Status> {
+        let v1::ListSubscriptionsRequest { topic, page_size, page_token } = request.into_inner();
+        let (after, count_max) = (after(&page_token), count_max(page_size));
+        let page = self.broker.list_subscriptions(&topic, after, count_max).await;
+        let page = page.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::ListSubscriptionsResponse {
+            subscriptions: page.queues.iter().map(subscription).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
+    }
+
+    async fn update_subscription(
+        &self,
+        request: Request<v1::UpdateSubscriptionRequest>,
+    ) -> Result<Response<v1::Subscription>, Status> {
+        let v1::UpdateSubscriptionRequest { topic, name, properties } = request.into_inner();
+        let given = properties.unwrap_or_default();
+        let change = |base| native::merge_subscription(base, given);
+        let updated = self.broker.update_subscription(&topic, &name, change).await;
+        answer(updated, subscription)
+    }
+
+    async fn delete_subscription(
+        &self,
+        request: Request<v1::DeleteSubscriptionRequest>,
+    ) -> Result<Response<v1::DeleteSubscriptionResponse>, Status> {
+        let v1::DeleteSubscriptionRequest { topic, name } = request.into_inner();
+        let deleted = self.broker.delete_subscription(&topic, &name).await;
+        answer(deleted, |()| v1::DeleteSubscriptionResponse {})
+    }
+
+    async fn put_rule(
+        &self,
+        request: Request<v1::PutRuleRequest>,
+    ) -> Result<Response<v1::PutRuleResponse>, Status> {
+        let v1::PutRuleRequest { topic, subscription, rule, replace } = request.into_inner();
+        let rule = native::rule_from_v1(rule.unwrap_or_default())
+            .map_err(|refusal| refused(refusal, &subscription_path(&topic, &subscription)))?;
+        let put = self.broker.put_rule(&topic, &subscription, rule, replace).await;
+        answer(put, |()| v1::PutRuleResponse {})
+    }
+
+    async fn list_rules(
+        &self,
+        request: Request<v1::ListRulesRequest>,
+    ) -> Result<Response<v1::ListRulesResponse>, Status> {
+        let v1::ListRulesRequest { topic, subscription, skip, top } = request.into_inner();
+        let rules = self.broker.list_rules(&topic, &subscription, skip, count_max(top)).await;
+        answer(rules, |rules| v1::ListRulesResponse {
+            rules: rules.iter().map(native::rule_to_v1).collect(),
+        })
+    }
+
+    async fn remove_rule(
+        &self,
+        request: Request<v1::RemoveRuleRequest>,
+    ) -> Result<Response<v1::RemoveRuleResponse>, Status> {
+        let v1::RemoveRuleRequest { topic, subscription, rule } = request.into_inner();
+        let removed = self.broker.remove_rule(&topic, &subscription, &rule).await;
+        answer(removed, |()| v1::RemoveRuleResponse {})
+    }
+}
+
+/// What came of a call, as it travels.
+fn answer<T, U>(
+    result: Result<T, Error>,
+    shown: impl FnOnce(T) -> U,
+) -> Result<Response<U>, Status> {
+    result.map(|value| Response::new(shown(value))).map_err(|error| status(&error))
+}
+
+fn after(page_token: &str) -> Option<&str> {
+    Some(page_token).filter(|token| !token.is_empty())
+}
+
+fn count_max(page_size: u32) -> u32 {
+    if page_size == 0 { PAGE_DEFAULT } else { page_size }
+}
+
+fn topic(info: impl std::borrow::Borrow<QueueInfo>) -> v1::Topic {
+    let QueueInfo { shard, leader, info, .. } = info.borrow();
+    native::topic(info, *shard, leader.unwrap_or(0))
+}
+
+fn subscription(info: impl std::borrow::Borrow<QueueInfo>) -> v1::Subscription {
+    let QueueInfo { shard, leader, info, .. } = info.borrow();
+    native::subscription(info, *shard, leader.unwrap_or(0))
 }
 
 fn queue(queue: &QueueInfo) -> v1::Queue {

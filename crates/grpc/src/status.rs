@@ -89,7 +89,7 @@ fn labels(kind: &ErrorKind) -> Labels {
     }
 }
 
-/// ERR-1 to ERR-16. `NoSession` says so in time: nothing was done.
+/// ERR-1 to ERR-19. `NoSession` says so in time: nothing was done.
 fn code(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::EntityNotFound { .. }
@@ -101,10 +101,12 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::SessionLockLost { .. }
         | Refusal::SessionCannotBeLocked { .. }
         | Refusal::InvalidOperation { .. }
+        | Refusal::NoMatchingSubscription { .. }
         | Refusal::SerialGap { .. } => Code::FailedPrecondition,
         Refusal::MessageSizeExceeded { .. }
         | Refusal::Argument { .. }
         | Refusal::ArgumentOutOfRange { .. }
+        | Refusal::InvalidRule { .. }
         | Refusal::Serialization { .. } => Code::InvalidArgument,
         Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => Code::ResourceExhausted,
         Refusal::NotSupported { .. } => Code::Unimplemented,

@@ -36,6 +36,12 @@ enum Command {
     Demo(demo::Args),
     /// Create, show, list, update and delete queues
     Queue(commands::queue::Args),
+    /// Create, show, list, update and delete topics
+    Topic(commands::topic::Args),
+    /// Create, show, list, update and delete subscriptions of topics
+    Subscription(commands::subscription::Args),
+    /// Create, show, list, update, delete and try rules of subscriptions
+    Rule(commands::rule::Args),
     /// Send messages
     Send(commands::send::Args),
     /// Receive messages, as JSON lines
@@ -94,6 +100,9 @@ impl Cli {
             Command::Up(args) => up::run(args).await?,
             Command::Demo(args) => return demo::run(args).await,
             Command::Queue(args) => commands::queue::run(args).await?,
+            Command::Topic(args) => commands::topic::run(args).await?,
+            Command::Subscription(args) => commands::subscription::run(args).await?,
+            Command::Rule(args) => commands::rule::run(args).await?,
             Command::Send(args) => commands::send::run(args).await?,
             Command::Receive(args) => commands::receive::run(args).await?,
             Command::Peek(args) => commands::peek::run(args).await?,

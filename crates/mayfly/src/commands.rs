@@ -9,15 +9,22 @@ pub mod purge;
 pub mod queue;
 pub mod receive;
 pub mod resubmit;
+pub mod rule;
 pub mod send;
 pub mod session;
+pub mod subscription;
+pub mod topic;
 
-use client::QueuePath;
+use client::v1::EntityStatus;
+use client::{Client, QueuePath, subscription_path};
 
-/// A queue on the command line, or its dead-letter queue.
+use crate::connect::Connect;
+use crate::terminal;
+
+/// A queue or a subscription on the command line, or its dead-letter queue.
 #[derive(Clone, Debug, clap::Args)]
 pub struct QueueArg {
-    /// Name of the queue
+    /// Name of the queue, or topic/subscription
     #[arg(value_name = "QUEUE")]
     pub queue: String,
     /// Its dead-letter queue instead
@@ -26,10 +33,100 @@ pub struct QueueArg {
 }
 
 impl QueueArg {
-    pub fn path(&self) -> QueuePath {
-        match self.dead_letter_queue {
-            false => QueuePath::main(&self.queue),
-            true => QueuePath::dead_letter(&self.queue),
+    pub async fn path(&self, client: &Client) -> anyhow::Result<QueuePath> {
+        let queue = receivable(client, &self.queue).await?;
+        Ok(match self.dead_letter_queue {
+            false => QueuePath::main(queue),
+            true => QueuePath::dead_letter(queue),
+        })
+    }
+}
+
+/// The path of what a name on the command line means: `topic/subscription` is a subscription if there
+/// is one, otherwise it is a queue of that name.
+pub async fn receivable(client: &Client, name: &str) -> anyhow::Result<String> {
+    let Some((topic, subscription)) = name.rsplit_once('/') else { return Ok(name.to_owned()) };
+    if name.to_ascii_lowercase().contains("/subscriptions/") {
+        return Ok(name.to_owned());
+    }
+    match client.get_subscription(topic, subscription).await {
+        Ok(found) => Ok(subscription_path(&found.topic, &found.name)),
+        Err(client::Error::Refused(_)) => Ok(name.to_owned()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Counters of a queue or a subscription.
+pub async fn counters(client: &Client, path: &str) -> anyhow::Result<client::v1::QueueCounters> {
+    let counters = match domain::split_subscription_path(path) {
+        Some((topic, name)) => client.get_subscription(topic, name).await?.counters,
+        None => client.get_queue(path).await?.counters,
+    };
+    Ok(counters.unwrap_or_default())
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Output {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub connect: Connect,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Status {
+    Active,
+    Disabled,
+    SendDisabled,
+    ReceiveDisabled,
+}
+
+impl Status {
+    pub fn into_wire(self) -> i32 {
+        let status = match self {
+            Status::Active => EntityStatus::Active,
+            Status::Disabled => EntityStatus::Disabled,
+            Status::SendDisabled => EntityStatus::SendDisabled,
+            Status::ReceiveDisabled => EntityStatus::ReceiveDisabled,
+        };
+        status.into()
+    }
+}
+
+pub fn status_name(status: EntityStatus) -> &'static str {
+    match status {
+        EntityStatus::Unspecified => "unknown",
+        EntityStatus::Active => "active",
+        EntityStatus::Disabled => "disabled",
+        EntityStatus::SendDisabled => "send-disabled",
+        EntityStatus::ReceiveDisabled => "receive-disabled",
+    }
+}
+
+/// Says that something is deleted; that it was not there is no error if it need not be.
+fn told_deleted(
+    what: &str,
+    deleted: Result<(), client::Error>,
+    if_exists: bool,
+) -> anyhow::Result<()> {
+    match deleted {
+        Err(client::Error::Refused(detail))
+            if if_exists && detail.name == "MessagingEntityNotFound" =>
+        {
+            terminal::line(format!("{what} does not exist"))
+        }
+        result => {
+            result?;
+            terminal::line(format!("{what} deleted"))
         }
     }
+}
+
+/// Names and values, one to a line.
+fn show(rows: &[(&str, String)]) -> anyhow::Result<()> {
+    for (name, value) in rows {
+        terminal::line(format!("{name:<26} {value}").trim_end())?;
+    }
+    Ok(())
 }

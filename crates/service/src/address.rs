@@ -1,6 +1,6 @@
 //! What the edge writes on a command before it is sent: whose it is and which entity it is for.
 
-use domain::{Command, EntityId, Origin, QueueId, SessionCommand};
+use domain::{Command, EntityId, Origin, QueueId, SessionCommand, TopicCommand};
 
 /// Who asks, for recognising a repeat (SEND-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,13 @@ pub(crate) fn origin(command: &mut Command) -> Option<&mut Option<Origin>> {
         Command::DeleteBatch(delete) => Some(&mut delete.origin),
         Command::Refuse(refuse) => Some(&mut refuse.origin),
         Command::Session(session) => session.origin_mut(),
+        Command::Topic(command) => match command {
+            TopicCommand::Update(update) => Some(&mut update.origin),
+            TopicCommand::UpdateSubscription(update) => Some(&mut update.origin),
+            TopicCommand::PutRule(put) => Some(&mut put.origin),
+            TopicCommand::RemoveRule(remove) => Some(&mut remove.origin),
+            TopicCommand::Create(_) | TopicCommand::CreateSubscription(_) => None,
+        },
         Command::CreateQueue(_)
         | Command::DeleteEntity { .. }
         | Command::Acquire(_)
@@ -52,13 +59,17 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
         Command::CreateQueue(_) | Command::DeleteEntity { .. } | Command::Sweep => true,
         Command::Fire(_) | Command::FireLocks(_) | Command::RaiseClock { .. } => true,
         Command::Session(SessionCommand::Resume(_) | SessionCommand::Fire(_)) => true,
+        Command::Topic(TopicCommand::Create(_) | TopicCommand::CreateSubscription(_)) => true,
         Command::Catalog(catalog) => match catalog {
             domain::CatalogCommand::Found { .. }
             | domain::CatalogCommand::Created { .. }
             | domain::CatalogCommand::Deleted { .. }
             | domain::CatalogCommand::SetNode { .. } => true,
             // A repeat may meet its own first application and take it for somebody else's.
-            domain::CatalogCommand::Create { .. } | domain::CatalogCommand::Delete { .. } => false,
+            domain::CatalogCommand::Create { .. }
+            | domain::CatalogCommand::CreateTopic { .. }
+            | domain::CatalogCommand::CreateSubscription { .. }
+            | domain::CatalogCommand::Delete { .. } => false,
         },
         _ => false,
     }
@@ -84,6 +95,14 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
                 *of = entity;
             }
         }
+        Command::Topic(command) => match command {
+            TopicCommand::Create(create) => create.entity = entity,
+            TopicCommand::Update(update) => update.entity = entity,
+            TopicCommand::CreateSubscription(create) => create.entity = entity,
+            TopicCommand::UpdateSubscription(update) => update.entity = entity,
+            TopicCommand::PutRule(put) => put.entity = entity,
+            TopicCommand::RemoveRule(remove) => remove.entity = entity,
+        },
         Command::FireLocks(_)
         | Command::Sweep
         | Command::AdvanceClock { .. }

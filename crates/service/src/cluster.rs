@@ -1,11 +1,11 @@
 //! The cluster as a whole: its state, its time, its leaderships.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::{
-    ClusterRow, Command, Counts, EntityId, Key, NodeRow, Outcome, Refusal, Row, Rows, ShardId,
-    Span, Timestamp,
+    ClusterRow, Command, Counts, EntityId, EntityKind, Key, NodeRow, Outcome, Refusal, Row, Rows,
+    ShardId, Span, Timestamp,
 };
 use futures::future::join_all;
 use replication::DiskStatus;
@@ -258,10 +258,12 @@ impl GroupDepth {
 fn depth(shard: ShardId, rows: &impl Rows) -> GroupDepth {
     let mut depth = GroupDepth::none(shard);
     let (from, to) = (Key::EntityState(EntityId(0)), Key::EntityState(EntityId(u64::MAX)));
-    rows.scan(&from, &to, &mut |_, row| {
-        if let Row::EntityState(state) = row {
+    let topics = topics(rows);
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::EntityState(id), Row::EntityState(state)) = (key, row) {
             depth.entities += 1;
-            depth.size_bytes += state.size_bytes;
+            // A topic is charged for its subscriptions' messages as well (COUNT-3).
+            depth.size_bytes += if topics.contains(&id) { 0 } else { state.size_bytes };
             depth.available[0] += state.available[0];
             depth.available[1] += state.available[1];
             add(&mut depth.counts, &state.counts);
@@ -269,6 +271,20 @@ fn depth(shard: ShardId, rows: &impl Rows) -> GroupDepth {
         ControlFlow::Continue(())
     });
     depth
+}
+
+fn topics(rows: &impl Rows) -> BTreeSet<EntityId> {
+    let mut topics = BTreeSet::new();
+    let (from, to) = (Key::Entity(EntityId(0)), Key::Entity(EntityId(u64::MAX)));
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::Entity(id), Row::Entity(row)) = (key, row)
+            && row.specifics.kind() == EntityKind::Topic
+        {
+            topics.insert(id);
+        }
+        ControlFlow::Continue(())
+    });
+    topics
 }
 
 fn add(sum: &mut Counts, more: &Counts) {
@@ -282,6 +298,7 @@ fn add(sum: &mut Counts, more: &Counts) {
         cancelled,
         expired,
         deleted,
+        published,
     } = more;
     sum.accepted += accepted;
     sum.active += active;
@@ -292,6 +309,7 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.cancelled += cancelled;
     sum.expired += expired;
     sum.deleted += deleted;
+    sum.published += published;
 }
 
 /// The cluster by the catalog's rows; absent before it is founded.

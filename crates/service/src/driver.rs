@@ -182,7 +182,7 @@ impl Driver {
                 None => reply.send(Err(Failed::NotLeader { leader: self.leader, command })),
                 Some(leading) if space::adds_data(&command) => match self.group.want_of_space() {
                     Some(refusal) => leading.refuse(command, refusal, reply),
-                    None => leading.waitlist.push(command, Slot::Call(reply)),
+                    None => leading.take_in(command, Slot::Call(reply)),
                 },
                 Some(leading) => leading.waitlist.push(command, Slot::Call(reply)),
             },
@@ -557,16 +557,18 @@ impl Driver {
     /// The contents of deliveries, from memory or read for all at once. A delivery whose content is
     /// gone, because its message is, is taken out.
     fn contents(&mut self, entity: EntityId, deliveries: &mut Vec<Delivery>) -> Vec<Bytes> {
-        let cached = |sequence| {
-            self.leading.as_ref().and_then(|leading| leading.bodies.get(entity, sequence))
+        // A copy's is its topic's.
+        let owner = |delivery: &Delivery| delivery.topic.unwrap_or(entity);
+        let cached = |delivery: &Delivery| {
+            let leading = self.leading.as_ref()?;
+            leading.bodies.get(owner(delivery), delivery.body)
         };
-        let mut contents: Vec<Option<Bytes>> =
-            deliveries.iter().map(|delivery| cached(delivery.body)).collect();
+        let mut contents: Vec<Option<Bytes>> = deliveries.iter().map(cached).collect();
         let missing: Vec<(EntityId, SequenceNumber)> = deliveries
             .iter()
             .zip(&contents)
             .filter(|(_, content)| content.is_none())
-            .map(|(delivery, _)| (entity, delivery.body))
+            .map(|(delivery, _)| (owner(delivery), delivery.body))
             .collect();
         if !missing.is_empty() {
             metric::bodies_read(missing.len());
@@ -610,6 +612,15 @@ impl Leading {
             return None;
         }
         Some(Flight { reign: self.reign, commands, slots, started: Instant::now() })
+    }
+
+    /// What is published counts as many as it makes copies.
+    fn take_in(&mut self, command: Command, slot: Slot) {
+        let copies = match &command {
+            Command::Send(send) => self.engine.copies_max(send.entity),
+            _ => 1,
+        };
+        self.waitlist.push_copied(command, slot, copies);
     }
 
     /// Refuses what the log would have taken. Where its asker counts (SEND-8) the log is told, or
@@ -700,10 +711,7 @@ fn receivable(rows: &impl Rows, queue: QueueId, session: Option<&Wanted>) -> Res
     let Some(Row::Entity(entity)) = rows.get(&Key::Entity(queue.entity)) else {
         return Err(Refusal::StaleRoute { entity: queue.entity });
     };
-    let status = entity.properties.status;
-    if status.refuses_receive() {
-        return Err(Refusal::EntityDisabled { status: status.as_str() });
-    }
+    domain::check_receivable(&entity, queue)?;
     let requires = entity.properties.requires_session;
     match session {
         None if requires && queue.sub == SubQueue::Main => {

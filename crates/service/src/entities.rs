@@ -1,13 +1,15 @@
-//! Creating, reading, changing and deleting queues. Creation and deletion span the catalog and a
-//! data group: the catalog records the intent, the data group acts, the catalog confirms. Every
+//! Creating, reading, changing and deleting entities; what is particular to topics and subscriptions
+//! is in `topics`. Creation and deletion span the catalog and a data group: the catalog records the intent, the data group acts, the catalog confirms. Every
 //! step may be done twice, so whoever finds an unfinished one finishes it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::{
-    CatalogCommand, CatalogOutcome, Command, CreateQueue, DirectoryRow, DirectoryState, EntityId,
-    EntityInfo, Outcome, QueueProperties, Refusal, ShardId, UpdateQueue,
+    CatalogCommand, CatalogOutcome, Command, CreateQueue, CreateSubscription, CreateTopic,
+    Creation, DirectoryRow, DirectoryState, EntityId, EntityInfo, EntityKind, Outcome,
+    QueueProperties, Refusal, ShardId, Span, Specifics, SubscriptionProperties, TopicCommand,
+    UpdateQueue,
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -27,7 +29,7 @@ pub const PAGE_MAX: u32 = 1000;
 const ROUNDS_MAX: usize = 8;
 const FOUNDED_LOOKED_FOR_EVERY: Duration = Duration::from_millis(20);
 
-/// A queue as it stands, and where.
+/// An entity as it stands, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueInfo {
     pub entity: EntityId,
@@ -51,17 +53,21 @@ impl Broker {
         let refused = |refusal: Refusal| Error::new(refusal, name);
         domain::validate::queue_name(name).map_err(refused)?;
         domain::validate::queue_properties(&properties).map_err(refused)?;
+        let (name, properties) = (name.to_owned(), Box::new(properties));
+        let path = name.clone();
+        self.create(&path, CatalogCommand::Create { name, properties }).await
+    }
+
+    /// Has an entity created, to the end. `create` is the catalog's command for it.
+    pub(crate) async fn create(&self, path: &str, create: CatalogCommand) -> Result<QueueInfo> {
+        let taken = || Error::new(Refusal::EntityAlreadyExists { name: path.to_owned() }, path);
         let deadline = self.router().deadline();
-        self.founded(deadline).await.map_err(|kind| Error::new(kind, name))?;
+        self.founded(deadline).await.map_err(|kind| Error::new(kind, path))?;
         let mut doubt = false;
         for _ in 0..ROUNDS_MAX {
-            let create = CatalogCommand::Create {
-                name: name.to_owned(),
-                properties: Box::new(properties.clone()),
-            };
-            let (row, fresh) = match self.catalog(create, name, deadline).await {
+            let (row, fresh) = match self.catalog(create.clone(), path, deadline).await {
                 Ok(Some(entry)) => entry,
-                Ok(None) => return Err(unexpected(&Outcome::Done, name.into())),
+                Ok(None) => return Err(unexpected(&Outcome::Done, path.into())),
                 // The intent is perhaps recorded. Asking again meets it, and finishes it.
                 Err(error) if matches!(error.kind, ErrorKind::Unknown { .. }) => {
                     doubt = true;
@@ -69,34 +75,28 @@ impl Broker {
                 }
                 // It was recorded, and the reconciler was faster than this.
                 Err(error) if doubt && is_taken(&error) => {
-                    let queue = self.get_queue(name).await?;
-                    let same = queue.info.properties == properties;
-                    return if same { Ok(queue) } else { Err(error) };
+                    let found = self.get(path).await?;
+                    return if stands(&create, &found.info) { Ok(found) } else { Err(error) };
                 }
                 // It was perhaps recorded before there was too little space: then it is finished later.
                 Err(error) if doubt && is_for_want_of_space(&error) => break,
                 Err(error) => return Err(error),
             };
             match &row.state {
-                DirectoryState::Creating { properties: recorded } => {
-                    let ours = fresh || (doubt && **recorded == properties);
+                DirectoryState::Creating { what } => {
+                    let ours = fresh || (doubt && intends(&create, what));
                     self.finish_creation(&row, deadline).await?;
-                    if ours {
-                        return self.get_queue(name).await;
-                    }
-                    return Err(refused(Refusal::EntityAlreadyExists { name: name.to_owned() }));
+                    return if ours { self.get(path).await } else { Err(taken()) };
                 }
                 DirectoryState::Deleting => self.finish_deletion(&row, deadline).await?,
-                DirectoryState::Ready => {
-                    return Err(refused(Refusal::EntityAlreadyExists { name: name.to_owned() }));
-                }
+                DirectoryState::Ready => return Err(taken()),
             }
         }
         let kind = match doubt {
             true => ErrorKind::Unknown { why: Unknown::Late(ShardId::CATALOG) },
             false => ErrorKind::Unavailable { why: Unavailable::NoLeader(ShardId::CATALOG) },
         };
-        Err(Error::new(kind, name))
+        Err(Error::new(kind, path))
     }
 
     /// Waits until the cluster is founded, which happens once, at its first start: who comes early
@@ -112,8 +112,17 @@ impl Broker {
         Ok(())
     }
 
-    /// Description and counters, as of now (COUNT-1).
+    /// Description and counters, as of now (COUNT-1). A topic's name is no queue's (ENT-2).
     pub async fn get_queue(&self, name: &str) -> Result<QueueInfo> {
+        self.get_kind(name, EntityKind::Queue).await
+    }
+
+    pub(crate) async fn get_kind(&self, name: &str, kind: EntityKind) -> Result<QueueInfo> {
+        let found = self.get(name).await?;
+        if found.info.specifics.kind() == kind { Ok(found) } else { Err(not_found(name)) }
+    }
+
+    async fn get(&self, name: &str) -> Result<QueueInfo> {
         let deadline = self.router().deadline();
         let mut route = self.router().route(name, deadline).await?;
         for last in [false, true] {
@@ -136,6 +145,16 @@ impl Broker {
         prefix: &str,
         count_max: u32,
     ) -> Result<Page> {
+        self.list(EntityKind::Queue, after, prefix, count_max).await
+    }
+
+    pub(crate) async fn list(
+        &self,
+        kind: EntityKind,
+        after: Option<&str>,
+        prefix: &str,
+        count_max: u32,
+    ) -> Result<Page> {
         if !(1..=PAGE_MAX).contains(&count_max) {
             let value = count_max.to_string();
             let what = "page_size";
@@ -146,6 +165,7 @@ impl Broker {
         }
         let deadline = self.router().deadline();
         let read = Read::Directory {
+            kind,
             after: after.map(str::to_owned),
             prefix: prefix.to_owned(),
             count_max,
@@ -209,7 +229,19 @@ impl Broker {
 
     /// ENT-7: the queue and all its messages.
     pub async fn delete_queue(&self, name: &str) -> Result<()> {
+        self.delete(name, EntityKind::Queue).await
+    }
+
+    /// What has the name, if it is of this kind (ENT-2).
+    pub(crate) async fn delete(&self, name: &str, kind: EntityKind) -> Result<()> {
         let deadline = self.router().deadline();
+        let read = Read::Resolve { name: name.to_owned() };
+        let found = self.router().read(ShardId::CATALOG, read, deadline).await;
+        if let ReadAnswer::Entries(rows) = found.map_err(|kind| Error::new(kind, name))?
+            && rows.first().is_none_or(|row| row.kind != kind)
+        {
+            return Err(not_found(name));
+        }
         let mut doubt = false;
         loop {
             let delete = CatalogCommand::Delete { name: name.to_owned() };
@@ -239,10 +271,22 @@ impl Broker {
         row: &DirectoryRow,
         deadline: Instant,
     ) -> Result<()> {
-        let DirectoryState::Creating { properties } = &row.state else { return Ok(()) };
+        let DirectoryState::Creating { what } = &row.state else { return Ok(()) };
         let (entity, name) = (row.entity, row.name.clone());
-        let properties = properties.clone();
-        let create = Command::CreateQueue(CreateQueue { entity, name: name.clone(), properties });
+        let create = match what.clone() {
+            Creation::Queue { properties } => {
+                Command::CreateQueue(CreateQueue { entity, name: name.clone(), properties })
+            }
+            Creation::Topic { properties } => {
+                let create = CreateTopic { entity, name: name.clone(), properties };
+                Command::Topic(TopicCommand::Create(create))
+            }
+            Creation::Subscription { topic, properties, rule } => {
+                let name = name.clone();
+                let create = CreateSubscription { entity, topic, name, properties, rule };
+                Command::Topic(TopicCommand::CreateSubscription(create))
+            }
+        };
         self.step(row.shard, create, &name, deadline).await?;
         let created = CatalogCommand::Created { name: name.clone(), entity };
         self.catalog(created, &name, deadline).await.map(drop)
@@ -312,6 +356,44 @@ impl Broker {
 
     fn queue_info(&self, entity: EntityId, shard: ShardId, info: EntityInfo) -> QueueInfo {
         QueueInfo { entity, shard, leader: self.router().leader(shard), info }
+    }
+}
+
+/// Whether an intent that was met is what this command asked for.
+fn intends(create: &CatalogCommand, what: &Creation) -> bool {
+    match (create, what) {
+        (CatalogCommand::Create { properties, .. }, Creation::Queue { properties: recorded }) => {
+            properties == recorded
+        }
+        (
+            CatalogCommand::CreateTopic { properties, .. },
+            Creation::Topic { properties: recorded },
+        ) => properties == recorded,
+        (
+            CatalogCommand::CreateSubscription { properties, rule, .. },
+            Creation::Subscription { properties: recorded, rule: first, .. },
+        ) => properties == recorded && rule == first,
+        _ => false,
+    }
+}
+
+/// Whether an entity is what this command asked for.
+fn stands(create: &CatalogCommand, info: &EntityInfo) -> bool {
+    match (create, &info.specifics) {
+        (CatalogCommand::Create { properties, .. }, Specifics::Queue) => {
+            **properties == info.properties
+        }
+        (CatalogCommand::CreateTopic { properties, .. }, Specifics::Topic(_)) => {
+            properties.common() == info.properties
+        }
+        (
+            CatalogCommand::CreateSubscription { properties, .. },
+            Specifics::Subscription(specifics),
+        ) => {
+            let own = SubscriptionProperties::of(&info.properties, specifics);
+            properties.common(Span::MAX) == own.common(Span::MAX)
+        }
+        _ => false,
     }
 }
 

@@ -366,8 +366,11 @@ impl Codec for Read {
             Read::Peek { queue, from, count_max } => put!(out, 1, *queue, *from, *count_max),
             Read::Info { entities } => put!(out, 2, *entities),
             Read::Resolve { name } => put!(out, 3, *name),
-            Read::Directory { after, prefix, count_max } => {
-                put!(out, 4, *after, *prefix, *count_max)
+            Read::Directory { kind, after, prefix, count_max } => {
+                put!(out, 4, *kind, *after, *prefix, *count_max)
+            }
+            Read::Rules { subscription, skip, count_max } => {
+                put!(out, 8, *subscription, *skip, *count_max)
             }
             Read::PeekSession { entity, token, from, count_max } => {
                 put!(out, 5, *entity, *token, *from, *count_max)
@@ -385,6 +388,7 @@ impl Codec for Read {
             2 => Read::Info { entities: take(input)? },
             3 => Read::Resolve { name: take(input)? },
             4 => Read::Directory {
+                kind: take(input)?,
                 after: take(input)?,
                 prefix: take(input)?,
                 count_max: take(input)?,
@@ -400,6 +404,11 @@ impl Codec for Read {
                 entity: take(input)?,
                 from: take(input)?,
                 updated_after: take(input)?,
+                count_max: take(input)?,
+            },
+            8 => Read::Rules {
+                subscription: take(input)?,
+                skip: take(input)?,
                 count_max: take(input)?,
             },
             _ => return Err(Error::Corrupt { what: "unknown tag of a read" }),
@@ -423,6 +432,7 @@ impl Codec for ReadAnswer {
             ReadAnswer::Entries(rows) => put!(out, 4, *rows),
             ReadAnswer::State(state) => put!(out, 5, *state),
             ReadAnswer::Sessions(page) => put!(out, 6, *page),
+            ReadAnswer::Rules(rules) => put!(out, 7, *rules),
         }
     }
 
@@ -438,6 +448,7 @@ impl Codec for ReadAnswer {
             4 => ReadAnswer::Entries(take::<Vec<DirectoryRow>>(input)?),
             5 => ReadAnswer::State(take(input)?),
             6 => ReadAnswer::Sessions(take(input)?),
+            7 => ReadAnswer::Rules(take(input)?),
             _ => return Err(Error::Corrupt { what: "unknown tag of a read's answer" }),
         })
     }
@@ -447,6 +458,7 @@ fn put_info(info: &EntityInfo, out: &mut Vec<u8>) {
     let EntityInfo {
         name,
         properties,
+        specifics,
         created_at,
         updated_at,
         accessed_at,
@@ -458,6 +470,7 @@ fn put_info(info: &EntityInfo, out: &mut Vec<u8>) {
     } = info;
     name.put(out);
     properties.put(out);
+    specifics.put(out);
     [*created_at, *updated_at].put(out);
     accessed_at.put(out);
     counts.put(out);
@@ -468,6 +481,7 @@ fn put_info(info: &EntityInfo, out: &mut Vec<u8>) {
 
 fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
     let (name, properties) = take(input)?;
+    let specifics = take(input)?;
     let [created_at, updated_at] = take(input)?;
     let (accessed_at, counts) = take(input)?;
     let [available, available_dead_letter] = take(input)?;
@@ -475,6 +489,7 @@ fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
     Ok(EntityInfo {
         name,
         properties,
+        specifics,
         created_at,
         updated_at,
         accessed_at,

@@ -37,6 +37,7 @@ mod receiver;
 mod sender;
 mod sessions;
 mod status;
+mod topics;
 
 mod balance;
 mod keeper;

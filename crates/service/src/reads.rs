@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use domain::{
-    Delivery, DirectoryRow, EntityId, EntityInfo, QueueId, Refusal, Rows, SequenceNumber,
-    SessionId, SessionPage, SessionToken, ShardId, Timestamp,
+    Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, QueueId, Refusal, Rows, RuleRow,
+    SequenceNumber, SessionId, SessionPage, SessionToken, ShardId, Timestamp,
 };
 use replication::{ProposeError, Replication};
 use tokio::sync::{mpsc, oneshot};
@@ -20,22 +20,49 @@ const PEEK_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Read {
     /// PEEK-2.
-    Peek { queue: QueueId, from: SequenceNumber, count_max: u32 },
+    Peek {
+        queue: QueueId,
+        from: SequenceNumber,
+        count_max: u32,
+    },
     /// Descriptions and counters.
-    Info { entities: Vec<EntityId> },
+    Info {
+        entities: Vec<EntityId>,
+    },
     /// Catalog: where an entity is.
-    Resolve { name: String },
+    Resolve {
+        name: String,
+    },
     /// Catalog: the directory in order of lower-cased name.
-    Directory { after: Option<String>, prefix: String, count_max: u32 },
     /// PEEK-9.
-    PeekSession { entity: EntityId, token: SessionToken, from: SequenceNumber, count_max: u32 },
+    PeekSession {
+        entity: EntityId,
+        token: SessionToken,
+        from: SequenceNumber,
+        count_max: u32,
+    },
     /// SESS-15.
-    SessionState { entity: EntityId, token: SessionToken },
+    SessionState {
+        entity: EntityId,
+        token: SessionToken,
+    },
     /// SESS-17.
     Sessions {
         entity: EntityId,
         from: Option<SessionId>,
         updated_after: Option<Timestamp>,
+        count_max: u32,
+    },
+    Directory {
+        kind: EntityKind,
+        after: Option<String>,
+        prefix: String,
+        count_max: u32,
+    },
+    /// RULE-38: in order of name.
+    Rules {
+        subscription: EntityId,
+        skip: u32,
         count_max: u32,
     },
 }
@@ -48,6 +75,7 @@ pub(crate) enum ReadAnswer {
     Entries(Vec<DirectoryRow>),
     State(Option<Bytes>),
     Sessions(SessionPage),
+    Rules(Vec<RuleRow>),
 }
 
 /// No answer, and nothing changed by asking: who leads now, if known.
@@ -134,10 +162,16 @@ pub(crate) fn answer(rows: &impl Rows, contents: Contents<'_>, read: Read) -> Re
         Read::Resolve { name } => {
             ReadAnswer::Entries(domain::directory(rows, &name).into_iter().collect())
         }
-        Read::Directory { after, prefix, count_max } => {
+        Read::Directory { kind, after, prefix, count_max } => {
             let count_max = count_max as usize;
-            let page = domain::directory_page(rows, after.as_deref(), &prefix, count_max);
+            let page = domain::directory_page(rows, kind, after.as_deref(), &prefix, count_max);
             ReadAnswer::Entries(page)
+        }
+        Read::Rules { subscription, skip, count_max } => {
+            match domain::rules(rows, subscription, skip as usize, count_max as usize) {
+                Some(rules) => ReadAnswer::Rules(rules),
+                None => ReadAnswer::Refused(Refusal::StaleRoute { entity: subscription }),
+            }
         }
     }
 }
@@ -161,7 +195,9 @@ fn with_contents(
         bytes > PEEK_BYTES_MAX
     });
     deliveries.truncate(fits.unwrap_or(deliveries.len()).max(1));
-    let of: Vec<_> = deliveries.iter().map(|delivery| (entity, delivery.body)).collect();
+    // A copy's body is its topic's.
+    let body = |delivery: &Delivery| (delivery.topic.unwrap_or(entity), delivery.body);
+    let of: Vec<_> = deliveries.iter().map(body).collect();
     // A message settled since its row was read is left out.
     let pairs = deliveries.into_iter().zip(contents(&of));
     let present = pairs.filter_map(|(delivery, content)| Some((delivery, content?)));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Command, DirectoryRow, DirectoryState, EntityId, Key, Origin, ReceiverId, Refusal, Row, Rows,
-    ShardId,
+    Command, DirectoryRow, DirectoryState, EntityId, EntityKind, Key, Origin, ReceiverId, Refusal,
+    Row, Rows, ShardId,
 };
 use parking_lot::Mutex;
 use replication::{Replication, TransferError};
@@ -35,13 +35,14 @@ pub(crate) struct Route {
     pub shard: ShardId,
     /// As given at creation (ENT-1).
     pub name: Arc<str>,
+    pub kind: EntityKind,
 }
 
 impl Route {
     fn ready(row: DirectoryRow) -> Option<Route> {
-        let DirectoryRow { entity, shard, name, state } = row;
+        let DirectoryRow { entity, shard, name, kind, state } = row;
         // What is being created is not there yet, what is being deleted no more.
-        (state == DirectoryState::Ready).then(|| Route { entity, shard, name: name.into() })
+        (state == DirectoryState::Ready).then(|| Route { entity, shard, name: name.into(), kind })
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{CatalogCommand, Command, SessionCommand, ShardId};
+use domain::{CatalogCommand, Command, SessionCommand, ShardId, TopicCommand};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -169,7 +169,13 @@ fn verdict(own: u64, voters: &BTreeSet<u64>, lows: &BTreeMap<u64, bool>) -> Verd
 /// what changes an entity takes next to none: those go on, in what is kept back for them.
 pub(crate) fn adds_data(command: &Command) -> bool {
     match command {
-        Command::Send(_) | Command::Catalog(CatalogCommand::Create { .. }) => true,
+        Command::Send(_)
+        | Command::Catalog(
+            CatalogCommand::Create { .. }
+            | CatalogCommand::CreateTopic { .. }
+            | CatalogCommand::CreateSubscription { .. },
+        )
+        | Command::Topic(TopicCommand::PutRule(_)) => true,
         Command::Session(SessionCommand::SetState(set)) => set.state.is_some(),
         // An intent that the catalog has recorded is carried out.
         Command::CreateQueue(_)
@@ -188,6 +194,7 @@ pub(crate) fn adds_data(command: &Command) -> bool {
         | Command::RaiseClock { .. }
         | Command::Catalog(_)
         | Command::Session(_)
+        | Command::Topic(_)
         | Command::Refuse(_) => false,
     }
 }

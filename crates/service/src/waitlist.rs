@@ -65,7 +65,14 @@ impl Weight {
 
 impl Waitlist {
     pub fn push(&mut self, command: Command, slot: Slot) {
-        let weight = weigh(&command);
+        self.push_copied(command, slot, 1);
+    }
+
+    /// As [`Waitlist::push`], for a command each of whose messages becomes so many.
+    pub fn push_copied(&mut self, command: Command, slot: Slot, copies: u64) {
+        let mut weight = weigh(&command);
+        let copies = usize::try_from(copies).unwrap_or(usize::MAX);
+        weight.messages = weight.messages.saturating_mul(copies);
         self.weight = self.weight.plus(weight);
         self.items.push_back(Item { command, slot, weight });
     }
@@ -125,6 +132,7 @@ fn weigh(command: &Command) -> Weight {
         Command::CreateQueue(_)
         | Command::UpdateQueue(_)
         | Command::Catalog(_)
+        | Command::Topic(_)
         | Command::DeleteEntity { .. }
         | Command::Sweep
         | Command::AdvanceClock { .. }

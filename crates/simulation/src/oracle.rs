@@ -145,6 +145,8 @@ impl Oracle {
                 self.floor = self.at.plus(*by);
                 Ok(())
             }
+            // Clients of the simulation know queues only.
+            Command::Topic(_) => Ok(()),
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
             // The operator creates no queue that requires them.
             Command::Session(_) => Ok(()),
@@ -377,6 +379,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
+        | Command::Topic(_)
         | Command::Catalog(_) => None,
     }
 }

@@ -26,6 +26,9 @@
 //! | 21 SessionMessage | entity u64, session …, list u8, sequence u64 |
 //! | 22 SessionHeld | entity u64, session …, sequence u64 |
 //! | 23 SessionFree | entity u64, claim u64, turn u64 |
+//! | 30 Subscription | topic u64, subscription u64 |
+//! | 31 Rule | subscription u64, name … |
+//! | 32 BodyCopies | topic u64, sequence u64 |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -74,6 +77,9 @@ fn table(key: &Key) -> u8 {
         Key::SessionFree(..) => 23,
         Key::SessionLocked(..) => 24,
         Key::SessionState(..) => 25,
+        Key::Subscription(..) => 30,
+        Key::Rule(..) => 31,
+        Key::BodyCopies(..) => 32,
     }
 }
 
@@ -93,7 +99,13 @@ pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
     match key {
         Key::Meta | Key::Cluster => {}
         Key::Entity(entity) | Key::EntityState(entity) | Key::Sweep(entity) => number(entity.0),
-        Key::Body(entity, sequence) | Key::Scheduled(entity, sequence) => {
+        Key::Subscription(topic, subscription) => {
+            number(topic.0);
+            number(subscription.0);
+        }
+        Key::Body(entity, sequence)
+        | Key::Scheduled(entity, sequence)
+        | Key::BodyCopies(entity, sequence) => {
             number(entity.0);
             number(sequence.0);
         }
@@ -110,7 +122,7 @@ pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
             out.extend_from_slice(&due.0.to_be_bytes());
             out.extend_from_slice(&sequence.0.to_be_bytes());
         }
-        Key::DuplicateId(entity, id) => {
+        Key::DuplicateId(entity, id) | Key::Rule(entity, id) => {
             number(entity.0);
             out.extend_from_slice(id.as_bytes());
         }
@@ -200,6 +212,9 @@ pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
         23 => Key::SessionFree(rest.entity()?, Claim { at: rest.instant()?, turn: rest.number()? }),
         24 => Key::SessionLocked(rest.entity()?, rest.last_session()?),
         25 => Key::SessionState(rest.entity()?, rest.last_session()?),
+        30 => Key::Subscription(rest.entity()?, rest.entity()?),
+        31 => Key::Rule(rest.entity()?, rest.text()?),
+        32 => Key::BodyCopies(rest.entity()?, rest.sequence()?),
         _ => return None,
     };
     rest.0.is_empty().then_some((shard, key))
@@ -338,6 +353,9 @@ mod tests {
             (entity(), session(), sequence()).prop_map(|(e, id, s)| Key::SessionHeld(e, id, s)),
             (entity(), instant(), number())
                 .prop_map(|(e, at, turn)| Key::SessionFree(e, Claim { at, turn })),
+            (entity(), entity()).prop_map(|(t, s)| Key::Subscription(t, s)),
+            (entity(), text()).prop_map(|(e, name)| Key::Rule(e, name)),
+            (entity(), sequence()).prop_map(|(e, s)| Key::BodyCopies(e, s)),
         ]
     }
 

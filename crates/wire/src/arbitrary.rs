@@ -104,8 +104,127 @@ fn properties() -> impl Strategy<Value = Properties> {
 }
 
 fn overlay() -> impl Strategy<Value = Option<Box<Overlay>>> {
-    of((properties(), vec(text(), 0..3))
-        .prop_map(|(set, removed)| Box::new(Overlay { set, removed })))
+    let texts = btree_map(system_property(), of(text()), 0..3);
+    of((properties(), vec(text(), 0..3), texts, of(at())).prop_map(
+        |(set, removed, texts, scheduled_at)| {
+            Box::new(Overlay { set, removed, texts, scheduled_at })
+        },
+    ))
+}
+
+fn system_property() -> impl Strategy<Value = SystemProperty> {
+    prop::sample::select(SystemProperty::all().collect::<Vec<_>>())
+}
+
+fn sql() -> impl Strategy<Value = SqlText> {
+    (text(), properties()).prop_map(|(text, parameters)| SqlText { text, parameters })
+}
+
+fn rule_filter() -> impl Strategy<Value = RuleFilter> {
+    prop_oneof![
+        Just(RuleFilter::True),
+        Just(RuleFilter::False),
+        sql().prop_map(RuleFilter::Sql),
+        (btree_map(system_property(), text(), 0..3), properties()).prop_map(
+            |(system, properties)| RuleFilter::Correlation(Conditions { system, properties })
+        ),
+    ]
+}
+
+pub fn new_rule() -> impl Strategy<Value = NewRule> {
+    (text(), rule_filter(), of(sql())).prop_map(|(name, filter, action)| NewRule {
+        name,
+        filter,
+        action,
+    })
+}
+
+fn rule_counts() -> impl Strategy<Value = RuleCounts> {
+    any::<[u32; 4]>().prop_map(|n| RuleCounts {
+        sql: n[0],
+        correlation: n[1],
+        constant: n[2],
+        with_action: n[3],
+    })
+}
+
+fn specifics() -> impl Strategy<Value = Specifics> {
+    prop_oneof![
+        Just(Specifics::Queue),
+        (any::<(bool, bool, u32)>(), rule_counts()).prop_map(|(given, rules)| {
+            Specifics::Topic(TopicSpecifics {
+                filter_before_publishing: given.0,
+                support_ordering: given.1,
+                subscriptions: given.2,
+                rules,
+            })
+        }),
+        (entity(), span(), any::<bool>(), rule_counts()).prop_map(
+            |(topic, own_default_ttl, dead_letter_on_filter_errors, rules)| {
+                Specifics::Subscription(SubscriptionSpecifics {
+                    topic,
+                    own_default_ttl,
+                    dead_letter_on_filter_errors,
+                    rules,
+                })
+            }
+        ),
+    ]
+}
+
+pub fn topic_properties() -> impl Strategy<Value = TopicProperties> {
+    (queue_properties(), any::<(bool, bool)>()).prop_map(|(common, given)| {
+        let specifics = TopicSpecifics {
+            filter_before_publishing: given.0,
+            support_ordering: given.1,
+            ..TopicSpecifics::default()
+        };
+        TopicProperties::of(&common, &specifics)
+    })
+}
+
+pub fn subscription_properties() -> impl Strategy<Value = SubscriptionProperties> {
+    (queue_properties(), span(), any::<bool>()).prop_map(|(common, default_ttl, flag)| {
+        let specifics = SubscriptionSpecifics {
+            topic: EntityId(0),
+            own_default_ttl: default_ttl,
+            dead_letter_on_filter_errors: flag,
+            rules: RuleCounts::default(),
+        };
+        SubscriptionProperties::of(&common, &specifics)
+    })
+}
+
+fn topic_command() -> impl Strategy<Value = TopicCommand> {
+    prop_oneof![
+        (entity(), text(), topic_properties()).prop_map(|(entity, name, properties)| {
+            let properties = Box::new(properties);
+            TopicCommand::Create(CreateTopic { entity, name, properties })
+        }),
+        (origin(), entity(), topic_properties()).prop_map(|(origin, entity, properties)| {
+            let properties = Box::new(properties);
+            TopicCommand::Update(UpdateTopic { origin, entity, properties })
+        }),
+        (entity(), entity(), text(), subscription_properties(), new_rule()).prop_map(
+            |(entity, topic, name, properties, rule)| {
+                let (properties, rule) = (Box::new(properties), Box::new(rule));
+                let create = CreateSubscription { entity, topic, name, properties, rule };
+                TopicCommand::CreateSubscription(create)
+            }
+        ),
+        (origin(), entity(), subscription_properties()).prop_map(|(origin, entity, properties)| {
+            let properties = Box::new(properties);
+            TopicCommand::UpdateSubscription(UpdateSubscription { origin, entity, properties })
+        }),
+        (origin(), entity(), new_rule(), any::<bool>()).prop_map(
+            |(origin, entity, rule, replace)| {
+                TopicCommand::PutRule(PutRule { origin, entity, rule: Box::new(rule), replace })
+            }
+        ),
+        (origin(), entity(), text()).prop_map(|(origin, entity, name)| {
+            TopicCommand::RemoveRule(RemoveRule { origin, entity, name })
+        }),
+    ]
 }
 
 fn status() -> impl Strategy<Value = EntityStatus> {
@@ -194,6 +313,18 @@ fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         text().prop_map(|name| CatalogCommand::Delete { name }),
         (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Deleted { name, entity }),
         (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::SetNode { node, row }),
+        (text(), topic_properties()).prop_map(|(name, properties)| CatalogCommand::CreateTopic {
+            name,
+            properties: Box::new(properties),
+        }),
+        (text(), text(), subscription_properties(), new_rule()).prop_map(
+            |(topic, name, properties, rule)| CatalogCommand::CreateSubscription {
+                topic,
+                name,
+                properties: Box::new(properties),
+                rule: Box::new(rule),
+            }
+        ),
     ]
 }
 
@@ -210,6 +341,7 @@ fn command() -> impl Strategy<Value = Command> {
         span().prop_map(|by| Command::AdvanceClock { by }),
         span().prop_map(|to| Command::RaiseClock { to }),
         catalog_command().prop_map(Command::Catalog),
+        topic_command().prop_map(Command::Topic),
     ];
     let settlement =
         (token(), disposition()).prop_map(|(token, disposition)| Settlement { token, disposition });
@@ -338,6 +470,8 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
         of(session()).prop_map(|session| Refusal::SessionLockLost { session }),
         session().prop_map(|session| Refusal::SessionCannotBeLocked { session }),
         Just(Refusal::NoSession),
+        text().prop_map(|topic| Refusal::NoMatchingSubscription { topic }),
+        (words(), text()).prop_map(|(exception, why)| Refusal::InvalidRule { exception, why }),
     ]
 }
 
@@ -348,12 +482,13 @@ pub fn delivery() -> impl Strategy<Value = Delivery> {
         MessageState::Scheduled,
     ]);
     let lock = of((token(), at()).prop_map(|(token, until)| HeldLock { token, until }));
-    let numbers = (number(), number(), number());
+    let numbers = (number(), number(), number(), of(entity()));
     let times = (at(), of(at()), of(span()), of(at()));
     (numbers, any::<(u32, u32)>(), state, times, lock, overlay()).prop_map(
         |(numbers, counts, state, times, lock, overlay)| Delivery {
             sequence: numbers.0,
             body: numbers.1,
+            topic: numbers.3,
             size_bytes: counts.0,
             state,
             delivery_count: counts.1,
@@ -369,17 +504,25 @@ pub fn delivery() -> impl Strategy<Value = Delivery> {
 }
 
 fn directory_row() -> impl Strategy<Value = DirectoryRow> {
-    let state = prop_oneof![
+    let what = prop_oneof![
         queue_properties()
-            .prop_map(|properties| DirectoryState::Creating { properties: Box::new(properties) }),
+            .prop_map(|properties| Creation::Queue { properties: Box::new(properties) }),
+        topic_properties()
+            .prop_map(|properties| Creation::Topic { properties: Box::new(properties) }),
+        (entity(), subscription_properties(), new_rule()).prop_map(|(topic, properties, rule)| {
+            let (properties, rule) = (Box::new(properties), Box::new(rule));
+            Creation::Subscription { topic, properties, rule }
+        }),
+    ];
+    let state = prop_oneof![
+        what.prop_map(|what| DirectoryState::Creating { what }),
         Just(DirectoryState::Ready),
         Just(DirectoryState::Deleting),
     ];
-    (entity(), any::<u16>(), text(), state).prop_map(|(entity, shard, name, state)| DirectoryRow {
-        entity,
-        shard: ShardId(shard),
-        name,
-        state,
+    let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
+    let kind = prop::sample::select(kinds.to_vec());
+    (entity(), any::<u16>(), text(), kind, state).prop_map(|(entity, shard, name, kind, state)| {
+        DirectoryRow { entity, shard: ShardId(shard), name, kind, state }
     })
 }
 
@@ -413,7 +556,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn counts() -> impl Strategy<Value = Counts> {
-    any::<[u64; 9]>().prop_map(|n| Counts {
+    any::<[u64; 10]>().prop_map(|n| Counts {
         accepted: n[0],
         active: n[1],
         scheduled: n[2],
@@ -423,6 +566,7 @@ fn counts() -> impl Strategy<Value = Counts> {
         cancelled: n[6],
         expired: n[7],
         deleted: n[8],
+        published: n[9],
     })
 }
 
@@ -508,15 +652,23 @@ fn other_tables() -> impl Strategy<Value = (Key, Row)> {
         (at(), span(), any::<u64>()).prop_map(|(last_at, clock_offset, producers)| {
             (Key::Meta, Row::Meta(Meta { last_at, clock_offset, producers }))
         }),
-        (entity(), text(), queue_properties(), at(), at()).prop_map(
-            |(e, name, properties, created_at, updated_at)| {
-                let row = EntityRow { name, properties, created_at, updated_at };
+        (entity(), text(), queue_properties(), specifics(), at(), at()).prop_map(
+            |(e, name, properties, specifics, created_at, updated_at)| {
+                let row = EntityRow { name, properties, specifics, created_at, updated_at };
                 (Key::Entity(e), Row::Entity(Box::new(row)))
             }
         ),
         (entity(), entity_state())
             .prop_map(|(e, row)| (Key::EntityState(e), Row::EntityState(Box::new(row)))),
-        entity().prop_map(|e| (Key::Sweep(e), Row::Sweep)),
+        (entity(), of(entity())).prop_map(|(e, topic)| (Key::Sweep(e), Row::Sweep { topic })),
+        (entity(), entity()).prop_map(|(e, s)| (Key::Subscription(e, s), Row::Subscription)),
+        (entity(), new_rule(), at(), any::<u32>()).prop_map(|(e, rule, created_at, order)| {
+            let NewRule { name, filter, action } = rule;
+            let row = RuleRow { name, filter, action, created_at, order };
+            (Key::Rule(e, row.name.clone()), Row::Rule(Box::new(row)))
+        }),
+        (entity(), number(), any::<u32>())
+            .prop_map(|(e, n, copies)| (Key::BodyCopies(e, n), Row::BodyCopies(copies))),
         (any::<[u64; 3]>(), at()).prop_map(|([producer, first, highest], seen)| {
             (Key::Producer(producer), Row::Producer(ProducerRow { first, highest, seen }))
         }),

@@ -3,10 +3,12 @@
 
 use bytes::Bytes;
 use domain::{
-    Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, DeadlineKind, DeleteBatch,
-    DirectoryRow, DirectoryState, Disposition, EntityStatus, Entry, Fire, FireLocks, NewMessage,
-    NodeRow, QueueProperties, ReceiveDeferred, Refuse, Renew, Send, Settle, Settlement,
-    UpdateQueue,
+    Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
+    CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
+    EntityKind, EntityStatus, Entry, Fire, FireLocks, NewMessage, NodeRow, PutRule,
+    QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Send, Settle, Settlement,
+    SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue, UpdateSubscription,
+    UpdateTopic,
 };
 
 use crate::codec::{choice, record};
@@ -76,7 +78,23 @@ choice!(Command {
     16 => Refuse(refuse),
     17 => RaiseClock { to },
     18 => Session(command),
+    20 => Topic(command),
 });
+choice!(TopicCommand {
+    1 => Create(create),
+    2 => Update(update),
+    3 => CreateSubscription(create),
+    4 => UpdateSubscription(update),
+    5 => PutRule(put),
+    6 => RemoveRule(remove),
+});
+
+record!(CreateTopic { entity, name, properties });
+record!(UpdateTopic { origin, entity, properties });
+record!(CreateSubscription { entity, topic, name, properties, rule });
+record!(UpdateSubscription { origin, entity, properties });
+record!(PutRule { origin, entity, rule, replace });
+record!(RemoveRule { origin, entity, name });
 
 record!(CreateQueue { entity, name, properties });
 record!(UpdateQueue { origin, entity, properties });
@@ -125,6 +143,31 @@ record!(QueueProperties {
     user_metadata,
     enable_batched_operations,
 });
+record!(TopicProperties {
+    max_size_megabytes,
+    max_message_size_kilobytes,
+    requires_duplicate_detection,
+    duplicate_detection_window,
+    default_ttl,
+    auto_delete_on_idle,
+    status,
+    user_metadata,
+    enable_batched_operations,
+    support_ordering,
+    filter_before_publishing,
+});
+record!(SubscriptionProperties {
+    lock_duration,
+    requires_session,
+    default_ttl,
+    auto_delete_on_idle,
+    dead_letter_on_expiration,
+    dead_letter_on_filter_errors,
+    max_delivery_count,
+    status,
+    user_metadata,
+    enable_batched_operations,
+});
 choice!(EntityStatus { 0 => Active, 1 => Disabled, 2 => SendDisabled, 3 => ReceiveDisabled });
 
 choice!(CatalogCommand {
@@ -134,7 +177,15 @@ choice!(CatalogCommand {
     4 => Delete { name },
     5 => Deleted { name, entity },
     6 => SetNode { node, row },
+    7 => CreateTopic { name, properties },
+    8 => CreateSubscription { topic, name, properties, rule },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
-record!(DirectoryRow { entity, shard, name, state });
-choice!(DirectoryState { 0 => Creating { properties }, 1 => Ready, 2 => Deleting });
+record!(DirectoryRow { entity, shard, name, kind, state });
+choice!(DirectoryState { 0 => Creating { what }, 1 => Ready, 2 => Deleting });
+choice!(Creation {
+    0 => Queue { properties },
+    1 => Topic { properties },
+    2 => Subscription { topic, properties, rule },
+});
+choice!(EntityKind { 0 => Queue, 1 => Topic, 2 => Subscription });

@@ -2,7 +2,10 @@
 //! (MSG-1). One format byte, then an encoded [`v1::Message`].
 
 use bytes::{BufMut, Bytes, BytesMut};
-use domain::{Delivery, MessageState, NewMessage, Refusal, Span, Timestamp, properties_bytes};
+use domain::{
+    ContentHeader, Delivery, MessageState, NewMessage, Refusal, Span, SystemProperty, Timestamp,
+    properties_bytes,
+};
 use prost::Message as _;
 
 use crate::native::{properties_from_v1, value_to_v1};
@@ -45,6 +48,62 @@ pub fn new_message(message: v1::Message) -> Result<NewMessage, Refusal> {
         partition_key: message.partition_key,
         ttl: message.ttl_ms.map(Span),
         scheduled_at: message.scheduled_at_ms.map(Timestamp),
+    })
+}
+
+/// What rules see of a content (RULE-4): all but its body.
+pub fn header(content: &Bytes) -> Option<ContentHeader> {
+    let mut message = decode(content.clone()).ok()?;
+    let properties = properties_from_v1(&message.properties).ok()?;
+    let texts = TEXTS.into_iter().filter_map(|property| {
+        let text = text(&mut message, property)?.take()?;
+        Some((property, text))
+    });
+    Some(ContentHeader {
+        texts: texts.collect(),
+        ttl: message.ttl_ms.map(Span),
+        scheduled_at: message.scheduled_at_ms.map(Timestamp),
+        properties,
+    })
+}
+
+/// Broker properties that are texts.
+const TEXTS: [SystemProperty; 9] = [
+    SystemProperty::MessageId,
+    SystemProperty::SessionId,
+    SystemProperty::ReplyToSessionId,
+    SystemProperty::PartitionKey,
+    SystemProperty::CorrelationId,
+    SystemProperty::Subject,
+    SystemProperty::To,
+    SystemProperty::ReplyTo,
+    SystemProperty::ContentType,
+];
+
+/// Where a message keeps a broker property that is a text.
+fn text(message: &mut v1::Message, property: SystemProperty) -> Option<&mut Option<String>> {
+    Some(match property {
+        SystemProperty::MessageId => &mut message.message_id,
+        SystemProperty::SessionId => &mut message.session_id,
+        SystemProperty::ReplyToSessionId => &mut message.reply_to_session_id,
+        SystemProperty::PartitionKey => &mut message.partition_key,
+        SystemProperty::CorrelationId => &mut message.correlation_id,
+        SystemProperty::Subject => &mut message.subject,
+        SystemProperty::To => &mut message.to,
+        SystemProperty::ReplyTo => &mut message.reply_to,
+        SystemProperty::ContentType => &mut message.content_type,
+        SystemProperty::TransactionPartitionKey
+        | SystemProperty::TimeToLive
+        | SystemProperty::ScheduledEnqueueTimeUtc
+        | SystemProperty::ForcePersistence
+        | SystemProperty::SequenceNumber
+        | SystemProperty::EnqueuedSequenceNumber
+        | SystemProperty::EnqueuedTimeUtc
+        | SystemProperty::ExpiresAtUtc
+        | SystemProperty::DeliveryCount
+        | SystemProperty::State
+        | SystemProperty::DeadLetterSource
+        | SystemProperty::Size => return None,
     })
 }
 
@@ -104,6 +163,11 @@ pub fn show(delivery: &Delivery, mut message: v1::Message, shown: Shown) -> v1::
         for (name, value) in &overlay.set {
             message.properties.insert(name.clone(), value_to_v1(value));
         }
+        for (property, value) in &overlay.texts {
+            if let Some(text) = text(&mut message, *property) {
+                text.clone_from(value);
+            }
+        }
     }
     let lock = delivery.lock.filter(|_| shown == Shown::PeekLock);
     v1::ReceivedMessage {
@@ -153,6 +217,7 @@ mod tests {
         Delivery {
             sequence: SequenceNumber(5),
             body: SequenceNumber(5),
+            topic: None,
             size_bytes: 0,
             state: MessageState::Active,
             delivery_count: 2,
@@ -165,6 +230,8 @@ mod tests {
             overlay: Some(Box::new(Overlay {
                 set: [("old".to_string(), Value::Bool(true))].into(),
                 removed: vec!["gone".into()],
+                texts: [(SystemProperty::Subject, Some("new".into()))].into(),
+                scheduled_at: None,
             })),
         }
     }
@@ -202,6 +269,22 @@ mod tests {
         assert_eq!(names, ["kept", "old"]);
         assert_eq!(message.properties["old"], value_to_v1(&Value::Bool(true)));
         assert_eq!(message.ttl_ms, Some(50), "effective, not the producer's");
+        assert_eq!(message.subject.as_deref(), Some("new"), "as a rule's action set it (RULE-17)");
+    }
+
+    #[test]
+    fn rule_4_rules_see_all_of_a_message_but_its_body() {
+        let seen = header(&encode(&message())).unwrap();
+        assert_eq!(seen.texts, [(SystemProperty::MessageId, "id".to_owned())].into());
+        assert_eq!((seen.ttl, seen.scheduled_at), (Some(Span(9000)), None));
+        assert_eq!(seen.properties["kept"], Value::Int(7));
+        for property in TEXTS {
+            let mut message = v1::Message::default();
+            *text(&mut message, property).unwrap() = Some("x".into());
+            let seen = header(&encode(&message)).unwrap();
+            assert_eq!(seen.texts, [(property, "x".to_owned())].into());
+        }
+        assert_eq!(header(&Bytes::from_static(b"no content")), None);
     }
 
     #[test]

@@ -23,6 +23,20 @@ fn properties() -> Properties {
     [("a".to_string(), Value::Int(-2)), ("b".to_string(), Value::String("x".into()))].into()
 }
 
+fn correlation() -> RuleFilter {
+    let system = [(SystemProperty::CorrelationId, "x".to_string())].into();
+    RuleFilter::Correlation(Conditions { system, properties: properties() })
+}
+
+fn rule(filter: RuleFilter) -> NewRule {
+    let action = SqlText { text: "REMOVE a".into(), parameters: Properties::new() };
+    NewRule { name: "Red".into(), filter, action: Some(action) }
+}
+
+fn kept(NewRule { name, filter, action }: NewRule) -> RuleRow {
+    RuleRow { name, filter, action, created_at: AT, order: 3 }
+}
+
 fn command(command: Command) -> String {
     hex(&command.encode())
 }
@@ -169,6 +183,73 @@ fn commands() {
             "0f060103613a3103613a3203613a33",
         ),
         (Command::Refuse(Refuse { origin: None, refusal: Refusal::PerhapsDone }), "10000f"),
+        (
+            Command::Topic(TopicCommand::Create(CreateTopic {
+                entity: ENTITY,
+                name: name(),
+                properties: Box::new(TopicProperties::default()),
+            })),
+            "1401ac02064f72646572738008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
+        ),
+        (
+            Command::Topic(TopicCommand::Update(UpdateTopic {
+                origin: ORIGIN,
+                entity: ENTITY,
+                properties: Box::new(TopicProperties::default()),
+            })),
+            "140201000000000000feed090100ac028008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
+        ),
+        (
+            Command::Topic(TopicCommand::CreateSubscription(CreateSubscription {
+                entity: EntityId(301),
+                topic: ENTITY,
+                name: subscription_path("Orders", "Audit"),
+                properties: Box::new(SubscriptionProperties::default()),
+                rule: Box::new(NewRule::default()),
+            })),
+            "1403ad02ac021a4f72646572732f537562736372697074696f6e732f4175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a000001082444656661756c740000",
+        ),
+        (
+            Command::Topic(TopicCommand::UpdateSubscription(UpdateSubscription {
+                origin: None,
+                entity: EntityId(301),
+                properties: Box::new(SubscriptionProperties::default()),
+            })),
+            "140400ad02e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a000001",
+        ),
+        (
+            Command::Topic(TopicCommand::PutRule(PutRule {
+                origin: None,
+                entity: EntityId(301),
+                rule: Box::new(rule(correlation())),
+                replace: true,
+            })),
+            "140500ad02035265640301060178020161060301620e0178010852454d4f564520610001",
+        ),
+        (
+            Command::Topic(TopicCommand::RemoveRule(RemoveRule {
+                origin: None,
+                entity: EntityId(301),
+                name: "Red".into(),
+            })),
+            "140600ad0203526564",
+        ),
+        (
+            Command::Catalog(CatalogCommand::CreateTopic {
+                name: name(),
+                properties: Box::new(TopicProperties::default()),
+            }),
+            "0f07064f72646572738008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
+        ),
+        (
+            Command::Catalog(CatalogCommand::CreateSubscription {
+                topic: name(),
+                name: "Audit".into(),
+                properties: Box::new(SubscriptionProperties::default()),
+                rule: Box::new(NewRule::default()),
+            }),
+            "0f08064f7264657273054175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a000001082444656661756c740000",
+        ),
     ] {
         assert_eq!(command(given.clone()), expected, "{given:?}");
     }
@@ -206,23 +287,43 @@ fn rows() {
         overlay: None,
     };
     let lifetime = Lifetime::Fixed { ttl: Span(1000), expires_at: AT.plus(Span(1000)) };
-    let overlay = Overlay { set: properties(), removed: vec!["c".into()] };
+    let texts = [(SystemProperty::Subject, Some("s".into())), (SystemProperty::To, None)].into();
+    let overlay =
+        Overlay { set: properties(), removed: vec!["c".into()], texts, scheduled_at: Some(AT) };
     let entity = EntityRow {
         name: "Orders".into(),
         properties: QueueProperties::default(),
+        specifics: Specifics::Queue,
         created_at: AT,
         updated_at: AT,
     };
-    let directory =
-        |state| DirectoryRow { entity: ENTITY, shard: ShardId(3), name: "Orders".into(), state };
+    let (kind, topic) = (EntityKind::Queue, EntityId(301));
+    let directory = |state| {
+        let (shard, name) = (ShardId(3), "Orders".into());
+        DirectoryRow { entity: ENTITY, shard, name, kind, state }
+    };
+    let rules = RuleCounts { sql: 1, correlation: 2, constant: 3, with_action: 4 };
+    let of_topic = TopicSpecifics {
+        filter_before_publishing: true,
+        support_ordering: false,
+        subscriptions: 5,
+        rules,
+    };
+    let of_subscription = SubscriptionSpecifics {
+        topic,
+        own_default_ttl: Span(7),
+        dead_letter_on_filter_errors: true,
+        rules,
+    };
+    let with = |specifics| Row::Entity(Box::new(EntityRow { specifics, ..entity.clone() }));
     for (row, expected) in [
         (
             Row::Meta(Meta { last_at: AT, clock_offset: Span(0), producers: 3 }),
             "0180d095ffbc310003",
         ),
         (
-            Row::Entity(Box::new(entity)),
-            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000180d095ffbc3180d095ffbc31",
+            Row::Entity(Box::new(entity.clone())),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010080d095ffbc3180d095ffbc31",
         ),
         (
             Row::EntityState(Box::new(state)),
@@ -264,9 +365,36 @@ fn rows() {
             }),
             "01000000000000000000000000000000071003ad0201",
         ),
-        (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f726465727301"),
-        (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f726465727302"),
+        (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f72646572730001"),
+        (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f72646572730002"),
         (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
+        (
+            with(Specifics::Topic(of_topic)),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001010100050102030480d095ffbc3180d095ffbc31",
+        ),
+        (
+            with(Specifics::Subscription(of_subscription)),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000102ad0207010102030480d095ffbc3180d095ffbc31",
+        ),
+        (
+            Row::Directory(DirectoryRow {
+                kind: EntityKind::Topic,
+                ..directory(DirectoryState::Ready)
+            }),
+            "01ac0203064f72646572730101",
+        ),
+        (Row::Subscription, ""),
+        (
+            Row::Rule(Box::new(kept(rule(RuleFilter::True)))),
+            "010352656400010852454d4f564520610080d095ffbc3103",
+        ),
+        (
+            Row::Rule(Box::new(kept(rule(correlation())))),
+            "01035265640301060178020161060301620e0178010852454d4f564520610080d095ffbc3103",
+        ),
+        (Row::BodyCopies(300), "01ac02"),
+        (Row::Sweep { topic: None }, ""),
+        (Row::Sweep { topic: Some(topic) }, "01ad02"),
     ] {
         assert_eq!(hex(&encode_row(&row)), expected, "{row:?}");
     }
@@ -277,6 +405,7 @@ fn outcomes() {
     let delivery = Delivery {
         sequence: NUMBER,
         body: NUMBER,
+        topic: None,
         size_bytes: 9,
         state: MessageState::Deferred,
         delivery_count: 1,
@@ -329,10 +458,18 @@ fn outcomes() {
         (Outcome::Refused(Refusal::SerialGap { expected: 5 }), "010e05"),
         (Outcome::Refused(Refusal::PerhapsDone), "010f"),
         (Outcome::Refused(Refusal::StorageFull { on: vec![1, 3] }), "0110020103"),
+        (Outcome::Refused(Refusal::NoMatchingSubscription { topic: "q".into() }), "01180171"),
+        (
+            Outcome::Refused(Refusal::InvalidRule {
+                exception: "FilterException",
+                why: "y".into(),
+            }),
+            "01190f46696c746572457863657074696f6e0179",
+        ),
         (Outcome::Sent { sequences: vec![NUMBER, NUMBER.next()] }, "02024d4e"),
         (
             Outcome::Acquired { deliveries: vec![delivery], more: true },
-            "03014d4d09010180d095ffbc314d0001070001000000000000004d010203040506070880d095ffbc310001",
+            "03014d4d0009010180d095ffbc314d0001070001000000000000004d010203040506070880d095ffbc310001",
         ),
         (Outcome::Settled { refused: vec![(1, Refusal::PerhapsDone)] }, "0401010f"),
         (Outcome::Renewed { until: vec![AT] }, "050180d095ffbc31"),

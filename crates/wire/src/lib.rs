@@ -15,6 +15,7 @@ mod outcome;
 mod property;
 mod row;
 mod session;
+mod topic;
 
 pub mod content;
 pub mod native;

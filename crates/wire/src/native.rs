@@ -4,7 +4,11 @@
 mod property;
 mod queue;
 mod request;
+mod rule;
+mod topic;
 
 pub use property::*;
 pub use queue::*;
 pub use request::*;
+pub use rule::*;
+pub use topic::*;

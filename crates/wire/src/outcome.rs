@@ -22,6 +22,7 @@ choice!(CatalogOutcome { 1 => Entry { row, fresh } });
 record!(Delivery {
     sequence,
     body,
+    topic,
     size_bytes,
     state,
     delivery_count,
@@ -56,4 +57,6 @@ choice!(Refusal {
     17 => SessionLockLost { session },
     18 => SessionCannotBeLocked { session },
     19 => NoSession,
+    24 => NoMatchingSubscription { topic },
+    25 => InvalidRule { exception, why },
 });

@@ -5,7 +5,7 @@ use domain::{Overlay, Value};
 use crate::codec::{put_slice, record};
 use crate::{Codec, Error, Reader};
 
-record!(Overlay { set, removed });
+record!(Overlay { set, removed, texts, scheduled_at });
 
 impl Codec for Value {
     fn put(&self, out: &mut Vec<u8>) {

@@ -34,9 +34,11 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Message(row) => put(row, out),
         Row::Lock(row) => put(row, out),
         Row::EntityState(row) => put(row, out),
-        Row::Returned | Row::Deadline | Row::DuplicateTime | Row::Sweep | Row::ProducerSeen => (),
+        Row::Returned | Row::Deadline | Row::DuplicateTime | Row::ProducerSeen => (),
         Row::SessionMessage | Row::SessionLocked => (),
         Row::SessionState(state) => out.extend_from_slice(state),
+        Row::Subscription | Row::Sweep { topic: None } => (),
+        Row::Sweep { topic: Some(topic) } => put(topic, out),
         Row::Meta(row) => put(row, out),
         Row::Entity(row) => put(row, out),
         Row::Scheduled(row) => put(row, out),
@@ -50,6 +52,8 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Session(row) => put(row, out),
         Row::SessionHeld(row) => put(row, out),
         Row::SessionFree(row) => put(row, out),
+        Row::Rule(row) => put(row, out),
+        Row::BodyCopies(copies) => put(copies, out),
     }
 }
 
@@ -65,7 +69,8 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Returned(..) => Row::Returned,
         Key::Deadline(..) => Row::Deadline,
         Key::DuplicateTime(..) => Row::DuplicateTime,
-        Key::Sweep(_) => Row::Sweep,
+        Key::Sweep(_) if input.remaining() == 0 => Row::Sweep { topic: None },
+        Key::Sweep(_) => Row::Sweep { topic: Some(take(&mut input)?) },
         Key::ProducerSeen(..) => Row::ProducerSeen,
         Key::Meta => Row::Meta(take(&mut input)?),
         Key::Entity(_) => Row::Entity(take(&mut input)?),
@@ -85,6 +90,9 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::SessionHeld(..) => Row::SessionHeld(take(&mut input)?),
         Key::SessionFree(..) => Row::SessionFree(take(&mut input)?),
         Key::SessionLocked(..) => Row::SessionLocked,
+        Key::Subscription(..) => Row::Subscription,
+        Key::Rule(..) => Row::Rule(take(&mut input)?),
+        Key::BodyCopies(..) => Row::BodyCopies(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -98,7 +106,7 @@ fn take<T: Codec>(input: &mut Reader<'_>) -> Result<T, Error> {
 }
 
 record!(Meta { last_at, clock_offset, producers });
-record!(EntityRow { name, properties, created_at, updated_at });
+record!(EntityRow { name, properties, specifics, created_at, updated_at });
 record!(EntityState {
     next_sequence,
     fresh_head,
@@ -127,6 +135,7 @@ record!(Counts {
     cancelled,
     expired,
     deleted,
+    published,
 });
 record!(MessageRow {
     body,

@@ -22,7 +22,7 @@ impl Acquire {
     /// deliveries is met here as well (TTL-9, TTL-33, LOCK-22); it counts against the row bound.
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.queue.entity)?;
-        entity.check_receive()?;
+        entity.check_receive(self.queue)?;
         entity.check_sessionless(self.queue)?;
         entity.used();
         let budget = entity.view.budget(APPLY_ROWS_MAX);
@@ -117,7 +117,7 @@ impl Taken<'_> {
             self.bytes += u64::from(message.size_bytes);
             let lock = entity.lock(queue, number, self.acquire.receiver);
             let shown = Shown::Delivered(lock);
-            self.deliveries.push(delivery(entity.properties(), queue, number, message, shown));
+            self.deliveries.push(delivery(&entity.entity.row, queue, number, message, shown));
         }
     }
 }

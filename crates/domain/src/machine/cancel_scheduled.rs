@@ -8,6 +8,7 @@ use crate::{CancelScheduled, DeadlineKind, EntityStatus, Key, Outcome, Refusal, 
 impl CancelScheduled {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
+        entity.check_sendable()?;
         let status = entity.properties().status;
         // STATE-3: nothing leaves a disabled entity. SendDisabled refuses scheduling, not its end.
         if status == EntityStatus::Disabled {

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::machine::Step;
+use crate::machine::rules::check_rule;
 use crate::read::DIRECTORY_END;
 use crate::{
-    CatalogCommand, CatalogOutcome, ClusterRow, DirectoryRow, DirectoryState, EntityId, GroupRow,
-    Key, NodeRow, Outcome, QueueProperties, Refusal, Row, Rows, ShardId, validate,
+    CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
+    EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, Refusal, Row, Rows, SUBSCRIPTIONS_MAX,
+    ShardId, SubscriptionProperties, subscription_path, validate,
 };
 
 /// The command variants this binary knows.
@@ -43,7 +45,15 @@ impl<R: Rows> Step<'_, R> {
             CatalogCommand::Found { cluster_id, data_groups, replication_factor, nodes } => {
                 self.found(cluster_id, data_groups, replication_factor, nodes)
             }
-            CatalogCommand::Create { name, properties } => self.create(name, properties),
+            CatalogCommand::Create { name, properties } => {
+                self.create(name, Creation::Queue { properties })
+            }
+            CatalogCommand::CreateTopic { name, properties } => {
+                self.create(name, Creation::Topic { properties })
+            }
+            CatalogCommand::CreateSubscription { topic, name, properties, rule } => {
+                self.create_subscription(&topic, &name, properties, rule)
+            }
             CatalogCommand::Created { name, entity } => self.created(&name, entity),
             CatalogCommand::Delete { name } => self.delete(&name),
             CatalogCommand::Deleted { name, entity } => self.deleted(&name, entity),
@@ -105,33 +115,90 @@ impl<R: Rows> Step<'_, R> {
 
     /// ENT-2. Meeting an unfinished creation or deletion, it answers with that: the caller finishes
     /// it first.
-    fn create(
+    fn create(&mut self, name: String, what: Creation) -> Result<Outcome, Refusal> {
+        validate::queue_name(&name)?;
+        if let Some(met) = self.meet(&name) {
+            return met;
+        }
+        match &what {
+            Creation::Queue { properties } => validate::queue_properties(properties)?,
+            Creation::Topic { properties } => validate::topic_properties(properties)?,
+            Creation::Subscription { properties, .. } => {
+                validate::subscription_properties(properties)?;
+            }
+        }
+        let cluster = self.formed()?;
+        let shard = self.group_sizes().least(cluster.data_groups);
+        self.intend(name, shard, what, cluster)
+    }
+
+    /// On the group of its topic: a publish and all its copies are one entry there.
+    fn create_subscription(
+        &mut self,
+        topic: &str,
+        name: &str,
+        properties: Box<SubscriptionProperties>,
+        rule: Box<NewRule>,
+    ) -> Result<Outcome, Refusal> {
+        validate::subscription_name(name)?;
+        let topic = match self.view.directory(&topic.to_ascii_lowercase()) {
+            Some(row) if row.kind == EntityKind::Topic && row.state == DirectoryState::Ready => row,
+            _ => return Err(Refusal::EntityNotFound { name: topic.to_owned() }),
+        };
+        let path = subscription_path(&topic.name, name);
+        if let Some(met) = self.meet(&path) {
+            return met;
+        }
+        validate::subscription_properties(&properties)?;
+        check_rule(&rule)?;
+        let used = self.paths_of(&topic.name).len() as u64;
+        let max = u64::from(SUBSCRIPTIONS_MAX);
+        if used >= max {
+            let what = "the topic (subscriptions)";
+            return Err(Refusal::QuotaExceeded { what, used, max }); // QUOTA-7.
+        }
+        let cluster = self.formed()?;
+        let what = Creation::Subscription { topic: topic.entity, properties, rule };
+        self.intend(path, topic.shard, what, cluster)
+    }
+
+    /// The answer where the name is taken already.
+    fn meet(&mut self, name: &str) -> Option<Result<Outcome, Refusal>> {
+        let row = self.view.directory(&name.to_ascii_lowercase())?;
+        Some(match row.state {
+            DirectoryState::Ready => Err(Refusal::EntityAlreadyExists { name: row.name }),
+            DirectoryState::Creating { .. } | DirectoryState::Deleting => entry(row, false),
+        })
+    }
+
+    fn formed(&mut self) -> Result<ClusterRow, Refusal> {
+        let why = "the cluster is not formed yet";
+        self.cluster().ok_or(Refusal::InvalidOperation { why })
+    }
+
+    fn intend(
         &mut self,
         name: String,
-        properties: Box<QueueProperties>,
+        shard: ShardId,
+        what: Creation,
+        mut cluster: ClusterRow,
     ) -> Result<Outcome, Refusal> {
-        validate::queue_name(&name)?;
-        let key = name.to_ascii_lowercase();
-        if let Some(row) = self.view.directory(&key) {
-            return match row.state {
-                DirectoryState::Ready => Err(Refusal::EntityAlreadyExists { name: row.name }),
-                DirectoryState::Creating { .. } | DirectoryState::Deleting => entry(row, false),
-            };
-        }
-        validate::queue_properties(&properties)?;
-        let Some(mut cluster) = self.cluster() else {
-            return Err(Refusal::InvalidOperation { why: "the cluster is not formed yet" });
-        };
         let entity = EntityId(cluster.next_entity);
         cluster.next_entity += 1;
-        let sizes = self.group_sizes();
-        let shard = sizes.least(cluster.data_groups);
-        sizes.add(shard);
+        self.group_sizes().add(shard);
         self.view.replace(Key::Cluster, Row::Cluster(cluster));
-        let row =
-            DirectoryRow { entity, shard, name, state: DirectoryState::Creating { properties } };
-        self.view.insert(Key::Directory(key), Row::Directory(row.clone()));
+        let key = Key::Directory(name.to_ascii_lowercase());
+        let (kind, state) = (what.kind(), DirectoryState::Creating { what });
+        let row = DirectoryRow { entity, shard, name, kind, state };
+        self.view.insert(key, Row::Directory(row.clone()));
         entry(row, true)
+    }
+
+    /// The keys of a topic's subscriptions.
+    fn paths_of(&mut self, topic: &str) -> Vec<Key> {
+        let key = |name: &str| Key::Directory(subscription_path(topic, name).to_ascii_lowercase());
+        let (from, to) = (key(""), key(&DIRECTORY_END.to_string()));
+        self.view.keys(&from, &to, SUBSCRIPTIONS_MAX as usize)
     }
 
     fn created(&mut self, name: &str, entity: EntityId) -> Result<Outcome, Refusal> {
@@ -156,11 +223,17 @@ impl<R: Rows> Step<'_, R> {
         entry(row, fresh)
     }
 
-    /// IDLE-17. A repeat finds the name free, or another entity under it, and changes nothing.
+    /// ENT-7, IDLE-17. A repeat finds the name free, or another entity under it, and changes nothing.
     fn deleted(&mut self, name: &str, entity: EntityId) -> Result<Outcome, Refusal> {
         let Ok(row) = self.named(name, entity) else { return Ok(Outcome::Done) };
         self.group_sizes().remove(row.shard);
         self.view.delete(Key::Directory(name.to_ascii_lowercase()));
+        if row.kind == EntityKind::Topic {
+            for key in self.paths_of(&row.name) {
+                self.group_sizes().remove(row.shard);
+                self.view.delete(key);
+            }
+        }
         Ok(Outcome::Done)
     }
 

@@ -18,7 +18,7 @@ impl DeleteBatch {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let queue = self.queue;
         let mut entity = step.open(queue.entity)?;
-        entity.check_receive()?;
+        entity.check_receive(queue)?;
         entity.check_sessionless(queue)?; // BATCH-7.
         validate::delete_count(self.count_max)?;
         entity.used();

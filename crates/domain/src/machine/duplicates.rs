@@ -1,7 +1,7 @@
 //! Duplicate detection (DUP): a history of accepted message ids, nothing of it in memory.
 
 use crate::machine::entity::EntityStep;
-use crate::{Key, Row, Rows, SequenceNumber, Timestamp};
+use crate::{Key, NewMessage, Row, Rows, SequenceNumber, Timestamp};
 
 /// Ended entries that one enqueue removes at most; `Fire` removes the rest.
 const REMOVED_MAX: usize = 2;
@@ -32,6 +32,18 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.state().duplicate_next.get_or_insert(at);
         self.trim_history(REMOVED_MAX);
         None
+    }
+
+    /// Whether a message repeats one of the history; nothing is recorded.
+    pub fn is_repeat(&mut self, message: &NewMessage) -> bool {
+        let Some(id) = &message.message_id else { return false };
+        if !self.properties().requires_duplicate_detection {
+            return false;
+        }
+        match self.view.get(&Key::DuplicateId(self.id, id.clone())) {
+            Some(Row::DuplicateId { accepted_at, .. }) => !self.has_left_history(accepted_at),
+            _ => false,
+        }
     }
 
     /// Removes at most so many ended entries, oldest first; true if there are more.

@@ -7,8 +7,9 @@ use std::ops::ControlFlow;
 use crate::machine::marks::Stale;
 use crate::machine::nonce::Nonces;
 use crate::machine::view::View;
+use crate::read::check_receivable;
 use crate::{
-    DeadlineKind, Effect, EntityId, EntityRow, EntityState, Key, MessageRow, QueueId,
+    DeadlineKind, Effect, EntityId, EntityKind, EntityRow, EntityState, Key, MessageRow, QueueId,
     QueueProperties, Refusal, Row, Rows, SequenceNumber, SessionId, SubQueue, Timestamp,
 };
 
@@ -39,6 +40,9 @@ pub(super) struct Watch {
     pub joined: bool,
     /// Sessions whose ready messages the engine asked to be told of, and that have others now.
     pub sessions: BTreeSet<SessionId>,
+    /// Of a subscription: the size and the last use that its topic knows of.
+    pub charged: u64,
+    pub used: Timestamp,
 }
 
 impl Entity {
@@ -83,6 +87,8 @@ impl Entity {
             free: self.acceptable(),
             joined: false,
             sessions: BTreeSet::new(),
+            charged: self.state.size_bytes,
+            used: self.state.last_use,
         });
         true
     }
@@ -171,17 +177,26 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.state().last_use = at;
     }
 
-    /// STATE-4, STATE-7: the dead-letter queue follows its parent.
-    pub fn check_receive(&self) -> Result<(), Refusal> {
-        let status = self.properties().status;
-        match status.refuses_receive() {
-            true => Err(Refusal::EntityDisabled { status: status.as_str() }),
-            false => Ok(()),
+    /// STATE-4, STATE-7: the dead-letter queue follows its parent. A topic holds nothing to receive
+    /// (ENT-9, PEEK-5).
+    pub fn check_receive(&self, queue: QueueId) -> Result<(), Refusal> {
+        check_receivable(&self.entity.row, queue)
+    }
+
+    /// SEND-7.
+    pub fn check_sendable(&self) -> Result<(), Refusal> {
+        match self.kind() {
+            EntityKind::Queue | EntityKind::Topic => Ok(()),
+            EntityKind::Subscription => {
+                let why = "messages cannot be sent to a subscription; send to its topic";
+                Err(Refusal::InvalidOperation { why })
+            }
         }
     }
 
-    /// STATE-4.
+    /// STATE-4, SEND-7.
     pub fn check_send(&self) -> Result<(), Refusal> {
+        self.check_sendable()?;
         let status = self.properties().status;
         match status.refuses_send() {
             true => Err(Refusal::EntityDisabled { status: status.as_str() }),

@@ -8,7 +8,7 @@ use crate::machine::entity::EntityStep;
 use crate::machine::queue::Fate;
 use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
 use crate::{
-    APPLY_ROWS_MAX, DeadlineKind, Fire, Fired, Key, Lifetime, MessageRow, Outcome, Rows,
+    APPLY_ROWS_MAX, DeadlineKind, EntityKind, Fire, Fired, Lifetime, MessageRow, Outcome, Rows,
     SequenceNumber, Timestamp,
 };
 
@@ -26,6 +26,9 @@ impl Fire {
         match self.kind {
             DeadlineKind::Duplicate => fired.more = entity.trim_history(count_max),
             _ if suspended => (),
+            DeadlineKind::Scheduled if entity.kind() == EntityKind::Topic => {
+                step.fire_publications(self.entity, count_max, &mut fired);
+            }
             DeadlineKind::Scheduled => entity.fire_scheduled(count_max, &mut fired),
             DeadlineKind::Fixed => entity.fire_fixed(count_max, &mut fired),
             DeadlineKind::Derived => entity.fire_derived(count_max, &mut fired),
@@ -54,7 +57,7 @@ impl Fired {
 
 impl<R: Rows> EntityStep<'_, '_, R> {
     /// At most so many deadlines that are reached, in order, and whether there are more.
-    fn due(
+    pub(super) fn due(
         &mut self,
         kind: DeadlineKind,
         count_max: usize,
@@ -70,13 +73,10 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         let (due, more) = self.due(DeadlineKind::Scheduled, count_max);
         fired.more = more;
         for (due, number) in due {
-            self.remove_deadline(DeadlineKind::Scheduled, due, number);
-            let row = self.view.scheduled(self.id, number).expect("what has a time is scheduled");
-            self.view.delete(Key::Scheduled(self.id, number));
+            let row = self.unschedule(due, number);
             if let Some(session) = &row.session {
                 self.unlist_scheduled(session, number);
             }
-            self.state().counts.scheduled -= 1;
             let message = MessageRow {
                 body: number,
                 size_bytes: row.size_bytes,

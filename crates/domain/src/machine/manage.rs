@@ -1,10 +1,9 @@
 //! `CreateQueue`, `UpdateQueue`, `DeleteEntity` (ENT).
 
 use crate::machine::Step;
-use crate::machine::entity::Entity;
 use crate::{
-    CreateQueue, Effect, EntityId, EntityRow, Key, Outcome, Refusal, Row, Rows, SequenceNumber,
-    UpdateQueue, validate,
+    CreateQueue, Effect, EntityId, EntityKind, Key, Outcome, Refusal, Row, Rows, SequenceNumber,
+    Specifics, UpdateQueue, validate,
 };
 
 impl CreateQueue {
@@ -14,32 +13,19 @@ impl CreateQueue {
         if step.open(id).is_ok() {
             return Ok(Outcome::Done);
         }
-        // ENT-8: rows of the former entity would be swept from under the new one.
-        if step.view.contains(&Key::Sweep(id)) {
-            return Err(Refusal::StaleRoute { entity: id });
-        }
-        // The last id has no next one, where the range of its rows would end.
-        if id.0 == u64::MAX {
-            let why = "the catalog never issues it".to_owned();
-            return Err(Refusal::Argument { what: "entity id", why });
-        }
+        step.check_new(id)?;
         validate::queue_name(&self.name)?;
         validate::queue_properties(&self.properties)?;
-        let row = EntityRow {
-            name: self.name,
-            properties: *self.properties,
-            created_at: step.at,
-            updated_at: step.at,
-        };
-        step.machine.entities.insert(id, Entity::created(row, step.at));
-        step.open(id)?;
-        Ok(Outcome::Done)
+        step.insert_entity(id, self.name, *self.properties, Specifics::Queue)
     }
 }
 
 impl UpdateQueue {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
+        if entity.kind() != EntityKind::Queue {
+            return Err(Refusal::StaleRoute { entity: self.entity });
+        }
         let old = entity.properties();
         let new = *self.properties;
         // ENT-5.
@@ -56,32 +42,32 @@ impl UpdateQueue {
         if new.default_ttl > old.default_ttl {
             entity.search_derived_from(SequenceNumber::FIRST);
         }
-        let at = entity.at;
-        entity.entity.row.properties = new;
-        entity.entity.row.updated_at = at;
-        entity.entity.row_changed = true;
-        // IDLE-13.
-        entity.state().last_use = at;
-        entity.effects.push(Effect::Updated { entity: entity.id });
+        entity.describe(new, Specifics::Queue);
         Ok(Outcome::Done)
     }
 }
 
 impl<R: Rows> Step<'_, R> {
-    /// ENT-7: from here on nothing of the entity can be reached; its other rows are swept. A repeat,
-    /// or the end of a creation that never came here, is `Done` too.
+    /// ENT-7: from here on nothing of the entity can be reached, nor of a topic's subscriptions; the
+    /// other rows are swept. A repeat, or the end of a creation that never came here, is `Done` too.
     pub(super) fn delete_entity(&mut self, id: EntityId) -> Result<Outcome, Refusal> {
-        if self.open(id).is_err() {
-            return Ok(Outcome::Done);
-        }
+        let Ok(entity) = self.open(id) else { return Ok(Outcome::Done) };
+        let (specifics, topic) = (entity.entity.row.specifics.clone(), entity.topic());
+        self.charge_topics();
+        self.leave_topic(id, &specifics);
+        self.forget_entity(id, topic);
+        self.effects.push(Effect::SweepWanted);
+        Ok(Outcome::Done)
+    }
+
+    /// `topic`: whose bodies its messages share, if that is another.
+    pub(super) fn forget_entity(&mut self, id: EntityId, topic: Option<EntityId>) {
         let born = self.machine.entities.remove(&id).is_some_and(|entity| entity.born);
         if !born {
             self.view.delete(Key::Entity(id));
             self.view.delete(Key::EntityState(id));
         }
-        self.view.insert(Key::Sweep(id), Row::Sweep);
+        self.view.insert(Key::Sweep(id), Row::Sweep { topic });
         self.effects.push(Effect::Deleted { entity: id });
-        self.effects.push(Effect::SweepWanted);
-        Ok(Outcome::Done)
     }
 }

@@ -2,12 +2,15 @@
 //! dead-lettered (DLQ-8). The content itself is never rewritten.
 
 use crate::{
-    DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, HEADER_BYTES_MAX, MessageRow, Overlay,
-    Properties, Refusal, Value, properties_bytes,
+    Change, DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, HEADER_BYTES_MAX, MessageRow,
+    Overlay, Properties, RULE_NAME, Refusal, Value, properties_bytes,
 };
 
 fn overlay_bytes(message: &MessageRow) -> usize {
-    message.overlay.as_ref().map_or(0, |overlay| properties_bytes(&overlay.set))
+    message.overlay.as_ref().map_or(0, |overlay| {
+        let texts = overlay.texts.values().flatten().map(String::len);
+        properties_bytes(&overlay.set) + texts.sum::<usize>()
+    })
 }
 
 /// Changes a message's overlay and what the message counts for. A property that also stands in the
@@ -33,6 +36,23 @@ fn remove(overlay: &mut Overlay, name: &str) {
     if !overlay.removed.iter().any(|removed| removed == name) {
         overlay.removed.push(name.to_owned());
     }
+}
+
+/// RULE-6, RULE-17: what a rule's action makes of its copy. False where all properties together
+/// would pass the limit (MSG-7): then nothing is laid over it.
+pub(super) fn lay(message: &mut MessageRow, rule: &str, changed: Change) -> bool {
+    let before = message.clone();
+    change(message, |overlay| {
+        *overlay = changed.overlay;
+        overlay.texts = changed.texts;
+        overlay.scheduled_at = changed.scheduled_at.flatten();
+        set(overlay, RULE_NAME.to_owned(), Value::String(rule.to_owned()));
+    });
+    let fits = message.header_bytes as usize <= HEADER_BYTES_MAX;
+    if !fits {
+        *message = before;
+    }
+    fits
 }
 
 /// LOCK-10. Refused where all properties together would pass the limit (MSG-7).

@@ -251,6 +251,13 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         Fate::DeadLettered
     }
 
+    /// DLQ-8, and what that adds to its size.
+    pub fn explain(&mut self, message: &mut MessageRow, reason: &str, description: &str) {
+        let before = message.size_bytes;
+        explain(message, Some(reason), Some(description), [false; 2]);
+        self.resized(before, message.size_bytes);
+    }
+
     fn explain_and_move(
         &mut self,
         number: SequenceNumber,
@@ -258,9 +265,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         reason: &str,
         description: &str,
     ) {
-        let before = message.size_bytes;
-        explain(&mut message, Some(reason), Some(description), [false; 2]);
-        self.resized(before, message.size_bytes);
+        self.explain(&mut message, reason, description);
         self.dead_letter(number, message);
     }
 
@@ -271,6 +276,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.leave(self.main(), number, &message);
         message.deferred = false;
         message.session = None; // DLQ-11. Its content still names it.
+        self.enter_dead_letter(number, message);
+    }
+
+    /// Puts a message that is nowhere else into the dead-letter queue.
+    pub fn enter_dead_letter(&mut self, number: SequenceNumber, mut message: MessageRow) {
         if message.lifetime == Lifetime::Derived && !self.properties().default_ttl.is_max() {
             let ttl = self.properties().default_ttl;
             message.lifetime = Lifetime::Fixed { ttl, expires_at: message.enqueued_at.plus(ttl) };
@@ -285,7 +295,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     /// counts where it went.
     pub fn remove(&mut self, queue: QueueId, number: SequenceNumber, message: &MessageRow) {
         self.leave(queue, number, message);
-        self.view.delete(Key::Body(self.id, message.body));
+        self.release_body(message.body);
         self.state().size_bytes -= u64::from(message.size_bytes);
     }
 

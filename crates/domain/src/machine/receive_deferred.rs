@@ -13,7 +13,7 @@ use crate::{
 impl ReceiveDeferred {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.queue.entity)?;
-        entity.check_receive()?;
+        entity.check_receive(self.queue)?;
         if entity.needs_session(self.queue) {
             return Err(Refusal::SessionLockLost { session: None }); // DEFER-10.
         }
@@ -67,7 +67,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         for (number, message) in found {
             let lock = self.lock_deferred(queue, number, receiver, &message, hold);
             let shown = Shown::Delivered(lock);
-            deliveries.push(delivery(self.properties(), queue, number, message, shown));
+            deliveries.push(delivery(&self.entity.row, queue, number, message, shown));
         }
         self.used();
         Ok(Outcome::Acquired { deliveries, more: false })

@@ -8,7 +8,7 @@ impl Renew {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let queue = self.queue;
         let mut entity = step.open(queue.entity)?;
-        entity.check_receive()?;
+        entity.check_receive(queue)?;
         if entity.needs_session(queue) {
             let why = "a message in a session is locked as long as its session; renew that";
             return Err(Refusal::InvalidOperation { why }); // SESS-10.

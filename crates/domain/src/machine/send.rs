@@ -4,8 +4,8 @@ use crate::machine::Step;
 use crate::machine::entity::EntityStep;
 use crate::validate;
 use crate::{
-    BATCH_BYTES_MAX, DeadlineKind, Key, MessageRow, NewMessage, Outcome, Refusal, Row, Rows,
-    ScheduledRow, Send, SequenceNumber, SessionId, Timestamp,
+    BATCH_BYTES_MAX, DeadlineKind, EntityKind, Key, MessageRow, NewMessage, Outcome, Refusal, Row,
+    Rows, ScheduledRow, Send, SequenceNumber, SessionId, Timestamp,
 };
 
 /// The last instant that is not never.
@@ -15,6 +15,9 @@ impl Send {
     /// SEND-3: all of it or nothing, so everything is checked before the first row is written.
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
+        if entity.kind() == EntityKind::Topic {
+            return self.publish(step);
+        }
         entity.check_send()?;
         self.check(&entity)?;
         entity.used();
@@ -23,7 +26,7 @@ impl Send {
     }
 
     /// SEND-1: the order of checks after existence and status.
-    fn check<R: Rows>(&self, entity: &EntityStep<'_, '_, R>) -> Result<(), Refusal> {
+    pub(super) fn check<R: Rows>(&self, entity: &EntityStep<'_, '_, R>) -> Result<(), Refusal> {
         validate::message_count(self.messages.len())?;
         let properties = entity.properties();
         let message_bytes_max = u64::from(properties.max_message_size_kilobytes) * 1024;
@@ -58,56 +61,82 @@ impl Send {
 impl<R: Rows> EntityStep<'_, '_, R> {
     /// One message that passed all checks; the number it has, or that of the message it repeats
     /// (DUP-2, DUP-9).
-    fn accept(&mut self, message: NewMessage) -> SequenceNumber {
-        if self.properties().requires_duplicate_detection
-            && let Some(id) = message.message_id
-        {
-            let number = self.entity.state.next_sequence;
-            if let Some(first) = self.recall_or_record(id, number) {
-                return first;
-            }
+    fn accept(&mut self, mut message: NewMessage) -> SequenceNumber {
+        if let Some(first) = self.repeats(&mut message) {
+            return first;
         }
         let number = self.next_sequence();
-        self.view.insert(Key::Body(self.id, number), Row::Body(message.content));
-        let session = message.session_id.filter(|_| self.properties().requires_session);
-        let session = session.map(SessionId::from);
-        let state = self.state();
-        state.counts.accepted += 1;
-        state.size_bytes += u64::from(message.size_bytes);
-
+        self.state().counts.accepted += 1;
         // SCHED-8: not in the future, so it is a plain message.
-        match message.scheduled_at.filter(|due| *due > self.at) {
-            Some(due) => {
-                let row = ScheduledRow {
-                    due: due.min(LAST),
-                    accepted_at: self.at,
-                    size_bytes: message.size_bytes,
-                    header_bytes: message.header_bytes,
-                    ttl: message.ttl,
-                    session,
-                };
-                if let Some(session) = &row.session {
-                    self.list_scheduled(session, number);
-                }
-                self.add_deadline(DeadlineKind::Scheduled, row.due, number);
-                self.view.insert(Key::Scheduled(self.id, number), Row::Scheduled(row));
-                self.state().counts.scheduled += 1;
-            }
-            None => {
-                let row = MessageRow {
-                    body: number,
-                    size_bytes: message.size_bytes,
-                    header_bytes: message.header_bytes,
-                    deferred: false,
-                    delivery_count: 0,
-                    enqueued_at: self.at,
-                    lifetime: self.lifetime(message.ttl),
-                    session,
-                    overlay: None,
-                };
-                self.append(number, row);
-            }
+        if let Some(due) = message.scheduled_at.filter(|due| *due > self.at) {
+            self.schedule(number, due, message);
+            return number;
         }
+        self.view.insert(Key::Body(self.id, number), Row::Body(message.content));
+        self.state().size_bytes += u64::from(message.size_bytes);
+        let row = MessageRow {
+            body: number,
+            size_bytes: message.size_bytes,
+            header_bytes: message.header_bytes,
+            deferred: false,
+            delivery_count: 0,
+            enqueued_at: self.at,
+            lifetime: self.lifetime(message.ttl),
+            session: self.session_of(message.session_id),
+            overlay: None,
+        };
+        self.append(number, row);
         number
+    }
+
+    /// The session a message belongs to, where that matters.
+    fn session_of(&self, session: Option<String>) -> Option<SessionId> {
+        session.filter(|_| self.properties().requires_session).map(SessionId::from)
+    }
+
+    /// The number of the message that this one repeats; otherwise its id, which is taken out of it,
+    /// is in the history from now on.
+    pub fn repeats(&mut self, message: &mut NewMessage) -> Option<SequenceNumber> {
+        if !self.properties().requires_duplicate_detection {
+            return None;
+        }
+        let id = message.message_id.take()?;
+        let number = self.entity.state.next_sequence;
+        self.recall_or_record(id, number)
+    }
+
+    /// SCHED-1: stores a message until its time.
+    pub fn schedule(&mut self, number: SequenceNumber, due: Timestamp, message: NewMessage) {
+        // A topic knows no sessions, but its subscriptions may.
+        let session = match self.entity.row.specifics.kind() {
+            EntityKind::Topic => message.session_id.map(SessionId::from),
+            _ => self.session_of(message.session_id),
+        };
+        let row = ScheduledRow {
+            due: due.min(LAST),
+            accepted_at: self.at,
+            size_bytes: message.size_bytes,
+            header_bytes: message.header_bytes,
+            ttl: message.ttl,
+            session,
+        };
+        if let Some(session) = row.session.as_ref().filter(|_| self.properties().requires_session) {
+            self.list_scheduled(session, number);
+        }
+        self.view.insert(Key::Body(self.id, number), Row::Body(message.content));
+        self.add_deadline(DeadlineKind::Scheduled, row.due, number);
+        self.view.insert(Key::Scheduled(self.id, number), Row::Scheduled(row));
+        let state = self.state();
+        state.size_bytes += u64::from(message.size_bytes);
+        state.counts.scheduled += 1;
+    }
+
+    /// Takes a message out of the schedule; its body stays.
+    pub fn unschedule(&mut self, due: Timestamp, number: SequenceNumber) -> ScheduledRow {
+        self.remove_deadline(DeadlineKind::Scheduled, due, number);
+        let row = self.view.scheduled(self.id, number).expect("what has a time is scheduled");
+        self.view.delete(Key::Scheduled(self.id, number));
+        self.state().counts.scheduled -= 1;
+        row
     }
 }

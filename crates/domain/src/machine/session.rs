@@ -92,7 +92,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
 
     /// The lock of a session that is held by this token (SESS-13, TIME-5).
     fn check_hold(&mut self, token: &SessionToken) -> Result<SessionLock, Refusal> {
-        self.check_receive()?;
+        self.check_receive(self.main())?;
         self.check_sessions()?;
         let lock = self.view.session(self.id, &token.session).and_then(|row| row.lock);
         let held = lock.filter(|lock| lock.nonce == token.nonce && self.at < lock.until);

@@ -14,7 +14,7 @@ impl Settle {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let queue = self.queue;
         let mut entity = step.open(queue.entity)?;
-        entity.check_receive()?;
+        entity.check_receive(queue)?;
         validate::count("number of settlements in one request", self.settlements.len())?;
         let mut refused = Vec::new();
         if self.atomic {

@@ -1,13 +1,16 @@
 //! `Sweep`: removes what deleted entities left, table by table, a bounded number of rows at a time.
 
+use std::ops::ControlFlow;
+
 use crate::machine::Step;
+use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::{
-    APPLY_ROWS_MAX, Claim, DeadlineKind, EntityId, Fired, Key, Outcome, QueueId, Rows,
+    APPLY_ROWS_MAX, Claim, DeadlineKind, EntityId, Fired, Key, Outcome, QueueId, Row, Rows,
     SequenceNumber, SessionId, SessionList, Timestamp,
 };
 
 /// The ranges of an entity's rows, in the order of keys; the rows of the entity itself are gone.
-fn ranges(entity: EntityId) -> [(Key, Key); 14] {
+fn ranges(entity: EntityId) -> [(Key, Key); 17] {
     let table = |first: fn(EntityId) -> Key| (first(entity), first(EntityId(entity.0 + 1)));
     [
         table(|id| Key::Body(id, SequenceNumber::MIN)),
@@ -29,6 +32,9 @@ fn ranges(entity: EntityId) -> [(Key, Key); 14] {
         table(|id| Key::SessionFree(id, Claim { at: Timestamp::ZERO, turn: 0 })),
         table(|id| Key::SessionLocked(id, SessionId::first())),
         table(|id| Key::SessionState(id, SessionId::first())),
+        table(|id| Key::Subscription(id, EntityId(0))),
+        table(|id| Key::Rule(id, String::new())),
+        table(|id| Key::BodyCopies(id, SequenceNumber::MIN)),
     ]
 }
 
@@ -36,21 +42,30 @@ impl<R: Rows> Step<'_, R> {
     pub(super) fn sweep(&mut self) -> Outcome {
         let budget = self.view.budget(APPLY_ROWS_MAX);
         let mut fired = Fired::default();
-        while let Some(entity) = self.first_swept() {
+        while let Some((entity, topic)) = self.first_swept() {
             if self.view.left(budget) == 0 {
                 fired.more = true;
                 break;
             }
+            // With its topic gone, the bodies a subscription shared are the topic's sweep's.
+            let topic = topic.filter(|topic| self.exists(*topic));
             for (from, to) in ranges(entity) {
+                let releases = topic.filter(|_| matches!(from, Key::Message(..)));
                 // Each row is visited and deleted, so half the budget is read ahead.
-                let rows_max = self.view.left(budget) / 2;
+                let cost = if releases.is_some() { ROWS_PER_MESSAGE } else { 2 };
+                let rows_max = self.view.left(budget) / cost;
                 let from = self.sweep_from(entity, from);
-                let keys = self.view.keys(&from, &to, rows_max + 1);
-                let done = keys.len() <= rows_max;
-                if let Some(last) = keys.last() {
+                let found = self.swept(&from, &to, rows_max + 1);
+                let done = found.len() <= rows_max;
+                if let Some((last, _)) = found.last() {
                     self.machine.swept_to = Some((entity, last.clone()));
                 }
-                keys.into_iter().take(rows_max).for_each(|key| self.view.delete(key));
+                for (key, body) in found.into_iter().take(rows_max) {
+                    self.view.delete(key);
+                    if let (Some(topic), Some(body)) = (releases, body) {
+                        self.view.release_body(topic, body);
+                    }
+                }
                 if !done {
                     fired.more = true;
                     return Outcome::Fired(fired);
@@ -62,10 +77,36 @@ impl<R: Rows> Step<'_, R> {
         Outcome::Fired(fired)
     }
 
-    fn first_swept(&mut self) -> Option<EntityId> {
+    /// The first rows of a range, with the bodies of messages.
+    fn swept(
+        &mut self,
+        from: &Key,
+        to: &Key,
+        count_max: usize,
+    ) -> Vec<(Key, Option<SequenceNumber>)> {
+        let mut found = Vec::new();
+        self.view.scan(from, to, &mut |key, row| {
+            let body = match row {
+                Row::Message(message) => Some(message.body),
+                _ => None,
+            };
+            found.push((key.clone(), body));
+            match found.len() < count_max {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        found
+    }
+
+    fn exists(&mut self, entity: EntityId) -> bool {
+        self.open(entity).is_ok()
+    }
+
+    fn first_swept(&mut self) -> Option<(EntityId, Option<EntityId>)> {
         let (from, to) = (Key::Sweep(EntityId(0)), Key::Sweep(EntityId(u64::MAX)));
-        match self.view.keys(&from, &to, 1).pop() {
-            Some(Key::Sweep(entity)) => Some(entity),
+        match self.view.first(&from, &to) {
+            Some((Key::Sweep(entity), Row::Sweep { topic })) => Some((entity, topic)),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use crate::{
     DirectoryRow, EntityId, EntityRow, EntityState, HeldRow, Key, LockRow, MessageRow, Meta,
-    ProducerRow, QueueId, Row, Rows, ScheduledRow, SequenceNumber, SessionId, SessionRow,
+    ProducerRow, QueueId, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, SessionId, SessionRow,
 };
 
 /// A key the step changed.
@@ -43,6 +43,15 @@ impl<'a, R: Rows> View<'a, R> {
     /// Rows left in a budget.
     pub fn left(&self, budget: Budget) -> usize {
         budget.0.saturating_sub(self.cost) as usize
+    }
+
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Forgives what was read since [`View::cost`] said so.
+    pub fn set_cost(&mut self, cost: u64) {
+        self.cost = cost;
     }
 
     pub fn get(&mut self, key: &Key) -> Option<Row> {
@@ -246,6 +255,20 @@ impl<R: Rows> View<'_, R> {
         number: SequenceNumber,
     ) -> Option<HeldRow> {
         typed!(self.get(&Key::SessionHeld(entity, session.clone(), number)), SessionHeld)
+    }
+
+    pub fn rule(&mut self, key: &Key) -> Option<Box<RuleRow>> {
+        typed!(self.get(key), Rule)
+    }
+
+    /// One copy fewer shares a topic's body; with the last the body goes.
+    pub fn release_body(&mut self, topic: EntityId, body: SequenceNumber) {
+        let key = Key::BodyCopies(topic, body);
+        match typed!(self.get(&key), BodyCopies) {
+            None => self.delete(Key::Body(topic, body)),
+            Some(2) => self.delete(key),
+            Some(copies) => self.replace(key, Row::BodyCopies(copies - 1)),
+        }
     }
 
     pub fn producer(&mut self, producer: u64) -> Option<ProducerRow> {

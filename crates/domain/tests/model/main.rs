@@ -11,6 +11,7 @@ mod plain;
 mod play;
 mod producers;
 mod sessions;
+mod topics;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -59,6 +60,20 @@ proptest! {
         all.extend(moves);
         // A large session ends in steps, of which the model knows nothing.
         play::play(Kind { duplicates, sessions: false }, &all);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: cases() / 5,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Every accepted publish has exactly the copies its rules demand, and they live as queues' do.
+    #[test]
+    fn a_topic_agrees_with_the_model(acts in topics::acts()) {
+        topics::play(&acts);
     }
 }
 

@@ -375,6 +375,7 @@ impl Plain {
         Delivery {
             sequence: SequenceNumber(message.number),
             body: SequenceNumber(message.body),
+            topic: None,
             size_bytes: message.size(),
             state: match (waiting, message.deferred) {
                 (Some(_), _) => MessageState::Scheduled,

@@ -537,7 +537,7 @@ fn change_to(properties: &mut QueueProperties, change: Change) {
     }
 }
 
-fn disposition(how: &How) -> Disposition {
+pub fn disposition(how: &How) -> Disposition {
     match how {
         How::Complete => Disposition::Complete,
         How::Abandon(property) => Disposition::Abandon { properties: properties(*property) },
@@ -651,6 +651,9 @@ fn owner(key: &Key) -> Option<EntityId> {
         Key::Session(owner, _) | Key::SessionMessage(owner, ..) => Some(*owner),
         Key::SessionHeld(owner, ..) | Key::SessionFree(owner, _) => Some(*owner),
         Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
+        Key::Subscription(entity, _) | Key::Rule(entity, _) | Key::BodyCopies(entity, _) => {
+            Some(*entity)
+        }
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     }
 }

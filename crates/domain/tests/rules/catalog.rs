@@ -1,8 +1,9 @@
 //! The catalog: forming a cluster, placing entities, finding names. `ent` has its rules about names.
 
 use domain::{
-    CatalogCommand, CatalogOutcome, Command, DirectoryRow, DirectoryState, EntityId, GroupRow, Key,
-    NodeRow, Outcome, Row, ShardId,
+    CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
+    EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, Row, ShardId, SubscriptionProperties,
+    TopicProperties,
 };
 
 use crate::support::Shard;
@@ -114,8 +115,8 @@ fn an_unfinished_creation_is_told_until_it_is_confirmed() {
     let mut shard = catalog(1);
     let (first, fresh) = entry(create(&mut shard, "a"));
     assert!(fresh);
-    let properties = Box::new(queue());
-    assert_eq!(first.state, DirectoryState::Creating { properties });
+    let what = Creation::Queue { properties: Box::new(queue()) };
+    assert_eq!(first.state, DirectoryState::Creating { what });
     let (again, fresh) = entry(create(&mut shard, "A"));
     assert_eq!((again, fresh), (first.clone(), false));
     // Confirmed for another entity: no.
@@ -151,7 +152,7 @@ fn names_are_listed_in_order_by_prefix_and_page() {
         created(&mut shard, name);
     }
     let page = |after: Option<&str>, prefix: &str, count: usize| -> Vec<String> {
-        let rows = domain::directory_page(&shard.rows, after, prefix, count);
+        let rows = domain::directory_page(&shard.rows, EntityKind::Queue, after, prefix, count);
         rows.into_iter().map(|row| row.name).collect()
     };
     let all = ["a", "b", "order", "Orders", "orders-old", "orders/EU"];
@@ -166,4 +167,99 @@ fn names_are_listed_in_order_by_prefix_and_page() {
     assert_eq!(page(Some("orders/eu"), "", 9), [""; 0]);
     assert_eq!(page(None, "x", 9), [""; 0]);
     assert_eq!(page(None, "", 0), [""; 0]);
+}
+
+fn create_topic(shard: &mut Shard, name: &str) -> Outcome {
+    let properties = Box::new(TopicProperties::default());
+    ask(shard, CatalogCommand::CreateTopic { name: name.to_owned(), properties })
+}
+
+fn topic_created(shard: &mut Shard, name: &str) -> DirectoryRow {
+    let (row, _) = entry(create_topic(shard, name));
+    let command = CatalogCommand::Created { name: name.to_owned(), entity: row.entity };
+    entry(ask(shard, command)).0
+}
+
+fn subscribe(shard: &mut Shard, topic: &str, name: &str) -> Outcome {
+    let command = CatalogCommand::CreateSubscription {
+        topic: topic.to_owned(),
+        name: name.to_owned(),
+        properties: Box::new(SubscriptionProperties::default()),
+        rule: Box::new(NewRule::default()),
+    };
+    ask(shard, command)
+}
+
+fn subscribed(shard: &mut Shard, topic: &str, name: &str) -> DirectoryRow {
+    let (row, fresh) = entry(subscribe(shard, topic, name));
+    assert!(fresh);
+    let command = CatalogCommand::Created { name: row.name, entity: row.entity };
+    entry(ask(shard, command)).0
+}
+
+#[test]
+fn ent_2_queues_and_topics_share_their_names() {
+    let mut shard = catalog(1);
+    created(&mut shard, "a");
+    topic_created(&mut shard, "b");
+    assert_eq!(words(&create_topic(&mut shard, "A")), "MessagingEntityAlreadyExists");
+    assert_eq!(words(&create(&mut shard, "B")), "MessagingEntityAlreadyExists");
+}
+
+#[test]
+fn a_subscription_stands_with_its_topic_and_goes_with_it() {
+    let mut shard = catalog(3);
+    created(&mut shard, "Orders-old");
+    let topic = topic_created(&mut shard, "Orders");
+    let row = subscribed(&mut shard, "ORDERS", "Audit");
+    assert_eq!(row.name, "Orders/Subscriptions/Audit");
+    assert_eq!((row.shard, row.kind), (topic.shard, EntityKind::Subscription));
+    let found = domain::directory(&shard.rows, "orders/subscriptions/AUDIT").expect("found");
+    assert_eq!(found.entity, row.entity);
+    assert_eq!(words(&subscribe(&mut shard, "orders", "audit")), "MessagingEntityAlreadyExists");
+    for missing in ["nothing", "orders-old"] {
+        assert_eq!(words(&subscribe(&mut shard, missing, "x")), "MessagingEntityNotFound");
+    }
+    subscribed(&mut shard, "orders", "b");
+    created(&mut shard, "orders/x");
+    let page = |shard: &Shard, kind, prefix: &str, count| -> Vec<String> {
+        let rows = domain::directory_page(&shard.rows, kind, None, prefix, count);
+        rows.into_iter().map(|row| row.name).collect()
+    };
+    let all = ["Orders/Subscriptions/Audit", "Orders/Subscriptions/b"];
+    let prefix = "orders/Subscriptions/";
+    assert_eq!(page(&shard, EntityKind::Subscription, prefix, 9), all);
+    assert_eq!(page(&shard, EntityKind::Subscription, prefix, 1), all[..1]);
+    assert_eq!(page(&shard, EntityKind::Queue, "", 9), ["Orders-old", "orders/x"]);
+    assert_eq!(page(&shard, EntityKind::Topic, "", 9), ["Orders"]);
+    // While its topic goes, nothing new is subscribed; then all names are free (ENT-7).
+    entry(ask(&mut shard, CatalogCommand::Delete { name: "Orders".to_owned() }));
+    assert_eq!(words(&subscribe(&mut shard, "orders", "c")), "MessagingEntityNotFound");
+    let deleted = CatalogCommand::Deleted { name: "Orders".to_owned(), entity: topic.entity };
+    assert_eq!(ask(&mut shard, deleted), Outcome::Done);
+    assert_eq!(page(&shard, EntityKind::Subscription, "", 9), [""; 0]);
+    assert_eq!(page(&shard, EntityKind::Queue, "", 9), ["Orders-old", "orders/x"]);
+    // One entity fewer per group for each name: the next goes where there are fewest.
+    let again = topic_created(&mut shard, "Orders");
+    assert_ne!(again.entity, topic.entity);
+    assert_eq!(again.shard, topic.shard);
+}
+
+#[test]
+fn quota_7_a_topic_has_two_thousand_subscriptions_at_most() {
+    let mut shard = catalog(1);
+    topic_created(&mut shard, "t");
+    let commands = (0..=domain::SUBSCRIPTIONS_MAX).map(|n| {
+        Command::Catalog(CatalogCommand::CreateSubscription {
+            topic: "t".to_owned(),
+            name: format!("s{n}"),
+            properties: Box::new(SubscriptionProperties::default()),
+            rule: Box::new(NewRule::default()),
+        })
+    });
+    let entry = shard.entry(commands.collect());
+    let outcomes = shard.step(vec![entry]).remove(0);
+    let (last, others) = outcomes.split_last().expect("outcomes");
+    assert!(others.iter().all(|outcome| matches!(outcome, Outcome::Catalog(_))));
+    assert_eq!(words(last), "QuotaExceeded");
 }

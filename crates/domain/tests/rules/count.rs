@@ -54,6 +54,7 @@ fn count_1_a_queue_tells_its_counters_its_size_and_its_times() {
             cancelled: 1,
             expired: 1,
             deleted: 1,
+            published: 0,
         }
     );
     assert_eq!((info.available, info.available_dead_letter), (2, 1));

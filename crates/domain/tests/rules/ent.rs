@@ -204,6 +204,9 @@ pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
         Key::SessionHeld(owner, ..) | Key::SessionFree(owner, _) => Some(*owner),
         Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
         Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
+        Key::Subscription(entity, _) | Key::Rule(entity, _) | Key::BodyCopies(entity, _) => {
+            Some(*entity)
+        }
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     };
     rows.0.keys().filter(|key| owner(key) == Some(entity)).count()

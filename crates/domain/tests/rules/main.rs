@@ -6,6 +6,7 @@ mod support;
 
 mod table;
 mod table_sessions;
+mod topic;
 
 mod batch;
 mod bounds;
@@ -16,11 +17,14 @@ mod dlq;
 mod dup;
 mod ent;
 mod err;
+mod fan_out;
+
 mod lock;
 mod lock_limits;
 mod msg;
 mod peek;
 mod quota;
+mod rule;
 mod sched;
 mod send;
 mod send_again;

@@ -41,6 +41,7 @@ fn msg_3_the_broker_sets_number_times_lock_and_count() {
         domain::Delivery {
             sequence: SequenceNumber(1),
             body: SequenceNumber(1),
+            topic: None,
             size_bytes: 10,
             state: MessageState::Active,
             delivery_count: 0,

@@ -4,20 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Counts, DeadlineKind, Effect, EntityId, EntityRow, EntityState, EntityStatus, Key, Lifetime,
-    LockToken, MemoryRows, MessageRow, Meta, QueueId, Row, SequenceNumber, SubQueue, Timestamp,
+    LockToken, MemoryRows, MessageRow, Meta, QueueId, Row, SequenceNumber, Specifics, SubQueue,
+    Timestamp,
 };
 
-use crate::support::sessions;
+use crate::support::{sessions, topics};
 
 /// Every entity's counters, heads and marks say what a scan of its rows says.
 pub fn check(rows: &MemoryRows) {
     let mut producers = 0;
     for (key, row) in &rows.0 {
         match (key, row) {
-            (Key::Entity(entity), Row::Entity(row)) => {
-                let read = Entity::read(rows, *entity, row);
+            (Key::Entity(entity), Row::Entity(description)) => {
+                let read = Entity::read(rows, *entity);
                 read.check();
-                sessions::check(rows, *entity, row, &read.state);
+                sessions::check(rows, *entity, description, &read.state);
+                if let Specifics::Topic(specifics) = &description.specifics {
+                    topics::check(rows, *entity, specifics);
+                }
             }
             (Key::Producer(producer), Row::Producer(row)) => {
                 producers += 1;
@@ -50,6 +54,7 @@ fn meta(rows: &MemoryRows) -> Meta {
 /// All rows of one entity.
 struct Entity {
     requires_session: bool,
+    specifics: Specifics,
     state: EntityState,
     messages: [BTreeMap<SequenceNumber, MessageRow>; 2],
     locks: [BTreeSet<SequenceNumber>; 2],
@@ -69,8 +74,12 @@ impl Entity {
         let Some(Row::EntityState(state)) = rows.0.get(&Key::EntityState(entity)) else {
             panic!("{entity:?} has no state");
         };
+        let Some(Row::Entity(description)) = rows.0.get(&Key::Entity(entity)) else {
+            panic!("{entity:?} has no description");
+        };
         let mut read = Entity {
-            requires_session: described.properties.requires_session,
+            requires_session: description.properties.requires_session,
+            specifics: description.specifics.clone(),
             state: (**state).clone(),
             messages: Default::default(),
             locks: Default::default(),
@@ -156,7 +165,9 @@ impl Entity {
         assert_eq!(self.state.dead_letter_deferred, deferred(dead) as u64);
         let stored: u64 = self.messages.iter().flat_map(|m| m.values()).map(size).sum();
         let stored = stored + self.sizes_scheduled + self.sizes_states;
-        assert_eq!(self.state.size_bytes, stored, "size and rows");
+        if let Specifics::Queue | Specifics::Subscription(_) = self.specifics {
+            assert_eq!(self.state.size_bytes, stored, "size and rows");
+        }
     }
 
     fn is_available(&self, sub: SubQueue, number: SequenceNumber, row: &MessageRow) -> bool {
@@ -203,8 +214,16 @@ impl Entity {
         assert_eq!(self.state.available[main], count as u64, "available in sessions");
     }
 
-    /// One body per stored message, none besides.
+    /// One body per stored message, none besides. Those of copies are their topic's.
     fn check_bodies(&self) {
+        match self.specifics {
+            Specifics::Queue => (),
+            Specifics::Topic(_) => return,
+            Specifics::Subscription(_) => {
+                assert!(self.bodies.is_empty(), "a subscription has bodies of its own");
+                return;
+            }
+        }
         let mut wanted: BTreeSet<_> = self.scheduled.keys().copied().collect();
         for row in self.messages.iter().flat_map(|messages| messages.values()) {
             assert!(wanted.insert(row.body), "body {} belongs to two messages", row.body);
@@ -276,6 +295,7 @@ pub struct Timers {
     locks: BTreeMap<(QueueId, LockToken), Timestamp>,
     available: BTreeMap<QueueId, u64>,
     sessions: sessions::Timers,
+    copies_max: BTreeMap<EntityId, u64>,
 }
 
 impl Timers {
@@ -296,9 +316,13 @@ impl Timers {
                 self.next.retain(|(owner, _), _| owner != entity);
                 self.locks.retain(|(queue, _), _| queue.entity != *entity);
                 self.available.retain(|queue, _| queue.entity != *entity);
+                self.copies_max.remove(entity);
             }
             Effect::Available { queue, count } => {
                 self.available.insert(*queue, *count);
+            }
+            Effect::Fanout { topic, copies_max } => {
+                self.copies_max.insert(*topic, *copies_max);
             }
             Effect::Updated { .. } | Effect::SweepWanted => (),
         }
@@ -331,6 +355,10 @@ impl Timers {
             panic!("{entity:?} has no state");
         };
         let properties = &description.properties;
+        if let Specifics::Topic(specifics) = &description.specifics {
+            let told = self.copies_max.get(&entity).copied().unwrap_or(0);
+            assert_eq!(told, specifics.copies_max(), "copies, as the engine was told");
+        }
         let receives =
             matches!(properties.status, EntityStatus::Active | EntityStatus::SendDisabled);
         for sub in SubQueue::ALL {

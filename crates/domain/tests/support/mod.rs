@@ -1,8 +1,10 @@
 //! What the tables and the model share: a shard over rows in memory, and what must hold in its rows
 //! after every step, whatever was asked.
 
+mod content;
 mod invariants;
 mod sessions;
 mod shard;
+mod topics;
 
 pub use shard::{EPOCH, QUEUE, Shard};

@@ -9,7 +9,7 @@ use domain::{
     QueueProperties, Row, Rows, SessionCommand, Timestamp,
 };
 
-use crate::support::invariants;
+use crate::support::{content, invariants};
 
 /// The instant that tables call 0.
 pub const EPOCH: Timestamp = Timestamp(1_700_000_000_000);
@@ -45,7 +45,7 @@ impl Shard {
     pub fn over(rows: MemoryRows) -> Shard {
         Shard {
             now: EPOCH,
-            machine: Machine::new(),
+            machine: Machine::reading(content::read),
             plain: rows.clone(),
             base: rows.clone(),
             log: Vec::new(),
@@ -99,7 +99,7 @@ impl Shard {
 
         let mut plain_effects = Vec::new();
         for (entry, expected) in entries.iter().zip(&outcomes) {
-            let mut machine = Machine::new();
+            let mut machine = Machine::reading(content::read);
             let mut step = machine.step(&self.plain);
             let plain = step.apply(entry.clone());
             let changes = step.finish();
@@ -125,7 +125,7 @@ impl Shard {
     /// The rows that the log leaves when a machine applies so many of its entries to a step.
     pub fn replayed(&self, entries_max: usize) -> MemoryRows {
         let mut rows = self.base.clone();
-        let mut machine = Machine::new();
+        let mut machine = Machine::reading(content::read);
         for entries in self.log.chunks(entries_max) {
             let mut step = machine.step(&rows);
             for entry in entries {
@@ -210,7 +210,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Deadline(..) => matches!(row, Row::Deadline),
         Key::DuplicateId(..) => matches!(row, Row::DuplicateId { .. }),
         Key::DuplicateTime(..) => matches!(row, Row::DuplicateTime),
-        Key::Sweep(_) => matches!(row, Row::Sweep),
+        Key::Sweep(_) => matches!(row, Row::Sweep { .. }),
         Key::Producer(_) => matches!(row, Row::Producer(_)),
         Key::ProducerSeen(..) => matches!(row, Row::ProducerSeen),
         Key::Outcome(..) => matches!(row, Row::Outcome(_)),
@@ -224,6 +224,9 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::SessionFree(..) => matches!(row, Row::SessionFree(_)),
         Key::SessionLocked(..) => matches!(row, Row::SessionLocked),
         Key::SessionState(..) => matches!(row, Row::SessionState(_)),
+        Key::Subscription(..) => matches!(row, Row::Subscription),
+        Key::Rule(..) => matches!(row, Row::Rule(_)),
+        Key::BodyCopies(..) => matches!(row, Row::BodyCopies(_)),
     }
 }
 

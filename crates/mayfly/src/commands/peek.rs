@@ -31,7 +31,7 @@ pub struct Args {
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = args.connect.client()?;
-    let path = args.queue.path();
+    let path = args.queue.path(&client).await?;
     let mut left = if args.max == 0 { u64::MAX } else { args.max };
     let mut from = args.from;
     while left > 0 {

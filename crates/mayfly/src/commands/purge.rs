@@ -2,7 +2,7 @@
 
 use client::QueuePath;
 
-use crate::commands::QueueArg;
+use crate::commands::{QueueArg, counters};
 use crate::connect::Connect;
 use crate::input::instant::Instant;
 use crate::terminal;
@@ -32,11 +32,11 @@ pub struct Args {
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = args.connect.client()?;
-    let path = args.queue.path();
+    let path = args.queue.path(&client).await?;
     // One cut-off for all batches: what arrives meanwhile stays.
     let now_ms = client.now().await?.now_ms;
     let before_ms = args.before.map_or(now_ms, |before| before.resolve(now_ms));
-    let counters = client.get_queue(&path.queue).await?.counters.unwrap_or_default();
+    let counters = counters(&client, &path.queue).await?;
     let total = match args.queue.dead_letter_queue {
         false => counters.active,
         true => counters.dead_lettered,

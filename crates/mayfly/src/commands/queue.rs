@@ -1,9 +1,10 @@
 //! `mayfly queue`.
 
-use clap::{Subcommand, ValueEnum};
-use client::v1::{self, EntityStatus};
+use clap::Subcommand;
+use client::v1;
 use serde_json::{Value, json};
 
+use crate::commands::{Output, Status, status_name};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -73,15 +74,6 @@ enum Command {
     },
 }
 
-#[derive(Clone, Debug, clap::Args)]
-struct Output {
-    /// As JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connect: Connect,
-}
-
 /// What a queue keeps for ever (ENT-5).
 #[derive(Clone, Debug, clap::Args)]
 struct FixedProperties {
@@ -128,22 +120,8 @@ struct Properties {
     user_metadata: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Status {
-    Active,
-    Disabled,
-    SendDisabled,
-    ReceiveDisabled,
-}
-
 impl Properties {
     fn into_wire(self) -> v1::QueueProperties {
-        let status = self.status.map(|status| match status {
-            Status::Active => EntityStatus::Active,
-            Status::Disabled => EntityStatus::Disabled,
-            Status::SendDisabled => EntityStatus::SendDisabled,
-            Status::ReceiveDisabled => EntityStatus::ReceiveDisabled,
-        });
         v1::QueueProperties {
             lock_duration_ms: self.lock_duration,
             max_size_megabytes: self.max_size_megabytes,
@@ -153,7 +131,7 @@ impl Properties {
             auto_delete_on_idle_ms: self.auto_delete_on_idle,
             dead_letter_on_expiration: self.dead_letter_on_expiration,
             max_delivery_count: self.max_delivery_count,
-            status: status.map(i32::from),
+            status: self.status.map(Status::into_wire),
             user_metadata: self.user_metadata,
             ..v1::QueueProperties::default()
         }
@@ -196,17 +174,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Command::Delete { names, if_exists, connect } => {
             let client = connect.client()?;
             for name in names {
-                match client.delete_queue(&name).await {
-                    Err(client::Error::Refused(detail))
-                        if if_exists && detail.name == "MessagingEntityNotFound" =>
-                    {
-                        terminal::line(format!("queue '{name}' does not exist"))?;
-                    }
-                    result => {
-                        result?;
-                        terminal::line(format!("queue '{name}' deleted"))?;
-                    }
-                }
+                let deleted = client.delete_queue(&name).await;
+                super::told_deleted(&format!("queue '{name}'"), deleted, if_exists)?;
             }
             Ok(())
         }
@@ -256,7 +225,7 @@ fn show(queue: &v1::Queue) -> anyhow::Result<()> {
         Some(true) => duration(properties.duplicate_detection_window_ms),
         _ => "no".to_owned(),
     };
-    let rows = [
+    super::show(&[
         ("name", queue.name.clone()),
         ("status", status_name(properties.status()).to_owned()),
         ("group", format!("{}, led by node {}", queue.group, queue.leader_node)),
@@ -286,21 +255,7 @@ fn show(queue: &v1::Queue) -> anyhow::Result<()> {
         ("cancelled", count(counters.cancelled)),
         ("dropped by expiry", count(counters.expired_dropped)),
         ("deleted", count(counters.deleted)),
-    ];
-    for (name, value) in rows {
-        terminal::line(format!("{name:<26} {value}").trim_end())?;
-    }
-    Ok(())
-}
-
-fn status_name(status: EntityStatus) -> &'static str {
-    match status {
-        EntityStatus::Unspecified => "unknown",
-        EntityStatus::Active => "active",
-        EntityStatus::Disabled => "disabled",
-        EntityStatus::SendDisabled => "send-disabled",
-        EntityStatus::ReceiveDisabled => "receive-disabled",
-    }
+    ])
 }
 
 fn as_json(queue: &v1::Queue) -> Value {

@@ -101,7 +101,7 @@ impl Settle {
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = args.connect.client()?;
-    let path = args.queue.path();
+    let path = args.queue.path(&client).await?;
     if args.session.session.is_some() || args.session.next_session {
         return receive_session(&args, &client, &path).await;
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use client::v1::ReceiveMode;
 use client::{Client, Delivery, Disposition, Message, QueuePath};
 
+use crate::commands::{counters, receivable};
 use crate::connect::Connect;
 use crate::input::duration;
 use crate::terminal;
@@ -18,7 +19,7 @@ Examples:
 
 Each message is received, sent as a new one and then completed, so a crash in between leaves it in
 both places. In a queue with duplicate detection a copy within the window is dropped; --new-ids
-avoids that.";
+avoids that. A subscription's go to its topic, and so to all its subscriptions.";
 
 /// Messages taken at once.
 const BATCH: u32 = 100;
@@ -28,7 +29,7 @@ const BROKER_PROPERTIES: [&str; 2] = ["DeadLetterReason", "DeadLetterErrorDescri
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The queue whose dead-letter queue to empty
+    /// The queue, or topic/subscription, whose dead-letter queue to empty
     queue: String,
     /// Send to this queue instead
     #[arg(long, value_name = "QUEUE")]
@@ -51,8 +52,8 @@ pub struct Args {
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = args.connect.client()?;
-    let path = QueuePath::dead_letter(&args.queue);
-    let counters = client.get_queue(&args.queue).await?.counters.unwrap_or_default();
+    let path = QueuePath::dead_letter(receivable(&client, &args.queue).await?);
+    let counters = counters(&client, &path.queue).await?;
     let limit = if args.max == 0 { u64::MAX } else { args.max };
     let bar = terminal::bar("resubmitting", counters.dead_lettered.min(limit));
 
@@ -83,8 +84,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         client.settle(&path, batch.iter().map(release).collect(), false).await?;
     }
     result?;
-    let to = args.to.as_ref().unwrap_or(&args.queue);
+    let to = destination(&args, &path);
     terminal::line(format!("{} messages sent to '{to}' again", terminal::count(sent)))
+}
+
+/// Where the copies go: from a subscription back to its topic.
+fn destination<'a>(args: &'a Args, path: &'a QueuePath) -> &'a str {
+    let own = domain::split_subscription_path(&path.queue);
+    args.to.as_deref().unwrap_or(own.map_or(&path.queue, |(topic, _)| topic))
 }
 
 fn is_wanted(args: &Args, delivery: &Delivery) -> bool {
@@ -104,7 +111,7 @@ async fn send_again(
     if deliveries.is_empty() {
         return Ok(());
     }
-    let to = args.to.as_ref().unwrap_or(&args.queue);
+    let to = destination(args, path);
     let sender = client.sender(to, client::SenderOptions::default());
     let mut sendings = Vec::new();
     for delivery in deliveries {

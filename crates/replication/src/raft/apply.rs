@@ -27,7 +27,8 @@ impl Applier {
     /// `gapless`: every entry follows the one before, or applying fails. Raft does not look whether
     /// the log gave it all, and its test suite leaves some out.
     pub fn new(replica: Arc<Replica>, gapless: bool) -> Applier {
-        Applier { rows: replica.rows(), replica, machine: Machine::new(), gapless }
+        let machine = Machine::reading(wire::content::header);
+        Applier { rows: replica.rows(), replica, machine, gapless }
     }
 
     /// Applies entries in one step and one write; then tells who waits. Effects go first: a waiter

@@ -61,25 +61,10 @@ pub fn properties_of_queue(properties: &QueueProperties) -> v1::QueueProperties 
 
 /// `leader_node` 0: none known.
 pub fn queue(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Queue {
-    let counts = &info.counts;
     v1::Queue {
         name: info.name.clone(),
         properties: Some(properties_of_queue(&info.properties)),
-        counters: Some(v1::QueueCounters {
-            active: counts.active,
-            scheduled: counts.scheduled,
-            deferred: counts.deferred,
-            dead_lettered: counts.dead_lettered,
-            total: counts.total(),
-            size_bytes: info.size_bytes,
-            available: info.available,
-            available_dead_letter: info.available_dead_letter,
-            accepted: counts.accepted,
-            completed: counts.completed,
-            cancelled: counts.cancelled,
-            expired_dropped: counts.expired,
-            deleted: counts.deleted,
-        }),
+        counters: Some(counters(info)),
         created_at_ms: info.created_at.0,
         updated_at_ms: info.updated_at.0,
         accessed_at_ms: info.accessed_at.0,
@@ -88,8 +73,28 @@ pub fn queue(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Queue {
     }
 }
 
+/// COUNT-1.
+pub(super) fn counters(info: &EntityInfo) -> v1::QueueCounters {
+    let counts = &info.counts;
+    v1::QueueCounters {
+        active: counts.active,
+        scheduled: counts.scheduled,
+        deferred: counts.deferred,
+        dead_lettered: counts.dead_lettered,
+        total: counts.total(),
+        size_bytes: info.size_bytes,
+        available: info.available,
+        available_dead_letter: info.available_dead_letter,
+        accepted: counts.accepted,
+        completed: counts.completed,
+        cancelled: counts.cancelled,
+        expired_dropped: counts.expired,
+        deleted: counts.deleted,
+    }
+}
+
 /// `None`: unspecified, as good as absent.
-fn status_from_v1(status: i32) -> Result<Option<EntityStatus>, Refusal> {
+pub(super) fn status_from_v1(status: i32) -> Result<Option<EntityStatus>, Refusal> {
     Ok(match v1::EntityStatus::try_from(status) {
         Ok(v1::EntityStatus::Unspecified) => None,
         Ok(v1::EntityStatus::Active) => Some(EntityStatus::Active),
@@ -103,7 +108,7 @@ fn status_from_v1(status: i32) -> Result<Option<EntityStatus>, Refusal> {
     })
 }
 
-fn status_to_v1(status: EntityStatus) -> v1::EntityStatus {
+pub(super) fn status_to_v1(status: EntityStatus) -> v1::EntityStatus {
     match status {
         EntityStatus::Active => v1::EntityStatus::Active,
         EntityStatus::Disabled => v1::EntityStatus::Disabled,

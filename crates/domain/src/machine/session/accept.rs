@@ -14,7 +14,7 @@ const CLEARED_MAX: usize = 128;
 impl AcceptSession {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.queue.entity)?;
-        entity.check_receive()?;
+        entity.check_receive(self.queue)?;
         entity.check_sessions()?;
         if self.queue.sub == SubQueue::DeadLetter {
             return Err(Refusal::NotSupported { what: "a session in a dead-letter queue" });

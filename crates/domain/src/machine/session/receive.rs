@@ -80,7 +80,7 @@ impl Taken {
             self.bytes += u64::from(message.size_bytes);
             let held = entity.hold(&receive.token.session, number, receive.receiver, lock.until);
             let shown = Shown::Delivered(held);
-            self.deliveries.push(delivery(entity.properties(), queue, number, message, shown));
+            self.deliveries.push(delivery(&entity.entity.row, queue, number, message, shown));
         }
     }
 }

@@ -1,0 +1,564 @@
+//! A topic against a model as plain as that of a queue: each subscription is such a queue, and a
+//! publish hands each of them the copies its rules demand. Every accepted publish has exactly those.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    Acquire, Command, Counts, CreateSubscription, CreateTopic, DeadlineKind, Delivery, Disposition,
+    EntityId, Fire, FireLocks, Key, Lifetime, LockToken, MessageRow, NewMessage, NewRule, Outcome,
+    Properties, PutRule, QueueId, RULE_NAME, ReceiverId, RemoveRule, Row, RuleFilter, Send,
+    SequenceNumber, Settle, Settlement, Span, Specifics, SqlText, SubQueue, SubscriptionProperties,
+    TopicCommand, TopicProperties, UpdateSubscription, UpdateTopic, Value, subscription_path,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::act::{How, Pick};
+use crate::plain::{Message, Place, Plain};
+use crate::play::disposition;
+use crate::support::Shard;
+
+const TOPIC: EntityId = EntityId(7);
+/// Dead-letter descriptions are texts of the rule language: taken from the machine.
+const DESCRIPTION: &str = domain::DEAD_LETTER_ERROR_DESCRIPTION;
+
+#[derive(Clone, Debug)]
+pub enum Act {
+    Publish(Vec<Draft>),
+    Subscribe,
+    Unsubscribe(Pick),
+    Put { on: Pick, name: u8, take: Take, make: Option<Make> },
+    Remove { on: Pick, name: u8 },
+    Receive { on: Pick, dead: bool, count: u32 },
+    Settle { on: Pick, pick: Pick, how: How },
+    TopicTtl(Option<u64>),
+    OwnTtl(Pick, Option<u64>),
+    Flags(Pick, bool, bool),
+    FireAll,
+    Sweep,
+    Restart,
+}
+
+#[derive(Clone, Debug)]
+pub struct Draft {
+    n: i64,
+    ttl: Option<u64>,
+    due: Option<u64>,
+}
+
+/// What a rule takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Take {
+    All,
+    No,
+    Equal(i64),
+    Above(i64),
+    Fails,
+}
+
+/// What a rule makes of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Make {
+    Next,
+    Gone,
+    Fails,
+}
+
+pub fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
+    let gap = prop_oneof![6 => Just(0u64), 2 => select(vec![1, 500, 1000]), 1 => Just(6000)];
+    vec((gap, act()), 1..60)
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let ttl = || option::weighted(0.5, select(vec![1000, 2000, 5000]));
+    let draft = (0..4i64, ttl(), option::weighted(0.2, select(vec![0, 500, 2000])))
+        .prop_map(|(n, ttl, due)| Draft { n, ttl, due });
+    let take = prop_oneof![
+        3 => Just(Take::All),
+        1 => Just(Take::No),
+        2 => (0..4i64).prop_map(Take::Equal),
+        2 => (0..3i64).prop_map(Take::Above),
+        1 => Just(Take::Fails),
+    ];
+    let make = option::weighted(
+        0.4,
+        prop_oneof![2 => Just(Make::Next), 1 => Just(Make::Gone), 1 => Just(Make::Fails)],
+    );
+    let how = prop_oneof![
+        4 => Just(How::Complete),
+        2 => Just(How::Abandon(None)),
+        1 => Just(How::Defer(Some(2))),
+        1 => Just(How::DeadLetter { reason: Some(1), description: None, property: None }),
+        1 => Just(How::Release),
+    ];
+    let flags = any::<(bool, bool)>();
+    prop_oneof![
+        12 => vec(draft, 1..4).prop_map(Act::Publish),
+        3 => Just(Act::Subscribe),
+        1 => any::<Pick>().prop_map(Act::Unsubscribe),
+        6 => (any::<Pick>(), 0..4u8, take, make)
+            .prop_map(|(on, name, take, make)| Act::Put { on, name, take, make }),
+        2 => (any::<Pick>(), 0..4u8).prop_map(|(on, name)| Act::Remove { on, name }),
+        8 => (any::<Pick>(), prop::bool::weighted(0.3), 1..4u32)
+            .prop_map(|(on, dead, count)| Act::Receive { on, dead, count }),
+        8 => (any::<Pick>(), any::<Pick>(), how)
+            .prop_map(|(on, pick, how)| Act::Settle { on, pick, how }),
+        1 => ttl().prop_map(Act::TopicTtl),
+        1 => (any::<Pick>(), ttl()).prop_map(|(on, ttl)| Act::OwnTtl(on, ttl)),
+        1 => (any::<Pick>(), flags).prop_map(|(on, (dead, errors))| Act::Flags(on, dead, errors)),
+        3 => Just(Act::FireAll),
+        1 => Just(Act::Sweep),
+        1 => Just(Act::Restart),
+    ]
+}
+
+struct Subscription {
+    plain: Plain,
+    /// By name, in order of creation.
+    rules: Vec<(u8, Take, Option<Make>)>,
+    properties: SubscriptionProperties,
+    tokens: Vec<(QueueId, LockToken)>,
+}
+
+/// Due, number, n, time-to-live.
+type Waiting = (domain::Timestamp, u64, i64, Option<Span>);
+
+struct Game {
+    shard: Shard,
+    subscriptions: BTreeMap<EntityId, Subscription>,
+    created: u64,
+    default_ttl: Span,
+    next: u64,
+    counts: Counts,
+    waiting: Vec<Waiting>,
+}
+
+pub fn play(acts: &[(u64, Act)]) {
+    let mut game = Game::new();
+    for (gap, act) in acts {
+        game.shard.now = game.shard.now.plus(Span(*gap));
+        game.act(act);
+        game.compare();
+    }
+    let delete = Command::DeleteEntity { entity: TOPIC };
+    assert_eq!(game.shard.apply(delete), Outcome::Done);
+    game.sweep();
+    let left = game.shard.rows.0.keys().filter(|key| **key != Key::Meta).count();
+    assert_eq!(left, 0, "a deleted topic leaves rows behind");
+}
+
+impl Game {
+    fn new() -> Game {
+        let mut shard = Shard::empty();
+        let properties = Box::new(TopicProperties::default());
+        let create = CreateTopic { entity: TOPIC, name: "t".to_owned(), properties };
+        let outcome = shard.apply(Command::Topic(TopicCommand::Create(create)));
+        assert_eq!(outcome, Outcome::Done);
+        let mut game = Game {
+            shard,
+            subscriptions: BTreeMap::new(),
+            created: 0,
+            default_ttl: Span::MAX,
+            next: 1,
+            counts: Counts::default(),
+            waiting: Vec::new(),
+        };
+        game.act(&Act::Subscribe);
+        game
+    }
+
+    fn on(&self, pick: Pick) -> Option<EntityId> {
+        let ids: Vec<EntityId> = self.subscriptions.keys().copied().collect();
+        (!ids.is_empty()).then(|| ids[usize::from(pick) % ids.len()])
+    }
+
+    fn topic(&mut self, command: TopicCommand) {
+        let outcome = self.shard.apply(Command::Topic(command.clone()));
+        assert_eq!(outcome, Outcome::Done, "{command:?}");
+    }
+
+    fn act(&mut self, act: &Act) {
+        match act {
+            Act::Publish(drafts) => self.publish(drafts),
+            Act::Subscribe => self.subscribe(),
+            Act::Unsubscribe(on) => {
+                let Some(entity) = self.on(*on) else { return };
+                let outcome = self.shard.apply(Command::DeleteEntity { entity });
+                assert_eq!(outcome, Outcome::Done);
+                self.subscriptions.remove(&entity);
+            }
+            Act::Put { on, name, take, make } => self.put(*on, *name, *take, *make),
+            Act::Remove { on, name } => self.remove(*on, *name),
+            Act::Receive { on, dead, count } => {
+                let Some(entity) = self.on(*on) else { return };
+                let sub = if *dead { SubQueue::DeadLetter } else { SubQueue::Main };
+                let (queue, receiver) = (QueueId { entity, sub }, ReceiverId::default());
+                let (count_max, bytes_max) = (*count, u32::MAX);
+                let command = Command::Acquire(Acquire { queue, receiver, count_max, bytes_max });
+                self.ask(entity, command);
+            }
+            Act::Settle { on, pick, how } => {
+                let Some(entity) = self.on(*on) else { return };
+                let tokens = &self.subscriptions[&entity].tokens;
+                let Some((queue, token)) = tokens.get(usize::from(*pick) % tokens.len().max(1))
+                else {
+                    return;
+                };
+                let (queue, disposition) = (*queue, disposition(how));
+                // Not from a dead-letter queue into it.
+                let disposition = match (queue.sub, disposition) {
+                    (SubQueue::DeadLetter, Disposition::DeadLetter { .. }) => Disposition::Complete,
+                    (_, disposition) => disposition,
+                };
+                let settlements = vec![Settlement { token: *token, disposition }];
+                let settle = Settle { origin: None, queue, settlements, atomic: false };
+                self.ask(entity, Command::Settle(settle));
+            }
+            Act::TopicTtl(ttl) => {
+                self.default_ttl = ttl.map_or(Span::MAX, Span);
+                let default_ttl = self.default_ttl;
+                let properties = TopicProperties { default_ttl, ..TopicProperties::default() };
+                let properties = Box::new(properties);
+                let update = UpdateTopic { origin: None, entity: TOPIC, properties };
+                self.topic(TopicCommand::Update(update));
+                self.effective();
+            }
+            Act::OwnTtl(on, ttl) => {
+                self.change(*on, |properties| properties.default_ttl = ttl.map_or(Span::MAX, Span));
+            }
+            Act::Flags(on, dead, errors) => self.change(*on, |properties| {
+                properties.dead_letter_on_expiration = *dead;
+                properties.dead_letter_on_filter_errors = *errors;
+            }),
+            Act::FireAll => self.fire_all(),
+            Act::Sweep => self.sweep(),
+            Act::Restart => self.shard.reset(),
+        }
+    }
+
+    fn subscribe(&mut self) {
+        if self.subscriptions.len() == 3 {
+            return;
+        }
+        self.created += 1;
+        let entity = EntityId(TOPIC.0 + self.created);
+        let properties =
+            SubscriptionProperties { max_delivery_count: 2, ..SubscriptionProperties::default() };
+        let create = CreateSubscription {
+            entity,
+            topic: TOPIC,
+            name: subscription_path("t", &format!("s{}", self.created)),
+            properties: Box::new(properties.clone()),
+            rule: Box::new(rule(0, Take::All, None)),
+        };
+        self.topic(TopicCommand::CreateSubscription(create));
+        let plain = Plain::new(properties.common(self.default_ttl), self.shard.now);
+        let (rules, tokens) = (vec![(0, Take::All, None)], Vec::new());
+        self.subscriptions.insert(entity, Subscription { plain, rules, properties, tokens });
+    }
+
+    fn put(&mut self, on: Pick, name: u8, take: Take, make: Option<Make>) {
+        let Some(entity) = self.on(on) else { return };
+        let Some(subscription) = self.subscriptions.get_mut(&entity) else { return };
+        let known = subscription.rules.iter_mut().find(|(known, ..)| *known == name);
+        let replace = known.is_some();
+        match known {
+            Some(known) => *known = (name, take, make),
+            None => subscription.rules.push((name, take, make)),
+        }
+        let rule = Box::new(rule(name, take, make));
+        self.topic(TopicCommand::PutRule(PutRule { origin: None, entity, rule, replace }));
+    }
+
+    fn remove(&mut self, on: Pick, name: u8) {
+        let Some(entity) = self.on(on) else { return };
+        let Some(subscription) = self.subscriptions.get_mut(&entity) else { return };
+        let before = subscription.rules.len();
+        subscription.rules.retain(|(known, ..)| *known != name);
+        if subscription.rules.len() < before {
+            let name = rule_name(name).to_ascii_uppercase();
+            self.topic(TopicCommand::RemoveRule(RemoveRule { origin: None, entity, name }));
+        }
+    }
+
+    fn change(&mut self, on: Pick, change: impl FnOnce(&mut SubscriptionProperties)) {
+        let Some(entity) = self.on(on) else { return };
+        let Some(subscription) = self.subscriptions.get_mut(&entity) else { return };
+        change(&mut subscription.properties);
+        let properties = Box::new(subscription.properties.clone());
+        let update = UpdateSubscription { origin: None, entity, properties };
+        self.topic(TopicCommand::UpdateSubscription(update));
+        self.effective();
+    }
+
+    /// TTL-7.
+    fn effective(&mut self) {
+        for subscription in self.subscriptions.values_mut() {
+            subscription.plain.properties = subscription.properties.common(self.default_ttl);
+        }
+    }
+
+    fn publish(&mut self, drafts: &[Draft]) {
+        let message = |draft: &Draft| NewMessage {
+            content: format!("n={}", draft.n).into(),
+            size_bytes: 10,
+            header_bytes: 4,
+            message_id: None,
+            session_id: None,
+            partition_key: None,
+            ttl: draft.ttl.map(Span),
+            scheduled_at: draft.due.map(|due| self.shard.now.plus(Span(due))),
+        };
+        let messages: Vec<_> = drafts.iter().map(message).collect();
+        let send = Send { origin: None, entity: TOPIC, messages };
+        let outcome = self.shard.apply(Command::Send(send));
+        let numbers = self.next..self.next + drafts.len() as u64;
+        let sequences = numbers.map(SequenceNumber).collect();
+        assert_eq!(outcome, Outcome::Sent { sequences });
+        for draft in drafts {
+            let (number, ttl) = (self.next, draft.ttl.map(Span));
+            self.next += 1;
+            self.counts.accepted += 1;
+            match draft.due.filter(|due| *due > 0) {
+                Some(due) => {
+                    let due = self.shard.now.plus(Span(due));
+                    self.waiting.push((due, number, draft.n, ttl));
+                }
+                None => self.fan_out(number, draft.n, ttl),
+            }
+        }
+    }
+
+    fn fan_out(&mut self, number: u64, n: i64, ttl: Option<Span>) {
+        self.counts.published += 1;
+        for (entity, subscription) in &mut self.subscriptions {
+            subscription.plain.at = self.shard.now;
+            let rows = &self.shard.rows;
+            subscription.take(number, n, ttl, |copy| {
+                let key = Key::Message(QueueId::dead_letter(*entity), SequenceNumber(copy));
+                match rows.0.get(&key) {
+                    Some(Row::Message(row)) => {
+                        let overlay = row.overlay.as_ref();
+                        overlay.and_then(|overlay| overlay.set.get(DESCRIPTION).cloned())
+                    }
+                    _ => None,
+                }
+            });
+        }
+    }
+
+    /// Has a subscription do something, and its model.
+    fn ask(&mut self, entity: EntityId, command: Command) -> bool {
+        let outcome = self.shard.apply(command.clone());
+        let subscription = self.subscriptions.get_mut(&entity).expect("a subscription");
+        subscription.plain.at = self.shard.now;
+        let expected = subscription.plain.apply(&command, &outcome);
+        if let (Outcome::Acquired { deliveries, .. }, Command::Acquire(acquire)) =
+            (&outcome, &command)
+        {
+            let token = |delivery: &Delivery| delivery.lock.expect("a lock").token;
+            let tokens = deliveries.iter().map(|delivery| (acquire.queue, token(delivery)));
+            subscription.tokens.extend(tokens);
+        }
+        assert_eq!(as_of_queue(outcome.clone()), expected, "{command:?}");
+        matches!(outcome, Outcome::Fired(fired) if fired.more)
+    }
+
+    fn fire_all(&mut self) {
+        let fire = |entity, kind| Command::Fire(Fire { entity, kind, count_max: 2 });
+        loop {
+            let now = self.shard.now;
+            match self.shard.apply(fire(TOPIC, DeadlineKind::Scheduled)) {
+                Outcome::Fired(fired) => {
+                    self.waiting.sort_unstable_by_key(|(due, number, ..)| (*due, *number));
+                    let activated = fired.activated as usize;
+                    for (due, _, n, ttl) in self.waiting.drain(..activated).collect::<Vec<_>>() {
+                        assert!(due <= now, "activated before its time");
+                        let number = self.next;
+                        self.next += 1;
+                        self.fan_out(number, n, ttl);
+                    }
+                    if !fired.more {
+                        break;
+                    }
+                }
+                other => panic!("not fired: {other:?}"),
+            }
+        }
+        let due = |(due, ..): &Waiting| *due <= self.shard.now;
+        assert!(!self.waiting.iter().any(due), "left behind");
+        let entities: Vec<EntityId> = self.subscriptions.keys().copied().collect();
+        for entity in entities {
+            let locks = self.subscriptions[&entity].tokens.clone();
+            self.ask(entity, Command::FireLocks(FireLocks { locks }));
+            for kind in [DeadlineKind::Fixed, DeadlineKind::Derived] {
+                while self.ask(entity, fire(entity, kind)) {}
+            }
+        }
+    }
+
+    fn sweep(&mut self) {
+        loop {
+            match self.shard.apply(Command::Sweep) {
+                Outcome::Fired(fired) if fired.more => (),
+                _ => return,
+            }
+        }
+    }
+
+    fn compare(&self) {
+        let info = domain::entity_info(&self.shard.rows, TOPIC).expect("the topic");
+        let scheduled = self.waiting.len() as u64;
+        assert_eq!(info.counts, Counts { scheduled, ..self.counts });
+        assert_eq!(info.next_sequence.0, self.next);
+        let sizes = self.subscriptions.values().flat_map(|s| &s.plain.messages);
+        let size: u64 = sizes.map(|message| u64::from(message.size())).sum();
+        assert_eq!(info.size_bytes, size + 10 * scheduled);
+        for (entity, subscription) in &self.subscriptions {
+            let info = domain::entity_info(&self.shard.rows, *entity).expect("a subscription");
+            assert_eq!(info.counts, subscription.plain.counts(), "{entity:?}");
+            let Specifics::Subscription(specifics) = &info.specifics else { panic!("{info:?}") };
+            assert_eq!(specifics.rules.total(), subscription.rules.len() as u64);
+            let messages = &subscription.plain.messages;
+            messages.iter().for_each(|message| self.compare_message(*entity, message));
+        }
+    }
+
+    fn compare_message(&self, entity: EntityId, message: &Message) {
+        let sub = if message.place == Place::Dead { SubQueue::DeadLetter } else { SubQueue::Main };
+        let key = Key::Message(QueueId { entity, sub }, SequenceNumber(message.number));
+        let Some(Row::Message(row)) = self.shard.rows.0.get(&key) else {
+            panic!("{} should be stored in {:?} of {entity:?}", message.number, message.place);
+        };
+        let overlay = row.overlay.clone().unwrap_or_default();
+        assert_eq!(overlay.set, message.set, "properties of {}", message.number);
+        let expected = MessageRow {
+            body: SequenceNumber(message.body),
+            size_bytes: message.size(),
+            header_bytes: message.header(),
+            deferred: message.deferred,
+            delivery_count: message.count,
+            enqueued_at: message.since,
+            lifetime: message.lifetime,
+            overlay: row.overlay.clone(),
+        };
+        assert_eq!(*row, expected, "{} of {entity:?}", message.number);
+    }
+}
+
+impl Subscription {
+    /// RULE-5 to RULE-7, RULE-20. `described`: what the machine says of a copy that failed.
+    fn take(
+        &mut self,
+        number: u64,
+        n: i64,
+        ttl: Option<Span>,
+        described: impl Fn(u64) -> Option<Value>,
+    ) {
+        let keeps = self.properties.dead_letter_on_filter_errors;
+        let takes = |take: &Take| match take {
+            Take::All => true,
+            Take::No | Take::Fails => false,
+            Take::Equal(k) => n == *k,
+            Take::Above(k) => n > *k,
+        };
+        let failure = |plain: &mut Plain, reason: &str| {
+            let mut set = Properties::new();
+            set.insert("DeadLetterReason".to_owned(), Value::String(reason.to_owned()));
+            set.extend(described(plain.next).map(|text| (DESCRIPTION.to_owned(), text)));
+            deliver(plain, number, ttl, Place::Dead, set);
+        };
+        if self.rules.iter().any(|(_, take, make)| takes(take) && make.is_none()) {
+            deliver(&mut self.plain, number, ttl, Place::Main, Properties::new());
+        }
+        if keeps && self.rules.iter().any(|(_, take, _)| matches!(take, Take::Fails)) {
+            failure(&mut self.plain, "FilterException");
+        }
+        for (name, take, make) in &self.rules {
+            let (true, Some(make)) = (takes(take), make) else { continue };
+            let by = (RULE_NAME.to_owned(), Value::String(rule_name(*name)));
+            let set = match make {
+                Make::Next => [by, ("n".to_owned(), Value::Long(n + 1))].into(),
+                Make::Gone => [by].into(),
+                Make::Fails if keeps => {
+                    failure(&mut self.plain, "RuleActionException");
+                    continue;
+                }
+                Make::Fails => continue,
+            };
+            deliver(&mut self.plain, number, ttl, Place::Main, set);
+        }
+    }
+}
+
+fn deliver(plain: &mut Plain, body: u64, ttl: Option<Span>, place: Place, set: Properties) {
+    let mut lifetime = plain.lifetime(ttl);
+    let default_ttl = plain.properties.default_ttl;
+    if place == Place::Dead && lifetime == Lifetime::Derived && !default_ttl.is_max() {
+        // TTL-18.
+        let expires_at = plain.at.plus(default_ttl);
+        lifetime = Lifetime::Fixed { ttl: default_ttl, expires_at };
+    }
+    let message = Message {
+        number: plain.next,
+        body,
+        place,
+        since: plain.at,
+        ttl,
+        lifetime,
+        deferred: false,
+        count: 0,
+        lock: None,
+        sent_bytes: 10,
+        sent_header_bytes: 4,
+        set,
+        removed: Default::default(),
+    };
+    plain.messages.push(message);
+    plain.next += 1;
+    plain.gone.accepted += 1;
+}
+
+/// An outcome less what tells a copy from a queue's message.
+fn as_of_queue(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Acquired { deliveries, more } => {
+            let plain = |delivery: Delivery| {
+                assert_eq!(delivery.topic, Some(TOPIC));
+                assert_eq!(delivery.enqueued_sequence, delivery.body, "SEQ-9");
+                let enqueued_sequence = delivery.sequence;
+                Delivery { topic: None, enqueued_sequence, overlay: None, ..delivery }
+            };
+            Outcome::Acquired { deliveries: deliveries.into_iter().map(plain).collect(), more }
+        }
+        Outcome::Fired(fired) => Outcome::Fired(fired),
+        other => other,
+    }
+}
+
+fn rule_name(name: u8) -> String {
+    format!("rule{name}")
+}
+
+fn rule(name: u8, take: Take, make: Option<Make>) -> NewRule {
+    let sql = |text: String| SqlText { text, parameters: Properties::new() };
+    let filter = match take {
+        Take::All => RuleFilter::True,
+        Take::No => RuleFilter::False,
+        Take::Equal(k) => {
+            let properties = [("N".to_owned(), Value::Int(k as i32))].into();
+            let system = BTreeMap::new();
+            RuleFilter::Correlation(domain::Conditions { system, properties })
+        }
+        Take::Above(k) => RuleFilter::Sql(sql(format!("n > {k}"))),
+        Take::Fails => RuleFilter::Sql(sql("n / 0 = 1".to_owned())),
+    };
+    let action = make.map(|make| match make {
+        Make::Next => sql("SET n = n + 1".to_owned()),
+        Make::Gone => sql("REMOVE n".to_owned()),
+        Make::Fails => sql("SET n = n / 0".to_owned()),
+    });
+    NewRule { name: rule_name(name), filter, action }
+}

@@ -1,0 +1,129 @@
+//! Topics on real processes: what is published while leaders are killed reaches exactly the
+//! subscriptions whose rules take it, exactly once.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use client::v1::{self, filter::Kind};
+use client::{Client, Message, ReceiverOptions, SenderOptions, subscription_path, value};
+use mayfly_tests::{Cluster, Settings};
+
+const TOPIC: &str = "prices";
+const MESSAGES: i64 = 1500;
+
+fn sql(text: &str) -> v1::Sql {
+    v1::Sql { text: text.to_owned(), ..v1::Sql::default() }
+}
+
+fn rule(name: &str, kind: Kind, action: Option<&str>) -> v1::Rule {
+    let filter = Some(v1::Filter { kind: Some(kind) });
+    v1::Rule { name: name.to_owned(), filter, action: action.map(sql), created_at_ms: 0 }
+}
+
+/// Subscriptions, each with its first rule.
+async fn subscribe(client: &Client) -> anyhow::Result<()> {
+    let correlation = v1::Correlation {
+        properties: [("kind".to_owned(), value::string("even"))].into(),
+        ..v1::Correlation::default()
+    };
+    for (name, rule) in [
+        ("all", None),
+        ("thirds", Some(rule("thirds", Kind::Sql(sql("n % 3 = 0")), None))),
+        ("even", Some(rule("even", Kind::Correlation(correlation), None))),
+        ("marked", Some(rule("mark", Kind::Sql(sql("n % 5 = 0")), Some("SET mark = n + 1")))),
+        ("failing", Some(rule("fails", Kind::Sql(sql("n / 0 = 1 AND n < 10")), None))),
+        ("none", Some(rule("none", Kind::Constant(false), None))),
+    ] {
+        client.create_subscription(TOPIC, name, Default::default(), rule).await?;
+    }
+    // A second rule makes a second copy of some.
+    let doubled = rule("double", Kind::Sql(sql("n % 100 = 0")), Some("SET doubled = TRUE"));
+    client.put_rule(TOPIC, "thirds", doubled, false).await?;
+    Ok(())
+}
+
+fn message(n: i64) -> Message {
+    let kind = if n % 2 == 0 { "even" } else { "odd" };
+    Message::new(n.to_string()).property("n", value::long(n)).property("kind", value::string(kind))
+}
+
+/// How often each message is in a subscription, by its body.
+async fn drain(
+    client: &Client,
+    name: &str,
+    expected: usize,
+    dead: bool,
+) -> anyhow::Result<BTreeMap<i64, u32>> {
+    let path = subscription_path(TOPIC, name);
+    let sub_queue = if dead { v1::SubQueue::DeadLetter } else { v1::SubQueue::Main };
+    let options = ReceiverOptions { sub_queue, ..ReceiverOptions::default() };
+    let mut receiver = client.receiver(&path, options);
+    let mut seen = BTreeMap::new();
+    let mut count = 0;
+    // What comes beyond what is expected is looked for a while.
+    loop {
+        let patience = Duration::from_secs(if count < expected { 30 } else { 1 });
+        let Ok(deliveries) = tokio::time::timeout(patience, receiver.recv_many(100)).await else {
+            break;
+        };
+        for delivery in deliveries? {
+            let n: i64 = std::str::from_utf8(delivery.body())?.parse()?;
+            *seen.entry(n).or_default() += 1;
+            count += 1;
+            let failures = receiver.complete(&delivery).failures().await;
+            ensure!(failures.is_empty(), "not completed: {failures:?}");
+        }
+    }
+    receiver.close().await;
+    Ok(seen)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_14_what_is_published_while_leaders_die_has_exactly_its_copies() -> anyhow::Result<()>
+{
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let client = cluster.client()?;
+    client.create_topic(TOPIC, Default::default()).await?;
+    subscribe(&client).await?;
+
+    let sender = client.sender(TOPIC, SenderOptions::default());
+    let started = Instant::now();
+    for n in 0..MESSAGES {
+        let sending = sender.submit(vec![message(n)]).await?;
+        if n % 500 == 250 {
+            // In the middle of things, with messages under way.
+            let group = client.get_topic(TOPIC).await?.leader_node;
+            cluster.kill(group)?;
+            sending.await?;
+            cluster.start_node(group)?;
+        }
+    }
+    sender.flush().await;
+    println!("{MESSAGES} published over three kills in {:?}", started.elapsed());
+    cluster.wait_ready().await?;
+
+    let numbers = |takes: &dyn Fn(i64) -> u32| -> BTreeMap<i64, u32> {
+        (0..MESSAGES).map(|n| (n, takes(n))).filter(|(_, count)| *count > 0).collect()
+    };
+    for (name, dead, expected) in [
+        ("all", false, numbers(&|_| 1)),
+        ("thirds", false, numbers(&|n| u32::from(n % 3 == 0) + u32::from(n % 100 == 0))),
+        ("even", false, numbers(&|n| u32::from(n % 2 == 0))),
+        ("marked", false, numbers(&|n| u32::from(n % 5 == 0))),
+        ("failing", true, numbers(&|_| 1)),
+        ("none", false, BTreeMap::new()),
+    ] {
+        let count = expected.values().sum::<u32>() as usize;
+        let seen = drain(&client, name, count, dead).await?;
+        ensure!(seen == expected, "{name}: {} of {}", seen.len(), expected.len());
+    }
+
+    // COUNT-3, COUNT-5: everything is accounted for, and with the last copy all bytes are given back.
+    let counters = client.get_topic(TOPIC).await?.counters.unwrap_or_default();
+    ensure!(counters.published == MESSAGES as u64 && counters.size_bytes == 0, "{counters:?}");
+    client.delete_topic(TOPIC).await?;
+    let gone = client.peek(&client::QueuePath::main(subscription_path(TOPIC, "all")), 0, 1).await;
+    ensure!(matches!(&gone, Err(error) if error.name() == "MessagingEntityNotFound"), "{gone:?}");
+    Ok(())
+}
