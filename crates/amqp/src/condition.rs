@@ -56,10 +56,16 @@ pub fn condition(refusal: &Refusal) -> &'static str {
         Refusal::EntityAlreadyExists { .. } => ENTITY_ALREADY_EXISTS,
         Refusal::EntityDisabled { .. } => ENTITY_DISABLED,
         Refusal::MessageLockLost { .. } => MESSAGE_LOCK_LOST,
+        Refusal::SessionLockLost { .. } => SESSION_LOCK_LOST,
+        Refusal::SessionCannotBeLocked { .. } => SESSION_CANNOT_BE_LOCKED,
+        Refusal::NoSession => TIMEOUT,
         Refusal::MessageNotFound { .. } => MESSAGE_NOT_FOUND,
         Refusal::MessageSizeExceeded { .. } => MESSAGE_SIZE_EXCEEDED,
         Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => RESOURCE_LIMIT_EXCEEDED,
-        Refusal::Argument { .. } | Refusal::Serialization { .. } => ARGUMENT_ERROR,
+        Refusal::Argument { .. } | Refusal::Serialization { .. } | Refusal::InvalidRule { .. } => {
+            ARGUMENT_ERROR
+        }
+        Refusal::NoMatchingSubscription { .. } => NOT_ALLOWED,
         Refusal::ArgumentOutOfRange { .. } => ARGUMENT_OUT_OF_RANGE,
         Refusal::InvalidOperation { .. } => NOT_ALLOWED,
         Refusal::NotSupported { .. } => NOT_IMPLEMENTED,

@@ -172,6 +172,8 @@ impl Outlet {
                 }
                 Ok(())
             }
+            // Only who asked for a session is given one.
+            Ok(Next::Accepted { .. }) => Ok(()),
             // Leadership is moving: the link stays, and the receiver looks on.
             Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) => Ok(()),
             Err(error) => Err(error),

@@ -442,6 +442,7 @@ impl Game {
             delivery_count: message.count,
             enqueued_at: message.since,
             lifetime: message.lifetime,
+            session: None,
             overlay: row.overlay.clone(),
         };
         assert_eq!(*row, expected, "{} of {entity:?}", message.number);
@@ -506,10 +507,12 @@ fn deliver(plain: &mut Plain, body: u64, ttl: Option<Span>, place: Place, set: P
         body,
         place,
         since: plain.at,
+        available_at: plain.at,
         ttl,
         lifetime,
         deferred: false,
         count: 0,
+        session: None,
         lock: None,
         sent_bytes: 10,
         sent_header_bytes: 4,

@@ -16,7 +16,7 @@ pub fn check(rows: &MemoryRows) {
     for (key, row) in &rows.0 {
         match (key, row) {
             (Key::Entity(entity), Row::Entity(description)) => {
-                let read = Entity::read(rows, *entity);
+                let read = Entity::read(rows, *entity, description);
                 read.check();
                 sessions::check(rows, *entity, description, &read.state);
                 if let Specifics::Topic(specifics) = &description.specifics {
@@ -70,12 +70,9 @@ struct Entity {
 }
 
 impl Entity {
-    fn read(rows: &MemoryRows, entity: EntityId, described: &EntityRow) -> Entity {
+    fn read(rows: &MemoryRows, entity: EntityId, description: &EntityRow) -> Entity {
         let Some(Row::EntityState(state)) = rows.0.get(&Key::EntityState(entity)) else {
             panic!("{entity:?} has no state");
-        };
-        let Some(Row::Entity(description)) = rows.0.get(&Key::Entity(entity)) else {
-            panic!("{entity:?} has no description");
         };
         let mut read = Entity {
             requires_session: description.properties.requires_session,

@@ -72,16 +72,19 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<u32>) {
         Refusal::QuotaExceeded { .. }
         | Refusal::StorageFull { .. }
         | Refusal::MessageSizeExceeded { .. } => (StatusCode::FORBIDDEN, None),
-        Refusal::EntityDisabled { .. } | Refusal::MessageLockLost { .. } => {
-            (StatusCode::FORBIDDEN, Some(40301))
-        }
+        Refusal::EntityDisabled { .. }
+        | Refusal::MessageLockLost { .. }
+        | Refusal::SessionLockLost { .. }
+        | Refusal::SessionCannotBeLocked { .. }
+        | Refusal::NoMatchingSubscription { .. } => (StatusCode::FORBIDDEN, Some(40301)),
         // ENT-5: what cannot be changed is a bad request.
         Refusal::Argument { .. }
         | Refusal::ArgumentOutOfRange { .. }
         | Refusal::Serialization { .. }
+        | Refusal::InvalidRule { .. }
         | Refusal::InvalidOperation { .. }
         | Refusal::NotSupported { .. } => (StatusCode::BAD_REQUEST, Some(40000)),
-        Refusal::SerialGap { .. } | Refusal::PerhapsDone => {
+        Refusal::NoSession | Refusal::SerialGap { .. } | Refusal::PerhapsDone => {
             (StatusCode::SERVICE_UNAVAILABLE, Some(50004))
         }
     }

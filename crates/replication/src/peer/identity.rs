@@ -162,12 +162,16 @@ impl fmt::Display for Reason {
     }
 }
 
+/// To which node, as far as it is known, and why.
+type Refused = (Option<u64>, Reason);
+
 /// Checks calls from peers.
 #[derive(Clone)]
 pub(crate) struct Check {
     identity: Arc<Identity>,
     seats: Arc<Mutex<Seats>>,
-    refusals: Arc<Mutex<BTreeSet<(Option<u64>, Reason)>>>,
+    /// What was refused to whom: each is said once.
+    refusals: Arc<Mutex<BTreeSet<Refused>>>,
 }
 
 impl Check {
