@@ -256,7 +256,7 @@ fn section_5_a_delivery_keeps_what_was_sent() {
         .symbol("x-opt-sequence-number", Value::Long(777))
         .symbol("mine", Value::Bool(true));
     let header =
-        Header { durable: true, priority: Some(9), delivery_count: 40, ..Header::default() };
+        Header { durable: true, priority: Some(9), delivery_count: Some(40), ..Header::default() };
     let tail = || build().composite(&id("x")).user(&user).data("body");
     let sent = [
         build().composite(&header).annotations(&annotations).bytes(),
@@ -274,7 +274,7 @@ fn section_5_a_delivery_keeps_what_was_sent() {
     assert!(stored_range.contains(&tail_of.chunk().as_ptr()), "not copied");
 
     let message = Message::parse(bytes, &limits).unwrap();
-    let expected = Header { ttl: Some(50), delivery_count: 2, ..header };
+    let expected = Header { ttl: Some(50), delivery_count: Some(2), ..header };
     assert_eq!(message.header(&limits).unwrap(), expected);
     let expected = Map::default()
         .symbol("x-opt-partition-key", "p".into())
