@@ -37,7 +37,7 @@ impl Links {
             }
             Err(error) => {
                 let reply = attach.reply(self.shared.config.limits.message_bytes_max);
-                drop(self.engine.refuse(id, reply, error));
+                let _ = self.engine.refuse(id, reply, error);
             }
         }
     }
@@ -121,7 +121,7 @@ impl Links {
         // A link that is gone was forgotten with its event.
         let accepted = self.engine.accept(id, reply);
         if accepted.is_ok() && window > 0 {
-            drop(self.engine.grant(id, window));
+            let _ = self.engine.grant(id, window);
         }
     }
 }

@@ -128,10 +128,12 @@ impl Links {
             Note::Ready(link) => self.accept(link),
             Note::Failed(link, error) => self.fail(link, error),
             // Verdicts on what is gone are for nobody: so below.
-            Note::Decided(id, state) => drop(self.engine.settle(id, state)),
+            Note::Decided(id, state) => {
+                let _ = self.engine.settle(id, state);
+            }
             Note::Settled(answers) => {
                 for (id, state) in answers {
-                    drop(self.engine.answer(id, state));
+                    let _ = self.engine.answer(id, state);
                 }
             }
             Note::Messages(link, messages) => {
@@ -173,7 +175,7 @@ impl Links {
             Kind::Replies(_) => {
                 self.send_replies(id);
                 if drain {
-                    drop(self.engine.drained(id));
+                    let _ = self.engine.drained(id);
                 }
             }
             Kind::Intake(_) | Kind::Requests(_) => {}
@@ -194,7 +196,7 @@ impl Links {
             Kind::Requests(node) => {
                 let node = node.clone();
                 if let Some(id) = id {
-                    drop(self.engine.settle(id, DeliveryState::ACCEPTED));
+                    let _ = self.engine.settle(id, DeliveryState::ACCEPTED);
                 }
                 if let Ok(payload) = &delivery.payload {
                     self.on_request(session, node, payload);
@@ -297,14 +299,17 @@ impl Links {
     ) {
         let Some(outlet) = self.outlet(link) else {
             // A reply that was sent unsettled: there is nothing to decide.
-            return drop(self.engine.answer(id, DeliveryState::ACCEPTED));
+            let _ = self.engine.answer(id, DeliveryState::ACCEPTED);
+            return;
         };
         match verdict((!settled).then_some(id), tag, state) {
             Ok(verdict) => {
                 outlet.verdicts.push(verdict);
                 self.busy.insert(link);
             }
-            Err(answer) => drop(self.engine.answer(id, answer)),
+            Err(answer) => {
+                let _ = self.engine.answer(id, answer);
+            }
         }
     }
 
@@ -314,7 +319,7 @@ impl Links {
         let reply = link.attach.reply(self.shared.config.limits.message_bytes_max);
         if self.engine.refuse(id, reply, error.clone()).is_err() {
             // It was accepted before, or is gone.
-            drop(self.engine.detach(id, Some(error)));
+            let _ = self.engine.detach(id, Some(error));
         }
         self.drop_link(id);
     }
