@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::access;
 use super::address::{Entity, Node};
 use super::failure;
-use super::links::{Kind, Link, Links, Outlet, address_of};
+use super::links::{Intake, Kind, Link, Links, Outlet, address_of};
 use super::{receiving, sending};
 use crate::codec::{
     AnyTarget, Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value,
@@ -84,7 +84,7 @@ impl Links {
         let (deliveries, waiting) = mpsc::unbounded_channel();
         let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
         self.work.push(Box::pin(sending::run(id, broker, entity, waiting, notes)));
-        Ok(Kind::Intake(deliveries))
+        Ok(Kind::Intake(Intake { deliveries, presettled: 0 }))
     }
 
     fn outlet_of(&mut self, id: LinkId, entity: Entity, mode: SenderSettleMode) -> Kind {

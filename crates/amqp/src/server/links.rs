@@ -29,6 +29,9 @@ use crate::{cbs, management};
 
 /// Management requests under way, per connection: beyond it nothing is read.
 const REQUESTS_MAX: usize = 64;
+/// Deliveries that the client settled itself, under way per link: the engine counts only those that
+/// it has to answer, so beyond this nothing is read.
+const PRESETTLED_MAX: u32 = 64;
 /// Replies that wait for credit, per link: who asks and does not listen is detached.
 const REPLIES_MAX: usize = 64;
 
@@ -42,6 +45,8 @@ pub(super) struct Links {
     pub(super) notes: Notes,
     pub work: FuturesUnordered<Work>,
     requests: usize,
+    /// Sender links with too much under way.
+    full: BTreeSet<LinkId>,
     pub(super) scratch: BytesMut,
 }
 
@@ -55,11 +60,18 @@ pub(super) struct Link {
 }
 
 pub(super) enum Kind {
-    Intake(mpsc::UnboundedSender<Delivered>),
+    Intake(Intake),
     Outlet(Outlet),
     Requests(Node),
     /// What waits for credit.
     Replies(VecDeque<Bytes>),
+}
+
+/// The connection's side of a sender link.
+pub(super) struct Intake {
+    pub deliveries: mpsc::UnboundedSender<Delivered>,
+    /// Settled by the client and not stored yet.
+    pub presettled: u32,
 }
 
 /// The connection's side of a receiver link.
@@ -85,13 +97,14 @@ impl Links {
             notes,
             work: FuturesUnordered::new(),
             requests: 0,
+            full: BTreeSet::new(),
             scratch: BytesMut::new(),
         }
     }
 
     /// Whether reading leads anywhere at present.
     pub fn wants_input(&self) -> bool {
-        self.requests < REQUESTS_MAX && self.engine.wants_input()
+        self.requests < REQUESTS_MAX && self.full.is_empty() && self.engine.wants_input()
     }
 
     pub fn on_event(&mut self, event: Event) {
@@ -130,6 +143,12 @@ impl Links {
             // Verdicts on what is gone are for nobody: so below.
             Note::Decided(id, state) => {
                 let _ = self.engine.settle(id, state);
+            }
+            Note::Stored(id) => {
+                if let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) {
+                    intake.presettled -= 1;
+                    self.full.remove(&id);
+                }
             }
             Note::Settled(answers) => {
                 for (id, state) in answers {
@@ -187,11 +206,9 @@ impl Links {
         let Some(link) = self.links.get(&delivery.link) else { return };
         let session = link.session;
         match &link.kind {
-            Kind::Intake(deliveries) => {
-                let deliveries = deliveries.clone();
+            Kind::Intake(_) => {
                 let messages = self.messages(&delivery);
-                // Fails only once the link has, and then nobody is to be answered.
-                let _ = deliveries.send(Delivered { id, messages });
+                self.take_in(delivery.link, Delivered { id, messages });
             }
             Kind::Requests(node) => {
                 let node = node.clone();
@@ -204,6 +221,20 @@ impl Links {
             }
             Kind::Outlet(_) | Kind::Replies(_) => {}
         }
+    }
+
+    fn take_in(&mut self, id: LinkId, delivered: Delivered) {
+        let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) else {
+            return;
+        };
+        if delivered.id.is_none() {
+            intake.presettled += 1;
+            if intake.presettled >= PRESETTLED_MAX {
+                self.full.insert(id);
+            }
+        }
+        // Fails only once the link has, and then nobody is to be answered.
+        let _ = intake.deliveries.send(delivered);
     }
 
     fn messages(&mut self, delivery: &Delivery) -> Result<Vec<domain::NewMessage>, Refusal> {
@@ -341,6 +372,7 @@ impl Links {
     /// Whoever served the link ends with its end of the channel. Messages not sent go back.
     fn drop_link(&mut self, id: LinkId) {
         self.busy.remove(&id);
+        self.full.remove(&id);
         if let Some(Link { kind: Kind::Outlet(mut outlet), .. }) = self.links.remove(&id) {
             outlet.give_back();
         }
