@@ -22,9 +22,11 @@ mod login;
 mod outgoing;
 mod output;
 mod payload;
+mod receiving;
 mod session;
 mod slots;
 mod timing;
+mod verdicts;
 
 pub use connection::{Config, Connection};
 pub use event::*;

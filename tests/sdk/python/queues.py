@@ -222,7 +222,7 @@ async def message_id(queue):
     await queue.send("x")
     async with queue.receiver() as receiver:
         [got] = await queue.receive(receiver)
-        assert len(got.message_id) == 32, got.message_id
+        assert got.message_id, "the SDK itself draws one since 7.15, the broker for all others"
         await queue.do(receiver.complete_message(got))
 
 
@@ -247,7 +247,7 @@ async def bodies(queue):
 
 @check("large message")
 async def large(queue):
-    queue.create()
+    queue.create(MaxMessageSizeInKilobytes=1024)
     text = bytes(n % 251 for n in range(900_000))
     await queue.send(text)
     assert await queue.take() == [text]
@@ -274,7 +274,6 @@ async def schedule(queue):
             sender.schedule_messages([ServiceBusMessage("a"), ServiceBusMessage("b")], later))
         assert len({number, *cancelled}) == 3
         await queue.do(sender.cancel_scheduled_messages(cancelled))
-        await raises(exceptions.MessageNotFoundError, lambda: sender.cancel_scheduled_messages(cancelled))
         await queue.do(sender.send_messages(ServiceBusMessage("by property", scheduled_enqueue_time_utc=soon)))
     async with queue.receiver() as receiver:
         peeked = await queue.do(receiver.peek_messages(10))
@@ -285,6 +284,9 @@ async def schedule(queue):
         assert messages[0].scheduled_enqueue_time_utc is not None
         for message in messages:
             await queue.do(receiver.complete_message(message))
+    async with queue.sender() as sender:
+        # The SDK asks four times before it believes it.
+        await raises(exceptions.MessageNotFoundError, lambda: sender.cancel_scheduled_messages(cancelled))
 
 
 @check("abandon_message")

@@ -5,7 +5,7 @@ use bytestring::ByteString;
 
 use super::composite::composite;
 use super::primitive::{Decode, Encode, Symbol, Symbols, field};
-use super::state::DeliveryState;
+use super::state::Outcome;
 use super::{Composite, DecodeError, Map, Reader, Value, code, descriptor};
 
 composite! {
@@ -21,7 +21,7 @@ composite! {
         dynamic_node_properties: Option<Map>,
         distribution_mode: Option<Symbol>,
         filter: Option<Map>,
-        default_outcome: Option<DeliveryState>,
+        default_outcome: Option<Outcome>,
         outcomes: Symbols,
         capabilities: Symbols,
     }

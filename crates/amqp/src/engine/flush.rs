@@ -144,13 +144,18 @@ impl Connection {
     /// Writes what waits for the peer's window, as far as that goes.
     pub(super) fn pump(&mut self, id: SessionId) {
         let frame_bytes_max = self.remote.frame_bytes_max as usize;
-        let Some(session) = self.sessions.get_mut(id.0) else { return };
-        while session.remote_incoming_window > 0 {
-            let Some(mut unsent) = session.waiting.pop_front() else { return };
+        while let Some(session) = self.sessions.get_mut(id.0)
+            && session.remote_incoming_window > 0
+            && let Some(mut unsent) = session.waiting.pop_front()
+        {
             let is_done = write_transfer(&mut self.output, session, &mut unsent, frame_bytes_max);
             self.timing.sent();
+            let link = unsent.link;
             if !is_done {
                 session.waiting.push_front(unsent);
+            } else if self.links.get(link.0).is_some_and(|link| link.owes_drained) {
+                // Its own deliveries may still wait; then it stays owed.
+                let _ = self.drained(link);
             }
         }
     }

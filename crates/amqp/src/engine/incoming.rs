@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use bytestring::ByteString;
 
-use super::connection::{Connection, Disposing};
-use super::event::{Delivery, DeliveryId, Event, LinkId, SessionId, Side, TooLarge};
+use super::connection::Connection;
+use super::event::{Event, LinkId, SessionId, Side};
 use super::fault::Fault;
-use super::link::{Gathered, Link, LinkPhase, Partial};
+use super::link::{Link, LinkPhase};
 use super::session::{Received, Session, SessionPhase};
-use crate::codec::{Attach, Begin, Detach, Disposition, End, Flow, Performative, Role, Transfer};
+use crate::codec::{Attach, Begin, Detach, End, Flow, Performative, Role};
 use crate::condition;
 
 impl Connection {
@@ -69,7 +69,11 @@ impl Connection {
         payload: Bytes,
     ) -> Result<Option<Event>, Fault> {
         let Some(&id) = self.remote_channels.get(&channel) else {
-            return Err(Fault::framing("no session has begun on this channel"));
+            return match performative {
+                // Python answers the answer to its own end.
+                Performative::End(_) => Ok(None),
+                _ => Err(Fault::framing("no session has begun on this channel")),
+            };
         };
         let phase = self.sessions.get(id.0).map(|session| session.phase);
         match (phase, performative) {
@@ -203,180 +207,20 @@ impl Connection {
         Ok(event)
     }
 
-    fn owe_flow(&mut self, id: SessionId) {
+    pub(super) fn owe_flow(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(id.0) {
             session.owes_flow = true;
             self.touch_session(id);
         }
     }
 
-    fn on_transfer(
-        &mut self,
-        session_id: SessionId,
-        transfer: Transfer,
-        payload: Bytes,
-    ) -> Result<Option<Event>, Fault> {
-        self.count_frame(session_id)?;
-        let id = self.remote_link(session_id, transfer.handle)?;
-        let Some(link) = self.links.get_mut(id.0) else { return Ok(None) };
-        match (link.phase, link.role) {
-            (LinkPhase::DetachSent, _) => return Ok(None),
-            (LinkPhase::Attached, Role::Receiver) => {}
-            (LinkPhase::Attached, Role::Sender) => {
-                let why = "this side is the sender of the link";
-                return Err(Fault::session(session_id, condition::ERRANT_LINK, why));
-            }
-            (LinkPhase::AttachReceived | LinkPhase::AttachSent, _) => {
-                let why = "no credit was given yet";
-                return Err(Fault::link(id, condition::TRANSFER_LIMIT_EXCEEDED, why));
-            }
-        }
-        let mut partial = match link.partial.take() {
-            Some(partial) => {
-                let bytes = partial.payload.as_ref().map_or(0, Gathered::len);
-                self.partial_bytes -= bytes as u64;
-                partial
-            }
-            None => begin_delivery(session_id, id, link, &transfer)?,
-        };
-        if transfer.delivery_id.is_some_and(|found| found != partial.id.id) {
-            let why = "another delivery begins before the last one is complete";
-            return Err(Fault::link(id, condition::INVALID_FIELD, why));
-        }
-        if transfer.aborted {
-            self.touch_link(id);
-            return Ok(None);
-        }
-        partial.add(&transfer, &payload, link.message_bytes_max);
-        if transfer.more {
-            self.keep_partial(id, partial)?;
-            return Ok(None);
-        }
-        Ok(Some(self.complete(partial)))
-    }
-
-    /// A transfer frame used some of the session's window (2.5.6). A client that counts otherwise
-    /// (rule 10) is told off only when it is a whole window too far.
-    fn count_frame(&mut self, id: SessionId) -> Result<(), Fault> {
-        let window = i64::from(self.config.limits.incoming_window);
-        let Some(session) = self.sessions.get_mut(id.0) else { return Ok(()) };
-        session.next_incoming_id = session.next_incoming_id.wrapping_add(1);
-        session.incoming_window -= 1;
-        if session.incoming_window < -window {
-            let why = "more frames than the incoming window allows";
-            return Err(Fault::session(id, condition::WINDOW_VIOLATION, why));
-        }
-        if session.incoming_window <= window / 2 {
-            self.owe_flow(id);
-        }
-        Ok(())
-    }
-
-    fn keep_partial(&mut self, id: LinkId, partial: Partial) -> Result<(), Fault> {
-        let bytes = partial.payload.as_ref().map_or(0, Gathered::len);
-        if self.partial_bytes + bytes as u64 > self.config.limits.incoming_bytes_max {
-            let why = "too many bytes of incomplete messages";
-            return Err(Fault::link(id, condition::RESOURCE_LIMIT_EXCEEDED, why));
-        }
-        self.partial_bytes += bytes as u64;
-        if let Some(link) = self.links.get_mut(id.0) {
-            link.partial = Some(partial);
-        }
-        Ok(())
-    }
-
-    fn complete(&mut self, partial: Partial) -> Event {
-        let Partial { id, link, tag, message_format, settled, state, payload } = partial;
-        let payload = payload.map(Gathered::finish);
-        if !settled {
-            let bytes = payload.as_ref().map_or(0, |bytes| bytes.len() as u64);
-            self.incoming_unsettled += 1;
-            self.incoming_bytes += bytes;
-            if let Some(link) = self.links.get_mut(link.0) {
-                link.unsettled += 1;
-            }
-            if let Some(session) = self.sessions.get_mut(id.session.0) {
-                session.received.push(id.id, Received { link, bytes, is_proposed: false });
-            }
-        }
-        self.touch_link(link);
-        Event::Delivery(Delivery { id, link, tag, message_format, settled, state, payload })
-    }
-
-    fn on_disposition(&mut self, session: SessionId, disposition: Disposition) {
-        let Disposition { role, first, last, settled, state, .. } = disposition;
-        let last = last.unwrap_or(first);
-        self.disposing = Some(Disposing { session, role, next: first, last, settled, state });
-    }
-
-    /// The next delivery of the peer's disposition. Its range is walked over what is outstanding, so it
-    /// costs what is there and not what it claims (§1.3).
-    pub(super) fn next_disposed(&mut self) -> Option<Event> {
-        let disposing = self.disposing.as_mut()?;
-        let session_id = disposing.session;
-        let (next, last, settled) = (disposing.next, disposing.last, disposing.settled);
-        let session = self.sessions.get_mut(session_id.0);
-        let found = session.and_then(|session| {
-            let found = match disposing.role {
-                Role::Receiver => session.sent.first_within(next, last),
-                // Only a sender that settles says anything new.
-                Role::Sender if settled => session.received.first_within(next, last),
-                Role::Sender => None,
-            };
-            found.map(|id| (session, id))
-        });
-        let Some((session, id)) = found else {
-            self.disposing = None;
-            return None;
-        };
-        disposing.next = id.wrapping_add(1);
-        let state = disposing.state.clone();
-        let role = disposing.role;
-        if id == last {
-            self.disposing = None;
-        }
-        let delivery = DeliveryId { session: session_id, id };
-        match role {
-            Role::Receiver => {
-                let sent = match settled {
-                    true => session.sent.remove(id)?,
-                    false => *session.sent.get(id)?,
-                };
-                let (link, tag) = (sent.link, sent.tag);
-                Some(Event::Disposed { id: delivery, link, tag, state, settled })
-            }
-            Role::Sender => {
-                let received = session.received.remove(id)?;
-                self.forget_received(received);
-                Some(Event::Settled { id: delivery, state })
-            }
-        }
-    }
-
-    fn remote_link(&self, session_id: SessionId, handle: u32) -> Result<LinkId, Fault> {
+    pub(super) fn remote_link(&self, session_id: SessionId, handle: u32) -> Result<LinkId, Fault> {
         let session = self.sessions.get(session_id.0);
         let found = session.and_then(|session| session.remote_handles.get(&handle).copied());
         found.ok_or_else(|| {
             let why = "no link is attached at this handle";
             Fault::session(session_id, condition::UNATTACHED_HANDLE, why)
         })
-    }
-
-    /// One delivery less that waits for a verdict.
-    pub(super) fn forget_received(&mut self, received: Received) {
-        self.count_verdict(received);
-        if let Some(link) = self.links.get_mut(received.link.0) {
-            link.unsettled -= 1;
-            self.touch_link(received.link);
-        }
-    }
-
-    /// One delivery less that the owner has to think about.
-    pub(super) fn count_verdict(&mut self, received: Received) {
-        if !received.is_proposed {
-            self.incoming_unsettled -= 1;
-            self.incoming_bytes -= received.bytes;
-        }
     }
 
     /// Forgets what is unsettled, arriving or waiting on a link.
@@ -433,52 +277,4 @@ fn drain_event(id: LinkId, link: &mut Link, flow: &Flow) -> Option<Event> {
         link.credit = 0;
     }
     is_answer.then_some(Event::Drained(id))
-}
-
-fn begin_delivery(
-    session: SessionId,
-    id: LinkId,
-    link: &mut Link,
-    transfer: &Transfer,
-) -> Result<Partial, Fault> {
-    if transfer.resume {
-        let why = "deliveries are not resumed here";
-        return Err(Fault::link(id, condition::NOT_IMPLEMENTED, why));
-    }
-    let Some(delivery_id) = transfer.delivery_id else {
-        let why = "the first frame of a delivery has no delivery-id";
-        return Err(Fault::link(id, condition::INVALID_FIELD, why));
-    };
-    link.delivery_count = link.delivery_count.wrapping_add(1);
-    // Rule 10: beyond the credit is not an error. What waits for a verdict is bounded all the same.
-    link.credit = link.credit.saturating_sub(1);
-    Ok(Partial {
-        id: DeliveryId { session, id: delivery_id },
-        link: id,
-        tag: transfer.delivery_tag.unwrap_or_default(),
-        message_format: transfer.message_format.unwrap_or(0),
-        settled: false,
-        state: None,
-        payload: Ok(Gathered::One(Bytes::new())),
-    })
-}
-
-impl Partial {
-    fn add(&mut self, transfer: &Transfer, payload: &Bytes, max: u64) {
-        self.settled |= transfer.settled == Some(true);
-        if let Some(state) = &transfer.state {
-            self.state = Some(state.clone());
-        }
-        let more = payload.len() as u64;
-        match &mut self.payload {
-            Ok(gathered) => {
-                let bytes = gathered.len() as u64 + more;
-                match bytes > max {
-                    true => self.payload = Err(TooLarge { bytes, max }),
-                    false => gathered.add(payload),
-                }
-            }
-            Err(too_large) => too_large.bytes += more,
-        }
-    }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Link {
     pub credit: u32,
     /// The receiver of the link wants the rest of its credit back.
     pub drain: bool,
+    /// As sender: the rest goes back once what waits for the peer's window is written.
+    pub owes_drained: bool,
     /// As receiver: credit and deliveries without a verdict together, see
     /// [`crate::engine::Connection::grant`].
     pub window: u32,
@@ -54,6 +56,7 @@ impl Link {
             delivery_count: 0,
             credit: 0,
             drain: false,
+            owes_drained: false,
             window: 0,
             unsettled: 0,
             message_bytes_max: u64::MAX,

@@ -45,16 +45,16 @@ pub struct Outgoing {
 }
 
 impl Connection {
-    /// As client: begins a session.
-    pub fn begin(&mut self) -> SessionId {
-        let used = |channel: &u16| self.channels.contains_key(channel);
-        let channel = (0..self.remote.channel_max).find(|c| !used(c)).unwrap_or_default();
+    /// As client: begins a session. `None` if there are as many as the peer allows.
+    pub fn begin(&mut self) -> Option<SessionId> {
+        let is_free = |channel: &u16| !self.channels.contains_key(channel);
+        let channel = (0..=self.remote.channel_max).find(is_free)?;
         let window = self.config.limits.incoming_window;
         let session = Session::new(channel, SessionPhase::BeginSent, window);
         let id = SessionId(self.sessions.insert(session));
         self.channels.insert(channel, id);
         self.write_begin(channel, None);
-        id
+        Some(id)
     }
 
     pub(super) fn write_begin(&mut self, channel: u16, remote_channel: Option<u16>) {
@@ -223,13 +223,18 @@ impl Connection {
     /// As sender: what was there is sent; the rest of the credit goes back (rule 17). Nothing happens
     /// if the receiver does not drain any more.
     pub fn drained(&mut self, link: LinkId) -> Result<(), Gone> {
+        let session = self.attached(link, Role::Sender)?.session;
+        let is_waiting = |session: &Session| session.waiting.iter().any(|next| next.link == link);
+        let waits = self.sessions.get(session.0).is_some_and(is_waiting);
         let found = self.attached(link, Role::Sender)?;
-        if found.drain {
-            found.delivery_count = found.delivery_count.wrapping_add(found.credit);
-            found.credit = 0;
-            self.write_link_flow(link, false);
-            self.attached(link, Role::Sender)?.drain = false;
+        found.owes_drained = found.drain && waits;
+        if !found.drain || waits {
+            return Ok(());
         }
+        found.delivery_count = found.delivery_count.wrapping_add(found.credit);
+        found.credit = 0;
+        self.write_link_flow(link, false);
+        self.attached(link, Role::Sender)?.drain = false;
         Ok(())
     }
 
@@ -294,48 +299,7 @@ impl Connection {
         Ok(DeliveryId { session: session_id, id: delivery_id })
     }
 
-    /// The verdict on a delivery that was received, exactly one for each that was not settled by its
-    /// sender. Written at the next flush, together with its neighbours.
-    pub fn settle(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
-        let session = self.sessions.get_mut(delivery.session.0).ok_or(Gone)?;
-        let received = session.received.remove(delivery.id).ok_or(Gone)?;
-        self.forget_received(received);
-        self.gather(delivery.session, Role::Receiver, delivery.id, state);
-        Ok(())
-    }
-
-    /// As receiver: a verdict that the sender still has to confirm (the SDKs' way, rule 4).
-    /// [`super::Event::Settled`] is the answer.
-    pub fn propose(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
-        let session = self.sessions.get_mut(delivery.session.0).ok_or(Gone)?;
-        let received = session.received.get_mut(delivery.id).ok_or(Gone)?;
-        let before = *received;
-        received.is_proposed = true;
-        let channel = session.channel;
-        self.count_verdict(before);
-        self.write(
-            channel,
-            &crate::codec::Disposition {
-                role: Role::Receiver,
-                first: delivery.id,
-                last: Some(delivery.id),
-                settled: false,
-                state: Some(state),
-                batchable: false,
-            },
-        );
-        Ok(())
-    }
-
-    /// The answer to a receiver's verdict on what was sent (rules 4, 5). Written at the next flush.
-    pub fn answer(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
-        let session = self.sessions.get_mut(delivery.session.0).ok_or(Gone)?;
-        session.sent.remove(delivery.id).ok_or(Gone)?;
-        self.gather(delivery.session, Role::Sender, delivery.id, state);
-        Ok(())
-    }
-
-    fn attached(&mut self, link: LinkId, role: Role) -> Result<&mut Link, Gone> {
+    pub(super) fn attached(&mut self, link: LinkId, role: Role) -> Result<&mut Link, Gone> {
         let fits = |link: &&mut Link| link.phase == LinkPhase::Attached && link.role == role;
         self.links.get_mut(link.0).filter(fits).ok_or(Gone)
     }

@@ -8,6 +8,9 @@ use bytes::{Buf, Bytes, BytesMut};
 
 /// Up to this many bytes are copied: 2 KiB cost less than a segment of their own.
 const COPY_BYTES_MAX: usize = 2048;
+/// A buffer that has grown beyond this is given back once it is empty: most connections are idle most
+/// of the time, and ten thousand of them must not keep what their busiest moment took.
+const KEEP_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes to write, in order. Read it as a [`Buf`], with `chunks_vectored` where the transport writes
 /// several slices at once.
@@ -16,6 +19,8 @@ pub struct Output {
     chunks: VecDeque<Bytes>,
     chunk_bytes: usize,
     tail: BytesMut,
+    /// Most bytes the tail held since it was last empty.
+    tail_peak: usize,
     /// Bytes ever taken, to see whether the peer reads.
     taken: u64,
 }
@@ -77,6 +82,43 @@ impl Buf for Output {
             }
             self.chunks.pop_front();
         }
+        self.tail_peak = self.tail_peak.max(self.tail.len());
         self.tail.advance(count);
+        if self.tail.is_empty() && std::mem::take(&mut self.tail_peak) > KEEP_BYTES_MAX {
+            self.tail = BytesMut::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_bytes_are_joined_and_large_ones_stand_alone() {
+        let mut output = Output::default();
+        let large = Bytes::from(vec![7; COPY_BYTES_MAX + 1]);
+        output.tail().extend_from_slice(b"a");
+        output.push(Bytes::from_static(b"b"));
+        output.push(large.clone());
+        output.tail().extend_from_slice(b"c");
+        let mut slices = [IoSlice::new(&[]); 8];
+        let count = output.chunks_vectored(&mut slices);
+        let lengths: Vec<usize> = slices[..count].iter().map(|slice| slice.len()).collect();
+        assert_eq!(lengths, [2, large.len(), 1]);
+        assert_eq!(slices[1].as_ptr(), large.as_ptr(), "not copied");
+        output.advance(3);
+        assert_eq!(output.chunk().len(), large.len() - 1);
+        output.advance(large.len() - 1);
+        assert_eq!((output.chunk(), output.remaining()), (&b"c"[..], 1));
+    }
+
+    #[test]
+    fn a_buffer_that_was_large_once_is_given_back() {
+        let mut output = Output::default();
+        output.tail().extend_from_slice(&vec![0; KEEP_BYTES_MAX + 1]);
+        output.advance(KEEP_BYTES_MAX);
+        output.advance(1);
+        assert_eq!(output.tail().capacity(), 0);
     }
 }

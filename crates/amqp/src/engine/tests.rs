@@ -102,7 +102,7 @@ impl Pair {
     }
 
     fn session(&mut self) -> SessionId {
-        let session = self.client.connection.begin();
+        let session = self.client.connection.begin().expect("a channel");
         self.run();
         assert!(matches!(self.client.take_events()[..], [Event::Began(id)] if id == session));
         assert!(matches!(self.server.take_events()[..], [Event::Began(_)]));

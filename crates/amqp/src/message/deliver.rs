@@ -5,7 +5,6 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use domain::{MessageState, Timestamp};
 
-use super::ingest::lifetime_ms;
 use super::properties::{Header, UnixMs, annotation};
 use super::{Message, overlay};
 use crate::Limits;
@@ -70,7 +69,7 @@ fn header(
     let ttl = delivery.ttl.filter(|ttl| !ttl.is_max());
     Ok(Header {
         ttl: ttl.map(|ttl| u32::try_from(ttl.0).unwrap_or(u32::MAX)),
-        delivery_count: delivery.delivery_count,
+        delivery_count: Some(delivery.delivery_count),
         ..message.header(limits)?
     })
 }
@@ -141,12 +140,12 @@ fn write_properties(
     out: &mut BytesMut,
 ) -> Result<bool, DecodeError> {
     let Some((ttl, expires_at)) = delivery.ttl.zip(delivery.expires_at) else { return Ok(false) };
-    let mut properties = message.properties(limits)?;
-    let says = lifetime_ms(&properties);
+    let says = message.lifetime_ms(limits)?;
     let is_long = ttl.0 > u64::from(u32::MAX);
     if says == Some(ttl.0) || (says.is_none() && !is_long) {
         return Ok(false);
     }
+    let mut properties = message.properties(limits)?;
     let ms = |at: Timestamp| match instant(at) {
         Value::Timestamp(ms) => Some(UnixMs(ms)),
         _ => None,

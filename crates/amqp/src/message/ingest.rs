@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use domain::{NewMessage, PROPERTY_BYTES_MAX, Refusal, Span, Timestamp};
 
-use super::properties::{Header, Properties, annotation, hex, id_text};
+use super::properties::{Header, Properties, annotation, hex, id_text, lifetime_ms};
 use super::{Message, batch};
 use crate::Limits;
 use crate::codec::{self, DecodeError, Encode, Reader, Value, descriptor};
@@ -73,15 +73,9 @@ pub(crate) fn malformed(error: DecodeError) -> Refusal {
 /// more.
 pub(super) fn own_ttl(header: &Header, properties: &Properties) -> Option<Span> {
     let short = header.ttl.filter(|ttl| *ttl > 0);
-    let long = lifetime_ms(properties).filter(|_| short.is_none_or(|ttl| ttl == u32::MAX));
+    let long = lifetime_ms(properties.absolute_expiry_time, properties.creation_time);
+    let long = long.filter(|_| short.is_none_or(|ttl| ttl == u32::MAX));
     long.or(short.map(u64::from)).map(Span)
-}
-
-/// What expiry and creation time say together; either alone says nothing.
-pub(super) fn lifetime_ms(properties: &Properties) -> Option<u64> {
-    let (expiry, creation) = (properties.absolute_expiry_time?, properties.creation_time?);
-    let ms = expiry.0.checked_sub(creation.0).and_then(|ms| u64::try_from(ms).ok());
-    ms.filter(|ms| *ms > 0)
 }
 
 #[derive(Default)]

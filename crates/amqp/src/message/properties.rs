@@ -43,7 +43,8 @@ composite! {
         /// Milliseconds.
         ttl: Option<u32>,
         first_acquirer: bool = false,
-        delivery_count: u32 = 0,
+        /// Deliveries that failed. Python and JS show what is here, so a zero is written out.
+        delivery_count: Option<u32>,
     }
 
     /// What a message is about (3.2.4). An id is a string, a ulong, a uuid or a binary, an address by
@@ -81,6 +82,26 @@ impl Message {
 
     pub fn application_properties(&self, limits: &Limits) -> Result<Map, DecodeError> {
         self.map(self.places().application_properties, limits)
+    }
+
+    /// What expiry and creation time say together. Only they are decoded: this is asked for every
+    /// delivery.
+    pub(super) fn lifetime_ms(&self, limits: &Limits) -> Result<Option<u64>, DecodeError> {
+        /// Fields before the two instants.
+        const BEFORE: u32 = 8;
+        let Some(content) = self.content(self.places().properties) else { return Ok(None) };
+        let mut reader = Reader::new(&content, limits);
+        let code = reader.u8()?;
+        let span = reader.span(code, "properties")?;
+        if span.count < BEFORE + 2 {
+            return Ok(None);
+        }
+        (0..BEFORE).try_for_each(|_| reader.skip())?;
+        let mut instant = || match reader.u8()? {
+            code::NULL => Ok(None),
+            code => UnixMs::decode(&mut reader, code).map(Some),
+        };
+        Ok(lifetime_ms(instant()?, instant()?))
     }
 
     /// The value of a body that is one (3.2.8), null where it is something else.
@@ -171,6 +192,12 @@ impl Entry<'_> {
     pub(super) fn value(&self, limits: &Limits) -> Result<Value, DecodeError> {
         Value::parse(&self.source.slice(self.value..self.end), limits)
     }
+}
+
+/// TTL-27: an expiry without a creation time says nothing, nor do two that are the wrong way round.
+pub(super) fn lifetime_ms(expiry: Option<UnixMs>, creation: Option<UnixMs>) -> Option<u64> {
+    let ms = expiry?.0.checked_sub(creation?.0).and_then(|ms| u64::try_from(ms).ok());
+    ms.filter(|ms| *ms > 0)
 }
 
 /// Keys of message annotations (§5).

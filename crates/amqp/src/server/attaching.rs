@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::access;
 use super::address::{Entity, Node};
 use super::failure;
-use super::links::{Kind, Link, Links, Outlet, address_of};
+use super::links::{Intake, Kind, Link, Links, Outlet, address_of};
 use super::{receiving, sending};
 use crate::codec::{
     AnyTarget, Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value,
@@ -37,7 +37,7 @@ impl Links {
             }
             Err(error) => {
                 let reply = attach.reply(self.shared.config.limits.message_bytes_max);
-                drop(self.engine.refuse(id, reply, error));
+                let _ = self.engine.refuse(id, reply, error);
             }
         }
     }
@@ -84,7 +84,7 @@ impl Links {
         let (deliveries, waiting) = mpsc::unbounded_channel();
         let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
         self.work.push(Box::pin(sending::run(id, broker, entity, waiting, notes)));
-        Ok(Kind::Intake(deliveries))
+        Ok(Kind::Intake(Intake { deliveries, presettled: 0 }))
     }
 
     fn outlet_of(&mut self, id: LinkId, entity: Entity, mode: SenderSettleMode) -> Kind {
@@ -121,7 +121,7 @@ impl Links {
         // A link that is gone was forgotten with its event.
         let accepted = self.engine.accept(id, reply);
         if accepted.is_ok() && window > 0 {
-            drop(self.engine.grant(id, window));
+            let _ = self.engine.grant(id, window);
         }
     }
 }

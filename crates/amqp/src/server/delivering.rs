@@ -57,14 +57,16 @@ impl Links {
             let sequence = received.delivery.sequence;
             match self.outgoing(&received, mode) {
                 // There is room and credit; a link that is gone has its event to come.
-                Ok(outgoing) => drop(self.engine.send(id, &outgoing)),
+                Ok(outgoing) => {
+                    let _ = self.engine.send(id, &outgoing);
+                }
                 // It stays locked until its lock lapses, and is dead-lettered in the end.
                 Err(error) => tracing::error!(%sequence, %error, "unreadable content"),
             }
         }
         let Some(outlet) = self.outlet(id) else { return false };
         if std::mem::take(&mut outlet.is_drained) {
-            drop(self.engine.drained(id));
+            let _ = self.engine.drained(id);
         }
         false
     }
@@ -98,7 +100,7 @@ impl Links {
                 return;
             }
             let Some(reply) = waiting.pop_front() else { return };
-            drop(self.engine.send(id, &settled(reply)));
+            let _ = self.engine.send(id, &settled(reply));
         }
     }
 }

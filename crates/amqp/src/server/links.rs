@@ -29,6 +29,9 @@ use crate::{cbs, management};
 
 /// Management requests under way, per connection: beyond it nothing is read.
 const REQUESTS_MAX: usize = 64;
+/// Deliveries that the client settled itself, under way per link: the engine counts only those that
+/// it has to answer, so beyond this nothing is read.
+const PRESETTLED_MAX: u32 = 64;
 /// Replies that wait for credit, per link: who asks and does not listen is detached.
 const REPLIES_MAX: usize = 64;
 
@@ -42,6 +45,8 @@ pub(super) struct Links {
     pub(super) notes: Notes,
     pub work: FuturesUnordered<Work>,
     requests: usize,
+    /// Sender links with too much under way.
+    full: BTreeSet<LinkId>,
     pub(super) scratch: BytesMut,
 }
 
@@ -55,11 +60,18 @@ pub(super) struct Link {
 }
 
 pub(super) enum Kind {
-    Intake(mpsc::UnboundedSender<Delivered>),
+    Intake(Intake),
     Outlet(Outlet),
     Requests(Node),
     /// What waits for credit.
     Replies(VecDeque<Bytes>),
+}
+
+/// The connection's side of a sender link.
+pub(super) struct Intake {
+    pub deliveries: mpsc::UnboundedSender<Delivered>,
+    /// Settled by the client and not stored yet.
+    pub presettled: u32,
 }
 
 /// The connection's side of a receiver link.
@@ -85,13 +97,14 @@ impl Links {
             notes,
             work: FuturesUnordered::new(),
             requests: 0,
+            full: BTreeSet::new(),
             scratch: BytesMut::new(),
         }
     }
 
     /// Whether reading leads anywhere at present.
     pub fn wants_input(&self) -> bool {
-        self.requests < REQUESTS_MAX && self.engine.wants_input()
+        self.requests < REQUESTS_MAX && self.full.is_empty() && self.engine.wants_input()
     }
 
     pub fn on_event(&mut self, event: Event) {
@@ -128,10 +141,18 @@ impl Links {
             Note::Ready(link) => self.accept(link),
             Note::Failed(link, error) => self.fail(link, error),
             // Verdicts on what is gone are for nobody: so below.
-            Note::Decided(id, state) => drop(self.engine.settle(id, state)),
+            Note::Decided(id, state) => {
+                let _ = self.engine.settle(id, state);
+            }
+            Note::Stored(id) => {
+                if let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) {
+                    intake.presettled -= 1;
+                    self.full.remove(&id);
+                }
+            }
             Note::Settled(answers) => {
                 for (id, state) in answers {
-                    drop(self.engine.answer(id, state));
+                    let _ = self.engine.answer(id, state);
                 }
             }
             Note::Messages(link, messages) => {
@@ -173,7 +194,7 @@ impl Links {
             Kind::Replies(_) => {
                 self.send_replies(id);
                 if drain {
-                    drop(self.engine.drained(id));
+                    let _ = self.engine.drained(id);
                 }
             }
             Kind::Intake(_) | Kind::Requests(_) => {}
@@ -185,16 +206,14 @@ impl Links {
         let Some(link) = self.links.get(&delivery.link) else { return };
         let session = link.session;
         match &link.kind {
-            Kind::Intake(deliveries) => {
-                let deliveries = deliveries.clone();
+            Kind::Intake(_) => {
                 let messages = self.messages(&delivery);
-                // Fails only once the link has, and then nobody is to be answered.
-                let _ = deliveries.send(Delivered { id, messages });
+                self.take_in(delivery.link, Delivered { id, messages });
             }
             Kind::Requests(node) => {
                 let node = node.clone();
                 if let Some(id) = id {
-                    drop(self.engine.settle(id, DeliveryState::ACCEPTED));
+                    let _ = self.engine.settle(id, DeliveryState::ACCEPTED);
                 }
                 if let Ok(payload) = &delivery.payload {
                     self.on_request(session, node, payload);
@@ -202,6 +221,20 @@ impl Links {
             }
             Kind::Outlet(_) | Kind::Replies(_) => {}
         }
+    }
+
+    fn take_in(&mut self, id: LinkId, delivered: Delivered) {
+        let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) else {
+            return;
+        };
+        if delivered.id.is_none() {
+            intake.presettled += 1;
+            if intake.presettled >= PRESETTLED_MAX {
+                self.full.insert(id);
+            }
+        }
+        // Fails only once the link has, and then nobody is to be answered.
+        let _ = intake.deliveries.send(delivered);
     }
 
     fn messages(&mut self, delivery: &Delivery) -> Result<Vec<domain::NewMessage>, Refusal> {
@@ -297,14 +330,17 @@ impl Links {
     ) {
         let Some(outlet) = self.outlet(link) else {
             // A reply that was sent unsettled: there is nothing to decide.
-            return drop(self.engine.answer(id, DeliveryState::ACCEPTED));
+            let _ = self.engine.answer(id, DeliveryState::ACCEPTED);
+            return;
         };
         match verdict((!settled).then_some(id), tag, state) {
             Ok(verdict) => {
                 outlet.verdicts.push(verdict);
                 self.busy.insert(link);
             }
-            Err(answer) => drop(self.engine.answer(id, answer)),
+            Err(answer) => {
+                let _ = self.engine.answer(id, answer);
+            }
         }
     }
 
@@ -314,7 +350,7 @@ impl Links {
         let reply = link.attach.reply(self.shared.config.limits.message_bytes_max);
         if self.engine.refuse(id, reply, error.clone()).is_err() {
             // It was accepted before, or is gone.
-            drop(self.engine.detach(id, Some(error)));
+            let _ = self.engine.detach(id, Some(error));
         }
         self.drop_link(id);
     }
@@ -336,6 +372,7 @@ impl Links {
     /// Whoever served the link ends with its end of the channel. Messages not sent go back.
     fn drop_link(&mut self, id: LinkId) {
         self.busy.remove(&id);
+        self.full.remove(&id);
         if let Some(Link { kind: Kind::Outlet(mut outlet), .. }) = self.links.remove(&id) {
             outlet.give_back();
         }

@@ -23,6 +23,8 @@ pub(super) enum Note {
     Failed(LinkId, Error),
     /// The log has decided on a delivery from the client.
     Decided(DeliveryId, DeliveryState),
+    /// The log has decided on one that the client settled itself.
+    Stored(LinkId),
     /// Messages for the client.
     Messages(LinkId, Vec<Received>),
     /// No more messages come for the credit given.

@@ -36,7 +36,7 @@ pub(super) async fn run(
         Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
     };
     tell(&notes, Note::Ready(link));
-    let mut intake = Intake { sender, serial: 0, waiting: VecDeque::new(), notes };
+    let mut intake = Intake { link, sender, serial: 0, waiting: VecDeque::new(), notes };
     loop {
         let waiting = intake.waiting.len();
         tokio::select! {
@@ -55,6 +55,7 @@ pub(super) async fn run(
 }
 
 struct Intake {
+    link: LinkId,
     sender: Sender,
     serial: u64,
     /// Of what the sender has under way, in order.
@@ -84,8 +85,10 @@ impl Intake {
     }
 
     fn tell(&self, id: Option<DeliveryId>, state: DeliveryState) {
-        if let Some(id) = id {
-            tell(&self.notes, Note::Decided(id, state));
-        }
+        let note = match id {
+            Some(id) => Note::Decided(id, state),
+            None => Note::Stored(self.link),
+        };
+        tell(&self.notes, note);
     }
 }

@@ -80,7 +80,7 @@ fn section_9_violations_have_their_conditions() {
         (vec![0, 0, 0, 9, 2, 0, 0, 0, 0], "connection", "amqp:decode-error"),
         (frame_of(9, &begin(), &[]), "connection", "amqp:connection:framing-error"),
         (frame_of(0, &begin(), &[]), "connection", "amqp:connection:framing-error"),
-        (frame_of(1, &End::default(), &[]), "connection", "amqp:connection:framing-error"),
+        (frame_of(1, &detach, &[]), "connection", "amqp:connection:framing-error"),
         (frame_of(0, &at_handle(4), &[]), "connection", "amqp:connection:framing-error"),
         (frame_of(0, &at_handle(0), &[]), "session", "amqp:session:handle-in-use"),
         (frame_of(0, &detach, &[]), "session", "amqp:session:unattached-handle"),
@@ -114,6 +114,16 @@ fn section_9_other_links_live_on_when_one_is_ended() {
     pair.server.read(&frame_of(0, &transfer(1, 3, false), b"m"), Millis(0));
     let arrived: Vec<_> = deliveries(&pair.server.events).map(|delivery| delivery.id.id).collect();
     assert_eq!((arrived, pair.server.connection.partial_bytes), (vec![3], 0));
+}
+
+/// Python answers the answer to its own end: nobody is harmed.
+#[test]
+fn section_9_an_end_too_many_is_ignored() {
+    let mut pair = served(Limits::default());
+    let end = frame_of(0, &End::default(), &[]);
+    pair.server.read(&end.repeat(2), Millis(0));
+    assert!(matches!(pair.server.events[..], [Event::Ended { by: Side::Peer, .. }]));
+    assert!(!pair.server.connection.is_finished());
 }
 
 /// §1.3: links are bounded over all sessions.

@@ -115,6 +115,27 @@ fn rule_17_a_drain_is_answered_after_what_is_there() {
     assert_eq!(pair.server.connection.credit(theirs), 2, "one is unsettled");
 }
 
+/// Rule 17: what waits for the client's window is there as well, so it comes before the answer.
+#[test]
+fn rule_17_a_drain_waits_for_the_window() {
+    let narrow = Limits { incoming_window: 1, ..Limits::default() };
+    let mut pair = Pair::opened(narrow, Limits::default());
+    let session = pair.session();
+    let (ours, theirs) = pair.link(session, attach("x", Role::Receiver));
+    pair.client.connection.grant(ours, 10).unwrap();
+    pair.run();
+    pair.client.connection.drain(ours).unwrap();
+    pair.run();
+    // Several frames, of which the window lets one through.
+    pair.server.connection.send(theirs, &message(0, vec![1; 600_000])).unwrap();
+    pair.server.connection.drained(theirs).unwrap();
+    assert_eq!(pair.server.connection.credit(theirs), 9, "not yet");
+    pair.run();
+    let events = pair.client.take_events();
+    assert!(matches!(events[..], [Event::Delivery(_), Event::Drained(_)]), "{events:?}");
+    assert_eq!(pair.server.connection.credit(theirs), 0);
+}
+
 /// §6: credit is what the last flow says, less what is under way.
 #[test]
 fn section_6_nothing_is_sent_beyond_the_credit() {

@@ -76,7 +76,7 @@ fn pipelined() -> Vec<u8> {
         let bytes = server.written();
         client.read(&bytes, Millis(0));
     }
-    client.connection.begin();
+    client.connection.begin().expect("a channel");
     all.extend(client.written());
     all
 }

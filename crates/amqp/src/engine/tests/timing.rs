@@ -46,7 +46,7 @@ fn section_1_4_a_connection_that_is_not_opened_ends() {
 #[test]
 fn section_1_4_a_peer_that_does_not_read_is_given_up() {
     let mut stalled = Pair::opened(Limits::default(), Limits::default());
-    stalled.client.connection.begin();
+    stalled.client.connection.begin().expect("a channel");
     let bytes = stalled.client.written();
     stalled.server.read(&bytes, Millis(1));
     // The first tick sees that some was taken since the last one, the second that nothing is.
