@@ -188,7 +188,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Act::FireAll),
         4 => change().prop_map(Act::Update),
         1 => select(vec![0, 1, 3000, 30_000]).prop_map(Act::Advance),
-        5 => (prop::bool::weighted(0.03), option::weighted(0.4, 0..4u8))
+        5 => (prop::bool::weighted(0.15), option::weighted(0.4, 0..4u8))
             .prop_map(|(dead, session)| Act::Accept { dead, session }),
         14 => (any::<Pick>(), in_session()).prop_map(|(pick, act)| Act::Session(pick, act)),
         2 => Just(Act::FireSessions),
