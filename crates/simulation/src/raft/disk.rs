@@ -203,14 +203,13 @@ impl Disk {
         lost
     }
 
-    /// A fault takes synced writes from the end. Whether the mark can tell. Two faults at once, an
-    /// old mark and a cut that it does not reach, are more than is promised to be noticed.
-    pub fn cut(&mut self, random: &mut Random) -> bool {
+    /// A fault takes synced writes from the end. Two faults at once, an old mark and a cut that it
+    /// does not reach, are more than is promised to be noticed.
+    pub fn cut(&mut self, random: &mut Random) {
         let most = self.writes.len() as u64;
         if most > 0 && !self.mark_is_old {
             self.take_back(random.between(1, most));
         }
-        self.is_short()
     }
 
     /// The process starts: what is there is what is marked from now on.
