@@ -170,8 +170,7 @@ impl Cluster {
     }
 
     fn judge_clocks(&mut self, index: usize, now_us: i64) {
-        let electorates: Vec<_> =
-            self.groups.iter().map(|group| group.electorate(index)).collect();
+        let electorates: Vec<_> = self.groups.iter().map(|group| group.electorate(index)).collect();
         let voters: Vec<_> = self.groups.iter().map(|group| group.voters(index)).collect();
         let restless = self.groups.iter().any(|group| group.is_restless(index));
         let node = &mut self.nodes[index];
