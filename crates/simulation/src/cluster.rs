@@ -71,11 +71,14 @@ impl Cluster {
     /// Trouble, then peace, then the account. A panic is a violation too: every replica would fall
     /// at the same entry, and again after restart.
     pub fn run(mut self, seed: u64) -> Result<Report, Violation> {
+        let options = self.options;
         let lived = catch_unwind(AssertUnwindSafe(|| self.live()));
         let panicked = |_| Err((u16::MAX, broken("see above".to_owned())));
         match lived.unwrap_or_else(panicked) {
             Ok(()) => Ok(self.report()),
-            Err((group, broken)) => Err(Violation { seed, tick: self.tick, group, broken }),
+            Err((group, broken)) => {
+                Err(Violation { seed, tick: self.tick, group, broken, options })
+            }
         }
     }
 

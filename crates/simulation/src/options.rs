@@ -1,9 +1,11 @@
 //! What kind of life a simulated cluster has.
 
+use clap::ValueEnum;
+
 use crate::bug::Bug;
 
 /// Sizes and odds. The defaults are what the integration test runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Steps of trouble; then faults end and the cluster is given time to settle.
     pub ticks: u32,
@@ -60,6 +62,25 @@ impl Options {
             ..Options::default()
         }
     }
+
+    /// What the command line is told to run such a life; none if it cannot be told.
+    pub fn flags(&self) -> Option<String> {
+        let Options { ticks, nodes, bug, .. } = *self;
+        let lives = [(Options::default(), ""), (Options::storm(), "--storm ")];
+        let is_like = |life: &Options| Options { ticks, nodes, bug, ..*life } == *self;
+        let (life, flag) = lives.iter().find(|(life, _)| is_like(life))?;
+        let mut flags = (*flag).to_owned();
+        if ticks != life.ticks {
+            flags += &format!("--ticks {ticks} ");
+        }
+        if nodes != life.nodes {
+            flags += &format!("--nodes {nodes} ");
+        }
+        if let Some(bug) = bug.and_then(|bug| bug.to_possible_value()) {
+            flags += &format!("--bug {} ", bug.get_name());
+        }
+        Some(flags)
+    }
 }
 
 impl Default for Options {
@@ -86,6 +107,28 @@ impl Default for Options {
             clock_offset_ms_max: 500,
             clock_error_ms_max: 20,
             bug: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_is_told_to_the_command_line() {
+        let bug = Some(Bug::VotesBeforeSync);
+        for (options, expected) in [
+            (Options::default(), Some("")),
+            (Options::storm(), Some("--storm ")),
+            (Options { nodes: 5, ..Options::storm() }, Some("--storm --nodes 5 ")),
+            (
+                Options { ticks: 9, bug, ..Options::default() },
+                Some("--ticks 9 --bug votes-before-sync "),
+            ),
+            (Options { crash: 999, ..Options::storm() }, None),
+        ] {
+            assert_eq!(options.flags().as_deref(), expected, "{options:?}");
         }
     }
 }

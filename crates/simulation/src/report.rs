@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+use crate::Options;
+
 /// What happened in a run, so that one in which nothing went wrong because nothing happened is
 /// noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,6 +150,8 @@ pub struct Violation {
     pub tick: u32,
     pub group: u16,
     pub broken: Broken,
+    /// What life it was.
+    pub options: Options,
 }
 
 /// Which promise, and how.
@@ -162,10 +166,15 @@ pub struct Broken {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Violation { seed, tick, group, broken } = self;
+        let Violation { seed, tick, group, broken, options } = self;
         let Broken { invariant, source, what } = broken;
         writeln!(f, "seed {seed}, tick {tick}, group {group}: {invariant} ({source}): {what}")?;
-        write!(f, "replay: cargo run --release -p simulation -- --seed {seed}")
+        match options.flags() {
+            Some(flags) => {
+                write!(f, "replay: cargo run --release -p simulation -- {flags}--seed {seed}")
+            }
+            None => write!(f, "replay: seed {seed} of {options:?}"),
+        }
     }
 }
 

@@ -18,14 +18,15 @@ impl Group {
         }
     }
 
-    /// A fallen node's synced data are cut short, log or rows. Whether anything is amiss then.
+    /// A fallen node's synced data are cut short, log or rows. Whether anything is amiss then, be it
+    /// from an earlier cut: it may be cut more than once before it starts.
     pub fn cut(&mut self, node: usize, random: &mut Random) -> bool {
         let Some(member) = &mut self.members[node] else { return false };
-        if random.chance(500) {
-            return member.disk.cut(random);
+        match random.chance(500) {
+            true => member.disk.cut(random),
+            false => member.replica.cut(),
         }
-        member.replica.cut();
-        member.replica.applied < member.disk.image.base
+        member.is_short()
     }
 
     /// A node's disk is empty.
@@ -83,5 +84,50 @@ impl Group {
     pub fn is_restless(&self, node: usize) -> bool {
         let leads = self.members[node].as_ref().is_some_and(|of| of.leads_from().is_some());
         leads && !self.reigns.contains_key(&node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::raft::Payload;
+    use crate::raft::disk::Write;
+
+    /// A replica whose log begins after its first flush of rows.
+    fn group(random: &mut Random) -> Group {
+        let mut group = Group::new(0, &Options::default(), random);
+        let member = group.members[0].as_mut().expect("a founder");
+        for number in 2..=12 {
+            member.append(Payload::Blank, number);
+            member.disk.sync();
+        }
+        for index in [2, 6, 10] {
+            let next = member.replica.applied + 1;
+            let count = (index + 1 - next) as usize;
+            member.replica.apply(&member.disk.image.from(next, count));
+            member.replica.flush();
+        }
+        member.disk.write(Write::Forget(8));
+        member.disk.sync();
+        group
+    }
+
+    /// A second cut that took nothing once hid the first, and the other nodes were wiped as if this
+    /// one still held its data.
+    #[test]
+    fn a_cut_is_not_forgotten_over_the_next() {
+        let mut short = 0;
+        for seed in 0..40 {
+            let mut random = Random::new(seed);
+            let mut group = group(&mut random);
+            group.crash(0, true, &mut random);
+            let first = group.cut(0, &mut random);
+            let second = group.cut(0, &mut random);
+            assert!(second || !first, "seed {seed}");
+            assert_eq!(group.start(0, &mut random), !second, "seed {seed}");
+            short += u32::from(first);
+        }
+        assert!(short > 10, "{short} of 40 were cut short");
     }
 }

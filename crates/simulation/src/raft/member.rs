@@ -99,10 +99,20 @@ impl Member {
         self.disk.crash(power, random)
     }
 
+    /// Of a fallen replica: less is on disk than was once synced, log or rows.
+    pub fn is_short(&self) -> bool {
+        self.disk.is_short() || self.lacks_rows()
+    }
+
+    /// Its rows end before its log begins.
+    fn lacks_rows(&self) -> bool {
+        self.replica.applied < self.disk.image.base
+    }
+
     /// It starts. False if it must not, because it may have forgotten what it promised.
     pub fn start(&mut self, random: &mut Random) -> bool {
-        let short = self.disk.is_short() && self.bug != Some(Bug::IgnoresMark);
-        if short || self.replica.applied < self.disk.image.base {
+        let unnoticed = self.bug == Some(Bug::IgnoresMark) && !self.lacks_rows();
+        if self.is_short() && !unnoticed {
             return false;
         }
         self.disk.open();
