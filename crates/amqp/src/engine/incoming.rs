@@ -70,8 +70,8 @@ impl Connection {
     ) -> Result<Option<Event>, Fault> {
         let Some(&id) = self.remote_channels.get(&channel) else {
             return match performative {
-                // Python answers the answer to its own end.
-                Performative::End(_) => Ok(None),
+                // Python answers the answers to its own detach and end.
+                Performative::End(_) | Performative::Detach(_) => Ok(None),
                 _ => Err(Fault::framing("no session has begun on this channel")),
             };
         };
@@ -160,7 +160,8 @@ impl Connection {
     }
 
     fn on_detach(&mut self, session_id: SessionId, detach: Detach) -> Result<Option<Event>, Fault> {
-        let id = self.remote_link(session_id, detach.handle)?;
+        // One too many does no harm, see `on_session_frame`.
+        let Ok(id) = self.remote_link(session_id, detach.handle) else { return Ok(None) };
         let Some(link) = self.links.get(id.0) else { return Ok(None) };
         let (handle, phase) = (link.handle, link.phase);
         if phase == LinkPhase::AttachReceived {
