@@ -342,7 +342,7 @@ impl Codec for Read {
                 put!(out, 4, *kind, *after, *prefix, *count_max)
             }
             Read::Rules { subscription, skip, count_max } => {
-                put!(out, 5, *subscription, *skip, *count_max)
+                put!(out, 20, *subscription, *skip, *count_max)
             }
         }
     }
@@ -358,7 +358,7 @@ impl Codec for Read {
                 prefix: take(input)?,
                 count_max: take(input)?,
             },
-            5 => Read::Rules {
+            20 => Read::Rules {
                 subscription: take(input)?,
                 skip: take(input)?,
                 count_max: take(input)?,
@@ -382,7 +382,7 @@ impl Codec for ReadAnswer {
                 }
             }
             ReadAnswer::Entries(rows) => put!(out, 4, *rows),
-            ReadAnswer::Rules(rules) => put!(out, 5, *rules),
+            ReadAnswer::Rules(rules) => put!(out, 20, *rules),
         }
     }
 
@@ -396,7 +396,7 @@ impl Codec for ReadAnswer {
                 ReadAnswer::Info((0..count).map(info).collect::<Result<_, _>>()?)
             }
             4 => ReadAnswer::Entries(take::<Vec<DirectoryRow>>(input)?),
-            5 => ReadAnswer::Rules(take(input)?),
+            20 => ReadAnswer::Rules(take(input)?),
             _ => return Err(Error::Corrupt { what: "unknown tag of a read's answer" }),
         })
     }
