@@ -6,8 +6,6 @@
 //! filter on each of 2,000 subscriptions, one of which matches, the message is decoded and looked up:
 //! 5 µs, not more.
 //!
-//! MEASURED
-//!
 //! `cargo bench -p mayfly-benches --bench publish`; under `cargo test` it runs once, small.
 
 use std::time::Duration;
