@@ -55,7 +55,7 @@ impl AmqpClient {
         client.wait("open", |event| matches!(event, Event::Opened(_)))?;
         let session = client.engine.begin();
         client.wait("begin", |event| matches!(event, Event::Began(_)))?;
-        client.session = Some(session);
+        client.session = session;
         Ok(client)
     }
 

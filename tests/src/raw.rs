@@ -35,7 +35,8 @@ impl Raw {
             request.metadata_mut().insert(*key, value);
         }
         let path = PathAndQuery::from_static("/mayfly.peer.v1.Peer/Clocks");
-        Ok(self.0.unary(request, path, ProstCodec::<(), ()>::default()).await?.into_inner())
+        self.0.unary(request, path, ProstCodec::<(), ()>::default()).await?;
+        Ok(())
     }
 
     async fn ready(&mut self) -> Result<(), Status> {

@@ -95,7 +95,7 @@ async fn verdicts_are_answered_once_the_log_has_decided() -> anyhow::Result<()> 
     let delivery = amqp.receive(receiver)?;
     let limits = Limits::default();
     let message = Message::parse(delivery.payload.clone().ok().context("whole")?, &limits)?;
-    assert_eq!(message.header(&limits)?.delivery_count, 1, "LOCK-19");
+    assert_eq!(message.header(&limits)?.delivery_count, Some(1), "LOCK-19");
 
     let info = Map::default()
         .string("DeadLetterReason", "why".into())

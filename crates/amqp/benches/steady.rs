@@ -242,6 +242,7 @@ fn send_all(sender: &mut Connection, link: LinkId, message: &Bytes) {
 fn delivery(tag: u32) -> Delivery {
     let token = LockToken { sequence: SequenceNumber(tag.into()), nonce: 1 };
     Delivery {
+        topic: None,
         sequence: token.sequence,
         body: token.sequence,
         size_bytes: 0,

@@ -67,6 +67,7 @@ fn take(payload: &Bytes, format: u32) -> Result<Vec<domain::NewMessage>, Refusal
 fn delivery() -> Delivery {
     let token = LockToken { sequence: SequenceNumber(5), nonce: 6 };
     Delivery {
+        topic: None,
         sequence: SequenceNumber(5),
         body: SequenceNumber(5),
         size_bytes: 0,
@@ -353,6 +354,7 @@ fn lock_10_an_overlay_changes_application_properties() {
         ]
         .into(),
         removed: vec!["gone".into()],
+        ..Overlay::default()
     };
     let changed = Delivery { overlay: Some(Box::new(overlay)), ..delivery() };
     let expected = Map::default()

@@ -238,7 +238,7 @@ mod tests {
             crate::engine::Mechanism::Anonymous,
             crate::engine::Millis(0),
         );
-        let session = connection.begin();
+        let session = connection.begin().expect("a channel is free");
         let id = |id| DeliveryId { session, id };
         let done = DeliveryState::ACCEPTED;
         let token = LockToken { sequence: SequenceNumber(1), nonce: 1 };

@@ -22,6 +22,7 @@ fn info(properties: QueueProperties) -> EntityInfo {
         available_dead_letter: 4,
         size_bytes: 512,
         next_sequence: SequenceNumber(11),
+        specifics: domain::Specifics::Queue,
     }
 }
 

@@ -157,7 +157,7 @@ fn correlation(equal: &[String]) -> anyhow::Result<v1::Correlation> {
             Some(SystemProperty::SessionId) => &mut correlation.session_id,
             Some(SystemProperty::ReplyToSessionId) => &mut correlation.reply_to_session_id,
             Some(SystemProperty::ContentType) => &mut correlation.content_type,
-            _ => return Err(terminal::usage(&format!("'sys.{name}' cannot be correlated on"))),
+            _ => return Err(terminal::usage(format!("'sys.{name}' cannot be correlated on"))),
         };
         *place = Some(value.to_owned());
     }

@@ -109,7 +109,10 @@ async fn serve(
         let stop = stopped(stopping);
         match ports.amqp {
             Some(port) => Ok(amqp::server::serve(port, settings, broker, stop).await?),
-            None => Ok(stop.await),
+            None => {
+                stop.await;
+                Ok(())
+            }
         }
     });
 

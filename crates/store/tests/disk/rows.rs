@@ -16,6 +16,7 @@ fn write(store: &RowStore, shard: ShardId, writes: Vec<(Key, Option<Row>)>, inde
 
 fn directory(name: &str) -> (Key, Option<Row>) {
     let row = DirectoryRow {
+        kind: domain::EntityKind::Queue,
         entity: ENTITY,
         shard: SHARD,
         name: name.to_owned(),

@@ -79,6 +79,7 @@ pub fn body_key(number: u64) -> Key {
 
 pub fn message(number: u64) -> Row {
     Row::Message(MessageRow {
+        session: None,
         body: SequenceNumber(number),
         size_bytes: 1000,
         header_bytes: 10,
