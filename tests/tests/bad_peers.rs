@@ -35,7 +35,7 @@ impl Stranger {
             .arg(&path)
             .arg("--data-dir")
             .arg(data)
-            .args(["--grpc", &ports[0], "--http", &ports[1], "--peer", &ports[2]])
+            .args(["--grpc", &ports[0], "--http", &ports[1], "--peer", &ports[2], "--amqp", "off"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(fs::File::create(&log)?)
