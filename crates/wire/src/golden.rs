@@ -327,13 +327,13 @@ fn rows() {
         ),
         (
             Row::EntityState(Box::new(state)),
-            "01f4039003010200ac02006401010908000000010000008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc310901",
+            "01f4039003010200ac0200640101090800000001000000008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc310901",
         ),
         (Row::Body(Bytes::from_static(b"\x01body")), "01626f6479"),
         (Row::Message(message.clone()), "014dcc0828000180d095ffbc31000000"),
         (
             Row::Message(MessageRow { lifetime, overlay: Some(Box::new(overlay)), ..message }),
-            "014dcc0828000180d095ffbc3101e807e8d795ffbc310001020161060301620e0178010163",
+            "014dcc0828000180d095ffbc3101e807e8d795ffbc310001020161060301620e0178010163020701017308000180d095ffbc31",
         ),
         (Row::Returned, ""),
         (
@@ -349,7 +349,7 @@ fn rows() {
                 ttl: Some(Span(7)),
                 session: Some("s".into()),
             }),
-            "0180d095ffbc3180d095ffbc310a0201070101",
+            "0180d095ffbc3180d095ffbc310a020107010173",
         ),
         (Row::Deadline, ""),
         (Row::DuplicateId { accepted_at: AT, sequence: NUMBER }, "0180d095ffbc314d"),
