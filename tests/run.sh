@@ -15,5 +15,5 @@ cargo clippy --release --locked --workspace --all-targets -- -D warnings
 # tests/long.sh draws others.
 export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-1}"
 say "tests"
-cargo test --release --locked --workspace "$@"
+cargo test --release --locked --workspace --no-fail-fast "$@"
 say "all passed"

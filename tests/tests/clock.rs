@@ -172,10 +172,20 @@ async fn time_8_without_a_majority_of_clocks_nothing_is_stamped() -> anyhow::Res
     let mut cluster = Cluster::start(settings).await?;
     let client = cluster.client()?;
     client.create_queue("q", QueueProperties::default()).await?;
+    let agreed = |status: &StatusResponse, id| {
+        let node = node(status, id);
+        node.reachable.then_some(node.clock_agrees)
+    };
+    // Else it may be node 2 that has not compared clocks yet, and then finds that 3's agreed.
+    cluster
+        .wait_for_status("two clocks to agree", |status| {
+            agreed(status, 2) == Some(true) && agreed(status, 3) == Some(true)
+        })
+        .await?;
     cluster.kill(3)?;
     cluster
         .wait_for_status("no clock to agree", |status| {
-            [1, 2].iter().all(|id| !node(status, *id).clock_agrees)
+            agreed(status, 1) == Some(false) && agreed(status, 2) == Some(false)
         })
         .await?;
     let sending = client.send("q", vec![Message::new("x").ttl(Duration::from_secs(60))]);

@@ -148,8 +148,15 @@ impl Sender {
                     let flight = self.flights.pop_front()?;
                     self.pause = PAUSE_MIN;
                     let State::Done(result) = flight.state else { unreachable!("just seen") };
-                    let refused = |refusal| Err(Error::new(refusal, self.name.clone()));
-                    return Some((flight.serial, flight.refusal.map_or(result, refused)));
+                    // What is refused here is told so only if the group has counted it: a client
+                    // that believes it answered would go on behind what nobody knows.
+                    let result = match flight.refusal {
+                        Some(refusal) if is_counted(&result) => {
+                            Err(Error::new(refusal, self.name.clone()))
+                        }
+                        _ => result,
+                    };
+                    return Some((flight.serial, result));
                 }
                 // The first in line came back: so do all behind it, and then all go again in order.
                 State::Back(_) | State::Posted(_) => self.send_again().await,
@@ -273,6 +280,16 @@ impl Sender {
                 }));
             }
         }
+    }
+}
+
+/// Whether the group knows the batch by its serial (SEND-8).
+fn is_counted(result: &Result<Vec<SequenceNumber>>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(error) => error.refusal().is_some_and(|refusal| {
+            !matches!(refusal, Refusal::SerialGap { .. } | Refusal::EntityNotFound { .. })
+        }),
     }
 }
 

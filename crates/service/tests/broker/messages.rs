@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{Disposition, Refusal, SequenceNumber, Settlement};
-use service::{Asker, ErrorKind, Next, Received};
+use service::{Asker, ErrorKind, Next, Received, Unknown};
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -102,6 +102,28 @@ async fn send_8_a_refused_batch_leaves_no_gap_in_a_pipeline() {
     again.submit(4, true, Ok(messages(&["b"]))).await.expect("submitted");
     let (_, result) = soon("an answer", again.next()).await.expect("an answer");
     assert_eq!(result.expect("the first outcome"), [SequenceNumber(2)]);
+}
+
+/// A client that repeats its greeting, an empty batch, to a group that never heard of it must learn
+/// just that: told "empty", it would take the greeting for counted, and what it sent behind it for
+/// perhaps done.
+#[tokio::test]
+async fn send_8_a_repeated_greeting_that_was_never_counted_is_not_refused_as_empty() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    let greet = async |retry| {
+        let mut sender = broker.sender("q", Some(99)).await.expect("a sender");
+        sender.submit(1, retry, Ok(Vec::new())).await.expect("submitted");
+        let (_, result) = soon("an answer", sender.next()).await.expect("an answer");
+        result.expect_err("there is no message in it").kind
+    };
+    let empty =
+        |kind: &ErrorKind| matches!(kind, ErrorKind::Refused(Refusal::ArgumentOutOfRange { .. }));
+    let kind = greet(true).await;
+    assert!(matches!(kind, ErrorKind::Unknown { why: Unknown::Forgotten }), "{kind:?}");
+    let kind = greet(false).await;
+    assert!(empty(&kind), "counted now: {kind:?}");
+    let kind = greet(true).await;
+    assert!(empty(&kind), "and known: {kind:?}");
 }
 
 #[tokio::test]
