@@ -193,7 +193,8 @@ impl Cluster {
         let count_wrong = others().filter(|at| self.nodes[*at].clock.counts_as_wrong(now_us));
         let wrong: Vec<usize> = others().filter(|at| self.nodes[*at].clock.is_wrong()).collect();
         if (count_wrong.count() + 1) * 2 >= self.nodes.len() {
-            if self.random.chance(300) {
+            // A node that is alone believes itself.
+            if self.nodes.len() > 1 && self.random.chance(300) {
                 self.set_apart(wrong.into_iter().chain([index]));
             }
             return;

@@ -35,6 +35,18 @@ fn the_same_seed_has_the_same_digest() {
     assert_ne!(digest(1), digest(2));
 }
 
+/// A node that is alone elects itself, stamps and serves; of two, both are needed.
+#[test]
+fn one_node_and_two_hold() {
+    for nodes in [1, 2] {
+        for life in [Options::default(), Options::storm()] {
+            let (report, violations) = run_many(0..10, &Options { nodes, ..life });
+            assert!(violations.is_empty(), "{nodes} nodes: {}", violations[0]);
+            assert!(report.elections > 10 && report.completed > 10, "too tame: {report}");
+        }
+    }
+}
+
 /// Five nodes, one group, and one long life.
 #[test]
 fn a_long_life_holds() {
