@@ -26,6 +26,9 @@ pub fn check(oracle: &Oracle, engine: &Engine, at: Timestamp) -> Holds {
             return Err(broken(format!("at {at:?} {id:?} is still there: {message:?}")));
         }
     }
+    if let Some((key, hold)) = oracle.sessions.iter().find(|(_, hold)| hold.until <= at) {
+        return Err(broken(format!("at {at:?} {key:?} is still held: {hold:?}")));
+    }
     waiting(oracle, engine)
 }
 

@@ -51,7 +51,7 @@ impl Member {
         Member {
             id,
             disk: Disk::new(image),
-            replica: Replica::default(),
+            replica: Replica::new(bug),
             role: Role::Follower,
             commit: 0,
             leader: None,
