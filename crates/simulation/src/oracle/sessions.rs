@@ -6,7 +6,7 @@ use domain::{
     SubQueue,
 };
 
-use super::{Message, MessageId, Oracle, deliveries, of};
+use super::{Message, MessageId, Oracle, Place, deliveries, of};
 use crate::invariants::one_holder::{self, Hold};
 use crate::invariants::order;
 use crate::report::Holds;
@@ -90,14 +90,18 @@ impl Oracle {
         Ok(())
     }
 
+    /// What the same entry activated before is not known yet.
     fn has_available(&self, entity: EntityId, session: &SessionId) -> bool {
         let at = self.at;
-        self.messages.range(of(entity)).any(|(_, message)| {
-            message.session.as_ref() == Some(session)
-                && message.is_in(SubQueue::Main)
-                && !message.deferred
-                && message.lock.is_none_or(|lock| lock.until <= at)
-        })
+        let is_available = |message: &Message| match message.place {
+            Place::Scheduled { due } => due <= at,
+            Place::In(SubQueue::Main) => {
+                !message.deferred && message.lock.is_none_or(|lock| lock.until <= at)
+            }
+            Place::In(SubQueue::DeadLetter) => false,
+        };
+        let mut all = self.messages.range(of(entity));
+        all.any(|(_, of)| of.session.as_ref() == Some(session) && is_available(of))
     }
 
     /// What was refused of sessions was refused for a reason.
@@ -108,6 +112,11 @@ impl Oracle {
                 let hold = self.sessions.get(&(accept.queue.entity, session.clone()));
                 one_holder::taken(session, hold, self.at)
             }
+            // DEFER-10: what was asked for is of another session.
+            (
+                SessionCommand::ReceiveDeferred(receive),
+                Refusal::SessionLockLost { session: Some(other) },
+            ) if *other != receive.token.session => Ok(()),
             (_, Refusal::SessionLockLost { .. }) => {
                 self.totals.locks_refused += 1;
                 let Some((entity, token)) = token(command) else { return Ok(()) };
