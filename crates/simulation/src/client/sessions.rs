@@ -42,6 +42,12 @@ impl Holder {
         self.receiver
     }
 
+    /// Under which receiver it is attached in a reign, with which session.
+    pub fn attached(&self, reign: u64) -> Option<(ReceiverId, &SessionToken)> {
+        let in_hand = self.in_hand.as_ref().filter(|_| self.reign == reign)?;
+        Some((self.receiver, &in_hand.token))
+    }
+
     /// Attached anew.
     pub fn attach(&mut self, reign: u64) -> ReceiverId {
         self.reign = reign;

@@ -1,9 +1,11 @@
 //! Sessions: who holds which, what they are handed, and what is given back.
 
+use std::collections::BTreeSet;
+
 use domain::{
-    AcceptSession, Command, Delivery, EntityId, Key, LockRow, LockToken, MemoryRows, Outcome,
-    QueueId, ReceiverId, Refusal, ResumeSession, Row, SessionCommand, SessionId, SessionToken,
-    SubQueue,
+    AcceptSession, Command, Delivery, EntityId, EntityStatus, Key, LockRow, LockToken, MemoryRows,
+    Outcome, QueueId, ReceiverId, Refusal, ResumeSession, Row, SessionCommand, SessionId,
+    SessionToken, SubQueue,
 };
 
 use super::{Message, MessageId, Oracle, Place, deliveries, of};
@@ -88,6 +90,26 @@ impl Oracle {
         self.sessions.insert(key, hold);
         self.totals.sessions_accepted += 1;
         Ok(())
+    }
+
+    /// Whether a session has something to hand out, now that nothing is under way; and whether it is
+    /// held, and by which token.
+    pub fn ready_sessions(&self) -> Vec<(EntityId, SessionId, Option<u64>)> {
+        let ready = self.messages.iter().filter_map(|((entity, _), message)| {
+            let is_ready =
+                message.is_in(SubQueue::Main) && !message.deferred && message.lock.is_none();
+            Some((*entity, message.session.clone().filter(|_| is_ready)?))
+        });
+        let ready: BTreeSet<(EntityId, SessionId)> = ready.collect();
+        let receives = |id: &EntityId| {
+            let entity = self.entities.get(id);
+            entity.is_some_and(|entity| entity.properties.status == EntityStatus::Active)
+        };
+        let ready = ready.into_iter().filter(|(entity, _)| receives(entity)).map(|key| {
+            let nonce = self.sessions.get(&key).map(|hold| hold.nonce);
+            (key.0, key.1, nonce)
+        });
+        ready.collect()
     }
 
     /// What the same entry activated before is not known yet.
