@@ -1,5 +1,6 @@
 //! What to do next. Where `domain` says what is true, the engine of a group says what its leader
-//! should propose: which timers are due, and which waiting receiver gets what became available.
+//! should propose: which timers are due, which waiting receiver gets what became available, and which
+//! entities nobody uses.
 //!
 //! It is leader-only and forgettable. Everything in it is a hint that rows decide on, nothing in it
 //! is needed to know what happened, and a new leader builds it again from rows ([`Engine::rebuild`])
@@ -9,8 +10,10 @@
 //! **Invariant**: after any history a rebuilt engine has the timers of the running one, and what
 //! the wheel would fire next is what the rows say is due next.
 
+mod coordinator;
 mod credit;
 mod fanout;
+mod idle;
 mod options;
 mod rebuild;
 mod session_timers;
@@ -19,6 +22,8 @@ mod timers;
 
 mod engine;
 
+pub use coordinator::{candidates, unused};
 pub use engine::Engine;
+pub use idle::{Candidate, Looked};
 pub use options::EngineOptions;
 pub use timers::Timer;

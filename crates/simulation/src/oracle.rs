@@ -147,6 +147,8 @@ impl Oracle {
             }
             // Clients of the simulation know queues only.
             Command::Topic(_) => Ok(()),
+            // No entity of this cluster is temporary; `tests/idle.rs` has those.
+            Command::Touch { .. } | Command::Seal(_) | Command::Beat => Ok(()),
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
             // The operator creates no queue that requires them.
             Command::Session(_) => Ok(()),
@@ -376,6 +378,9 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Acquire(_)
         | Command::Fire(_)
         | Command::FireLocks(_)
+        | Command::Touch { .. }
+        | Command::Seal(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
