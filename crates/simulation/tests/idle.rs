@@ -7,9 +7,11 @@
 
 use bytes::Bytes;
 use domain::{
-    CatalogCommand, CatalogOutcome, Command, CreateQueue, DirectoryRow, DirectoryState, EntityId,
-    Entry, Idleness, Key, Machine, MemoryRows, NewMessage, NodeRow, Outcome, QueueId,
-    QueueProperties, ReceiverId, Row, SILENCE_MAX, Seal, Send, Span, TOUCH_LASTS, Timestamp,
+    Acquire, CatalogCommand, CatalogOutcome, Command, CreateQueue, CreateSubscription, CreateTopic,
+    Creation, DirectoryRow, DirectoryState, EntityId, Entry, Idleness, Key, Machine, MemoryRows,
+    NewMessage, NewRule, NodeRow, Outcome, QueueId, QueueProperties, ReceiverId, Row, SILENCE_MAX,
+    Seal, Send, Span, SubscriptionProperties, TOUCH_LASTS, Timestamp, TopicCommand,
+    TopicProperties,
 };
 use engine::{Candidate, Engine, EngineOptions};
 
@@ -19,7 +21,8 @@ const REATTACH: u64 = 60 * SECOND;
 const BEAT: u64 = 60 * SECOND;
 /// A user whose requests are lost may come this much later than it means to.
 const TOLERATED: u64 = 10 * SECOND;
-const USERS: u64 = 8;
+const QUEUES: u64 = 6;
+const TOPICS: u64 = 2;
 const TROUBLE_TICKS: u64 = 7_200;
 
 struct Random(u64);
@@ -74,6 +77,7 @@ struct Leader {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Habit {
+    /// Or, from a subscription, receives.
     Sends,
     Peeks,
     /// With a receiver that is always there, served or not.
@@ -83,6 +87,10 @@ enum Habit {
 #[derive(Debug)]
 struct User {
     entity: EntityId,
+    /// Of a subscription, its topic.
+    topic: Option<EntityId>,
+    /// It is deleted for itself, not with its topic only.
+    temporary: bool,
     habit: Habit,
     every: u64,
     next: u64,
@@ -161,7 +169,8 @@ impl World {
             replication_factor: 1,
             nodes: vec![(1, node)],
         });
-        (0..USERS).for_each(|number| world.create(number));
+        (0..QUEUES).for_each(|number| world.create_queue(number));
+        (0..TOPICS).for_each(|number| world.create_topic(number));
         world
     }
 
@@ -174,23 +183,77 @@ impl World {
         self.group.apply(self.now, command, engine)
     }
 
-    fn create(&mut self, number: u64) {
-        let name = format!("q{number}");
+    fn create_queue(&mut self, number: u64) {
         let properties =
             QueueProperties { auto_delete_on_idle: Span(WINDOW), ..QueueProperties::default() };
-        let properties = Box::new(properties);
-        let create = CatalogCommand::Create { name: name.clone(), properties: properties.clone() };
-        let Outcome::Catalog(CatalogOutcome::Entry { row, .. }) = self.ask(create) else {
-            panic!("{name} is not created");
-        };
-        let entity = row.entity;
-        let create = CreateQueue { entity, name: name.clone(), properties };
-        assert_eq!(self.propose(Command::CreateQueue(create)), Outcome::Done);
-        self.ask(CatalogCommand::Created { name, entity });
+        let (name, properties) = (format!("q{number}"), Box::new(properties));
+        let entity = self.create(CatalogCommand::Create { name, properties });
         let habit = [Habit::Sends, Habit::Peeks, Habit::Waits][self.random.below(3) as usize];
+        self.settle_in(entity, None, true, habit);
+    }
+
+    /// With a subscription that goes when it is unused and one that goes with its topic only.
+    fn create_topic(&mut self, number: u64) {
+        let name = format!("t{number}");
+        let properties =
+            TopicProperties { auto_delete_on_idle: Span(WINDOW), ..TopicProperties::default() };
+        let properties = Box::new(properties);
+        let topic = self.create(CatalogCommand::CreateTopic { name: name.clone(), properties });
+        self.settle_in(topic, None, true, Habit::Sends);
+        for (subscription, window) in [("own", Span(WINDOW)), ("kept", Span::MAX)] {
+            let properties = SubscriptionProperties {
+                auto_delete_on_idle: window,
+                ..SubscriptionProperties::default()
+            };
+            let entity = self.create(CatalogCommand::CreateSubscription {
+                topic: name.clone(),
+                name: subscription.to_owned(),
+                properties: Box::new(properties),
+                rule: Box::new(NewRule::default()),
+            });
+            let habit = [Habit::Sends, Habit::Peeks, Habit::Waits][self.random.below(3) as usize];
+            self.settle_in(entity, Some(topic), !window.is_max(), habit);
+        }
+    }
+
+    fn create(&mut self, create: CatalogCommand) -> EntityId {
+        let Outcome::Catalog(CatalogOutcome::Entry { row, .. }) = self.ask(create.clone()) else {
+            panic!("not created: {create:?}");
+        };
+        let (entity, name) = (row.entity, row.name);
+        let DirectoryState::Creating { what } = row.state else { panic!("{:?}", row.state) };
+        let create = match what {
+            Creation::Queue { properties } => {
+                Command::CreateQueue(CreateQueue { entity, name: name.clone(), properties })
+            }
+            Creation::Topic { properties } => Command::Topic(TopicCommand::Create(CreateTopic {
+                entity,
+                name: name.clone(),
+                properties,
+            })),
+            Creation::Subscription { topic, properties, rule } => {
+                let name = name.clone();
+                let create = CreateSubscription { entity, topic, name, properties, rule };
+                Command::Topic(TopicCommand::CreateSubscription(create))
+            }
+        };
+        assert_eq!(self.propose(create), Outcome::Done);
+        self.ask(CatalogCommand::Created { name, entity });
+        entity
+    }
+
+    fn settle_in(
+        &mut self,
+        entity: EntityId,
+        topic: Option<EntityId>,
+        temporary: bool,
+        habit: Habit,
+    ) {
         let lives = self.random.below(2 * TROUBLE_TICKS) * SECOND;
         self.users.push(User {
             entity,
+            topic,
+            temporary,
             habit,
             every: (1 + self.random.below(400)) * SECOND,
             next: self.now,
@@ -272,11 +335,18 @@ impl World {
         user.next = self.now + user.every;
         let command = match habit {
             Habit::Peeks => {
-                let info = domain::entity_info(&self.group.rows, entity);
-                match info.is_some_and(|info| info.last_use.0 >= self.now) {
-                    true => None, // Covered: read without a word.
+                match domain::is_use_known(&self.group.rows, entity, Timestamp(self.now)) {
+                    true => None, // Read without a word.
                     false => Some(Command::Touch { entity }),
                 }
+            }
+            Habit::Sends | Habit::Waits if user.topic.is_some() => {
+                Some(Command::Acquire(Acquire {
+                    queue: QueueId::main(entity),
+                    receiver: user.receiver(),
+                    count_max: 10,
+                    bytes_max: u32::MAX,
+                }))
             }
             Habit::Sends | Habit::Waits => {
                 Some(Command::Send(Send { origin: None, entity, messages: vec![message()] }))
@@ -312,7 +382,7 @@ impl World {
 
     fn standing(&self) -> Vec<EntityId> {
         let standing = self.users.iter().filter(|user| user.stands(self.now));
-        standing.map(|user| user.entity).collect()
+        standing.flat_map(|user| [Some(user.entity), user.topic]).flatten().collect()
     }
 
     /// Steps of all errands, some by several who do not know of each other; and now and then all of
@@ -374,13 +444,23 @@ impl World {
         if self.now - leader.since < REATTACH {
             return None;
         }
-        if leader.engine.is_awaited(entity, Timestamp(self.now)) {
+        let now = Timestamp(self.now);
+        if let Some(entity) = leader.engine.awaited_of(entity, now, &self.group.rows) {
             self.propose(Command::Touch { entity });
         }
         let existed = self.group.rows.0.contains_key(&Key::Entity(entity));
         let outcome = self.propose(Command::Seal(Seal { entity, idle_since }));
         if existed && outcome == Outcome::Done {
-            let user = self.users.iter_mut().find(|user| user.entity == entity).expect("a user");
+            self.check_idle(entity);
+        }
+        Some(outcome)
+    }
+
+    /// Of what was deleted just now. A topic is used with its subscriptions, and takes them along.
+    fn check_idle(&mut self, entity: EntityId) {
+        let gone = |user: &&mut User| user.entity == entity || user.topic == Some(entity);
+        for user in self.users.iter_mut().filter(gone).filter(|user| !user.deleted) {
+            assert!(user.temporary || user.entity != entity, "it is kept for ever: {user:?}");
             let since = user.used.max(self.outage_ended);
             let idle = self.now - since;
             assert!(idle >= WINDOW, "idle for {idle} ms only: {user:?} at {}", self.now);
@@ -388,7 +468,6 @@ impl World {
             assert!(self.now >= user.stops || seldom, "deleted in use: {user:?} at {}", self.now);
             user.deleted = true;
         }
-        Some(outcome)
     }
 
     fn directory(&self) -> Vec<DirectoryRow> {
@@ -399,11 +478,20 @@ impl World {
         rows.collect()
     }
 
+    /// A topic with its subscriptions, and one that is kept for ever with its topic.
+    fn is_in_use(&self, user: &User) -> bool {
+        let of = |user: &User| self.now < user.stops && !user.deleted;
+        let topic = if user.temporary { Some(user.entity) } else { user.topic };
+        of(user)
+            || self.users.iter().any(|other| other.topic == topic && topic.is_some() && of(other))
+            || self.users.iter().any(|other| Some(other.entity) == topic && of(other))
+    }
+
     /// In the end there is what is in use, and nothing else.
     fn check_settled(&self) {
         let directory = self.directory();
         for user in &self.users {
-            let in_use = self.now < user.stops && !user.deleted;
+            let in_use = self.is_in_use(user);
             let info = domain::entity_info(&self.group.rows, user.entity);
             let row = directory.iter().find(|row| row.entity == user.entity);
             assert_eq!(info.is_some(), in_use, "{user:?} at {}, {info:?}", self.now);
@@ -444,7 +532,8 @@ fn idle_14_idle_15_nothing_in_use_is_deleted_and_all_else_is() {
             user.stops = if user.stops > begun + WINDOW { u64::MAX } else { user.stops.min(begun) };
         });
         let outage = world.returns.saturating_sub(begun);
-        let patience = outage + WINDOW + TOUCH_LASTS.0 + REATTACH + 60 * SECOND;
+        // A topic has another window from the end of its last subscription (IDLE-10).
+        let patience = outage + 2 * (WINDOW + TOUCH_LASTS.0 + REATTACH + 60 * SECOND);
         (0..patience / SECOND).for_each(|_| world.tick(false));
         world.check_settled();
         deleted += world.users.iter().filter(|user| user.deleted).count();
