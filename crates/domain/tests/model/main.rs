@@ -88,7 +88,7 @@ fn the_moves_reach_every_end() {
     let mut deleted = 0;
     let mut refused = std::collections::BTreeMap::<&'static str, u32>::new();
     for game in 0..600 {
-        let kind = Kind { duplicates: true, sessions: game % 4 == 0 };
+        let kind = Kind { duplicates: true, sessions: game % 2 == 0 };
         let tree = vec(moves(), 1..100).new_tree(&mut runner).expect("moves");
         let moves: Vec<Move> = tree.current();
         let seen = play::play(kind, &moves);
