@@ -482,7 +482,7 @@ impl Codec for ReadAnswer {
         match self {
             ReadAnswer::Messages(messages) => put!(out, 1, *messages),
             ReadAnswer::Refused(refusal) => put!(out, 2, *refusal),
-            ReadAnswer::Untouched => out.push(5),
+            ReadAnswer::Untouched => out.push(8),
             ReadAnswer::Info(infos) => {
                 out.push(3);
                 (infos.len() as u64).put(out);
@@ -582,4 +582,50 @@ fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
         last_use,
         idleness,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{QueueId, SequenceNumber, SessionPage, Timestamp};
+
+    use super::*;
+
+    fn again<T: Codec>(value: &T) -> T {
+        let mut out = Vec::new();
+        value.put(&mut out);
+        let bytes = Bytes::from(out);
+        let mut input = Reader::new(&bytes);
+        let value = T::take(&mut input).expect("it can be read");
+        assert_eq!(input.remaining(), 0);
+        value
+    }
+
+    #[test]
+    fn answers_of_reads_come_as_they_went() {
+        for answer in [
+            ReadAnswer::Messages(Vec::new()),
+            ReadAnswer::Refused(Refusal::StaleRoute { entity: EntityId(7) }),
+            ReadAnswer::Untouched,
+            ReadAnswer::Info(vec![None]),
+            ReadAnswer::Entries(Vec::new()),
+            ReadAnswer::State(None),
+            ReadAnswer::State(Some(Bytes::from_static(b"state"))),
+            ReadAnswer::Sessions(SessionPage { sessions: Vec::new(), next: None }),
+            ReadAnswer::Rules(Vec::new()),
+        ] {
+            assert_eq!(again(&answer), answer);
+        }
+    }
+
+    #[test]
+    fn what_nodes_know_of_idle_entities_comes_as_it_went() {
+        let queue = QueueId::main(EntityId(3));
+        let read = Read::Peek { queue, from: SequenceNumber(5), count_max: 9, touched: true };
+        assert_eq!(again(&read), read);
+        let (entity, name) = (EntityId(3), "orders".to_owned());
+        let candidate = Candidate { entity, name, idle_since: Timestamp(4) };
+        let candidates = vec![(ShardId(2), candidate)];
+        let report = IdleReport { candidates, used: vec![EntityId(8)] };
+        assert_eq!(again(&report), report);
+    }
 }
