@@ -172,6 +172,8 @@ impl Oracle {
             }
             Command::Topic(command) => self.topic_command(command),
             Command::Session(command) => self.session_command(command, outcome),
+            // No entity of this cluster is temporary; `tests/idle.rs` has those.
+            Command::Touch { .. } | Command::Seal(_) | Command::Beat => Ok(()),
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
         }
     }
@@ -420,6 +422,9 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Acquire(_)
         | Command::Fire(_)
         | Command::FireLocks(_)
+        | Command::Touch { .. }
+        | Command::Seal(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
