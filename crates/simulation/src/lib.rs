@@ -3,6 +3,14 @@
 //! edges that fall, wall clocks that show anything, and networks that lose, repeat and reorder. What
 //! must hold is asked at every entry, vote, stamp and tick, and when faults have ended.
 //!
+//! There are three lives ([`Options`]): of queues; storms, in which nodes, disks and clocks fail more
+//! than anything else; and of topics and sessions, with rules that change, subscriptions that come and
+//! go, and holders of sessions that die.
+//!
+//! What is assumed of wall clocks is what `engine::agreement` assumes, and no more: within any span in
+//! which a reading may count, a majority of them is right throughout, or the wrong are not near each
+//! other.
+//!
 //! Reading order: what a run is made of ([`Options`]) and leaves ([`Report`], [`Violation`]); clocks,
 //! the agreement, replicas, leaders; clients and their network; the oracle, and one file per
 //! invariant; nodes, their faults, and the groups on them.
@@ -36,8 +44,8 @@
 //! | the wheel is a millisecond late | `wheel` 60 |
 //! | unused credit, or that of a lost acquire, is lost | `credit` 60 |
 //!
-//! That table was made over an agreement without faults. Bugs of the agreement itself, of clocks and
-//! of requests are planted by an option ([`Bug`]) and found by `tests/bugs.rs`.
+//! That table was made over an agreement without faults. Bugs of the agreement itself, of clocks, of
+//! requests, of copies and of holds are planted by an option ([`Bug`]) and found by `tests/bugs.rs`.
 
 mod bug;
 mod options;
