@@ -200,7 +200,7 @@ impl Oracle {
     fn delete_entity(&mut self, id: EntityId) -> Holds {
         // Done as well for one that was never there, or is no more.
         for subscription in self.subscriptions(id) {
-            self.delete_entity(subscription)?; // ENT-9.
+            self.delete_entity(subscription)?; // ENT-7.
         }
         self.entities.entry(id).and_modify(|entity| entity.alive = false);
         self.forget_sessions(id);
