@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    AcceptSession, EntityId, Outcome, QueueId, ReceiveSession, ReceiverId, SessionId, SessionToken,
+    AcceptSession, EntityId, Outcome, QueueId, ReceiveSession, ReceiverId, Refusal, SessionId,
+    SessionToken,
 };
 
 use crate::EngineOptions;
@@ -150,7 +151,16 @@ impl Sessions {
         });
     }
 
+    /// Whoever is refused for want of the session holds it no more, though no effect told so: one
+    /// that ended before its receiver came. It must not stand in the way of who holds it now.
     pub fn acquired(&mut self, receiver: ReceiverId, outcome: Option<&Outcome>) -> u32 {
+        if let Some(Outcome::Refused(Refusal::SessionLockLost { .. })) = outcome
+            && let Some((_, token)) = self.holders.get(&receiver)
+        {
+            self.lost.push((receiver, token.session.clone()));
+            self.detach(receiver);
+            return 0;
+        }
         self.credit.acquired(receiver, outcome)
     }
 }

@@ -114,6 +114,25 @@ fn sess_13_a_hold_that_ended_detaches_its_receiver() {
     assert_eq!(engine.next_deadline(), None);
 }
 
+/// SESS-13: one that comes with a session it holds no more learns so by its first request, and keeps
+/// nothing from who holds the session now.
+#[test]
+fn sess_13_a_receiver_that_is_refused_holds_no_more() {
+    let mut engine = Engine::new(EngineOptions::default());
+    let (entity, until) = (ENTITY, Timestamp(60));
+    tell(&mut engine, SessionEffect::Locked { entity, token: token(2), until });
+    tell(&mut engine, SessionEffect::Ready { entity, session: "s".into(), count: 5 });
+    engine.hold(receiver(2), ENTITY, token(2));
+    engine.hold(receiver(1), ENTITY, token(1));
+    engine.credit(receiver(1), 9);
+    engine.credit(receiver(2), 3);
+    assert_eq!(receives(&mut engine), [(1, 5)]);
+    let refusal = Refusal::SessionLockLost { session: Some("s".into()) };
+    assert_eq!(engine.acquired(receiver(1), &Outcome::Refused(refusal)), 0);
+    assert_eq!(engine.take_lost(), [(receiver(1), "s".into())]);
+    assert_eq!(receives(&mut engine), [(2, 3)]);
+}
+
 /// ENT-7.
 #[test]
 fn ent_7_a_deleted_entity_detaches_holders_and_those_who_wait() {
