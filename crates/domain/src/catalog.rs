@@ -3,7 +3,7 @@
 //! acts, the catalog confirms, and a reconciler finishes what a crash left.
 
 use crate::{
-    EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties,
+    Destination, EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties,
     TopicProperties,
 };
 
@@ -17,6 +17,14 @@ pub struct DirectoryRow {
     pub name: String,
     pub kind: EntityKind,
     pub state: DirectoryState,
+}
+
+impl DirectoryRow {
+    /// Where messages forwarded to this name go (FWD-2); `None` if they cannot.
+    pub fn destination(&self) -> Option<Destination> {
+        let takes = self.kind != EntityKind::Subscription && self.state == DirectoryState::Ready;
+        takes.then_some(Destination { entity: self.entity, shard: self.shard })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

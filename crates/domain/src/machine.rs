@@ -12,11 +12,13 @@ mod duplicates;
 mod producers;
 
 mod acquire;
+mod arrive;
 mod cancel_scheduled;
 mod catalog;
 mod delete_batch;
 mod fire;
 mod fire_locks;
+mod forward;
 mod manage;
 mod publish;
 mod receive_deferred;
@@ -25,6 +27,8 @@ mod rules;
 mod send;
 mod session;
 mod settle;
+mod ship;
+mod shipped;
 mod sweep;
 mod topic;
 
@@ -210,6 +214,7 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::Session(command) => command.apply(self),
             Command::Topic(command) => command.apply(self),
             Command::Refuse(command) => Err(command.refusal),
+            Command::Forward(command) => command.apply(self),
         };
         outcome.unwrap_or_else(Outcome::Refused)
     }
@@ -314,6 +319,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
-        | Command::Catalog(_) => None,
+        | Command::Catalog(_)
+        | Command::Forward(_) => None,
     }
 }

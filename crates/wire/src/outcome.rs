@@ -15,6 +15,7 @@ choice!(Outcome {
     7 => Fired(fired),
     8 => Catalog(outcome),
     9 => Accepted { token, until },
+    30 => Arrived { done, refused },
 });
 record!(Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more });
 choice!(CatalogOutcome { 1 => Entry { row, fresh } });
@@ -28,6 +29,7 @@ record!(Delivery {
     delivery_count,
     enqueued_at,
     enqueued_sequence,
+    dead_letter_source,
     scheduled_at,
     ttl,
     expires_at,
