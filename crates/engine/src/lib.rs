@@ -11,6 +11,7 @@
 
 mod credit;
 mod fanout;
+mod forwards;
 mod options;
 mod rebuild;
 mod session_timers;
@@ -20,5 +21,6 @@ mod timers;
 mod engine;
 
 pub use engine::Engine;
+pub use forwards::{Carried, Errand};
 pub use options::EngineOptions;
 pub use timers::Timer;
