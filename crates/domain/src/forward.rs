@@ -21,7 +21,7 @@ pub const HOPS_MAX: u32 = 4;
 /// Most messages of one shipment: giving them up, or dead-lettering them, is one command.
 pub const SHIPMENT_MESSAGES_MAX: u32 = 512;
 /// What came of a source's last shipment is kept this long after it, and for as long as the source
-/// or the destination exists. No request is under way that long.
+/// exists. No request is under way that long.
 pub const ARRIVALS_KEPT: Span = Span::from_secs(3600);
 /// What a subqueue that is forwarded does not let its receivers do (FWD-3).
 pub(crate) const FORWARDED: &str =
@@ -109,8 +109,9 @@ pub struct Shipped {
     pub refused: Vec<Refused>,
 }
 
-/// To a destination's group: the source or the destination is gone, so nothing will ask what came of
-/// its shipments. Without effect while the last is younger than [`ARRIVALS_KEPT`].
+/// To a destination's group: the source is gone, so nothing will ask what came of its shipments.
+/// Without effect while the last is younger than [`ARRIVALS_KEPT`]. That the destination is gone is
+/// not enough: what was on its way to it may have arrived there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForgetArrivals {
     pub source: QueueId,

@@ -38,7 +38,8 @@ pub(crate) fn origin(command: &mut Command) -> Option<&mut Option<Origin>> {
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
-        | Command::Catalog(_) => None,
+        | Command::Catalog(_)
+        | Command::Forward(_) => None,
     }
 }
 
@@ -58,6 +59,7 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
         // Done twice is done once: by their ids, or because they only state how things are.
         Command::CreateQueue(_) | Command::DeleteEntity { .. } | Command::Sweep => true,
         Command::Fire(_) | Command::FireLocks(_) | Command::RaiseClock { .. } => true,
+        Command::Forward(_) => true,
         Command::Session(SessionCommand::Resume(_) | SessionCommand::Fire(_)) => true,
         Command::Topic(TopicCommand::Create(_) | TopicCommand::CreateSubscription(_)) => true,
         Command::Catalog(catalog) => match catalog {
@@ -108,6 +110,7 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
         | Command::Catalog(_)
+        | Command::Forward(_)
         | Command::Refuse(_) => (),
     }
 }

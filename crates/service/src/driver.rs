@@ -29,6 +29,7 @@ use crate::call::{
 };
 use crate::clock::Clock;
 use crate::config::ProposerConfig;
+use crate::courier::Asked;
 use crate::grants::Grants;
 use crate::group::{Group, Input};
 use crate::link::release_session;
@@ -52,6 +53,7 @@ pub(crate) struct Driver {
     clock: Arc<Clock>,
     config: ProposerConfig,
     inputs: mpsc::UnboundedReceiver<Input>,
+    errands: mpsc::UnboundedSender<Asked>,
     flights: FuturesOrdered<Pin<Box<dyn Future<Output = Landed> + Send>>>,
     /// Present while this node leads and its clock may stamp.
     leading: Option<Leading>,
@@ -101,6 +103,7 @@ impl Driver {
         replication: Replication,
         clock: Arc<Clock>,
         config: ProposerConfig,
+        errands: mpsc::UnboundedSender<Asked>,
     ) -> Driver {
         Driver {
             group,
@@ -108,6 +111,7 @@ impl Driver {
             clock,
             config,
             inputs,
+            errands,
             flights: FuturesOrdered::new(),
             leading: None,
             leader: None,
@@ -158,6 +162,22 @@ impl Driver {
                 self.input(input).await;
             }
             self.propose();
+            self.forward();
+        }
+    }
+
+    /// Has the courier do what forwarding asks for.
+    fn forward(&mut self) {
+        let Some(leading) = &mut self.leading else { return };
+        if leading.engine.next_errand().is_none() {
+            return;
+        }
+        let now = self.clock.now().plus(leading.offset);
+        let mut errands = Vec::new();
+        leading.engine.errands(now, &mut errands);
+        for errand in errands {
+            // Without a courier the node is ending.
+            let _ = self.errands.send((leading.reign, errand));
         }
     }
 
@@ -170,7 +190,8 @@ impl Driver {
         if self.flights.len() >= self.config.partial_flights_max {
             return None; // The next landing asks again.
         }
-        let due = leading.engine.next_deadline()?;
+        let dues = [leading.engine.next_deadline(), leading.engine.next_errand()];
+        let due = dues.into_iter().flatten().min()?;
         let wait_ms = due.since(self.clock.now().plus(leading.offset)).0;
         // The wheel may hold deadlines years away; tokio's must not overflow.
         Some(Instant::now() + Duration::from_millis(wait_ms.min(60_000)))
@@ -201,6 +222,18 @@ impl Driver {
                     leading.grants.dismiss(receiver, Detached::LeaderLost);
                 }
             }
+            Input::Packed { reign, queue, done } => {
+                let now = self.clock.now();
+                if let Some(leading) = self.reigning(reign) {
+                    leading.engine.packed(queue, done, now.plus(leading.offset));
+                }
+            }
+            Input::Carried { reign, queue, serial, carried } => {
+                let now = self.clock.now();
+                if let Some(leading) = self.reigning(reign) {
+                    leading.engine.carried(queue, serial, carried, now.plus(leading.offset));
+                }
+            }
             Input::Leadership(Leadership::Leader { term }) => {
                 self.term = Some(term);
                 self.lead().await;
@@ -215,6 +248,10 @@ impl Driver {
             }
             Input::Stop(_) => unreachable!("handled by the loop"),
         }
+    }
+
+    fn reigning(&mut self, reign: u64) -> Option<&mut Leading> {
+        self.leading.as_mut().filter(|leading| leading.reign == reign)
     }
 
     /// Leads if Raft and the clock both say so: all that a leader knows beside the rows is built

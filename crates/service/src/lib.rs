@@ -20,6 +20,7 @@ mod frame;
 mod reads;
 
 mod bodies;
+mod courier;
 mod driver;
 mod grants;
 mod group;

@@ -40,6 +40,8 @@ pub const CLOCK_OFFSET: &str = "mayfly_clock_offset_seconds";
 pub const CLOCK_OFF: &str = "mayfly_clock_off_seconds";
 /// 1 while a majority agrees with this node's clock.
 pub const CLOCK_AGREES: &str = "mayfly_clock_agrees";
+/// Messages brought to where they are forwarded to, by `outcome`.
+pub const FORWARDED: &str = "mayfly_forwarded_messages_total";
 /// Groups led here.
 pub const GROUPS_LED: &str = "mayfly_groups_led";
 
@@ -63,6 +65,7 @@ pub fn describe() {
         "This node's wall clock less the cluster's middle one."
     );
     describe_gauge!(CLOCK_AGREES, Unit::Count, "1 while a majority agrees with this node's clock.");
+    describe_counter!(FORWARDED, Unit::Count, "Messages forwarded, by outcome.");
     describe_gauge!(GROUPS_LED, Unit::Count, "Groups led here.");
 }
 
@@ -76,6 +79,12 @@ pub(crate) fn committed(took: Duration) {
 
 pub(crate) fn bodies_read(count: usize) {
     counter!(BODIES_READ).increment(count as u64);
+}
+
+/// FWD-16: one operation per message, taken or refused by its destination.
+pub(crate) fn forwarded(taken: u32, refused: u32) {
+    counter!(FORWARDED, "outcome" => "taken").increment(taken.into());
+    counter!(FORWARDED, "outcome" => "refused").increment(refused.into());
 }
 
 pub(crate) fn peer_clock(peer: u64, off_us: Option<i64>) {
@@ -152,6 +161,7 @@ impl GroupDepth {
         ended("cancelled", counts.cancelled);
         ended("expired", counts.expired);
         ended("deleted", counts.deleted);
+        ended("forwarded", counts.moved);
         gauge!(STORED, "shard" => shard.clone()).set(self.size_bytes as f64);
         gauge!(ENTITIES, "shard" => shard.clone()).set(self.entities as f64);
     }

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::courier::Courier;
 use crate::driver::Driver;
 use crate::group::{Ends, Group, Groups, Input};
 use crate::keeper::Keeper;
@@ -118,7 +119,8 @@ impl Node {
             ears.elected.clone(),
             offset_max,
         );
-        let spawner = Spawner { replication: replication.clone(), clock, proposer };
+        let of = router.clone();
+        let spawner = Spawner { router: of, replication: replication.clone(), clock, proposer };
         let drivers = tokio::spawn(spawner.run(born));
         let peers = tokio::spawn(accept(router, channels));
         groups.get_or_create(ShardId::CATALOG);
@@ -186,20 +188,24 @@ impl Drop for RunningNode {
 }
 
 struct Spawner {
+    router: Arc<Router>,
     replication: Replication,
     clock: Arc<Clock>,
     proposer: crate::config::ProposerConfig,
 }
 
 impl Spawner {
-    /// Gives every group that comes into being its driver and its reader.
+    /// Gives every group that comes into being its driver, its reader and its courier.
     async fn run(self, mut born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
         let mut tasks = tokio::task::JoinSet::new();
         while let Some((group, ends)) = born.recv().await {
             let shard = group.shard;
             tasks.spawn(reads::serve(shard, self.replication.clone(), ends.reads));
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
-            let driver = Driver::new(group, ends.inputs, replication, clock, self.proposer.clone());
+            let (errands, asked) = mpsc::unbounded_channel();
+            tasks.spawn(Courier::new(self.router.clone(), group.clone()).run(asked));
+            let proposer = self.proposer.clone();
+            let driver = Driver::new(group, ends.inputs, replication, clock, proposer, errands);
             tasks.spawn(driver.run());
         }
     }

@@ -80,10 +80,10 @@ fn forwarding() {
             "2802ac02010907ac020302010501626f647984020200000000004d0100",
         ),
         (ForwardCommand::Shipped(Shipped { queue: QUEUE, serial: 9, refused: refused() }), "2803ac02010901010201720164"),
-        (ForwardCommand::Unpark(Unpark { queue: QUEUE, count_max: 512 }), "01ac0203024d4e"),
+        (ForwardCommand::Unpark(Unpark { queue: QUEUE, count_max: 512 }), "2804ac02018004"),
         (
             ForwardCommand::ForgetArrivals(ForgetArrivals { source: QUEUE, destination: ENTITY }),
-            "?",
+            "2805ac0201ac02",
         ),
     ] {
         assert_eq!(command(Command::Forward(given.clone())), expected, "{given:?}");
@@ -465,7 +465,7 @@ fn rows() {
                 destination: Destination { entity: ENTITY, shard: ShardId(3) },
                 numbers: vec![NUMBER, NUMBER.next()],
             }),
-            "?",
+            "01ac0203024d4e",
         ),
         (Row::Parked(vec![NUMBER]), "?"),
         (
