@@ -22,6 +22,11 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
     let Some(Row::EntityState(state)) = rows.get(&Key::EntityState(entity)) else { return None };
     let counts = state.told_counts(&properties);
     let EntityState { available, size_bytes, next_sequence, accessed_at, .. } = *state;
+    // FWD-3.
+    let had = SubQueue::ALL.map(|sub| match properties.forwards(sub) {
+        Some(_) => 0,
+        None => available[sub as usize],
+    });
     Some(EntityInfo {
         name,
         properties,
@@ -30,8 +35,8 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
         updated_at,
         accessed_at,
         counts,
-        available: available[SubQueue::Main as usize],
-        available_dead_letter: available[SubQueue::DeadLetter as usize],
+        available: had[SubQueue::Main as usize],
+        available_dead_letter: had[SubQueue::DeadLetter as usize],
         size_bytes,
         next_sequence,
     })

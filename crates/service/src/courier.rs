@@ -182,7 +182,7 @@ impl Courier {
         let arriving: Result<Vec<_>, _> = messages
             .into_iter()
             .zip(contents)
-            .map(|(outgoing, content)| wire::content::forwarded(outgoing, content))
+            .map(|(outgoing, content)| (self.router.config.forwarded)(outgoing, content))
             .collect();
         let messages = match arriving {
             Ok(messages) => messages,

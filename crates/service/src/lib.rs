@@ -52,7 +52,7 @@ pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id};
 pub use call::Received;
 pub use clock::{ClockReport, Skew};
 pub use cluster::{GroupDepth, GroupHealth, Readiness};
-pub use config::{ClockConfig, Config, Founding, ProposerConfig};
+pub use config::{ClockConfig, Config, ForwardContent, Founding, ProposerConfig};
 pub use entities::{PAGE_MAX, Page, QueueInfo};
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use node::{Node, RunningNode};

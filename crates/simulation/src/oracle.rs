@@ -147,6 +147,8 @@ impl Oracle {
             }
             // Clients of the simulation know queues only.
             Command::Topic(_) => Ok(()),
+            // Followed by `forwarding`, across groups.
+            Command::Forward(_) => Ok(()),
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
             // The operator creates no queue that requires them.
             Command::Session(_) => Ok(()),
@@ -380,6 +382,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
         | Command::Topic(_)
+        | Command::Forward(_)
         | Command::Catalog(_) => None,
     }
 }

@@ -79,7 +79,10 @@ fn forwarding() {
             }),
             "2802ac02010907ac020302010501626f647984020200000000004d0100",
         ),
-        (ForwardCommand::Shipped(Shipped { queue: QUEUE, serial: 9, refused: refused() }), "2803ac02010901010201720164"),
+        (
+            ForwardCommand::Shipped(Shipped { queue: QUEUE, serial: 9, refused: refused() }),
+            "2803ac02010901010201720164",
+        ),
         (ForwardCommand::Unpark(Unpark { queue: QUEUE, count_max: 512 }), "2804ac02018004"),
         (
             ForwardCommand::ForgetArrivals(ForgetArrivals { source: QUEUE, destination: ENTITY }),
@@ -467,14 +470,14 @@ fn rows() {
             }),
             "01ac0203024d4e",
         ),
-        (Row::Parked(vec![NUMBER]), "?"),
+        (Row::Parked(vec![NUMBER]), "01014d"),
         (
             Row::Arrival(ArrivalRow {
                 serial: 9,
                 at: AT,
                 shipments: [(9, ArrivedShipment { count: 3, done: 2, refused: refused() })].into(),
             }),
-            "?",
+            "010980d095ffbc310109030201010201720164",
         ),
         (Row::Sweep { topic: None }, ""),
         (Row::Sweep { topic: Some(topic) }, "01ad02"),

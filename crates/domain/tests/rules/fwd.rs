@@ -55,11 +55,10 @@ impl World {
     }
 
     fn waiting(&mut self, name: &str, sub: SubQueue) -> u64 {
-        let info = self.info(name);
-        match info.properties.forwards(sub) {
-            None => 0,
-            Some(_) if sub == SubQueue::Main => info.available,
-            Some(_) => info.available_dead_letter,
+        let (of, properties) = (self.id(name), self.info(name).properties);
+        match self.shard(of).rows.0.get(&Key::EntityState(of.entity)) {
+            Some(Row::EntityState(state)) => state.waiting(&properties, sub).ready,
+            other => panic!("no state: {other:?}"),
         }
     }
 

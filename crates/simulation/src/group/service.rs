@@ -346,5 +346,6 @@ fn engine_options() -> EngineOptions {
         acquire_count_max: 4,
         acquire_bytes_max: 200,
         reserved_max: 8,
+        shipments_max: 2,
     }
 }
