@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::{Acquire, Command, Entry, Outcome, QueueId, ReceiverId, Span, Timestamp};
-use engine::Engine;
+use engine::{Carried, Engine};
 
 use crate::bug::Bug;
 use crate::client::origin_of;
+use crate::forwarding::Ticket;
 use crate::invariants::credit::Account;
 use crate::network::AGE_MS_MAX;
 use crate::random::Random;
@@ -30,6 +31,18 @@ pub enum Reply {
     /// An operator, who looks for himself.
     Operator,
     Nobody,
+    /// A source packs, or releases.
+    Pack {
+        queue: QueueId,
+    },
+    /// A shipment of another group.
+    Arrive(Ticket),
+    /// What came of one of this group's.
+    Shipped {
+        queue: QueueId,
+        serial: u64,
+        carried: Carried,
+    },
 }
 
 /// An entry to be proposed, with one reply per command.
@@ -68,6 +81,10 @@ pub struct Leader {
     /// How far an operator moved the clock, as far as was applied here.
     pub offset: Span,
     bug: Option<Bug>,
+    /// Shipments on their way to another group, and until when an answer is waited for.
+    pub carrying: BTreeMap<(QueueId, u64), u64>,
+    /// Answers for other groups' leaders.
+    pub arrived: Vec<(Ticket, Outcome)>,
 }
 
 /// An outcome on its way to whoever waits for it.
@@ -96,6 +113,8 @@ impl Leader {
             stamped,
             offset: Span(0),
             bug,
+            carrying: BTreeMap::new(),
+            arrived: Vec::new(),
         }
     }
 
@@ -119,8 +138,14 @@ impl Leader {
                 self.engine.fired(&fired);
             }
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
-                if let Reply::Acquire { receiver, .. } = reply {
-                    self.acquired(receiver, &outcome);
+                match reply {
+                    Reply::Acquire { receiver, .. } => self.acquired(receiver, &outcome),
+                    Reply::Pack { queue } => self.engine.packed(queue, true, self.stamped),
+                    Reply::Arrive(ticket) => self.arrived.push((ticket, outcome.clone())),
+                    Reply::Shipped { queue, serial, carried } => {
+                        self.engine.carried(queue, serial, carried, self.stamped);
+                    }
+                    Reply::Client { .. } | Reply::Fire | Reply::Operator | Reply::Nobody => (),
                 }
                 answers.push(Answer { reply, outcome });
             }
@@ -136,6 +161,17 @@ impl Leader {
         if let Outcome::Acquired { deliveries, .. } = outcome {
             account.taken += deliveries.len() as u32;
         }
+    }
+
+    /// Shipments nobody answers for are asked for again.
+    pub fn lose_patience(&mut self, now: u64, clock: Timestamp) {
+        let engine = &mut self.engine;
+        self.carrying.retain(|(queue, serial), until| {
+            if *until < now {
+                engine.carried(*queue, *serial, Carried::Lost, clock);
+            }
+            *until >= now
+        });
     }
 
     /// A receiver attaches, with nothing but its account.
@@ -276,6 +312,13 @@ impl Leader {
             self.engine.fire_lost();
         }
         for reply in replies {
+            match *reply {
+                Reply::Pack { queue } => self.engine.packed(queue, false, self.stamped),
+                Reply::Shipped { queue, serial, .. } => {
+                    self.engine.carried(queue, serial, Carried::Lost, self.stamped);
+                }
+                _ => (),
+            }
             if let Reply::Acquire { receiver, .. } = reply {
                 let withdrawn = self.engine.acquire_lost(*receiver);
                 if let Some(account) = self.accounts.get_mut(receiver) {

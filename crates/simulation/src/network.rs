@@ -85,7 +85,12 @@ impl Network {
                     let packets = locks.map(|lock| Packet::Delivered { receiver, queue, lock });
                     (receiver.node as usize, packets.collect())
                 }
-                Reply::Fire | Reply::Operator | Reply::Nobody => continue,
+                Reply::Fire
+                | Reply::Operator
+                | Reply::Nobody
+                | Reply::Pack { .. }
+                | Reply::Arrive(_)
+                | Reply::Shipped { .. } => continue,
             };
             let Some(edge) = clients[client].edge else { continue };
             for packet in packets {

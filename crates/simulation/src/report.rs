@@ -47,6 +47,8 @@ pub struct Report {
     pub duplicates: u64,
     /// Settlements refused for want of a lock (LOCK-14).
     pub locks_refused: u64,
+    /// Messages accepted by what forwards them to another group.
+    pub forwarded: u64,
 }
 
 impl AddAssign for Report {
@@ -78,6 +80,7 @@ impl AddAssign for Report {
         self.deferred += other.deferred;
         self.duplicates += other.duplicates;
         self.locks_refused += other.locks_refused;
+        self.forwarded += other.forwarded;
     }
 }
 
@@ -104,6 +107,7 @@ impl Report {
             ("duplicates", self.duplicates, 5),
             ("refused settlements", self.locks_refused, 5),
             ("completed messages", self.completed, 20),
+            ("forwarded messages", self.forwarded, 50),
         ];
         let short = minimums.iter().filter(|(_, total, per_seed)| *total < per_seed * seeds);
         short
@@ -139,7 +143,8 @@ impl fmt::Display for Report {
             "expired {}, dead-lettered {}, activated {}, deferred {}, duplicates {}",
             self.expiries, self.dead_lettered, self.activations, self.deferred, self.duplicates
         )?;
-        write!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)
+        writeln!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)?;
+        write!(f, "forwarded between groups {}", self.forwarded)
     }
 }
 

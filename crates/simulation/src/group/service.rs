@@ -193,7 +193,13 @@ impl Group {
                     let ordered = self.clients[*client].is_ordered();
                     Some(Asker { producer: *producer, serial: *serial, ordered })
                 }
-                Reply::Acquire { .. } | Reply::Fire | Reply::Operator | Reply::Nobody => None,
+                Reply::Acquire { .. }
+                | Reply::Fire
+                | Reply::Operator
+                | Reply::Nobody
+                | Reply::Pack { .. }
+                | Reply::Arrive(_)
+                | Reply::Shipped { .. } => None,
             });
             let asked = asked.collect();
             let proposed = Proposed { entry, asked, stamped_at: scene.now };

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use domain::{EntityId, Key, Lifetime, LockRow, MemoryRows, Row, SequenceNumber, Timestamp};
 
 use super::message::{MessageId, Place};
+use crate::group::forwarding::is_forwarding;
 use crate::report::Broken;
 
 /// A message in rows.
@@ -26,7 +27,8 @@ pub struct Seen<'a> {
 pub fn seen(rows: &MemoryRows) -> Result<BTreeMap<MessageId, Seen<'_>>, Broken> {
     let (first, last) = (EntityId(0), EntityId(u64::MAX));
     let alive = rows.0.range(Key::Entity(first)..Key::Entity(last));
-    let alive: BTreeSet<EntityId> = alive.filter_map(|(key, _)| entity(key)).collect();
+    let mut alive: BTreeSet<EntityId> = alive.filter_map(|(key, _)| entity(key)).collect();
+    alive.retain(|entity| !is_forwarding(*entity));
     let mut all = BTreeMap::new();
     let mut bodies = BTreeMap::new();
     // Bodies, messages, locks and schedules lie side by side, apart from all other rows.
