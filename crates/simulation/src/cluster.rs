@@ -2,8 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use domain::Timestamp;
-
 use crate::Options;
 use crate::clock::Clock;
 use crate::forwarding::Forwarding;
@@ -197,7 +195,7 @@ impl Cluster {
         let Cluster { nodes, now, tick, groups, forwarding, .. } = self;
         let scene = Scene { nodes, now: *now, tick: *tick, peace: true };
         groups.iter_mut().all(|group| group.is_settled(scene))
-            && forwarding.is_settled(groups, Timestamp(*now))
+            && forwarding.is_settled(groups, scene)
     }
 
     fn each(&self, check: impl Fn(&Group, Scene<'_>) -> Holds) -> Result<(), (u16, Broken)> {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Arrive, EntityId, Outcome, QueueId, Timestamp};
+use domain::{Arrive, EntityId, Outcome, QueueId};
 
 use crate::group::{Group, Scene};
 use crate::random::Random;
@@ -69,8 +69,10 @@ impl Forwarding {
         random: &mut Random,
     ) -> Result<(), (u16, Broken)> {
         let lost = if scene.peace { 0 } else { lost };
-        for group in groups.iter_mut() {
-            for parcel in group.forward(scene, &mut self.text, random) {
+        let ready: Vec<bool> = groups.iter().map(Group::has_taker).collect();
+        for (index, group) in groups.iter_mut().enumerate() {
+            let ready = ready[(index + 1) % ready.len()];
+            for parcel in group.forward(scene, ready, &mut self.text, random) {
                 self.load(Load::Parcel(parcel), scene.now, lost, random);
             }
             for (ticket, outcome) in group.take_answers() {
@@ -81,7 +83,7 @@ impl Forwarding {
             match first.remove() {
                 Load::Parcel(parcel) => groups[parcel.to].take_parcel(&parcel, scene, random),
                 Load::Answer(ticket, outcome) => {
-                    groups[ticket.group].hear(ticket, &outcome, scene, random);
+                    groups[ticket.group].hear(ticket, &outcome, scene);
                 }
             }
         }
@@ -126,8 +128,8 @@ impl Forwarding {
     }
 
     /// Whether nothing is on its way that could arrive.
-    pub fn is_settled(&self, groups: &[Group], now: Timestamp) -> bool {
-        self.road.is_empty() && groups.iter().all(|group| group.has_forwarded(now))
+    pub fn is_settled(&self, groups: &[Group], scene: Scene<'_>) -> bool {
+        self.road.is_empty() && groups.iter().all(|group| group.has_forwarded(scene))
     }
 
     /// At the end: nothing is on its way.

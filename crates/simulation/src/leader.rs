@@ -83,6 +83,8 @@ pub struct Leader {
     bug: Option<Bug>,
     /// Shipments on their way to another group, and until when an answer is waited for.
     pub carrying: BTreeMap<(QueueId, u64), u64>,
+    /// What forwarding asks for, to be proposed with what else there is.
+    pub asked: Vec<(Command, Reply)>,
     /// Answers for other groups' leaders.
     pub arrived: Vec<(Ticket, Outcome)>,
 }
@@ -114,6 +116,7 @@ impl Leader {
             offset: Span(0),
             bug,
             carrying: BTreeMap::new(),
+            asked: Vec::new(),
             arrived: Vec::new(),
         }
     }
@@ -292,6 +295,7 @@ impl Leader {
     /// And nothing is due, or waits for what is there.
     pub fn is_idle(&mut self, clock: Timestamp) -> bool {
         self.inbox.is_empty()
+            && self.asked.is_empty()
             && self.proposals.is_empty()
             && self.pending.is_empty()
             && self.engine.next_deadline().is_none_or(|due| due > clock)

@@ -21,19 +21,22 @@ const PATIENCE_MS: u64 = 3_000;
 impl Group {
     /// Creates what is missing, sends a text now and then, changes who takes messages, and does what
     /// engines ask for. Returns what is to be brought to the next group.
+    /// `ready`: the next group's taker is there, as a directory would say.
     pub fn forward(
         &mut self,
         scene: Scene<'_>,
+        ready: bool,
         next: &mut u64,
         random: &mut Random,
     ) -> Vec<Parcel> {
         if let Some(node) = self.newest() {
-            let clock = self.clock(scene, node);
             let commands = self.forward_life(scene, next, random);
             if let Some(leader) = self.reigns.get_mut(&node) {
-                leader.propose_each(commands, Reply::Nobody, clock, random);
+                leader.asked.extend(commands.into_iter().map(|command| (command, Reply::Nobody)));
             }
         }
+        let (group, now) = (self.index, scene.now);
+        let to = (group + 1) % usize::from(self.options.groups);
         let mut parcels = Vec::new();
         let nodes: Vec<usize> = self.reigns.keys().copied().collect();
         for node in nodes {
@@ -46,18 +49,12 @@ impl Group {
             let mut errands = Vec::new();
             leader.engine.errands(clock, &mut errands);
             for errand in errands {
-                let group = self.index;
-                let to = self.options.groups;
+                let rows = &member.replica.rows;
                 parcels.extend(errand_of(
                     errand,
                     leader,
-                    group,
-                    to,
-                    node,
-                    scene.now,
-                    clock,
-                    &member.replica.rows,
-                    random,
+                    Place { group, to, ready, node, now, clock },
+                    rows,
                 ));
             }
         }
@@ -121,10 +118,9 @@ impl Group {
         if !scene.nodes[node].is_reached(scene.tick) {
             return;
         }
-        let clock = self.clock(scene, node);
         if let Some(leader) = self.reigns.get_mut(&node) {
             let command = Command::Forward(ForwardCommand::Arrive(parcel.arrive.clone()));
-            leader.propose_each(vec![command], Reply::Arrive(parcel.ticket), clock, random);
+            leader.asked.push((command, Reply::Arrive(parcel.ticket)));
         }
     }
 
@@ -134,13 +130,7 @@ impl Group {
     }
 
     /// The leader that sent a shipment hears of it, if it leads still.
-    pub fn hear(
-        &mut self,
-        ticket: Ticket,
-        outcome: &Outcome,
-        scene: Scene<'_>,
-        random: &mut Random,
-    ) {
+    pub fn hear(&mut self, ticket: Ticket, outcome: &Outcome, scene: Scene<'_>) {
         if !scene.nodes[ticket.node].is_reached(scene.tick) {
             return;
         }
@@ -162,7 +152,7 @@ impl Group {
         };
         let shipped = ForwardCommand::Shipped(Shipped { queue, serial, refused });
         let reply = Reply::Shipped { queue, serial, carried };
-        leader.propose_each(vec![Command::Forward(shipped)], reply, clock, random);
+        leader.asked.push((Command::Forward(shipped), reply));
     }
 
     /// Texts that were accepted to be forwarded, in entries from `from` on; and how many entries
@@ -205,11 +195,17 @@ impl Group {
         }
     }
 
+    /// Whether what is forwarded to from the group before is there.
+    pub fn has_taker(&self) -> bool {
+        self.reference.rows.0.contains_key(&Key::Entity(taker(self.index)))
+    }
+
     /// Whether nothing is left to be forwarded that could be.
-    pub fn has_forwarded(&self, now: Timestamp) -> bool {
-        let led = self.newest().and_then(|node| self.reigns.get(&node));
-        led.is_some_and(|leader| {
-            leader.carrying.is_empty() && leader.engine.next_errand().is_none_or(|due| due > now)
+    pub fn has_forwarded(&self, scene: Scene<'_>) -> bool {
+        let Some(node) = self.newest() else { return false };
+        let clock = self.clock(scene, node);
+        self.reigns.get(&node).is_some_and(|leader| {
+            leader.carrying.is_empty() && leader.engine.next_errand().is_none_or(|due| due > clock)
         })
     }
 }
@@ -241,37 +237,41 @@ fn message(next: &mut u64) -> NewMessage {
     }
 }
 
-/// An engine's errand is begun; a shipment to be carried is returned.
-#[allow(clippy::too_many_arguments)]
-fn errand_of(
-    errand: Errand,
-    leader: &mut Leader,
+/// Which leader an errand is of, when, and the group its shipments go to.
+#[derive(Clone, Copy)]
+struct Place {
     group: usize,
-    groups: u16,
+    to: usize,
+    ready: bool,
     node: usize,
     now: u64,
     clock: Timestamp,
+}
+
+/// An engine's errand is begun; a shipment to be carried is returned.
+fn errand_of(
+    errand: Errand,
+    leader: &mut Leader,
+    place: Place,
     rows: &MemoryRows,
-    random: &mut Random,
 ) -> Option<Parcel> {
-    let to = (group + 1) % usize::from(groups);
+    let Place { group, to, ready, node, now, clock } = place;
     match errand {
+        Errand::Ship { queue, .. } if !ready => {
+            leader.engine.packed(queue, false, clock);
+            None
+        }
         Errand::Ship { queue, again } => {
             let destination = Some(Destination { entity: taker(to), shard: ShardId(to as u16) });
             let (to, count_max, bytes_max) = ("next".to_owned(), 3, 1_000);
             let ship = Ship { queue, to, destination, count_max, bytes_max, again };
             let command = Command::Forward(ForwardCommand::Ship(ship));
-            leader.propose_each(vec![command], Reply::Pack { queue }, clock, random);
+            leader.asked.push((command, Reply::Pack { queue }));
             None
         }
         Errand::Unpark { queue } => {
             let unpark = ForwardCommand::Unpark(Unpark { queue, count_max: 2 });
-            leader.propose_each(
-                vec![Command::Forward(unpark)],
-                Reply::Pack { queue },
-                clock,
-                random,
-            );
+            leader.asked.push((Command::Forward(unpark), Reply::Pack { queue }));
             None
         }
         Errand::Carry { queue, serial, settled_to } => {

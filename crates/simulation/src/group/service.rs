@@ -164,6 +164,9 @@ impl Group {
         if newest {
             leader.propose_each(self.operator.wanted(), Reply::Operator, clock, random);
         }
+        for (command, reply) in std::mem::take(&mut leader.asked) {
+            leader.propose_each(vec![command], reply, clock, random);
+        }
         let dropped = if scene.peace { 0 } else { self.options.proposal_dropped };
         for _ in 0..random.between(1, 3) {
             self.oracle.totals.dropped += leader.propose(clock, scene.now, dropped, random);
