@@ -4,7 +4,7 @@
 
 use crate::{
     Destination, EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties,
-    TopicProperties,
+    Timestamp, TopicProperties,
 };
 
 /// A name in the directory.
@@ -16,14 +16,21 @@ pub struct DirectoryRow {
     /// and is found like any other.
     pub name: String,
     pub kind: EntityKind,
+    /// Drawn by who asked for it: a repeat of the request is known by it (SEND-8).
+    pub request: u64,
     pub state: DirectoryState,
 }
 
 impl DirectoryRow {
     /// Where messages forwarded to this name go (FWD-2); `None` if they cannot.
     pub fn destination(&self) -> Option<Destination> {
-        let takes = self.kind != EntityKind::Subscription && self.state == DirectoryState::Ready;
+        let takes = self.kind != EntityKind::Subscription && self.is_there();
         takes.then_some(Destination { entity: self.entity, shard: self.shard })
+    }
+
+    /// Whether clients may use it.
+    pub fn is_there(&self) -> bool {
+        matches!(self.state, DirectoryState::Ready | DirectoryState::Sealing { .. })
     }
 }
 
@@ -34,6 +41,11 @@ pub enum DirectoryState {
         what: Creation,
     },
     Ready,
+    /// Ready, and refuses nothing: the data group was or will be asked to delete it, unless it was
+    /// used since (IDLE-15).
+    Sealing {
+        idle_since: Timestamp,
+    },
     /// Refuses everything; the name is free once the data group has deleted.
     Deleting,
 }
@@ -76,12 +88,14 @@ pub enum CatalogCommand {
     /// Once, by the node that forms the cluster; a repeat is `Done`.
     Found { cluster_id: u128, data_groups: u16, replication_factor: u8, nodes: Vec<(u64, NodeRow)> },
     /// Records the intent to create on the group with the fewest entities, ENT-2. A name in
-    /// creation answers with what is recorded, so that the creation can be finished.
-    Create { name: String, properties: Box<QueueProperties> },
+    /// creation answers with what is recorded, so that the creation can be finished; a name that
+    /// the same request created answers with it as the first time (SEND-8).
+    Create { request: u64, name: String, properties: Box<QueueProperties> },
     /// As `Create`: queues and topics share their names (ENT-2).
-    CreateTopic { name: String, properties: Box<TopicProperties> },
+    CreateTopic { request: u64, name: String, properties: Box<TopicProperties> },
     /// As `Create`, on the group of the topic, at most `SUBSCRIPTIONS_MAX` of one (QUOTA-7).
     CreateSubscription {
+        request: u64,
         topic: String,
         name: String,
         properties: Box<SubscriptionProperties>,
@@ -94,6 +108,10 @@ pub enum CatalogCommand {
     /// The data group has deleted: the name is free (IDLE-17), and with a topic's those of its
     /// subscriptions (ENT-7).
     Deleted { name: String, entity: EntityId },
+    /// Records the intent to delete what is idle. What is in another state is told as it stands.
+    Seal { name: String, entity: EntityId, idle_since: Timestamp },
+    /// The data group has spared it: withdraws the intent, and no later one.
+    Spare { name: String, entity: EntityId, idle_since: Timestamp },
     /// A node's addresses changed.
     SetNode { node: u64, row: NodeRow },
 }

@@ -10,6 +10,7 @@ mod id;
 mod time;
 
 mod entity;
+mod idle;
 mod limits;
 mod message;
 mod property;
@@ -44,6 +45,7 @@ pub use filter::*;
 pub use forward::*;
 pub use forward_read::*;
 pub use id::*;
+pub use idle::*;
 pub use limits::*;
 pub use machine::*;
 pub use message::*;

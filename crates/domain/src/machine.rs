@@ -19,6 +19,7 @@ mod delete_batch;
 mod fire;
 mod fire_locks;
 mod forward;
+mod idle;
 mod manage;
 mod publish;
 mod receive_deferred;
@@ -42,7 +43,7 @@ use crate::machine::rules::TopicRules;
 use crate::machine::view::View;
 use crate::{
     Command, Effect, EntityId, EntityKind, Entry, Key, Meta, Origin, Outcome, ReadContent, Refusal,
-    Row, Rows, Span, Timestamp, TopicCommand,
+    Row, Rows, SILENCE_MAX, Span, Timestamp, TopicCommand,
 };
 
 /// Entities kept decoded. More than that start over: the cache is for the busy ones.
@@ -147,6 +148,9 @@ impl<'a, R: Rows> Step<'a, R> {
     pub fn apply(&mut self, entry: Entry) -> Vec<Outcome> {
         // TIME-3: a slower leader's clock turns nothing back.
         self.at = self.meta.last_at.max(entry.at);
+        if self.at.since(self.meta.last_at) >= SILENCE_MAX {
+            self.meta.unbroken_since = self.at;
+        }
         self.meta.last_at = self.at;
         self.nonces = Nonces::new(entry.seed);
         let outcomes = entry.commands.into_iter().map(|command| self.command(command)).collect();
@@ -182,7 +186,11 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 
     fn command(&mut self, command: Command) -> Outcome {
-        let Some(origin) = origin(&command) else { return self.act(command) };
+        let Some(mut origin) = origin(&command) else { return self.act(command) };
+        // A producer's greeting does nothing, so there is no "perhaps done": repeated to a shard that
+        // does not know it, it is the first. Whatever its producer sent behind it, on a connection
+        // that may still deliver it, is then recognised.
+        origin.retry &= !is_greeting(&command, origin);
         match self.admit(origin) {
             Ok(admitted) => {
                 let outcome = self.act(command);
@@ -207,6 +215,9 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::DeleteBatch(command) => command.apply(self),
             Command::Fire(command) => Ok(command.apply(self)),
             Command::FireLocks(command) => Ok(command.apply(self)),
+            Command::Touch { entity } => self.touch(entity),
+            Command::Seal(command) => command.apply(self),
+            Command::Beat => Ok(Outcome::Done),
             Command::Sweep => Ok(self.sweep()),
             Command::AdvanceClock { by } => self.advance_clock(by),
             Command::RaiseClock { to } => Ok(self.raise_clock(to)),
@@ -292,6 +303,11 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 }
 
+/// A first request that sends nothing makes its producer known.
+fn is_greeting(command: &Command, origin: Origin) -> bool {
+    origin.serial == 1 && matches!(command, Command::Send(send) if send.messages.is_empty())
+}
+
 /// Who asked, where a repeat must be recognised (SEND-8).
 fn origin(command: &Command) -> Option<Origin> {
     match command {
@@ -316,6 +332,9 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Acquire(_)
         | Command::Fire(_)
         | Command::FireLocks(_)
+        | Command::Touch { .. }
+        | Command::Seal(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }

@@ -43,6 +43,8 @@ pub enum Outcome {
         done: u32,
         refused: Vec<Refused>,
     },
+    /// `Seal`: the entity was used since, and stays. No repeat of it comes to anything else.
+    Spared,
 }
 
 /// What timers did.

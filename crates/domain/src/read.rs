@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 use crate::forward::FORWARDED;
 use crate::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, EntityRow, EntityState, HeldLock,
-    Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId, QueueProperties,
-    Refusal, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, Specifics, SubQueue,
-    split_subscription_path, subscription_path, validate,
+    Idleness, Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId,
+    QueueProperties, Refusal, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, Specifics,
+    SubQueue, split_subscription_path, subscription_path, validate,
 };
 
 /// Above every name: no name holds it (ENT-1).
@@ -21,7 +21,8 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
         entity_row(rows, entity)?;
     let Some(Row::EntityState(state)) = rows.get(&Key::EntityState(entity)) else { return None };
     let counts = state.told_counts(&properties);
-    let EntityState { available, size_bytes, next_sequence, accessed_at, .. } = *state;
+    let idleness = Idleness::of(&properties, &state, &meta(rows));
+    let EntityState { available, size_bytes, next_sequence, accessed_at, last_use, .. } = *state;
     // FWD-3.
     let had = SubQueue::ALL.map(|sub| match properties.forwards(sub) {
         Some(_) => 0,
@@ -39,6 +40,8 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
         available_dead_letter: had[SubQueue::DeadLetter as usize],
         size_bytes,
         next_sequence,
+        last_use,
+        idleness,
     })
 }
 

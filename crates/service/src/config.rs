@@ -32,6 +32,7 @@ pub struct Config {
     /// How a stored content goes where it is forwarded to. Default: contents of the native API.
     pub forwarded: ForwardContent,
     pub clock: ClockConfig,
+    pub idle: IdleConfig,
 }
 
 /// Makes of a stored message what arrives where it is forwarded to, whichever protocol it came by;
@@ -73,6 +74,17 @@ pub struct ClockConfig {
     pub skew: Skew,
 }
 
+/// How soon what nobody uses is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleConfig {
+    /// How long a new leader lets nothing be deleted as idle, so that its edges attach first. By the
+    /// wall clock, as it is they who take that long. Default 60 s.
+    pub reattach: Duration,
+    /// How often the catalog's leader asks for what is idle. Default 5 s; deletions are late by as
+    /// much (TIME-8).
+    pub collect_every: Duration,
+}
+
 impl Config {
     /// A node with default pacing that founds nothing.
     pub fn new(node: u64, addresses: NodeRow) -> Config {
@@ -90,6 +102,7 @@ impl Config {
             },
             proposer: ProposerConfig::default(),
             clock: ClockConfig::default(),
+            idle: IdleConfig::default(),
         }
     }
 }
@@ -97,6 +110,12 @@ impl Config {
 impl Default for ClockConfig {
     fn default() -> ClockConfig {
         ClockConfig { offset_max: Duration::from_millis(500), skew: Skew::None }
+    }
+}
+
+impl Default for IdleConfig {
+    fn default() -> IdleConfig {
+        IdleConfig { reattach: Duration::from_secs(60), collect_every: Duration::from_secs(5) }
     }
 }
 

@@ -5,6 +5,8 @@
 //! Invariant: commands enter the log in the order they came in (MSG-10), and every command given to
 //! a driver is answered exactly once: with its outcome, or handed back.
 
+mod idle;
+
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ use crate::call::{
     Answer, Attach, CallResult, Detached, Event, Failed, Received, Reply, Wanted, answered,
 };
 use crate::clock::Clock;
-use crate::config::ProposerConfig;
+use crate::config::{IdleConfig, ProposerConfig};
 use crate::courier::Asked;
 use crate::grants::Grants;
 use crate::group::{Group, Input};
@@ -52,6 +54,7 @@ pub(crate) struct Driver {
     replication: Replication,
     clock: Arc<Clock>,
     config: ProposerConfig,
+    idle: IdleConfig,
     inputs: mpsc::UnboundedReceiver<Input>,
     errands: mpsc::UnboundedSender<Asked>,
     flights: FuturesOrdered<Pin<Box<dyn Future<Output = Landed> + Send>>>,
@@ -68,6 +71,7 @@ pub(crate) struct Driver {
 struct Leading {
     /// Two in one term are told apart, where the clock was in doubt between them.
     reign: u64,
+    since: Instant,
     engine: Engine,
     waitlist: Waitlist,
     grants: Grants,
@@ -100,16 +104,18 @@ impl Driver {
     pub fn new(
         group: Arc<Group>,
         inputs: mpsc::UnboundedReceiver<Input>,
+        errands: mpsc::UnboundedSender<Asked>,
         replication: Replication,
         clock: Arc<Clock>,
         config: ProposerConfig,
-        errands: mpsc::UnboundedSender<Asked>,
+        idle: IdleConfig,
     ) -> Driver {
         Driver {
             group,
             replication,
             clock,
             config,
+            idle,
             inputs,
             errands,
             flights: FuturesOrdered::new(),
@@ -161,6 +167,7 @@ impl Driver {
                 }
                 self.input(input).await;
             }
+            self.look();
             self.propose();
             self.forward();
         }
@@ -190,8 +197,10 @@ impl Driver {
         if self.flights.len() >= self.config.partial_flights_max {
             return None; // The next landing asks again.
         }
-        let dues = [leading.engine.next_deadline(), leading.engine.next_errand()];
-        let due = dues.into_iter().flatten().min()?;
+        let engine = &mut leading.engine;
+        let due = [engine.next_deadline(), engine.next_look(), engine.next_errand()];
+        let due = due.into_iter().chain([leading.beat_at()]);
+        let due = due.flatten().min()?;
         let wait_ms = due.since(self.clock.now().plus(leading.offset)).0;
         // The wheel may hold deadlines years away; tokio's must not overflow.
         Some(Instant::now() + Duration::from_millis(wait_ms.min(60_000)))
@@ -205,13 +214,14 @@ impl Driver {
                     Some(refusal) => leading.refuse(command, refusal, reply),
                     None => leading.take_in(command, Slot::Call(reply)),
                 },
-                Some(leading) => leading.waitlist.push(command, Slot::Call(reply)),
+                Some(_) => self.take(command, reply),
             },
             Input::Attach(attach) => self.attach(attach),
             Input::Credit { receiver, count } => {
                 if let Some(leading) = &mut self.leading {
                     leading.engine.credit(receiver, count);
                     leading.grants.credit(receiver);
+                    self.awaited(receiver);
                 }
             }
             Input::Drain { receiver } => self.drain(receiver),
@@ -268,6 +278,7 @@ impl Driver {
         self.reigns += 1;
         self.leading = Some(Leading {
             reign: self.reigns,
+            since: Instant::now(),
             engine,
             waitlist: Waitlist::default(),
             grants: Grants::default(),
@@ -291,7 +302,9 @@ impl Driver {
                 Slot::Refused { reply, asked: command } => {
                     reply.send(Err(Failed::NotLeader { leader, command }));
                 }
-                Slot::Acquire(_) | Slot::Accept(_) | Slot::Timer | Slot::Quiet => (),
+                // Whoever waits looks for the next leader.
+                Slot::Acquire(_) | Slot::Accept(_) | Slot::Touch(_) => (),
+                Slot::Timer | Slot::Quiet => (),
             }
         }
         leading.grants.dismiss_all(&Detached::LeaderLost);
@@ -345,6 +358,7 @@ impl Driver {
             return;
         }
         leading.grants.attach(&attach);
+        let waits = attach.credit > 0 || attach.session.is_some();
         let Attach { receiver, queue, credit, .. } = attach;
         let again = receiver.epoch > 1;
         match attach.session {
@@ -374,6 +388,9 @@ impl Driver {
                 leading.engine.credit(receiver, credit);
             }
         }
+        if waits {
+            self.awaited(receiver);
+        }
     }
 
     /// A drain uses what is there: what the credit justifies is asked for first.
@@ -402,7 +419,7 @@ impl Driver {
             if !full && self.flights.len() >= self.config.partial_flights_max {
                 return;
             }
-            let now = leading.last_at.max(self.clock.now().plus(leading.offset));
+            let now = leading.now(self.clock.now());
             let Some(flight) = leading.flight(now, &self.config) else { return };
             leading.last_at = now;
             let entry = Entry { at: now, seed: rand::random(), commands: flight.commands };
@@ -462,9 +479,16 @@ impl Driver {
                         leading.part(receiver);
                     }
                 }
+                // Not to be told that there is nothing: it attaches anew, and is waited for again.
+                Slot::Touch(receiver) => {
+                    if let Some(leading) = &mut leading {
+                        leading.dismiss(receiver);
+                    }
+                }
                 Slot::Timer => timers = true,
                 Slot::Quiet => {
-                    // A release repeated does no harm, and one forgotten costs a delivery count.
+                    // A release repeated does no harm, and one forgotten costs a delivery count. What
+                    // was touched is in use still, or was a moment ago.
                     if let Some(leading) = &mut leading {
                         leading.waitlist.push(command, Slot::Quiet);
                     }
@@ -508,6 +532,11 @@ impl Driver {
                         unreachable!("an accept's slot holds one")
                     };
                     self.accepted(accept.queue, receiver, &outcome, current);
+                }
+                Slot::Touch(receiver) => {
+                    if current && let Some(leading) = &mut self.leading {
+                        leading.grants.acquired(receiver, Vec::new());
+                    }
                 }
                 Slot::Timer => {
                     if let Outcome::Fired(fired) = &outcome {
@@ -555,6 +584,7 @@ impl Driver {
                 leading.offset = meta.clock_offset;
                 answered(command, answer)
             }
+            (Command::Seal(_), _, _) => Driver::sealed(answer),
             (command, _, _) => answered(command, answer),
         }
     }
@@ -621,6 +651,11 @@ impl Driver {
 }
 
 impl Leading {
+    /// The group's time, by the node's clock.
+    fn now(&self, clock: Timestamp) -> Timestamp {
+        self.last_at.max(clock.plus(self.offset))
+    }
+
     /// The next entry: what is due, then what was asked for, then what credit justifies with that.
     fn flight(&mut self, now: Timestamp, config: &ProposerConfig) -> Option<Flight> {
         let mut commands = self.engine.poll(now);
@@ -702,9 +737,13 @@ impl Leading {
     /// because what comes later must not overtake it.
     fn part(&mut self, receiver: ReceiverId) {
         if self.grants.session(receiver).is_some() {
-            self.engine.detach(receiver);
-            self.grants.dismiss(receiver, Detached::LeaderLost);
+            self.dismiss(receiver);
         }
+    }
+
+    fn dismiss(&mut self, receiver: ReceiverId) {
+        self.engine.detach(receiver);
+        self.grants.dismiss(receiver, Detached::LeaderLost);
     }
 
     /// Unlocks, without counting a delivery, what was granted and reached nobody (LOCK-20).

@@ -42,6 +42,10 @@ pub const CLOCK_OFF: &str = "mayfly_clock_off_seconds";
 pub const CLOCK_AGREES: &str = "mayfly_clock_agrees";
 /// Messages brought to where they are forwarded to, by `outcome`.
 pub const FORWARDED: &str = "mayfly_forwarded_messages_total";
+/// Idle entities whose deletion was decided, by `outcome`: deleted, or spared because used again.
+pub const SEALED: &str = "mayfly_idle_seals_total";
+/// Uses written to the log because no other entry told of them.
+pub const TOUCHED: &str = "mayfly_touches_total";
 /// Groups led here.
 pub const GROUPS_LED: &str = "mayfly_groups_led";
 
@@ -66,6 +70,8 @@ pub fn describe() {
     );
     describe_gauge!(CLOCK_AGREES, Unit::Count, "1 while a majority agrees with this node's clock.");
     describe_counter!(FORWARDED, Unit::Count, "Messages forwarded, by outcome.");
+    describe_counter!(SEALED, Unit::Count, "Idle entities decided on, deleted or spared.");
+    describe_counter!(TOUCHED, Unit::Count, "Uses of temporary entities written for themselves.");
     describe_gauge!(GROUPS_LED, Unit::Count, "Groups led here.");
 }
 
@@ -85,6 +91,14 @@ pub(crate) fn bodies_read(count: usize) {
 pub(crate) fn forwarded(taken: u32, refused: u32) {
     counter!(FORWARDED, "outcome" => "taken").increment(taken.into());
     counter!(FORWARDED, "outcome" => "refused").increment(refused.into());
+}
+
+pub(crate) fn sealed(outcome: &'static str) {
+    counter!(SEALED, "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn touched() {
+    counter!(TOUCHED).increment(1);
 }
 
 pub(crate) fn peer_clock(peer: u64, off_us: Option<i64>) {

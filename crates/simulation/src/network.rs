@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Command, HeldLock, Outcome, QueueId, ReceiverId};
+use domain::{Command, EntityId, HeldLock, Outcome, QueueId, ReceiverId, SessionToken, Timestamp};
 
 use crate::Options;
 use crate::client::Client;
@@ -25,6 +25,7 @@ pub enum Packet {
     Request(Asked),
     Answer { client: usize, producer: u64, serial: u64, outcome: Outcome },
     Delivered { receiver: ReceiverId, queue: QueueId, lock: HeldLock },
+    Accepted { receiver: ReceiverId, entity: EntityId, token: SessionToken, until: Timestamp },
 }
 
 /// A packet, and the edge it goes through.
@@ -91,6 +92,11 @@ impl Network {
                 | Reply::Pack { .. }
                 | Reply::Arrive(_)
                 | Reply::Shipped { .. } => continue,
+                Reply::Accept { receiver, entity } => {
+                    let Outcome::Accepted { token, until } = outcome else { continue };
+                    let packet = Packet::Accepted { receiver, entity, token, until };
+                    (receiver.node as usize, vec![packet])
+                }
             };
             let Some(edge) = clients[client].edge else { continue };
             for packet in packets {

@@ -7,13 +7,17 @@ mod entity;
 mod message;
 mod reconcile;
 mod seen;
+mod sessions;
+mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, Command, CreateQueue, DeleteBatch, Delivery, Disposition, EntityId,
     Entry, LockRow, Origin, Outcome, QueueId, ReceiveDeferred, ReceiverId, Refusal, Refuse, Renew,
-    Send, SequenceNumber, Settle, Settlement, SubQueue, Timestamp, UpdateQueue,
+    Send, SequenceNumber, SessionId, Settle, Settlement, Specifics, SubQueue, Timestamp,
+    UpdateQueue,
 };
 
 use entity::First;
@@ -22,7 +26,9 @@ pub use message::{Message, MessageId, Place};
 pub use seen::Seen;
 
 use crate::group::forwarding::is_forwarding;
+use crate::invariants::copies::{self, Share};
 use crate::invariants::once::Effects;
+use crate::invariants::one_holder::Hold;
 use crate::invariants::{
     conservation, expired_delivery, lost, one_lock, one_place, order, repeats,
 };
@@ -45,6 +51,11 @@ pub struct Oracle {
     origins: BTreeMap<(u64, u64), Outcome>,
     acknowledged: BTreeSet<MessageId>,
     effects: Effects,
+    /// Publishes of the entry under way.
+    shares: Vec<Share>,
+    /// Sessions that are held, or were so last, and what is stored of them.
+    pub sessions: BTreeMap<(EntityId, SessionId), Hold>,
+    states: BTreeMap<(EntityId, SessionId), Bytes>,
 }
 
 impl Oracle {
@@ -67,8 +78,18 @@ impl Oracle {
                 self.command(command, outcome)?;
             }
         }
+        self.check_copies(rows)?;
         self.reconcile(rows)?;
         conservation::check(self, rows)
+    }
+
+    fn check_copies(&mut self, rows: &domain::MemoryRows) -> Holds {
+        for share in std::mem::take(&mut self.shares) {
+            let entity = self.entities.get(&share.subscription);
+            let deletes = entity.is_some_and(|entity| entity.deletion.is_some());
+            copies::check(&share, deletes, rows)?;
+        }
+        Ok(())
     }
 
     /// A producer was told that its messages have these numbers.
@@ -112,7 +133,7 @@ impl Oracle {
             Command::CreateQueue(CreateQueue { entity, properties, .. }) => {
                 self.entities
                     .entry(*entity)
-                    .or_insert_with(|| Entity::new(properties.as_ref().clone()));
+                    .or_insert_with(|| Entity::new(properties.as_ref().clone(), Specifics::Queue));
                 Ok(())
             }
             Command::UpdateQueue(UpdateQueue { entity, properties, .. }) => {
@@ -125,10 +146,10 @@ impl Oracle {
             Command::Acquire(Acquire { queue, receiver, .. }) => {
                 let deliveries = deliveries(outcome);
                 order::acquired(self, *queue, deliveries)?;
-                self.delivered(*queue, *receiver, deliveries, false)
+                self.delivered(*queue, *receiver, deliveries, false, None)
             }
             Command::ReceiveDeferred(ReceiveDeferred { queue, receiver, .. }) => {
-                self.delivered(*queue, *receiver, deliveries(outcome), true)
+                self.delivered(*queue, *receiver, deliveries(outcome), true, None)
             }
             Command::Settle(settle) => self.settled(settle, outcome),
             Command::Renew(renew) => self.renewed(renew, outcome),
@@ -143,25 +164,36 @@ impl Oracle {
                 }
                 Ok(())
             }
-            // What these do nobody asked for by name: `reconcile` finds it.
-            Command::Fire(_) | Command::FireLocks(_) | Command::Sweep => Ok(()),
+            // What these do nobody asked for by name: `reconcile` finds it, where it is not told.
+            Command::Fire(fire) => match outcome {
+                Outcome::Fired(fired) => self.fired(fire, fired),
+                _ => Ok(()),
+            },
+            Command::FireLocks(_) | Command::Sweep => Ok(()),
             Command::AdvanceClock { by } => {
                 self.floor = self.at.plus(*by);
                 Ok(())
             }
-            // Clients of the simulation know queues only.
-            Command::Topic(_) => Ok(()),
             // Followed by `forwarding`, across groups.
             Command::Forward(_) => Ok(()),
+            Command::Topic(command) => self.topic_command(command),
+            Command::Session(command) => self.session_command(command, outcome),
+            // No entity of this cluster is temporary; `tests/idle.rs` has those.
+            Command::Touch { .. } | Command::Seal(_) | Command::Beat => Ok(()),
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
-            // The operator creates no queue that requires them.
-            Command::Session(_) => Ok(()),
         }
     }
 
     /// A lock that is held must not be refused for want of one (LOCK-14).
     fn refused(&mut self, command: &Command, refusal: &Refusal) -> Holds {
-        let Refusal::MessageLockLost { token } = refusal else { return Ok(()) };
+        if let (Command::Send(send), Refusal::NoMatchingSubscription { .. }) = (command, refusal)
+            && send.messages.iter().all(|new| self.is_taken(send.entity, new))
+        {
+            return Err(copies::broken(format!("{send:?} was refused, but is taken")));
+        }
+        let Refusal::MessageLockLost { token } = refusal else {
+            return self.refused_session(command, refusal);
+        };
         self.totals.locks_refused += 1;
         let queue = match command {
             Command::Settle(settle) => settle.queue,
@@ -173,7 +205,11 @@ impl Oracle {
 
     fn delete_entity(&mut self, id: EntityId) -> Holds {
         // Done as well for one that was never there, or is no more.
+        for subscription in self.subscriptions(id) {
+            self.delete_entity(subscription)?; // ENT-7.
+        }
         self.entities.entry(id).and_modify(|entity| entity.alive = false);
+        self.forget_sessions(id);
         let all: Vec<MessageId> = self.messages.range(of(id)).map(|(id, _)| *id).collect();
         for message in all {
             self.messages.remove(&message);
@@ -186,7 +222,7 @@ impl Oracle {
         let Outcome::Sent { sequences } = outcome else {
             return Err(one_place::broken(format!("a send was answered with {outcome:?}")));
         };
-        let at = self.at;
+        let (at, is_topic) = (self.at, self.is_topic(send.entity));
         for (new, sequence) in send.messages.iter().zip(sequences) {
             let entity = self.entities.get_mut(&send.entity).ok_or_else(unknown_entity)?;
             let detects = entity.properties.requires_duplicate_detection;
@@ -204,7 +240,13 @@ impl Oracle {
             entity.accepted += 1;
             self.totals.accepted += 1;
             self.effects.accepted(&new.content)?;
-            let message = Message::accepted(new, *sequence, at, &entity.properties);
+            let knows_sessions = is_topic || entity.properties.requires_session;
+            let message = Message::accepted(new, *sequence, at, &entity.properties, knows_sessions);
+            if is_topic && message.is_in(SubQueue::Main) {
+                self.must_match(send.entity, new)?;
+                self.published(send.entity, *sequence, &message)?;
+                continue;
+            }
             if self.messages.insert((send.entity, *sequence), message).is_some() {
                 return Err(order::broken(format!("number {sequence} was issued twice (SEQ-1)")));
             }
@@ -212,7 +254,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Messages were handed out under locks. What the entry did to them before, unasked, is caught
+    /// Messages were handed out under locks, of a session until its end. What the entry did to them before, unasked, is caught
     /// up with first: a lapsed lock, an activation, a move to the dead-letter queue.
     fn delivered(
         &mut self,
@@ -220,15 +262,18 @@ impl Oracle {
         receiver: ReceiverId,
         deliveries: &[Delivery],
         deferred: bool,
+        until: Option<Timestamp>,
     ) -> Holds {
         let at = self.at;
         for delivery in deliveries {
-            let id = (queue.entity, delivery.body);
+            let is_copy = delivery.topic.is_some();
+            let id = (queue.entity, if is_copy { delivery.sequence } else { delivery.body });
             self.catch_up(id, queue.sub, delivery)?;
             let (message, entity) = pair(&mut self.messages, &mut self.entities, id)?;
             one_place::delivered(message, id, queue.sub, delivery, deferred)?;
             expired_delivery::check(message, id, entity, at)?;
-            one_lock::granted(message, id, entity, delivery, at)?;
+            let until = until.unwrap_or_else(|| at.plus(entity.properties.lock_duration));
+            one_lock::granted(message, id, delivery, (at, until))?;
             if let Some(lock) = delivery.lock {
                 let nonce = lock.token.nonce;
                 message.lock = Some(LockRow { nonce, until: lock.until, receiver });
@@ -245,10 +290,10 @@ impl Oracle {
         };
         for (index, settlement) in settle.settlements.iter().enumerate() {
             match refused.iter().find(|(at, _)| *at as usize == index) {
-                Some((_, Refusal::MessageLockLost { token })) => {
+                Some((_, Refusal::MessageLockLost { .. } | Refusal::SessionLockLost { .. })) => {
                     self.totals.locks_refused += 1;
-                    let message = self.find(settle.queue, token.sequence);
-                    one_lock::refused(message, *token, self.at)?;
+                    let message = self.find(settle.queue, settlement.token.sequence);
+                    one_lock::refused(message, settlement.token, self.at)?;
                 }
                 Some(_) => (),
                 None => self.settle(settle.queue, settlement)?,
@@ -280,6 +325,7 @@ impl Oracle {
             }
             Disposition::DeadLetter { .. } => {
                 message.place = Place::In(SubQueue::DeadLetter);
+                message.session = None; // DLQ-11.
                 message.deferred = false; // DLQ-10.
                 self.totals.dead_lettered += 1;
             }
@@ -382,6 +428,9 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Acquire(_)
         | Command::Fire(_)
         | Command::FireLocks(_)
+        | Command::Touch { .. }
+        | Command::Seal(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }

@@ -45,10 +45,15 @@ pub struct Report {
     pub locks_lapsed: u64,
     pub deferred: u64,
     pub duplicates: u64,
-    /// Settlements refused for want of a lock (LOCK-14).
+    /// Settlements refused for want of a lock (LOCK-14, SESS-13).
     pub locks_refused: u64,
     /// Messages accepted by what forwards them to another group.
     pub forwarded: u64,
+    /// That publishes made.
+    pub copies: u64,
+    pub sessions_accepted: u64,
+    pub sessions_lapsed: u64,
+    pub sessions_released: u64,
 }
 
 impl AddAssign for Report {
@@ -81,6 +86,10 @@ impl AddAssign for Report {
         self.duplicates += other.duplicates;
         self.locks_refused += other.locks_refused;
         self.forwarded += other.forwarded;
+        self.copies += other.copies;
+        self.sessions_accepted += other.sessions_accepted;
+        self.sessions_lapsed += other.sessions_lapsed;
+        self.sessions_released += other.sessions_released;
     }
 }
 
@@ -144,7 +153,12 @@ impl fmt::Display for Report {
             self.expiries, self.dead_lettered, self.activations, self.deferred, self.duplicates
         )?;
         writeln!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)?;
-        write!(f, "forwarded between groups {}", self.forwarded)
+        writeln!(f, "forwarded between groups {}", self.forwarded)?;
+        write!(
+            f,
+            "copies {}, sessions accepted {}, lapsed {}, given back {}",
+            self.copies, self.sessions_accepted, self.sessions_lapsed, self.sessions_released
+        )
     }
 }
 

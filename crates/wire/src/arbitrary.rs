@@ -371,26 +371,35 @@ fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
                 nodes,
             }
         ),
-        (text(), queue_properties()).prop_map(|(name, properties)| CatalogCommand::Create {
-            name,
-            properties: Box::new(properties),
+        (any::<u64>(), text(), queue_properties()).prop_map(|(request, name, properties)| {
+            CatalogCommand::Create { request, name, properties: Box::new(properties) }
         }),
         (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Created { name, entity }),
         text().prop_map(|name| CatalogCommand::Delete { name }),
         (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Deleted { name, entity }),
         (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::SetNode { node, row }),
-        (text(), topic_properties()).prop_map(|(name, properties)| CatalogCommand::CreateTopic {
-            name,
-            properties: Box::new(properties),
+        (any::<u64>(), text(), topic_properties()).prop_map(|(request, name, properties)| {
+            CatalogCommand::CreateTopic { request, name, properties: Box::new(properties) }
         }),
-        (text(), text(), subscription_properties(), new_rule()).prop_map(
-            |(topic, name, properties, rule)| CatalogCommand::CreateSubscription {
+        (any::<u64>(), text(), text(), subscription_properties(), new_rule()).prop_map(
+            |(request, topic, name, properties, rule)| CatalogCommand::CreateSubscription {
+                request,
                 topic,
                 name,
                 properties: Box::new(properties),
                 rule: Box::new(rule),
             }
         ),
+        (text(), entity(), at()).prop_map(|(name, entity, idle_since)| CatalogCommand::Seal {
+            name,
+            entity,
+            idle_since
+        }),
+        (text(), entity(), at()).prop_map(|(name, entity, idle_since)| CatalogCommand::Spare {
+            name,
+            entity,
+            idle_since
+        }),
     ]
 }
 
@@ -404,6 +413,10 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         entity().prop_map(|entity| Command::DeleteEntity { entity }),
         Just(Command::Sweep),
+        Just(Command::Beat),
+        entity().prop_map(|entity| Command::Touch { entity }),
+        (entity(), at())
+            .prop_map(|(entity, idle_since)| Command::Seal(Seal { entity, idle_since })),
         span().prop_map(|by| Command::AdvanceClock { by }),
         span().prop_map(|to| Command::RaiseClock { to }),
         catalog_command().prop_map(Command::Catalog),
@@ -586,11 +599,14 @@ fn directory_row() -> impl Strategy<Value = DirectoryRow> {
         what.prop_map(|what| DirectoryState::Creating { what }),
         Just(DirectoryState::Ready),
         Just(DirectoryState::Deleting),
+        at().prop_map(|idle_since| DirectoryState::Sealing { idle_since }),
     ];
     let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
     let kind = prop::sample::select(kinds.to_vec());
-    (entity(), any::<u16>(), text(), kind, state).prop_map(|(entity, shard, name, kind, state)| {
-        DirectoryRow { entity, shard: ShardId(shard), name, kind, state }
+    let about = (entity(), any::<u16>(), text(), kind, any::<u64>(), state);
+    about.prop_map(|(entity, shard, name, kind, request, state)| {
+        let shard = ShardId(shard);
+        DirectoryRow { entity, shard, name, kind, request, state }
     })
 }
 
@@ -609,6 +625,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         });
     prop_oneof![
         Just(Outcome::Done),
+        Just(Outcome::Spared),
         refusal().prop_map(Outcome::Refused),
         vec(number(), 0..4).prop_map(|sequences| Outcome::Sent { sequences }),
         (vec(delivery(), 0..3), any::<bool>())
@@ -745,9 +762,12 @@ fn message_tables() -> impl Strategy<Value = (Key, Row)> {
 
 fn other_tables() -> impl Strategy<Value = (Key, Row)> {
     prop_oneof![
-        (at(), span(), any::<u64>()).prop_map(|(last_at, clock_offset, producers)| {
-            (Key::Meta, Row::Meta(Meta { last_at, clock_offset, producers }))
-        }),
+        (at(), span(), any::<u64>(), at()).prop_map(
+            |(last_at, clock_offset, producers, unbroken_since)| {
+                let meta = Meta { last_at, clock_offset, producers, unbroken_since };
+                (Key::Meta, Row::Meta(meta))
+            }
+        ),
         (entity(), text(), queue_properties(), specifics(), at(), at()).prop_map(
             |(e, name, properties, specifics, created_at, updated_at)| {
                 let row = EntityRow { name, properties, specifics, created_at, updated_at };

@@ -6,7 +6,7 @@ use domain::{
     Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
     CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
     EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, NewMessage, NodeRow, PutRule,
-    QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Send, Settle, Settlement,
+    QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Send, Settle, Settlement,
     SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue, UpdateSubscription,
     UpdateTopic,
 };
@@ -84,6 +84,9 @@ choice!(Command {
     18 => Session(command),
     20 => Topic(command),
     40 => Forward(command),
+    22 => Touch { entity },
+    23 => Seal(seal),
+    24 => Beat,
 });
 choice!(TopicCommand {
     1 => Create(create),
@@ -131,6 +134,7 @@ record!(DeleteBatch { origin, queue, count_max, before });
 record!(Fire { entity, kind, count_max });
 record!(FireLocks { locks });
 record!(Refuse { origin, refusal });
+record!(Seal { entity, idle_since });
 choice!(DeadlineKind { 0 => Scheduled, 1 => Fixed, 2 => Derived, 3 => Duplicate });
 
 record!(QueueProperties {
@@ -181,17 +185,19 @@ choice!(EntityStatus { 0 => Active, 1 => Disabled, 2 => SendDisabled, 3 => Recei
 
 choice!(CatalogCommand {
     1 => Found { cluster_id, data_groups, replication_factor, nodes },
-    2 => Create { name, properties },
+    2 => Create { request, name, properties },
     3 => Created { name, entity },
     4 => Delete { name },
     5 => Deleted { name, entity },
     6 => SetNode { node, row },
-    7 => CreateTopic { name, properties },
-    8 => CreateSubscription { topic, name, properties, rule },
+    7 => CreateTopic { request, name, properties },
+    8 => CreateSubscription { request, topic, name, properties, rule },
+    10 => Seal { name, entity, idle_since },
+    11 => Spare { name, entity, idle_since },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
-record!(DirectoryRow { entity, shard, name, kind, state });
-choice!(DirectoryState { 0 => Creating { what }, 1 => Ready, 2 => Deleting });
+record!(DirectoryRow { entity, shard, name, kind, request, state });
+choice!(DirectoryState { 0 => Creating { what }, 1 => Ready, 2 => Deleting, 3 => Sealing { idle_since } });
 choice!(Creation {
     0 => Queue { properties },
     1 => Topic { properties },

@@ -210,6 +210,9 @@ fn commands() {
             "0c01ac0201000000000000004d0102030405060708",
         ),
         (Command::Sweep, "0d"),
+        (Command::Touch { entity: ENTITY }, "16ac02"),
+        (Command::Seal(Seal { entity: ENTITY, idle_since: AT }), "17ac0280d095ffbc31"),
+        (Command::Beat, "18"),
         (Command::AdvanceClock { by: Span(5) }, "0e05"),
         (Command::RaiseClock { to: Span(6) }, "1106"),
         (
@@ -222,8 +225,8 @@ fn commands() {
             "0f01000000000000000000000000000000071003010103613a3103613a3203613a33",
         ),
         (
-            Command::Catalog(CatalogCommand::Create { name: name(), properties }),
-            "0f02064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000",
+            Command::Catalog(CatalogCommand::Create { request: 9, name: name(), properties }),
+            "0f0209064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000",
         ),
         (
             Command::Catalog(CatalogCommand::Created { name: name(), entity: ENTITY }),
@@ -237,6 +240,18 @@ fn commands() {
         (
             Command::Catalog(CatalogCommand::SetNode { node: 1, row: node }),
             "0f060103613a3103613a3203613a33",
+        ),
+        (
+            Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),
+            "0f0a064f7264657273ac0280d095ffbc31",
+        ),
+        (
+            Command::Catalog(CatalogCommand::Spare {
+                name: name(),
+                entity: ENTITY,
+                idle_since: AT,
+            }),
+            "0f0b064f7264657273ac0280d095ffbc31",
         ),
         (Command::Refuse(Refuse { origin: None, refusal: Refusal::PerhapsDone }), "10000f"),
         (
@@ -292,19 +307,21 @@ fn commands() {
         ),
         (
             Command::Catalog(CatalogCommand::CreateTopic {
+                request: 9,
                 name: name(),
                 properties: Box::new(TopicProperties::default()),
             }),
-            "0f07064f72646572738008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
+            "0f0709064f72646572738008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
         ),
         (
             Command::Catalog(CatalogCommand::CreateSubscription {
+                request: 9,
                 topic: name(),
                 name: "Audit".into(),
                 properties: Box::new(SubscriptionProperties::default()),
                 rule: Box::new(NewRule::default()),
             }),
-            "0f08064f7264657273054175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a0000010000082444656661756c740000",
+            "0f0809064f7264657273054175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a0000010000082444656661756c740000",
         ),
     ] {
         assert_eq!(command(given.clone()), expected, "{given:?}");
@@ -364,7 +381,7 @@ fn rows() {
     let (kind, topic) = (EntityKind::Queue, EntityId(301));
     let directory = |state| {
         let (shard, name) = (ShardId(3), "Orders".into());
-        DirectoryRow { entity: ENTITY, shard, name, kind, state }
+        DirectoryRow { entity: ENTITY, shard, name, kind, request: 9, state }
     };
     let rules = RuleCounts { sql: 1, correlation: 2, constant: 3, with_action: 4 };
     let of_topic = TopicSpecifics {
@@ -382,8 +399,13 @@ fn rows() {
     let with = |specifics| Row::Entity(Box::new(EntityRow { specifics, ..entity.clone() }));
     for (row, expected) in [
         (
-            Row::Meta(Meta { last_at: AT, clock_offset: Span(0), producers: 3 }),
-            "0180d095ffbc310003",
+            Row::Meta(Meta {
+                last_at: AT,
+                clock_offset: Span(0),
+                producers: 3,
+                unbroken_since: Timestamp(7),
+            }),
+            "0180d095ffbc31000307",
         ),
         (
             Row::Entity(Box::new(entity.clone())),
@@ -435,8 +457,12 @@ fn rows() {
             }),
             "01000000000000000000000000000000071003ad0201",
         ),
-        (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f72646572730001"),
-        (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f72646572730002"),
+        (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f7264657273000901"),
+        (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f7264657273000902"),
+        (
+            Row::Directory(directory(DirectoryState::Sealing { idle_since: AT })),
+            "01ac0203064f726465727300090380d095ffbc31",
+        ),
         (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
         (
             with(Specifics::Topic(of_topic)),
@@ -451,7 +477,7 @@ fn rows() {
                 kind: EntityKind::Topic,
                 ..directory(DirectoryState::Ready)
             }),
-            "01ac0203064f72646572730101",
+            "01ac0203064f7264657273010901",
         ),
         (Row::Subscription, ""),
         (
@@ -562,6 +588,7 @@ fn outcomes() {
         (Outcome::Renewed { until: vec![AT] }, "050180d095ffbc31"),
         (Outcome::Deleted { count: 3, more: false }, "060300"),
         (Outcome::Fired(fired), "0701020000ac020001"),
+        (Outcome::Spared, "0c"),
     ] {
         assert_eq!(hex(&outcome.encode()), expected, "{outcome:?}");
     }

@@ -16,6 +16,7 @@ choice!(Outcome {
     8 => Catalog(outcome),
     9 => Accepted { token, until },
     30 => Arrived { done, refused },
+    12 => Spared,
 });
 record!(Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more });
 choice!(CatalogOutcome { 1 => Entry { row, fresh } });

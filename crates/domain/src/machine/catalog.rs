@@ -9,8 +9,8 @@ use crate::read::DIRECTORY_END;
 use crate::{
     CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
     EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, QueueProperties, Refusal, Row, Rows,
-    SUBSCRIPTIONS_MAX, ShardId, Span, SubQueue, SubscriptionProperties, subscription_path,
-    validate,
+    SUBSCRIPTIONS_MAX, ShardId, Span, SubQueue, SubscriptionProperties, Timestamp,
+    subscription_path, validate,
 };
 
 /// The command variants this binary knows.
@@ -46,18 +46,24 @@ impl<R: Rows> Step<'_, R> {
             CatalogCommand::Found { cluster_id, data_groups, replication_factor, nodes } => {
                 self.found(cluster_id, data_groups, replication_factor, nodes)
             }
-            CatalogCommand::Create { name, properties } => {
-                self.create(name, Creation::Queue { properties })
+            CatalogCommand::Create { request, name, properties } => {
+                self.create(request, name, Creation::Queue { properties })
             }
-            CatalogCommand::CreateTopic { name, properties } => {
-                self.create(name, Creation::Topic { properties })
+            CatalogCommand::CreateTopic { request, name, properties } => {
+                self.create(request, name, Creation::Topic { properties })
             }
-            CatalogCommand::CreateSubscription { topic, name, properties, rule } => {
-                self.create_subscription(&topic, &name, properties, rule)
+            CatalogCommand::CreateSubscription { request, topic, name, properties, rule } => {
+                self.create_subscription(request, &topic, &name, properties, rule)
             }
             CatalogCommand::Created { name, entity } => self.created(&name, entity),
             CatalogCommand::Delete { name } => self.delete(&name),
             CatalogCommand::Deleted { name, entity } => self.deleted(&name, entity),
+            CatalogCommand::Seal { name, entity, idle_since } => {
+                self.seal(&name, entity, idle_since)
+            }
+            CatalogCommand::Spare { name, entity, idle_since } => {
+                self.spare(&name, entity, idle_since)
+            }
             CatalogCommand::SetNode { node, row } => {
                 self.view.put(Key::Node(node), Row::Node(row));
                 Ok(Outcome::Done)
@@ -114,11 +120,11 @@ impl<R: Rows> Step<'_, R> {
         Ok(Outcome::Done)
     }
 
-    /// ENT-2. Meeting an unfinished creation or deletion, it answers with that: the caller finishes
-    /// it first.
-    fn create(&mut self, name: String, what: Creation) -> Result<Outcome, Refusal> {
+    /// ENT-2. Meeting an unfinished creation or deletion, of whatever kind, it answers with that: the
+    /// caller finishes it first.
+    fn create(&mut self, request: u64, name: String, what: Creation) -> Result<Outcome, Refusal> {
         validate::queue_name(&name)?;
-        if let Some(met) = self.meet(&name) {
+        if let Some(met) = self.meet(request, &name) {
             return met;
         }
         match &what {
@@ -133,12 +139,13 @@ impl<R: Rows> Step<'_, R> {
         }
         let cluster = self.formed()?;
         let shard = self.group_sizes().least(cluster.data_groups);
-        self.intend(name, shard, what, cluster)
+        self.intend(request, name, shard, what, cluster)
     }
 
     /// On the group of its topic: a publish and all its copies are one entry there.
     fn create_subscription(
         &mut self,
+        request: u64,
         topic: &str,
         name: &str,
         properties: Box<SubscriptionProperties>,
@@ -146,11 +153,11 @@ impl<R: Rows> Step<'_, R> {
     ) -> Result<Outcome, Refusal> {
         validate::subscription_name(name)?;
         let topic = match self.view.directory(&topic.to_ascii_lowercase()) {
-            Some(row) if row.kind == EntityKind::Topic && row.state == DirectoryState::Ready => row,
+            Some(row) if row.kind == EntityKind::Topic && row.is_there() => row,
             _ => return Err(Refusal::EntityNotFound { name: topic.to_owned() }),
         };
         let path = subscription_path(&topic.name, name);
-        if let Some(met) = self.meet(&path) {
+        if let Some(met) = self.meet(request, &path) {
             return met;
         }
         validate::subscription_properties(&properties)?;
@@ -164,7 +171,7 @@ impl<R: Rows> Step<'_, R> {
         }
         let cluster = self.formed()?;
         let what = Creation::Subscription { topic: topic.entity, properties, rule };
-        self.intend(path, topic.shard, what, cluster)
+        self.intend(request, path, topic.shard, what, cluster)
     }
 
     /// FWD-2.
@@ -185,11 +192,15 @@ impl<R: Rows> Step<'_, R> {
     }
 
     /// The answer where the name is taken already.
-    fn meet(&mut self, name: &str) -> Option<Result<Outcome, Refusal>> {
+    fn meet(&mut self, request: u64, name: &str) -> Option<Result<Outcome, Refusal>> {
         let row = self.view.directory(&name.to_ascii_lowercase())?;
+        let own = row.request == request;
         Some(match row.state {
-            DirectoryState::Ready => Err(Refusal::EntityAlreadyExists { name: row.name }),
-            DirectoryState::Creating { .. } | DirectoryState::Deleting => entry(row, false),
+            DirectoryState::Ready if !own => Err(Refusal::EntityAlreadyExists { name: row.name }),
+            DirectoryState::Deleting => entry(row, false),
+            DirectoryState::Ready
+            | DirectoryState::Creating { .. }
+            | DirectoryState::Sealing { .. } => entry(row, own),
         })
     }
 
@@ -200,6 +211,7 @@ impl<R: Rows> Step<'_, R> {
 
     fn intend(
         &mut self,
+        request: u64,
         name: String,
         shard: ShardId,
         what: Creation,
@@ -211,7 +223,7 @@ impl<R: Rows> Step<'_, R> {
         self.view.replace(Key::Cluster, Row::Cluster(cluster));
         let key = Key::Directory(name.to_ascii_lowercase());
         let (kind, state) = (what.kind(), DirectoryState::Creating { what });
-        let row = DirectoryRow { entity, shard, name, kind, state };
+        let row = DirectoryRow { entity, shard, name, kind, request, state };
         self.view.insert(key, Row::Directory(row.clone()));
         entry(row, true)
     }
@@ -255,6 +267,39 @@ impl<R: Rows> Step<'_, R> {
                 self.group_sizes().remove(row.shard);
                 self.view.delete(key);
             }
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// IDLE-15: an intent only, which whoever finds it finishes.
+    fn seal(
+        &mut self,
+        name: &str,
+        entity: EntityId,
+        idle_since: Timestamp,
+    ) -> Result<Outcome, Refusal> {
+        let mut row = self.named(name, entity)?;
+        let fresh = row.state == DirectoryState::Ready;
+        if fresh {
+            row.state = DirectoryState::Sealing { idle_since };
+            self.put_directory(row.clone());
+        }
+        entry(row, fresh)
+    }
+
+    /// A repeat finds the intent withdrawn, or another or a user's deletion in its place, and changes
+    /// nothing.
+    fn spare(
+        &mut self,
+        name: &str,
+        entity: EntityId,
+        idle_since: Timestamp,
+    ) -> Result<Outcome, Refusal> {
+        if let Ok(mut row) = self.named(name, entity)
+            && row.state == (DirectoryState::Sealing { idle_since })
+        {
+            row.state = DirectoryState::Ready;
+            self.put_directory(row);
         }
         Ok(Outcome::Done)
     }

@@ -180,6 +180,9 @@ impl<R: Rows> Step<'_, R> {
             };
             copies += self.fan_out(published).max(1);
         }
+        if let Ok(mut opened) = self.open(topic) {
+            opened.end_schedule(fired);
+        }
     }
 
     /// Stores a message for every subscription that takes it; how many do.

@@ -20,7 +20,8 @@ mod err;
 mod fan_out;
 mod fwd;
 mod fwd_sides;
-
+mod idle;
+mod idle_topics;
 mod lock;
 mod lock_limits;
 mod msg;

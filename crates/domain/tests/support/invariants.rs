@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{
     Counts, DeadlineKind, Effect, EntityId, EntityRow, EntityState, EntityStatus, ForwardEffect,
     Forwarding, Key, Lifetime, LockToken, MemoryRows, MessageRow, Meta, QueueId, Row,
-    SequenceNumber, Specifics, SubQueue, Timestamp, Waiting,
+    SequenceNumber, Span, Specifics, SubQueue, Timestamp, Waiting,
 };
 
 use crate::support::{sessions, topics};
@@ -329,6 +329,8 @@ pub struct Timers {
     copies_max: BTreeMap<EntityId, u64>,
     waiting: BTreeMap<QueueId, Waiting>,
     shipments: BTreeSet<(QueueId, u64)>,
+    /// Windows of temporary entities (IDLE-1).
+    temporary: BTreeMap<EntityId, Span>,
 }
 
 impl Timers {
@@ -363,6 +365,13 @@ impl Timers {
                 self.copies_max.remove(entity);
                 self.waiting.retain(|queue, _| queue.entity != *entity);
                 self.shipments.retain(|(queue, _)| queue.entity != *entity);
+                self.temporary.remove(entity);
+            }
+            Effect::Temporary { entity, window } => {
+                match window.is_max() {
+                    true => self.temporary.remove(entity),
+                    false => self.temporary.insert(*entity, *window),
+                };
             }
             Effect::Available { queue, count } => {
                 self.available.insert(*queue, *count);
@@ -412,6 +421,16 @@ impl Timers {
             let told = self.copies_max.get(&entity).copied().unwrap_or(0);
             assert_eq!(told, specifics.copies_max(), "copies, as the engine was told");
         }
+        let topic = match &description.specifics {
+            Specifics::Subscription(specifics) => rows.0.get(&Key::Entity(specifics.topic)),
+            Specifics::Queue | Specifics::Topic(_) => None,
+        };
+        let mut window = properties.auto_delete_on_idle;
+        if let Some(Row::Entity(topic)) = topic {
+            window = window.min(topic.properties.auto_delete_on_idle);
+        }
+        let told = self.temporary.get(&entity).copied().unwrap_or(Span::MAX);
+        assert_eq!(told, window, "deleted when idle for, or its topic");
         let receives =
             matches!(properties.status, EntityStatus::Active | EntityStatus::SendDisabled);
         for sub in SubQueue::ALL {

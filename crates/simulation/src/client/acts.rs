@@ -7,16 +7,28 @@ use domain::{
     SubQueue, Timestamp, Value,
 };
 
+use super::sessions::a_session;
 use super::{Client, Held, OUTSTANDING_MAX};
 use crate::network::Packet;
+use crate::operator::{Known, Operator};
 use crate::random::Random;
+use crate::rules;
 
 impl Client {
-    /// One act, or none. `entities` are those it knows of.
-    pub fn act(&mut self, entities: &[EntityId], now: u64, random: &mut Random) -> Vec<Packet> {
+    /// One act, or none, on what it knows of from the operator.
+    pub fn act(&mut self, operator: &Operator, now: u64, random: &mut Random) -> Vec<Packet> {
+        let Operator { entities, known, .. } = operator;
         self.forget_lapsed(Timestamp(now));
+        self.holder.forget_lapsed(Timestamp(now));
         if self.outstanding.len() >= OUTSTANDING_MAX || entities.is_empty() {
             return Vec::new();
+        }
+        if !known.is_empty() && random.chance(450) {
+            let command = match random.chance(550) {
+                true => Some(self.send_elsewhere(known, now, random)),
+                false => self.act_on_session(&known.with_sessions(), random),
+            };
+            return command.into_iter().map(|command| self.request(command)).collect();
         }
         let command = match random.below(100) {
             0..30 => Some(self.send(random.pick(entities), now, random)),
@@ -35,6 +47,23 @@ impl Client {
         let count = random.between(1, 4);
         let messages = (0..count).map(|_| self.message(now, random)).collect();
         Command::Send(Send { origin: None, entity, messages })
+    }
+
+    /// To a topic, or in sessions.
+    fn send_elsewhere(&mut self, known: &Known, now: u64, random: &mut Random) -> Command {
+        let targets: Vec<EntityId> = known.targets().collect();
+        let entity = random.pick(&targets);
+        let sessionless = if known.topics.contains(&entity) { 200 } else { 10 };
+        let count = random.between(1, 4);
+        let messages = (0..count).map(|_| {
+            let message = self.message(now, random);
+            let said = format!("client {} message {}", self.index, self.sent);
+            let colour = random.index(rules::COLOURS.len());
+            let content = rules::written(&said, colour, random.below(rules::WEIGHT_MAX));
+            let session_id = (!random.chance(sessionless)).then(|| a_session(random));
+            NewMessage { content, session_id, ..message }
+        });
+        Command::Send(Send { origin: None, entity, messages: messages.collect() })
     }
 
     /// With a fixed lifetime or none of its own, at once or scheduled, under an id or not.
