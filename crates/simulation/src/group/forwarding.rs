@@ -205,7 +205,8 @@ impl Group {
         let Some(node) = self.newest() else { return false };
         let clock = self.clock(scene, node);
         self.reigns.get(&node).is_some_and(|leader| {
-            leader.carrying.is_empty() && leader.engine.next_errand().is_none_or(|due| due > clock)
+            leader.engine.forwards().all(|(_, _, shipments)| shipments.is_empty())
+                && leader.engine.next_errand().is_none_or(|due| due > clock)
         })
     }
 }
