@@ -8,8 +8,7 @@ use std::time::Duration;
 use domain::{
     CatalogCommand, CatalogOutcome, Command, CreateQueue, CreateSubscription, CreateTopic,
     Creation, DirectoryRow, DirectoryState, EntityId, EntityInfo, EntityKind, Outcome,
-    QueueProperties, Refusal, Seal, ShardId, Span, Specifics, SubQueue, SubscriptionProperties,
-    TopicCommand, UpdateQueue,
+    QueueProperties, Refusal, Seal, ShardId, SubQueue, TopicCommand, UpdateQueue,
 };
 use futures::future::join_all;
 use tokio::time::Instant;
