@@ -250,6 +250,7 @@ fn delivery(tag: u32) -> Delivery {
         delivery_count: 0,
         enqueued_at: Timestamp(1_700_000_000_000),
         enqueued_sequence: token.sequence,
+        dead_letter_source: None,
         scheduled_at: None,
         ttl: Some(Span(60_000)),
         expires_at: Some(Timestamp(1_700_000_060_000)),

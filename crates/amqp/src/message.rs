@@ -29,6 +29,7 @@
 
 mod batch;
 mod deliver;
+mod forward;
 mod ingest;
 mod native;
 mod neutral;
@@ -39,6 +40,7 @@ mod user_property;
 
 pub use batch::batch;
 pub use deliver::{Shown, deliver};
+pub use forward::forwarded;
 pub use ingest::{ingest, new_message};
 pub use native::{Unreadable, native, stored};
 pub use neutral::{Body, Neutral};

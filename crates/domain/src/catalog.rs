@@ -3,8 +3,8 @@
 //! acts, the catalog confirms, and a reconciler finishes what a crash left.
 
 use crate::{
-    EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties, Timestamp,
-    TopicProperties,
+    Destination, EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties,
+    Timestamp, TopicProperties,
 };
 
 /// A name in the directory.
@@ -22,6 +22,12 @@ pub struct DirectoryRow {
 }
 
 impl DirectoryRow {
+    /// Where messages forwarded to this name go (FWD-2); `None` if they cannot.
+    pub fn destination(&self) -> Option<Destination> {
+        let takes = self.kind != EntityKind::Subscription && self.is_there();
+        takes.then_some(Destination { entity: self.entity, shard: self.shard })
+    }
+
     /// Whether clients may use it.
     pub fn is_there(&self) -> bool {
         matches!(self.state, DirectoryState::Ready | DirectoryState::Sealing { .. })

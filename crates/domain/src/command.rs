@@ -2,9 +2,9 @@
 //! a released variant keeps its meaning; new behaviour is a new variant.
 
 use crate::{
-    CatalogCommand, DeadlineKind, EntityId, LockToken, NewMessage, NewRule, Origin, Properties,
-    QueueId, QueueProperties, ReceiverId, Refusal, SequenceNumber, SessionCommand, Span,
-    SubscriptionProperties, Timestamp, TopicProperties,
+    CatalogCommand, DeadlineKind, EntityId, ForwardCommand, LockToken, NewMessage, NewRule, Origin,
+    Properties, QueueId, QueueProperties, ReceiverId, Refusal, SequenceNumber, SessionCommand,
+    Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// One log entry: what a proposer gathered, under one time stamp (TIME-4).
@@ -61,6 +61,8 @@ pub enum Command {
     /// About topics, subscriptions and their rules.
     Topic(TopicCommand),
     Refuse(Refuse),
+    /// Between the groups of a source and its destination (FWD).
+    Forward(ForwardCommand),
 }
 
 /// Creates a queue under an id the catalog issued. A repeat for the same id is `Done`.

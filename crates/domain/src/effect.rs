@@ -1,6 +1,8 @@
 //! What leaves the shard: leader only, at most once, may be lost. What must happen is a row.
 
-use crate::{DeadlineKind, EntityId, LockToken, QueueId, SessionEffect, Span, Timestamp};
+use crate::{
+    DeadlineKind, EntityId, ForwardEffect, LockToken, QueueId, SessionEffect, Span, Timestamp,
+};
 
 /// Told to the leader's engine after an entry is applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,7 @@ pub enum Effect {
         token: LockToken,
     },
     Session(SessionEffect),
+    Forward(ForwardEffect),
     /// The entity is gone: receivers are detached (ENT-7).
     Deleted {
         entity: EntityId,

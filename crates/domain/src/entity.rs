@@ -64,6 +64,10 @@ pub struct QueueProperties {
     pub user_metadata: String,
     /// Accepted, without effect (ENT-3).
     pub enable_batched_operations: bool,
+    /// The name of the queue or topic that messages are forwarded to (FWD-1), and those of the
+    /// dead-letter queue (FWD-9).
+    pub forward_to: Option<String>,
+    pub forward_dead_letters_to: Option<String>,
 }
 
 impl Default for QueueProperties {
@@ -82,6 +86,8 @@ impl Default for QueueProperties {
             status: EntityStatus::Active,
             user_metadata: String::new(),
             enable_batched_operations: true,
+            forward_to: None,
+            forward_dead_letters_to: None,
         }
     }
 }
@@ -106,6 +112,11 @@ pub struct Counts {
     pub deleted: u64,
     /// Of a topic: handed on as copies to whichever subscriptions take them.
     pub published: u64,
+    /// FWD-12: waiting to be forwarded. In rows they are part of `active`; a description tells them
+    /// apart.
+    pub transfer: u64,
+    /// Forwarded, duplicates at the destination included (DUP-12).
+    pub moved: u64,
 }
 
 impl Counts {
@@ -121,11 +132,13 @@ impl Counts {
                 + self.expired
                 + self.deleted
                 + self.published
+                + self.transfer
+                + self.moved
     }
 
     /// COUNT-2: what is stored.
     pub fn total(&self) -> u64 {
-        self.active + self.scheduled + self.deferred + self.dead_lettered
+        self.active + self.scheduled + self.deferred + self.dead_lettered + self.transfer
     }
 }
 

@@ -23,12 +23,15 @@ mod row;
 mod rows;
 mod session;
 
+mod forward;
+
 mod catalog;
 mod command;
 mod effect;
 mod outcome;
 
 mod filter;
+mod forward_read;
 mod machine;
 mod read;
 mod session_read;
@@ -39,6 +42,8 @@ pub use command::*;
 pub use effect::*;
 pub use entity::*;
 pub use filter::*;
+pub use forward::*;
+pub use forward_read::*;
 pub use id::*;
 pub use idle::*;
 pub use limits::*;

@@ -12,11 +12,13 @@ mod duplicates;
 mod producers;
 
 mod acquire;
+mod arrive;
 mod cancel_scheduled;
 mod catalog;
 mod delete_batch;
 mod fire;
 mod fire_locks;
+mod forward;
 mod idle;
 mod manage;
 mod publish;
@@ -26,6 +28,8 @@ mod rules;
 mod send;
 mod session;
 mod settle;
+mod ship;
+mod shipped;
 mod sweep;
 mod topic;
 
@@ -221,6 +225,7 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::Session(command) => command.apply(self),
             Command::Topic(command) => command.apply(self),
             Command::Refuse(command) => Err(command.refusal),
+            Command::Forward(command) => command.apply(self),
         };
         outcome.unwrap_or_else(Outcome::Refused)
     }
@@ -333,6 +338,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
-        | Command::Catalog(_) => None,
+        | Command::Catalog(_)
+        | Command::Forward(_) => None,
     }
 }

@@ -75,6 +75,8 @@ pub struct Delivery {
     /// For a scheduled message: the instant it was accepted.
     pub enqueued_at: Timestamp,
     pub enqueued_sequence: SequenceNumber,
+    /// DLQ-12.
+    pub dead_letter_source: Option<String>,
     pub scheduled_at: Option<Timestamp>,
     /// Effective TTL and deadline. On peek absent for a derived message (TTL-25); absent as well
     /// where the deadline is never.

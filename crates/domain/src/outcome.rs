@@ -1,6 +1,6 @@
 //! What came of a command.
 
-use crate::{CatalogOutcome, Delivery, Refusal, SequenceNumber, SessionToken, Timestamp};
+use crate::{CatalogOutcome, Delivery, Refusal, Refused, SequenceNumber, SessionToken, Timestamp};
 
 /// One per command, in order. Kept for repeats where the command had an origin (SEND-8).
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,12 @@ pub enum Outcome {
     /// `Fire`, `FireLocks`, `FireSessions`, `Sweep`: what was done, and whether the same again finds more.
     Fired(Fired),
     Catalog(CatalogOutcome),
+    /// `Arrive`: how many of the shipment's messages were looked at by now; the rest is to be brought
+    /// again. Those refused, of all of them.
+    Arrived {
+        done: u32,
+        refused: Vec<Refused>,
+    },
     /// `Seal`: the entity was used since, and stays. No repeat of it comes to anything else.
     Spared,
 }

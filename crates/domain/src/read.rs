@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use crate::forward::FORWARDED;
 use crate::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, EntityRow, EntityState, HeldLock,
     Idleness, Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId,
@@ -19,9 +20,14 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
     let EntityRow { name, properties, specifics, created_at, updated_at } =
         entity_row(rows, entity)?;
     let Some(Row::EntityState(state)) = rows.get(&Key::EntityState(entity)) else { return None };
+    let counts = state.told_counts(&properties);
     let idleness = Idleness::of(&properties, &state, &meta(rows));
-    let EntityState { available, counts, size_bytes, next_sequence, accessed_at, last_use, .. } =
-        *state;
+    let EntityState { available, size_bytes, next_sequence, accessed_at, last_use, .. } = *state;
+    // FWD-3.
+    let had = SubQueue::ALL.map(|sub| match properties.forwards(sub) {
+        Some(_) => 0,
+        None => available[sub as usize],
+    });
     Some(EntityInfo {
         name,
         properties,
@@ -30,8 +36,8 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
         updated_at,
         accessed_at,
         counts,
-        available: available[SubQueue::Main as usize],
-        available_dead_letter: available[SubQueue::DeadLetter as usize],
+        available: had[SubQueue::Main as usize],
+        available_dead_letter: had[SubQueue::DeadLetter as usize],
         size_bytes,
         next_sequence,
         last_use,
@@ -82,8 +88,17 @@ pub fn peek(
     Ok(found.into_values().take(count_max).collect())
 }
 
-/// Whether a queue can be received from at all: ENT-9, PEEK-5, and, with [`check_peekable`], STATE-4.
+/// Whether messages of a queue can be received: FWD-3, and that they can be settled.
 pub fn check_receivable(entity: &EntityRow, queue: QueueId) -> Result<(), Refusal> {
+    check_served(entity, queue)?;
+    match entity.properties.forwards(queue.sub) {
+        Some(_) => Err(Refusal::InvalidOperation { why: FORWARDED }),
+        None => Ok(()),
+    }
+}
+
+/// Whether a queue serves receivers at all: ENT-9, PEEK-5, and, with [`check_peekable`], STATE-4.
+pub(crate) fn check_served(entity: &EntityRow, queue: QueueId) -> Result<(), Refusal> {
     if entity.specifics.kind() == EntityKind::Topic && queue.sub == SubQueue::Main {
         let why = "a topic holds no messages to receive; receive from one of its subscriptions";
         return Err(Refusal::InvalidOperation { why });
@@ -258,8 +273,13 @@ pub(crate) fn delivery(
         state: if message.deferred { MessageState::Deferred } else { MessageState::Active },
         delivery_count: message.delivery_count,
         enqueued_at: message.enqueued_at,
-        // SEQ-8: nothing is forwarded yet. SEQ-9.
-        enqueued_sequence: if topic.is_some() { message.body } else { number },
+        // SEQ-8, SEQ-9.
+        enqueued_sequence: match &message.travel {
+            Some(travel) => travel.enqueued_sequence,
+            None if topic.is_some() => message.body,
+            None => number,
+        },
+        dead_letter_source: message.travel.and_then(|travel| travel.dead_letter_source),
         scheduled_at: None,
         ttl: lifetime.map(|(ttl, _)| ttl).filter(|ttl| !ttl.is_max()),
         expires_at: lifetime.map(|(_, at)| at).filter(|at| !at.is_never()),
@@ -279,7 +299,8 @@ fn waiting(properties: &QueueProperties, number: SequenceNumber, row: ScheduledR
         state: MessageState::Scheduled,
         delivery_count: 0,
         enqueued_at: row.accepted_at,
-        enqueued_sequence: number,
+        enqueued_sequence: row.travel.as_ref().map_or(number, |travel| travel.enqueued_sequence),
+        dead_letter_source: row.travel.and_then(|travel| travel.dead_letter_source),
         scheduled_at: Some(row.due),
         ttl: ttl.filter(|ttl| !ttl.is_max()),
         expires_at: None,

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::{
-    Claim, Counts, DirectoryRow, EntityId, GroupRow, HeldRow, Lifetime, NodeRow, Outcome,
-    Properties, QueueId, QueueProperties, ReceiverId, RuleRow, SequenceNumber, SessionId,
-    SessionList, SessionRow, SessionTotals, ShardId, Span, Specifics, SystemProperty, Timestamp,
+    ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupRow, HeldRow, Lifetime,
+    NodeRow, Outcome, Properties, QueueId, QueueProperties, ReceiverId, RuleRow, SequenceNumber,
+    SessionId, SessionList, SessionRow, SessionTotals, ShardId, ShipmentRow, Span, Specifics,
+    SystemProperty, Timestamp, Travel,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -70,6 +71,14 @@ pub enum Key {
     Rule(EntityId, String),
     /// How many copies share a topic's body, where it is more than one.
     BodyCopies(EntityId, SequenceNumber),
+    /// A shipment of a forwarded queue that is not settled, by its serial.
+    Shipment(QueueId, u64),
+    /// Dead letters set aside that the destination refused, by their shipment's serial; true: those
+    /// that are not forwarded again, by the first one's number.
+    Parked(QueueId, bool, u64),
+    /// What came of a source's shipments to a destination of this group. The source comes first: it
+    /// outlives the destination here.
+    Arrival(QueueId, EntityId),
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -129,6 +138,9 @@ pub enum Row {
     Subscription,
     Rule(Box<RuleRow>),
     BodyCopies(u32),
+    Shipment(ShipmentRow),
+    Parked(Vec<SequenceNumber>),
+    Arrival(ArrivalRow),
 }
 
 /// What the shard as a whole remembers.
@@ -206,6 +218,8 @@ pub struct EntityState {
     /// `TOUCH_LASTS` at most: what the log does not see is written before it comes.
     pub last_use: Timestamp,
     pub sessions: SessionTotals,
+    /// Per subqueue.
+    pub forwarding: [Forwarding; 2],
 }
 
 /// The small row of a message: all that may change about it, less its lock.
@@ -224,6 +238,8 @@ pub struct MessageRow {
     pub session: Option<SessionId>,
     /// What was laid over the content: a dead-letter reason, properties to modify (LOCK-10).
     pub overlay: Option<Box<Overlay>>,
+    /// Of a message that came by forwarding.
+    pub travel: Option<Box<Travel>>,
 }
 
 /// Properties that overwrite or remove those of the content (LOCK-10, DLQ-9, RULE-17).
@@ -255,6 +271,8 @@ pub struct ScheduledRow {
     pub ttl: Option<Span>,
     /// As in [`MessageRow`] (SCHED-13).
     pub session: Option<SessionId>,
+    /// As in [`MessageRow`].
+    pub travel: Option<Box<Travel>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

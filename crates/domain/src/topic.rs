@@ -129,6 +129,8 @@ pub struct SubscriptionProperties {
     pub status: EntityStatus,
     pub user_metadata: String,
     pub enable_batched_operations: bool,
+    pub forward_to: Option<String>,
+    pub forward_dead_letters_to: Option<String>,
 }
 
 impl Default for TopicProperties {
@@ -204,6 +206,8 @@ impl SubscriptionProperties {
             status: common.status,
             user_metadata: common.user_metadata.clone(),
             enable_batched_operations: common.enable_batched_operations,
+            forward_to: common.forward_to.clone(),
+            forward_dead_letters_to: common.forward_dead_letters_to.clone(),
         }
     }
 
@@ -224,6 +228,8 @@ impl SubscriptionProperties {
             },
             user_metadata: self.user_metadata.clone(),
             enable_batched_operations: self.enable_batched_operations,
+            forward_to: self.forward_to.clone(),
+            forward_dead_letters_to: self.forward_dead_letters_to.clone(),
             ..QueueProperties::default()
         }
     }

@@ -101,7 +101,7 @@ pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
         max_message_size_kilobytes,
         requires_duplicate_detection: _,
         duplicate_detection_window,
-        requires_session: _,
+        requires_session,
         default_ttl,
         auto_delete_on_idle,
         dead_letter_on_expiration: _,
@@ -109,7 +109,13 @@ pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
         status: _,
         user_metadata,
         enable_batched_operations: _,
+        forward_to,
+        forward_dead_letters_to: _,
     } = properties;
+    if *requires_session && forward_to.is_some() {
+        let why = "what requires sessions cannot be forwarded; its dead letters can";
+        return Err(Refusal::InvalidOperation { why }); // FWD-1.
+    }
     within("LockDuration", *lock_duration, LOCK_DURATION, "5 s to 5 min")?;
     within(
         "DuplicateDetectionHistoryTimeWindow",
@@ -142,6 +148,19 @@ pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
     let chars = user_metadata.chars().count();
     let allowed = "at most 1024 characters";
     in_range("length of UserMetadata", chars <= USER_METADATA_CHARS_MAX, chars, allowed)
+}
+
+/// FWD-2: an entity of this name does not forward to itself. Whether there is a destination of that
+/// name is the catalog's to say.
+pub fn forwarding(name: &str, properties: &QueueProperties) -> Result<(), Refusal> {
+    for to in [&properties.forward_to, &properties.forward_dead_letters_to].into_iter().flatten() {
+        if to.eq_ignore_ascii_case(name) {
+            let why = "an entity cannot forward to itself";
+            return Err(Refusal::InvalidOperation { why });
+        }
+        queue_name(to)?;
+    }
+    Ok(())
 }
 
 /// MSG-2, MSG-7, SEND-5, QUOTA-17, QUOTA-19, TTL-8: what holds for a message whatever queue it goes

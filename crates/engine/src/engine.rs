@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use domain::{
     AcceptSession, Acquire, Command, Effect, EntityId, Key, Outcome, QueueId, ReceiveSession,
-    ReceiverId, Rows, SessionEffect, SessionId, SessionToken, Span, Timestamp,
+    ReceiverId, Rows, SessionEffect, SessionId, SessionToken, Span, Timestamp, Waiting,
 };
 
 use crate::credit::Credit;
 use crate::fanout::Fanout;
+use crate::forwards::{Carried, Errand, Forwards};
 use crate::idle::Idle;
 use crate::sessions::Sessions;
 use crate::timers::Timers;
@@ -24,6 +25,7 @@ pub struct Engine {
     pub(crate) credit: Credit<QueueId>,
     pub(crate) sessions: Sessions,
     pub(crate) fanout: Fanout,
+    pub(crate) forwards: Forwards,
     pub(crate) idle: Idle,
     detached: Vec<ReceiverId>,
 }
@@ -53,6 +55,7 @@ impl Engine {
                 self.timers.deleted(entity);
                 self.idle.forget(entity);
                 self.fanout.deleted(entity);
+                self.forwards.deleted(entity);
                 for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
                     self.detached.extend(self.credit.deleted(&queue));
                 }
@@ -63,11 +66,13 @@ impl Engine {
                 self.credit.updated(QueueId::main(entity));
                 self.credit.updated(QueueId::dead_letter(entity));
                 self.sessions.updated(entity);
+                self.forwards.updated(entity);
             }
             Effect::Fanout { topic, copies_max } => self.fanout.set(topic, copies_max),
             Effect::Temporary { entity, window } => self.idle.temporary(entity, window),
             Effect::SweepWanted => self.timers.sweep_wanted(),
             Effect::Session(effect) => self.session_effect(effect),
+            Effect::Forward(effect) => self.forwards.effect(effect),
         }
     }
 
@@ -244,6 +249,34 @@ impl Engine {
     /// is armed, or a round is under way, after whose end to ask again.
     pub fn next_deadline(&mut self) -> Option<Timestamp> {
         self.timers.next_deadline()
+    }
+
+    /// What forwarding asks for at `now`, appended to `out`. Each is answered once, by
+    /// [`Engine::packed`] or [`Engine::carried`].
+    pub fn errands(&mut self, now: Timestamp, out: &mut Vec<Errand>) {
+        self.forwards.errands(now, &self.options, out);
+    }
+
+    /// When [`Engine::errands`] has something next; it may lie in the past.
+    pub fn next_errand(&self) -> Option<Timestamp> {
+        self.forwards.next_deadline()
+    }
+
+    /// A queue's `Ship` or `Unpark` was applied, and its effects told; or, unless `done`, it was not,
+    /// or nobody knows.
+    pub fn packed(&mut self, queue: QueueId, done: bool, now: Timestamp) {
+        self.forwards.packed(queue, done, now);
+    }
+
+    /// A shipment's errand is over. The effects of a settled one were told before or will be told.
+    pub fn carried(&mut self, queue: QueueId, serial: u64, carried: Carried, now: Timestamp) {
+        self.forwards.carried(queue, serial, carried, now);
+    }
+
+    /// Every queue with something to forward, and the shipments of each: what a rebuilt engine must
+    /// agree with.
+    pub fn forwards(&self) -> impl Iterator<Item = (QueueId, Waiting, Vec<u64>)> + '_ {
+        self.forwards.iter()
     }
 
     /// Most copies that one message sent to this entity makes: 1 of a queue.

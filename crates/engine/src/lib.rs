@@ -17,6 +17,7 @@ pub mod agreement;
 mod coordinator;
 mod credit;
 mod fanout;
+mod forwards;
 mod idle;
 mod options;
 mod rebuild;
@@ -28,6 +29,7 @@ mod engine;
 
 pub use coordinator::{candidates, unused};
 pub use engine::Engine;
+pub use forwards::{Carried, Errand};
 pub use idle::{Candidate, Looked};
 pub use options::EngineOptions;
 pub use timers::Timer;

@@ -16,6 +16,8 @@ pub struct EngineOptions {
     pub acquire_bytes_max: u32,
     /// Most messages asked for and not yet answered, per queue. Default 8192.
     pub reserved_max: u32,
+    /// Most shipments of a forwarded queue that are under way. Default 4.
+    pub shipments_max: u32,
 }
 
 impl Default for EngineOptions {
@@ -27,6 +29,7 @@ impl Default for EngineOptions {
             acquire_count_max: 512,
             acquire_bytes_max: 1024 * 1024,
             reserved_max: 8192,
+            shipments_max: 4,
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn rebuild(engine: &mut Engine, rows: &impl Rows) {
     states(engine, &entities, rows);
     locks(engine, &entities, rows);
     sessions(engine, &entities, rows);
+    shipments(engine, &entities, rows);
     let (from, to) = (Key::Sweep(EntityId(0)), Key::Sweep(LAST));
     rows.scan(&from, &to, &mut |_, _| {
         engine.timers.sweep_wanted();
@@ -71,6 +72,10 @@ fn entity(engine: &mut Engine, id: EntityId, row: &EntityRow, state: &EntityStat
     if let Specifics::Topic(topic) = &row.specifics {
         engine.fanout.set(id, topic.copies_max());
     }
+    for sub in SubQueue::ALL {
+        let queue = QueueId { entity: id, sub };
+        engine.forwards.waiting(queue, state.waiting(&row.properties, sub));
+    }
     if row.properties.status.refuses_receive() {
         return; // STATE-4: nothing can be received.
     }
@@ -80,6 +85,9 @@ fn entity(engine: &mut Engine, id: EntityId, row: &EntityRow, state: &EntityStat
     for sub in SubQueue::ALL {
         if sub == SubQueue::Main && row.properties.requires_session {
             continue; // Received by session only.
+        }
+        if row.properties.forwards(sub).is_some() {
+            continue; // FWD-3.
         }
         match state.available[sub as usize] {
             0 => (),
@@ -102,6 +110,19 @@ fn sessions(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, 
             engine.timers.session_locked(entity, token, lock.until);
             engine.idle.found_held(entity);
             engine.sessions.ready(entity, session, row.ready.count);
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+fn shipments(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, rows: &impl Rows) {
+    let from = Key::Shipment(QueueId::main(EntityId(0)), 0);
+    let to = Key::Shipment(QueueId::main(LAST), 0);
+    rows.scan(&from, &to, &mut |key, _| {
+        if let Key::Shipment(queue, serial) = key
+            && entities.contains_key(&queue.entity)
+        {
+            engine.forwards.shipment(queue, serial);
         }
         ControlFlow::Continue(())
     });

@@ -43,6 +43,7 @@ fn answer(count: u64, more: bool) -> Outcome {
         state: MessageState::Active,
         delivery_count: 0,
         enqueued_at: Timestamp(0),
+        dead_letter_source: None,
         enqueued_sequence: SequenceNumber(n),
         scheduled_at: None,
         ttl: None,

@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 use domain::{
-    AcceptSession, Acquire, Command, CreateQueue, DeadlineKind, Disposition, Effect, EntityId,
-    EntityStatus, Entry, Idleness, Key, LockToken, Machine, MemoryRows, NewMessage, Outcome,
-    Properties, QueueId, QueueProperties, ReceiveSession, ReceiverId, ReleaseSession, Renew,
-    RenewSession, Row, Send, SessionCommand, SessionToken, Settle, Settlement, Span, SubQueue,
-    Timestamp, UpdateQueue,
+    AcceptSession, Acquire, Command, CreateQueue, DeadlineKind, Destination, Disposition, Effect,
+    EntityId, EntityStatus, Entry, ForwardCommand, Idleness, Key, LockToken, Machine, MemoryRows,
+    NewMessage, Outcome, Properties, QueueId, QueueProperties, ReceiveSession, ReceiverId, Refused,
+    ReleaseSession, Renew, RenewSession, Row, Send, SessionCommand, SessionToken, Settle,
+    Settlement, ShardId, Ship, Shipped, Span, SubQueue, Timestamp, Unpark, UpdateQueue,
 };
-use engine::{Engine, EngineOptions, Timer};
+use engine::{Carried, Engine, EngineOptions, Errand, Timer};
 use proptest::prelude::*;
 
 /// What happens. Small numbers pick among what there is.
@@ -51,6 +51,15 @@ enum Action {
     Delete {
         entity: u64,
     },
+    Forward {
+        entity: u64,
+        dead_letter: bool,
+        on: bool,
+    },
+    /// The errands of forwarding are run, or get lost, or are refused.
+    Errands {
+        what: u8,
+    },
     /// The driver polls; what it gets is applied, or lost.
     Poll {
         lost: bool,
@@ -79,6 +88,9 @@ fn action() -> impl Strategy<Value = Action> {
             }
         ),
         1 => (0u64..3).prop_map(|entity| Action::Delete { entity }),
+        2 => (0u64..3, any::<bool>(), any::<bool>())
+            .prop_map(|(entity, dead_letter, on)| Action::Forward { entity, dead_letter, on }),
+        5 => (0u8..6).prop_map(|what| Action::Errands { what }),
         6 => prop::bool::weighted(0.2).prop_map(|lost| Action::Poll { lost }),
         5 => prop_oneof![1u64..500, 500u64..20_000, 20_000u64..80_000]
             .prop_map(|ms| Action::Wait { ms }),
@@ -244,6 +256,8 @@ impl Leader {
                 self.entities[entity as usize] = EntityId(id.0 + 3); // ENT-8.
                 self.create(entity);
             }
+            Action::Forward { entity, dead_letter, on } => self.forward(entity, dead_letter, on),
+            Action::Errands { what } => self.errands(what),
             Action::Poll { lost } => self.poll(lost),
             Action::Wait { ms } => self.now = self.now.plus(Span(ms)),
         }
@@ -269,6 +283,61 @@ impl Leader {
             entity: id,
             properties,
         })]);
+    }
+
+    fn forward(&mut self, entity: u64, dead_letter: bool, on: bool) {
+        let id = self.entities[entity as usize];
+        let Some(Row::Entity(row)) = self.rows.0.get(&Key::Entity(id)) else { return };
+        let mut properties = Box::new(row.properties.clone());
+        let to = on.then(|| "elsewhere".to_owned());
+        match dead_letter {
+            true => properties.forward_dead_letters_to = to,
+            false => properties.forward_to = to,
+        }
+        let update = UpdateQueue { origin: None, entity: id, properties };
+        self.apply(vec![Command::UpdateQueue(update)]);
+    }
+
+    fn errands(&mut self, what: u8) {
+        let mut errands = Vec::new();
+        self.engine.errands(self.now, &mut errands);
+        for errand in errands {
+            match errand {
+                Errand::Ship { queue, again } => {
+                    let destination = (what != 5)
+                        .then_some(Destination { entity: EntityId(99), shard: ShardId(2) });
+                    let to = "elsewhere".to_owned();
+                    let ship = Ship { queue, to, destination, count_max: 3, bytes_max: 100, again };
+                    self.pack(queue, what == 0, ForwardCommand::Ship(ship));
+                }
+                Errand::Unpark { queue } => {
+                    let unpark = ForwardCommand::Unpark(Unpark { queue, count_max: 2 });
+                    self.pack(queue, what == 0, unpark);
+                }
+                Errand::Carry { queue, serial, .. } => self.carry(queue, serial, what),
+            }
+        }
+    }
+
+    fn pack(&mut self, queue: QueueId, lost: bool, command: ForwardCommand) {
+        if !lost {
+            self.apply(vec![Command::Forward(command)]);
+        }
+        self.engine.packed(queue, !lost, self.now);
+    }
+
+    fn carry(&mut self, queue: QueueId, serial: u64, what: u8) {
+        let refused =
+            |count| Refused { first: 0, count, reason: "r".to_owned(), description: String::new() };
+        let (refused, carried) = match what {
+            0 => return self.engine.carried(queue, serial, Carried::Lost, self.now),
+            1 => (vec![refused(9)], Carried::Nothing),
+            2 => (vec![refused(1)], Carried::Some),
+            _ => (Vec::new(), Carried::All),
+        };
+        let shipped = ForwardCommand::Shipped(Shipped { queue, serial, refused });
+        self.apply(vec![Command::Forward(shipped)]);
+        self.engine.carried(queue, serial, carried, self.now);
     }
 
     fn poll(&mut self, lost: bool) {
@@ -341,6 +410,8 @@ impl Leader {
         assert_eq!(sessions, rebuilt.session_timers().collect::<Vec<_>>());
         assert_eq!(sessions, held_sessions(&self.rows));
         self.check_waiting(&rebuilt);
+        let forwards: Vec<_> = self.engine.forwards().collect();
+        assert_eq!(forwards, rebuilt.forwards().collect::<Vec<_>>());
         let due = due.iter().map(|(_, due)| *due);
         let earliest = due.chain(sessions.iter().map(|(_, _, until)| *until)).min();
         assert_eq!(
@@ -439,8 +510,11 @@ proptest! {
         leader.now = leader.now.plus(Span::from_secs(3_600));
         for _ in 0..1_000 {
             leader.poll(false);
+            leader.errands(3);
             leader.check();
         }
+        let away = leader.engine.forwards().filter(|(_, _, shipments)| !shipments.is_empty());
+        prop_assert_eq!(away.count(), 0, "every shipment gets there");
         let now = leader.now;
         prop_assert!(leader.engine.next_deadline().is_none_or(|due| due > now));
     }

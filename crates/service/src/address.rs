@@ -41,7 +41,8 @@ pub(crate) fn origin(command: &mut Command) -> Option<&mut Option<Origin>> {
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
-        | Command::Catalog(_) => None,
+        | Command::Catalog(_)
+        | Command::Forward(_) => None,
     }
 }
 
@@ -61,6 +62,7 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
         // Done twice is done once: by their ids, or because they only state how things are.
         Command::CreateQueue(_) | Command::DeleteEntity { .. } | Command::Sweep => true,
         Command::Fire(_) | Command::FireLocks(_) | Command::RaiseClock { .. } => true,
+        Command::Forward(_) => true,
         Command::Session(SessionCommand::Resume(_) | SessionCommand::Fire(_)) => true,
         Command::Topic(TopicCommand::Create(_) | TopicCommand::CreateSubscription(_)) => true,
         Command::Touch { .. } | Command::Seal(_) | Command::Beat => true,
@@ -118,6 +120,7 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
         | Command::Catalog(_)
+        | Command::Forward(_)
         | Command::Refuse(_) => (),
     }
 }

@@ -299,6 +299,8 @@ fn add(sum: &mut Counts, more: &Counts) {
         expired,
         deleted,
         published,
+        transfer,
+        moved,
     } = more;
     sum.accepted += accepted;
     sum.active += active;
@@ -310,6 +312,8 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.expired += expired;
     sum.deleted += deleted;
     sum.published += published;
+    sum.transfer += transfer;
+    sum.moved += moved;
 }
 
 /// The cluster by the catalog's rows; absent before it is founded.

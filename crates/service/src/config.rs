@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use domain::NodeRow;
+use bytes::Bytes;
+use domain::{Arriving, NodeRow, Outgoing};
 
 use crate::clock::Skew;
 
@@ -28,9 +29,15 @@ pub struct Config {
     /// Default 64 MiB.
     pub sends_bytes_max: usize,
     pub proposer: ProposerConfig,
+    /// How a stored content goes where it is forwarded to. Default: contents of the native API.
+    pub forwarded: ForwardContent,
     pub clock: ClockConfig,
     pub idle: IdleConfig,
 }
+
+/// Makes of a stored message what arrives where it is forwarded to, whichever protocol it came by;
+/// or says why it cannot be read.
+pub type ForwardContent = fn(Outgoing, Bytes) -> Result<Arriving, String>;
 
 /// A cluster as it shall be.
 #[derive(Clone, Debug)]
@@ -90,6 +97,9 @@ impl Config {
             version: env!("CARGO_PKG_VERSION"),
             request_timeout: Duration::from_secs(10),
             sends_bytes_max: 64 * 1024 * 1024,
+            forwarded: |outgoing, content| {
+                wire::content::forwarded(outgoing, content).map_err(|error| error.to_string())
+            },
             proposer: ProposerConfig::default(),
             clock: ClockConfig::default(),
             idle: IdleConfig::default(),

@@ -31,6 +31,7 @@ use crate::call::{
 };
 use crate::clock::Clock;
 use crate::config::{IdleConfig, ProposerConfig};
+use crate::courier::Asked;
 use crate::grants::Grants;
 use crate::group::{Group, Input};
 use crate::link::release_session;
@@ -55,6 +56,7 @@ pub(crate) struct Driver {
     config: ProposerConfig,
     idle: IdleConfig,
     inputs: mpsc::UnboundedReceiver<Input>,
+    errands: mpsc::UnboundedSender<Asked>,
     flights: FuturesOrdered<Pin<Box<dyn Future<Output = Landed> + Send>>>,
     /// Present while this node leads and its clock may stamp.
     leading: Option<Leading>,
@@ -102,6 +104,7 @@ impl Driver {
     pub fn new(
         group: Arc<Group>,
         inputs: mpsc::UnboundedReceiver<Input>,
+        errands: mpsc::UnboundedSender<Asked>,
         replication: Replication,
         clock: Arc<Clock>,
         config: ProposerConfig,
@@ -114,6 +117,7 @@ impl Driver {
             config,
             idle,
             inputs,
+            errands,
             flights: FuturesOrdered::new(),
             leading: None,
             leader: None,
@@ -165,6 +169,22 @@ impl Driver {
             }
             self.look();
             self.propose();
+            self.forward();
+        }
+    }
+
+    /// Has the courier do what forwarding asks for.
+    fn forward(&mut self) {
+        let Some(leading) = &mut self.leading else { return };
+        if leading.engine.next_errand().is_none() {
+            return;
+        }
+        let now = self.clock.now().plus(leading.offset);
+        let mut errands = Vec::new();
+        leading.engine.errands(now, &mut errands);
+        for errand in errands {
+            // Without a courier the node is ending.
+            let _ = self.errands.send((leading.reign, errand));
         }
     }
 
@@ -178,8 +198,9 @@ impl Driver {
             return None; // The next landing asks again.
         }
         let engine = &mut leading.engine;
-        let due = [engine.next_deadline(), engine.next_look(), leading.beat_at()];
-        let due = due.into_iter().flatten().min()?;
+        let due = [engine.next_deadline(), engine.next_look(), engine.next_errand()];
+        let due = due.into_iter().chain([leading.beat_at()]);
+        let due = due.flatten().min()?;
         let wait_ms = due.since(self.clock.now().plus(leading.offset)).0;
         // The wheel may hold deadlines years away; tokio's must not overflow.
         Some(Instant::now() + Duration::from_millis(wait_ms.min(60_000)))
@@ -211,6 +232,18 @@ impl Driver {
                     leading.grants.dismiss(receiver, Detached::LeaderLost);
                 }
             }
+            Input::Packed { reign, queue, done } => {
+                let now = self.clock.now();
+                if let Some(leading) = self.reigning(reign) {
+                    leading.engine.packed(queue, done, now.plus(leading.offset));
+                }
+            }
+            Input::Carried { reign, queue, serial, carried } => {
+                let now = self.clock.now();
+                if let Some(leading) = self.reigning(reign) {
+                    leading.engine.carried(queue, serial, carried, now.plus(leading.offset));
+                }
+            }
             Input::Leadership(Leadership::Leader { term }) => {
                 self.term = Some(term);
                 self.lead().await;
@@ -225,6 +258,10 @@ impl Driver {
             }
             Input::Stop(_) => unreachable!("handled by the loop"),
         }
+    }
+
+    fn reigning(&mut self, reign: u64) -> Option<&mut Leading> {
+        self.leading.as_mut().filter(|leading| leading.reign == reign)
     }
 
     /// Leads if Raft and the clock both say so: all that a leader knows beside the rows is built

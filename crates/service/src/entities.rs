@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::{
     CatalogCommand, CatalogOutcome, Command, CreateQueue, CreateSubscription, CreateTopic,
     Creation, DirectoryRow, DirectoryState, EntityId, EntityInfo, EntityKind, Outcome,
-    QueueProperties, Refusal, Seal, ShardId, TopicCommand, UpdateQueue,
+    QueueProperties, Refusal, Seal, ShardId, SubQueue, TopicCommand, UpdateQueue,
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -224,13 +224,33 @@ impl Broker {
     ) -> Result<QueueInfo> {
         let refused = |refusal: Refusal| Error::new(refusal, name);
         let QueueInfo { entity, info, .. } = self.get_queue(name).await?;
+        let old = info.properties.clone();
         let mut properties = info.properties;
         change(&mut properties).map_err(refused)?;
         domain::validate::queue_properties(&properties).map_err(refused)?;
+        self.check_destinations(&old, &properties).await?;
         let properties = Box::new(properties);
         let update = Command::UpdateQueue(UpdateQueue { origin: None, entity, properties });
         self.execute(name, update, Asker::Edge, self.router().deadline()).await?;
         self.get_queue(name).await
+    }
+
+    /// FWD-2: a destination that is set must exist. One that was set before may be gone.
+    pub(crate) async fn check_destinations(
+        &self,
+        old: &QueueProperties,
+        new: &QueueProperties,
+    ) -> Result<()> {
+        for sub in SubQueue::ALL {
+            let Some(to) = new.forwards(sub).filter(|to| old.forwards(sub) != Some(to)) else {
+                continue;
+            };
+            let route = self.router().refresh(to, self.router().deadline()).await?;
+            if route.kind == EntityKind::Subscription {
+                return Err(not_found(to));
+            }
+        }
+        Ok(())
     }
 
     /// ENT-7: the queue and all its messages.

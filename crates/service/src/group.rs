@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use domain::{Command, Effect, EntityId, ReceiverId, Refusal, ShardId};
-use engine::Candidate;
+use domain::{Command, Effect, EntityId, QueueId, ReceiverId, Refusal, ShardId};
+use engine::{Candidate, Carried};
 use parking_lot::{Mutex, RwLock};
 use replication::Leadership;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -29,6 +29,18 @@ pub(crate) enum Input {
     },
     Detach {
         receiver: ReceiverId,
+    },
+    /// Errands of forwarding are done, or not, that a reign of the driver asked for.
+    Packed {
+        reign: u64,
+        queue: QueueId,
+        done: bool,
+    },
+    Carried {
+        reign: u64,
+        queue: QueueId,
+        serial: u64,
+        carried: Carried,
     },
     Leadership(Leadership),
     /// Whether a majority agrees with this node's clock.

@@ -20,6 +20,7 @@ mod frame;
 mod reads;
 
 mod bodies;
+mod courier;
 mod driver;
 mod grants;
 mod group;
@@ -53,7 +54,7 @@ pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id};
 pub use call::Received;
 pub use clock::{ClockReport, Skew};
 pub use cluster::{GroupDepth, GroupHealth, Readiness};
-pub use config::{ClockConfig, Config, Founding, IdleConfig, ProposerConfig};
+pub use config::{ClockConfig, Config, ForwardContent, Founding, IdleConfig, ProposerConfig};
 pub use entities::{PAGE_MAX, Page, QueueInfo};
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use node::{Node, RunningNode};

@@ -40,6 +40,8 @@ pub const CLOCK_OFFSET: &str = "mayfly_clock_offset_seconds";
 pub const CLOCK_OFF: &str = "mayfly_clock_off_seconds";
 /// 1 while a majority agrees with this node's clock.
 pub const CLOCK_AGREES: &str = "mayfly_clock_agrees";
+/// Messages brought to where they are forwarded to, by `outcome`.
+pub const FORWARDED: &str = "mayfly_forwarded_messages_total";
 /// Idle entities whose deletion was decided, by `outcome`: deleted, or spared because used again.
 pub const SEALED: &str = "mayfly_idle_seals_total";
 /// Uses written to the log because no other entry told of them.
@@ -67,6 +69,7 @@ pub fn describe() {
         "This node's wall clock less the cluster's middle one."
     );
     describe_gauge!(CLOCK_AGREES, Unit::Count, "1 while a majority agrees with this node's clock.");
+    describe_counter!(FORWARDED, Unit::Count, "Messages forwarded, by outcome.");
     describe_counter!(SEALED, Unit::Count, "Idle entities decided on, deleted or spared.");
     describe_counter!(TOUCHED, Unit::Count, "Uses of temporary entities written for themselves.");
     describe_gauge!(GROUPS_LED, Unit::Count, "Groups led here.");
@@ -82,6 +85,12 @@ pub(crate) fn committed(took: Duration) {
 
 pub(crate) fn bodies_read(count: usize) {
     counter!(BODIES_READ).increment(count as u64);
+}
+
+/// FWD-16: one operation per message, taken or refused by its destination.
+pub(crate) fn forwarded(taken: u32, refused: u32) {
+    counter!(FORWARDED, "outcome" => "taken").increment(taken.into());
+    counter!(FORWARDED, "outcome" => "refused").increment(refused.into());
 }
 
 pub(crate) fn sealed(outcome: &'static str) {
@@ -166,6 +175,7 @@ impl GroupDepth {
         ended("cancelled", counts.cancelled);
         ended("expired", counts.expired);
         ended("deleted", counts.deleted);
+        ended("forwarded", counts.moved);
         gauge!(STORED, "shard" => shard.clone()).set(self.size_bytes as f64);
         gauge!(ENTITIES, "shard" => shard.clone()).set(self.entities as f64);
     }

@@ -15,6 +15,7 @@ use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::collector::Collector;
 use crate::config::Config;
+use crate::courier::Courier;
 use crate::driver::Driver;
 use crate::group::{Ends, Group, Groups, Input};
 use crate::keeper::Keeper;
@@ -119,7 +120,9 @@ impl Node {
             ears.elected.clone(),
             offset_max,
         );
-        let spawner = Spawner { replication: replication.clone(), clock, proposer, idle };
+        let of = router.clone();
+        let spawner =
+            Spawner { router: of, replication: replication.clone(), clock, proposer, idle };
         let drivers = tokio::spawn(spawner.run(born));
         let peers = tokio::spawn(accept(router, channels));
         groups.get_or_create(ShardId::CATALOG);
@@ -188,6 +191,7 @@ impl Drop for RunningNode {
 }
 
 struct Spawner {
+    router: Arc<Router>,
     replication: Replication,
     clock: Arc<Clock>,
     proposer: crate::config::ProposerConfig,
@@ -195,15 +199,18 @@ struct Spawner {
 }
 
 impl Spawner {
-    /// Gives every group that comes into being its driver and its reader.
+    /// Gives every group that comes into being its driver, its reader and its courier.
     async fn run(self, mut born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
         let mut tasks = tokio::task::JoinSet::new();
         while let Some((group, ends)) = born.recv().await {
             let shard = group.shard;
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
+            let (errands, asked) = mpsc::unbounded_channel();
+            tasks.spawn(Courier::new(self.router.clone(), group.clone()).run(asked));
             tasks.spawn(reads::serve(shard, replication.clone(), clock.clone(), ends.reads));
             let (proposer, idle) = (self.proposer.clone(), self.idle);
-            let driver = Driver::new(group, ends.inputs, replication, clock, proposer, idle);
+            let driver =
+                Driver::new(group, ends.inputs, errands, replication, clock, proposer, idle);
             tasks.spawn(driver.run());
         }
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{CatalogCommand, Command, SessionCommand, ShardId, TopicCommand};
+use domain::{CatalogCommand, Command, ForwardCommand, SessionCommand, ShardId, TopicCommand};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -170,6 +170,7 @@ fn verdict(own: u64, voters: &BTreeSet<u64>, lows: &BTreeMap<u64, bool>) -> Verd
 pub(crate) fn adds_data(command: &Command) -> bool {
     match command {
         Command::Send(_)
+        | Command::Forward(ForwardCommand::Arrive(_))
         | Command::Catalog(
             CatalogCommand::Create { .. }
             | CatalogCommand::CreateTopic { .. }
@@ -196,6 +197,7 @@ pub(crate) fn adds_data(command: &Command) -> bool {
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
         | Command::Catalog(_)
+        | Command::Forward(_)
         | Command::Session(_)
         | Command::Topic(_)
         | Command::Refuse(_) => false,

@@ -3,7 +3,7 @@
 
 use domain::{
     CatalogCommand, Command, EntityKind, NewRule, PutRule, Refusal, RemoveRule, RuleRow,
-    SQL_FILTERS_MAX, Specifics, SubscriptionProperties, TopicCommand, TopicProperties,
+    SQL_FILTERS_MAX, Span, Specifics, SubscriptionProperties, TopicCommand, TopicProperties,
     UpdateSubscription, UpdateTopic, subscription_path, validate,
 };
 
@@ -132,6 +132,7 @@ impl Broker {
         let properties = SubscriptionProperties::of(&info.properties, specifics);
         let properties = Box::new(change(properties).map_err(refused)?);
         validate::subscription_properties(&properties).map_err(refused)?;
+        self.check_destinations(&info.properties, &properties.common(Span::MAX)).await?;
         let update = UpdateSubscription { origin: None, entity, properties };
         self.ask(&path, TopicCommand::UpdateSubscription(update)).await?;
         self.get_subscription(topic, name).await

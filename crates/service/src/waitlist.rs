@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use domain::{Command, Disposition, ReceiverId, SessionCommand, Settlement, properties_bytes};
+use domain::{
+    Command, Disposition, ForwardCommand, ReceiverId, SessionCommand, Settlement, properties_bytes,
+};
 
 use crate::call::Reply;
 use crate::config::ProposerConfig;
@@ -143,10 +145,25 @@ fn weigh(command: &Command) -> Weight {
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. } => (1024, 1),
+        Command::Forward(command) => weigh_forward(command),
         Command::Refuse(_) | Command::Touch { .. } | Command::Seal(_) | Command::Beat => (0, 1),
         Command::Session(session) => weigh_session(session),
     };
     Weight { bytes: FIXED_BYTES + bytes, messages }
+}
+
+fn weigh_forward(command: &ForwardCommand) -> (usize, usize) {
+    match command {
+        ForwardCommand::Arrive(arrive) => {
+            let contents = arrive.messages.iter().map(|m| m.message.content.len() + 128);
+            (contents.sum(), arrive.messages.len())
+        }
+        // Rows are deleted, or put aside by the list: less than a message's storing each.
+        ForwardCommand::Ship(_) | ForwardCommand::Shipped(_) | ForwardCommand::Unpark(_) => {
+            (2048, 64)
+        }
+        ForwardCommand::ForgetArrivals(_) => (0, 1),
+    }
 }
 
 fn weigh_session(command: &SessionCommand) -> (usize, usize) {

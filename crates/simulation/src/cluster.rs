@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::Options;
 use crate::clock::Clock;
+use crate::forwarding::Forwarding;
 use crate::group::{Group, Scene};
 use crate::node::{Node, Standing};
 use crate::random::Random;
@@ -28,6 +29,7 @@ pub struct Cluster {
     pub(crate) now: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) groups: Vec<Group>,
+    forwarding: Forwarding,
     pub(crate) totals: Report,
     pub(crate) tick: u32,
     /// When a majority of disks is wiped, if it is.
@@ -46,7 +48,9 @@ impl Cluster {
         let doomed = options.nodes > 2 && random.chance(options.majority_wiped);
         let doomed_at = doomed.then(|| random.between(20, u64::from(options.ticks / 2)) as u32);
         let (options, totals) = (*options, Report::default());
-        Cluster { options, random, now: START_MS, nodes, groups, totals, tick: 0, doomed_at }
+        let forwarding = Forwarding::default();
+        let (now, tick) = (START_MS, 0);
+        Cluster { options, random, now, nodes, groups, forwarding, totals, tick, doomed_at }
     }
 
     fn node(index: usize, options: &Options, random: &mut Random) -> Node {
@@ -107,7 +111,8 @@ impl Cluster {
                 break;
             }
         }
-        self.each(Group::check_settled)
+        self.each(Group::check_settled)?;
+        self.forwarding.check_settled(&self.groups)
     }
 
     fn step(&mut self, peace: bool) -> Result<(), (u16, Broken)> {
@@ -118,12 +123,12 @@ impl Cluster {
         if self.doomed_at.is_some_and(|at| at + ECHO_TICKS == self.tick) {
             self.groups.iter_mut().for_each(Group::freeze);
         }
-        let Cluster { nodes, random, now, tick, groups, .. } = self;
+        let Cluster { nodes, random, now, tick, groups, forwarding, options, .. } = self;
         let scene = Scene { nodes, now: *now, tick: *tick, peace };
-        for (index, group) in (0..).zip(groups) {
+        for (index, group) in (0..).zip(groups.iter_mut()) {
             group.tick(scene, random).map_err(|broken| (index, broken))?;
         }
-        Ok(())
+        forwarding.tick(groups, scene, options.packet_lost, random)
     }
 
     /// Mostly moments; now and then long enough for locks and lifetimes to end.
@@ -187,9 +192,10 @@ impl Cluster {
     }
 
     fn is_settled(&mut self) -> bool {
-        let Cluster { nodes, now, tick, groups, .. } = self;
+        let Cluster { nodes, now, tick, groups, forwarding, .. } = self;
         let scene = Scene { nodes, now: *now, tick: *tick, peace: true };
         groups.iter_mut().all(|group| group.is_settled(scene))
+            && forwarding.is_settled(groups, scene)
     }
 
     fn each(&self, check: impl Fn(&Group, Scene<'_>) -> Holds) -> Result<(), (u16, Broken)> {
@@ -201,7 +207,7 @@ impl Cluster {
     }
 
     fn report(&self) -> Report {
-        let mut report = self.totals;
+        let mut report = Report { forwarded: self.forwarding.count(), ..self.totals };
         for group in &self.groups {
             report += Report { digest: group.digest(), ..group.report() };
         }

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod faults;
+pub mod forwarding;
 mod service;
 mod sessions;
 mod settling;

@@ -7,10 +7,11 @@ use domain::{
     Acquire, Command, EntityId, Entry, Outcome, QueueId, ReceiverId, SessionCommand, SessionToken,
     Span, Timestamp,
 };
-use engine::Engine;
+use engine::{Carried, Engine};
 
 use crate::bug::Bug;
 use crate::client::origin_of;
+use crate::forwarding::Ticket;
 use crate::invariants::credit::Account;
 use crate::network::AGE_MS_MAX;
 use crate::random::Random;
@@ -38,6 +39,18 @@ pub enum Reply {
     /// An operator, who looks for himself.
     Operator,
     Nobody,
+    /// A source packs, or releases.
+    Pack {
+        queue: QueueId,
+    },
+    /// A shipment of another group.
+    Arrive(Ticket),
+    /// What came of one of this group's.
+    Shipped {
+        queue: QueueId,
+        serial: u64,
+        carried: Carried,
+    },
 }
 
 /// An entry to be proposed, with one reply per command.
@@ -76,6 +89,12 @@ pub struct Leader {
     /// How far an operator moved the clock, as far as was applied here.
     pub offset: Span,
     bug: Option<Bug>,
+    /// Shipments on their way to another group, and until when an answer is waited for.
+    pub carrying: BTreeMap<(QueueId, u64), u64>,
+    /// What forwarding asks for, to be proposed with what else there is.
+    pub asked: Vec<(Command, Reply)>,
+    /// Answers for other groups' leaders.
+    pub arrived: Vec<(Ticket, Outcome)>,
 }
 
 /// An outcome on its way to whoever waits for it.
@@ -104,6 +123,9 @@ impl Leader {
             stamped,
             offset: Span(0),
             bug,
+            carrying: BTreeMap::new(),
+            asked: Vec::new(),
+            arrived: Vec::new(),
         }
     }
 
@@ -129,6 +151,11 @@ impl Leader {
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
                 match reply {
                     Reply::Acquire { receiver, .. } => self.acquired(receiver, &outcome),
+                    Reply::Pack { queue } => self.engine.packed(queue, true, self.stamped),
+                    Reply::Arrive(ticket) => self.arrived.push((ticket, outcome.clone())),
+                    Reply::Shipped { queue, serial, carried } => {
+                        self.engine.carried(queue, serial, carried, self.stamped);
+                    }
                     Reply::Accept { receiver, entity } => self.accepted(receiver, entity, &outcome),
                     Reply::Client { .. } | Reply::Fire | Reply::Operator | Reply::Nobody => (),
                 }
@@ -146,6 +173,17 @@ impl Leader {
         if let Outcome::Acquired { deliveries, .. } = outcome {
             account.taken += deliveries.len() as u32;
         }
+    }
+
+    /// Shipments nobody answers for are asked for again.
+    pub fn lose_patience(&mut self, now: u64, clock: Timestamp) {
+        let engine = &mut self.engine;
+        self.carrying.retain(|(queue, serial), until| {
+            if *until < now {
+                engine.carried(*queue, *serial, Carried::Lost, clock);
+            }
+            *until >= now
+        });
     }
 
     fn accepted(&mut self, receiver: ReceiverId, entity: EntityId, outcome: &Outcome) {
@@ -280,6 +318,7 @@ impl Leader {
     /// And nothing is due, or waits for what is there.
     pub fn is_idle(&mut self, clock: Timestamp) -> bool {
         self.inbox.is_empty()
+            && self.asked.is_empty()
             && self.proposals.is_empty()
             && self.pending.is_empty()
             && self.engine.next_deadline().is_none_or(|due| due > clock)
@@ -300,6 +339,13 @@ impl Leader {
             self.engine.fire_lost();
         }
         for reply in replies {
+            match *reply {
+                Reply::Pack { queue } => self.engine.packed(queue, false, self.stamped),
+                Reply::Shipped { queue, serial, .. } => {
+                    self.engine.carried(queue, serial, Carried::Lost, self.stamped);
+                }
+                _ => (),
+            }
             if let Reply::Accept { receiver, .. } = reply {
                 self.engine.accept_lost(*receiver);
             }

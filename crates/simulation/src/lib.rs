@@ -87,6 +87,7 @@ mod oracle;
 
 mod cluster;
 mod faults;
+mod forwarding;
 mod group;
 
 pub use bug::Bug;

@@ -86,12 +86,17 @@ impl Network {
                     let packets = locks.map(|lock| Packet::Delivered { receiver, queue, lock });
                     (receiver.node as usize, packets.collect())
                 }
+                Reply::Fire
+                | Reply::Operator
+                | Reply::Nobody
+                | Reply::Pack { .. }
+                | Reply::Arrive(_)
+                | Reply::Shipped { .. } => continue,
                 Reply::Accept { receiver, entity } => {
                     let Outcome::Accepted { token, until } = outcome else { continue };
                     let packet = Packet::Accepted { receiver, entity, token, until };
                     (receiver.node as usize, vec![packet])
                 }
-                Reply::Fire | Reply::Operator | Reply::Nobody => continue,
             };
             let Some(edge) = clients[client].edge else { continue };
             for packet in packets {

@@ -25,6 +25,7 @@ pub use entity::{Deletion, Entity};
 pub use message::{Message, MessageId, Place};
 pub use seen::Seen;
 
+use crate::group::forwarding::is_forwarding;
 use crate::invariants::copies::{self, Share};
 use crate::invariants::once::Effects;
 use crate::invariants::one_holder::Hold;
@@ -122,6 +123,9 @@ impl Oracle {
     }
 
     fn command(&mut self, command: &Command, outcome: &Outcome) -> Holds {
+        if is_elsewhere(command) {
+            return Ok(());
+        }
         if let Outcome::Refused(refusal) = outcome {
             return self.refused(command, refusal); // ERR-29: nothing was changed.
         }
@@ -170,6 +174,8 @@ impl Oracle {
                 self.floor = self.at.plus(*by);
                 Ok(())
             }
+            // Followed by `forwarding`, across groups.
+            Command::Forward(_) => Ok(()),
             Command::Topic(command) => self.topic_command(command),
             Command::Session(command) => self.session_command(command, outcome),
             // No entity of this cluster is temporary; `tests/idle.rs` has those.
@@ -429,7 +435,18 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
         | Command::Topic(_)
+        | Command::Forward(_)
         | Command::Catalog(_) => None,
+    }
+}
+
+/// About what `forwarding` follows, across groups.
+fn is_elsewhere(command: &Command) -> bool {
+    match command {
+        Command::CreateQueue(CreateQueue { entity, .. })
+        | Command::UpdateQueue(UpdateQueue { entity, .. })
+        | Command::Send(Send { entity, .. }) => is_forwarding(*entity),
+        _ => false,
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Report {
     pub duplicates: u64,
     /// Settlements refused for want of a lock (LOCK-14, SESS-13).
     pub locks_refused: u64,
+    /// Messages accepted by what forwards them to another group.
+    pub forwarded: u64,
     /// That publishes made.
     pub copies: u64,
     pub sessions_accepted: u64,
@@ -83,6 +85,7 @@ impl AddAssign for Report {
         self.deferred += other.deferred;
         self.duplicates += other.duplicates;
         self.locks_refused += other.locks_refused;
+        self.forwarded += other.forwarded;
         self.copies += other.copies;
         self.sessions_accepted += other.sessions_accepted;
         self.sessions_lapsed += other.sessions_lapsed;
@@ -113,6 +116,7 @@ impl Report {
             ("duplicates", self.duplicates, 5),
             ("refused settlements", self.locks_refused, 5),
             ("completed messages", self.completed, 20),
+            ("forwarded messages", self.forwarded, 50),
         ];
         let short = minimums.iter().filter(|(_, total, per_seed)| *total < per_seed * seeds);
         short
@@ -149,6 +153,7 @@ impl fmt::Display for Report {
             self.expiries, self.dead_lettered, self.activations, self.deferred, self.duplicates
         )?;
         writeln!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)?;
+        writeln!(f, "forwarded between groups {}", self.forwarded)?;
         write!(
             f,
             "copies {}, sessions accepted {}, lapsed {}, given back {}",

@@ -29,6 +29,9 @@
 //! | 30 Subscription | topic u64, subscription u64 |
 //! | 31 Rule | subscription u64, name … |
 //! | 32 BodyCopies | topic u64, sequence u64 |
+//! | 40 Shipment | entity u64, subqueue u8, serial u64 |
+//! | 41 Parked | entity u64, subqueue u8, stays u8, turn u64 |
+//! | 42 Arrival | source u64, subqueue u8, destination u64 |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -80,6 +83,9 @@ fn table(key: &Key) -> u8 {
         Key::Subscription(..) => 30,
         Key::Rule(..) => 31,
         Key::BodyCopies(..) => 32,
+        Key::Shipment(..) => 40,
+        Key::Parked(..) => 41,
+        Key::Arrival(..) => 42,
     }
 }
 
@@ -115,6 +121,21 @@ pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
             number(queue.entity.0);
             out.push(queue.sub as u8);
             out.extend_from_slice(&sequence.0.to_be_bytes());
+        }
+        Key::Shipment(queue, serial) => {
+            number(queue.entity.0);
+            out.push(queue.sub as u8);
+            out.extend_from_slice(&serial.to_be_bytes());
+        }
+        Key::Parked(queue, stays, turn) => {
+            number(queue.entity.0);
+            out.extend_from_slice(&[queue.sub as u8, u8::from(*stays)]);
+            out.extend_from_slice(&turn.to_be_bytes());
+        }
+        Key::Arrival(source, destination) => {
+            number(source.entity.0);
+            out.push(source.sub as u8);
+            out.extend_from_slice(&destination.0.to_be_bytes());
         }
         Key::Deadline(entity, kind, due, sequence) => {
             number(entity.0);
@@ -215,6 +236,9 @@ pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
         30 => Key::Subscription(rest.entity()?, rest.entity()?),
         31 => Key::Rule(rest.entity()?, rest.text()?),
         32 => Key::BodyCopies(rest.entity()?, rest.sequence()?),
+        40 => Key::Shipment(rest.queue()?, rest.number()?),
+        41 => Key::Parked(rest.queue()?, rest.flag()?, rest.number()?),
+        42 => Key::Arrival(rest.queue()?, rest.entity()?),
         _ => return None,
     };
     rest.0.is_empty().then_some((shard, key))
@@ -231,6 +255,14 @@ impl Rest<'_> {
 
     fn byte(&mut self) -> Option<u8> {
         self.array().map(|[byte]: [u8; 1]| byte)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 
     fn short(&mut self) -> Option<u16> {
@@ -356,6 +388,9 @@ mod tests {
             (entity(), entity()).prop_map(|(t, s)| Key::Subscription(t, s)),
             (entity(), text()).prop_map(|(e, name)| Key::Rule(e, name)),
             (entity(), sequence()).prop_map(|(e, s)| Key::BodyCopies(e, s)),
+            (queue(), number()).prop_map(|(q, serial)| Key::Shipment(q, serial)),
+            (queue(), any::<bool>(), number()).prop_map(|(q, stays, n)| Key::Parked(q, stays, n)),
+            (queue(), entity()).prop_map(|(q, e)| Key::Arrival(q, e)),
         ]
     }
 

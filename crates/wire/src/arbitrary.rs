@@ -240,8 +240,9 @@ pub fn queue_properties() -> impl Strategy<Value = QueueProperties> {
     let spans = (span(), span(), span(), span());
     let sizes = any::<(u32, u32, u32)>();
     let flags = any::<(bool, bool, bool, bool)>();
-    (spans, sizes, flags, status(), text()).prop_map(|(spans, sizes, flags, status, text)| {
-        QueueProperties {
+    let forwards = (destination(), destination());
+    (spans, sizes, flags, status(), text(), forwards).prop_map(
+        |(spans, sizes, flags, status, text, forwards)| QueueProperties {
             lock_duration: spans.0,
             max_size_megabytes: sizes.0,
             max_message_size_kilobytes: sizes.1,
@@ -255,8 +256,15 @@ pub fn queue_properties() -> impl Strategy<Value = QueueProperties> {
             status,
             user_metadata: text,
             enable_batched_operations: flags.3,
-        }
-    })
+            forward_to: forwards.0,
+            forward_dead_letters_to: forwards.1,
+        },
+    )
+}
+
+/// A name, as no empty one is.
+fn destination() -> impl Strategy<Value = Option<String>> {
+    of("[a-z]{1,12}")
 }
 
 fn new_message() -> impl Strategy<Value = NewMessage> {
@@ -273,6 +281,64 @@ fn new_message() -> impl Strategy<Value = NewMessage> {
             scheduled_at,
         },
     )
+}
+
+fn travel() -> impl Strategy<Value = Travel> {
+    (number(), any::<u32>(), of(text())).prop_map(
+        |(enqueued_sequence, hops, dead_letter_source)| Travel {
+            enqueued_sequence,
+            hops,
+            dead_letter_source,
+        },
+    )
+}
+
+fn shipment_destination() -> impl Strategy<Value = Destination> {
+    (entity(), any::<u16>())
+        .prop_map(|(entity, shard)| Destination { entity, shard: ShardId(shard) })
+}
+
+fn refused() -> impl Strategy<Value = Vec<Refused>> {
+    let one =
+        (any::<(u32, u32)>(), text(), text()).prop_map(|((first, count), reason, description)| {
+            Refused { first, count, reason, description }
+        });
+    vec(one, 0..3)
+}
+
+fn forward_command() -> impl Strategy<Value = ForwardCommand> {
+    let arriving =
+        (new_message(), travel()).prop_map(|(message, travel)| Arriving { message, travel });
+    let numbers = any::<(u64, u64, u32, u32)>();
+    prop_oneof![
+        (queue(), text(), of(shipment_destination()), any::<(u32, u32, bool)>()).prop_map(
+            |(queue, to, destination, (count_max, bytes_max, again))| {
+                let ship = Ship { queue, to, destination, count_max, bytes_max, again };
+                ForwardCommand::Ship(ship)
+            }
+        ),
+        (queue(), numbers, entity(), vec(arriving, 0..3)).prop_map(
+            |(source, (serial, settled_to, count, skipped), destination, messages)| {
+                ForwardCommand::Arrive(Arrive {
+                    source,
+                    serial,
+                    settled_to,
+                    destination,
+                    count,
+                    skipped,
+                    messages,
+                })
+            }
+        ),
+        (queue(), any::<u64>(), refused()).prop_map(|(queue, serial, refused)| {
+            ForwardCommand::Shipped(Shipped { queue, serial, refused })
+        }),
+        (queue(), any::<u32>())
+            .prop_map(|(queue, count_max)| ForwardCommand::Unpark(Unpark { queue, count_max })),
+        (queue(), entity()).prop_map(|(source, destination)| {
+            ForwardCommand::ForgetArrivals(ForgetArrivals { source, destination })
+        }),
+    ]
 }
 
 fn disposition() -> impl Strategy<Value = Disposition> {
@@ -393,7 +459,8 @@ fn command() -> impl Strategy<Value = Command> {
         (origin(), refusal())
             .prop_map(|(origin, refusal)| Command::Refuse(Refuse { origin, refusal })),
     ];
-    prop_oneof![entities, messages, session_command().prop_map(Command::Session)]
+    let forward = forward_command().prop_map(Command::Forward);
+    prop_oneof![entities, messages, session_command().prop_map(Command::Session), forward]
 }
 
 fn session_command() -> impl Strategy<Value = SessionCommand> {
@@ -495,7 +562,7 @@ pub fn delivery() -> impl Strategy<Value = Delivery> {
         MessageState::Scheduled,
     ]);
     let lock = of((token(), at()).prop_map(|(token, until)| HeldLock { token, until }));
-    let numbers = (number(), number(), number(), of(entity()));
+    let numbers = (number(), number(), number(), of(entity()), of(text()));
     let times = (at(), of(at()), of(span()), of(at()));
     (numbers, any::<(u32, u32)>(), state, times, lock, overlay()).prop_map(
         |(numbers, counts, state, times, lock, overlay)| Delivery {
@@ -507,6 +574,7 @@ pub fn delivery() -> impl Strategy<Value = Delivery> {
             delivery_count: counts.1,
             enqueued_at: times.0,
             enqueued_sequence: numbers.2,
+            dead_letter_source: numbers.4,
             scheduled_at: times.1,
             ttl: times.2,
             expires_at: times.3,
@@ -567,13 +635,14 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         any::<(u32, bool)>().prop_map(|(count, more)| Outcome::Deleted { count, more }),
         fired.prop_map(Outcome::Fired),
         (session_token(), at()).prop_map(|(token, until)| Outcome::Accepted { token, until }),
+        (any::<u32>(), refused()).prop_map(|(done, refused)| Outcome::Arrived { done, refused }),
         (directory_row(), any::<bool>())
             .prop_map(|(row, fresh)| Outcome::Catalog(CatalogOutcome::Entry { row, fresh })),
     ]
 }
 
 fn counts() -> impl Strategy<Value = Counts> {
-    any::<[u64; 10]>().prop_map(|n| Counts {
+    any::<[u64; 12]>().prop_map(|n| Counts {
         accepted: n[0],
         active: n[1],
         scheduled: n[2],
@@ -584,6 +653,8 @@ fn counts() -> impl Strategy<Value = Counts> {
         expired: n[7],
         deleted: n[8],
         published: n[9],
+        transfer: n[10],
+        moved: n[11],
     })
 }
 
@@ -591,7 +662,7 @@ fn entity_state() -> impl Strategy<Value = EntityState> {
     let next = || of((at(), number()));
     let numbers = (number(), [number(), number()], [number(), number()], number());
     let times = (of(at()), of(at()), at(), at());
-    (numbers, any::<[u64; 9]>(), counts(), next(), next(), times).prop_map(
+    (numbers, any::<[u64; 17]>(), counts(), next(), next(), times).prop_map(
         |(numbers, n, counts, scheduled_next, fixed_next, times)| EntityState {
             next_sequence: numbers.0,
             fresh_head: numbers.1,
@@ -609,8 +680,13 @@ fn entity_state() -> impl Strategy<Value = EntityState> {
             accessed_at: times.2,
             last_use: times.3,
             sessions: SessionTotals { free: n[6], free_low: times.3, turns: n[7], states: n[8] },
+            forwarding: [forwarding(&n[9..]), forwarding(&n[13..])],
         },
     )
+}
+
+fn forwarding(n: &[u64]) -> Forwarding {
+    Forwarding { serial: n[0], in_transit: n[1], parked: n[2], stuck: n[3] }
 }
 
 fn message_row() -> impl Strategy<Value = MessageRow> {
@@ -619,8 +695,9 @@ fn message_row() -> impl Strategy<Value = MessageRow> {
         (span(), at()).prop_map(|(ttl, expires_at)| Lifetime::Fixed { ttl, expires_at })
     ];
     let numbers = any::<(u32, u32, bool, u32)>();
-    (number(), numbers, at(), lifetime, of(session()), overlay()).prop_map(
-        |(body, numbers, at, lifetime, session, overlay)| {
+    let travel = of(travel().prop_map(Box::new));
+    (number(), numbers, at(), lifetime, of(session()), overlay(), travel).prop_map(
+        |(body, numbers, at, lifetime, session, overlay, travel)| {
             let (size_bytes, header_bytes, deferred, delivery_count) = numbers;
             MessageRow {
                 body,
@@ -632,6 +709,7 @@ fn message_row() -> impl Strategy<Value = MessageRow> {
                 lifetime,
                 session,
                 overlay,
+                travel,
             }
         },
     )
@@ -648,12 +726,30 @@ fn message_tables() -> impl Strategy<Value = (Key, Row)> {
                 (Key::Lock(q, n), Row::Lock(LockRow { nonce, until, receiver }))
             }
         ),
-        (entity(), number(), at(), at(), any::<(u32, u32)>(), of(span()), of(session())).prop_map(
-            |(e, n, due, accepted_at, (size_bytes, header_bytes), ttl, session)| {
-                let row = ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl, session };
-                (Key::Scheduled(e, n), Row::Scheduled(row))
-            }
-        ),
+        (
+            entity(),
+            number(),
+            at(),
+            at(),
+            any::<(u32, u32)>(),
+            of(span()),
+            of(session()),
+            of(travel())
+        )
+            .prop_map(
+                |(e, n, due, accepted_at, (size_bytes, header_bytes), ttl, session, travel)| {
+                    let row = ScheduledRow {
+                        due,
+                        accepted_at,
+                        size_bytes,
+                        header_bytes,
+                        ttl,
+                        session,
+                        travel: travel.map(Box::new),
+                    };
+                    (Key::Scheduled(e, n), Row::Scheduled(row))
+                }
+            ),
         (entity(), kind(), at(), number())
             .prop_map(|(e, kind, at, n)| (Key::Deadline(e, kind, at, n), Row::Deadline)),
         (entity(), text(), at(), number()).prop_map(|(e, id, accepted_at, sequence)| {
@@ -715,7 +811,28 @@ fn other_tables() -> impl Strategy<Value = (Key, Row)> {
 
 /// A row under a key of its table.
 pub fn row() -> impl Strategy<Value = (Key, Row)> {
-    prop_oneof![message_tables(), session_tables(), other_tables()]
+    prop_oneof![message_tables(), session_tables(), forward_tables(), other_tables()]
+}
+
+fn forward_tables() -> impl Strategy<Value = (Key, Row)> {
+    let arrived = (any::<(u32, u32)>(), refused())
+        .prop_map(|((count, done), refused)| ArrivedShipment { count, done, refused });
+    prop_oneof![
+        (queue(), any::<u64>(), shipment_destination(), vec(number(), 0..4)).prop_map(
+            |(q, serial, destination, numbers)| {
+                let row = ShipmentRow { destination, numbers };
+                (Key::Shipment(q, serial), Row::Shipment(row))
+            }
+        ),
+        (queue(), any::<(bool, u64)>(), vec(number(), 0..4)).prop_map(
+            |(q, (stays, turn), numbers)| (Key::Parked(q, stays, turn), Row::Parked(numbers))
+        ),
+        (queue(), entity(), any::<u64>(), at(), btree_map(any::<u64>(), arrived, 0..3)).prop_map(
+            |(q, e, serial, at, shipments)| {
+                (Key::Arrival(q, e), Row::Arrival(ArrivalRow { serial, at, shipments }))
+            }
+        ),
+    ]
 }
 
 fn session_tables() -> impl Strategy<Value = (Key, Row)> {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
     CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
-    EntityKind, EntityStatus, Entry, Fire, FireLocks, NewMessage, NodeRow, PutRule,
+    EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, NewMessage, NodeRow, PutRule,
     QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Send, Settle, Settlement,
     SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue, UpdateSubscription,
     UpdateTopic,
@@ -52,6 +52,10 @@ fn estimate_bytes(command: &Command) -> usize {
             let messages = send.messages.iter();
             40 + messages.map(|message| message.content.len() + texts(message) + 48).sum::<usize>()
         }
+        Command::Forward(ForwardCommand::Arrive(arrive)) => {
+            let messages = arrive.messages.iter();
+            64 + messages.map(|arriving| arriving.message.content.len() + 112).sum::<usize>()
+        }
         Command::Settle(settle) => 40 + settle.settlements.len() * 20,
         Command::FireLocks(fire) => 8 + fire.locks.len() * 24,
         _ => 64,
@@ -79,6 +83,7 @@ choice!(Command {
     17 => RaiseClock { to },
     18 => Session(command),
     20 => Topic(command),
+    40 => Forward(command),
     22 => Touch { entity },
     23 => Seal(seal),
     24 => Beat,
@@ -146,6 +151,8 @@ record!(QueueProperties {
     status,
     user_metadata,
     enable_batched_operations,
+    forward_to,
+    forward_dead_letters_to,
 });
 record!(TopicProperties {
     max_size_megabytes,
@@ -171,6 +178,8 @@ record!(SubscriptionProperties {
     status,
     user_metadata,
     enable_batched_operations,
+    forward_to,
+    forward_dead_letters_to,
 });
 choice!(EntityStatus { 0 => Active, 1 => Disabled, 2 => SendDisabled, 3 => ReceiveDisabled });
 

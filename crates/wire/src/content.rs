@@ -3,8 +3,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use domain::{
-    ContentHeader, Delivery, MessageState, NewMessage, Refusal, Span, SystemProperty, Timestamp,
-    properties_bytes,
+    Arriving, ContentHeader, Delivery, MessageState, NewMessage, Outgoing, Overlay, Refusal, Span,
+    SystemProperty, Timestamp, properties_bytes,
 };
 use prost::Message as _;
 
@@ -157,17 +157,7 @@ pub fn show(delivery: &Delivery, mut message: v1::Message, shown: Shown) -> v1::
         message.scheduled_at_ms = Some(at.0);
     }
     if let Some(overlay) = &delivery.overlay {
-        for name in &overlay.removed {
-            message.properties.remove(name);
-        }
-        for (name, value) in &overlay.set {
-            message.properties.insert(name.clone(), value_to_v1(value));
-        }
-        for (property, value) in &overlay.texts {
-            if let Some(text) = text(&mut message, *property) {
-                text.clone_from(value);
-            }
-        }
+        lay(&mut message, overlay);
     }
     let lock = delivery.lock.filter(|_| shown == Shown::PeekLock);
     v1::ReceivedMessage {
@@ -189,13 +179,52 @@ pub fn show(delivery: &Delivery, mut message: v1::Message, shown: Shown) -> v1::
         .into(),
         lock_token: lock.map(|lock| Bytes::copy_from_slice(&lock.token.to_bytes())),
         locked_until_ms: lock.map(|lock| lock.until.0),
-        dead_letter_source: None,
+        dead_letter_source: delivery.dead_letter_source.clone(),
     }
+}
+
+fn lay(message: &mut v1::Message, overlay: &Overlay) {
+    for name in &overlay.removed {
+        message.properties.remove(name);
+    }
+    for (name, value) in &overlay.set {
+        message.properties.insert(name.clone(), value_to_v1(value));
+    }
+    for (property, value) in &overlay.texts {
+        if let Some(text) = text(message, *property) {
+            text.clone_from(value);
+        }
+    }
+}
+
+/// A message on its way to where it is forwarded to: its content byte for byte, or, where something
+/// was laid over it, with that as part of it (RULE-18). What it was scheduled for is over.
+pub fn forwarded(outgoing: Outgoing, content: Bytes) -> Result<Arriving, Error> {
+    let Outgoing { delivery, ttl, header_bytes, travel } = outgoing;
+    let mut message = decode(content.clone())?;
+    let scheduled_at = delivery.overlay.as_ref().and_then(|overlay| overlay.scheduled_at);
+    let Some(overlay) = delivery.overlay else {
+        let message = NewMessage {
+            content,
+            size_bytes: delivery.size_bytes,
+            header_bytes,
+            message_id: message.message_id,
+            session_id: message.session_id,
+            partition_key: message.partition_key,
+            ttl,
+            scheduled_at,
+        };
+        return Ok(Arriving { message, travel });
+    };
+    lay(&mut message, &overlay);
+    let message = new_message(message).map_err(|_| Error::corrupt("properties of a message"))?;
+    let message = NewMessage { ttl, scheduled_at, ..message };
+    Ok(Arriving { message, travel })
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{HeldLock, LockToken, Overlay, SequenceNumber, Value};
+    use domain::{HeldLock, LockToken, Overlay, SequenceNumber, Travel, Value};
 
     use super::*;
 
@@ -223,6 +252,7 @@ mod tests {
             delivery_count: 2,
             enqueued_at: Timestamp(100),
             enqueued_sequence: SequenceNumber(5),
+            dead_letter_source: None,
             scheduled_at: None,
             ttl: Some(Span(50)),
             expires_at: Some(Timestamp(150)),
@@ -270,6 +300,33 @@ mod tests {
         assert_eq!(message.properties["old"], value_to_v1(&Value::Bool(true)));
         assert_eq!(message.ttl_ms, Some(50), "effective, not the producer's");
         assert_eq!(message.subject.as_deref(), Some("new"), "as a rule's action set it (RULE-17)");
+    }
+
+    #[test]
+    fn fwd_6_rule_18_a_forwarded_message_is_its_content_or_that_with_what_was_laid_over_it() {
+        let content = encode(&message());
+        let travel =
+            Travel { enqueued_sequence: SequenceNumber(3), hops: 2, dead_letter_source: None };
+        let ttl = Some(Span(9));
+        let out = |overlay| Outgoing {
+            delivery: Delivery { size_bytes: 31, overlay, ..delivery() },
+            ttl,
+            header_bytes: 27,
+            travel: travel.clone(),
+        };
+        let plain = forwarded(out(None), content.clone()).unwrap();
+        let sent = NewMessage { ttl, ..new_message(message()).unwrap() };
+        assert_eq!(plain, Arriving { message: sent, travel: travel.clone() });
+        let texts = [(SystemProperty::MessageId, Some("new".into()))].into();
+        let scheduled_at = Some(Timestamp(7));
+        let removed = vec!["gone".into()];
+        let overlay = Overlay { texts, scheduled_at, removed, ..Overlay::default() };
+        let changed = forwarded(out(Some(Box::new(overlay))), content).unwrap().message;
+        assert_eq!(changed.message_id.as_deref(), Some("new"));
+        assert_eq!((changed.ttl, changed.scheduled_at), (ttl, scheduled_at));
+        let seen = header(&changed.content).unwrap();
+        assert_eq!(seen.texts[&SystemProperty::MessageId], "new");
+        assert!(!seen.properties.contains_key("gone") && seen.properties.contains_key("kept"));
     }
 
     #[test]

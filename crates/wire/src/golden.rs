@@ -37,6 +37,62 @@ fn kept(NewRule { name, filter, action }: NewRule) -> RuleRow {
     RuleRow { name, filter, action, created_at: AT, order: 3 }
 }
 
+fn refused() -> Vec<Refused> {
+    let (reason, description) = ("r".into(), "d".into());
+    vec![Refused { first: 1, count: 2, reason, description }]
+}
+
+#[test]
+fn forwarding() {
+    let message = NewMessage {
+        content: Bytes::from_static(b"\x01body"),
+        size_bytes: 260,
+        header_bytes: 2,
+        message_id: None,
+        session_id: None,
+        partition_key: None,
+        ttl: None,
+        scheduled_at: None,
+    };
+    let travel = Travel { enqueued_sequence: NUMBER, hops: 1, dead_letter_source: None };
+    for (given, expected) in [
+        (
+            ForwardCommand::Ship(Ship {
+                queue: QUEUE,
+                to: "Orders".into(),
+                destination: Some(Destination { entity: ENTITY, shard: ShardId(3) }),
+                count_max: 512,
+                bytes_max: 70_000,
+                again: true,
+            }),
+            "2801ac0201064f726465727301ac02038004f0a20401",
+        ),
+        (
+            ForwardCommand::Arrive(Arrive {
+                source: QUEUE,
+                serial: 9,
+                settled_to: 7,
+                destination: ENTITY,
+                count: 3,
+                skipped: 2,
+                messages: vec![Arriving { message, travel }],
+            }),
+            "2802ac02010907ac020302010501626f647984020200000000004d0100",
+        ),
+        (
+            ForwardCommand::Shipped(Shipped { queue: QUEUE, serial: 9, refused: refused() }),
+            "2803ac02010901010201720164",
+        ),
+        (ForwardCommand::Unpark(Unpark { queue: QUEUE, count_max: 512 }), "2804ac02018004"),
+        (
+            ForwardCommand::ForgetArrivals(ForgetArrivals { source: QUEUE, destination: ENTITY }),
+            "2805ac0201ac02",
+        ),
+    ] {
+        assert_eq!(command(Command::Forward(given.clone())), expected, "{given:?}");
+    }
+}
+
 fn command(command: Command) -> String {
     hex(&command.encode())
 }
@@ -87,7 +143,7 @@ fn commands() {
                 name: name(),
                 properties: properties.clone(),
             }),
-            "01ac02064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001",
+            "01ac02064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000",
         ),
         (
             Command::UpdateQueue(UpdateQueue {
@@ -95,7 +151,7 @@ fn commands() {
                 entity: ENTITY,
                 properties: properties.clone(),
             }),
-            "0201000000000000feed090100ac02e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001",
+            "0201000000000000feed090100ac02e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000",
         ),
         (Command::DeleteEntity { entity: ENTITY }, "03ac02"),
         (
@@ -170,7 +226,7 @@ fn commands() {
         ),
         (
             Command::Catalog(CatalogCommand::Create { request: 9, name: name(), properties }),
-            "0f0209064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001",
+            "0f0209064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000",
         ),
         (
             Command::Catalog(CatalogCommand::Created { name: name(), entity: ENTITY }),
@@ -222,7 +278,7 @@ fn commands() {
                 properties: Box::new(SubscriptionProperties::default()),
                 rule: Box::new(NewRule::default()),
             })),
-            "1403ad02ac021a4f72646572732f537562736372697074696f6e732f4175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a000001082444656661756c740000",
+            "1403ad02ac021a4f72646572732f537562736372697074696f6e732f4175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a0000010000082444656661756c740000",
         ),
         (
             Command::Topic(TopicCommand::UpdateSubscription(UpdateSubscription {
@@ -230,7 +286,7 @@ fn commands() {
                 entity: EntityId(301),
                 properties: Box::new(SubscriptionProperties::default()),
             })),
-            "140400ad02e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a000001",
+            "140400ad02e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a0000010000",
         ),
         (
             Command::Topic(TopicCommand::PutRule(PutRule {
@@ -265,7 +321,7 @@ fn commands() {
                 properties: Box::new(SubscriptionProperties::default()),
                 rule: Box::new(NewRule::default()),
             }),
-            "0f0809064f7264657273054175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a000001082444656661756c740000",
+            "0f0809064f7264657273054175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a0000010000082444656661756c740000",
         ),
     ] {
         assert_eq!(command(given.clone()), expected, "{given:?}");
@@ -291,6 +347,10 @@ fn rows() {
         accessed_at: AT,
         last_use: AT,
         sessions: SessionTotals { free: 2, free_low: AT, turns: 9, states: 1 },
+        forwarding: [
+            Forwarding { serial: 5, in_transit: 2, parked: 1, stuck: 4 },
+            Forwarding::default(),
+        ],
     };
     let message = MessageRow {
         body: NUMBER,
@@ -302,7 +362,11 @@ fn rows() {
         lifetime: Lifetime::Derived,
         session: None,
         overlay: None,
+        travel: None,
     };
+    let travel =
+        Travel { enqueued_sequence: NUMBER, hops: 2, dead_letter_source: Some("s".into()) };
+    let travelled = Some(Box::new(travel.clone()));
     let lifetime = Lifetime::Fixed { ttl: Span(1000), expires_at: AT.plus(Span(1000)) };
     let texts = [(SystemProperty::Subject, Some("s".into())), (SystemProperty::To, None)].into();
     let overlay =
@@ -345,17 +409,22 @@ fn rows() {
         ),
         (
             Row::Entity(Box::new(entity.clone())),
-            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010080d095ffbc3180d095ffbc31",
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000100000080d095ffbc3180d095ffbc31",
         ),
         (
             Row::EntityState(Box::new(state)),
-            "01f4039003010200ac0200640101090800000001000000008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc310901",
+            "01f4039003010200ac02006401010908000000010000000000008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc3109010502010400000000",
         ),
         (Row::Body(Bytes::from_static(b"\x01body")), "01626f6479"),
-        (Row::Message(message.clone()), "014dcc0828000180d095ffbc31000000"),
+        (Row::Message(message.clone()), "014dcc0828000180d095ffbc3100000000"),
         (
-            Row::Message(MessageRow { lifetime, overlay: Some(Box::new(overlay)), ..message }),
-            "014dcc0828000180d095ffbc3101e807e8d795ffbc310001020161060301620e0178010163020701017308000180d095ffbc31",
+            Row::Message(MessageRow {
+                lifetime,
+                overlay: Some(Box::new(overlay)),
+                travel: travelled,
+                ..message
+            }),
+            "014dcc0828000180d095ffbc3101e807e8d795ffbc310001020161060301620e0178010163020701017308000180d095ffbc31014d02010173",
         ),
         (Row::Returned, ""),
         (
@@ -370,8 +439,9 @@ fn rows() {
                 header_bytes: 2,
                 ttl: Some(Span(7)),
                 session: Some("s".into()),
+                travel: None,
             }),
-            "0180d095ffbc3180d095ffbc310a020107010173",
+            "0180d095ffbc3180d095ffbc310a02010701017300",
         ),
         (Row::Deadline, ""),
         (Row::DuplicateId { accepted_at: AT, sequence: NUMBER }, "0180d095ffbc314d"),
@@ -396,11 +466,11 @@ fn rows() {
         (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
         (
             with(Specifics::Topic(of_topic)),
-            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001010100050102030480d095ffbc3180d095ffbc31",
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000010100050102030480d095ffbc3180d095ffbc31",
         ),
         (
             with(Specifics::Subscription(of_subscription)),
-            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000102ad0207010102030480d095ffbc3180d095ffbc31",
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001000002ad0207010102030480d095ffbc3180d095ffbc31",
         ),
         (
             Row::Directory(DirectoryRow {
@@ -419,6 +489,22 @@ fn rows() {
             "01035265640301060178020161060301620e0178010852454d4f564520610080d095ffbc3103",
         ),
         (Row::BodyCopies(300), "01ac02"),
+        (
+            Row::Shipment(ShipmentRow {
+                destination: Destination { entity: ENTITY, shard: ShardId(3) },
+                numbers: vec![NUMBER, NUMBER.next()],
+            }),
+            "01ac0203024d4e",
+        ),
+        (Row::Parked(vec![NUMBER]), "01014d"),
+        (
+            Row::Arrival(ArrivalRow {
+                serial: 9,
+                at: AT,
+                shipments: [(9, ArrivedShipment { count: 3, done: 2, refused: refused() })].into(),
+            }),
+            "010980d095ffbc310109030201010201720164",
+        ),
         (Row::Sweep { topic: None }, ""),
         (Row::Sweep { topic: Some(topic) }, "01ad02"),
     ] {
@@ -437,6 +523,7 @@ fn outcomes() {
         delivery_count: 1,
         enqueued_at: AT,
         enqueued_sequence: NUMBER,
+        dead_letter_source: None,
         scheduled_at: None,
         ttl: Some(Span(7)),
         expires_at: None,
@@ -495,7 +582,7 @@ fn outcomes() {
         (Outcome::Sent { sequences: vec![NUMBER, NUMBER.next()] }, "02024d4e"),
         (
             Outcome::Acquired { deliveries: vec![delivery], more: true },
-            "03014d4d0009010180d095ffbc314d0001070001000000000000004d010203040506070880d095ffbc310001",
+            "03014d4d0009010180d095ffbc314d000001070001000000000000004d010203040506070880d095ffbc310001",
         ),
         (Outcome::Settled { refused: vec![(1, Refusal::PerhapsDone)] }, "0401010f"),
         (Outcome::Renewed { until: vec![AT] }, "050180d095ffbc31"),

@@ -10,6 +10,7 @@ mod error;
 mod intern;
 
 mod command;
+mod forward;
 mod identity;
 mod outcome;
 mod property;

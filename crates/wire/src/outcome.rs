@@ -15,6 +15,7 @@ choice!(Outcome {
     7 => Fired(fired),
     8 => Catalog(outcome),
     9 => Accepted { token, until },
+    30 => Arrived { done, refused },
     12 => Spared,
 });
 record!(Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more });
@@ -29,6 +30,7 @@ record!(Delivery {
     delivery_count,
     enqueued_at,
     enqueued_sequence,
+    dead_letter_source,
     scheduled_at,
     ttl,
     expires_at,

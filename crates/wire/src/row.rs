@@ -54,6 +54,9 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::SessionFree(row) => put(row, out),
         Row::Rule(row) => put(row, out),
         Row::BodyCopies(copies) => put(copies, out),
+        Row::Shipment(row) => put(row, out),
+        Row::Parked(numbers) => put(numbers, out),
+        Row::Arrival(row) => put(row, out),
     }
 }
 
@@ -93,6 +96,9 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Subscription(..) => Row::Subscription,
         Key::Rule(..) => Row::Rule(take(&mut input)?),
         Key::BodyCopies(..) => Row::BodyCopies(take(&mut input)?),
+        Key::Shipment(..) => Row::Shipment(take(&mut input)?),
+        Key::Parked(..) => Row::Parked(take(&mut input)?),
+        Key::Arrival(..) => Row::Arrival(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -124,6 +130,7 @@ record!(EntityState {
     accessed_at,
     last_use,
     sessions,
+    forwarding,
 });
 record!(Counts {
     accepted,
@@ -136,6 +143,8 @@ record!(Counts {
     expired,
     deleted,
     published,
+    transfer,
+    moved,
 });
 record!(MessageRow {
     body,
@@ -147,9 +156,10 @@ record!(MessageRow {
     lifetime,
     session,
     overlay,
+    travel,
 });
 choice!(Lifetime { 0 => Derived, 1 => Fixed { ttl, expires_at } });
-record!(ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl, session });
+record!(ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl, session, travel });
 record!(ProducerRow { first, highest, seen });
 record!(ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level });
 record!(GroupRow { replicas });

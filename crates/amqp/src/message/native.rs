@@ -53,12 +53,12 @@ pub fn native(content: &Bytes) -> Result<v1::Message, Unreadable> {
     Ok(Neutral::from_amqp(&message, &limits)?.into_native())
 }
 
-fn is_amqp(content: &Bytes) -> bool {
+pub(super) fn is_amqp(content: &Bytes) -> bool {
     content.first() == Some(&DESCRIBED)
 }
 
 impl Neutral {
-    fn from_native(message: v1::Message) -> Result<Neutral, Refusal> {
+    pub(super) fn from_native(message: v1::Message) -> Result<Neutral, Refusal> {
         let properties = values::properties_from_v1(&message.properties)?;
         Ok(Neutral {
             body: match message.amqp_sections {

@@ -75,6 +75,7 @@ fn delivery() -> Delivery {
         delivery_count: 2,
         enqueued_at: Timestamp(100),
         enqueued_sequence: SequenceNumber(4),
+        dead_letter_source: None,
         scheduled_at: None,
         ttl: Some(Span(50)),
         expires_at: Some(Timestamp(150)),

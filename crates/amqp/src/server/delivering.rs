@@ -79,7 +79,8 @@ impl Links {
             ReceiveMode::ReceiveAndDelete => (Shown::ReceiveAndDelete, true),
         };
         let message = stored(content, limits, scratch)?;
-        let payload = deliver(&message, delivery, shown, None, limits, scratch)?;
+        let source = delivery.dead_letter_source.as_deref(); // DLQ-12.
+        let payload = deliver(&message, delivery, shown, source, limits, scratch)?;
         let tag = match delivery.lock {
             Some(lock) => tag(lock.token),
             None => unlocked_tag(delivery.sequence.0),

@@ -186,7 +186,8 @@ impl Node {
         let Received { delivery, content } = received;
         let scratch = &mut BytesMut::new();
         let payload = stored(content, &self.limits, scratch).and_then(|message| {
-            let payload = deliver(&message, delivery, shown, None, &self.limits, scratch)?;
+            let source = delivery.dead_letter_source.as_deref(); // DLQ-12.
+            let payload = deliver(&message, delivery, shown, source, &self.limits, scratch)?;
             Ok(payload.to_bytes())
         });
         payload.map_err(|error| {

@@ -22,7 +22,7 @@ impl Acquire {
     /// deliveries is met here as well (TTL-9, TTL-33, LOCK-22); it counts against the row bound.
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.queue.entity)?;
-        entity.check_receive(self.queue)?;
+        entity.check_take(self.queue)?;
         entity.check_sessionless(self.queue)?;
         entity.used();
         let budget = entity.view.budget(APPLY_ROWS_MAX);

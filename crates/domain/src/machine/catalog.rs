@@ -8,8 +8,9 @@ use crate::machine::rules::check_rule;
 use crate::read::DIRECTORY_END;
 use crate::{
     CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, Refusal, Row, Rows, SUBSCRIPTIONS_MAX,
-    ShardId, SubscriptionProperties, Timestamp, subscription_path, validate,
+    EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, QueueProperties, Refusal, Row, Rows,
+    SUBSCRIPTIONS_MAX, ShardId, Span, SubQueue, SubscriptionProperties, Timestamp,
+    subscription_path, validate,
 };
 
 /// The command variants this binary knows.
@@ -127,7 +128,10 @@ impl<R: Rows> Step<'_, R> {
             return met;
         }
         match &what {
-            Creation::Queue { properties } => validate::queue_properties(properties)?,
+            Creation::Queue { properties } => {
+                validate::queue_properties(properties)?;
+                self.check_destinations(&name, properties)?;
+            }
             Creation::Topic { properties } => validate::topic_properties(properties)?,
             Creation::Subscription { properties, .. } => {
                 validate::subscription_properties(properties)?;
@@ -157,6 +161,7 @@ impl<R: Rows> Step<'_, R> {
             return met;
         }
         validate::subscription_properties(&properties)?;
+        self.check_destinations(&path, &properties.common(Span::MAX))?;
         check_rule(&rule)?;
         let used = self.paths_of(&topic.name).len() as u64;
         let max = u64::from(SUBSCRIPTIONS_MAX);
@@ -167,6 +172,23 @@ impl<R: Rows> Step<'_, R> {
         let cluster = self.formed()?;
         let what = Creation::Subscription { topic: topic.entity, properties, rule };
         self.intend(request, path, topic.shard, what, cluster)
+    }
+
+    /// FWD-2.
+    fn check_destinations(
+        &mut self,
+        name: &str,
+        properties: &QueueProperties,
+    ) -> Result<(), Refusal> {
+        validate::forwarding(name, properties)?;
+        for sub in SubQueue::ALL {
+            let Some(to) = properties.forwards(sub) else { continue };
+            let row = self.view.directory(&to.to_ascii_lowercase());
+            if row.is_none_or(|row| row.destination().is_none()) {
+                return Err(Refusal::EntityNotFound { name: to.to_owned() });
+            }
+        }
+        Ok(())
     }
 
     /// The answer where the name is taken already.

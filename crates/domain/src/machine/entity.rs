@@ -7,10 +7,11 @@ use std::ops::ControlFlow;
 use crate::machine::marks::Stale;
 use crate::machine::nonce::Nonces;
 use crate::machine::view::View;
-use crate::read::check_receivable;
+use crate::read::{check_receivable, check_served};
 use crate::{
-    DeadlineKind, Effect, EntityId, EntityKind, EntityRow, EntityState, Key, MessageRow, QueueId,
-    QueueProperties, Refusal, Row, Rows, SequenceNumber, SessionId, SubQueue, Timestamp,
+    DeadlineKind, Effect, EntityId, EntityKind, EntityRow, EntityState, ForwardEffect, Key,
+    MessageRow, QueueId, QueueProperties, Refusal, Row, Rows, SequenceNumber, SessionId, SubQueue,
+    Timestamp, Waiting,
 };
 
 /// An entity's decoded rows, kept from step to step.
@@ -32,6 +33,8 @@ pub(super) struct Entity {
 pub(super) struct Watch {
     due: [Timestamp; DeadlineKind::ALL.len()],
     receivable: [u64; 2],
+    /// What its forwarding has to do.
+    waiting: [Waiting; 2],
     /// A message became available, even if another command of the entry took it.
     pub rose: [bool; 2],
     pub stale: Stale,
@@ -82,6 +85,7 @@ impl Entity {
         self.watch = Some(Watch {
             due: self.due(),
             receivable: self.receivable(),
+            waiting: self.waiting(),
             rose: [false; 2],
             stale: Stale::default(),
             free: self.acceptable(),
@@ -100,11 +104,21 @@ impl Entity {
     /// Messages that can be received without a session: none while receiving is refused (STATE-4).
     fn receivable(&self) -> [u64; 2] {
         let properties = &self.row.properties;
-        match self.state.available {
+        let mut receivable = match self.state.available {
             _ if properties.status.refuses_receive() => [0; 2],
             [_, dead_letter] if properties.requires_session => [0, dead_letter],
             available => available,
+        };
+        for sub in SubQueue::ALL {
+            if properties.forwards(sub).is_some() {
+                receivable[sub as usize] = 0; // FWD-3.
+            }
         }
+        receivable
+    }
+
+    fn waiting(&self) -> [Waiting; 2] {
+        SubQueue::ALL.map(|sub| self.state.waiting(&self.row.properties, sub))
     }
 
     /// Sessions that can be accepted by whoever asks for the next.
@@ -129,6 +143,11 @@ impl Entity {
             let rose = before.rose[sub as usize] && count > 0;
             if rose || count != before.receivable[sub as usize] {
                 effects.push(Effect::Available { queue: QueueId { entity, sub }, count });
+            }
+            let waiting = self.waiting()[sub as usize];
+            if waiting != before.waiting[sub as usize] {
+                let queue = QueueId { entity, sub };
+                effects.push(Effect::Forward(ForwardEffect::Waiting { queue, waiting }));
             }
         }
     }
@@ -186,6 +205,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     /// STATE-4, STATE-7: the dead-letter queue follows its parent. A topic holds nothing to receive
     /// (ENT-9, PEEK-5).
     pub fn check_receive(&self, queue: QueueId) -> Result<(), Refusal> {
+        check_served(&self.entity.row, queue)
+    }
+
+    /// As [`EntityStep::check_receive`], for what hands messages out (FWD-3).
+    pub fn check_take(&self, queue: QueueId) -> Result<(), Refusal> {
         check_receivable(&self.entity.row, queue)
     }
 

@@ -88,6 +88,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                 lifetime: self.lifetime(row.ttl),
                 session: row.session,
                 overlay: None,
+                travel: row.travel,
             };
             let number = self.next_sequence();
             self.append(number, message);

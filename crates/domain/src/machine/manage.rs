@@ -16,6 +16,7 @@ impl CreateQueue {
         step.check_new(id)?;
         validate::queue_name(&self.name)?;
         validate::queue_properties(&self.properties)?;
+        validate::forwarding(&self.name, &self.properties)?;
         step.insert_entity(id, self.name, *self.properties, Specifics::Queue)
     }
 }
@@ -39,6 +40,7 @@ impl UpdateQueue {
             return Err(Refusal::InvalidOperation { why });
         }
         validate::queue_properties(&new)?;
+        validate::forwarding(&entity.entity.row.name, &new)?;
         // TTL-26: messages passed as due may be due later now.
         if new.default_ttl > old.default_ttl {
             entity.search_derived_from(SequenceNumber::FIRST);

@@ -133,6 +133,7 @@ mod tests {
             lifetime: Lifetime::Derived,
             session: None,
             overlay: None,
+            travel: None,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::machine::rules::{Copy, Made};
 use crate::{
     COPIES_MAX, ContentHeader, DeadlineKind, EntityId, Fired, Key, MessageRow, NewMessage, Outcome,
     Properties, Refusal, Row, Rows, Send, SequenceNumber, SessionId, Span, Subject, SystemProperty,
-    SystemValue, Timestamp,
+    SystemValue, Timestamp, Travel,
 };
 
 /// DLQ-7.
@@ -32,6 +32,7 @@ struct Published {
     header_bytes: u32,
     ttl: Option<Span>,
     session: Option<SessionId>,
+    travel: Option<Box<Travel>>,
 }
 
 impl Send {
@@ -46,7 +47,7 @@ impl Send {
         step.open(self.entity)?.used();
         let mut sequences = Vec::with_capacity(self.messages.len());
         for message in self.messages {
-            sequences.push(step.accept_at_topic(self.entity, message)?);
+            sequences.push(step.accept_at_topic(self.entity, message, None)?);
         }
         Ok(Outcome::Sent { sequences })
     }
@@ -88,12 +89,34 @@ impl<R: Rows> Step<'_, R> {
         Ok(())
     }
 
+    /// RULE-9, of one message by itself.
+    pub(super) fn check_taken(
+        &mut self,
+        topic: EntityId,
+        message: &NewMessage,
+    ) -> Result<(), Refusal> {
+        let mut opened = self.open(topic)?;
+        let waits = message.scheduled_at.is_some_and(|due| due > opened.at);
+        if !opened.topic_specifics()?.filter_before_publishing || waits || opened.is_repeat(message)
+        {
+            return Ok(());
+        }
+        let name = opened.entity.row.name.clone();
+        let number = opened.entity.state.next_sequence;
+        let published = Published::new(topic, number, message);
+        match self.copies(&published).is_empty() {
+            true => Err(Refusal::NoMatchingSubscription { topic: name }),
+            false => Ok(()),
+        }
+    }
+
     /// One message that passed all checks; the number it has, or that of the message it repeats
     /// (DUP-2, DUP-9).
-    fn accept_at_topic(
+    pub(super) fn accept_at_topic(
         &mut self,
         topic: EntityId,
         mut message: NewMessage,
+        travel: Option<Box<Travel>>,
     ) -> Result<SequenceNumber, Refusal> {
         let mut opened = self.open(topic)?;
         if let Some(first) = opened.repeats(&mut message) {
@@ -103,10 +126,10 @@ impl<R: Rows> Step<'_, R> {
         opened.state().counts.accepted += 1;
         // SCHED-9: it waits at the topic. SCHED-8: not in the future, so it is a plain message.
         match message.scheduled_at.filter(|due| *due > opened.at) {
-            Some(due) => opened.schedule(number, due, message),
+            Some(due) => opened.schedule(number, due, message, travel),
             None => {
                 opened.state().counts.published += 1;
-                let published = Published::new(topic, number, &message);
+                let published = Published { travel, ..Published::new(topic, number, &message) };
                 self.fan_out(published);
             }
         }
@@ -144,9 +167,17 @@ impl<R: Rows> Step<'_, R> {
             };
             self.view.delete(body);
             let (size_bytes, header_bytes, ttl) = (row.size_bytes, row.header_bytes, row.ttl);
-            let session = row.session;
-            let published =
-                Published { topic, number, content, size_bytes, header_bytes, ttl, session };
+            let (session, travel) = (row.session, row.travel);
+            let published = Published {
+                topic,
+                number,
+                content,
+                size_bytes,
+                header_bytes,
+                ttl,
+                session,
+                travel,
+            };
             copies += self.fan_out(published).max(1);
         }
         if let Ok(mut opened) = self.open(topic) {
@@ -259,7 +290,8 @@ impl Published {
         let NewMessage { size_bytes, header_bytes, ttl, .. } = *message;
         let session = message.session_id.clone().map(SessionId::from);
         let content = message.content.clone();
-        Published { topic, number, content, size_bytes, header_bytes, ttl, session }
+        let travel = None;
+        Published { topic, number, content, size_bytes, header_bytes, ttl, session, travel }
     }
 }
 
@@ -289,6 +321,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             lifetime: self.lifetime(ttl),
             session: session.filter(|_| requires_session).cloned(),
             overlay: None,
+            // Topic to subscription is no hop (FWD-7).
+            travel: published.travel.clone(),
         };
         let failed = match made {
             Made::Plain | Made::Changed(..) if requires_session && session.is_none() => {

@@ -258,7 +258,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.resized(before, message.size_bytes);
     }
 
-    fn explain_and_move(
+    pub fn explain_and_move(
         &mut self,
         number: SequenceNumber,
         mut message: MessageRow,

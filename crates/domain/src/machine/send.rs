@@ -5,7 +5,7 @@ use crate::machine::entity::EntityStep;
 use crate::validate;
 use crate::{
     BATCH_BYTES_MAX, DeadlineKind, EntityKind, Key, MessageRow, NewMessage, Outcome, Refusal, Row,
-    Rows, ScheduledRow, Send, SequenceNumber, SessionId, Timestamp,
+    Rows, ScheduledRow, Send, SequenceNumber, SessionId, Timestamp, Travel,
 };
 
 /// The last instant that is not never.
@@ -21,7 +21,8 @@ impl Send {
         entity.check_send()?;
         self.check(&entity)?;
         entity.used();
-        let sequences = self.messages.into_iter().map(|message| entity.accept(message)).collect();
+        let sequences =
+            self.messages.into_iter().map(|message| entity.accept(message, None)).collect();
         Ok(Outcome::Sent { sequences })
     }
 
@@ -29,15 +30,10 @@ impl Send {
     pub(super) fn check<R: Rows>(&self, entity: &EntityStep<'_, '_, R>) -> Result<(), Refusal> {
         validate::message_count(self.messages.len())?;
         let properties = entity.properties();
-        let message_bytes_max = u64::from(properties.max_message_size_kilobytes) * 1024;
         let mut batch_bytes = 0;
         for message in &self.messages {
-            let bytes = u64::from(message.size_bytes);
-            batch_bytes += bytes;
-            if bytes > message_bytes_max {
-                let (what, max) = ("the message", message_bytes_max);
-                return Err(Refusal::MessageSizeExceeded { what, bytes, max });
-            }
+            batch_bytes += u64::from(message.size_bytes);
+            entity.check_message_size(message)?;
         }
         if batch_bytes > BATCH_BYTES_MAX as u64 {
             let (what, bytes, max) = ("the batch", batch_bytes, BATCH_BYTES_MAX as u64);
@@ -49,19 +45,43 @@ impl Send {
             let why = "this entity requires sessions; give every message a SessionId";
             return Err(Refusal::InvalidOperation { why }); // SEND-4.
         }
-        let used = entity.entity.state.size_bytes;
-        let max = u64::from(properties.max_size_megabytes) * 1024 * 1024;
-        if used >= max {
-            return Err(Refusal::QuotaExceeded { what: "the entity (bytes)", used, max });
-        }
-        Ok(())
+        entity.check_size()
     }
 }
 
 impl<R: Rows> EntityStep<'_, '_, R> {
+    fn check_message_size(&self, message: &NewMessage) -> Result<(), Refusal> {
+        let max = u64::from(self.properties().max_message_size_kilobytes) * 1024;
+        let bytes = u64::from(message.size_bytes);
+        match bytes > max {
+            true => Err(Refusal::MessageSizeExceeded { what: "the message", bytes, max }),
+            false => Ok(()),
+        }
+    }
+
+    /// What a message by itself must keep to, in the order of SEND-1.
+    pub fn check_message(&self, message: &NewMessage) -> Result<(), Refusal> {
+        self.check_message_size(message)?;
+        validate::new_message(message)
+    }
+
+    /// SEND-2: before it is stored.
+    pub fn check_size(&self) -> Result<(), Refusal> {
+        let used = self.entity.state.size_bytes;
+        let max = u64::from(self.properties().max_size_megabytes) * 1024 * 1024;
+        match used >= max {
+            true => Err(Refusal::QuotaExceeded { what: "the entity (bytes)", used, max }),
+            false => Ok(()),
+        }
+    }
+
     /// One message that passed all checks; the number it has, or that of the message it repeats
     /// (DUP-2, DUP-9).
-    fn accept(&mut self, mut message: NewMessage) -> SequenceNumber {
+    pub fn accept(
+        &mut self,
+        mut message: NewMessage,
+        travel: Option<Box<Travel>>,
+    ) -> SequenceNumber {
         if let Some(first) = self.repeats(&mut message) {
             return first;
         }
@@ -69,7 +89,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.state().counts.accepted += 1;
         // SCHED-8: not in the future, so it is a plain message.
         if let Some(due) = message.scheduled_at.filter(|due| *due > self.at) {
-            self.schedule(number, due, message);
+            self.schedule(number, due, message, travel);
             return number;
         }
         self.view.insert(Key::Body(self.id, number), Row::Body(message.content));
@@ -84,6 +104,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             lifetime: self.lifetime(message.ttl),
             session: self.session_of(message.session_id),
             overlay: None,
+            travel,
         };
         self.append(number, row);
         number
@@ -106,7 +127,13 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// SCHED-1: stores a message until its time.
-    pub fn schedule(&mut self, number: SequenceNumber, due: Timestamp, message: NewMessage) {
+    pub fn schedule(
+        &mut self,
+        number: SequenceNumber,
+        due: Timestamp,
+        message: NewMessage,
+        travel: Option<Box<Travel>>,
+    ) {
         // A topic knows no sessions, but its subscriptions may.
         let session = match self.entity.row.specifics.kind() {
             EntityKind::Topic => message.session_id.map(SessionId::from),
@@ -119,6 +146,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             header_bytes: message.header_bytes,
             ttl: message.ttl,
             session,
+            travel,
         };
         if let Some(session) = row.session.as_ref().filter(|_| self.properties().requires_session) {
             self.list_scheduled(session, number);

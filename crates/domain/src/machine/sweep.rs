@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The ranges of an entity's rows, in the order of keys; the rows of the entity itself are gone.
-fn ranges(entity: EntityId) -> [(Key, Key); 17] {
+fn ranges(entity: EntityId) -> [(Key, Key); 19] {
     let table = |first: fn(EntityId) -> Key| (first(entity), first(EntityId(entity.0 + 1)));
     [
         table(|id| Key::Body(id, SequenceNumber::MIN)),
@@ -35,6 +35,8 @@ fn ranges(entity: EntityId) -> [(Key, Key); 17] {
         table(|id| Key::Subscription(id, EntityId(0))),
         table(|id| Key::Rule(id, String::new())),
         table(|id| Key::BodyCopies(id, SequenceNumber::MIN)),
+        table(|id| Key::Shipment(QueueId::main(id), 0)),
+        table(|id| Key::Parked(QueueId::main(id), false, 0)),
     ]
 }
 

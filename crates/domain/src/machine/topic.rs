@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::machine::Step;
 use crate::machine::entity::{Entity, EntityStep};
+use crate::machine::forward::settled;
 use crate::machine::rules::check_rule;
 use crate::{
     CreateSubscription, CreateTopic, Effect, EntityId, EntityKind, EntityRow, Key, Outcome,
@@ -99,6 +100,7 @@ impl CreateSubscription {
         of_topic.rules = of_topic.rules.plus(specifics.rules);
         topic.used_until(topic.at); // IDLE-2: an operation on one of its subscriptions.
         let properties = self.properties.common(default_ttl);
+        validate::forwarding(&self.name, &properties)?;
         let specifics = Specifics::Subscription(specifics);
         step.insert_entity(self.entity, self.name, properties, specifics)?;
         step.view.insert(Key::Subscription(self.topic, self.entity), Row::Subscription);
@@ -126,6 +128,7 @@ impl UpdateSubscription {
             ..specifics
         };
         let common = new.common(topic_ttl);
+        validate::forwarding(&subscription.entity.row.name, &common)?;
         // TTL-26: messages passed as due may be due later now.
         if common.default_ttl > subscription.properties().default_ttl {
             subscription.search_derived_from(SequenceNumber::FIRST);
@@ -159,6 +162,7 @@ impl<R: Rows> Step<'_, R> {
         specifics: Specifics,
     ) -> Result<Outcome, Refusal> {
         let (created_at, updated_at) = (self.at, self.at);
+        let properties = settled(properties);
         let row = EntityRow { name, properties, specifics, created_at, updated_at };
         self.machine.entities.insert(id, Entity::created(row, self.at));
         self.tell_window(id, Span::MAX);
@@ -268,7 +272,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     /// An update: it counts as use (IDLE-13), and the engine hears of it.
     pub fn describe(&mut self, properties: QueueProperties, specifics: Specifics) {
         let at = self.at;
-        self.entity.row.properties = properties;
+        self.entity.row.properties = settled(properties);
         self.entity.row.specifics = specifics;
         self.entity.row.updated_at = at;
         self.entity.row_changed = true;

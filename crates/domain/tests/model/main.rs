@@ -7,6 +7,7 @@ mod support;
 
 mod act;
 mod due;
+mod forwarding;
 mod plain;
 mod play;
 mod producers;
@@ -74,6 +75,20 @@ proptest! {
     #[test]
     fn a_topic_agrees_with_the_model(acts in topics::acts()) {
         topics::play(&acts);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: cases() / 50,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// A forwarded message is in one place, whatever step is lost, repeated, late or out of turn.
+    #[test]
+    fn forwarding_agrees_with_the_model(acts in forwarding::acts()) {
+        forwarding::play(&acts);
     }
 }
 

@@ -429,6 +429,7 @@ impl Plain {
             delivery_count: message.count,
             enqueued_at: message.since,
             enqueued_sequence: SequenceNumber(message.number),
+            dead_letter_source: None,
             scheduled_at: waiting,
             ttl: ttl.filter(|ttl| !ttl.is_max()),
             expires_at: expires_at.filter(|at| !at.is_never()),

@@ -648,6 +648,7 @@ fn compare_message(rows: &MemoryRows, message: &Message) {
         lifetime: message.lifetime,
         session: message.session.clone(),
         overlay: row.overlay.clone(),
+        travel: None,
     };
     assert_eq!(*row, expected, "{number}");
     if let Some(session) = &message.session {
@@ -690,6 +691,9 @@ fn owner(key: &Key) -> Option<EntityId> {
         Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
         Key::Subscription(entity, _) | Key::Rule(entity, _) | Key::BodyCopies(entity, _) => {
             Some(*entity)
+        }
+        Key::Shipment(queue, _) | Key::Parked(queue, ..) | Key::Arrival(queue, _) => {
+            Some(queue.entity)
         }
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     }

@@ -569,6 +569,7 @@ impl Game {
             lifetime: message.lifetime,
             session: None,
             overlay: row.overlay.clone(),
+            travel: None,
         };
         assert_eq!(*row, expected, "{} of {entity:?}", message.number);
     }

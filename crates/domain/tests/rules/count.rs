@@ -55,6 +55,8 @@ fn count_1_a_queue_tells_its_counters_its_size_and_its_times() {
             expired: 1,
             deleted: 1,
             published: 0,
+            transfer: 0,
+            moved: 0,
         }
     );
     assert_eq!((info.available, info.available_dead_letter), (2, 1));

@@ -87,6 +87,8 @@ fn ent_3_defaults_are_those_of_the_table() {
         status: EntityStatus::Active,
         user_metadata: String::new(),
         enable_batched_operations: true,
+        forward_to: None,
+        forward_dead_letters_to: None,
     };
     assert_eq!(queue(), expected);
     assert_eq!(validate::queue_properties(&queue()), Ok(()));
@@ -206,6 +208,9 @@ pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
         Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
         Key::Subscription(entity, _) | Key::Rule(entity, _) | Key::BodyCopies(entity, _) => {
             Some(*entity)
+        }
+        Key::Shipment(queue, _) | Key::Parked(queue, ..) | Key::Arrival(queue, _) => {
+            Some(queue.entity)
         }
         Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
     };

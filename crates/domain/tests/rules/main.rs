@@ -18,6 +18,8 @@ mod dup;
 mod ent;
 mod err;
 mod fan_out;
+mod fwd;
+mod fwd_sides;
 mod idle;
 mod idle_topics;
 mod lock;

@@ -47,6 +47,7 @@ fn msg_3_the_broker_sets_number_times_lock_and_count() {
             delivery_count: 0,
             enqueued_at: at(5),
             enqueued_sequence: SequenceNumber(1),
+            dead_letter_source: None,
             scheduled_at: None,
             ttl: Some(ms(100)),
             expires_at: Some(at(105)),

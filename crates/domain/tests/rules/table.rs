@@ -580,6 +580,13 @@ pub fn words(outcome: &Outcome) -> String {
             write!(text, "accepted {} until {}", token.session, until.since(EPOCH).0)
                 .expect("a string");
         }
+        Outcome::Arrived { done, refused } => {
+            write!(text, "arrived {done}").expect("a string");
+            for refused in refused {
+                let domain::Refused { first, count, reason, .. } = refused;
+                write!(text, " not {first}+{count} {reason}").expect("a string");
+            }
+        }
         Outcome::Spared => text.push_str("spared"),
         Outcome::Catalog(outcome) => write!(text, "{outcome:?}").expect("a string"),
     }

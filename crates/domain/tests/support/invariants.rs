@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Counts, DeadlineKind, Effect, EntityId, EntityRow, EntityState, EntityStatus, Key, Lifetime,
-    LockToken, MemoryRows, MessageRow, Meta, QueueId, Row, SequenceNumber, Span, Specifics,
-    SubQueue, Timestamp,
+    Counts, DeadlineKind, Effect, EntityId, EntityRow, EntityState, EntityStatus, ForwardEffect,
+    Forwarding, Key, Lifetime, LockToken, MemoryRows, MessageRow, Meta, QueueId, Row,
+    SequenceNumber, Span, Specifics, SubQueue, Timestamp, Waiting,
 };
 
 use crate::support::{sessions, topics};
@@ -67,6 +67,7 @@ struct Entity {
     deadlines: BTreeMap<DeadlineKind, BTreeSet<(Timestamp, SequenceNumber)>>,
     duplicates: BTreeSet<(Timestamp, String)>,
     duplicates_in_order: BTreeSet<(Timestamp, String)>,
+    forwarding: [Forwarding; 2],
 }
 
 impl Entity {
@@ -88,6 +89,7 @@ impl Entity {
             deadlines: BTreeMap::new(),
             duplicates: BTreeSet::new(),
             duplicates_in_order: BTreeSet::new(),
+            forwarding: Default::default(),
         };
         for (key, row) in &rows.0 {
             match (key, row) {
@@ -96,6 +98,17 @@ impl Entity {
                 }
                 (Key::Lock(queue, number), _) if queue.entity == entity => {
                     read.locks[queue.sub as usize].insert(*number);
+                }
+                (Key::Shipment(queue, _), Row::Shipment(row)) if queue.entity == entity => {
+                    read.set_aside(queue.sub, &row.numbers, |forwarding| {
+                        &mut forwarding.in_transit
+                    });
+                }
+                (Key::Parked(queue, stays, _), Row::Parked(numbers)) if queue.entity == entity => {
+                    read.set_aside(queue.sub, numbers, |forwarding| match stays {
+                        true => &mut forwarding.stuck,
+                        false => &mut forwarding.parked,
+                    });
                 }
                 (Key::SessionHeld(owner, _, number), _) if *owner == entity => {
                     read.locks[SubQueue::Main as usize].insert(*number);
@@ -130,8 +143,29 @@ impl Entity {
         read
     }
 
+    /// Set aside for forwarding, a message is not to be had, and in one place.
+    fn set_aside(
+        &mut self,
+        sub: SubQueue,
+        numbers: &[SequenceNumber],
+        count: impl Fn(&mut Forwarding) -> &mut u64,
+    ) {
+        assert!(!numbers.is_empty(), "a shipment of nothing");
+        for number in numbers {
+            assert!(self.locks[sub as usize].insert(*number), "{number} is set aside twice");
+        }
+        *count(&mut self.forwarding[sub as usize]) += numbers.len() as u64;
+    }
+
+    fn check_forwarding(&self) {
+        for (seen, told) in self.forwarding.iter().zip(&self.state.forwarding) {
+            assert_eq!(Forwarding { serial: told.serial, ..*seen }, *told, "set aside and counted");
+        }
+    }
+
     fn check(&self) {
         self.check_counts();
+        self.check_forwarding();
         for sub in SubQueue::ALL {
             match self.requires_session && sub == SubQueue::Main {
                 true => self.check_no_order(),
@@ -293,6 +327,8 @@ pub struct Timers {
     available: BTreeMap<QueueId, u64>,
     sessions: sessions::Timers,
     copies_max: BTreeMap<EntityId, u64>,
+    waiting: BTreeMap<QueueId, Waiting>,
+    shipments: BTreeSet<(QueueId, u64)>,
     /// Windows of temporary entities (IDLE-1).
     temporary: BTreeMap<EntityId, Span>,
 }
@@ -310,12 +346,25 @@ impl Timers {
                 self.locks.remove(&(*queue, *token));
             }
             Effect::Session(effect) => self.sessions.take(effect),
+            Effect::Forward(effect) => match *effect {
+                ForwardEffect::Waiting { queue, waiting } => {
+                    self.waiting.insert(queue, waiting);
+                }
+                ForwardEffect::Shipment { queue, serial } => {
+                    self.shipments.insert((queue, serial));
+                }
+                ForwardEffect::Settled { queue, serial } => {
+                    self.shipments.remove(&(queue, serial));
+                }
+            },
             Effect::Deleted { entity } => {
                 self.sessions.deleted(*entity);
                 self.next.retain(|(owner, _), _| owner != entity);
                 self.locks.retain(|(queue, _), _| queue.entity != *entity);
                 self.available.retain(|queue, _| queue.entity != *entity);
                 self.copies_max.remove(entity);
+                self.waiting.retain(|queue, _| queue.entity != *entity);
+                self.shipments.retain(|(queue, _)| queue.entity != *entity);
                 self.temporary.remove(entity);
             }
             Effect::Temporary { entity, window } => {
@@ -338,6 +387,13 @@ impl Timers {
     /// wait for a receiver.
     pub fn check(&self, rows: &MemoryRows) {
         let mut locks = BTreeMap::new();
+        let shipments = rows.0.keys().filter_map(|key| match key {
+            Key::Shipment(queue, serial) if rows.0.contains_key(&Key::Entity(queue.entity)) => {
+                Some((*queue, *serial))
+            }
+            _ => None,
+        });
+        assert_eq!(self.shipments, shipments.collect(), "shipments, as the engine was told");
         for (key, row) in &rows.0 {
             match (key, row) {
                 (Key::Lock(queue, number), Row::Lock(lock))
@@ -380,9 +436,20 @@ impl Timers {
         for sub in SubQueue::ALL {
             let told = self.available.get(&QueueId { entity, sub }).copied().unwrap_or_default();
             let by_session = properties.requires_session && sub == SubQueue::Main;
-            let told_of = receives && !by_session;
+            let forwarded = properties.forwards(sub).is_some();
+            let told_of = receives && !by_session && !forwarded;
             let available = if told_of { state.available[sub as usize] } else { 0 };
             assert_eq!(told, available, "available in {sub:?}, as the engine was told");
+            let Forwarding { parked, stuck, .. } = state.forwarding[sub as usize];
+            let waiting = match (forwarded, receives) {
+                (false, _) => Waiting { unwanted: parked + stuck, ..Waiting::default() },
+                (true, false) => Waiting::default(),
+                (true, true) => {
+                    Waiting { ready: state.available[sub as usize], parked, unwanted: 0 }
+                }
+            };
+            let told = self.waiting.get(&QueueId { entity, sub }).copied().unwrap_or_default();
+            assert_eq!(told, waiting, "{sub:?} to be forwarded, as the engine was told");
         }
         for kind in DeadlineKind::ALL {
             let due = match kind {

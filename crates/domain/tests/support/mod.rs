@@ -6,5 +6,7 @@ mod invariants;
 mod sessions;
 mod shard;
 mod topics;
+mod world;
 
 pub use shard::{EPOCH, QUEUE, Shard};
+pub use world::World;

@@ -227,6 +227,9 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Subscription(..) => matches!(row, Row::Subscription),
         Key::Rule(..) => matches!(row, Row::Rule(_)),
         Key::BodyCopies(..) => matches!(row, Row::BodyCopies(_)),
+        Key::Shipment(..) => matches!(row, Row::Shipment(_)),
+        Key::Parked(..) => matches!(row, Row::Parked(_)),
+        Key::Arrival(..) => matches!(row, Row::Arrival(_)),
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) fn write(xml: &mut Xml, info: &EntityInfo) -> io::Result<()> {
         status,
         user_metadata,
         enable_batched_operations,
+        forward_to,
+        forward_dead_letters_to,
     } = &info.properties;
     let flag = |xml: &mut Xml, name, value: bool| text(xml, name, &value.to_string());
     let number = |xml: &mut Xml, name, value: u64| text(xml, name, &value.to_string());
@@ -44,6 +46,9 @@ pub(super) fn write(xml: &mut Xml, info: &EntityInfo) -> io::Result<()> {
     flag(xml, "IsAnonymousAccessible", false)?;
     empty(xml, "AuthorizationRules")?;
     text(xml, "Status", status.as_str())?;
+    if let Some(to) = forward_to {
+        text(xml, "ForwardTo", to)?;
+    }
     text(xml, "CreatedAt", &instant(info.created_at))?;
     text(xml, "UpdatedAt", &instant(info.updated_at))?;
     text(xml, "AccessedAt", &instant(info.accessed_at))?;
@@ -54,10 +59,13 @@ pub(super) fn write(xml: &mut Xml, info: &EntityInfo) -> io::Result<()> {
             ("ActiveMessageCount", info.counts.active),
             ("DeadLetterMessageCount", info.counts.dead_lettered),
             ("ScheduledMessageCount", info.counts.scheduled),
-            ("TransferMessageCount", 0),
+            ("TransferMessageCount", info.counts.transfer),
             ("TransferDeadLetterMessageCount", 0),
         ],
     )?;
+    if let Some(to) = forward_dead_letters_to {
+        text(xml, "ForwardDeadLetteredMessagesTo", to)?;
+    }
     span(xml, "AutoDeleteOnIdle", *auto_delete_on_idle)?;
     flag(xml, "EnablePartitioning", false)?;
     text(xml, "EntityAvailabilityStatus", "Available")?;
@@ -73,6 +81,7 @@ pub(super) fn write(xml: &mut Xml, info: &EntityInfo) -> io::Result<()> {
 /// taken away.
 pub(super) fn read(description: Node<'_, '_>, into: &mut QueueProperties) -> Result<(), Refusal> {
     into.user_metadata.clear();
+    (into.forward_to, into.forward_dead_letters_to) = (None, None);
     for element in description.children().filter(|node| node.has_tag_name_in(SERVICE_BUS)) {
         let name = element.tag_name().name();
         let value = Value { name, text: element.text().unwrap_or_default().trim() };
@@ -106,8 +115,9 @@ pub(super) fn read(description: Node<'_, '_>, into: &mut QueueProperties) -> Res
             "EnablePartitioning" if value.flag("EnablePartitioning")? => {
                 return Err(Refusal::NotSupported { what: "EnablePartitioning" });
             }
-            "ForwardTo" | "ForwardDeadLetteredMessagesTo" if !value.text.is_empty() => {
-                return Err(Refusal::NotSupported { what: "forwarding" });
+            "ForwardTo" => into.forward_to = value.destination(),
+            "ForwardDeadLetteredMessagesTo" => {
+                into.forward_dead_letters_to = value.destination();
             }
             _ => (),
         }
@@ -142,6 +152,16 @@ impl Value<'_> {
             "false" | "0" => Ok(false),
             _ => Err(self.wrong(what, "true or false")),
         }
+    }
+
+    /// The name of an entity: clients write it as it is, or as the path of an absolute URI.
+    fn destination(&self) -> Option<String> {
+        let path = match self.text.split_once("://") {
+            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+            None => self.text,
+        };
+        let name = path.trim_matches('/');
+        (!name.is_empty()).then(|| name.to_owned())
     }
 
     fn status(&self) -> Result<EntityStatus, Refusal> {

@@ -43,6 +43,8 @@ fn unusual() -> QueueProperties {
         status: EntityStatus::SendDisabled,
         user_metadata: "<&> \"ü\"".to_owned(),
         enable_batched_operations: false,
+        forward_to: Some("a/b".to_owned()),
+        forward_dead_letters_to: Some("c".to_owned()),
     }
 }
 
@@ -118,6 +120,24 @@ fn any_prefix_and_any_order_are_read() {
     assert_eq!(read(bare), Ok(QueueProperties::default()));
 }
 
+/// As the SDKs write them: cut to the path.
+#[test]
+fn fwd_1_a_destination_is_a_name_or_an_absolute_uri() {
+    for (text, name) in [
+        ("sb://host/a/b", Some("a/b")),
+        ("http://localhost:5300/c/", Some("c")),
+        ("c", Some("c")),
+        ("sb://host", None),
+        ("", None),
+    ] {
+        let body = format!(
+            r#"<entry xmlns="http://www.w3.org/2005/Atom"><content><QueueDescription xmlns="{}"><ForwardTo>{text}</ForwardTo></QueueDescription></content></entry>"#,
+            document::SERVICE_BUS
+        );
+        assert_eq!(read(&body).unwrap().forward_to.as_deref(), name, "{text}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_told_by_name() {
     let with = |inner: &str| {
@@ -135,7 +155,6 @@ fn what_cannot_be_read_is_told_by_name() {
             "RequiresSession: 'yes' is not true or false",
         ),
         (with("<Status>Deleting</Status>"), "Status: 'Deleting' is not Active, Disabled"),
-        (with("<ForwardTo>sb://host/other</ForwardTo>"), "forwarding is not supported"),
         (
             with("<EnablePartitioning>true</EnablePartitioning>"),
             "EnablePartitioning is not supported",

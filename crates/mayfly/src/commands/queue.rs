@@ -16,6 +16,7 @@ Examples:
   mayfly queue list --idle
   mayfly queue show orders --json | jq .counters
   mayfly queue update orders --status disabled
+  mayfly queue create intake --forward-to orders --forward-dead-letters-to graveyard
   mayfly queue delete orders";
 
 #[derive(Debug, clap::Args)]
@@ -122,6 +123,12 @@ struct Properties {
     /// Free text kept with the queue
     #[arg(long, value_name = "TEXT")]
     user_metadata: Option<String>,
+    /// Forward messages to this queue or topic; "" forwards no more
+    #[arg(long, value_name = "NAME")]
+    forward_to: Option<String>,
+    /// Forward dead letters to this queue or topic; "" forwards no more
+    #[arg(long, value_name = "NAME")]
+    forward_dead_letters_to: Option<String>,
 }
 
 impl Properties {
@@ -137,6 +144,8 @@ impl Properties {
             max_delivery_count: self.max_delivery_count,
             status: self.status.map(Status::into_wire),
             user_metadata: self.user_metadata,
+            forward_to: self.forward_to,
+            forward_dead_letters_to: self.forward_dead_letters_to,
             ..v1::QueueProperties::default()
         }
     }
@@ -244,6 +253,11 @@ fn show(queue: &v1::Queue) -> anyhow::Result<()> {
         ("delete when idle for", duration(properties.auto_delete_on_idle_ms)),
         ("max size", format!("{} MB", number(properties.max_size_megabytes))),
         ("max message size", format!("{} KB", number(properties.max_message_size_kilobytes))),
+        ("forwards to", properties.forward_to.clone().unwrap_or_default()),
+        (
+            "forwards dead letters to",
+            properties.forward_dead_letters_to.clone().unwrap_or_default(),
+        ),
         ("user metadata", properties.user_metadata.clone().unwrap_or_default()),
         ("created", instant::show_ms(queue.created_at_ms)),
         ("updated", instant::show_ms(queue.updated_at_ms)),
@@ -253,6 +267,7 @@ fn show(queue: &v1::Queue) -> anyhow::Result<()> {
             "active",
             format!("{} ({} not locked)", count(counters.active), count(counters.available)),
         ),
+        ("waiting to be forwarded", count(counters.transfer)),
         ("scheduled", count(counters.scheduled)),
         ("deferred", count(counters.deferred)),
         ("dead-lettered", count(counters.dead_lettered)),
@@ -262,6 +277,7 @@ fn show(queue: &v1::Queue) -> anyhow::Result<()> {
         ("cancelled", count(counters.cancelled)),
         ("dropped by expiry", count(counters.expired_dropped)),
         ("deleted", count(counters.deleted)),
+        ("forwarded", count(counters.forwarded)),
     ])
 }
 
@@ -284,6 +300,9 @@ fn as_json(queue: &v1::Queue) -> Value {
             "dead_letter_on_expiration": properties.dead_letter_on_expiration,
             "max_delivery_count": properties.max_delivery_count,
             "user_metadata": properties.user_metadata,
+            "forward_to": properties.forward_to.filter(|to| !to.is_empty()),
+            "forward_dead_letters_to":
+                properties.forward_dead_letters_to.filter(|to| !to.is_empty()),
         },
         "counters": {
             "active": counters.active,
@@ -299,6 +318,8 @@ fn as_json(queue: &v1::Queue) -> Value {
             "cancelled": counters.cancelled,
             "expired_dropped": counters.expired_dropped,
             "deleted": counters.deleted,
+            "transfer": counters.transfer,
+            "forwarded": counters.forwarded,
         },
         "created_at": instant::show_ms(queue.created_at_ms),
         "updated_at": instant::show_ms(queue.updated_at_ms),

@@ -114,6 +114,12 @@ struct Properties {
     /// Free text kept with the subscription
     #[arg(long, value_name = "TEXT")]
     user_metadata: Option<String>,
+    /// Forward messages to this queue or topic; "" forwards no more
+    #[arg(long, value_name = "NAME")]
+    forward_to: Option<String>,
+    /// Forward dead letters to this queue or topic; "" forwards no more
+    #[arg(long, value_name = "NAME")]
+    forward_dead_letters_to: Option<String>,
 }
 
 impl Properties {
@@ -127,6 +133,8 @@ impl Properties {
             max_delivery_count: self.max_delivery_count,
             status: self.status.map(Status::into_wire),
             user_metadata: self.user_metadata,
+            forward_to: self.forward_to,
+            forward_dead_letters_to: self.forward_dead_letters_to,
             ..v1::SubscriptionProperties::default()
         }
     }
@@ -229,6 +237,11 @@ fn show(subscription: &v1::Subscription) -> anyhow::Result<()> {
         ("max delivery count", deliveries),
         ("sessions", yes(properties.requires_session)),
         ("delete when idle for", duration(properties.auto_delete_on_idle_ms)),
+        ("forwards to", properties.forward_to.clone().unwrap_or_default()),
+        (
+            "forwards dead letters to",
+            properties.forward_dead_letters_to.clone().unwrap_or_default(),
+        ),
         ("user metadata", properties.user_metadata.clone().unwrap_or_default()),
         ("created", instant::show_ms(subscription.created_at_ms)),
         ("updated", instant::show_ms(subscription.updated_at_ms)),
@@ -238,6 +251,7 @@ fn show(subscription: &v1::Subscription) -> anyhow::Result<()> {
             "active",
             format!("{} ({} not locked)", terminal::count(active), terminal::count(available)),
         ),
+        ("waiting to be forwarded", terminal::count(counters.transfer)),
         ("deferred", terminal::count(counters.deferred)),
         ("dead-lettered", terminal::count(counters.dead_lettered)),
         ("size", terminal::bytes(counters.size_bytes)),
@@ -245,6 +259,7 @@ fn show(subscription: &v1::Subscription) -> anyhow::Result<()> {
         ("completed", terminal::count(counters.completed)),
         ("dropped by expiry", terminal::count(counters.expired_dropped)),
         ("deleted", terminal::count(counters.deleted)),
+        ("forwarded", terminal::count(counters.forwarded)),
     ])
 }
 
@@ -265,6 +280,9 @@ fn as_json(subscription: &v1::Subscription) -> Value {
             "dead_letter_on_filter_errors": properties.dead_letter_on_filter_errors,
             "max_delivery_count": properties.max_delivery_count,
             "user_metadata": properties.user_metadata,
+            "forward_to": properties.forward_to.filter(|to| !to.is_empty()),
+            "forward_dead_letters_to":
+                properties.forward_dead_letters_to.filter(|to| !to.is_empty()),
         },
         "counters": {
             "active": counters.active,
@@ -278,6 +296,8 @@ fn as_json(subscription: &v1::Subscription) -> Value {
             "completed": counters.completed,
             "expired_dropped": counters.expired_dropped,
             "deleted": counters.deleted,
+            "transfer": counters.transfer,
+            "forwarded": counters.forwarded,
         },
         "created_at": instant::show_ms(subscription.created_at_ms),
         "updated_at": instant::show_ms(subscription.updated_at_ms),

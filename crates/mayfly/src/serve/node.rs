@@ -232,6 +232,9 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         http_address: config.listen.http.to_string(),
     });
     service::Config {
+        forwarded: |outgoing, content| {
+            amqp::message::forwarded(outgoing, content).map_err(|error| error.to_string())
+        },
         founding: Some(Founding {
             cluster_id,
             data_groups: config.data_groups,

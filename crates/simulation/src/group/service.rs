@@ -169,6 +169,9 @@ impl Group {
         if newest {
             leader.propose_each(self.operator.wanted(), Reply::Operator, clock, random);
         }
+        for (command, reply) in std::mem::take(&mut leader.asked) {
+            leader.propose_each(vec![command], reply, clock, random);
+        }
         let dropped = if scene.peace { 0 } else { self.options.proposal_dropped };
         for _ in 0..random.between(1, 3) {
             self.oracle.totals.dropped += leader.propose(clock, scene.now, dropped, random);
@@ -199,10 +202,13 @@ impl Group {
                     Some(Asker { producer: *producer, serial: *serial, ordered })
                 }
                 Reply::Acquire { .. }
-                | Reply::Accept { .. }
                 | Reply::Fire
                 | Reply::Operator
-                | Reply::Nobody => None,
+                | Reply::Nobody
+                | Reply::Pack { .. }
+                | Reply::Arrive(_)
+                | Reply::Shipped { .. }
+                | Reply::Accept { .. } => None,
             });
             let asked = asked.collect();
             let proposed = Proposed { entry, asked, stamped_at: scene.now };
@@ -385,5 +391,6 @@ fn engine_options() -> EngineOptions {
         acquire_count_max: 4,
         acquire_bytes_max: 200,
         reserved_max: 8,
+        shipments_max: 2,
     }
 }

@@ -9,6 +9,7 @@ use domain::{
 };
 
 use super::message::{MessageId, Place};
+use crate::group::forwarding::is_forwarding;
 use crate::report::Broken;
 
 /// A message in rows.
@@ -29,7 +30,8 @@ pub struct Seen<'a> {
 /// body and no lock without its message, and of copies that share a body, as many as are counted.
 pub fn seen(rows: &MemoryRows) -> Result<BTreeMap<MessageId, Seen<'_>>, Broken> {
     let (first, last) = (EntityId(0), EntityId(u64::MAX));
-    let owners = Owners::read(rows);
+    let mut owners = Owners::read(rows);
+    owners.alive.retain(|entity, _| !is_forwarding(*entity));
     let mut all = BTreeMap::new();
     let mut bodies = BTreeMap::new();
     // Bodies, messages, locks and schedules lie side by side, apart from all other rows.

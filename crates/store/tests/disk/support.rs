@@ -88,6 +88,7 @@ pub fn message(number: u64) -> Row {
         enqueued_at: Timestamp(number),
         lifetime: Lifetime::Derived,
         overlay: None,
+        travel: None,
     })
 }
 

@@ -38,7 +38,17 @@ pub fn merge_properties(
         enable_batched_operations: given
             .enable_batched_operations
             .unwrap_or(base.enable_batched_operations),
+        forward_to: destination(given.forward_to, base.forward_to),
+        forward_dead_letters_to: destination(
+            given.forward_dead_letters_to,
+            base.forward_dead_letters_to,
+        ),
     })
+}
+
+/// An empty name takes the destination off.
+pub(super) fn destination(given: Option<String>, base: Option<String>) -> Option<String> {
+    given.map_or(base, |name| Some(name).filter(|name| !name.is_empty()))
 }
 
 pub fn properties_of_queue(properties: &QueueProperties) -> v1::QueueProperties {
@@ -56,6 +66,10 @@ pub fn properties_of_queue(properties: &QueueProperties) -> v1::QueueProperties 
         status: Some(status_to_v1(properties.status).into()),
         user_metadata: Some(properties.user_metadata.clone()),
         enable_batched_operations: Some(properties.enable_batched_operations),
+        forward_to: Some(properties.forward_to.clone().unwrap_or_default()),
+        forward_dead_letters_to: Some(
+            properties.forward_dead_letters_to.clone().unwrap_or_default(),
+        ),
     }
 }
 
@@ -102,6 +116,8 @@ pub(super) fn counters(info: &EntityInfo) -> v1::QueueCounters {
         cancelled: counts.cancelled,
         expired_dropped: counts.expired,
         deleted: counts.deleted,
+        transfer: counts.transfer,
+        forwarded: counts.moved,
     }
 }
 

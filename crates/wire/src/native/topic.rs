@@ -5,7 +5,7 @@ use domain::{
     split_subscription_path,
 };
 
-use super::queue::{counters, idle_ms, status_from_v1, status_to_v1};
+use super::queue::{counters, destination, idle_ms, status_from_v1, status_to_v1};
 use crate::v1;
 
 /// `base` with the given properties changed, as [`super::merge_properties`].
@@ -84,6 +84,11 @@ pub fn merge_subscription(
         enable_batched_operations: given
             .enable_batched_operations
             .unwrap_or(base.enable_batched_operations),
+        forward_to: destination(given.forward_to, base.forward_to),
+        forward_dead_letters_to: destination(
+            given.forward_dead_letters_to,
+            base.forward_dead_letters_to,
+        ),
     })
 }
 
@@ -101,6 +106,10 @@ pub fn properties_of_subscription(
         status: Some(status_to_v1(properties.status).into()),
         user_metadata: Some(properties.user_metadata.clone()),
         enable_batched_operations: Some(properties.enable_batched_operations),
+        forward_to: Some(properties.forward_to.clone().unwrap_or_default()),
+        forward_dead_letters_to: Some(
+            properties.forward_dead_letters_to.clone().unwrap_or_default(),
+        ),
     }
 }
 

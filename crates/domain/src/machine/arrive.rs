@@ -1,0 +1,147 @@
+//! `Arrive` and `ForgetArrivals`: the destination's side of forwarding. Arrival is an enqueue
+//! (FWD-6), once: what came of a source's shipments is kept until the source has heard of it.
+
+use crate::forward::{reason, refuse};
+use crate::machine::Step;
+use crate::{
+    APPLY_ROWS_MAX, ARRIVALS_KEPT, Arrive, ArrivedShipment, Arriving, EntityId, EntityKind,
+    ForgetArrivals, Key, Outcome, Refusal, Row, Rows,
+};
+
+/// What storing one message costs at most, history and fan-out aside.
+const ROWS_PER_ARRIVAL: usize = 8;
+/// FWD-10, DLQ-7.
+const SESSION_REASON: &str = "Session ID is null.";
+const SESSION_DESCRIPTION: &str =
+    "Session enabled entity doesn't allow a message whose session identifier is null.";
+
+impl Arrive {
+    /// Refused out of turn, and where the destination is gone and nothing of the shipment came
+    /// before: then nothing ever will, because ids are not used again (ENT-8).
+    pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
+        let key = Key::Arrival(self.source, self.destination);
+        let (mut row, known) = match step.view.get(&key) {
+            Some(Row::Arrival(row)) => (row, true),
+            _ => Default::default(),
+        };
+        row.shipments = row.shipments.split_off(&self.settled_to.saturating_add(1));
+        let mut shipment = match row.shipments.get(&self.serial) {
+            Some(shipment) => shipment.clone(),
+            // The source has heard of it: whoever asks was overtaken by that.
+            None if self.serial <= row.serial.max(self.settled_to) => {
+                return Ok(Outcome::Arrived { done: self.count, refused: Vec::new() });
+            }
+            None => {
+                let unfinished = row.shipments.values().any(|shipment| !shipment.is_done());
+                let expected = row.serial.max(self.settled_to) + 1;
+                if self.serial != expected || unfinished {
+                    return Err(Refusal::SerialGap { expected });
+                }
+                ArrivedShipment { count: self.count, ..ArrivedShipment::default() }
+            }
+        };
+        if shipment.is_done() {
+            return Ok(shipment.outcome());
+        }
+        if step.open(self.destination).is_err() {
+            return Ok(shipment.abandoned(self.destination));
+        }
+        if self.skipped > shipment.done || self.messages.is_empty() {
+            return Err(Refusal::SerialGap { expected: self.serial });
+        }
+        let serial = self.serial;
+        self.take_in(step, &mut shipment)?;
+        let outcome = shipment.outcome();
+        (row.serial, row.at) = (row.serial.max(serial), step.at);
+        row.shipments.insert(serial, shipment);
+        match known {
+            true => step.view.replace(key, Row::Arrival(row)),
+            false => step.view.insert(key, Row::Arrival(row)),
+        }
+        Ok(outcome)
+    }
+
+    /// From where it stopped last, as far as one command goes.
+    fn take_in<R: Rows>(
+        self,
+        step: &mut Step<'_, R>,
+        shipment: &mut ArrivedShipment,
+    ) -> Result<(), Refusal> {
+        let done_before = (shipment.done - self.skipped) as usize;
+        let budget = step.view.budget(APPLY_ROWS_MAX);
+        step.open(self.destination)?.used(); // IDLE-3.
+        let left = (shipment.count - shipment.done) as usize;
+        for (index, arriving) in self.messages.into_iter().skip(done_before).take(left).enumerate()
+        {
+            if index > 0 && step.view.left(budget) < ROWS_PER_ARRIVAL {
+                break;
+            }
+            if let Err((reason, text)) = step.arrive(self.destination, arriving) {
+                refuse(&mut shipment.refused, shipment.done, reason, text);
+            }
+            shipment.done += 1;
+        }
+        Ok(())
+    }
+}
+
+impl ArrivedShipment {
+    fn is_done(&self) -> bool {
+        self.done >= self.count
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome::Arrived { done: self.done, refused: self.refused.clone() }
+    }
+
+    /// FWD-8, IDLE-17: what did not come before the destination was deleted never will.
+    fn abandoned(mut self, destination: EntityId) -> Outcome {
+        let gone = Refusal::StaleRoute { entity: destination };
+        let text = "The destination was deleted.";
+        while !self.is_done() {
+            refuse(&mut self.refused, self.done, reason(&gone), text.to_owned());
+            self.done += 1;
+        }
+        self.outcome()
+    }
+}
+
+impl ForgetArrivals {
+    pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Outcome {
+        let key = Key::Arrival(self.source, self.destination);
+        if let Some(Row::Arrival(row)) = step.view.get(&key)
+            && row.at.plus(ARRIVALS_KEPT) <= step.at
+        {
+            step.view.delete(key);
+        }
+        Outcome::Done
+    }
+}
+
+impl<R: Rows> Step<'_, R> {
+    /// FWD-6: as if it were sent now, by itself; otherwise why it cannot be (FWD-8, FWD-10).
+    fn arrive(
+        &mut self,
+        destination: EntityId,
+        Arriving { message, travel }: Arriving,
+    ) -> Result<(), (String, String)> {
+        let told = |refusal: Refusal| (reason(&refusal), refusal.to_string());
+        // What is stored counts against a topic (COUNT-3), that of this entry as well.
+        self.charge_topics();
+        let mut entity = self.open(destination).map_err(told)?;
+        entity.check_send().map_err(told)?;
+        if entity.properties().requires_session && message.session_id.is_none() {
+            return Err((SESSION_REASON.to_owned(), SESSION_DESCRIPTION.to_owned()));
+        }
+        entity.check_message(&message).map_err(told)?;
+        entity.check_size().map_err(told)?;
+        let travel = Some(Box::new(travel));
+        if entity.kind() != EntityKind::Topic {
+            entity.accept(message, travel);
+            return Ok(());
+        }
+        self.check_taken(destination, &message).map_err(told)?;
+        self.accept_at_topic(destination, message, travel).map_err(told)?;
+        Ok(())
+    }
+}

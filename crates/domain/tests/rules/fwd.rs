@@ -1,0 +1,570 @@
+//! FWD, as clients see it. A queue is written as in `table`: `main | dead-letter`, messages by
+//! number.
+
+use domain::{
+    Acquire, Command, CreateSubscription, CreateTopic, Delivery, Destination, Disposition,
+    EntityInfo, EntityStatus, Key, NewMessage, NewRule, Outcome, QueueId, QueueProperties, Row,
+    SequenceNumber, Settle, Settlement, Span, SubQueue, SubscriptionProperties, TopicCommand,
+    TopicProperties, Value, subscription_path,
+};
+
+use crate::support::World;
+use crate::table::{DAY, HOUR, MINUTE, RECEIVER, SECOND, Sent, at, m, ms, queue, sessions, words};
+use crate::topic::says;
+
+/// A queue that forwards.
+pub fn to(name: &str) -> QueueProperties {
+    QueueProperties { forward_to: Some(name.to_owned()), ..queue() }
+}
+
+/// A queue whose dead letters are forwarded.
+pub fn dead_to(name: &str) -> QueueProperties {
+    QueueProperties { forward_dead_letters_to: Some(name.to_owned()), ..queue() }
+}
+
+/// `a` forwards to `b`, on another shard.
+pub fn pair() -> World {
+    let mut world = World::new(2);
+    world.queue("b", queue());
+    world.queue("a", to("b"));
+    world
+}
+
+impl World {
+    pub fn main(&self, name: &str) -> QueueId {
+        QueueId::main(self.id(name).entity)
+    }
+
+    pub fn dead(&self, name: &str) -> QueueId {
+        QueueId::dead_letter(self.id(name).entity)
+    }
+
+    /// Forwards until nothing is left to do but what was refused.
+    pub fn forward(&mut self, name: &str) {
+        self.forward_by(name, u32::MAX);
+    }
+
+    pub fn forward_by(&mut self, name: &str, count_max: u32) {
+        let of = self.id(name);
+        for queue in [self.main(name), self.dead(name)] {
+            while self.info(name).counts.transfer > 0 || self.waiting(name, queue.sub) > 0 {
+                self.ship(of, queue, count_max, false);
+                self.carry(of, queue);
+            }
+        }
+    }
+
+    fn waiting(&mut self, name: &str, sub: SubQueue) -> u64 {
+        let (of, properties) = (self.id(name), self.info(name).properties);
+        match self.shard(of).rows.0.get(&Key::EntityState(of.entity)) {
+            Some(Row::EntityState(state)) => state.waiting(&properties, sub).ready,
+            other => panic!("no state: {other:?}"),
+        }
+    }
+
+    pub fn info(&mut self, name: &str) -> EntityInfo {
+        let of = self.id(name);
+        domain::entity_info(&self.shard(of).rows, of.entity).expect("the entity")
+    }
+
+    pub fn look(&mut self, name: &str) -> String {
+        let of = self.id(name);
+        let mut parts: [Vec<String>; 2] = Default::default();
+        for (key, row) in &self.shard(of).rows.0 {
+            match (key, row) {
+                (Key::Message(queue, number), Row::Message(_)) if queue.entity == of.entity => {
+                    parts[queue.sub as usize].push(number.to_string());
+                }
+                (Key::Scheduled(owner, number), _) if *owner == of.entity => {
+                    parts[0].push(format!("{number}S"));
+                }
+                _ => (),
+            }
+        }
+        let text = format!("{} | {}", parts[0].join(" "), parts[1].join(" "));
+        text.trim_end_matches([' ', '|']).trim_start().to_owned()
+    }
+
+    pub fn peeked(&mut self, queue: QueueId, name: &str) -> Vec<Delivery> {
+        let of = self.id(name);
+        domain::peek(&self.shard(of).rows, queue, SequenceNumber::MIN, 250).expect("peeked")
+    }
+
+    pub fn take(&mut self, name: &str, sub: SubQueue) -> Outcome {
+        let queue = QueueId { entity: self.id(name).entity, sub };
+        let acquire = Acquire { queue, receiver: RECEIVER, count_max: 10, bytes_max: u32::MAX };
+        self.apply(name, Command::Acquire(acquire))
+    }
+
+    /// Takes what is there and dead-letters it.
+    pub fn kill(&mut self, name: &str) {
+        let Outcome::Acquired { deliveries, .. } = self.take(name, SubQueue::Main) else {
+            panic!("nothing to take")
+        };
+        let queue = self.main(name);
+        let settlement = |delivery: &Delivery| Settlement {
+            token: delivery.lock.expect("a lock").token,
+            disposition: Disposition::DeadLetter {
+                reason: Some("why".to_owned()),
+                description: None,
+                properties: Default::default(),
+            },
+        };
+        let settlements = deliveries.iter().map(settlement).collect();
+        let settle = Settle { origin: None, queue, settlements, atomic: true };
+        self.apply(name, Command::Settle(settle));
+    }
+
+    /// Why a message is in a dead-letter queue.
+    pub fn reason(&mut self, name: &str, number: u64) -> String {
+        let queue = self.dead(name);
+        let found = self.peeked(queue, name);
+        let found = found.into_iter().find(|delivery| delivery.sequence.0 == number);
+        let overlay = found.expect("a dead letter").overlay.expect("a reason");
+        match overlay.set.get(domain::DEAD_LETTER_REASON) {
+            Some(Value::String(reason)) => reason.clone(),
+            other => panic!("no reason: {other:?}"),
+        }
+    }
+
+    pub fn topic(&mut self, name: &str, properties: TopicProperties) {
+        let of = self.name(name);
+        let (entity, name, properties) = (of.entity, name.to_owned(), Box::new(properties));
+        let create = TopicCommand::Create(CreateTopic { entity, name, properties });
+        assert_eq!(self.shard(of).apply(Command::Topic(create)), Outcome::Done);
+    }
+
+    /// On the shard of its topic, known as `topic/name`.
+    pub fn subscription(
+        &mut self,
+        topic: &str,
+        name: &str,
+        properties: SubscriptionProperties,
+        rule: NewRule,
+    ) {
+        let shard = self.id(topic).shard;
+        let mut of = Destination { shard: domain::ShardId(9), ..self.id(topic) };
+        while of.shard != shard {
+            of = self.name(&format!("{topic}/{name}"));
+        }
+        let create = TopicCommand::CreateSubscription(CreateSubscription {
+            entity: of.entity,
+            topic: self.id(topic).entity,
+            name: subscription_path(topic, name),
+            properties: Box::new(properties),
+            rule: Box::new(rule),
+        });
+        assert_eq!(self.shard(of).apply(Command::Topic(create)), Outcome::Done);
+    }
+
+    pub fn fire(&mut self, name: &str, kind: domain::DeadlineKind) -> String {
+        let entity = self.id(name).entity;
+        let fire = domain::Fire { entity, kind, count_max: 100 };
+        words(&self.apply(name, Command::Fire(fire)))
+    }
+}
+
+#[test]
+fn fwd_1_every_message_that_becomes_active_moves() {
+    let mut world = pair();
+    world.send("a", vec![m(), m().due(10), m()]);
+    world.forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("2S".into(), "1 2".into()));
+    world.at(10).fire("a", domain::DeadlineKind::Scheduled);
+    world.forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("".into(), "1 2 3".into()));
+    let with = QueueProperties { forward_to: Some("b".into()), ..sessions() };
+    assert_eq!(domain::validate::queue_properties(&with).unwrap_err().name(), INVALID);
+    let dead = QueueProperties { forward_dead_letters_to: Some("b".into()), ..sessions() };
+    assert_eq!(domain::validate::queue_properties(&dead), Ok(()));
+}
+
+const INVALID: &str = "InvalidOperationException";
+
+/// What lay there before moves as well: nobody could receive it (FWD-3).
+#[test]
+fn fwd_1_a_backlog_moves_once_a_destination_is_set() {
+    let mut world = World::new(2);
+    world.queue("b", queue());
+    world.queue("a", queue());
+    world.send("a", vec![m(), m(), m()]);
+    assert_eq!(world.update("a", |p| p.forward_to = Some("B".into())), Outcome::Done);
+    world.forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("".into(), "1 2 3".into()));
+}
+
+#[test]
+fn fwd_2_an_entity_does_not_forward_to_itself() {
+    let mut world = pair();
+    for change in [(|p| p.forward_to = Some("A".into())) as fn(&mut QueueProperties), |p| {
+        p.forward_dead_letters_to = Some("a".into())
+    }] {
+        assert_eq!(words(&world.update("a", change)), INVALID);
+    }
+    assert_eq!(world.info("a").properties, domain::QueueProperties { ..to("b") });
+}
+
+#[test]
+fn fwd_3_nothing_is_received_from_what_is_forwarded() {
+    let mut world = pair();
+    world.send("a", vec![m()]);
+    assert_eq!(words(&world.take("a", SubQueue::Main)), INVALID);
+    assert_eq!(words(&world.take("a", SubQueue::DeadLetter)), "got");
+    assert_eq!(words(&world.send("b", vec![m()])), "sent 1");
+    assert_eq!(words(&world.take("b", SubQueue::Main)), "got 1");
+    world.update("a", |p| (p.forward_to, p.forward_dead_letters_to) = (None, Some("b".into())));
+    assert_eq!(words(&world.take("a", SubQueue::Main)), "got 1");
+    assert_eq!(words(&world.take("a", SubQueue::DeadLetter)), INVALID);
+}
+
+/// What was under a lock before may be settled, and follows if it comes back.
+#[test]
+fn fwd_3_a_lock_outlives_the_setting() {
+    let mut world = World::new(2);
+    world.queue("b", queue());
+    world.queue("a", queue());
+    world.send("a", vec![m(), m()]);
+    let queue = world.main("a");
+    let Outcome::Acquired { deliveries, .. } = world.take("a", SubQueue::Main) else { panic!() };
+    world.update("a", |p| p.forward_to = Some("b".into()));
+    world.send("a", vec![m()]);
+    world.forward("a");
+    let ends = [Disposition::Complete, Disposition::Release];
+    let settlements = deliveries.iter().zip(ends).map(|(delivery, disposition)| Settlement {
+        token: delivery.lock.expect("a lock").token,
+        disposition,
+    });
+    let settle = Settle { origin: None, queue, settlements: settlements.collect(), atomic: true };
+    assert_eq!(words(&world.apply("a", Command::Settle(settle))), "settled");
+    world.forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("".into(), "1 2".into()));
+}
+
+#[test]
+fn fwd_5_fwd_6_a_message_arrives_in_order_as_if_sent() {
+    let mut world = pair();
+    world.send("b", vec![m()]);
+    world.send("a", vec![m(), says("$MessageId=x;$SessionId=s").id("x").session("s")]);
+    world.at(7).forward("a");
+    let queue = world.main("b");
+    let seen = world.peeked(queue, "b");
+    let told: Vec<_> =
+        seen.iter().map(|d| (d.sequence.0, d.enqueued_sequence.0, d.enqueued_at)).collect();
+    assert_eq!(told, [(1, 1, at(0)), (2, 1, at(7)), (3, 2, at(7))]);
+    assert!(seen.iter().all(|d| d.delivery_count == 0 && d.dead_letter_source.is_none()));
+    assert_eq!((world.info("b").counts.accepted, world.info("a").counts.moved), (3, 2));
+    assert_eq!(world.info("b").accessed_at, at(7), "IDLE-3: arrivals count as sends");
+}
+
+#[test]
+fn seq_8_the_first_number_is_kept_through_all_hops() {
+    let mut world = World::new(2);
+    world.queue("c", queue());
+    world.queue("b", to("c"));
+    world.queue("a", to("b"));
+    world.send("b", vec![m(), m()]);
+    world.forward("b");
+    world.send("a", vec![m()]);
+    world.forward("a");
+    world.forward("b");
+    let queue = world.main("c");
+    let told = world.peeked(queue, "c");
+    let told: Vec<_> = told.iter().map(|d| (d.sequence.0, d.enqueued_sequence.0)).collect();
+    assert_eq!(told, [(1, 1), (2, 2), (3, 1)]);
+}
+
+#[test]
+fn ttl_28_the_clock_of_a_forwarded_message_starts_anew() {
+    let mut world = World::new(2);
+    world.queue("c", QueueProperties { default_ttl: ms(HOUR), ..queue() });
+    world.queue("b", QueueProperties { default_ttl: ms(30 * MINUTE), ..to("c") });
+    world.queue("a", to("b"));
+    world.send("a", vec![m().ttl(MINUTE), m().ttl(DAY), m()]);
+    world.at(10 * SECOND).forward("a");
+    world.at(20 * SECOND).forward("b");
+    let queue = world.main("c");
+    let told: Vec<_> = world.peeked(queue, "c").iter().map(|d| (d.ttl, d.expires_at)).collect();
+    let from = 20 * SECOND;
+    let expected = [
+        (Some(ms(MINUTE)), Some(at(from + MINUTE))),
+        // Lowered at one hop, it stays lowered.
+        (Some(ms(30 * MINUTE)), Some(at(from + 30 * MINUTE))),
+        (None, None), // Derived, it stays derived (TTL-25).
+    ];
+    assert_eq!(told, expected);
+}
+
+/// Expiry does not stop while a message waits; on its way it is like one under a lock.
+#[test]
+fn ttl_28_what_waits_expires_and_what_is_away_does_not() {
+    let mut world = pair();
+    let (of, queue) = (world.id("a"), world.main("a"));
+    world.send("a", vec![m().ttl(10), m().ttl(10)]);
+    world.ship(of, queue, 1, false);
+    let dropped = world.at(10).fire("a", domain::DeadlineKind::Fixed);
+    assert_eq!((dropped.as_str(), world.look("a").as_str()), ("fired dropped 1", "1"));
+    world.carry(of, queue);
+    assert_eq!((world.look("a"), world.look("b")), ("".into(), "1".into()));
+}
+
+#[test]
+fn dup_12_a_duplicate_is_removed_from_the_source_and_dropped() {
+    let mut world = World::new(2);
+    world.queue("b", QueueProperties { requires_duplicate_detection: true, ..queue() });
+    world.queue("a", to("b"));
+    let same = || says("$MessageId=x").id("x");
+    world.send("a", vec![same(), same(), m()]);
+    world.forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("".into(), "1 2".into()));
+    assert_eq!((world.info("a").counts.moved, world.info("b").counts.accepted), (3, 2));
+}
+
+#[test]
+fn fwd_7_quota_27_a_fifth_hop_ends_in_the_dead_letter_queue() {
+    let mut world = World::new(2);
+    world.queue("z", queue());
+    world.queue("f", queue());
+    for (name, next) in [("e", "f"), ("d", "e"), ("c", "d"), ("b", "c"), ("a", "b")] {
+        let properties = QueueProperties { forward_dead_letters_to: Some("z".into()), ..to(next) };
+        world.queue(name, properties);
+    }
+    world.send("a", vec![m()]);
+    for name in ["a", "b", "c", "d", "e"] {
+        world.forward(name);
+    }
+    assert_eq!((world.look("e"), world.look("f")), ("| 1".into(), "".into()));
+    assert_eq!(world.reason("e", 1), "MaxTransferHopCountExceeded");
+    // It is not forwarded out of there either, and can be had once that is taken off.
+    assert_eq!((world.look("z"), world.info("e").available_dead_letter), ("".into(), 0));
+    let (of, queue) = (world.id("e"), world.dead("e"));
+    world.update("e", |p| p.forward_dead_letters_to = None);
+    world.unpark(of, queue, 100);
+    assert_eq!(words(&world.take("e", SubQueue::DeadLetter)), "got 1");
+}
+
+#[test]
+fn fwd_7_topic_to_subscription_is_no_hop() {
+    let mut world = World::new(2);
+    world.queue("c", queue());
+    world.topic("t", TopicProperties::default());
+    let forwards = SubscriptionProperties {
+        forward_to: Some("c".into()),
+        ..SubscriptionProperties::default()
+    };
+    world.subscription("t", "s", forwards, NewRule::default());
+    world.queue("a", to("t"));
+    world.send("a", vec![m()]);
+    world.forward("a");
+    world.forward("t/s");
+    let of = world.id("c");
+    let row =
+        world.shard(of).rows.0.get(&Key::Message(QueueId::main(of.entity), SequenceNumber(1)));
+    let Some(Row::Message(row)) = row.cloned() else { panic!("not in c") };
+    assert_eq!(row.travel.expect("it travelled").hops, 2);
+}
+
+#[test]
+fn fwd_8_what_the_destination_cannot_take_is_dead_lettered() {
+    let mut world = pair();
+    let disabled = |p: &mut QueueProperties| p.status = EntityStatus::SendDisabled;
+    world.update("b", disabled);
+    world.send("a", vec![m()]);
+    world.forward("a");
+    world.update("b", |p| p.status = EntityStatus::Active);
+    world.send("a", vec![m().size(300 * 1024)]);
+    world.update("a", |p| p.max_message_size_kilobytes = 1024);
+    world.send("a", vec![m().size(300 * 1024)]);
+    world.forward("a");
+    world.delete("b");
+    world.send("a", vec![m()]);
+    world.forward("a");
+    assert_eq!(world.look("a"), "| 1 2 3");
+    let reasons: Vec<_> = (1..=3).map(|number| world.reason("a", number)).collect();
+    let expected = [
+        "MessagingEntityDisabledException",
+        "MessageSizeExceededException",
+        "MessagingEntityNotFoundException",
+    ];
+    assert_eq!(reasons, expected);
+}
+
+#[test]
+fn fwd_8_quota_32_a_full_destination_is_one_that_cannot_take_it() {
+    let mut world = World::new(2);
+    world.queue("b", QueueProperties { max_message_size_kilobytes: 1024, ..queue() });
+    world.queue("a", to("b"));
+    for _ in 0..1024 {
+        world.send("b", vec![m().size(1024 * 1024)]);
+    }
+    world.send("a", vec![m()]);
+    world.forward("a");
+    assert_eq!(
+        (world.look("a"), world.reason("a", 1)),
+        ("| 1".into(), "QuotaExceededException".into())
+    );
+}
+
+/// IDLE-17: deleted while a shipment is on its way.
+#[test]
+fn fwd_8_idle_17_a_destination_deleted_meanwhile() {
+    let mut world = pair();
+    let (of, queue) = (world.id("a"), world.main("a"));
+    world.send("a", vec![m(), m()]);
+    world.ship(of, queue, 1, false);
+    let (there, arrive) = world.arrival(of, queue, 1).expect("a shipment");
+    world.arrive(there, arrive);
+    world.ship(of, queue, 1, false);
+    world.delete("b");
+    world.queue("b", crate::table::queue());
+    world.carry(of, queue);
+    // The first one went with the queue it had reached; the second never came.
+    assert_eq!((world.look("a"), world.look("b")), ("| 2".into(), "".into()));
+    assert_eq!(world.info("a").counts.moved, 1);
+}
+
+#[test]
+fn fwd_9_dlq_12_dead_letters_are_forwarded_with_their_source() {
+    let mut world = World::new(2);
+    world.queue("b", queue());
+    world.queue("a", dead_to("b"));
+    world.send("a", vec![m(), m().ttl(MINUTE)]);
+    world.kill("a");
+    world.at(HOUR).forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("".into(), "1 2".into()));
+    let queue = world.main("b");
+    let seen = world.peeked(queue, "b");
+    assert_eq!(seen[0].dead_letter_source.as_deref(), Some("a"));
+    // TTL-29.
+    assert_eq!(seen[1].expires_at, Some(at(HOUR + MINUTE)));
+}
+
+#[test]
+fn ttl_29_a_deadline_out_of_a_dead_letter_queue_is_reckoned_anew() {
+    let mut world = World::new(2);
+    world.queue("b", QueueProperties { default_ttl: ms(SECOND), ..queue() });
+    world.queue("a", dead_to("b"));
+    world.send("a", vec![m().ttl(MINUTE)]);
+    world.kill("a");
+    world.at(DAY).forward("a");
+    let queue = world.main("b");
+    let seen = world.peeked(queue, "b");
+    assert_eq!((seen[0].ttl, seen[0].expires_at), (Some(ms(SECOND)), Some(at(DAY + SECOND))));
+}
+
+#[test]
+fn fwd_9_dead_letters_that_are_refused_remain_and_are_tried_again() {
+    let mut world = World::new(2);
+    world.queue("b", QueueProperties { status: EntityStatus::Disabled, ..queue() });
+    world.queue("a", dead_to("b"));
+    let (of, queue) = (world.id("a"), world.dead("a"));
+    world.send("a", vec![m(), m()]);
+    world.kill("a");
+    world.forward("a");
+    assert_eq!((world.look("a"), world.info("a").counts.dead_lettered), ("| 1 2".into(), 2));
+    assert_eq!(words(&world.take("a", SubQueue::DeadLetter)), INVALID);
+    world.update("b", |p| p.status = EntityStatus::Active);
+    world.ship(of, queue, 10, true);
+    world.carry(of, queue);
+    assert_eq!((world.look("a"), world.look("b")), ("".into(), "1 2".into()));
+}
+
+#[test]
+fn fwd_10_a_message_without_a_session_goes_to_the_dead_letter_queue() {
+    let mut world = World::new(2);
+    world.queue("b", sessions());
+    world.queue("a", to("b"));
+    world.send("a", vec![m(), says("$SessionId=s").session("s"), m()]);
+    world.forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("| 1 3".into(), "1".into()));
+    assert_eq!(world.reason("a", 1), "Session ID is null.");
+}
+
+#[test]
+fn fwd_11_idle_3_what_forwards_is_never_idle() {
+    let mut world = World::new(2);
+    world.queue("b", queue());
+    let idle = QueueProperties { auto_delete_on_idle: ms(HOUR), ..queue() };
+    world.queue("a", QueueProperties { forward_to: Some("b".into()), ..idle.clone() });
+    assert_eq!(world.info("a").properties.auto_delete_on_idle, Span::MAX);
+    world.queue("c", idle);
+    world.update("c", |p| p.forward_dead_letters_to = Some("b".into()));
+    assert_eq!(world.info("c").properties.auto_delete_on_idle, Span::MAX);
+}
+
+#[test]
+fn fwd_12_what_waits_to_be_moved_counts_as_transfer() {
+    let mut world = pair();
+    let (of, queue) = (world.id("a"), world.main("a"));
+    world.send("a", vec![m(), m(), m()]);
+    world.ship(of, queue, 1, false);
+    let counts = world.info("a").counts;
+    assert_eq!((counts.transfer, counts.active, counts.total()), (3, 0, 3));
+    assert!(counts.balanced());
+    world.carry(of, queue);
+    let counts = world.info("a").counts;
+    assert_eq!((counts.transfer, counts.moved), (2, 1));
+    world.update("a", |p| p.forward_to = None);
+    let counts = world.info("a").counts;
+    assert_eq!((counts.transfer, counts.active), (0, 2));
+    assert!(counts.balanced());
+}
+
+#[test]
+fn fwd_13_state_3_a_suspended_source_does_not_forward() {
+    for status in [EntityStatus::Disabled, EntityStatus::ReceiveDisabled] {
+        let mut world = pair();
+        let (of, queue) = (world.id("a"), world.main("a"));
+        world.send("a", vec![m()]);
+        world.update("a", |p| p.status = status);
+        world.ship(of, queue, 10, false);
+        assert_eq!(world.shipments(of, queue), []);
+        world.update("a", |p| p.status = EntityStatus::SendDisabled);
+        world.forward("a");
+        assert_eq!((world.look("a"), world.look("b")), ("".into(), "1".into()));
+    }
+}
+
+#[test]
+fn fwd_15_without_a_destination_the_rest_is_active() {
+    let mut world = pair();
+    let (of, queue) = (world.id("a"), world.main("a"));
+    world.send("a", vec![m(), m(), m()]);
+    world.ship(of, queue, 1, false);
+    world.update("a", |p| p.forward_to = None);
+    world.carry(of, queue);
+    assert_eq!((world.look("a"), world.look("b")), ("2 3".into(), "1".into()));
+    assert_eq!(words(&world.take("a", SubQueue::Main)), "got 2 3");
+}
+
+#[test]
+fn fwd_15_what_was_refused_can_be_had_again() {
+    let mut world = World::new(2);
+    world.queue("b", QueueProperties { status: EntityStatus::Disabled, ..queue() });
+    world.queue("a", dead_to("b"));
+    let (of, queue) = (world.id("a"), world.dead("a"));
+    world.send("a", vec![m(), m(), m()]);
+    world.kill("a");
+    world.forward_by("a", 1);
+    world.unpark(of, queue, 100);
+    world.update("a", |p| p.forward_dead_letters_to = None);
+    assert_eq!(words(&world.take("a", SubQueue::DeadLetter)), "got");
+    world.unpark(of, queue, 2);
+    assert_eq!(words(&world.take("a", SubQueue::DeadLetter)), "got 1 2");
+    world.unpark(of, queue, 2);
+    assert_eq!(words(&world.take("a", SubQueue::DeadLetter)), "got 3");
+}
+
+/// Each message by itself: the refusal of one is not that of another.
+#[test]
+fn rule_9_a_topic_that_nobody_takes_it_from_refuses_it() {
+    let mut world = World::new(2);
+    world.topic("t", TopicProperties { filter_before_publishing: true, ..Default::default() });
+    let red = crate::topic::rule("red", "colour = 'red'");
+    world.subscription("t", "s", SubscriptionProperties::default(), red);
+    world.queue("a", to("t"));
+    let messages: Vec<NewMessage> = vec![says("colour=red"), says("colour=blue")];
+    world.send("a", messages);
+    world.forward("a");
+    assert_eq!((world.look("t/s"), world.look("a")), ("1".into(), "| 2".into()));
+    assert_eq!(world.reason("a", 2), "NoMatchingSubscriptionException");
+}

@@ -1,0 +1,263 @@
+//! What is to be forwarded, and how far it has come: per source, a few shipments under way at a time,
+//! in order, and pauses where a destination takes nothing (FWD-9).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{EntityId, ForwardEffect, QueueId, Span, SubQueue, Timestamp, Waiting};
+
+use crate::EngineOptions;
+
+/// Something for the leader's service to do: answered by [`crate::Engine::packed`] or
+/// [`crate::Engine::carried`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Propose a `Ship`.
+    Ship { queue: QueueId, again: bool },
+    /// Propose an `Unpark`.
+    Unpark { queue: QueueId },
+    /// Bring a shipment to its destination, then propose `Shipped`. All before it up to
+    /// `settled_to` are settled.
+    Carry { queue: QueueId, serial: u64, settled_to: u64 },
+}
+
+/// What came of a shipment's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// It is settled: whether its destination took all of it, some, or nothing.
+    All,
+    Some,
+    Nothing,
+    /// It did not get there, or nobody knows.
+    Lost,
+}
+
+/// Where a shipment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Away {
+    /// It waits for its errand, not before this.
+    Since(Timestamp),
+    UnderWay,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    waiting: Waiting,
+    /// A `Ship` or an `Unpark` is under way.
+    packing: bool,
+    /// Something became of it since it was asked for.
+    moved: bool,
+    shipments: BTreeMap<u64, Away>,
+    /// Nothing is shipped before this, and nothing that was refused before that.
+    paused_until: Timestamp,
+    retry_at: Timestamp,
+    /// The next pause of either kind, and of one that got lost.
+    delay: Span,
+    lost_delay: Span,
+}
+
+impl Default for Source {
+    fn default() -> Source {
+        Source {
+            waiting: Waiting::default(),
+            packing: false,
+            moved: false,
+            shipments: BTreeMap::new(),
+            paused_until: Timestamp::ZERO,
+            retry_at: Timestamp::ZERO,
+            delay: DELAY_MIN,
+            lost_delay: LOST_DELAY_MIN,
+        }
+    }
+}
+
+/// Pauses after a refusal, doubled each time.
+const DELAY_MIN: Span = Span::from_secs(1);
+const DELAY_MAX: Span = Span::from_secs(300);
+/// Pauses after a shipment that got lost.
+const LOST_DELAY_MIN: Span = Span(20);
+const LOST_DELAY_MAX: Span = Span::from_secs(5);
+
+/// All forwarding of a group's entities.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forwards {
+    sources: BTreeMap<QueueId, Source>,
+    /// Those to be looked at, and those to be looked at later.
+    changed: BTreeSet<QueueId>,
+    later: BTreeSet<(Timestamp, QueueId)>,
+}
+
+impl Forwards {
+    pub fn effect(&mut self, effect: ForwardEffect) {
+        match effect {
+            ForwardEffect::Waiting { queue, waiting } => self.waiting(queue, waiting),
+            ForwardEffect::Shipment { queue, serial } => self.shipment(queue, serial),
+            ForwardEffect::Settled { queue, serial } => {
+                if let Some(source) = self.sources.get_mut(&queue) {
+                    source.shipments.remove(&serial);
+                    self.look(queue);
+                }
+            }
+        }
+    }
+
+    pub fn waiting(&mut self, queue: QueueId, waiting: Waiting) {
+        if waiting == Waiting::default() && !self.sources.contains_key(&queue) {
+            return;
+        }
+        let source = self.sources.entry(queue).or_default();
+        source.waiting = waiting;
+        source.moved = true;
+        self.look(queue);
+    }
+
+    pub fn shipment(&mut self, queue: QueueId, serial: u64) {
+        let source = self.sources.entry(queue).or_default();
+        // Told twice, by the rows and by an effect, it may be under way.
+        source.shipments.entry(serial).or_insert(Away::Since(Timestamp::ZERO));
+        source.moved = true;
+        self.look(queue);
+    }
+
+    /// The entity's description changed: what was refused before may be taken now.
+    pub fn updated(&mut self, entity: EntityId) {
+        for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
+            if let Some(source) = self.sources.get_mut(&queue) {
+                (source.paused_until, source.retry_at) = (Timestamp::ZERO, Timestamp::ZERO);
+                source.delay = DELAY_MIN;
+                self.changed.insert(queue);
+            }
+        }
+    }
+
+    pub fn deleted(&mut self, entity: EntityId) {
+        for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
+            self.sources.remove(&queue);
+            self.changed.remove(&queue);
+        }
+    }
+
+    /// What is to be done at `now`, appended to `out`.
+    pub fn errands(&mut self, now: Timestamp, options: &EngineOptions, out: &mut Vec<Errand>) {
+        while let Some((at, queue)) = self.later.first().copied().filter(|(at, _)| *at <= now) {
+            self.later.remove(&(at, queue));
+            self.changed.insert(queue);
+        }
+        while let Some(queue) = self.changed.pop_first() {
+            let Some(source) = self.sources.get_mut(&queue) else { continue };
+            if let Some(at) = source.errands(queue, now, options, out) {
+                self.later.insert((at, queue));
+            }
+        }
+    }
+
+    /// When [`Forwards::errands`] has something next; it may lie in the past.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        match self.changed.is_empty() {
+            true => self.later.first().map(|(at, _)| *at),
+            false => Some(Timestamp::ZERO),
+        }
+    }
+
+    /// A `Ship` or `Unpark` was applied, and its effects told; or, unless `done`, perhaps not.
+    pub fn packed(&mut self, queue: QueueId, done: bool, now: Timestamp) {
+        let Some(source) = self.sources.get_mut(&queue) else { return };
+        source.packing = false;
+        if !done || !source.moved {
+            source.pause(now);
+        }
+        self.look(queue);
+    }
+
+    pub fn carried(&mut self, queue: QueueId, serial: u64, carried: Carried, now: Timestamp) {
+        let Some(source) = self.sources.get_mut(&queue) else { return };
+        let dead = queue.sub == SubQueue::DeadLetter;
+        match carried {
+            Carried::Lost => {
+                let since = Away::Since(now.plus(source.lost_delay));
+                source.lost_delay = Span(source.lost_delay.0 * 2).min(LOST_DELAY_MAX);
+                source.shipments.entry(serial).and_modify(|away| *away = since);
+            }
+            Carried::Nothing if dead => source.pause(now),
+            Carried::Some if dead => {
+                source.retry_at = now.plus(source.delay);
+                source.recover();
+            }
+            Carried::All | Carried::Some | Carried::Nothing => source.recover(),
+        }
+        self.look(queue);
+    }
+
+    /// Every source with something to do, and its shipments: what a rebuilt engine must agree with.
+    pub fn iter(&self) -> impl Iterator<Item = (QueueId, Waiting, Vec<u64>)> + '_ {
+        self.sources.iter().filter(|(_, source)| !source.is_idle()).map(|(queue, source)| {
+            (*queue, source.waiting, source.shipments.keys().copied().collect())
+        })
+    }
+
+    fn look(&mut self, queue: QueueId) {
+        match self.sources.get(&queue).is_some_and(|source| source.is_idle() && !source.packing) {
+            true => {
+                self.sources.remove(&queue);
+                self.changed.remove(&queue);
+            }
+            false => drop(self.changed.insert(queue)),
+        }
+    }
+}
+
+impl Source {
+    fn is_idle(&self) -> bool {
+        self.waiting == Waiting::default() && self.shipments.is_empty()
+    }
+
+    /// What is to be done; and when to look again, where that is a matter of time.
+    fn errands(
+        &mut self,
+        queue: QueueId,
+        now: Timestamp,
+        options: &EngineOptions,
+        out: &mut Vec<Errand>,
+    ) -> Option<Timestamp> {
+        let settled_to = self.shipments.first_key_value().map_or(0, |(serial, _)| serial - 1);
+        for (&serial, away) in &mut self.shipments {
+            match *away {
+                Away::UnderWay => (),
+                // What comes after it waits for it (FWD-5).
+                Away::Since(at) if at > now => return Some(at),
+                Away::Since(_) => {
+                    *away = Away::UnderWay;
+                    out.push(Errand::Carry { queue, serial, settled_to });
+                }
+            }
+        }
+        if self.packing || self.shipments.len() >= options.shipments_max as usize {
+            return None;
+        }
+        let Waiting { ready, parked, unwanted } = self.waiting;
+        if unwanted + ready + parked == 0 {
+            return None;
+        }
+        if self.paused_until > now {
+            return Some(self.paused_until);
+        }
+        let errand = match (unwanted, parked, ready) {
+            (1.., _, _) => Errand::Unpark { queue },
+            (_, 1.., _) if self.retry_at <= now => Errand::Ship { queue, again: true },
+            (_, _, 1..) => Errand::Ship { queue, again: false },
+            _ => return Some(self.retry_at),
+        };
+        (self.packing, self.moved) = (true, false);
+        out.push(errand);
+        None
+    }
+
+    fn pause(&mut self, now: Timestamp) {
+        self.paused_until = now.plus(self.delay);
+        self.retry_at = self.paused_until;
+        self.delay = Span(self.delay.0 * 2).min(DELAY_MAX);
+    }
+
+    fn recover(&mut self) {
+        (self.delay, self.lost_delay) = (DELAY_MIN, LOST_DELAY_MIN);
+    }
+}

@@ -1,0 +1,158 @@
+//! Forwarding between groups under everything else that goes wrong: each group's source forwards to
+//! the next group's taker, over a road that loses, repeats and delays. A text that was accepted is in
+//! one place at any time, and in the end none is on its way (FWD-4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{Arrive, EntityId, Outcome, QueueId};
+
+use crate::group::{Group, Scene};
+use crate::random::Random;
+use crate::report::{Broken, Holds};
+
+/// Beyond every entity an operator makes.
+const FIRST: u64 = 1 << 40;
+
+/// The entity of a group that forwards.
+pub fn source(group: usize) -> EntityId {
+    EntityId(FIRST + 2 * group as u64)
+}
+
+/// The one that is forwarded to, from the group before.
+pub fn taker(group: usize) -> EntityId {
+    EntityId(FIRST + 2 * group as u64 + 1)
+}
+
+/// Who sent a shipment.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    pub group: usize,
+    pub node: usize,
+    pub reign: u64,
+    pub queue: QueueId,
+    pub serial: u64,
+    pub count: u32,
+}
+
+/// A shipment on the road.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    pub ticket: Ticket,
+    pub to: usize,
+    pub arrive: Arrive,
+}
+
+#[derive(Clone, Debug)]
+enum Load {
+    Parcel(Parcel),
+    Answer(Ticket, Outcome),
+}
+
+/// See the file's head.
+#[derive(Default)]
+pub struct Forwarding {
+    road: BTreeMap<(u64, u64), Load>,
+    loaded: u64,
+    /// The last text sent.
+    text: u64,
+    /// Those accepted, and how far each group's log was read for them.
+    sent: BTreeSet<String>,
+    read: Vec<usize>,
+}
+
+impl Forwarding {
+    pub fn tick(
+        &mut self,
+        groups: &mut [Group],
+        scene: Scene<'_>,
+        lost: u32,
+        random: &mut Random,
+    ) -> Result<(), (u16, Broken)> {
+        let lost = if scene.peace { 0 } else { lost };
+        let ready: Vec<bool> = groups.iter().map(Group::has_taker).collect();
+        for (index, group) in groups.iter_mut().enumerate() {
+            let ready = ready[(index + 1) % ready.len()];
+            for parcel in group.forward(scene, ready, &mut self.text, random) {
+                self.load(Load::Parcel(parcel), scene.now, lost, random);
+            }
+            for (ticket, outcome) in group.take_answers() {
+                self.load(Load::Answer(ticket, outcome), scene.now, lost, random);
+            }
+        }
+        while let Some(first) = self.road.first_entry().filter(|first| first.key().0 <= scene.now) {
+            match first.remove() {
+                Load::Parcel(parcel) => groups[parcel.to].take_parcel(&parcel, scene, random),
+                Load::Answer(ticket, outcome) => {
+                    groups[ticket.group].hear(ticket, &outcome, scene);
+                }
+            }
+        }
+        self.check(groups).map_err(|broken| (0, broken))
+    }
+
+    fn load(&mut self, load: Load, now: u64, lost: u32, random: &mut Random) {
+        if random.chance(lost) {
+            return;
+        }
+        let delay = if random.chance(50) { random.between(50, 5_000) } else { random.below(20) };
+        self.loaded += 2;
+        if random.chance(lost) {
+            self.road.insert((now + random.between(1, 9_000), self.loaded), load.clone());
+        }
+        self.road.insert((now + delay, self.loaded + 1), load);
+    }
+
+    /// Wherever something happened: at most one place has a text to give, and some place has it.
+    fn check(&mut self, groups: &[Group]) -> Holds {
+        self.read.resize(groups.len(), 0);
+        let mut moved = false;
+        for (group, read) in groups.iter().zip(&mut self.read) {
+            let before = std::mem::replace(read, group.texts_sent(*read, &mut self.sent));
+            moved |= before < *read;
+        }
+        if !moved {
+            return Ok(());
+        }
+        let found = found(groups);
+        for text in &self.sent {
+            match found.get(text) {
+                None => return Err(broken(format!("{text} is lost"))),
+                Some((0..=1, 0..=1)) => (),
+                Some(places) => return Err(broken(format!("{text} is in {places:?} places"))),
+            }
+        }
+        match found.len() == self.sent.len() {
+            true => Ok(()),
+            false => Err(broken("something is there that nobody sent".to_owned())),
+        }
+    }
+
+    /// Whether nothing is on its way that could arrive.
+    pub fn is_settled(&self, groups: &[Group], scene: Scene<'_>) -> bool {
+        self.road.is_empty() && groups.iter().all(|group| group.has_forwarded(scene))
+    }
+
+    /// At the end: nothing is on its way.
+    pub fn check_settled(&self, groups: &[Group]) -> Result<(), (u16, Broken)> {
+        let found = found(groups);
+        match found.iter().find(|(_, (_, away))| *away > 0) {
+            Some((text, _)) => Err((0, broken(format!("{text} never arrived")))),
+            None => Ok(()),
+        }
+    }
+
+    /// Texts that were accepted to be forwarded.
+    pub fn count(&self) -> u64 {
+        self.sent.len() as u64
+    }
+}
+
+fn found(groups: &[Group]) -> BTreeMap<String, (u32, u32)> {
+    let mut found = BTreeMap::new();
+    groups.iter().for_each(|group| group.texts(&mut found));
+    found
+}
+
+fn broken(what: String) -> Broken {
+    Broken { invariant: "forwarding", source: "FWD-4, TX-12", what }
+}

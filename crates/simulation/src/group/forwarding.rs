@@ -1,0 +1,308 @@
+//! What a group's leaders do for forwarding: errands, and what arrives from other groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{
+    Arrive, Arriving, Command, CreateQueue, Destination, EntityId, EntityStatus, ForwardCommand,
+    Key, MemoryRows, NewMessage, Outcome, QueueId, QueueProperties, Row, Send, SequenceNumber,
+    ShardId, Ship, Shipped, SubQueue, Timestamp, Unpark, UpdateQueue,
+};
+use engine::{Carried, Errand};
+
+use super::{Group, Scene};
+use crate::forwarding::{Parcel, Ticket, source, taker};
+use crate::leader::{Leader, Reply};
+use crate::raft::Payload;
+use crate::random::Random;
+
+/// How long a leader waits for an answer from another group, ms.
+const PATIENCE_MS: u64 = 3_000;
+
+impl Group {
+    /// Creates what is missing, sends a text now and then, changes who takes messages, and does what
+    /// engines ask for. Returns what is to be brought to the next group.
+    /// `ready`: the next group's taker is there, as a directory would say.
+    pub fn forward(
+        &mut self,
+        scene: Scene<'_>,
+        ready: bool,
+        next: &mut u64,
+        random: &mut Random,
+    ) -> Vec<Parcel> {
+        if let Some(node) = self.newest() {
+            let commands = self.forward_life(scene, next, random);
+            if let Some(leader) = self.reigns.get_mut(&node) {
+                leader.asked.extend(commands.into_iter().map(|command| (command, Reply::Nobody)));
+            }
+        }
+        let (group, now) = (self.index, scene.now);
+        let to = (group + 1) % usize::from(self.options.groups);
+        let mut parcels = Vec::new();
+        let nodes: Vec<usize> = self.reigns.keys().copied().collect();
+        for node in nodes {
+            let clock = self.clock(scene, node);
+            let (Some(leader), Some(member)) = (self.reigns.get_mut(&node), &self.members[node])
+            else {
+                continue;
+            };
+            leader.lose_patience(scene.now, clock);
+            let mut errands = Vec::new();
+            leader.engine.errands(clock, &mut errands);
+            for errand in errands {
+                let rows = &member.replica.rows;
+                parcels.extend(errand_of(
+                    errand,
+                    leader,
+                    Place { group, to, ready, node, now, clock },
+                    rows,
+                ));
+            }
+        }
+        parcels
+    }
+
+    fn forward_life(&self, scene: Scene<'_>, next: &mut u64, random: &mut Random) -> Vec<Command> {
+        let rows = &self.reference.rows;
+        let (source, taker) = (source(self.index), taker(self.index));
+        let status = |entity| match rows.0.get(&Key::Entity(entity)) {
+            Some(Row::Entity(row)) => Some(row.properties.clone()),
+            _ => None,
+        };
+        let mut commands = Vec::new();
+        for (entity, to) in [(source, Some("next".to_owned())), (taker, None)] {
+            let Some(properties) = status(entity) else {
+                if random.chance(300) {
+                    let forward_dead_letters_to = to.clone();
+                    let properties = Box::new(QueueProperties {
+                        forward_to: to,
+                        forward_dead_letters_to,
+                        ..QueueProperties::default()
+                    });
+                    let name = format!("forwarding{}", entity.0);
+                    let create = CreateQueue { entity, name, properties };
+                    commands.push(Command::CreateQueue(create));
+                }
+                continue;
+            };
+            let wanted = match scene.peace {
+                true if properties.status != EntityStatus::Active => EntityStatus::Active,
+                true => continue,
+                false if !random.chance(30) => continue,
+                false => random.pick(&[
+                    EntityStatus::Active,
+                    EntityStatus::SendDisabled,
+                    EntityStatus::ReceiveDisabled,
+                    EntityStatus::Disabled,
+                ]),
+            };
+            if !scene.peace || random.chance(100) {
+                let properties = Box::new(QueueProperties { status: wanted, ..properties });
+                let update = UpdateQueue { origin: None, entity, properties };
+                commands.push(Command::UpdateQueue(update));
+            }
+        }
+        if !scene.peace && status(source).is_some() && random.chance(400) {
+            let messages = (0..random.between(1, 4)).map(|_| message(next)).collect();
+            commands.push(Command::Send(Send { origin: None, entity: source, messages }));
+        }
+        commands
+    }
+
+    /// A shipment arrives at a leader of this group, be it the newest or not.
+    pub fn take_parcel(&mut self, parcel: &Parcel, scene: Scene<'_>, random: &mut Random) {
+        let nodes: Vec<usize> = self.reigns.keys().copied().collect();
+        if nodes.is_empty() {
+            return;
+        }
+        let node = random.pick(&nodes);
+        if !scene.nodes[node].is_reached(scene.tick) {
+            return;
+        }
+        if let Some(leader) = self.reigns.get_mut(&node) {
+            let command = Command::Forward(ForwardCommand::Arrive(parcel.arrive.clone()));
+            leader.asked.push((command, Reply::Arrive(parcel.ticket)));
+        }
+    }
+
+    /// What leaders of this group were told of other groups' shipments.
+    pub fn take_answers(&mut self) -> Vec<(Ticket, Outcome)> {
+        self.reigns.values_mut().flat_map(|leader| std::mem::take(&mut leader.arrived)).collect()
+    }
+
+    /// The leader that sent a shipment hears of it, if it leads still.
+    pub fn hear(&mut self, ticket: Ticket, outcome: &Outcome, scene: Scene<'_>) {
+        if !scene.nodes[ticket.node].is_reached(scene.tick) {
+            return;
+        }
+        let clock = self.clock(scene, ticket.node);
+        let Some(leader) = self.reigns.get_mut(&ticket.node) else { return };
+        let Ticket { queue, serial, count, .. } = ticket;
+        if leader.number != ticket.reign || leader.carrying.remove(&(queue, serial)).is_none() {
+            return;
+        }
+        let refused = match outcome {
+            Outcome::Arrived { done, refused } if *done >= count => refused.clone(),
+            _ => return leader.engine.carried(queue, serial, Carried::Lost, clock),
+        };
+        let refusals: u32 = refused.iter().map(|refused| refused.count).sum();
+        let carried = match refusals {
+            0 => Carried::All,
+            _ if refusals < count => Carried::Some,
+            _ => Carried::Nothing,
+        };
+        let shipped = ForwardCommand::Shipped(Shipped { queue, serial, refused });
+        let reply = Reply::Shipped { queue, serial, carried };
+        leader.asked.push((Command::Forward(shipped), reply));
+    }
+
+    /// Texts that were accepted to be forwarded, in entries from `from` on; and how many entries
+    /// there are.
+    pub fn texts_sent(&self, from: usize, sent: &mut BTreeSet<String>) -> usize {
+        for record in &self.log[from..] {
+            let Payload::Entry(proposed) = &record.log.payload else { continue };
+            for (command, outcome) in proposed.entry.commands.iter().zip(&record.outcomes) {
+                if let (Command::Send(send), Outcome::Sent { .. }) = (command, outcome)
+                    && send.entity == source(self.index)
+                {
+                    sent.extend(send.messages.iter().map(|message| text(&message.content)));
+                }
+            }
+        }
+        self.log.len()
+    }
+
+    /// Texts stored here: how often to be had, and how often away in a shipment.
+    pub fn texts(&self, found: &mut BTreeMap<String, (u32, u32)>) {
+        let rows = &self.reference.rows;
+        for entity in [source(self.index), taker(self.index)] {
+            for sub in SubQueue::ALL {
+                let queue = QueueId { entity, sub };
+                let away = away(rows, queue);
+                let from = Key::Message(queue, SequenceNumber::MIN);
+                let to = Key::Message(queue, SequenceNumber::MAX);
+                for (key, row) in rows.0.range(from..to) {
+                    let (Key::Message(_, number), Row::Message(row)) = (key, row) else { continue };
+                    let Some(Row::Body(body)) = rows.0.get(&Key::Body(entity, row.body)) else {
+                        continue;
+                    };
+                    let found = found.entry(text(body)).or_default();
+                    match away.contains(number) {
+                        true => found.1 += 1,
+                        false => found.0 += 1,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether what is forwarded to from the group before is there.
+    pub fn has_taker(&self) -> bool {
+        self.reference.rows.0.contains_key(&Key::Entity(taker(self.index)))
+    }
+
+    /// Whether nothing is left to be forwarded that could be.
+    pub fn has_forwarded(&self, scene: Scene<'_>) -> bool {
+        let Some(node) = self.newest() else { return false };
+        let clock = self.clock(scene, node);
+        self.reigns.get(&node).is_some_and(|leader| {
+            leader.engine.forwards().all(|(_, _, shipments)| shipments.is_empty())
+                && leader.engine.next_errand().is_none_or(|due| due > clock)
+        })
+    }
+}
+
+fn away(rows: &MemoryRows, queue: QueueId) -> BTreeSet<SequenceNumber> {
+    let range = Key::Shipment(queue, 0)..Key::Shipment(queue, u64::MAX);
+    let shipments = rows.0.range(range).filter_map(|(_, row)| match row {
+        Row::Shipment(row) => Some(row.numbers.clone()),
+        _ => None,
+    });
+    shipments.flatten().collect()
+}
+
+fn text(content: &[u8]) -> String {
+    String::from_utf8_lossy(content).into_owned()
+}
+
+fn message(next: &mut u64) -> NewMessage {
+    *next += 1;
+    NewMessage {
+        content: format!("forwarded{next}").into(),
+        size_bytes: 10,
+        header_bytes: 2,
+        message_id: None,
+        session_id: None,
+        partition_key: None,
+        ttl: None,
+        scheduled_at: None,
+    }
+}
+
+/// Which leader an errand is of, when, and the group its shipments go to.
+#[derive(Clone, Copy)]
+struct Place {
+    group: usize,
+    to: usize,
+    ready: bool,
+    node: usize,
+    now: u64,
+    clock: Timestamp,
+}
+
+/// An engine's errand is begun; a shipment to be carried is returned.
+fn errand_of(
+    errand: Errand,
+    leader: &mut Leader,
+    place: Place,
+    rows: &MemoryRows,
+) -> Option<Parcel> {
+    let Place { group, to, ready, node, now, clock } = place;
+    match errand {
+        Errand::Ship { queue, .. } if !ready => {
+            leader.engine.packed(queue, false, clock);
+            None
+        }
+        Errand::Ship { queue, again } => {
+            let destination = Some(Destination { entity: taker(to), shard: ShardId(to as u16) });
+            let (to, count_max, bytes_max) = ("next".to_owned(), 3, 1_000);
+            let ship = Ship { queue, to, destination, count_max, bytes_max, again };
+            let command = Command::Forward(ForwardCommand::Ship(ship));
+            leader.asked.push((command, Reply::Pack { queue }));
+            None
+        }
+        Errand::Unpark { queue } => {
+            let unpark = ForwardCommand::Unpark(Unpark { queue, count_max: 2 });
+            leader.asked.push((Command::Forward(unpark), Reply::Pack { queue }));
+            None
+        }
+        Errand::Carry { queue, serial, settled_to } => {
+            let Some(shipment) = domain::shipment(rows, queue, serial) else {
+                leader.engine.carried(queue, serial, Carried::Lost, clock);
+                return None;
+            };
+            leader.carrying.insert((queue, serial), now + PATIENCE_MS);
+            let destination = shipment.destination.entity;
+            let messages: Vec<Arriving> = shipment
+                .messages
+                .into_iter()
+                .filter_map(|outgoing| {
+                    let body = Key::Body(queue.entity, outgoing.delivery.body);
+                    let Some(Row::Body(content)) = rows.0.get(&body) else { return None };
+                    let message = NewMessage { content: content.clone(), ..message(&mut 0) };
+                    Some(Arriving { message, travel: outgoing.travel })
+                })
+                .collect();
+            let count = messages.len() as u32;
+            let (source, skipped) = (queue, 0);
+            let arrive =
+                Arrive { source, serial, settled_to, destination, count, skipped, messages };
+            let reign = leader.number;
+            Some(Parcel { ticket: Ticket { group, node, reign, queue, serial, count }, to, arrive })
+        }
+    }
+}
+
+/// Whether an entity is one of these, whose messages the oracle does not follow.
+pub fn is_forwarding(entity: EntityId) -> bool {
+    entity >= source(0)
+}
