@@ -26,6 +26,7 @@ mod catalog;
 mod command;
 mod effect;
 mod outcome;
+mod transaction;
 
 mod filter;
 mod machine;
@@ -53,3 +54,4 @@ pub use session::*;
 pub use session_read::*;
 pub use time::*;
 pub use topic::*;
+pub use transaction::*;

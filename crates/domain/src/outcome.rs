@@ -1,6 +1,8 @@
 //! What came of a command.
 
-use crate::{CatalogOutcome, Delivery, Refusal, SequenceNumber, SessionToken, Timestamp};
+use crate::{
+    CatalogOutcome, Delivery, Performed, Refusal, SequenceNumber, SessionToken, Timestamp,
+};
 
 /// One per command, in order. Kept for repeats where the command had an origin (SEND-8).
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +39,10 @@ pub enum Outcome {
     /// `Fire`, `FireLocks`, `FireSessions`, `Sweep`: what was done, and whether the same again finds more.
     Fired(Fired),
     Catalog(CatalogOutcome),
+    /// What came of each operation of a transaction, in order.
+    Committed {
+        performed: Vec<Performed>,
+    },
 }
 
 /// What timers did.
