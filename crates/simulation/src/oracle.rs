@@ -11,9 +11,10 @@ mod seen;
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Acquire, CancelScheduled, Command, CreateQueue, DeleteBatch, Delivery, Disposition, EntityId,
-    Entry, LockRow, Origin, Outcome, QueueId, ReceiveDeferred, ReceiverId, Refusal, Refuse, Renew,
-    Send, SequenceNumber, Settle, Settlement, SubQueue, Timestamp, UpdateQueue,
+    Acquire, CancelScheduled, Command, Commit, CreateQueue, DeleteBatch, Delivery, Disposition,
+    EntityId, Entry, LockRow, Operation, Origin, Outcome, Performed, QueueId, ReceiveDeferred,
+    ReceiverId, Refusal, Refuse, Renew, Send, SequenceNumber, Settle, Settlement, SubQueue,
+    Timestamp, UpdateQueue,
 };
 
 use entity::First;
@@ -150,11 +151,47 @@ impl Oracle {
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
             // The operator creates no queue that requires them.
             Command::Session(_) => Ok(()),
+            Command::Commit(commit) => self.committed(commit, outcome),
         }
+    }
+
+    /// TX-2: each operation as if it had been asked alone, in order.
+    fn committed(&mut self, commit: &Commit, outcome: &Outcome) -> Holds {
+        let Outcome::Committed { performed } = outcome else {
+            return Err(one_place::broken(format!("a commit was answered with {outcome:?}")));
+        };
+        self.totals.committed += 1;
+        for (operation, performed) in commit.operations.iter().zip(performed) {
+            match (operation, performed) {
+                (Operation::Send(send), Performed::Sent { sequences }) => {
+                    self.sent(send, &Outcome::Sent { sequences: sequences.clone() })?;
+                }
+                (Operation::Settle(settle), _) => {
+                    self.settled(settle, &Outcome::Settled { refused: Vec::new() })?;
+                }
+                (Operation::Renew(renew), Performed::Renewed { until }) => {
+                    self.renewed(renew, &Outcome::Renewed { until: until.clone() })?;
+                }
+                (Operation::CancelScheduled(CancelScheduled { entity, numbers, .. }), _) => {
+                    numbers.iter().try_for_each(|number| self.cancelled((*entity, *number)))?;
+                }
+                // No queue here requires sessions.
+                (Operation::SetState(_), _) => (),
+                (operation, performed) => {
+                    let what = format!("{operation:?} came to {performed:?}");
+                    return Err(one_place::broken(what));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A lock that is held must not be refused for want of one (LOCK-14).
     fn refused(&mut self, command: &Command, refusal: &Refusal) -> Holds {
+        if let Refusal::TransactionRolledBack { .. } = refusal {
+            // What an operation found may be an earlier one's doing.
+            self.totals.rolled_back += 1;
+        }
         let Refusal::MessageLockLost { token } = refusal else { return Ok(()) };
         self.totals.locks_refused += 1;
         let queue = match command {
@@ -267,7 +304,7 @@ impl Oracle {
                 return self.end(id, |entity| entity.completed += 1);
             }
             Disposition::Abandon { .. } => message.delivery_count += 1,
-            Disposition::Release => (),
+            Disposition::Release | Disposition::Withheld => (),
             Disposition::Defer { .. } => {
                 message.deferred = true; // DEFER-7: without counting.
                 self.totals.deferred += 1;
@@ -369,6 +406,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::CancelScheduled(CancelScheduled { origin, .. })
         | Command::ReceiveDeferred(ReceiveDeferred { origin, .. })
         | Command::DeleteBatch(DeleteBatch { origin, .. })
+        | Command::Commit(Commit { origin, .. })
         | Command::Refuse(Refuse { origin, .. }) => *origin,
         Command::Session(session) => session.origin(),
         Command::CreateQueue(_)

@@ -47,6 +47,9 @@ pub struct Report {
     pub duplicates: u64,
     /// Settlements refused for want of a lock (LOCK-14).
     pub locks_refused: u64,
+    /// Transactions.
+    pub committed: u64,
+    pub rolled_back: u64,
 }
 
 impl AddAssign for Report {
@@ -78,6 +81,8 @@ impl AddAssign for Report {
         self.deferred += other.deferred;
         self.duplicates += other.duplicates;
         self.locks_refused += other.locks_refused;
+        self.committed += other.committed;
+        self.rolled_back += other.rolled_back;
     }
 }
 
@@ -104,6 +109,8 @@ impl Report {
             ("duplicates", self.duplicates, 5),
             ("refused settlements", self.locks_refused, 5),
             ("completed messages", self.completed, 20),
+            ("committed transactions", self.committed, 5),
+            ("transactions rolled back", self.rolled_back, 1),
         ];
         let short = minimums.iter().filter(|(_, total, per_seed)| *total < per_seed * seeds);
         short
@@ -139,7 +146,8 @@ impl fmt::Display for Report {
             "expired {}, dead-lettered {}, activated {}, deferred {}, duplicates {}",
             self.expiries, self.dead_lettered, self.activations, self.deferred, self.duplicates
         )?;
-        write!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)
+        writeln!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)?;
+        write!(f, "transactions committed {}, rolled back {}", self.committed, self.rolled_back)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use domain::{
-    CancelScheduled, Command, DeleteBatch, Disposition, EntityId, LockToken, NewMessage,
-    Properties, QueueId, ReceiveDeferred, Renew, Send, SequenceNumber, Settle, Settlement, Span,
-    SubQueue, Timestamp, Value,
+    CancelScheduled, Command, Commit, DeleteBatch, Disposition, EntityId, LockToken, NewMessage,
+    Operation, Properties, QueueId, ReceiveDeferred, Renew, Send, SequenceNumber, Settle,
+    Settlement, Span, SubQueue, Timestamp, Value,
 };
 
 use super::{Client, Held, OUTSTANDING_MAX};
@@ -26,6 +26,7 @@ impl Client {
             76..80 => self.cancel(random),
             80..84 => self.settle_spent(random),
             84..85 => Some(self.delete_batch(random.pick(entities), now, random)),
+            85..93 => self.transaction(now, random),
             _ => None,
         };
         command.into_iter().map(|command| self.request(command)).collect()
@@ -109,6 +110,30 @@ impl Client {
         let atomic = random.chance(500);
         let settlements = vec![settlement];
         Some(Command::Settle(Settle { origin: None, queue, settlements, atomic }))
+    }
+
+    /// Settles and sends as one; now and then it cancels what is not there, or settles twice.
+    fn transaction(&mut self, now: u64, random: &mut Random) -> Option<Command> {
+        let Some(Command::Settle(settle)) = self.settle(random) else { return None };
+        let entity = settle.queue.entity;
+        let Command::Send(send) = self.send(entity, now, random) else { return None };
+        let again = settle.clone();
+        let mut operations = vec![Operation::Settle(settle), Operation::Send(send)];
+        if random.chance(500) {
+            operations.swap(0, 1);
+        }
+        let numbers = match self.scheduled.iter().position(|(of, _)| *of == entity) {
+            Some(at) if random.chance(300) => vec![self.scheduled.swap_remove(at).1],
+            _ => Vec::new(),
+        };
+        if !numbers.is_empty() {
+            let cancel = CancelScheduled { origin: None, entity, numbers };
+            operations.push(Operation::CancelScheduled(cancel));
+        }
+        if random.chance(150) {
+            operations.push(Operation::Settle(again));
+        }
+        Some(Command::Commit(Commit { origin: None, entity, operations }))
     }
 
     fn renew(&mut self, random: &mut Random) -> Option<Command> {
