@@ -39,6 +39,10 @@ pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
 pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
 pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
 pub const SESSION_NOT_FOUND: &str = "com.microsoft:session-not-found";
+/// ERR-21.
+pub const TRANSACTION_ROLLBACK: &str = "amqp:transaction:rollback";
+pub const TRANSACTION_TIMEOUT: &str = "amqp:transaction:timeout";
+pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";
 pub const TIMEOUT: &str = "com.microsoft:timeout";
 
 /// ERR-24: certainly not done. Every SDK tries it again by itself.
@@ -69,6 +73,10 @@ pub fn condition(refusal: &Refusal) -> &'static str {
         Refusal::ArgumentOutOfRange { .. } => ARGUMENT_OUT_OF_RANGE,
         Refusal::InvalidOperation { .. } => NOT_ALLOWED,
         Refusal::NotSupported { .. } => NOT_IMPLEMENTED,
+        Refusal::TransactionSizeExceeded { .. } => NOT_ALLOWED, // ERR-20.
+        Refusal::TransactionUnknown => TRANSACTION_UNKNOWN_ID,
+        Refusal::TransactionTimedOut => TRANSACTION_TIMEOUT,
+        Refusal::TransactionRolledBack { .. } => TRANSACTION_ROLLBACK,
         // What is missing is sent first, then this again: the edge's affair, and not done.
         Refusal::SerialGap { .. } => UNAVAILABLE,
         Refusal::PerhapsDone => UNKNOWN,

@@ -27,6 +27,9 @@ pub struct Config {
     /// Most bytes of sends that wait at this node to be stored; more are told to come back.
     /// Default 64 MiB.
     pub sends_bytes_max: usize,
+    /// Most bytes of operations that wait in open transactions at this node; more are told to come
+    /// back. Default 64 MiB.
+    pub transactions_bytes_max: usize,
     pub proposer: ProposerConfig,
     pub clock: ClockConfig,
 }
@@ -78,6 +81,7 @@ impl Config {
             version: env!("CARGO_PKG_VERSION"),
             request_timeout: Duration::from_secs(10),
             sends_bytes_max: 64 * 1024 * 1024,
+            transactions_bytes_max: 64 * 1024 * 1024,
             proposer: ProposerConfig::default(),
             clock: ClockConfig::default(),
         }

@@ -11,6 +11,7 @@ use domain::{
 use wire::{Codec, Error, Reader};
 
 use crate::call::{Answer, CallResult, Detached, Event, Failed, Received, Wanted};
+use crate::pending::{Holder, Pend};
 use crate::reads::{NotRead, Read, ReadAnswer, ReadResult};
 use crate::status::NodeReport;
 
@@ -58,6 +59,11 @@ pub(crate) enum Request {
         id: u64,
         shard: ShardId,
         to: u64,
+    },
+    /// A transaction has ended, or is about to be committed.
+    Unpend {
+        shard: ShardId,
+        transaction: u64,
     },
 }
 
@@ -119,6 +125,7 @@ mod tag {
     pub const DISMISSED: u8 = 15;
     pub const MENDABLE: u8 = 16;
     pub const ACCEPTED: u8 = 17;
+    pub const UNPEND: u8 = 50;
 }
 
 macro_rules! put {
@@ -171,6 +178,10 @@ pub(crate) fn put_transfer(id: u64, shard: ShardId, to: u64, out: &mut Vec<u8>) 
     put!(out, tag::TRANSFER, id, shard, to);
 }
 
+pub(crate) fn put_unpend(shard: ShardId, transaction: u64, out: &mut Vec<u8>) {
+    put!(out, tag::UNPEND, shard, transaction);
+}
+
 /// The requests of a frame, in order.
 pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
     items(frame, |tag, input| {
@@ -205,6 +216,10 @@ pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
             tag::TRANSFER => {
                 let (id, shard) = take(input)?;
                 Request::Transfer { id, shard, to: take(input)? }
+            }
+            tag::UNPEND => {
+                let (shard, transaction) = take(input)?;
+                Request::Unpend { shard, transaction }
             }
             _ => return Err(Error::Corrupt { what: "unknown tag of a request" }),
         })
@@ -379,6 +394,9 @@ impl Codec for Read {
             Read::Sessions { entity, from, updated_after, count_max } => {
                 put!(out, 7, *entity, *from, *updated_after, *count_max)
             }
+            Read::Pend(Pend { holder, operation, queue, tokens, settles }) => {
+                put!(out, 50, holder.node, holder.id, *operation, *queue, *tokens, *settles)
+            }
         }
     }
 
@@ -411,6 +429,13 @@ impl Codec for Read {
                 skip: take(input)?,
                 count_max: take(input)?,
             },
+            50 => Read::Pend(Pend {
+                holder: Holder { node: take(input)?, id: take(input)? },
+                operation: take(input)?,
+                queue: take(input)?,
+                tokens: take(input)?,
+                settles: take(input)?,
+            }),
             _ => return Err(Error::Corrupt { what: "unknown tag of a read" }),
         })
     }
@@ -433,6 +458,7 @@ impl Codec for ReadAnswer {
             ReadAnswer::State(state) => put!(out, 5, *state),
             ReadAnswer::Sessions(page) => put!(out, 6, *page),
             ReadAnswer::Rules(rules) => put!(out, 7, *rules),
+            ReadAnswer::Pending => out.push(50),
         }
     }
 
@@ -449,6 +475,7 @@ impl Codec for ReadAnswer {
             5 => ReadAnswer::State(take(input)?),
             6 => ReadAnswer::Sessions(take(input)?),
             7 => ReadAnswer::Rules(take(input)?),
+            50 => ReadAnswer::Pending,
             _ => return Err(Error::Corrupt { what: "unknown tag of a read's answer" }),
         })
     }

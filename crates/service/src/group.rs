@@ -10,6 +10,7 @@ use replication::Leadership;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::call::{Attach, Reply};
+use crate::pending::Pending;
 use crate::reads::{Read, ReadReply};
 
 /// What a driver is told.
@@ -52,6 +53,8 @@ pub(crate) struct Group {
     agreeing: Mutex<BTreeSet<u64>>,
     /// Permits one look at `effects`.
     pub stirred: Notify,
+    /// What open transactions wait with, while this node leads.
+    pub pending: Pending,
 }
 
 /// The far ends of a group's queues.
@@ -74,6 +77,7 @@ impl Group {
             may_stamp: AtomicBool::new(false),
             agreeing: Mutex::default(),
             stirred: Notify::new(),
+            pending: Pending::default(),
         };
         (group, Ends { inputs: inputs_end, reads: reads_end })
     }

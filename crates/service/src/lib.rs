@@ -23,6 +23,7 @@ mod bodies;
 mod driver;
 mod grants;
 mod group;
+mod pending;
 mod waitlist;
 
 mod address;
@@ -38,6 +39,7 @@ mod sender;
 mod sessions;
 mod status;
 mod topics;
+mod transaction;
 
 mod balance;
 mod keeper;
@@ -60,3 +62,4 @@ pub use replication::DiskStatus;
 pub use sender::Sender;
 pub use sessions::Accepted;
 pub use status::{ClusterStatus, GroupView, NodeReport, NodeStatus, ReplicaView};
+pub use transaction::Transaction;

@@ -30,6 +30,7 @@ pub(crate) enum Outgoing {
     Detach { shard: ShardId, receiver: ReceiverId },
     Report { reply: oneshot::Sender<NodeReport> },
     Transfer { shard: ShardId, to: u64, reply: oneshot::Sender<Option<String>> },
+    Unpend { shard: ShardId, transaction: u64 },
 }
 
 impl Outgoing {
@@ -48,7 +49,9 @@ impl Outgoing {
             | Outgoing::Drain { .. }
             | Outgoing::Detach { .. }
             | Outgoing::Report { .. }
-            | Outgoing::Transfer { .. } => (),
+            | Outgoing::Transfer { .. }
+            // The leader forgets the transactions of a node that it lost.
+            | Outgoing::Unpend { .. } => (),
         }
     }
 }
@@ -203,6 +206,9 @@ impl Waiting {
             Outgoing::Transfer { shard, to, reply } => {
                 frame::put_transfer(id, shard, to, out);
                 self.transfers.insert(id, reply);
+            }
+            Outgoing::Unpend { shard, transaction } => {
+                frame::put_unpend(shard, transaction, out);
             }
         }
     }

@@ -196,8 +196,7 @@ impl Spawner {
     async fn run(self, mut born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
         let mut tasks = tokio::task::JoinSet::new();
         while let Some((group, ends)) = born.recv().await {
-            let shard = group.shard;
-            tasks.spawn(reads::serve(shard, self.replication.clone(), ends.reads));
+            tasks.spawn(reads::serve(group.clone(), self.replication.clone(), ends.reads));
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
             let driver = Driver::new(group, ends.inputs, replication, clock, self.proposer.clone());
             tasks.spawn(driver.run());

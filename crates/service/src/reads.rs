@@ -1,16 +1,20 @@
 //! Reads of a group, answered by its leader after one read index for all that wait; a deposed
 //! leader answers none.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use domain::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, QueueId, Refusal, Rows, RuleRow,
-    SequenceNumber, SessionId, SessionPage, SessionToken, ShardId, Timestamp,
+    SequenceNumber, SessionId, SessionPage, SessionToken, Timestamp,
 };
 use replication::{ProposeError, Replication};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::call::{Outbox, Received};
 use crate::frame::Response;
+use crate::group::Group;
+use crate::pending::Pend;
 
 /// Most reads answered after one read index.
 const READS_MAX: usize = 256;
@@ -65,6 +69,8 @@ pub(crate) enum Read {
         skip: u32,
         count_max: u32,
     },
+    /// TX-9: whether these locks are held, and if so, that a transaction waits with them.
+    Pend(Pend),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +82,7 @@ pub(crate) enum ReadAnswer {
     State(Option<Bytes>),
     Sessions(SessionPage),
     Rules(Vec<RuleRow>),
+    Pending,
 }
 
 /// No answer, and nothing changed by asking: who leads now, if known.
@@ -102,19 +109,32 @@ impl ReadReply {
 
 /// Answers a group's reads until the node ends.
 pub(crate) async fn serve(
-    shard: ShardId,
+    group: Arc<Group>,
     replication: Replication,
     mut reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
 ) {
     let mut batch = Vec::new();
+    let shard = group.shard;
     while reads.recv_many(&mut batch, READS_MAX).await > 0 {
         match replication.read_index(shard).await {
             Ok(()) => {
                 let (rows, batch) = (replication.rows(shard), std::mem::take(&mut batch));
+                let group = group.clone();
                 // Reading a backlog may wait for the disk; the runtime's threads must not.
                 let answered = tokio::task::spawn_blocking(move || {
                     for (read, reply) in batch {
-                        reply.send(Ok(answer(&rows, &|of: &_| rows.bodies(of), read)));
+                        let pend = match &read {
+                            Read::Pend(pend) => Some(pend.clone()),
+                            _ => None,
+                        };
+                        let answer = answer(&rows, &|of: &_| rows.bodies(of), read);
+                        reply.send(Ok(match (pend, answer) {
+                            (Some(pend), ReadAnswer::Pending) => match group.pending.mark(&pend) {
+                                Ok(()) => ReadAnswer::Pending,
+                                Err(refusal) => ReadAnswer::Refused(refusal),
+                            },
+                            (_, answer) => answer,
+                        }));
                     }
                 });
                 if answered.await.is_err() {
@@ -166,6 +186,11 @@ pub(crate) fn answer(rows: &impl Rows, contents: Contents<'_>, read: Read) -> Re
             let count_max = count_max as usize;
             let page = domain::directory_page(rows, kind, after.as_deref(), &prefix, count_max);
             ReadAnswer::Entries(page)
+        }
+        Read::Pend(pend) => {
+            let at = domain::meta(rows).last_at;
+            let held = |token: &_| domain::check_held(rows, pend.queue, *token, at);
+            answered(pend.tokens.iter().try_for_each(held), |()| ReadAnswer::Pending)
         }
         Read::Rules { subscription, skip, count_max } => {
             match domain::rules(rows, subscription, skip as usize, count_max as usize) {
