@@ -39,10 +39,6 @@ pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
 pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
 pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
 pub const SESSION_NOT_FOUND: &str = "com.microsoft:session-not-found";
-/// ERR-21.
-pub const TRANSACTION_ROLLBACK: &str = "amqp:transaction:rollback";
-pub const TRANSACTION_TIMEOUT: &str = "amqp:transaction:timeout";
-pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";
 pub const TIMEOUT: &str = "com.microsoft:timeout";
 
 /// ERR-24: certainly not done. Every SDK tries it again by itself.

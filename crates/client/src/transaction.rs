@@ -38,7 +38,7 @@ enum Stream {
     Unopened,
     Open {
         requests: mpsc::Sender<v1::TransactRequest>,
-        answers: Streaming<v1::TransactResponse>,
+        answers: Box<Streaming<v1::TransactResponse>>,
         node: Arc<Node>,
     },
     /// And the transaction rolled back with it.
@@ -185,7 +185,7 @@ impl Transaction {
             let call = api.transact(node.request(ReceiverStream::new(outgoing)));
             match node.attempt(patience, call).await {
                 Ok(answers) => {
-                    let answers = answers.into_inner();
+                    let answers = Box::new(answers.into_inner());
                     self.stream = Stream::Open { requests, answers, node };
                     return Ok(());
                 }

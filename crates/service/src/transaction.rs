@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::address::{self, Asker};
-use crate::broker::{Broker, check_count};
+use crate::broker::Broker;
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::pending::{Holder, Pend};
 use crate::reads::{Read, ReadAnswer};
@@ -133,7 +133,7 @@ impl Transaction {
         let router = self.broker.router();
         let route = router.route(entity, router.deadline()).await?;
         let scope = self.scope(entity, &route).await?;
-        check(&operation, entity)?;
+        check(&operation, route.kind).map_err(|refusal| Error::new(refusal, entity))?;
         address::set_operation_entity(&mut operation, route.entity);
         let mut size = self.size;
         size.add(&operation).map_err(|refusal| Error::new(refusal, entity))?;
@@ -216,20 +216,31 @@ struct Prepared {
 }
 
 /// What is wrong with an operation by itself.
-fn check(operation: &Operation, entity: &str) -> Result<()> {
+fn check(operation: &Operation, kind: EntityKind) -> Result<(), Refusal> {
     match operation {
+        // SEND-7.
+        Operation::Send(_) | Operation::CancelScheduled(_) if kind == EntityKind::Subscription => {
+            let why = "messages cannot be sent to a subscription; send to its topic";
+            Err(Refusal::InvalidOperation { why })
+        }
         Operation::Send(send) => {
-            let messages = &send.messages;
-            validate::message_count(messages.len())
-                .and_then(|()| messages.iter().try_for_each(validate::new_message))
-                .map_err(|refusal| Error::new(refusal, entity))
+            validate::message_count(send.messages.len())?;
+            send.messages.iter().try_for_each(validate::new_message)
         }
         Operation::CancelScheduled(cancel) => {
-            check_count("sequence_numbers", cancel.numbers.len(), entity)
+            check_some("number of sequence numbers", cancel.numbers.len())
         }
-        Operation::Settle(settle) => check_count("settlements", settle.settlements.len(), entity),
-        Operation::Renew(renew) => check_count("lock_tokens", renew.tokens.len(), entity),
+        Operation::Settle(settle) => check_some("number of settlements", settle.settlements.len()),
+        Operation::Renew(renew) => check_some("number of locks", renew.tokens.len()),
         Operation::SetState(_) => Ok(()),
+    }
+}
+
+/// How many there may be is the transaction's limit (TX-4).
+fn check_some(what: &'static str, count: usize) -> Result<(), Refusal> {
+    match count {
+        0 => Err(Refusal::ArgumentOutOfRange { what, value: "0".to_owned(), allowed: "1 to 100" }),
+        _ => Ok(()),
     }
 }
 

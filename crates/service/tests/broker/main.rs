@@ -8,3 +8,4 @@ mod leaders;
 mod lifetime;
 mod messages;
 mod space;
+mod transactions;
