@@ -36,8 +36,8 @@ struct Producer {
     used_at: Instant,
 }
 
-/// A producer id: random and not zero.
-pub(crate) fn draw_producer() -> u64 {
+/// The id of a producer or a request: random and not zero.
+pub(crate) fn draw_number() -> u64 {
     (uuid::Uuid::new_v4().as_u128() as u64).max(1)
 }
 
@@ -82,7 +82,7 @@ impl Shared {
     /// not matter, only that it was answered.
     async fn greet(&self, queue: &str) -> Result<Producer, Error> {
         let attempt = |node: Arc<Node>, _| {
-            let producer = draw_producer();
+            let producer = draw_number();
             let greeting = v1::SendStreamRequest {
                 queue: queue.to_owned(),
                 serial: 1,

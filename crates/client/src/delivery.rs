@@ -53,6 +53,14 @@ impl Delivery {
         self.0.message.as_ref().and_then(|message| message.message_id.as_deref())
     }
 
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.0.message.as_ref().and_then(|message| message.correlation_id.as_deref())
+    }
+
+    pub fn reply_to(&self) -> Option<&str> {
+        self.0.message.as_ref().and_then(|message| message.reply_to.as_deref())
+    }
+
     /// A user property (MSG-4).
     pub fn property(&self, name: &str) -> Option<&v1::Value> {
         self.0.message.as_ref().and_then(|message| message.properties.get(name))

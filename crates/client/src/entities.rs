@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use prost::Message as _;
 use tonic::Code;
 
-use crate::calls::Repeat;
+use crate::calls::{Repeat, draw_number};
 use crate::nodes::Node;
 use crate::{Client, Error, v1};
 
@@ -13,22 +12,25 @@ use crate::{Client, Error, v1};
 const PAGE_SIZE: u32 = 500;
 
 impl Client {
-    /// ENT-2, ENT-3. Where an answer was lost, a queue that has these properties by then counts as
-    /// the one created: whose it is, if another client created the same at that moment, is not known.
+    /// ENT-2, ENT-3. Repeated until answered, and known by its number (SEND-8): of several clients
+    /// one creates.
     pub async fn create_queue(
         &self,
         name: &str,
         properties: v1::QueueProperties,
     ) -> Result<v1::Queue, Error> {
-        let (result, doubtful) = self.create(name, &properties).await;
-        match result {
-            Err(error) if doubtful && is_taken(&error) => {
-                let queue = self.get_queue(name).await?;
-                let has = queue.properties.as_ref().is_some_and(|has| agree(has, &properties));
-                if has { Ok(queue) } else { Err(error) }
-            }
-            result => result,
-        }
+        self.shared.routes.forget_queue(name);
+        let number = draw_number();
+        let attempt = |node: Arc<Node>, _| {
+            let request = node.request(v1::CreateQueueRequest {
+                name: name.to_owned(),
+                properties: Some(properties.clone()),
+                request: number,
+            });
+            async move { node.entities().create_queue(request).await }
+        };
+        let patience = self.shared.nodes.options().attempt_timeout;
+        self.shared.call(Repeat::Always, patience, attempt).await
     }
 
     /// Creates the queue unless it is there, whatever its properties then are.
@@ -37,31 +39,10 @@ impl Client {
         name: &str,
         properties: v1::QueueProperties,
     ) -> Result<v1::Queue, Error> {
-        match self.create(name, &properties).await.0 {
+        match self.create_queue(name, properties).await {
             Err(error) if is_taken(&error) => self.get_queue(name).await,
             result => result,
         }
-    }
-
-    /// Creates until answered. Also whether an answer was lost on the way.
-    async fn create(
-        &self,
-        name: &str,
-        properties: &v1::QueueProperties,
-    ) -> (Result<v1::Queue, Error>, bool) {
-        self.shared.routes.forget_queue(name);
-        let mut doubtful = false;
-        let attempt = |node: Arc<Node>, retry| {
-            doubtful |= retry;
-            let request = node.request(v1::CreateQueueRequest {
-                name: name.to_owned(),
-                properties: Some(properties.clone()),
-            });
-            async move { node.entities().create_queue(request).await }
-        };
-        let patience = self.shared.nodes.options().attempt_timeout;
-        let result = self.shared.call(Repeat::Always, patience, attempt).await;
-        (result, doubtful)
     }
 
     /// Properties and counters.
@@ -135,28 +116,4 @@ impl Client {
 
 fn is_taken(error: &Error) -> bool {
     matches!(error, Error::Refused(detail) if detail.name == "MessagingEntityAlreadyExists")
-}
-
-/// Whether a queue has the properties that were given; it has others, too.
-fn agree(has: &v1::QueueProperties, given: &v1::QueueProperties) -> bool {
-    let mut both = has.clone();
-    // Fields that are present replace. Cannot fail on what was just encoded.
-    both.merge(given.encode_to_vec().as_slice()).is_ok() && both == *has
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_queue_agrees_with_what_was_given_whatever_else_it_has() {
-        let (lock_duration_ms, max_delivery_count) = (Some(5000), Some(3));
-        let has =
-            v1::QueueProperties { lock_duration_ms, max_delivery_count, ..Default::default() };
-        let given = |count| v1::QueueProperties { max_delivery_count: count, ..Default::default() };
-        assert!(agree(&has, &given(None)) && agree(&has, &given(Some(3))));
-        assert!(!agree(&has, &given(Some(4))));
-        let other = v1::QueueProperties { user_metadata: Some("m".into()), ..Default::default() };
-        assert!(!agree(&has, &other));
-    }
 }

@@ -37,6 +37,12 @@ impl Message {
         self
     }
 
+    /// Where an answer shall go; the broker does not look at it.
+    pub fn reply_to(mut self, path: impl Into<String>) -> Message {
+        self.0.reply_to = Some(path.into());
+        self
+    }
+
     pub fn content_type(mut self, content_type: impl Into<String>) -> Message {
         self.0.content_type = Some(content_type.into());
         self

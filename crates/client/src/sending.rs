@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use crate::calls::{Shared, draw_producer};
+use crate::calls::{Shared, draw_number};
 use crate::link::{End, Persistence};
 use crate::v1::{self, send_stream_response::Result as Answer};
 use crate::{Error, SenderOptions};
@@ -116,7 +116,7 @@ impl SendingTask {
             closed: false,
             waiting: VecDeque::new(),
             unanswered: VecDeque::new(),
-            producer: draw_producer(),
+            producer: draw_number(),
             serial_last: 0,
             persistence,
         }
@@ -264,11 +264,6 @@ impl SendingTask {
             }
             // Not done here and now; whether an earlier attempt was done is what it was before.
             Error::NotDone(_) => Err(error),
-            Error::PerhapsDone(_) if error.is_forgotten() && flight.is_greeting() => {
-                // The broker never heard of this producer.
-                self.renew_producer();
-                Err(error)
-            }
             Error::PerhapsDone(_) if error.is_forgotten() => {
                 self.pop().resolve(Err(error));
                 Ok(())
@@ -358,7 +353,7 @@ impl SendingTask {
     }
 
     fn renew_producer(&mut self) {
-        self.producer = draw_producer();
+        self.producer = draw_number();
         self.serial_last = 0;
         if self.unanswered.front().is_some_and(|flight| !flight.is_greeting()) {
             let (messages, parts) = (Vec::new(), Vec::new());

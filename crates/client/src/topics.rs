@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::calls::Repeat;
+use crate::calls::{Repeat, draw_number};
 use crate::nodes::Node;
 use crate::{Client, Error, v1};
 
@@ -28,7 +28,7 @@ pub fn subscription_path(topic: &str, name: &str) -> String {
 }
 
 impl Client {
-    /// ENT-2, ENT-3. A creation of unknown outcome is not repeated.
+    /// ENT-2, ENT-3, as [`Client::create_queue`].
     pub async fn create_topic(
         &self,
         name: &str,
@@ -36,8 +36,8 @@ impl Client {
     ) -> Result<v1::Topic, Error> {
         self.shared.routes.forget_queue(name);
         let (name, properties) = (name.to_owned(), Some(properties));
-        let request = v1::CreateTopicRequest { name, properties };
-        call!(self, Repeat::IfNotDone, create_topic, request)
+        let request = v1::CreateTopicRequest { name, properties, request: draw_number() };
+        call!(self, Repeat::Always, create_topic, request)
     }
 
     /// Properties and counters.
@@ -79,8 +79,8 @@ impl Client {
         Ok(())
     }
 
-    /// `rule`: the first one; absent, everything comes (RULE-2). A creation of unknown outcome is not
-    /// repeated.
+    /// `rule`: the first one; absent, everything comes (RULE-2). Repeated as
+    /// [`Client::create_queue`].
     pub async fn create_subscription(
         &self,
         topic: &str,
@@ -89,8 +89,9 @@ impl Client {
         rule: Option<v1::Rule>,
     ) -> Result<v1::Subscription, Error> {
         let (topic, name, properties) = (topic.to_owned(), name.to_owned(), Some(properties));
-        let request = v1::CreateSubscriptionRequest { topic, name, properties, rule };
-        call!(self, Repeat::IfNotDone, create_subscription, request)
+        let request = draw_number();
+        let request = v1::CreateSubscriptionRequest { topic, name, properties, rule, request };
+        call!(self, Repeat::Always, create_subscription, request)
     }
 
     /// Properties and counters.

@@ -16,6 +16,8 @@ pub struct DirectoryRow {
     /// and is found like any other.
     pub name: String,
     pub kind: EntityKind,
+    /// Drawn by who asked for it: a repeat of the request is known by it (SEND-8).
+    pub request: u64,
     pub state: DirectoryState,
 }
 
@@ -68,12 +70,14 @@ pub enum CatalogCommand {
     /// Once, by the node that forms the cluster; a repeat is `Done`.
     Found { cluster_id: u128, data_groups: u16, replication_factor: u8, nodes: Vec<(u64, NodeRow)> },
     /// Records the intent to create on the group with the fewest entities, ENT-2. A name in
-    /// creation answers with what is recorded, so that the creation can be finished.
-    Create { name: String, properties: Box<QueueProperties> },
+    /// creation answers with what is recorded, so that the creation can be finished; a name that
+    /// the same request created answers with it as the first time (SEND-8).
+    Create { request: u64, name: String, properties: Box<QueueProperties> },
     /// As `Create`: queues and topics share their names (ENT-2).
-    CreateTopic { name: String, properties: Box<TopicProperties> },
+    CreateTopic { request: u64, name: String, properties: Box<TopicProperties> },
     /// As `Create`, on the group of the topic, at most `SUBSCRIPTIONS_MAX` of one (QUOTA-7).
     CreateSubscription {
+        request: u64,
         topic: String,
         name: String,
         properties: Box<SubscriptionProperties>,

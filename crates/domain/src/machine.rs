@@ -184,7 +184,11 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 
     fn command(&mut self, command: Command) -> Outcome {
-        let Some(origin) = origin(&command) else { return self.act(command) };
+        let Some(mut origin) = origin(&command) else { return self.act(command) };
+        // A producer's greeting does nothing, so there is no "perhaps done": repeated to a shard that
+        // does not know it, it is the first. Whatever its producer sent behind it, on a connection
+        // that may still deliver it, is then recognised.
+        origin.retry &= !is_greeting(&command, origin);
         match self.admit(origin) {
             Ok(admitted) => {
                 let outcome = self.act(command);
@@ -295,6 +299,11 @@ impl<'a, R: Rows> Step<'a, R> {
             }
         }
     }
+}
+
+/// A first request that sends nothing makes its producer known.
+fn is_greeting(command: &Command, origin: Origin) -> bool {
+    origin.serial == 1 && matches!(command, Command::Send(send) if send.messages.is_empty())
 }
 
 /// Who asked, where a repeat must be recognised (SEND-8).

@@ -161,6 +161,11 @@ impl Engine {
         self.credit.waiting(&queue)
     }
 
+    /// How many wait for the next session of an entity, and are not asked for.
+    pub fn waiting_for_session(&self, entity: EntityId) -> u64 {
+        self.sessions.waiting(entity)
+    }
+
     /// A receiver's credit that is not used: waiting, or reserved for an acquire under way.
     pub fn credit_left(&self, receiver: ReceiverId) -> u32 {
         match self.sessions.holds(receiver) {
@@ -188,9 +193,10 @@ impl Engine {
         });
     }
 
-    /// Whether [`Engine::acquires`] has something to look at.
+    /// Whether [`Engine::acquires`], [`Engine::accepts`] or [`Engine::receives`] has something to look
+    /// at.
     pub fn has_acquires(&self) -> bool {
-        self.credit.has_changed()
+        self.credit.has_changed() || self.sessions.has_changed()
     }
 
     /// The receiver's oldest acquire was answered: answers are told in the order in which the

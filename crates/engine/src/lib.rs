@@ -6,8 +6,12 @@
 //! and from what its receivers grant anew. It has no clock, socket or runtime: it takes `now`,
 //! requests and effects, and returns commands.
 //!
+//! Whether its clock may stamp, [`agreement`] says, from what the clocks of the group's nodes show.
+//!
 //! **Invariant**: after any history a rebuilt engine has the timers of the running one, and what
 //! the wheel would fire next is what the rows say is due next.
+
+pub mod agreement;
 
 mod credit;
 mod fanout;

@@ -79,6 +79,14 @@ impl Sessions {
         self.accepts.credit(receiver, 1);
     }
 
+    pub fn waiting(&self, entity: EntityId) -> u64 {
+        self.accepts.waiting(&entity)
+    }
+
+    pub fn has_changed(&self) -> bool {
+        self.accepts.has_changed() || self.credit.has_changed()
+    }
+
     pub fn accepts(&mut self, options: &EngineOptions, out: &mut Vec<AcceptSession>) {
         self.accepts.acquires(options, &mut |entity, receiver, _| {
             let queue = QueueId::main(*entity);

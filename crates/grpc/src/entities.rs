@@ -11,6 +11,11 @@ use crate::status::{refused, status};
 /// Names in a page whose size was not given.
 const PAGE_DEFAULT: u32 = 100;
 
+/// The number of a creation that may be repeated.
+fn repeatable(request: u64) -> Option<u64> {
+    (request != 0).then_some(request)
+}
+
 pub(crate) struct EntitiesService {
     pub broker: Broker,
 }
@@ -21,11 +26,11 @@ impl Entities for EntitiesService {
         &self,
         request: Request<v1::CreateQueueRequest>,
     ) -> Result<Response<v1::Queue>, Status> {
-        let v1::CreateQueueRequest { name, properties } = request.into_inner();
+        let v1::CreateQueueRequest { name, properties, request } = request.into_inner();
         let given = properties.unwrap_or_default();
         let properties = native::merge_properties(QueueProperties::default(), given)
             .map_err(|refusal| refused(refusal, &name))?;
-        let queue = self.broker.create_queue(&name, properties).await;
+        let queue = self.broker.create_queue(&name, properties, repeatable(request)).await;
         queue.map(shown).map_err(|error| status(&error))
     }
 
@@ -79,11 +84,11 @@ impl Entities for EntitiesService {
         &self,
         request: Request<v1::CreateTopicRequest>,
     ) -> Result<Response<v1::Topic>, Status> {
-        let v1::CreateTopicRequest { name, properties } = request.into_inner();
+        let v1::CreateTopicRequest { name, properties, request } = request.into_inner();
         let given = properties.unwrap_or_default();
         let properties = native::merge_topic(TopicProperties::default(), given)
             .map_err(|refusal| refused(refusal, &name))?;
-        answer(self.broker.create_topic(&name, properties).await, topic)
+        answer(self.broker.create_topic(&name, properties, repeatable(request)).await, topic)
     }
 
     async fn get_topic(
@@ -130,13 +135,16 @@ impl Entities for EntitiesService {
         &self,
         request: Request<v1::CreateSubscriptionRequest>,
     ) -> Result<Response<v1::Subscription>, Status> {
-        let v1::CreateSubscriptionRequest { topic, name, properties, rule } = request.into_inner();
+        let v1::CreateSubscriptionRequest { topic, name, properties, rule, request } =
+            request.into_inner();
         let refuse = |refusal| refused(refusal, &subscription_path(&topic, &name));
         let given = properties.unwrap_or_default();
         let properties =
             native::merge_subscription(SubscriptionProperties::default(), given).map_err(refuse)?;
         let rule = native::rule_from_v1(rule.unwrap_or_default()).map_err(refuse)?;
-        let created = self.broker.create_subscription(&topic, &name, properties, rule).await;
+        let request = repeatable(request);
+        let broker = &self.broker;
+        let created = broker.create_subscription(&topic, &name, properties, rule, request).await;
         answer(created, subscription)
     }
 

@@ -112,7 +112,7 @@ impl Request<'_> {
     ) -> Result<Response, Failure> {
         let mut properties = QueueProperties::default();
         read_queue(body, name, &mut properties)?;
-        let queue = self.broker.create_queue(name, properties).await?;
+        let queue = self.broker.create_queue(name, properties, None).await?;
         self.one(StatusCode::CREATED, &queue, query)
     }
 

@@ -1,15 +1,17 @@
 //! `mayfly demo`: a week of earthquakes, replayed as alerts that expire, with a leader killed
-//! half-way; and an account of every alert.
+//! half-way; and an account of every alert. Then, as a second act, the week as bulletins on a topic.
 //!
 //! Reading order: the alerts, what is known of each (ledger), who sends, handles and collects them,
-//! what happens to the leader, what is shown meanwhile, the account.
+//! what happens to the leader, what is shown meanwhile, the account; the bulletins, their tally.
 
 mod account;
 mod alert;
 mod auditor;
+mod bulletins;
 mod failure;
 mod ledger;
 mod replay;
+mod tally;
 mod view;
 mod worker;
 
@@ -35,7 +37,7 @@ Examples:
   mayfly demo --keep-data /tmp/demo           and its data and logs stay there
   mayfly demo --connect 127.0.0.1:5310        on a cluster that runs; no leader is killed
 
-The exit code is 0 only if the account of all alerts balances.";
+The exit code is 0 only if both acts balance.";
 
 /// The shortest there is: what a killed node had handed out comes free after this.
 const LOCK: Duration = Duration::from_secs(5);
@@ -71,18 +73,18 @@ pub struct Args {
 }
 
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let balanced = match &args.connect {
+    let balances = match &args.connect {
         Some(connect) => {
             let connect = Connect {
                 connect: connect.clone(),
                 secret: args.secret.clone(),
                 timeout: Duration::from_secs(15),
             };
-            run_job(&args, &connect.client()?, None).await?
+            both_acts(&args, &connect.client()?, None).await?
         }
         None => run_on_own_cluster(&args).await?,
     };
-    Ok(if balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if balances { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
@@ -102,7 +104,7 @@ async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
         nodes: 3,
         base_offset: 0,
         restart: false,
-        development: false,
+        development: true,
         synced: true,
         memory_mebibytes: None,
         data_groups: None,
@@ -119,22 +121,36 @@ async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
     let ready = cluster.wait_ready(READY_WITHIN).await;
     spinner.finish_and_clear();
     let result = match ready {
-        Ok(()) => run_job(args, &cluster.client()?, Some(&cluster)).await,
+        Ok(()) => both_acts(args, &cluster.client()?, Some(&cluster)).await,
         Err(error) => Err(error),
     };
     cluster.stop().await;
     result
 }
 
-/// The job itself; whether the account balances.
-async fn run_job(
+/// Both acts; whether they balance.
+async fn both_acts(
     args: &Args,
     client: &Client,
     cluster: Option<&LocalCluster>,
 ) -> anyhow::Result<bool> {
     let alerts = Arc::new(alert::all(args.replay));
+    let account = first_act(args, client, cluster, &alerts).await?;
+    terminal::line(&account)?;
+    // An own cluster's clock is ours to move.
+    let tally = bulletins::run(client, &args.queue, &alerts, cluster.is_some()).await?;
+    terminal::line(&tally)?;
+    Ok(account.balances() && tally.balances())
+}
+
+async fn first_act(
+    args: &Args,
+    client: &Client,
+    cluster: Option<&LocalCluster>,
+    alerts: &Arc<Vec<Alert>>,
+) -> anyhow::Result<Account> {
     create_queue(client, &args.queue).await?;
-    let ledger = Arc::new(Ledger::new(&alerts, LOCK.as_millis() as u64, MAX_DELIVERY_COUNT));
+    let ledger = Arc::new(Ledger::new(alerts, LOCK.as_millis() as u64, MAX_DELIVERY_COUNT));
     let started = Instant::now();
     let view = view::View::start(ledger.clone(), started, args.replay);
 
@@ -151,7 +167,7 @@ async fn run_job(
             _ => Ok(None),
         }
     };
-    let replaying = replay::replay(client, &args.queue, &alerts, started, &ledger);
+    let replaying = replay::replay(client, &args.queue, alerts, started, &ledger);
     let (failure, replayed) = tokio::join!(failing, replaying);
 
     settle(&ledger, SETTLED_WITHIN).await;
@@ -164,9 +180,7 @@ async fn run_job(
     if cluster.is_none() {
         client.delete_queue(&args.queue).await?;
     }
-    let account = Account::draw(&ledger, alerts.len(), failure?, counters, started.elapsed());
-    terminal::line(&account)?;
-    Ok(account.balances())
+    Ok(Account::draw(&ledger, alerts.len(), failure?, counters, started.elapsed()))
 }
 
 async fn create_queue(client: &Client, queue: &str) -> anyhow::Result<()> {

@@ -66,7 +66,7 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
             | domain::CatalogCommand::Created { .. }
             | domain::CatalogCommand::Deleted { .. }
             | domain::CatalogCommand::SetNode { .. } => true,
-            // A repeat may meet its own first application and take it for somebody else's.
+            // Whoever asks for these must know whether they may have been done, and repeats them.
             domain::CatalogCommand::Create { .. }
             | domain::CatalogCommand::CreateTopic { .. }
             | domain::CatalogCommand::CreateSubscription { .. }

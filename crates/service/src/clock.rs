@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use domain::Timestamp;
+use engine::agreement::{Correction, Reading, Shown};
 use parking_lot::Mutex;
 use replication::Clocks;
-
-use crate::agreement::{Correction, Reading};
 
 /// Tries to read both clocks at one instant: a thread may be put aside between the two.
 const READS_MAX: usize = 5;
@@ -105,8 +104,8 @@ impl Clock {
 
     fn read_once(&self) -> Reading {
         let before_us = self.monotonic_us();
-        let clocks = self.clocks();
-        Reading::of(clocks, before_us, self.monotonic_us())
+        let Clocks { wall_us, clock_us } = self.clocks();
+        Reading::of(Shown { wall_us, clock_us }, before_us, self.monotonic_us())
     }
 
     pub fn correct(&self, correction: Correction) {

@@ -8,8 +8,7 @@ use std::time::Duration;
 use domain::{
     CatalogCommand, CatalogOutcome, Command, CreateQueue, CreateSubscription, CreateTopic,
     Creation, DirectoryRow, DirectoryState, EntityId, EntityInfo, EntityKind, Outcome,
-    QueueProperties, Refusal, ShardId, Span, Specifics, SubscriptionProperties, TopicCommand,
-    UpdateQueue,
+    QueueProperties, Refusal, ShardId, TopicCommand, UpdateQueue,
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -48,14 +47,21 @@ pub struct Page {
 }
 
 impl Broker {
-    /// ENT-1 to ENT-4.
-    pub async fn create_queue(&self, name: &str, properties: QueueProperties) -> Result<QueueInfo> {
+    /// ENT-1 to ENT-4. `request`: the client's own number for this creation, drawn at random, if it
+    /// may repeat it (SEND-8).
+    pub async fn create_queue(
+        &self,
+        name: &str,
+        properties: QueueProperties,
+        request: Option<u64>,
+    ) -> Result<QueueInfo> {
         let refused = |refusal: Refusal| Error::new(refusal, name);
         domain::validate::queue_name(name).map_err(refused)?;
         domain::validate::queue_properties(&properties).map_err(refused)?;
         let (name, properties) = (name.to_owned(), Box::new(properties));
         let path = name.clone();
-        self.create(&path, CatalogCommand::Create { name, properties }).await
+        let request = request.unwrap_or_else(rand::random);
+        self.create(&path, CatalogCommand::Create { request, name, properties }).await
     }
 
     /// Has an entity created, to the end. `create` is the catalog's command for it.
@@ -65,31 +71,25 @@ impl Broker {
         self.founded(deadline).await.map_err(|kind| Error::new(kind, path))?;
         let mut doubt = false;
         for _ in 0..ROUNDS_MAX {
-            let (row, fresh) = match self.catalog(create.clone(), path, deadline).await {
+            let (row, own) = match self.catalog(create.clone(), path, deadline).await {
                 Ok(Some(entry)) => entry,
                 Ok(None) => return Err(unexpected(&Outcome::Done, path.into())),
-                // The intent is perhaps recorded. Asking again meets it, and finishes it.
+                // The intent is perhaps recorded. Asking again meets it, knows it as its own, and
+                // finishes it.
                 Err(error) if matches!(error.kind, ErrorKind::Unknown { .. }) => {
                     doubt = true;
                     continue;
-                }
-                // It was recorded, and the reconciler was faster than this.
-                Err(error) if doubt && is_taken(&error) => {
-                    let found = self.get(path).await?;
-                    return if stands(&create, &found.info) { Ok(found) } else { Err(error) };
                 }
                 // It was perhaps recorded before there was too little space: then it is finished later.
                 Err(error) if doubt && is_for_want_of_space(&error) => break,
                 Err(error) => return Err(error),
             };
             match &row.state {
-                DirectoryState::Creating { what } => {
-                    let ours = fresh || (doubt && intends(&create, what));
+                DirectoryState::Creating { .. } | DirectoryState::Ready => {
                     self.finish_creation(&row, deadline).await?;
-                    return if ours { self.get(path).await } else { Err(taken()) };
+                    return if own { self.get(path).await } else { Err(taken()) };
                 }
                 DirectoryState::Deleting => self.finish_deletion(&row, deadline).await?,
-                DirectoryState::Ready => return Err(taken()),
             }
         }
         let kind = match doubt {
@@ -359,48 +359,6 @@ impl Broker {
     }
 }
 
-/// Whether an intent that was met is what this command asked for.
-fn intends(create: &CatalogCommand, what: &Creation) -> bool {
-    match (create, what) {
-        (CatalogCommand::Create { properties, .. }, Creation::Queue { properties: recorded }) => {
-            properties == recorded
-        }
-        (
-            CatalogCommand::CreateTopic { properties, .. },
-            Creation::Topic { properties: recorded },
-        ) => properties == recorded,
-        (
-            CatalogCommand::CreateSubscription { properties, rule, .. },
-            Creation::Subscription { properties: recorded, rule: first, .. },
-        ) => properties == recorded && rule == first,
-        _ => false,
-    }
-}
-
-/// Whether an entity is what this command asked for.
-fn stands(create: &CatalogCommand, info: &EntityInfo) -> bool {
-    match (create, &info.specifics) {
-        (CatalogCommand::Create { properties, .. }, Specifics::Queue) => {
-            **properties == info.properties
-        }
-        (CatalogCommand::CreateTopic { properties, .. }, Specifics::Topic(_)) => {
-            properties.common() == info.properties
-        }
-        (
-            CatalogCommand::CreateSubscription { properties, .. },
-            Specifics::Subscription(specifics),
-        ) => {
-            let own = SubscriptionProperties::of(&info.properties, specifics);
-            properties.common(Span::MAX) == own.common(Span::MAX)
-        }
-        _ => false,
-    }
-}
-
 fn is_for_want_of_space(error: &Error) -> bool {
     matches!(error.refusal(), Some(Refusal::StorageFull { .. }))
-}
-
-fn is_taken(error: &Error) -> bool {
-    matches!(error.refusal(), Some(Refusal::EntityAlreadyExists { .. }))
 }

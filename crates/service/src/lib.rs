@@ -10,7 +10,6 @@
 //! done, perhaps done. A queue's requests enter the log in the order they were submitted (MSG-10).
 //! There is no task per message, and every hop carries batches.
 
-mod agreement;
 mod clock;
 mod config;
 mod error;

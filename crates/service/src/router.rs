@@ -41,7 +41,7 @@ pub(crate) struct Route {
 
 impl Route {
     fn ready(row: DirectoryRow) -> Option<Route> {
-        let DirectoryRow { entity, shard, name, kind, state } = row;
+        let DirectoryRow { entity, shard, name, kind, state, .. } = row;
         // What is being created is not there yet, what is being deleted no more.
         (state == DirectoryState::Ready).then(|| Route { entity, shard, name: name.into(), kind })
     }

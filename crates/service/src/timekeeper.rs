@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ShardId;
+use engine::agreement::{Agreement, Correction, Reading, Shown};
 use futures::future::join_all;
-use replication::{GroupStatus, Replication};
+use replication::{Clocks, GroupStatus, Replication};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::agreement::{Agreement, Correction, Reading};
 use crate::clock::{Clock, ClockReport};
 use crate::group::Groups;
 use crate::metric;
@@ -97,8 +97,9 @@ impl Timekeeper {
         for _ in 0..QUESTIONS_MAX {
             let asked_us = self.clock.monotonic_us();
             let answer = timeout(ANSWER_MAX, self.replication.ask_clocks(peer)).await;
-            let Ok(Ok(clocks)) = answer else { break };
-            let reading = Reading::of(clocks, asked_us, self.clock.monotonic_us());
+            let Ok(Ok(Clocks { wall_us, clock_us })) = answer else { break };
+            let shown = Shown { wall_us, clock_us };
+            let reading = Reading::of(shown, asked_us, self.clock.monotonic_us());
             if sharpest.is_none_or(|sharpest| reading.error_us < sharpest.error_us) {
                 sharpest = Some(reading);
             }

@@ -15,14 +15,19 @@ use crate::reads::{Read, ReadAnswer};
 use crate::router::not_found;
 
 impl Broker {
-    /// ENT-1 to ENT-4.
-    pub async fn create_topic(&self, name: &str, properties: TopicProperties) -> Result<QueueInfo> {
+    /// ENT-1 to ENT-4. `request` as of [`Broker::create_queue`].
+    pub async fn create_topic(
+        &self,
+        name: &str,
+        properties: TopicProperties,
+        request: Option<u64>,
+    ) -> Result<QueueInfo> {
         let refused = |refusal: Refusal| Error::new(refusal, name);
         validate::queue_name(name).map_err(refused)?;
         validate::topic_properties(&properties).map_err(refused)?;
-        let create =
-            CatalogCommand::CreateTopic { name: name.to_owned(), properties: Box::new(properties) };
-        self.create(name, create).await
+        let request = request.unwrap_or_else(rand::random);
+        let (path, name, properties) = (name, name.to_owned(), Box::new(properties));
+        self.create(path, CatalogCommand::CreateTopic { request, name, properties }).await
     }
 
     /// Description and counters, as of now (COUNT-1).
@@ -62,13 +67,14 @@ impl Broker {
         self.delete(name, EntityKind::Topic).await
     }
 
-    /// With its first rule (RULE-2).
+    /// With its first rule (RULE-2). `request` as of [`Broker::create_queue`].
     pub async fn create_subscription(
         &self,
         topic: &str,
         name: &str,
         properties: SubscriptionProperties,
         rule: NewRule,
+        request: Option<u64>,
     ) -> Result<QueueInfo> {
         let path = subscription_path(topic, name);
         let refused = |refusal: Refusal| Error::new(refusal, path.as_str());
@@ -85,6 +91,7 @@ impl Broker {
             return Err(refused(Refusal::QuotaExceeded { what, used: max, max }));
         }
         let create = CatalogCommand::CreateSubscription {
+            request: request.unwrap_or_else(rand::random),
             topic: topic.to_owned(),
             name: name.to_owned(),
             properties: Box::new(properties),

@@ -1,5 +1,5 @@
-//! Bugs that can be planted in the model of what surrounds `domain` and `engine`, one at a time: an
-//! invariant is trusted once it has caught one.
+//! Bugs that can be planted in the model of what surrounds `domain` and `engine`, or between it and
+//! them, one at a time: an invariant is trusted once it has caught one.
 
 /// What is done wrong. Tests only; the command line can ask for one by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -28,4 +28,10 @@ pub enum Bug {
     CommitsInPart,
     /// Nobody admits a replica that returns.
     AdmitsNobody,
+    /// Of some publishes the row of one copy is not written.
+    LosesCopy,
+    /// Of some publishes one copy is written under two numbers.
+    DoublesCopy,
+    /// A session is granted to whoever asks for it by its id, held or not.
+    GrantsSessionTwice,
 }

@@ -1,6 +1,7 @@
 //! A client of one group: it sends, receives, settles, and repeats what is not answered.
 
 mod acts;
+mod sessions;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use domain::{
 
 use crate::network::{Asked, Packet};
 use crate::random::Random;
+use sessions::Holder;
 
 /// Unanswered requests a client has at most.
 const OUTSTANDING_MAX: usize = 4;
@@ -46,6 +48,8 @@ pub struct Client {
     /// The reign in which its receiver was attached.
     pub reign: u64,
     held: Vec<Held>,
+    /// Of a session, or who waits for one.
+    pub holder: Holder,
     /// Tokens that are settled or have lapsed: they must be good for nothing.
     spent: Vec<(QueueId, LockToken)>,
     deferred: Vec<(QueueId, SequenceNumber)>,
@@ -68,6 +72,7 @@ impl Client {
             receiver: ReceiverId { node: index as u64, link: 1, epoch: 0 },
             reign: 0,
             held: Vec::new(),
+            holder: Holder::new(index),
             spent: Vec::new(),
             deferred: Vec::new(),
             scheduled: Vec::new(),
@@ -98,12 +103,14 @@ impl Client {
             self.start_anew();
         }
         self.reign = 0; // It will attach again.
+        self.holder.reign = 0;
     }
 
     /// It fell, and is back: it kept what it wanted done, and nothing of what it held.
     pub fn crash(&mut self) {
         self.held.clear();
         self.spent.clear();
+        self.holder.die();
         self.edge = self.edge.filter(|_| self.numbered_by_edge);
         self.reign = 0;
     }
@@ -215,6 +222,7 @@ impl Client {
                 }
             }
             (Command::Commit(commit), _) => return self.learn_commit(commit, outcome),
+            (Command::Session(command), outcome) => self.learn_of_session(command, outcome),
             _ => (),
         }
         None
@@ -288,6 +296,7 @@ pub fn origin_of(command: &mut Command) -> Option<&mut Option<Origin>> {
         Command::ReceiveDeferred(receive) => &mut receive.origin,
         Command::DeleteBatch(delete) => &mut delete.origin,
         Command::Commit(commit) => &mut commit.origin,
+        Command::Session(session) => session.origin_mut()?,
         _ => return None,
     })
 }

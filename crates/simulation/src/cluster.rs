@@ -25,7 +25,7 @@ const ECHO_TICKS: u32 = 40;
 pub struct Cluster {
     pub(crate) options: Options,
     pub(crate) random: Random,
-    now: u64,
+    pub(crate) now: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) groups: Vec<Group>,
     pub(crate) totals: Report,
@@ -50,8 +50,8 @@ impl Cluster {
     }
 
     fn node(index: usize, options: &Options, random: &mut Random) -> Node {
-        let [offset_us, error_us] =
-            [options.clock_offset_ms_max, options.clock_error_ms_max].map(|ms| ms as i64 * 1_000);
+        let offset_us = options.clock_offset_ms_max * 1_000;
+        let error_us = options.clock_error_ms_max as i64 * 1_000;
         let now_us = START_MS as i64 * 1_000;
         Node {
             up: true,

@@ -1,7 +1,8 @@
 //! What goes wrong with nodes, their disks and their clocks; and how they start again.
 //!
-//! Invariant: of every membership that may count, a majority holds all it ever synced, and a majority
-//! of wall clocks is right or no two of them are near each other; except where a life is doomed.
+//! Invariant: of every membership that may count, a majority holds all it ever synced, except where a
+//! life is doomed. And of wall clocks what `engine::agreement` assumes: within any span in which a
+//! reading may count, a majority is right throughout, or those that are wrong are not near each other.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,8 @@ use crate::raft::Id;
 
 const SECOND_US: i64 = 1_000_000;
 const YEAR_US: i64 = 365 * 86_400 * SECOND_US;
+/// Furthest that a clock is off that others may be near.
+const YEARS_MAX: u64 = 30;
 
 impl Cluster {
     /// One tick's faults.
@@ -58,8 +61,9 @@ impl Cluster {
 
     /// Faults end: everything is plugged in again.
     pub(crate) fn mend(&mut self) {
+        let now_us = self.clock_us();
         for index in 0..self.nodes.len() {
-            self.nodes[index].clock.wall = Wall::Right;
+            self.nodes[index].clock.mend_wall(now_us);
             self.nodes[index].cut_off_until = 0;
             if self.nodes[index].damaged_at.is_some() && self.nodes[index].up {
                 self.crash(index, false);
@@ -181,37 +185,94 @@ impl Cluster {
     /// A wall clock goes wrong by any amount, or is mended.
     fn set_clock(&mut self, index: usize) {
         self.totals.clocks_set += 1;
-        if self.nodes[index].clock.wall != Wall::Right {
-            self.nodes[index].clock.wall = Wall::Right;
-            return;
+        let now_us = self.clock_us();
+        if self.nodes[index].clock.is_wrong() {
+            return self.nodes[index].clock.mend_wall(now_us);
         }
-        let count = self.nodes.len();
-        let wrong: Vec<usize> =
-            (0..count).filter(|at| self.nodes[*at].clock.wall != Wall::Right).collect();
-        if (wrong.len() + 1) * 2 >= count {
-            if self.random.chance(300) {
-                // A majority is wrong, and no two wrong ones are near each other.
-                for at in wrong.into_iter().chain([index]) {
-                    let years = 2 * at as i64 + 3;
-                    self.nodes[at].clock.wall = Wall::By(years * YEAR_US);
-                }
+        let others = || (0..self.nodes.len()).filter(|at| *at != index);
+        let count_wrong = others().filter(|at| self.nodes[*at].clock.counts_as_wrong(now_us));
+        let wrong: Vec<usize> = others().filter(|at| self.nodes[*at].clock.is_wrong()).collect();
+        if (count_wrong.count() + 1) * 2 >= self.nodes.len() {
+            // A node that is alone believes itself.
+            if self.nodes.len() > 1 && self.random.chance(300) {
+                self.set_apart(wrong.into_iter().chain([index]));
             }
             return;
         }
         // The same wrong server may have told two.
-        let same = wrong.first().filter(|_| self.random.chance(300));
-        let (ms, years) =
-            (self.random.between(20, 3_000) as i64, self.random.between(1, 30) as i64);
+        let told = wrong.first().map(|at| self.nodes[*at].clock.wall());
+        let wall = match told.filter(|_| self.random.chance(300)) {
+            Some(wall @ (Wall::By(_) | Wall::Jumping(_))) => wall,
+            Some(Wall::Right | Wall::Alone(_)) | None => self.wrong_wall(),
+        };
+        self.nodes[index].clock.set_wall(wall);
+    }
+
+    /// A majority is wrong, and no two wrong ones are near each other.
+    fn set_apart(&mut self, wrong: impl Iterator<Item = usize>) {
+        let first = YEARS_MAX + 2 * self.totals.clocks_set * self.nodes.len() as u64;
+        for at in wrong {
+            let years = (first + 2 * at as u64) as i64;
+            self.nodes[at].clock.set_wall(Wall::Alone(years * YEAR_US));
+        }
+    }
+
+    fn wrong_wall(&mut self) -> Wall {
+        let ms = self.random.between(20, 3_000) as i64;
+        let years = self.random.between(1, YEARS_MAX) as i64;
         let by_us = match self.random.below(4) {
             0 | 1 => ms * 1_000,
             2 => ms * SECOND_US,
             _ => years * YEAR_US,
         };
         let by_us = if self.random.chance(500) { -by_us } else { by_us };
-        self.nodes[index].clock.wall = match same {
-            Some(same) => self.nodes[*same].clock.wall,
-            None if self.random.chance(300) => Wall::Jumping(by_us),
-            None => Wall::By(by_us),
+        if self.random.chance(300) { Wall::Jumping(by_us) } else { Wall::By(by_us) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    /// A wrong clock was mended and another went wrong by the same before readings of the first were
+    /// forgotten: a majority, as it seemed, and a stamp 1.4 s off (seed 2309 of storms of five).
+    #[test]
+    fn no_half_shows_one_wrong_time_while_readings_count() {
+        const SPAN_US: i64 = 11_000_000;
+        let options = Options { nodes: 5, clock_set: 1_000, ..Options::storm() };
+        let (mut most, mut apart) = (0, 0);
+        for seed in 0..20 {
+            let mut cluster = Cluster::new(seed, &options);
+            let mut shown: Vec<(i64, usize, i64)> = Vec::new();
+            for _ in 0..300 {
+                cluster.set_clock(cluster.tick as usize % 5);
+                cluster.tick += cluster.random.between(1, 4) as u32;
+                let now_us = cluster.clock_us();
+                for (node, by) in cluster.nodes.iter().map(|of| of.clock.wall()).enumerate() {
+                    shown.extend(offsets(by).map(|by_us| (now_us, node, by_us)));
+                }
+                shown.retain(|(at_us, ..)| now_us - at_us <= SPAN_US);
+                for (_, _, one_us) in &shown {
+                    let near = shown.iter().filter(|(.., us)| (us - one_us).abs() <= SECOND_US);
+                    let near: BTreeSet<usize> = near.map(|(_, node, _)| *node).collect();
+                    assert!(near.len() < 3, "seed {seed}: {near:?} show {one_us} us");
+                    most = most.max(near.len());
+                }
+                let wrong = cluster.nodes.iter().filter(|node| node.clock.is_wrong()).count();
+                apart += u32::from(wrong > 2);
+                cluster.now += cluster.random.between(1, 6_000);
+            }
+        }
+        assert!(most == 2 && apart > 100, "too tame: {most} near, {apart} apart");
+    }
+
+    fn offsets(wall: Wall) -> impl Iterator<Item = i64> {
+        let (one, other) = match wall {
+            Wall::Right => (None, None),
+            Wall::By(us) | Wall::Alone(us) => (Some(us), None),
+            Wall::Jumping(us) => (Some(us), Some(-us)),
         };
+        one.into_iter().chain(other)
     }
 }

@@ -3,6 +3,7 @@
 mod agreement;
 mod faults;
 mod service;
+mod sessions;
 mod settling;
 
 use std::collections::BTreeMap;
@@ -86,7 +87,7 @@ impl Group {
             index,
             log: Vec::new(),
             members: (0..nodes).map(founder).collect(),
-            reference: Replica::default(),
+            reference: Replica::new(options.bug),
             reigns: BTreeMap::new(),
             reign_count: 0,
             number: 0,
@@ -99,7 +100,7 @@ impl Group {
                 .map(|index| Client::new(index, index % 2 == 0))
                 .collect(),
             network: Network::default(),
-            operator: Operator::new(options.queues_per_group, random),
+            operator: Operator::new(options, random),
             acknowledged: 0,
             last_at: Timestamp::ZERO,
             frozen: None,

@@ -5,12 +5,14 @@
 pub mod atomic;
 pub mod committed;
 pub mod conservation;
+pub mod copies;
 pub mod credit;
 pub mod early_expiry;
 pub mod expired_delivery;
 pub mod lateness;
 pub mod lost;
 pub mod once;
+pub mod one_holder;
 pub mod one_lock;
 pub mod one_place;
 pub mod order;

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use domain::{Acquire, Command, Entry, Operation, Outcome, QueueId, ReceiverId, Span, Timestamp};
+use domain::{
+    Acquire, Command, EntityId, Entry, Operation, Outcome, QueueId, ReceiverId, SessionCommand,
+    SessionToken, Span, Timestamp,
+};
 use engine::Engine;
 
 use crate::bug::Bug;
@@ -24,6 +27,11 @@ pub enum Reply {
     Acquire {
         receiver: ReceiverId,
         queue: QueueId,
+    },
+    /// Of a receiver that waits for a session.
+    Accept {
+        receiver: ReceiverId,
+        entity: EntityId,
     },
     /// One command of a round of firing.
     Fire,
@@ -119,8 +127,10 @@ impl Leader {
                 self.engine.fired(&fired);
             }
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
-                if let Reply::Acquire { receiver, .. } = reply {
-                    self.acquired(receiver, &outcome);
+                match reply {
+                    Reply::Acquire { receiver, .. } => self.acquired(receiver, &outcome),
+                    Reply::Accept { receiver, entity } => self.accepted(receiver, entity, &outcome),
+                    Reply::Client { .. } | Reply::Fire | Reply::Operator | Reply::Nobody => (),
                 }
                 answers.push(Answer { reply, outcome });
             }
@@ -136,6 +146,19 @@ impl Leader {
         if let Outcome::Acquired { deliveries, .. } = outcome {
             account.taken += deliveries.len() as u32;
         }
+    }
+
+    fn accepted(&mut self, receiver: ReceiverId, entity: EntityId, outcome: &Outcome) {
+        self.engine.accepted(receiver, outcome);
+        if let Outcome::Accepted { token, .. } = outcome {
+            self.hold(receiver, entity, token.clone());
+        }
+    }
+
+    /// A receiver comes with a session it holds.
+    pub fn hold(&mut self, receiver: ReceiverId, entity: EntityId, token: SessionToken) {
+        self.engine.hold(receiver, entity, token);
+        self.accounts.insert(receiver, Account::default());
     }
 
     /// A receiver attaches, with nothing but its account.
@@ -207,6 +230,7 @@ impl Leader {
         }
         if random.chance(800) {
             acquire(&mut self.engine, None, &mut commands, &mut replies);
+            sessions(&mut self.engine, &mut commands, &mut replies);
         }
         if commands.is_empty() {
             return 0;
@@ -277,6 +301,9 @@ impl Leader {
             self.engine.fire_lost();
         }
         for reply in replies {
+            if let Reply::Accept { receiver, .. } = reply {
+                self.engine.accept_lost(*receiver);
+            }
             if let Reply::Acquire { receiver, .. } = reply {
                 let withdrawn = self.engine.acquire_lost(*receiver);
                 if let Some(account) = self.accounts.get_mut(receiver) {
@@ -346,5 +373,21 @@ fn acquire(
         let Acquire { receiver, queue, .. } = acquire;
         replies.push(Reply::Acquire { receiver, queue });
         commands.push(Command::Acquire(acquire));
+    }
+}
+
+/// Adds what those who wait for a session, or hold one, justify asking for.
+fn sessions(engine: &mut Engine, commands: &mut Vec<Command>, replies: &mut Vec<Reply>) {
+    let (mut accepts, mut receives) = (Vec::new(), Vec::new());
+    engine.accepts(&mut accepts);
+    engine.receives(&mut receives);
+    for accept in accepts {
+        replies.push(Reply::Accept { receiver: accept.receiver, entity: accept.queue.entity });
+        commands.push(Command::Session(SessionCommand::Accept(accept)));
+    }
+    for receive in receives {
+        let (receiver, queue) = (receive.receiver, QueueId::main(receive.entity));
+        replies.push(Reply::Acquire { receiver, queue });
+        commands.push(Command::Session(SessionCommand::Receive(receive)));
     }
 }

@@ -50,6 +50,8 @@ mod leader;
 mod node;
 mod raft;
 mod replica;
+mod rules;
+mod tamper;
 
 mod client;
 mod network;

@@ -23,6 +23,9 @@ struct Args {
     /// Smaller clusters with more faults of nodes, disks and clocks.
     #[arg(long)]
     storm: bool,
+    /// Clusters with topics and sessions.
+    #[arg(long, conflicts_with = "storm")]
+    topics: bool,
     /// A mistake to plant, to see which invariant finds it.
     #[arg(long, value_enum)]
     bug: Option<Bug>,
@@ -33,7 +36,11 @@ fn main() -> ExitCode {
     let seed = args.seed.unwrap_or_else(|| rand::random::<u64>() >> 16);
     println!("seed {seed}"); // First, before anything that can panic.
     let Args { ticks, nodes, bug, .. } = args;
-    let life = if args.storm { Options::storm() } else { Options::default() };
+    let life = match (args.storm, args.topics) {
+        (true, _) => Options::storm(),
+        (false, true) => Options::topics(),
+        (false, false) => Options::default(),
+    };
     let options = Options { ticks, nodes, bug, ..life };
     let (report, violations) = run_many(seed..seed + args.seeds, &options);
     for violation in &violations {

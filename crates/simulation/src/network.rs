@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Command, HeldLock, Outcome, QueueId, ReceiverId};
+use domain::{Command, EntityId, HeldLock, Outcome, QueueId, ReceiverId, SessionToken, Timestamp};
 
 use crate::Options;
 use crate::client::Client;
@@ -25,6 +25,7 @@ pub enum Packet {
     Request(Asked),
     Answer { client: usize, producer: u64, serial: u64, outcome: Outcome },
     Delivered { receiver: ReceiverId, queue: QueueId, lock: HeldLock },
+    Accepted { receiver: ReceiverId, entity: EntityId, token: SessionToken, until: Timestamp },
 }
 
 /// A packet, and the edge it goes through.
@@ -84,6 +85,11 @@ impl Network {
                     let locks = deliveries.into_iter().filter_map(|delivery| delivery.lock);
                     let packets = locks.map(|lock| Packet::Delivered { receiver, queue, lock });
                     (receiver.node as usize, packets.collect())
+                }
+                Reply::Accept { receiver, entity } => {
+                    let Outcome::Accepted { token, until } = outcome else { continue };
+                    let packet = Packet::Accepted { receiver, entity, token, until };
+                    (receiver.node as usize, vec![packet])
                 }
                 Reply::Fire | Reply::Operator | Reply::Nobody => continue,
             };

@@ -1,9 +1,14 @@
 //! Who runs a group's queues: creates, changes, suspends and deletes them, and moves the clock.
 
+mod topics;
+
 use domain::{Command, CreateQueue, EntityId, EntityStatus, QueueProperties, Span, UpdateQueue};
 
+use crate::Options;
 use crate::oracle::Oracle;
 use crate::random::Random;
+
+pub use topics::Known;
 
 /// After so many looks without success it is asked for again.
 const LOOKS_MAX: u32 = 60;
@@ -12,6 +17,8 @@ const LOOKS_MAX: u32 = 60;
 pub struct Operator {
     /// Queues that exist, or will.
     pub entities: Vec<EntityId>,
+    /// And what else.
+    pub known: Known,
     made: u64,
     wanted: Vec<Command>,
     /// Proposed, under which number of an entry, and looked for so often.
@@ -19,11 +26,18 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Wants so many queues.
-    pub fn new(queues: u8, random: &mut Random) -> Operator {
-        let mut operator =
-            Operator { entities: Vec::new(), made: 0, wanted: Vec::new(), proposed: Vec::new() };
-        (0..queues).for_each(|_| operator.create(random));
+    /// Wants what a life has.
+    pub fn new(options: &Options, random: &mut Random) -> Operator {
+        let mut operator = Operator {
+            entities: Vec::new(),
+            known: Known::default(),
+            made: 0,
+            wanted: Vec::new(),
+            proposed: Vec::new(),
+        };
+        (0..options.queues_per_group).for_each(|_| operator.create(random));
+        (0..options.topics_per_group).for_each(|_| operator.create_topic(random));
+        (0..options.session_queues_per_group).for_each(|_| operator.create_session_queue(random));
         operator
     }
 
@@ -49,6 +63,7 @@ impl Operator {
         }
         let late = self.proposed.extract_if(.., |(_, _, looks)| *looks > LOOKS_MAX);
         self.wanted.extend(late.map(|(_, command, _)| command));
+        self.subscribe(oracle, random);
         if peace && self.is_content() {
             self.resume(oracle, random);
         }
@@ -60,6 +75,9 @@ impl Operator {
 
     /// Does something or other.
     pub fn act(&mut self, oracle: &Oracle, random: &mut Random) {
+        if !self.known.is_empty() && random.chance(700) {
+            return self.act_on_topics(oracle, random);
+        }
         match random.below(20) {
             0 if self.entities.len() > 1 => {
                 let entity = self.entities.swap_remove(random.index(self.entities.len()));
@@ -89,16 +107,21 @@ impl Operator {
                 self.update(entity, EntityStatus::Active, oracle, random);
             }
         }
+        self.resume_topics(oracle, random);
     }
 
     /// A new queue, of whatever kind.
     fn create(&mut self, random: &mut Random) {
-        self.made += 1;
-        let entity = EntityId(self.made);
+        let entity = self.next_id();
         self.entities.push(entity);
         let properties = Box::new(properties(random, QueueProperties::default()));
         let name = format!("queue{}", self.made);
         self.wanted.push(Command::CreateQueue(CreateQueue { entity, name, properties }));
+    }
+
+    fn next_id(&mut self) -> EntityId {
+        self.made += 1;
+        EntityId(self.made)
     }
 
     fn update(

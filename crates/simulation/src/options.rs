@@ -13,6 +13,9 @@ pub struct Options {
     /// Nodes; each holds a replica of every group.
     pub nodes: u8,
     pub queues_per_group: u8,
+    /// Topics, each with some subscriptions, of which one requires sessions; and queues that do.
+    pub topics_per_group: u8,
+    pub session_queues_per_group: u8,
     pub clients_per_group: u8,
     /// Odds in a thousand, per tick.
     pub crash: u32,
@@ -63,10 +66,28 @@ impl Options {
         }
     }
 
+    /// Lives of topics and of sessions, in which nodes fall more often than usual.
+    pub fn topics() -> Options {
+        Options {
+            groups: 1,
+            queues_per_group: 1,
+            topics_per_group: 2,
+            session_queues_per_group: 1,
+            crash: 10,
+            step_down: 10,
+            client_crash: 8,
+            ..Options::default()
+        }
+    }
+
     /// What the command line is told to run such a life; none if it cannot be told.
     pub fn flags(&self) -> Option<String> {
         let Options { ticks, nodes, bug, .. } = *self;
-        let lives = [(Options::default(), ""), (Options::storm(), "--storm ")];
+        let lives = [
+            (Options::default(), ""),
+            (Options::storm(), "--storm "),
+            (Options::topics(), "--topics "),
+        ];
         let is_like = |life: &Options| Options { ticks, nodes, bug, ..*life } == *self;
         let (life, flag) = lives.iter().find(|(life, _)| is_like(life))?;
         let mut flags = (*flag).to_owned();
@@ -90,6 +111,8 @@ impl Default for Options {
             groups: 2,
             nodes: 3,
             queues_per_group: 3,
+            topics_per_group: 0,
+            session_queues_per_group: 0,
             clients_per_group: 5,
             crash: 6,
             step_down: 6,
@@ -121,6 +144,7 @@ mod tests {
         for (options, expected) in [
             (Options::default(), Some("")),
             (Options::storm(), Some("--storm ")),
+            (Options { nodes: 1, ..Options::topics() }, Some("--topics --nodes 1 ")),
             (Options { nodes: 5, ..Options::storm() }, Some("--storm --nodes 5 ")),
             (
                 Options { ticks: 9, bug, ..Options::default() },

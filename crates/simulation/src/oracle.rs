@@ -7,14 +7,17 @@ mod entity;
 mod message;
 mod reconcile;
 mod seen;
+mod sessions;
+mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, Command, Commit, CreateQueue, DeleteBatch, Delivery, Disposition,
     EntityId, Entry, LockRow, Operation, Origin, Outcome, Performed, QueueId, ReceiveDeferred,
-    ReceiverId, Refusal, Refuse, Renew, Send, SequenceNumber, Settle, Settlement, SubQueue,
-    Timestamp, UpdateQueue,
+    ReceiverId, Refusal, Refuse, Renew, Send, SequenceNumber, SessionCommand, SessionId, Settle,
+    Settlement, Specifics, SubQueue, Timestamp, UpdateQueue,
 };
 
 use entity::First;
@@ -22,7 +25,9 @@ pub use entity::{Deletion, Entity};
 pub use message::{Message, MessageId, Place};
 pub use seen::Seen;
 
+use crate::invariants::copies::{self, Share};
 use crate::invariants::once::Effects;
+use crate::invariants::one_holder::Hold;
 use crate::invariants::{
     conservation, expired_delivery, lost, one_lock, one_place, order, repeats,
 };
@@ -45,6 +50,11 @@ pub struct Oracle {
     origins: BTreeMap<(u64, u64), Outcome>,
     acknowledged: BTreeSet<MessageId>,
     effects: Effects,
+    /// Publishes of the entry under way.
+    shares: Vec<Share>,
+    /// Sessions that are held, or were so last, and what is stored of them.
+    pub sessions: BTreeMap<(EntityId, SessionId), Hold>,
+    states: BTreeMap<(EntityId, SessionId), Bytes>,
 }
 
 impl Oracle {
@@ -67,8 +77,18 @@ impl Oracle {
                 self.command(command, outcome)?;
             }
         }
+        self.check_copies(rows)?;
         self.reconcile(rows)?;
         conservation::check(self, rows)
+    }
+
+    fn check_copies(&mut self, rows: &domain::MemoryRows) -> Holds {
+        for share in std::mem::take(&mut self.shares) {
+            let entity = self.entities.get(&share.subscription);
+            let deletes = entity.is_some_and(|entity| entity.deletion.is_some());
+            copies::check(&share, deletes, rows)?;
+        }
+        Ok(())
     }
 
     /// A producer was told that its messages have these numbers.
@@ -109,7 +129,7 @@ impl Oracle {
             Command::CreateQueue(CreateQueue { entity, properties, .. }) => {
                 self.entities
                     .entry(*entity)
-                    .or_insert_with(|| Entity::new(properties.as_ref().clone()));
+                    .or_insert_with(|| Entity::new(properties.as_ref().clone(), Specifics::Queue));
                 Ok(())
             }
             Command::UpdateQueue(UpdateQueue { entity, properties, .. }) => {
@@ -122,10 +142,10 @@ impl Oracle {
             Command::Acquire(Acquire { queue, receiver, .. }) => {
                 let deliveries = deliveries(outcome);
                 order::acquired(self, *queue, deliveries)?;
-                self.delivered(*queue, *receiver, deliveries, false)
+                self.delivered(*queue, *receiver, deliveries, false, None)
             }
             Command::ReceiveDeferred(ReceiveDeferred { queue, receiver, .. }) => {
-                self.delivered(*queue, *receiver, deliveries(outcome), true)
+                self.delivered(*queue, *receiver, deliveries(outcome), true, None)
             }
             Command::Settle(settle) => self.settled(settle, outcome),
             Command::Renew(renew) => self.renewed(renew, outcome),
@@ -140,17 +160,19 @@ impl Oracle {
                 }
                 Ok(())
             }
-            // What these do nobody asked for by name: `reconcile` finds it.
-            Command::Fire(_) | Command::FireLocks(_) | Command::Sweep => Ok(()),
+            // What these do nobody asked for by name: `reconcile` finds it, where it is not told.
+            Command::Fire(fire) => match outcome {
+                Outcome::Fired(fired) => self.fired(fire, fired),
+                _ => Ok(()),
+            },
+            Command::FireLocks(_) | Command::Sweep => Ok(()),
             Command::AdvanceClock { by } => {
                 self.floor = self.at.plus(*by);
                 Ok(())
             }
-            // Clients of the simulation know queues only.
-            Command::Topic(_) => Ok(()),
+            Command::Topic(command) => self.topic_command(command),
+            Command::Session(command) => self.session_command(command, outcome),
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
-            // The operator creates no queue that requires them.
-            Command::Session(_) => Ok(()),
             Command::Commit(commit) => self.committed(commit, outcome),
         }
     }
@@ -175,8 +197,10 @@ impl Oracle {
                 (Operation::CancelScheduled(CancelScheduled { entity, numbers, .. }), _) => {
                     numbers.iter().try_for_each(|number| self.cancelled((*entity, *number)))?;
                 }
-                // No queue here requires sessions.
-                (Operation::SetState(_), _) => (),
+                (Operation::SetState(set), _) => {
+                    let command = SessionCommand::SetState(set.clone());
+                    self.session_command(&command, &Outcome::Done)?;
+                }
                 (operation, performed) => {
                     let what = format!("{operation:?} came to {performed:?}");
                     return Err(one_place::broken(what));
@@ -192,7 +216,14 @@ impl Oracle {
             // What an operation found may be an earlier one's doing.
             self.totals.rolled_back += 1;
         }
-        let Refusal::MessageLockLost { token } = refusal else { return Ok(()) };
+        if let (Command::Send(send), Refusal::NoMatchingSubscription { .. }) = (command, refusal)
+            && send.messages.iter().all(|new| self.is_taken(send.entity, new))
+        {
+            return Err(copies::broken(format!("{send:?} was refused, but is taken")));
+        }
+        let Refusal::MessageLockLost { token } = refusal else {
+            return self.refused_session(command, refusal);
+        };
         self.totals.locks_refused += 1;
         let queue = match command {
             Command::Settle(settle) => settle.queue,
@@ -204,7 +235,11 @@ impl Oracle {
 
     fn delete_entity(&mut self, id: EntityId) -> Holds {
         // Done as well for one that was never there, or is no more.
+        for subscription in self.subscriptions(id) {
+            self.delete_entity(subscription)?; // ENT-9.
+        }
         self.entities.entry(id).and_modify(|entity| entity.alive = false);
+        self.forget_sessions(id);
         let all: Vec<MessageId> = self.messages.range(of(id)).map(|(id, _)| *id).collect();
         for message in all {
             self.messages.remove(&message);
@@ -217,7 +252,7 @@ impl Oracle {
         let Outcome::Sent { sequences } = outcome else {
             return Err(one_place::broken(format!("a send was answered with {outcome:?}")));
         };
-        let at = self.at;
+        let (at, is_topic) = (self.at, self.is_topic(send.entity));
         for (new, sequence) in send.messages.iter().zip(sequences) {
             let entity = self.entities.get_mut(&send.entity).ok_or_else(unknown_entity)?;
             let detects = entity.properties.requires_duplicate_detection;
@@ -235,7 +270,13 @@ impl Oracle {
             entity.accepted += 1;
             self.totals.accepted += 1;
             self.effects.accepted(&new.content)?;
-            let message = Message::accepted(new, *sequence, at, &entity.properties);
+            let knows_sessions = is_topic || entity.properties.requires_session;
+            let message = Message::accepted(new, *sequence, at, &entity.properties, knows_sessions);
+            if is_topic && message.is_in(SubQueue::Main) {
+                self.must_match(send.entity, new)?;
+                self.published(send.entity, *sequence, &message)?;
+                continue;
+            }
             if self.messages.insert((send.entity, *sequence), message).is_some() {
                 return Err(order::broken(format!("number {sequence} was issued twice (SEQ-1)")));
             }
@@ -243,7 +284,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Messages were handed out under locks. What the entry did to them before, unasked, is caught
+    /// Messages were handed out under locks, of a session until its end. What the entry did to them before, unasked, is caught
     /// up with first: a lapsed lock, an activation, a move to the dead-letter queue.
     fn delivered(
         &mut self,
@@ -251,15 +292,18 @@ impl Oracle {
         receiver: ReceiverId,
         deliveries: &[Delivery],
         deferred: bool,
+        until: Option<Timestamp>,
     ) -> Holds {
         let at = self.at;
         for delivery in deliveries {
-            let id = (queue.entity, delivery.body);
+            let is_copy = delivery.topic.is_some();
+            let id = (queue.entity, if is_copy { delivery.sequence } else { delivery.body });
             self.catch_up(id, queue.sub, delivery)?;
             let (message, entity) = pair(&mut self.messages, &mut self.entities, id)?;
             one_place::delivered(message, id, queue.sub, delivery, deferred)?;
             expired_delivery::check(message, id, entity, at)?;
-            one_lock::granted(message, id, entity, delivery, at)?;
+            let until = until.unwrap_or_else(|| at.plus(entity.properties.lock_duration));
+            one_lock::granted(message, id, delivery, (at, until))?;
             if let Some(lock) = delivery.lock {
                 let nonce = lock.token.nonce;
                 message.lock = Some(LockRow { nonce, until: lock.until, receiver });
@@ -276,10 +320,10 @@ impl Oracle {
         };
         for (index, settlement) in settle.settlements.iter().enumerate() {
             match refused.iter().find(|(at, _)| *at as usize == index) {
-                Some((_, Refusal::MessageLockLost { token })) => {
+                Some((_, Refusal::MessageLockLost { .. } | Refusal::SessionLockLost { .. })) => {
                     self.totals.locks_refused += 1;
-                    let message = self.find(settle.queue, token.sequence);
-                    one_lock::refused(message, *token, self.at)?;
+                    let message = self.find(settle.queue, settlement.token.sequence);
+                    one_lock::refused(message, settlement.token, self.at)?;
                 }
                 Some(_) => (),
                 None => self.settle(settle.queue, settlement)?,
@@ -311,6 +355,7 @@ impl Oracle {
             }
             Disposition::DeadLetter { .. } => {
                 message.place = Place::In(SubQueue::DeadLetter);
+                message.session = None; // DLQ-11.
                 message.deferred = false; // DLQ-10.
                 self.totals.dead_lettered += 1;
             }

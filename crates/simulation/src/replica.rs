@@ -4,7 +4,9 @@ use std::rc::Rc;
 
 use domain::{Effect, Machine, MemoryRows, Outcome};
 
+use crate::bug::Bug;
 use crate::raft::{Config, LogEntry, Payload};
+use crate::{rules, tamper};
 
 /// Rows as of one entry, and the membership then.
 #[derive(Clone, Default)]
@@ -17,13 +19,13 @@ pub struct Snapshot {
 }
 
 /// What a replica has, in memory and on disk.
-#[derive(Default)]
 pub struct Replica {
     pub rows: MemoryRows,
     pub applied: u64,
     term: u64,
     config: Rc<Config>,
     machine: Machine,
+    bug: Option<Bug>,
     /// What a crash leaves: rows are flushed now and then, together with how far they had come.
     flushed: Rc<Snapshot>,
     /// What a fault may leave instead.
@@ -39,17 +41,35 @@ pub struct Applied {
 }
 
 impl Replica {
+    pub fn new(bug: Option<Bug>) -> Replica {
+        Replica {
+            rows: MemoryRows::default(),
+            applied: 0,
+            term: 0,
+            config: Rc::default(),
+            machine: Machine::reading(rules::read),
+            bug,
+            flushed: Rc::default(),
+            flushed_before: Rc::default(),
+        }
+    }
+
     /// Applies the next entries of the log as one step.
     pub fn apply(&mut self, entries: &[LogEntry]) -> Applied {
         let mut step = self.machine.step(&self.rows);
         let mut outcomes = Vec::with_capacity(entries.len());
         for entry in entries {
             outcomes.push(match &entry.payload {
-                Payload::Entry(proposed) => step.apply(proposed.entry.clone()),
+                Payload::Entry(proposed) => {
+                    let (asked, before) = tamper::asked(self.bug, &self.rows, &proposed.entry);
+                    let mut found = step.apply(asked).into_iter();
+                    before.into_iter().filter_map(|before| found.nth(before)).collect()
+                }
                 Payload::Blank | Payload::Config(_) => Vec::new(),
             });
         }
-        let changes = step.finish();
+        let mut changes = step.finish();
+        tamper::written(self.bug, &mut changes.writes, &self.rows);
         self.rows.write(changes.writes);
         for entry in entries {
             (self.applied, self.term) = (entry.index, entry.term);
@@ -81,7 +101,7 @@ impl Replica {
     pub fn crash(&mut self) {
         let Snapshot { rows, applied, term, config } = self.flushed.as_ref().clone();
         (self.rows, self.applied, self.term, self.config) = (rows, applied, term, config);
-        self.machine = Machine::new();
+        self.machine = Machine::reading(rules::read);
     }
 
     /// A fault takes the last flush. Until it starts again nothing is known of it.

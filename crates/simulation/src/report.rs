@@ -45,11 +45,16 @@ pub struct Report {
     pub locks_lapsed: u64,
     pub deferred: u64,
     pub duplicates: u64,
-    /// Settlements refused for want of a lock (LOCK-14).
+    /// Settlements refused for want of a lock (LOCK-14, SESS-13).
     pub locks_refused: u64,
     /// Transactions.
     pub committed: u64,
     pub rolled_back: u64,
+    /// That publishes made.
+    pub copies: u64,
+    pub sessions_accepted: u64,
+    pub sessions_lapsed: u64,
+    pub sessions_released: u64,
 }
 
 impl AddAssign for Report {
@@ -83,6 +88,10 @@ impl AddAssign for Report {
         self.locks_refused += other.locks_refused;
         self.committed += other.committed;
         self.rolled_back += other.rolled_back;
+        self.copies += other.copies;
+        self.sessions_accepted += other.sessions_accepted;
+        self.sessions_lapsed += other.sessions_lapsed;
+        self.sessions_released += other.sessions_released;
     }
 }
 
@@ -147,7 +156,12 @@ impl fmt::Display for Report {
             self.expiries, self.dead_lettered, self.activations, self.deferred, self.duplicates
         )?;
         writeln!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)?;
-        write!(f, "transactions committed {}, rolled back {}", self.committed, self.rolled_back)
+        writeln!(f, "transactions committed {}, rolled back {}", self.committed, self.rolled_back)?;
+        write!(
+            f,
+            "copies {}, sessions accepted {}, lapsed {}, given back {}",
+            self.copies, self.sessions_accepted, self.sessions_lapsed, self.sessions_released
+        )
     }
 }
 

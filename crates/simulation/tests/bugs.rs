@@ -7,9 +7,13 @@ use simulation::{Bug, Options, run};
 /// Lives until a bug must have shown.
 const SEEDS_MAX: u64 = 300;
 
-/// The invariants that a planted bug breaks, until one of `by` is among them.
 fn is_found(bug: Bug, by: &[&str]) {
-    let options = Options { bug: Some(bug), ..Options::storm() };
+    is_found_in(Options::storm(), bug, by);
+}
+
+/// The invariants that a planted bug breaks, until one of `by` is among them.
+fn is_found_in(life: Options, bug: Bug, by: &[&str]) {
+    let options = Options { bug: Some(bug), ..life };
     let mut broken = BTreeSet::new();
     for seed in 0..SEEDS_MAX {
         if let Err(violation) = run(seed, &options) {
@@ -86,4 +90,22 @@ fn time_8_deadlines_that_nobody_fires_are_noticed() {
 #[test]
 fn a_replica_that_nobody_admits_is_noticed() {
     is_found(Bug::AdmitsNobody, &["recovered"]);
+}
+
+/// RULE-14.
+#[test]
+fn rule_14_a_copy_that_is_not_made_is_noticed() {
+    is_found_in(Options::topics(), Bug::LosesCopy, &["copies"]);
+}
+
+/// RULE-5.
+#[test]
+fn rule_5_a_copy_too_many_is_noticed() {
+    is_found_in(Options::topics(), Bug::DoublesCopy, &["copies"]);
+}
+
+/// SESS-9.
+#[test]
+fn sess_9_a_session_granted_to_two_is_noticed() {
+    is_found_in(Options::topics(), Bug::GrantsSessionTwice, &["one_holder"]);
 }

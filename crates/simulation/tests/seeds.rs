@@ -25,14 +25,41 @@ fn four_hundred_storms_hold() {
     assert!(report.returns > seeds && report.standstills > 0, "too tame: {report}");
 }
 
+/// Topics and sessions: a publish has the copies its rules demand, a session one holder at a time, who
+/// gets its messages in order; whatever falls.
+#[test]
+fn topics_and_sessions_hold() {
+    let seeds = if cfg!(debug_assertions) { 6 } else { 60 };
+    let (report, violations) = run_many(0..seeds, &Options::topics());
+    println!("{report}");
+    let shown: Vec<String> = violations.iter().take(5).map(ToString::to_string).collect();
+    assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), shown.join("\n"));
+    let sessions = [report.sessions_accepted, report.sessions_lapsed, report.sessions_released];
+    let enough = report.copies > 100 * seeds && sessions.iter().all(|count| *count > seeds);
+    assert!(enough, "too tame: {report}");
+}
+
 /// The same seed is the same life, to the last row.
 #[test]
 fn the_same_seed_has_the_same_digest() {
     for seed in [1, 77, 4_711] {
         assert_eq!(run(seed, &Options::default()), run(seed, &Options::default()));
     }
+    assert_eq!(run(5, &Options::topics()), run(5, &Options::topics()));
     let digest = |seed| run(seed, &Options::default()).map(|report| report.digest);
     assert_ne!(digest(1), digest(2));
+}
+
+/// A node that is alone elects itself, stamps and serves; of two, both are needed.
+#[test]
+fn one_node_and_two_hold() {
+    for nodes in [1, 2] {
+        for life in [Options::default(), Options::storm()] {
+            let (report, violations) = run_many(0..20, &Options { nodes, ..life });
+            assert!(violations.is_empty(), "{nodes} nodes: {}", violations[0]);
+            assert!(report.elections > 10 && report.completed > 10, "too tame: {report}");
+        }
+    }
 }
 
 /// Five nodes, one group, and one long life.

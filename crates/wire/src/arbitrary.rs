@@ -306,20 +306,19 @@ fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
                 nodes,
             }
         ),
-        (text(), queue_properties()).prop_map(|(name, properties)| CatalogCommand::Create {
-            name,
-            properties: Box::new(properties),
+        (any::<u64>(), text(), queue_properties()).prop_map(|(request, name, properties)| {
+            CatalogCommand::Create { request, name, properties: Box::new(properties) }
         }),
         (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Created { name, entity }),
         text().prop_map(|name| CatalogCommand::Delete { name }),
         (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Deleted { name, entity }),
         (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::SetNode { node, row }),
-        (text(), topic_properties()).prop_map(|(name, properties)| CatalogCommand::CreateTopic {
-            name,
-            properties: Box::new(properties),
+        (any::<u64>(), text(), topic_properties()).prop_map(|(request, name, properties)| {
+            CatalogCommand::CreateTopic { request, name, properties: Box::new(properties) }
         }),
-        (text(), text(), subscription_properties(), new_rule()).prop_map(
-            |(topic, name, properties, rule)| CatalogCommand::CreateSubscription {
+        (any::<u64>(), text(), text(), subscription_properties(), new_rule()).prop_map(
+            |(request, topic, name, properties, rule)| CatalogCommand::CreateSubscription {
+                request,
                 topic,
                 name,
                 properties: Box::new(properties),
@@ -575,8 +574,10 @@ fn directory_row() -> impl Strategy<Value = DirectoryRow> {
     ];
     let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
     let kind = prop::sample::select(kinds.to_vec());
-    (entity(), any::<u16>(), text(), kind, state).prop_map(|(entity, shard, name, kind, state)| {
-        DirectoryRow { entity, shard: ShardId(shard), name, kind, state }
+    let about = (entity(), any::<u16>(), text(), kind, any::<u64>(), state);
+    about.prop_map(|(entity, shard, name, kind, request, state)| {
+        let shard = ShardId(shard);
+        DirectoryRow { entity, shard, name, kind, request, state }
     })
 }
 

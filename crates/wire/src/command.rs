@@ -185,16 +185,16 @@ choice!(EntityStatus { 0 => Active, 1 => Disabled, 2 => SendDisabled, 3 => Recei
 
 choice!(CatalogCommand {
     1 => Found { cluster_id, data_groups, replication_factor, nodes },
-    2 => Create { name, properties },
+    2 => Create { request, name, properties },
     3 => Created { name, entity },
     4 => Delete { name },
     5 => Deleted { name, entity },
     6 => SetNode { node, row },
-    7 => CreateTopic { name, properties },
-    8 => CreateSubscription { topic, name, properties, rule },
+    7 => CreateTopic { request, name, properties },
+    8 => CreateSubscription { request, topic, name, properties, rule },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
-record!(DirectoryRow { entity, shard, name, kind, state });
+record!(DirectoryRow { entity, shard, name, kind, request, state });
 choice!(DirectoryState { 0 => Creating { what }, 1 => Ready, 2 => Deleting });
 choice!(Creation {
     0 => Queue { properties },

@@ -166,8 +166,8 @@ fn commands() {
             "0f01000000000000000000000000000000071003010103613a3103613a3203613a33",
         ),
         (
-            Command::Catalog(CatalogCommand::Create { name: name(), properties }),
-            "0f02064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001",
+            Command::Catalog(CatalogCommand::Create { request: 9, name: name(), properties }),
+            "0f0209064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001",
         ),
         (
             Command::Catalog(CatalogCommand::Created { name: name(), entity: ENTITY }),
@@ -236,19 +236,21 @@ fn commands() {
         ),
         (
             Command::Catalog(CatalogCommand::CreateTopic {
+                request: 9,
                 name: name(),
                 properties: Box::new(TopicProperties::default()),
             }),
-            "0f07064f72646572738008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
+            "0f0709064f72646572738008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
         ),
         (
             Command::Catalog(CatalogCommand::CreateSubscription {
+                request: 9,
                 topic: name(),
                 name: "Audit".into(),
                 properties: Box::new(SubscriptionProperties::default()),
                 rule: Box::new(NewRule::default()),
             }),
-            "0f08064f7264657273054175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a000001082444656661756c740000",
+            "0f0809064f7264657273054175646974e0d40300ffffffffffffffffff01ffffffffffffffffff0100010a000001082444656661756c740000",
         ),
     ] {
         assert_eq!(command(given.clone()), expected, "{given:?}");
@@ -300,7 +302,7 @@ fn rows() {
     let (kind, topic) = (EntityKind::Queue, EntityId(301));
     let directory = |state| {
         let (shard, name) = (ShardId(3), "Orders".into());
-        DirectoryRow { entity: ENTITY, shard, name, kind, state }
+        DirectoryRow { entity: ENTITY, shard, name, kind, request: 9, state }
     };
     let rules = RuleCounts { sql: 1, correlation: 2, constant: 3, with_action: 4 };
     let of_topic = TopicSpecifics {
@@ -365,8 +367,8 @@ fn rows() {
             }),
             "01000000000000000000000000000000071003ad0201",
         ),
-        (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f72646572730001"),
-        (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f72646572730002"),
+        (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f7264657273000901"),
+        (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f7264657273000902"),
         (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
         (
             with(Specifics::Topic(of_topic)),
@@ -381,7 +383,7 @@ fn rows() {
                 kind: EntityKind::Topic,
                 ..directory(DirectoryState::Ready)
             }),
-            "01ac0203064f72646572730101",
+            "01ac0203064f7264657273010901",
         ),
         (Row::Subscription, ""),
         (

@@ -45,14 +45,14 @@ impl<R: Rows> Step<'_, R> {
             CatalogCommand::Found { cluster_id, data_groups, replication_factor, nodes } => {
                 self.found(cluster_id, data_groups, replication_factor, nodes)
             }
-            CatalogCommand::Create { name, properties } => {
-                self.create(name, Creation::Queue { properties })
+            CatalogCommand::Create { request, name, properties } => {
+                self.create(request, name, Creation::Queue { properties })
             }
-            CatalogCommand::CreateTopic { name, properties } => {
-                self.create(name, Creation::Topic { properties })
+            CatalogCommand::CreateTopic { request, name, properties } => {
+                self.create(request, name, Creation::Topic { properties })
             }
-            CatalogCommand::CreateSubscription { topic, name, properties, rule } => {
-                self.create_subscription(&topic, &name, properties, rule)
+            CatalogCommand::CreateSubscription { request, topic, name, properties, rule } => {
+                self.create_subscription(request, &topic, &name, properties, rule)
             }
             CatalogCommand::Created { name, entity } => self.created(&name, entity),
             CatalogCommand::Delete { name } => self.delete(&name),
@@ -115,9 +115,9 @@ impl<R: Rows> Step<'_, R> {
 
     /// ENT-2. Meeting an unfinished creation or deletion, it answers with that: the caller finishes
     /// it first.
-    fn create(&mut self, name: String, what: Creation) -> Result<Outcome, Refusal> {
+    fn create(&mut self, request: u64, name: String, what: Creation) -> Result<Outcome, Refusal> {
         validate::queue_name(&name)?;
-        if let Some(met) = self.meet(&name) {
+        if let Some(met) = self.meet(request, &name) {
             return met;
         }
         match &what {
@@ -129,12 +129,13 @@ impl<R: Rows> Step<'_, R> {
         }
         let cluster = self.formed()?;
         let shard = self.group_sizes().least(cluster.data_groups);
-        self.intend(name, shard, what, cluster)
+        self.intend(request, name, shard, what, cluster)
     }
 
     /// On the group of its topic: a publish and all its copies are one entry there.
     fn create_subscription(
         &mut self,
+        request: u64,
         topic: &str,
         name: &str,
         properties: Box<SubscriptionProperties>,
@@ -146,7 +147,7 @@ impl<R: Rows> Step<'_, R> {
             _ => return Err(Refusal::EntityNotFound { name: topic.to_owned() }),
         };
         let path = subscription_path(&topic.name, name);
-        if let Some(met) = self.meet(&path) {
+        if let Some(met) = self.meet(request, &path) {
             return met;
         }
         validate::subscription_properties(&properties)?;
@@ -159,15 +160,17 @@ impl<R: Rows> Step<'_, R> {
         }
         let cluster = self.formed()?;
         let what = Creation::Subscription { topic: topic.entity, properties, rule };
-        self.intend(path, topic.shard, what, cluster)
+        self.intend(request, path, topic.shard, what, cluster)
     }
 
     /// The answer where the name is taken already.
-    fn meet(&mut self, name: &str) -> Option<Result<Outcome, Refusal>> {
+    fn meet(&mut self, request: u64, name: &str) -> Option<Result<Outcome, Refusal>> {
         let row = self.view.directory(&name.to_ascii_lowercase())?;
+        let own = row.request == request;
         Some(match row.state {
-            DirectoryState::Ready => Err(Refusal::EntityAlreadyExists { name: row.name }),
-            DirectoryState::Creating { .. } | DirectoryState::Deleting => entry(row, false),
+            DirectoryState::Ready if !own => Err(Refusal::EntityAlreadyExists { name: row.name }),
+            DirectoryState::Deleting => entry(row, false),
+            DirectoryState::Ready | DirectoryState::Creating { .. } => entry(row, own),
         })
     }
 
@@ -178,6 +181,7 @@ impl<R: Rows> Step<'_, R> {
 
     fn intend(
         &mut self,
+        request: u64,
         name: String,
         shard: ShardId,
         what: Creation,
@@ -189,7 +193,7 @@ impl<R: Rows> Step<'_, R> {
         self.view.replace(Key::Cluster, Row::Cluster(cluster));
         let key = Key::Directory(name.to_ascii_lowercase());
         let (kind, state) = (what.kind(), DirectoryState::Creating { what });
-        let row = DirectoryRow { entity, shard, name, kind, state };
+        let row = DirectoryRow { entity, shard, name, kind, request, state };
         self.view.insert(key, Row::Directory(row.clone()));
         entry(row, true)
     }

@@ -1,5 +1,7 @@
 //! The catalog: forming a cluster, placing entities, finding names. `ent` has its rules about names.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use domain::{
     CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
     EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, Row, ShardId, SubscriptionProperties,
@@ -33,9 +35,16 @@ pub fn ask(shard: &mut Shard, command: CatalogCommand) -> Outcome {
     shard.apply(Command::Catalog(command))
 }
 
+/// No request is another's repeat.
+fn drawn() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 pub fn create(shard: &mut Shard, name: &str) -> Outcome {
     let properties = Box::new(queue());
-    ask(shard, CatalogCommand::Create { name: name.to_owned(), properties })
+    let name = name.to_owned();
+    ask(shard, CatalogCommand::Create { request: drawn(), name, properties })
 }
 
 /// The row and whether it is fresh.
@@ -171,7 +180,8 @@ fn names_are_listed_in_order_by_prefix_and_page() {
 
 fn create_topic(shard: &mut Shard, name: &str) -> Outcome {
     let properties = Box::new(TopicProperties::default());
-    ask(shard, CatalogCommand::CreateTopic { name: name.to_owned(), properties })
+    let name = name.to_owned();
+    ask(shard, CatalogCommand::CreateTopic { request: drawn(), name, properties })
 }
 
 fn topic_created(shard: &mut Shard, name: &str) -> DirectoryRow {
@@ -182,6 +192,7 @@ fn topic_created(shard: &mut Shard, name: &str) -> DirectoryRow {
 
 fn subscribe(shard: &mut Shard, topic: &str, name: &str) -> Outcome {
     let command = CatalogCommand::CreateSubscription {
+        request: drawn(),
         topic: topic.to_owned(),
         name: name.to_owned(),
         properties: Box::new(SubscriptionProperties::default()),
@@ -195,6 +206,28 @@ fn subscribed(shard: &mut Shard, topic: &str, name: &str) -> DirectoryRow {
     assert!(fresh);
     let command = CatalogCommand::Created { name: row.name, entity: row.entity };
     entry(ask(shard, command)).0
+}
+
+/// At every point of a creation its repeat is answered as it was; another's request is refused.
+#[test]
+fn send_8_a_repeated_creation_gets_its_first_answer() {
+    let mut shard = catalog(1);
+    let ask_as = |shard: &mut Shard, request| {
+        let (name, properties) = ("Orders".to_owned(), Box::new(queue()));
+        ask(shard, CatalogCommand::Create { request, name, properties })
+    };
+    let (first, fresh) = entry(ask_as(&mut shard, 7));
+    assert!(fresh);
+    assert_eq!(entry(ask_as(&mut shard, 7)), (first.clone(), true));
+    assert_eq!(entry(ask_as(&mut shard, 8)), (first.clone(), false), "to be finished, not its own");
+    let command = CatalogCommand::Created { name: "orders".to_owned(), entity: first.entity };
+    let (ready, _) = entry(ask(&mut shard, command));
+    assert_eq!(entry(ask_as(&mut shard, 7)), (ready, true));
+    assert_eq!(words(&ask_as(&mut shard, 8)), "MessagingEntityAlreadyExists");
+    deleted(&mut shard, "orders");
+    let (second, fresh) = entry(ask_as(&mut shard, 8));
+    assert!(fresh && second.entity != first.entity);
+    assert_eq!(entry(ask_as(&mut shard, 7)), (second, false));
 }
 
 #[test]
@@ -251,6 +284,7 @@ fn quota_7_a_topic_has_two_thousand_subscriptions_at_most() {
     topic_created(&mut shard, "t");
     let commands = (0..=domain::SUBSCRIPTIONS_MAX).map(|n| {
         Command::Catalog(CatalogCommand::CreateSubscription {
+            request: drawn(),
             topic: "t".to_owned(),
             name: format!("s{n}"),
             properties: Box::new(SubscriptionProperties::default()),

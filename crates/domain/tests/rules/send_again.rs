@@ -196,6 +196,27 @@ fn send_8_a_forgotten_producer_is_told_perhaps_done() {
     assert_eq!(play.counts().accepted, 5);
 }
 
+/// It sends nothing, so there is nothing to be in doubt about; and what was sent behind the first one
+/// and arrives late is recognised.
+#[test]
+fn send_8_a_greeting_repeated_to_a_shard_that_never_heard_it_is_the_first() {
+    let mut play = Table::new(queue());
+    let ordered = |serial| Origin { ordered: true, ..origin(1, serial) };
+    let greeting = |origin| {
+        Command::Send(domain::Send { origin: Some(origin), entity: QUEUE, messages: Vec::new() })
+    };
+    for origin in [again(ordered(1)), ordered(1), again(ordered(1))] {
+        assert_eq!(words(&play.shard.apply(greeting(origin))), "ArgumentOutOfRangeException");
+    }
+    assert_eq!(words(&ask(&mut play, again(ordered(2)))), "sent 1");
+    assert_eq!(words(&ask(&mut play, ordered(2))), "sent 1");
+    // Any other request is in doubt, an empty one further on as well.
+    for command in [request(again(origin(2, 1))), greeting(again(origin(2, 2)))] {
+        assert_eq!(play.shard.apply(command), Outcome::Refused(Refusal::PerhapsDone));
+    }
+    assert_eq!(play.counts().accepted, 1);
+}
+
 /// As after so many producers, each with one request: made by hand, for time's sake.
 fn with_producers(count: u64) -> MemoryRows {
     let seen = at(0);

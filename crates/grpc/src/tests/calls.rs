@@ -101,7 +101,7 @@ async fn ent_3_ent_5_queues_are_managed() {
     let list = v1::ListQueuesRequest::default();
     let listed = server.entities.list_queues(list).await.expect("listed").into_inner();
     assert_eq!((listed.queues.len(), listed.next_page_token.as_str()), (1, ""));
-    let taken = v1::CreateQueueRequest { name: "Q".into(), properties: None };
+    let taken = v1::CreateQueueRequest { name: "Q".into(), ..Default::default() };
     let taken = server.entities.create_queue(taken).await.expect_err("ENT-2");
     assert_eq!(
         (taken.code(), info(&taken).reason.as_str()),

@@ -83,7 +83,8 @@ impl Server {
     /// With a queue `q`.
     pub async fn with_queue(properties: v1::QueueProperties) -> Server {
         let mut server = Server::start(None).await;
-        let request = v1::CreateQueueRequest { name: "q".into(), properties: Some(properties) };
+        let (name, properties) = ("q".to_owned(), Some(properties));
+        let request = v1::CreateQueueRequest { name, properties, request: 0 };
         server.entities.create_queue(request).await.expect("created");
         server
     }

@@ -19,6 +19,10 @@ pub struct Alert {
     pub id: String,
     pub place: String,
     pub magnitude: Option<f64>,
+    /// Who measured it.
+    pub network: String,
+    /// An earthquake, or what only shook the ground like one.
+    pub kind: String,
     /// After the start of the replay.
     pub due: Duration,
     pub ttl: Duration,
@@ -34,6 +38,7 @@ struct Event {
     mag: Option<f64>,
     place: String,
     kind: String,
+    net: String,
 }
 
 /// All of them in order of time, the last due at the end of the replay.
@@ -50,6 +55,8 @@ pub fn all(replay: Duration) -> Vec<Alert> {
         id: event.id.clone(),
         place: event.place.clone(),
         magnitude: event.mag,
+        network: event.net.clone(),
+        kind: event.kind.clone(),
         due: replay.mul_f64((event.time_ms - first) as f64 / week),
         ttl: if event.id == POISON { Duration::from_secs(600) } else { ttl(event.mag) },
         reminder_after: (event.kind != "earthquake").then_some(REMINDER_AFTER),

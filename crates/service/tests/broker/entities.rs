@@ -8,7 +8,7 @@ use super::harness::*;
 #[tokio::test]
 async fn ent_2_ent_6_a_name_is_taken_once_and_freed_by_deletion() {
     let (_cluster, broker) = one_queue("Orders", |_| ()).await;
-    let again = broker.create_queue("orders", QueueProperties::default()).await;
+    let again = broker.create_queue("orders", QueueProperties::default(), None).await;
     let again = again.expect_err("ENT-1: names ignore case");
     assert!(matches!(again.refusal(), Some(Refusal::EntityAlreadyExists { .. })), "{again}");
     send(&broker, "orders", messages(&["old"])).await;
@@ -17,7 +17,8 @@ async fn ent_2_ent_6_a_name_is_taken_once_and_freed_by_deletion() {
         let gone = gone.expect_err("ENT-6");
         assert!(matches!(gone.refusal(), Some(Refusal::EntityNotFound { .. })), "{gone}");
     }
-    let new = broker.create_queue("orders", QueueProperties::default()).await.expect("free again");
+    let new =
+        broker.create_queue("orders", QueueProperties::default(), None).await.expect("free again");
     assert_eq!(new.info.name, "orders");
     // ENT-8: it shares nothing with the old one.
     assert_eq!(lock(&broker, "orders", MAIN, 5).await, []);
@@ -54,7 +55,7 @@ async fn ent_4_ent_5_updates_change_what_may_be_changed() {
 async fn queues_are_listed_in_pages_by_name() {
     let (_cluster, broker) = one_queue("b/2", |_| ()).await;
     for name in ["a", "B/1", "c", "b/3"] {
-        broker.create_queue(name, QueueProperties::default()).await.expect("created");
+        broker.create_queue(name, QueueProperties::default(), None).await.expect("created");
     }
     let names = |page: &service::Page| -> Vec<String> {
         page.queues.iter().map(|queue| queue.info.name.clone()).collect()

@@ -160,7 +160,7 @@ pub async fn one_queue(name: &str, change: impl FnOnce(&mut QueueProperties)) ->
     let broker = cluster.broker(1);
     let mut properties = QueueProperties::default();
     change(&mut properties);
-    broker.create_queue(name, properties).await.expect("created");
+    broker.create_queue(name, properties, None).await.expect("created");
     (cluster, broker)
 }
 

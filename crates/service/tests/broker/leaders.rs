@@ -17,7 +17,9 @@ fn another(than: u64) -> u64 {
 async fn three(queue: &str) -> Cluster {
     let cluster = Cluster::start(3, 2).await;
     let broker = cluster.broker(1);
-    soon("a queue", broker.create_queue(queue, QueueProperties::default())).await.expect("created");
+    soon("a queue", broker.create_queue(queue, QueueProperties::default(), None))
+        .await
+        .expect("created");
     cluster
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{Disposition, Refusal, SequenceNumber, Settlement};
-use service::{Asker, ErrorKind, Next, Received, Unknown};
+use service::{Asker, ErrorKind, Next, Received};
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -104,26 +104,25 @@ async fn send_8_a_refused_batch_leaves_no_gap_in_a_pipeline() {
     assert_eq!(result.expect("the first outcome"), [SequenceNumber(2)]);
 }
 
-/// A client that repeats its greeting, an empty batch, to a group that never heard of it must learn
-/// just that: told "empty", it would take the greeting for counted, and what it sent behind it for
-/// perhaps done.
+/// A greeting, an empty batch, makes its producer known, repeated or not: what follows is done, and
+/// what was sent behind the first one and arrives late is recognised.
 #[tokio::test]
-async fn send_8_a_repeated_greeting_that_was_never_counted_is_not_refused_as_empty() {
+async fn send_8_behind_a_repeated_greeting_everything_is_stored_once() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let greet = async |retry| {
+    let stream = async |retry| {
         let mut sender = broker.sender("q", Some(99)).await.expect("a sender");
         sender.submit(1, retry, Ok(Vec::new())).await.expect("submitted");
-        let (_, result) = soon("an answer", sender.next()).await.expect("an answer");
-        result.expect_err("there is no message in it").kind
+        sender.submit(2, retry, Ok(messages(&["a"]))).await.expect("submitted");
+        let (_, greeted) = soon("an answer", sender.next()).await.expect("an answer");
+        let (_, sent) = soon("an answer", sender.next()).await.expect("an answer");
+        (greeted.expect_err("there is no message in it").kind, sent.expect("sent"))
     };
-    let empty =
-        |kind: &ErrorKind| matches!(kind, ErrorKind::Refused(Refusal::ArgumentOutOfRange { .. }));
-    let kind = greet(true).await;
-    assert!(matches!(kind, ErrorKind::Unknown { why: Unknown::Forgotten }), "{kind:?}");
-    let kind = greet(false).await;
-    assert!(empty(&kind), "counted now: {kind:?}");
-    let kind = greet(true).await;
-    assert!(empty(&kind), "and known: {kind:?}");
+    for (what, retry) in [("the repeat", true), ("the first, late", false), ("again", true)] {
+        let (greeted, sent) = stream(retry).await;
+        let is_empty = matches!(greeted, ErrorKind::Refused(Refusal::ArgumentOutOfRange { .. }));
+        assert!(is_empty, "{what}: {greeted:?}");
+        assert_eq!(sent, [SequenceNumber(1)], "{what}");
+    }
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
     let error = broker.send("q", vec![scheduled], Asker::Edge).await.expect_err("scheduled");
     assert!(for_want_of_space(&error).is_some(), "{error}");
     let created = async {
-        while broker.create_queue("new", QueueProperties::default()).await.is_ok() {
+        while broker.create_queue("new", QueueProperties::default(), None).await.is_ok() {
             broker.delete_queue("new").await.expect("deleted"); // The catalog has not heard yet.
         }
     };
@@ -110,7 +110,9 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
 async fn quota_37_a_leader_without_space_hands_over_while_a_majority_has_some() {
     let mut cluster = Cluster::start(3, 2).await;
     let broker = cluster.broker(3);
-    soon("a queue", broker.create_queue("q", QueueProperties::default())).await.expect("created");
+    soon("a queue", broker.create_queue("q", QueueProperties::default(), None))
+        .await
+        .expect("created");
     let (_, shard) = cluster.leader_of("q").await;
     cluster.kill(1);
     cluster.short_of_space.insert(1);

@@ -3,20 +3,36 @@
 use bytes::Bytes;
 use domain::{
     CancelScheduled, Command, Commit, DeleteBatch, Disposition, EntityId, LockToken, NewMessage,
-    Operation, Properties, QueueId, ReceiveDeferred, Renew, Send, SequenceNumber, Settle,
-    Settlement, Span, SubQueue, Timestamp, Value,
+    Operation, Properties, QueueId, ReceiveDeferred, Renew, Send, SequenceNumber, SetSessionState,
+    Settle, Settlement, Span, SubQueue, Timestamp, Value,
 };
 
+use super::sessions::{InHand, a_session};
 use super::{Client, Held, OUTSTANDING_MAX};
 use crate::network::Packet;
+use crate::operator::{Known, Operator};
 use crate::random::Random;
+use crate::rules;
 
 impl Client {
-    /// One act, or none. `entities` are those it knows of.
-    pub fn act(&mut self, entities: &[EntityId], now: u64, random: &mut Random) -> Vec<Packet> {
+    /// One act, or none, on what it knows of from the operator.
+    pub fn act(&mut self, operator: &Operator, now: u64, random: &mut Random) -> Vec<Packet> {
+        let Operator { entities, known, .. } = operator;
         self.forget_lapsed(Timestamp(now));
+        self.holder.forget_lapsed(Timestamp(now));
         if self.outstanding.len() >= OUTSTANDING_MAX || entities.is_empty() {
             return Vec::new();
+        }
+        if random.chance(80) {
+            let command = self.transaction(known, now, random);
+            return command.into_iter().map(|command| self.request(command)).collect();
+        }
+        if !known.is_empty() && random.chance(450) {
+            let command = match random.chance(550) {
+                true => Some(self.send_elsewhere(known, now, random)),
+                false => self.act_on_session(&known.with_sessions(), random),
+            };
+            return command.into_iter().map(|command| self.request(command)).collect();
         }
         let command = match random.below(100) {
             0..30 => Some(self.send(random.pick(entities), now, random)),
@@ -26,7 +42,6 @@ impl Client {
             76..80 => self.cancel(random),
             80..84 => self.settle_spent(random),
             84..85 => Some(self.delete_batch(random.pick(entities), now, random)),
-            85..93 => self.transaction(now, random),
             _ => None,
         };
         command.into_iter().map(|command| self.request(command)).collect()
@@ -36,6 +51,32 @@ impl Client {
         let count = random.between(1, 4);
         let messages = (0..count).map(|_| self.message(now, random)).collect();
         Command::Send(Send { origin: None, entity, messages })
+    }
+
+    /// To a topic, or in sessions.
+    fn send_elsewhere(&mut self, known: &Known, now: u64, random: &mut Random) -> Command {
+        let targets: Vec<EntityId> = known.targets().collect();
+        self.send_in_colour(random.pick(&targets), known, now, random)
+    }
+
+    fn send_in_colour(
+        &mut self,
+        entity: EntityId,
+        known: &Known,
+        now: u64,
+        random: &mut Random,
+    ) -> Command {
+        let sessionless = if known.topics.contains(&entity) { 200 } else { 10 };
+        let count = random.between(1, 4);
+        let messages = (0..count).map(|_| {
+            let message = self.message(now, random);
+            let said = format!("client {} message {}", self.index, self.sent);
+            let colour = random.index(rules::COLOURS.len());
+            let content = rules::written(&said, colour, random.below(rules::WEIGHT_MAX));
+            let session_id = (!random.chance(sessionless)).then(|| a_session(random));
+            NewMessage { content, session_id, ..message }
+        });
+        Command::Send(Send { origin: None, entity, messages: messages.collect() })
     }
 
     /// With a fixed lifetime or none of its own, at once or scheduled, under an id or not.
@@ -112,23 +153,38 @@ impl Client {
         Some(Command::Settle(Settle { origin: None, queue, settlements, atomic }))
     }
 
-    /// Settles and sends as one; now and then it cancels what is not there, or settles twice.
-    fn transaction(&mut self, now: u64, random: &mut Random) -> Option<Command> {
+    /// Settles and sends as one, to the topic of what it settles in a subscription (TX-6); now and then
+    /// it settles twice, which must leave nothing of it.
+    fn transaction(&mut self, known: &Known, now: u64, random: &mut Random) -> Option<Command> {
         let Some(Command::Settle(settle)) = self.settle(random) else { return None };
-        let entity = settle.queue.entity;
-        let Command::Send(send) = self.send(entity, now, random) else { return None };
+        let from = settle.queue.entity;
+        let topic = known.subscriptions.iter().find(|(_, subscription)| *subscription == from);
+        let entity = topic.map_or(from, |(topic, _)| *topic);
+        let send = match known.targets().any(|target| target == entity) {
+            true => self.send_in_colour(entity, known, now, random),
+            false => self.send(entity, now, random),
+        };
+        let Command::Send(send) = send else { return None };
         let again = settle.clone();
         let mut operations = vec![Operation::Settle(settle), Operation::Send(send)];
         if random.chance(500) {
             operations.swap(0, 1);
         }
-        let numbers = match self.scheduled.iter().position(|(of, _)| *of == entity) {
-            Some(at) if random.chance(300) => vec![self.scheduled.swap_remove(at).1],
-            _ => Vec::new(),
-        };
-        if !numbers.is_empty() {
-            let cancel = CancelScheduled { origin: None, entity, numbers };
-            operations.push(Operation::CancelScheduled(cancel));
+        match self.scheduled.iter().position(|(of, _)| *of == entity) {
+            Some(at) if random.chance(300) => {
+                let (origin, numbers) = (None, vec![self.scheduled.swap_remove(at).1]);
+                let cancel = CancelScheduled { origin, entity, numbers };
+                operations.push(Operation::CancelScheduled(cancel));
+            }
+            _ => (),
+        }
+        if let Some(InHand { entity, token, .. }) = &self.holder.in_hand
+            && *entity == from
+        {
+            let (origin, entity, token) = (None, *entity, token.clone());
+            let state = Some(Bytes::from(random.bytes().to_vec()));
+            let set = SetSessionState { origin, entity, token, state };
+            operations.push(Operation::SetState(set));
         }
         if random.chance(150) {
             operations.push(Operation::Settle(again));

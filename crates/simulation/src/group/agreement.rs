@@ -32,9 +32,7 @@ impl Group {
         let Some(member) = &mut self.members[node] else { return Ok(()) };
         if first {
             let others: Vec<usize> = (0..scene.nodes.len()).filter(|n| *n != node).collect();
-            if !others.is_empty() {
-                member.tick(&others, random);
-            }
+            member.tick(&others, random);
             if random.chance(30) {
                 member.replica.flush();
                 member.forget();

@@ -76,8 +76,9 @@ impl Group {
     }
 
     /// The nodes whose clocks count, as far as a node knows.
-    pub fn electorate(&self, node: usize) -> BTreeSet<usize> {
-        self.members[node].as_ref().map_or_else(BTreeSet::new, |member| member.config().nodes())
+    pub fn electorate(&self, node: usize) -> BTreeSet<u64> {
+        let nodes = self.members[node].as_ref().map(|member| member.config().nodes());
+        nodes.unwrap_or_default().into_iter().map(|node| node as u64).collect()
     }
 
     /// It leads and may not stamp.

@@ -3,17 +3,19 @@
 use std::rc::Rc;
 
 use domain::{
-    Command, DeadlineKind, EntityId, Fire, FireLocks, Key, LockToken, MemoryRows, QueueId, Row,
-    SubQueue, Timestamp, meta,
+    Command, DeadlineKind, EntityId, Fire, FireLocks, FireSessions, Key, LockToken, MemoryRows,
+    QueueId, Row, SessionCommand, SessionToken, SubQueue, Timestamp, meta,
 };
 use engine::{Engine, EngineOptions};
 
+use super::sessions::{Moment, tell_lost, turn};
 use super::{Group, Scene};
 use crate::bug::Bug;
 use crate::client::Client;
 use crate::invariants::{atomic, credit, stamps, wheel};
 use crate::leader::{Leader, Proposal, Reply, Request};
 use crate::network::{AGE_MS_MAX, Asked, Packet, Parcel};
+use crate::operator::Operator;
 use crate::raft::{Asker, Envelope, Message, Payload, Proposed};
 use crate::random::Random;
 use crate::report::Holds;
@@ -67,7 +69,7 @@ impl Group {
         let nodes: Vec<usize> = self.reigns.keys().copied().collect();
         for node in nodes {
             let clock = self.clock(scene, node);
-            self.receivers(node, scene.peace, random)?;
+            self.receivers(node, Moment { clock, peace: scene.peace }, random)?;
             self.propose(node, newest == Some(node), clock, scene, random);
             self.append(node, scene)?;
         }
@@ -115,14 +117,17 @@ impl Group {
     }
 
     /// Receivers attach to a leader they know of, grant credit, withdraw it and go.
-    fn receivers(&mut self, node: usize, peace: bool, random: &mut Random) -> Holds {
+    fn receivers(&mut self, node: usize, moment: Moment, random: &mut Random) -> Holds {
         let newest = self.newest() == Some(node);
         let Some(leader) = self.reigns.get_mut(&node) else { return Ok(()) };
+        tell_lost(leader, &mut self.clients);
+        let with_sessions = self.operator.known.with_sessions();
         for client in &mut self.clients {
             let finds = newest || random.chance(20);
-            if finds && client.reign != leader.number && (peace || random.chance(400)) {
-                attach(client, leader, &self.operator.entities, random);
+            if finds && client.reign != leader.number && (moment.peace || random.chance(400)) {
+                attach(client, leader, &self.operator, random);
             }
+            turn(client, leader, &with_sessions, finds, moment, random);
             if client.reign != leader.number {
                 continue;
             }
@@ -158,7 +163,7 @@ impl Group {
             return;
         };
         if !scene.peace && random.chance(60) {
-            let hints = stray_hints(&member.replica.rows, &self.operator.entities, random);
+            let hints = stray_hints(&member.replica.rows, &self.operator, random);
             leader.propose_each(hints, Reply::Nobody, clock, random);
         }
         if newest {
@@ -193,7 +198,11 @@ impl Group {
                     let ordered = self.clients[*client].is_ordered();
                     Some(Asker { producer: *producer, serial: *serial, ordered })
                 }
-                Reply::Acquire { .. } | Reply::Fire | Reply::Operator | Reply::Nobody => None,
+                Reply::Acquire { .. }
+                | Reply::Accept { .. }
+                | Reply::Fire
+                | Reply::Operator
+                | Reply::Nobody => None,
             });
             let asked = asked.collect();
             let proposed = Proposed { entry, asked, stamped_at: scene.now };
@@ -219,7 +228,7 @@ impl Group {
             let Some(edge) = client.edge else { continue };
             let mut packets = client.retry(repeat, random);
             if !scene.peace {
-                packets.extend(client.act(&self.operator.entities, clock, random));
+                packets.extend(client.act(&self.operator, clock, random));
             }
             for packet in packets {
                 let (to, hops, sent_at) = (edge.0, 0, scene.now);
@@ -255,8 +264,14 @@ impl Group {
                 }
                 Packet::Delivered { receiver, queue, lock } => {
                     let client = &mut self.clients[receiver.node as usize];
-                    if client.receiver() == receiver && client.edge == Some(parcel.edge) {
+                    if client.has_receiver(receiver) && client.edge == Some(parcel.edge) {
                         client.delivered(queue, lock);
+                    }
+                }
+                Packet::Accepted { receiver, entity, token, until } => {
+                    let client = &mut self.clients[receiver.node as usize];
+                    if client.has_receiver(receiver) && client.edge == Some(parcel.edge) {
+                        client.holder.take(entity, token, until);
                     }
                 }
             }
@@ -310,9 +325,18 @@ fn connect(client: &mut Client, scene: Scene<'_>, random: &mut Random) {
 }
 
 /// A client's receiver, with the credit it wants, on some queue.
-fn attach(client: &mut Client, leader: &mut Leader, entities: &[EntityId], random: &mut Random) {
-    let entity = random.pick(entities);
-    let sub = if random.chance(250) { SubQueue::DeadLetter } else { SubQueue::Main };
+fn attach(client: &mut Client, leader: &mut Leader, operator: &Operator, random: &mut Random) {
+    let Operator { entities, known, .. } = operator;
+    let mut all = entities.clone();
+    all.extend(known.without_sessions());
+    let mut entity = random.pick(&all);
+    let mut dead = random.chance(250);
+    if dead || !known.is_empty() && random.chance(100) {
+        all.extend(known.with_sessions());
+        entity = random.pick(&all);
+        dead |= !entities.contains(&entity);
+    }
+    let sub = if dead { SubQueue::DeadLetter } else { SubQueue::Main };
     let queue = QueueId { entity, sub };
     leader.detach(client.receiver());
     let receiver = client.attach(leader.number);
@@ -322,8 +346,11 @@ fn attach(client: &mut Client, leader: &mut Leader, entities: &[EntityId], rando
 
 /// TIME-8: a hint may be wrong. A deadline that is not due, a lock that is still held: each row
 /// decides.
-fn stray_hints(rows: &MemoryRows, entities: &[EntityId], random: &mut Random) -> Vec<Command> {
-    let entity = random.pick(entities);
+fn stray_hints(rows: &MemoryRows, operator: &Operator, random: &mut Random) -> Vec<Command> {
+    let known = &operator.known;
+    let mut entities = operator.entities.clone();
+    entities.extend(known.targets().chain(known.subscriptions.iter().map(|(_, id)| *id)));
+    let entity = random.pick(&entities);
     let kind = random.pick(&DeadlineKind::ALL);
     let count_max = random.between(1, 4) as u32;
     let mut hints = vec![Command::Fire(Fire { entity, kind, count_max })];
@@ -333,6 +360,18 @@ fn stray_hints(rows: &MemoryRows, entities: &[EntityId], random: &mut Random) ->
         }
         _ => None,
     });
+    let held = rows.0.iter().filter_map(|(key, row)| match (key, row) {
+        (Key::Session(entity, session), Row::Session(row)) => {
+            let token = SessionToken { session: session.clone(), nonce: row.lock?.nonce };
+            Some((*entity, token))
+        }
+        _ => None,
+    });
+    let held: Vec<(EntityId, SessionToken)> = held.filter(|_| random.chance(400)).collect();
+    if !held.is_empty() {
+        let fire = FireSessions { locks: held };
+        hints.push(Command::Session(SessionCommand::Fire(fire)));
+    }
     let locks: Vec<(QueueId, LockToken)> = locks.filter(|_| random.chance(400)).collect();
     if !locks.is_empty() {
         hints.push(Command::FireLocks(FireLocks { locks }));

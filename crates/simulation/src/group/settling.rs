@@ -43,6 +43,9 @@ impl Group {
         if !self.operator.is_content() || self.clients.iter().any(|client| client.is_waiting()) {
             return Err(unfinished("somebody still waits for an answer"));
         }
+        let holders =
+            self.clients.iter().filter_map(|client| client.holder.attached(leader.number));
+        settled::sessions(&self.oracle, &leader.engine, &holders.collect::<Vec<_>>())?;
         settled::check(&self.oracle, &leader.engine, self.clock(scene, node))
     }
 

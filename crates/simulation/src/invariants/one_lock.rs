@@ -9,13 +9,12 @@ pub fn broken(what: String) -> Broken {
     Broken { invariant: "one_lock", source: "LOCK-3, LOCK-5, LOCK-6, LOCK-12, LOCK-14", what }
 }
 
-/// LOCK-3, LOCK-5: locked by nobody, and now for the lock duration, under a token of its own.
+/// LOCK-3, LOCK-5: locked by nobody, and now until the instant expected, under a token of its own.
 pub fn granted(
     message: &Message,
     id: MessageId,
-    entity: &Entity,
     delivery: &Delivery,
-    at: Timestamp,
+    (at, expected): (Timestamp, Timestamp),
 ) -> Holds {
     if let Some(lock) = message.lock {
         return Err(broken(format!("{id:?} was delivered at {at:?} while locked: {lock:?}")));
@@ -26,12 +25,15 @@ pub fn granted(
     if lock.token.sequence != message.sequence {
         return Err(broken(format!("{id:?} goes by {}, its token {lock:?}", message.sequence)));
     }
-    until(entity, at, lock.until)
+    ends(lock.until, expected)
 }
 
 /// LOCK-5, LOCK-13: from now, for the lock duration as configured now.
 pub fn until(entity: &Entity, at: Timestamp, until: Timestamp) -> Holds {
-    let expected = at.plus(entity.properties.lock_duration);
+    ends(until, at.plus(entity.properties.lock_duration))
+}
+
+fn ends(until: Timestamp, expected: Timestamp) -> Holds {
     match until == expected {
         true => Ok(()),
         false => Err(broken(format!("a lock ends at {until:?} instead of {expected:?}"))),

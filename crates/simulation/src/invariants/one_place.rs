@@ -27,6 +27,8 @@ pub fn same(message: &Message, id: MessageId, seen: &Seen) -> Holds {
         "enqueue time"
     } else if message.is_in(SubQueue::Main) && Some(message.lifetime) != seen.lifetime {
         "lifetime" // In a dead-letter queue it is information (TTL-18).
+    } else if message.session.as_ref() != seen.session {
+        "session"
     } else if seen.body != Some(&message.content) {
         "content"
     } else {

@@ -1,6 +1,6 @@
 //! Once faults end and time passes, nothing that was due is left: a lost hint strands nothing.
 
-use domain::{EntityStatus, QueueId, SubQueue, Timestamp};
+use domain::{EntityStatus, QueueId, ReceiverId, SessionToken, SubQueue, Timestamp};
 use engine::Engine;
 
 use crate::oracle::{Oracle, Place};
@@ -26,7 +26,34 @@ pub fn check(oracle: &Oracle, engine: &Engine, at: Timestamp) -> Holds {
             return Err(broken(format!("at {at:?} {id:?} is still there: {message:?}")));
         }
     }
+    if let Some((key, hold)) = oracle.sessions.iter().find(|(_, hold)| hold.until <= at) {
+        return Err(broken(format!("at {at:?} {key:?} is still held: {hold:?}")));
+    }
     waiting(oracle, engine)
+}
+
+/// Nobody waits for a session that is free, or holds one, with credit, and what is ready in it.
+/// `holders`: who is attached here with which session.
+pub fn sessions(
+    oracle: &Oracle,
+    engine: &Engine,
+    holders: &[(ReceiverId, &SessionToken)],
+) -> Holds {
+    for (entity, session, nonce) in oracle.ready_sessions() {
+        let waiting = engine.waiting_for_session(entity);
+        if nonce.is_none() && waiting > 0 {
+            let what = format!("{session} of {entity:?} is free, and {waiting} wait for one");
+            return Err(broken(what));
+        }
+        let holder = holders.iter().find(|(_, token)| Some(token.nonce) == nonce);
+        if let Some((receiver, token)) = holder
+            && engine.credit_left(*receiver) > 0
+        {
+            let credit = engine.credit_left(*receiver);
+            return Err(broken(format!("{token:?} has messages, and {credit} credit waits")));
+        }
+    }
+    Ok(())
 }
 
 /// Nobody waits for what is there.

@@ -3,7 +3,7 @@
 
 use domain::{
     DeadlineKind, EntityId, EntityRow, EntityState, EntityStatus, Key, Lifetime, LockToken,
-    MemoryRows, QueueId, Row, SequenceNumber, Timestamp,
+    MemoryRows, QueueId, Row, SequenceNumber, SessionToken, Timestamp,
 };
 use engine::{Engine, EngineOptions, Timer};
 
@@ -23,7 +23,13 @@ pub fn check(engine: &mut Engine, rows: &MemoryRows) -> Holds {
         let lacks = rebuilt.iter().find(|timer| !running.contains(timer));
         return Err(broken(format!("the running engine alone has {only:?}, it lacks {lacks:?}")));
     }
-    let earliest = running.iter().map(|(_, due)| *due).min();
+    let sessions: Vec<(EntityId, SessionToken, Timestamp)> = engine.session_timers().collect();
+    if !rebuilt.session_timers().eq(sessions.iter().cloned()) {
+        let rebuilt: Vec<_> = rebuilt.session_timers().collect();
+        return Err(broken(format!("sessions are armed {sessions:?}, rows call for {rebuilt:?}")));
+    }
+    let all = running.iter().map(|(_, due)| *due).chain(sessions.iter().map(|(.., due)| *due));
+    let earliest = all.min();
     // While a round is under way, or something rests, the wheel is not all there is.
     if engine.timers_off_wheel() == 0
         && let Some(next) = engine.next_deadline()
@@ -32,7 +38,23 @@ pub fn check(engine: &mut Engine, rows: &MemoryRows) -> Holds {
     {
         return Err(broken(format!("the wheel fires at {next:?}, due next is {earliest:?}")));
     }
-    marks(&running, rows)
+    marks(&running, rows)?;
+    held(&sessions, rows)
+}
+
+/// Every session that is held has its end armed.
+fn held(armed: &[(EntityId, SessionToken, Timestamp)], rows: &MemoryRows) -> Holds {
+    for (key, row) in &rows.0 {
+        let (Key::Session(entity, session), Row::Session(row)) = (key, row) else { continue };
+        let Some(lock) = row.lock.filter(|_| rows.0.contains_key(&Key::Entity(*entity))) else {
+            continue;
+        };
+        let token = SessionToken { session: session.clone(), nonce: lock.nonce };
+        if !armed.contains(&(*entity, token, lock.until)) {
+            return Err(broken(format!("nothing is armed for {key:?} until {:?}", lock.until)));
+        }
+    }
+    Ok(())
 }
 
 /// What rows call for, read from the rows that the marks stand for.

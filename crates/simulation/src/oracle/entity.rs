@@ -1,10 +1,13 @@
-//! One queue, as the oracle knows it.
+//! One queue, topic or subscription, as the oracle knows it.
 
 use std::collections::BTreeMap;
 
-use domain::{Counts, EntityStatus, QueueProperties, SequenceNumber, SubQueue, Timestamp};
+use domain::{
+    Counts, EntityStatus, QueueProperties, SequenceNumber, Specifics, SubQueue, Timestamp,
+};
 
 use super::message::{Message, Place};
+use crate::rules::Rule;
 
 /// A batch delete in the entry under way; leaders here put at most one into an entry, so that what it
 /// took can be told from what it did not.
@@ -47,6 +50,9 @@ pub struct First {
 pub struct Entity {
     pub alive: bool,
     pub properties: QueueProperties,
+    pub specifics: Specifics,
+    /// A subscription's, in the order of their creation.
+    pub rules: Vec<Rule>,
     /// Every value of the properties in the entry under way, the present one last: what an entry
     /// did without being asked may have been done under any of them.
     pub during: Vec<QueueProperties>,
@@ -59,14 +65,18 @@ pub struct Entity {
     pub completed: u64,
     pub cancelled: u64,
     pub dropped: u64,
+    /// Messages a topic handed on.
+    pub published: u64,
 }
 
 impl Entity {
-    pub fn new(properties: QueueProperties) -> Entity {
+    pub fn new(properties: QueueProperties, specifics: Specifics) -> Entity {
         Entity {
             alive: true,
             during: vec![properties.clone()],
             properties,
+            specifics,
+            rules: Vec::new(),
             deletion: None,
             history: BTreeMap::new(),
             issued: 0,
@@ -74,6 +84,7 @@ impl Entity {
             completed: 0,
             cancelled: 0,
             dropped: 0,
+            published: 0,
         }
     }
 
@@ -146,6 +157,7 @@ impl Entity {
             completed: self.completed,
             cancelled: self.cancelled,
             expired: self.dropped,
+            published: self.published,
             ..Counts::default()
         };
         for message in messages {

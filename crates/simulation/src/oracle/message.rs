@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use domain::{
-    EntityId, Lifetime, LockRow, NewMessage, QueueProperties, SequenceNumber, Span, SubQueue,
-    Timestamp,
+    EntityId, Lifetime, LockRow, NewMessage, QueueProperties, SequenceNumber, SessionId, Span,
+    SubQueue, Timestamp,
 };
 
-/// A message for ever: its entity and the first number it was given, under which its body is stored.
-/// Activation changes the number it goes by, not this.
+/// A message for ever: its entity and the first number it was given. Activation changes the number it
+/// goes by, not this.
 pub type MessageId = (EntityId, SequenceNumber);
 
 /// Where a message is.
@@ -33,6 +33,8 @@ pub struct Message {
     pub lifetime: Lifetime,
     pub lock: Option<LockRow>,
     pub delivery_count: u32,
+    /// While it is in the main queue of an entity that requires sessions, or is a topic's.
+    pub session: Option<SessionId>,
 }
 
 impl Message {
@@ -42,6 +44,7 @@ impl Message {
         sequence: SequenceNumber,
         at: Timestamp,
         properties: &QueueProperties,
+        knows_sessions: bool,
     ) -> Message {
         let due = new.scheduled_at.filter(|due| *due > at);
         Message {
@@ -54,6 +57,7 @@ impl Message {
             lifetime: lifetime(new.ttl, at, properties),
             lock: None,
             delivery_count: 0,
+            session: new.session_id.clone().filter(|_| knows_sessions).map(SessionId::from),
         }
     }
 

@@ -24,6 +24,7 @@ impl Oracle {
             }
         }
         one_place::nothing_else(&seen)?;
+        self.reconcile_sessions(rows)?;
         let entities = self.entities.values();
         lost::all_deleted_found(entities.filter_map(|entity| entity.deletion.as_ref()))
     }
@@ -84,6 +85,7 @@ impl Oracle {
                     self.totals.expiries += 1;
                 }
                 message.place = to;
+                message.session = None; // DLQ-11.
                 message.deferred = false; // DLQ-10.
                 self.totals.dead_lettered += 1;
                 Ok(())

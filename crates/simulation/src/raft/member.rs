@@ -51,7 +51,7 @@ impl Member {
         Member {
             id,
             disk: Disk::new(image),
-            replica: Replica::default(),
+            replica: Replica::new(bug),
             role: Role::Follower,
             commit: 0,
             leader: None,
@@ -139,7 +139,8 @@ impl Member {
             self.finish_change(&config);
             return self.replicate(true, random);
         }
-        if self.id.birth > 0 && !self.replica.at().2.has_settled(self.id) {
+        let returns = self.id.birth > 0 && !self.replica.at().2.has_settled(self.id);
+        if returns && !others.is_empty() {
             // It asks anyone who may lead, under whatever id.
             let to = Id { node: random.pick(others), birth: 0 };
             self.say(to, Message::Admit { applied: self.replica.applied });

@@ -20,6 +20,7 @@ fn directory(name: &str) -> (Key, Option<Row>) {
         entity: ENTITY,
         shard: SHARD,
         name: name.to_owned(),
+        request: 9,
         state: DirectoryState::Ready,
     };
     (Key::Directory(name.to_owned()), Some(Row::Directory(row)))

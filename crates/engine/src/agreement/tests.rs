@@ -103,13 +103,13 @@ fn of_late_readings_the_sharpest_counts_unless_a_clock_was_set() {
 
 #[test]
 fn an_answer_is_from_half_way_and_off_by_at_most_half() {
-    let clocks = Clocks { wall_us: 5_000, clock_us: 4_000 };
+    let shown = Shown { wall_us: 5_000, clock_us: 4_000 };
     let expected =
         Reading { wall_zero_us: 4_850, clock_zero_us: 3_850, error_us: 51, read_at_us: 201 };
-    assert_eq!(Reading::of(clocks, 100, 201), expected);
+    assert_eq!(Reading::of(shown, 100, 201), expected);
     // Whatever a peer says.
     for wall_us in [i64::MIN, i64::MAX] {
-        let told = Reading::of(Clocks { wall_us, clock_us: wall_us }, 100, 201);
+        let told = Reading::of(Shown { wall_us, clock_us: wall_us }, 100, 201);
         let mut agreement = heard(&[(0, 0, 0)]);
         agreement.read_peer(2, told);
         assert!(!agreement.agrees(1, &voters(&[1, 2])) && !agreement.agrees(2, &voters(&[1, 2])));
@@ -232,8 +232,8 @@ impl Node {
         self.zero + self.monotonic(now)
     }
 
-    fn read(&self, now: i64, wall_off: i64) -> Clocks {
-        Clocks { wall_us: now + wall_off, clock_us: self.clock(now) }
+    fn read(&self, now: i64, wall_off: i64) -> Shown {
+        Shown { wall_us: now + wall_off, clock_us: self.clock(now) }
     }
 }
 
@@ -261,10 +261,10 @@ fn play(right: Vec<(i64, i64)>, rounds: Vec<Round>, check: impl Fn(i64, &[Node])
             if asking == asked || there + back > 900 * MS {
                 continue;
             }
-            let clocks = nodes[asked].read(now + there, off(round, asked));
+            let shown = nodes[asked].read(now + there, off(round, asked));
             let node = &mut nodes[asking];
             let (from, to) = (node.monotonic(now), node.monotonic(now + there + back));
-            node.agreement.read_peer(asked as u64, Reading::of(clocks, from, to));
+            node.agreement.read_peer(asked as u64, Reading::of(shown, from, to));
         }
         let now = now + 900 * MS;
         check(now, &nodes); // With the verdict of a second ago.

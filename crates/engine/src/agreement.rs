@@ -2,15 +2,21 @@
 //! clocks show. A clock that a majority of wall clocks agrees with is near one that is right, if a
 //! majority is right: the two majorities share a node.
 //!
+//! What is assumed of wall clocks: a stamp rests on readings, none of which was taken longer ago than
+//! [`READING_AGE_MAX_US`] and the answer's way, at most twice `offset_max`. Within any such span, 11 s
+//! by default, a majority of a group's nodes must have wall clocks that are right throughout. That
+//! fewer than half are wrong at every moment is not enough: where one is mended and another goes
+//! wrong by the same within a span, the last answers of nodes that fell silent make a majority with
+//! them that none of them ever was part of at once. Wrong clocks that are not near one another may be
+//! any number: nothing is stamped then.
+//!
 //! Time is a number here, microseconds of this process's monotonic clock, and nothing waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use replication::Clocks;
-
 /// A reading older than this says nothing any more: whoever answers is read once a second. Within
 /// it a clock is slewed by 5 ms, and crystals drift apart by less.
-const READING_AGE_MAX_US: i64 = 10_000_000;
+pub const READING_AGE_MAX_US: i64 = 10_000_000;
 /// So long a reading stands against later ones that are less sharp.
 const SHARP_US: i64 = 5_000_000;
 /// Most a clock is slewed: 0.5 ms a second, ten times what a bad crystal drifts.
@@ -21,10 +27,19 @@ const SLEW_SPAN_US: i64 = 2_000_000;
 /// long: not while it jumps.
 const STEADY_US: i64 = 3_000_000;
 
+/// What a node's two clocks show at one instant, in microseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The time of day.
+    pub wall_us: i64,
+    /// What the node stamps with when it leads.
+    pub clock_us: i64,
+}
+
 /// One node's clocks as read here. A zero is what a clock would have shown when this process's
 /// monotonic clock was at zero: other than what it shows, that stands still while it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Reading {
+pub struct Reading {
     pub wall_zero_us: i64,
     pub clock_zero_us: i64,
     /// Furthest the zeros may be off.
@@ -34,14 +49,17 @@ pub(crate) struct Reading {
 
 /// What shall become of this node's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Correction {
+pub enum Correction {
     None,
+    /// By so many us, while it runs.
     Slew(i64),
-    /// Nothing is stamped with the clock when this is said.
+    /// By so many us at once. Nothing is stamped with the clock when this is said.
     Step(i64),
 }
 
-pub(crate) struct Agreement {
+/// What one node knows of the clocks of all.
+#[derive(Clone, Debug)]
+pub struct Agreement {
     own: u64,
     offset_max_us: u64,
     readings: BTreeMap<u64, Reading>,
@@ -53,11 +71,11 @@ pub(crate) struct Agreement {
 
 impl Reading {
     /// What a node told some time between question and answer.
-    pub fn of(clocks: Clocks, asked_us: i64, answered_us: i64) -> Reading {
+    pub fn of(shown: Shown, asked_us: i64, answered_us: i64) -> Reading {
         let middle_us = asked_us + (answered_us - asked_us) / 2;
         Reading {
-            wall_zero_us: clocks.wall_us.saturating_sub(middle_us),
-            clock_zero_us: clocks.clock_us.saturating_sub(middle_us),
+            wall_zero_us: shown.wall_us.saturating_sub(middle_us),
+            clock_zero_us: shown.clock_us.saturating_sub(middle_us),
             error_us: (answered_us - asked_us + 1) / 2,
             read_at_us: answered_us,
         }
@@ -71,6 +89,7 @@ impl Reading {
 }
 
 impl Agreement {
+    /// Knows nothing yet. `own` is this node; clocks agree that are within `offset_max_us`.
     pub fn new(own: u64, offset_max_us: u64) -> Agreement {
         Agreement {
             own,

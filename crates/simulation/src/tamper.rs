@@ -1,0 +1,74 @@
+//! For bugs planted in what the core does. The core is as it is: what it is asked, or what it wrote,
+//! is changed on its way.
+
+use domain::{
+    Command, Entry, Key, MemoryRows, ReleaseSession, Row, SessionCommand, SessionToken, Timestamp,
+};
+
+use crate::bug::Bug;
+
+/// For `GrantsSessionTwice`: whoever asks for a session by its id gets it, its holder's lock ends.
+/// Returns how many commands are before each one of the entry.
+pub fn asked(bug: Option<Bug>, rows: &MemoryRows, entry: &Entry) -> (Entry, Vec<usize>) {
+    let mut asked = Entry { commands: Vec::new(), ..entry.clone() };
+    let mut before = Vec::new();
+    for command in &entry.commands {
+        let released = match bug {
+            Some(Bug::GrantsSessionTwice) => release(rows, command, entry.at),
+            _ => None,
+        };
+        before.push(usize::from(released.is_some()));
+        asked.commands.extend(released);
+        asked.commands.push(command.clone());
+    }
+    (asked, before)
+}
+
+fn release(rows: &MemoryRows, command: &Command, at: Timestamp) -> Option<Command> {
+    let Command::Session(SessionCommand::Accept(accept)) = command else { return None };
+    let (entity, session) = (accept.queue.entity, accept.session.clone()?);
+    let Some(Row::Session(row)) = rows.0.get(&Key::Session(entity, session.clone())) else {
+        return None;
+    };
+    let lock = row.lock.filter(|lock| at < lock.until)?;
+    let token = SessionToken { session, nonce: lock.nonce };
+    let release = ReleaseSession { origin: None, entity, token };
+    Some(Command::Session(SessionCommand::Release(release)))
+}
+
+/// For `LosesCopy` and `DoublesCopy`: one of the rows of some publishes is not written, or is written
+/// under two numbers.
+pub fn written(bug: Option<Bug>, writes: &mut Vec<(Key, Option<Row>)>, rows: &MemoryRows) {
+    if !matches!(bug, Some(Bug::LosesCopy | Bug::DoublesCopy)) {
+        return;
+    }
+    let is_new_copy = |(key, row): &(Key, Option<Row>)| {
+        matches!((key, row), (Key::Message(queue, _), Some(Row::Message(message)))
+            if message.body.0 % 4 == 0
+                && !rows.0.contains_key(key)
+                && writes_body_of_another(writes, queue.entity, message.body))
+    };
+    let Some(at) = writes.iter().position(is_new_copy) else { return };
+    match bug {
+        Some(Bug::LosesCopy) => drop(writes.remove(at)),
+        Some(Bug::DoublesCopy) => {
+            let (key, row) = writes[at].clone();
+            if let Key::Message(queue, number) = key {
+                writes.push((Key::Message(queue, number.next()), row));
+            }
+        }
+        _ => (),
+    }
+}
+
+/// A copy's body is written with its topic.
+fn writes_body_of_another(
+    writes: &[(Key, Option<Row>)],
+    entity: domain::EntityId,
+    number: domain::SequenceNumber,
+) -> bool {
+    writes.iter().any(|(key, row)| {
+        row.is_some()
+            && matches!(key, Key::Body(topic, body) if *topic != entity && *body == number)
+    })
+}
