@@ -18,6 +18,8 @@ use crate::{Client, Delivery, Disposition, Error, Message, QueuePath, v1};
 /// Requests handed to the stream and not yet sent: one at a time is under way.
 const REQUESTS_MAX: usize = 1;
 
+const LOST: &str = "the transaction was rolled back: its stream was lost";
+
 /// An open transaction. Operations are gathered by the broker and done when it is committed; until
 /// then nobody sees any of it, and a message whose settlement waits here stays locked, as long as its
 /// lock lasts, and can be settled by nobody else (TX-9).
@@ -126,6 +128,9 @@ impl Transaction {
         if self.operations.is_empty() {
             return Ok(Committed::default());
         }
+        if let Stream::Lost = self.stream {
+            return Err(Error::not_done(LOST));
+        }
         let origin = self.shared.origin(&self.entity).await?;
         let commit = v1::CommitTransaction { origin: Some(origin), operations: Vec::new() };
         let doubtful = match self.ask(Step::Commit(commit)).await {
@@ -201,7 +206,7 @@ impl Transaction {
     /// One request and its answer. A stream that fails is lost, and the transaction with it.
     async fn ask(&mut self, step: Step) -> Result<Answer, Error> {
         let Stream::Open { requests, answers, node } = &mut self.stream else {
-            return Err(Error::not_done("the transaction was rolled back: its stream was lost"));
+            return Err(Error::not_done(LOST));
         };
         let patience = self.shared.nodes.options().attempt_timeout;
         let exchange = async {

@@ -207,6 +207,7 @@ impl Driver {
                     leading.grants.dismiss(receiver, Detached::LeaderLost);
                 }
             }
+            Input::Unpend { holder } => self.group.pending.release(holder),
             Input::Leadership(Leadership::Leader { term }) => {
                 self.term = Some(term);
                 self.lead().await;

@@ -10,7 +10,7 @@ use replication::Leadership;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::call::{Attach, Reply};
-use crate::pending::Pending;
+use crate::pending::{Holder, Pending};
 use crate::reads::{Read, ReadReply};
 
 /// What a driver is told.
@@ -29,6 +29,10 @@ pub(crate) enum Input {
     },
     Detach {
         receiver: ReceiverId,
+    },
+    /// A transaction has ended, or its commit is what comes next.
+    Unpend {
+        holder: Holder,
     },
     Leadership(Leadership),
     /// Whether a majority agrees with this node's clock.

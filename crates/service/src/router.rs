@@ -313,7 +313,7 @@ impl Router {
         match self.leader(shard) {
             Some(leader) if leader == self.config.node => {
                 if let Some(group) = self.group(shard) {
-                    group.pending.release(holder);
+                    drop(group.tell(Input::Unpend { holder }));
                 }
             }
             Some(leader) => {

@@ -86,9 +86,8 @@ impl Edge {
                 }
             }
             Request::Unpend { shard, transaction } => {
-                if let Some(group) = self.router.group(shard) {
-                    group.pending.release(Holder { node: self.from, id: transaction });
-                }
+                let holder = Holder { node: self.from, id: transaction };
+                drop(self.tell(shard, Input::Unpend { holder }));
             }
             Request::Read { id, shard, mut read } => {
                 if let Read::Pend(pend) = &mut read {

@@ -111,14 +111,14 @@ fn tx_2_an_empty_transaction_is_committed() {
 }
 
 #[test]
-fn tx_3_the_timeout_is_two_minutes() {
+fn tx_3_err_21_the_timeout_is_two_minutes() {
     assert_eq!(TRANSACTION_TIMEOUT, ms(2 * MINUTE));
     let timed_out = Refusal::TransactionTimedOut;
     assert_eq!((timed_out.name(), timed_out.rule()), ("TransactionException", "ERR-21"));
 }
 
 #[test]
-fn tx_4_quota_24_a_transaction_holds_a_hundred_messages_and_a_hundred_settlements() {
+fn tx_4_quota_24_err_20_a_transaction_holds_a_hundred_messages_and_a_hundred_settlements() {
     let mut play = Table::new(queue());
     play.play(0, Send(vec![m(); 101]));
     play.play(0, Take(101));

@@ -234,7 +234,7 @@ async fn tx_6_a_subscription_counts_for_its_topic() {
 
 /// TX-13, TX-14: under the same origin a commit is answered with what came of it the first time.
 #[tokio::test]
-async fn tx_14_a_commit_asked_again_is_answered_as_before() {
+async fn tx_13_tx_14_a_commit_asked_again_is_answered_as_before() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", messages(&["a"])).await;
     let got = lock(&broker, "q", MAIN, 1).await;
