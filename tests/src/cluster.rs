@@ -28,6 +28,8 @@ pub struct Settings {
     pub development: bool,
     /// Clients are told the address of a proxy in place of each node's own.
     pub behind_proxies: bool,
+    /// `idle.reattach`.
+    pub reattach_seconds: u64,
     /// What one of the nodes is started with beside its configuration.
     pub odd: Option<(u64, &'static [&'static str])>,
 }
@@ -41,6 +43,7 @@ impl Default for Settings {
             disk_reserve_mebibytes: 16,
             development: true,
             behind_proxies: false,
+            reattach_seconds: 60,
             odd: None,
         }
     }
@@ -179,13 +182,15 @@ impl Cluster {
                 "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
                  [listen]\namqp = {:?}\n{grpc}\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
-                 [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n",
+                 [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n\
+                 [idle]\nreattach = \"{}s\"\n",
                 settings.development,
                 node.amqp,
                 settings.data_groups,
                 members.join(""),
                 settings.log_retain_mebibytes,
                 settings.disk_reserve_mebibytes,
+                settings.reattach_seconds,
             );
             fs::write(&node.config, text)?;
         }

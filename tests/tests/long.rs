@@ -139,3 +139,67 @@ async fn full_load_brings_no_election() -> anyhow::Result<()> {
     ensure!(during == 0.0, "{during} leaderships changed hands");
     Ok(())
 }
+
+/// Seconds of processor time a process has used, and its resident bytes.
+fn used(pid: u32) -> anyhow::Result<(f64, u64)> {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    const PAGE_BYTES: u64 = 4096;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let after_name = stat.rsplit_once(')').context("a name in parentheses")?.1;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
+    Ok((ticks / TICKS_PER_SECOND, fields[21].parse::<u64>()? * PAGE_BYTES))
+}
+
+/// What idle temporary queues cost a node that leads all of them, beside what it costs without, and
+/// how long it takes to delete them.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes long: tests/long.sh"]
+async fn a_hundred_thousand_idle_queues() -> anyhow::Result<()> {
+    const CREATING: usize = 128;
+    const WATCHED: Duration = Duration::from_secs(60);
+    let count = std::env::var("MAYFLY_IDLE_QUEUES").ok().and_then(|text| text.parse().ok());
+    let count: usize = count.unwrap_or(100_000);
+    let settings = Settings { nodes: 1, reattach_seconds: 1, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    let pid = cluster.pid(1).context("a process")?;
+    let cost = |what: &'static str| async move {
+        let (before, _) = used(pid)?;
+        tokio::time::sleep(WATCHED).await;
+        let (after, resident) = used(pid)?;
+        let share = (after - before) / WATCHED.as_secs_f64() * 100.0;
+        println!("{what}: {share:.2} % of a core, {} MiB resident", resident >> 20);
+        anyhow::Ok(share)
+    };
+    let without = cost("no queues").await?;
+    let begun = Instant::now();
+    let mut creating = tokio::task::JoinSet::new();
+    for queue in 0..count {
+        let client = client.clone();
+        creating.spawn(async move {
+            let properties = client::v1::QueueProperties {
+                auto_delete_on_idle_ms: Some(300_000),
+                ..Default::default()
+            };
+            client.ensure_queue(&format!("q{queue}"), properties).await
+        });
+        if creating.len() >= CREATING {
+            creating.join_next().await.context("a task")???;
+        }
+    }
+    while let Some(created) = creating.join_next().await {
+        created??;
+    }
+    println!("{count} queues created in {:.0} s", begun.elapsed().as_secs_f64());
+    let with = cost("idle").await?;
+    client.advance_clock(Duration::from_secs(300)).await?;
+    let begun = Instant::now();
+    while !client.list_queues("q").await?.is_empty() {
+        ensure!(begun.elapsed() < Duration::from_secs(1200), "they do not go");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    println!("all deleted {:.0} s after their window", begun.elapsed().as_secs_f64());
+    ensure!(with - without < 2.0, "{with} % of a core, {without} % without them");
+    Ok(())
+}

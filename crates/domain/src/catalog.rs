@@ -3,7 +3,7 @@
 //! acts, the catalog confirms, and a reconciler finishes what a crash left.
 
 use crate::{
-    EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties,
+    EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties, Timestamp,
     TopicProperties,
 };
 
@@ -21,6 +21,13 @@ pub struct DirectoryRow {
     pub state: DirectoryState,
 }
 
+impl DirectoryRow {
+    /// Whether clients may use it.
+    pub fn is_there(&self) -> bool {
+        matches!(self.state, DirectoryState::Ready | DirectoryState::Sealing { .. })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum DirectoryState {
     /// The data group has not confirmed; what it shall create is kept for the reconciler.
@@ -28,6 +35,11 @@ pub enum DirectoryState {
         what: Creation,
     },
     Ready,
+    /// Ready, and refuses nothing: the data group was or will be asked to delete it, unless it was
+    /// used since (IDLE-15).
+    Sealing {
+        idle_since: Timestamp,
+    },
     /// Refuses everything; the name is free once the data group has deleted.
     Deleting,
 }
@@ -90,6 +102,10 @@ pub enum CatalogCommand {
     /// The data group has deleted: the name is free (IDLE-17), and with a topic's those of its
     /// subscriptions (ENT-7).
     Deleted { name: String, entity: EntityId },
+    /// Records the intent to delete what is idle. What is in another state is told as it stands.
+    Seal { name: String, entity: EntityId, idle_since: Timestamp },
+    /// The data group has spared it: withdraws the intent, and no later one.
+    Spare { name: String, entity: EntityId, idle_since: Timestamp },
     /// A node's addresses changed.
     SetNode { node: u64, row: NodeRow },
 }

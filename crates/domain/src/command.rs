@@ -35,6 +35,15 @@ pub enum Command {
     DeleteBatch(DeleteBatch),
     Fire(Fire),
     FireLocks(FireLocks),
+    /// A use that no other entry tells of, and any in the next `TOUCH_LASTS` (IDLE-14): a peek, or
+    /// somebody who waits for messages.
+    Touch {
+        entity: EntityId,
+    },
+    Seal(Seal),
+    /// Nothing but its time: while it has a leader, the log of a group with temporary entities is
+    /// never silent for `SILENCE_MAX`.
+    Beat,
     /// Removes rows of deleted entities, at most `APPLY_ROWS_MAX`.
     Sweep,
     /// Development mode: moves the shard's time forward.
@@ -179,6 +188,15 @@ pub struct Fire {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FireLocks {
     pub locks: Vec<(QueueId, LockToken)>,
+}
+
+/// Deletes an idle entity, unless it was used since: check and deed are one entry (IDLE-15). One that
+/// is not known is deleted already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    pub entity: EntityId,
+    /// As the coordinator knew it: whoever used it later was not asked.
+    pub idle_since: Timestamp,
 }
 
 /// What the leader refused for a reason no row knows (QUOTA-37), in the place of what was asked: it

@@ -1,6 +1,6 @@
 //! What leaves the shard: leader only, at most once, may be lost. What must happen is a row.
 
-use crate::{DeadlineKind, EntityId, LockToken, QueueId, SessionEffect, Timestamp};
+use crate::{DeadlineKind, EntityId, LockToken, QueueId, SessionEffect, Span, Timestamp};
 
 /// Told to the leader's engine after an entry is applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,12 @@ pub enum Effect {
     Fanout {
         topic: EntityId,
         copies_max: u64,
+    },
+    /// The entity is deleted when nobody uses it for so long (IDLE-1), or the topic it is a
+    /// subscription of (IDLE-2); `Span::MAX`: no more. What is never temporary is never told of.
+    Temporary {
+        entity: EntityId,
+        window: Span,
     },
     /// Rows of a deleted entity wait for a `Sweep`.
     SweepWanted,

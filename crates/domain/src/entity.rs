@@ -1,6 +1,6 @@
 //! Entities: their properties (ENT-3), status (STATE) and counters (COUNT).
 
-use crate::{SequenceNumber, Span, Specifics, Timestamp};
+use crate::{Idleness, SequenceNumber, Span, Specifics, Timestamp};
 
 /// STATE-1. Settable by users; creation and deletion in progress are the catalog's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,4 +146,7 @@ pub struct EntityInfo {
     /// Of a topic: of all copies in its subscriptions too (COUNT-3).
     pub size_bytes: u64,
     pub next_sequence: SequenceNumber,
+    /// IDLE-2, IDLE-14: it may lie up to `TOUCH_LASTS` ahead.
+    pub last_use: Timestamp,
+    pub idleness: Idleness,
 }

@@ -10,6 +10,7 @@ mod id;
 mod time;
 
 mod entity;
+mod idle;
 mod limits;
 mod message;
 mod property;
@@ -40,6 +41,7 @@ pub use effect::*;
 pub use entity::*;
 pub use filter::*;
 pub use id::*;
+pub use idle::*;
 pub use limits::*;
 pub use machine::*;
 pub use message::*;

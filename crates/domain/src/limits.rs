@@ -35,6 +35,10 @@ pub const BATCH_DELETE_MAX: u32 = 4000;
 pub const TOKENS_MAX: usize = 1000;
 /// QUOTA-18.
 pub const SESSION_STATES_MAX: u64 = 1_000_000;
+/// IDLE-14: how far ahead a `Touch` writes the last use.
+pub const TOUCH_LASTS: Span = Span::from_secs(60);
+/// A log silent for so long had no leader, if it is one of a group with temporary entities.
+pub const SILENCE_MAX: Span = Span::from_secs(120);
 /// SEND-8: outcomes kept per producer.
 pub const OUTCOMES_KEPT: u64 = 1024;
 /// SEND-8: producers kept per group.

@@ -19,6 +19,7 @@ mod commit;
 mod delete_batch;
 mod fire;
 mod fire_locks;
+mod idle;
 mod manage;
 mod publish;
 mod receive_deferred;
@@ -41,7 +42,7 @@ use crate::machine::savepoint::Since;
 use crate::machine::view::View;
 use crate::{
     Command, Effect, EntityId, EntityKind, Entry, Key, Meta, Origin, Outcome, ReadContent, Refusal,
-    Row, Rows, Span, Timestamp, TopicCommand,
+    Row, Rows, SILENCE_MAX, Span, Timestamp, TopicCommand,
 };
 
 /// Entities kept decoded. More than that start over: the cache is for the busy ones.
@@ -149,6 +150,9 @@ impl<'a, R: Rows> Step<'a, R> {
     pub fn apply(&mut self, entry: Entry) -> Vec<Outcome> {
         // TIME-3: a slower leader's clock turns nothing back.
         self.at = self.meta.last_at.max(entry.at);
+        if self.at.since(self.meta.last_at) >= SILENCE_MAX {
+            self.meta.unbroken_since = self.at;
+        }
         self.meta.last_at = self.at;
         self.nonces = Nonces::new(entry.seed);
         let outcomes = entry.commands.into_iter().map(|command| self.command(command)).collect();
@@ -213,6 +217,9 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::DeleteBatch(command) => command.apply(self),
             Command::Fire(command) => Ok(command.apply(self)),
             Command::FireLocks(command) => Ok(command.apply(self)),
+            Command::Touch { entity } => self.touch(entity),
+            Command::Seal(command) => command.apply(self),
+            Command::Beat => Ok(Outcome::Done),
             Command::Sweep => Ok(self.sweep()),
             Command::AdvanceClock { by } => self.advance_clock(by),
             Command::RaiseClock { to } => Ok(self.raise_clock(to)),
@@ -331,6 +338,9 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Acquire(_)
         | Command::Fire(_)
         | Command::FireLocks(_)
+        | Command::Touch { .. }
+        | Command::Seal(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }

@@ -39,6 +39,8 @@ pub enum Outcome {
     /// `Fire`, `FireLocks`, `FireSessions`, `Sweep`: what was done, and whether the same again finds more.
     Fired(Fired),
     Catalog(CatalogOutcome),
+    /// `Seal`: the entity was used since, and stays. No repeat of it comes to anything else.
+    Spared,
     /// What came of each operation of a transaction, in order.
     Committed {
         performed: Vec<Performed>,

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 
 use crate::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, EntityRow, EntityState, HeldLock,
-    Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId, QueueProperties,
-    Refusal, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, Specifics, SubQueue,
-    split_subscription_path, subscription_path, validate,
+    Idleness, Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId,
+    QueueProperties, Refusal, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, Specifics,
+    SubQueue, split_subscription_path, subscription_path, validate,
 };
 
 /// Above every name: no name holds it (ENT-1).
@@ -19,7 +19,9 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
     let EntityRow { name, properties, specifics, created_at, updated_at } =
         entity_row(rows, entity)?;
     let Some(Row::EntityState(state)) = rows.get(&Key::EntityState(entity)) else { return None };
-    let EntityState { available, counts, size_bytes, next_sequence, accessed_at, .. } = *state;
+    let idleness = Idleness::of(&properties, &state, &meta(rows));
+    let EntityState { available, counts, size_bytes, next_sequence, accessed_at, last_use, .. } =
+        *state;
     Some(EntityInfo {
         name,
         properties,
@@ -32,6 +34,8 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
         available_dead_letter: available[SubQueue::DeadLetter as usize],
         size_bytes,
         next_sequence,
+        last_use,
+        idleness,
     })
 }
 

@@ -140,6 +140,9 @@ pub struct Meta {
     pub clock_offset: Span,
     /// Rows in `Producer`.
     pub producers: u64,
+    /// Since when the log has had no silence of `SILENCE_MAX`: it had a leader all the time, and
+    /// whoever wanted to use an entity could.
+    pub unbroken_since: Timestamp,
 }
 
 /// Catalog: the cluster as a whole.
@@ -199,7 +202,8 @@ pub struct EntityState {
     pub duplicate_next: Option<Timestamp>,
     /// COUNT-6: last send or receive request. Written free by entries already in the log.
     pub accessed_at: Timestamp,
-    /// IDLE-2, IDLE-5: last activity, to the precision of IDLE-14.
+    /// IDLE-2, IDLE-5: last activity, to the precision of IDLE-14. It may lie ahead, by
+    /// `TOUCH_LASTS` at most: what the log does not see is written before it comes.
     pub last_use: Timestamp,
     pub sessions: SessionTotals,
 }

@@ -190,6 +190,12 @@ impl<K: Clone + Ord> Credit<K> {
         queue.waiting.iter().map(|grant| u64::from(grant.count)).sum()
     }
 
+    /// Whether a receiver has credit that is not used.
+    pub fn is_awaited(&self, id: &K) -> bool {
+        let queue = self.queues.get(id);
+        queue.is_some_and(|queue| queue.reserved > 0 || !queue.waiting.is_empty())
+    }
+
     /// A receiver's credit that is not used: waiting, or reserved for an acquire under way.
     pub fn left(&self, id: ReceiverId) -> u32 {
         let Some(receiver) = self.receivers.get(&id) else { return 0 };

@@ -1,15 +1,18 @@
 //! The engine of one group.
 
+use std::ops::ControlFlow;
+
 use domain::{
-    AcceptSession, Acquire, Command, Effect, EntityId, Outcome, QueueId, ReceiveSession,
-    ReceiverId, Rows, SessionEffect, SessionId, SessionToken, Timestamp,
+    AcceptSession, Acquire, Command, Effect, EntityId, Key, Outcome, QueueId, ReceiveSession,
+    ReceiverId, Rows, SessionEffect, SessionId, SessionToken, Span, Timestamp,
 };
 
 use crate::credit::Credit;
 use crate::fanout::Fanout;
+use crate::idle::Idle;
 use crate::sessions::Sessions;
 use crate::timers::Timers;
-use crate::{EngineOptions, Timer};
+use crate::{EngineOptions, Looked, Timer};
 
 /// See the crate's head. A driver tells it of effects and outcomes as they come, and after each
 /// batch asks [`Engine::acquires`] and [`Engine::poll`] what to propose and
@@ -21,6 +24,7 @@ pub struct Engine {
     pub(crate) credit: Credit<QueueId>,
     pub(crate) sessions: Sessions,
     pub(crate) fanout: Fanout,
+    pub(crate) idle: Idle,
     detached: Vec<ReceiverId>,
 }
 
@@ -47,6 +51,7 @@ impl Engine {
             Effect::Unlocked { queue, token } => self.timers.unlocked(queue, token),
             Effect::Deleted { entity } => {
                 self.timers.deleted(entity);
+                self.idle.forget(entity);
                 self.fanout.deleted(entity);
                 for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
                     self.detached.extend(self.credit.deleted(&queue));
@@ -60,6 +65,7 @@ impl Engine {
                 self.sessions.updated(entity);
             }
             Effect::Fanout { topic, copies_max } => self.fanout.set(topic, copies_max),
+            Effect::Temporary { entity, window } => self.idle.temporary(entity, window),
             Effect::SweepWanted => self.timers.sweep_wanted(),
             Effect::Session(effect) => self.session_effect(effect),
         }
@@ -245,6 +251,62 @@ impl Engine {
         self.fanout.copies_max(entity)
     }
 
+    /// Whether somebody waits for what an entity has, or holds a session of it (IDLE-4): then it is
+    /// in use.
+    pub fn is_awaited(&self, entity: EntityId, now: Timestamp) -> bool {
+        is_awaited(&self.credit, &self.sessions, &self.timers, entity, now)
+    }
+
+    /// Of an entity and, if it is a topic, its subscriptions, one that is awaited: to be touched
+    /// before the entity is sealed.
+    pub fn awaited_of(
+        &self,
+        entity: EntityId,
+        now: Timestamp,
+        rows: &impl Rows,
+    ) -> Option<EntityId> {
+        let mut awaited = Some(entity).filter(|entity| self.is_awaited(*entity, now));
+        let from = Key::Subscription(entity, EntityId(0));
+        let to = Key::Subscription(entity, EntityId(u64::MAX));
+        rows.scan(&from, &to, &mut |key, _| match (awaited, key) {
+            (None, Key::Subscription(_, subscription)) => {
+                awaited = Some(subscription).filter(|entity| self.is_awaited(*entity, now));
+                ControlFlow::Continue(())
+            }
+            _ => ControlFlow::Break(()),
+        });
+        awaited
+    }
+
+    /// Somebody has come to wait for an entity. True: a `Touch` must say so now, and be applied
+    /// before anybody is told that there is nothing (IDLE-14). Rows are those applied.
+    pub fn awaited(&mut self, entity: EntityId, now: Timestamp, rows: &impl Rows) -> bool {
+        self.idle.awaited(entity, now, rows)
+    }
+
+    /// Looks at temporary entities of which something may have to be said, a bounded number: who is
+    /// idle, and who is in use without the log's knowing. A new leader names nothing as idle while it
+    /// has `patience` left for its edges to attach.
+    pub fn look(&mut self, now: Timestamp, patience: Span, rows: &impl Rows) -> Looked {
+        let (credit, sessions, timers) = (&self.credit, &self.sessions, &self.timers);
+        let is_awaited = |entity| is_awaited(credit, sessions, timers, entity, now);
+        self.idle.look(now, patience, rows, is_awaited)
+    }
+
+    /// When [`Engine::look`] has something to look at; it may lie in the past.
+    pub fn next_look(&self) -> Option<Timestamp> {
+        self.idle.next_look()
+    }
+
+    /// Entities that are deleted when nobody uses them, and subscriptions whose topic is, in order.
+    pub fn temporaries(&self) -> impl Iterator<Item = EntityId> + '_ {
+        self.idle.entities()
+    }
+
+    pub fn temporary_count(&self) -> usize {
+        self.idle.len()
+    }
+
     /// Timers on the wheel.
     pub fn timer_count(&self) -> usize {
         self.timers.len()
@@ -266,4 +328,18 @@ impl Engine {
     pub fn timers_off_wheel(&self) -> usize {
         self.timers.off_wheel()
     }
+}
+
+/// See [`Engine::is_awaited`].
+fn is_awaited(
+    credit: &Credit<QueueId>,
+    sessions: &Sessions,
+    timers: &Timers,
+    entity: EntityId,
+    now: Timestamp,
+) -> bool {
+    let queues = [QueueId::main(entity), QueueId::dead_letter(entity)];
+    queues.iter().any(|queue| credit.is_awaited(queue))
+        || sessions.is_awaited(entity)
+        || timers.is_held(entity, now)
 }

@@ -1,5 +1,6 @@
 //! What to do next. Where `domain` says what is true, the engine of a group says what its leader
-//! should propose: which timers are due, and which waiting receiver gets what became available.
+//! should propose: which timers are due, which waiting receiver gets what became available, and which
+//! entities nobody uses.
 //!
 //! It is leader-only and forgettable. Everything in it is a hint that rows decide on, nothing in it
 //! is needed to know what happened, and a new leader builds it again from rows ([`Engine::rebuild`])
@@ -13,8 +14,10 @@
 
 pub mod agreement;
 
+mod coordinator;
 mod credit;
 mod fanout;
+mod idle;
 mod options;
 mod rebuild;
 mod session_timers;
@@ -23,6 +26,8 @@ mod timers;
 
 mod engine;
 
+pub use coordinator::{candidates, unused};
 pub use engine::Engine;
+pub use idle::{Candidate, Looked};
 pub use options::EngineOptions;
 pub use timers::Timer;

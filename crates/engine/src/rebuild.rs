@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use domain::{
     DeadlineKind, EntityId, EntityRow, EntityState, Key, LockToken, QueueId, Row, Rows,
-    SequenceNumber, SessionId, SessionToken, Specifics, SubQueue,
+    SequenceNumber, SessionId, SessionToken, Span, Specifics, SubQueue,
 };
 
 use crate::Engine;
@@ -41,15 +41,27 @@ fn entities(rows: &impl Rows) -> BTreeMap<EntityId, Box<EntityRow>> {
 }
 
 fn states(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, rows: &impl Rows) {
+    let meta = domain::meta(rows);
     let (from, to) = (Key::EntityState(EntityId(0)), Key::EntityState(LAST));
     rows.scan(&from, &to, &mut |key, row| {
         if let (Key::EntityState(id), Row::EntityState(state)) = (key, row)
             && let Some(row) = entities.get(&id)
         {
             entity(engine, id, row, &state);
+            engine.idle.found(id, window(entities, row), row, &state, &meta);
         }
         ControlFlow::Continue(())
     });
+}
+
+/// For how long nobody has to use an entity until it is deleted, or its topic with it.
+fn window(entities: &BTreeMap<EntityId, Box<EntityRow>>, row: &EntityRow) -> Span {
+    let own = row.properties.auto_delete_on_idle;
+    let topic = match &row.specifics {
+        Specifics::Subscription(specifics) => entities.get(&specifics.topic),
+        Specifics::Queue | Specifics::Topic(_) => None,
+    };
+    topic.map_or(own, |topic| own.min(topic.properties.auto_delete_on_idle))
 }
 
 fn entity(engine: &mut Engine, id: EntityId, row: &EntityRow, state: &EntityState) {
@@ -88,6 +100,7 @@ fn sessions(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, 
         {
             let token = SessionToken { session: session.clone(), nonce: lock.nonce };
             engine.timers.session_locked(entity, token, lock.until);
+            engine.idle.found_held(entity);
             engine.sessions.ready(entity, session, row.ready.count);
         }
         ControlFlow::Continue(())

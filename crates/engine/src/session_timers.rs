@@ -109,6 +109,14 @@ impl SessionTimers {
         self.timers.range(from..to).map(|(key, _)| key.clone()).collect()
     }
 
+    /// Whether a session of the entity is held at `now`; one that lapsed is not, should its timer be
+    /// late or rest.
+    pub fn is_held(&self, entity: EntityId, now: Timestamp) -> bool {
+        let from = (entity, SessionId::first());
+        let to = (EntityId(entity.0.saturating_add(1)), SessionId::first());
+        self.timers.range(from..to).any(|(_, timer)| timer.until > now)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (EntityId, SessionToken, Timestamp)> + '_ {
         self.timers.iter().map(|((entity, session), timer)| {
             let token = SessionToken { session: session.clone(), nonce: timer.nonce };

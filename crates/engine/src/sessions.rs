@@ -87,6 +87,11 @@ impl Sessions {
         self.accepts.has_changed() || self.credit.has_changed()
     }
 
+    /// Whether somebody waits for a session that is free.
+    pub fn is_awaited(&self, entity: EntityId) -> bool {
+        self.accepts.is_awaited(&entity)
+    }
+
     pub fn accepts(&mut self, options: &EngineOptions, out: &mut Vec<AcceptSession>) {
         self.accepts.acquires(options, &mut |entity, receiver, _| {
             let queue = QueueId::main(*entity);

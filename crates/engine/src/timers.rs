@@ -278,6 +278,11 @@ impl Timers {
         deadlines.chain(locks)
     }
 
+    /// See [`SessionTimers::is_held`].
+    pub fn is_held(&self, entity: EntityId, now: Timestamp) -> bool {
+        self.sessions.is_held(entity, now)
+    }
+
     /// As [`Timers::iter`], of held sessions.
     pub fn sessions(&self) -> impl Iterator<Item = (EntityId, SessionToken, Timestamp)> + '_ {
         self.sessions.iter()

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use domain::{
     AcceptSession, Acquire, Command, Commit, CreateQueue, DeadlineKind, Disposition, Effect,
-    EntityId, EntityStatus, Entry, Key, LockToken, Machine, MemoryRows, NewMessage, Operation,
-    Outcome, Properties, QueueId, QueueProperties, ReceiveSession, ReceiverId, ReleaseSession,
-    Renew, RenewSession, Row, Send, SessionCommand, SessionToken, Settle, Settlement, Span,
-    SubQueue, Timestamp, UpdateQueue,
+    EntityId, EntityStatus, Entry, Idleness, Key, LockToken, Machine, MemoryRows, NewMessage,
+    Operation, Outcome, Properties, QueueId, QueueProperties, ReceiveSession, ReceiverId,
+    ReleaseSession, Renew, RenewSession, Row, Send, SessionCommand, SessionToken, Settle,
+    Settlement, Span, SubQueue, Timestamp, UpdateQueue,
 };
 use engine::{Engine, EngineOptions, Timer};
 use proptest::prelude::*;
@@ -142,6 +142,7 @@ impl Leader {
             requires_duplicate_detection: entity != 0,
             requires_session: entity == WITH_SESSIONS,
             duplicate_detection_window: Span::from_secs(20),
+            auto_delete_on_idle: if entity == 1 { Span::from_secs(300) } else { Span::MAX },
             default_ttl: if entity == 2 { Span(9_000) } else { Span::MAX },
             max_delivery_count: 2,
             ..QueueProperties::default()
@@ -289,6 +290,7 @@ impl Leader {
             },
             default_ttl: ttl.map_or(Span::MAX, Span),
             dead_letter_on_expiration: dead,
+            auto_delete_on_idle: if dead { Span::from_secs(300) } else { Span::MAX },
             duplicate_detection_window: Span::from_secs(window),
             ..row.properties.clone()
         });
@@ -327,11 +329,41 @@ impl Leader {
         assert_eq!(asked(&self.engine), asked(rebuilt));
     }
 
+    /// Whoever looks, the running engine or a rebuilt one, in time or late: the same is idle, and
+    /// nothing is looked at again for nothing.
+    fn check_looks(&self, rebuilt: &mut Engine) {
+        let mut running = self.engine.clone();
+        for later in [0, 299_999, 300_000, 700_000] {
+            let now = self.now.plus(Span(later));
+            let idle = rebuilt.look(now, Span(0), &self.rows).candidates;
+            let mut expected = idle_at(now, &self.rows);
+            // What was named at the last look is named again after a while only.
+            if later == 300_000 {
+                expected
+                    .retain(|entity| !idle_at(Timestamp(now.0 - 1), &self.rows).contains(entity));
+            }
+            let mut named: Vec<EntityId> = idle.iter().map(|idle| idle.entity).collect();
+            named.sort();
+            assert_eq!(named, expected, "{later} ms later");
+            if later == 700_000 {
+                let mut idle = running.look(now, Span(0), &self.rows).candidates;
+                idle.sort();
+                let named: Vec<EntityId> = idle.iter().map(|candidate| candidate.entity).collect();
+                assert_eq!(named, expected, "by the running engine");
+            }
+            assert_eq!(rebuilt.look(now, Span(0), &self.rows), Default::default());
+            assert!(rebuilt.next_look().is_none_or(|look_at| look_at > now));
+        }
+    }
+
     /// Every timer of the running engine, of a rebuilt one, and what rows call for.
     fn check(&mut self) {
         let running: Vec<(Timer, Timestamp)> = self.engine.timers().collect();
         let mut rebuilt = Engine::rebuild(&self.rows, EngineOptions::default());
         assert_eq!(running, rebuilt.timers().collect::<Vec<_>>());
+        assert!(self.engine.temporaries().eq(rebuilt.temporaries()));
+        assert!(self.engine.temporaries().eq(temporaries(&self.rows)));
+        self.check_looks(&mut rebuilt);
         let mut due = due(&self.rows);
         due.sort();
         assert_eq!(running, due);
@@ -366,6 +398,25 @@ fn held_sessions(rows: &MemoryRows) -> Vec<(EntityId, SessionToken, Timestamp)> 
         _ => None,
     });
     held.collect()
+}
+
+/// What is idle by its rows.
+fn idle_at(now: Timestamp, rows: &MemoryRows) -> Vec<EntityId> {
+    let is_idle = |id: &EntityId| {
+        let info = domain::entity_info(rows, *id).expect("an entity");
+        matches!(info.idleness, Idleness::Since { due, .. } if due <= now)
+    };
+    temporaries(rows).filter(is_idle).collect()
+}
+
+/// What its rows say can be deleted.
+fn temporaries(rows: &MemoryRows) -> impl Iterator<Item = EntityId> + '_ {
+    rows.0.iter().filter_map(|(key, row)| match (key, row) {
+        (Key::Entity(id), Row::Entity(row)) if !row.properties.auto_delete_on_idle.is_max() => {
+            Some(*id)
+        }
+        _ => None,
+    })
 }
 
 fn chosen(disposition: u8) -> Disposition {

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod clock;
 pub mod cluster;
 pub mod completions;
+mod idle;
 pub mod peek;
 pub mod purge;
 pub mod queue;
@@ -19,6 +20,7 @@ use client::v1::EntityStatus;
 use client::{Client, QueuePath, subscription_path};
 
 use crate::connect::Connect;
+use crate::input::instant;
 use crate::terminal;
 
 /// A queue or a subscription on the command line, or its dead-letter queue.
@@ -129,4 +131,9 @@ fn show(rows: &[(&str, String)]) -> anyhow::Result<()> {
         terminal::line(format!("{name:<26} {value}").trim_end())?;
     }
     Ok(())
+}
+
+/// When it goes if nobody uses it before, for a description.
+fn deleted_at(at_ms: Option<u64>) -> String {
+    at_ms.map_or_else(|| "no".to_owned(), |at_ms| format!("{}, if unused", instant::show_ms(at_ms)))
 }

@@ -43,6 +43,8 @@ The exit code is 0 only if both acts balance.";
 const LOCK: Duration = Duration::from_secs(5);
 const MAX_DELIVERY_COUNT: u32 = 5;
 const READY_WITHIN: Duration = Duration::from_secs(30);
+/// Receivers here are back at once when leaders change, and nobody waits a minute for a demo's end.
+const REATTACH: Duration = Duration::from_secs(5);
 /// After the last alert was sent: its life, a lock, and some room.
 const SETTLED_WITHIN: Duration = Duration::from_secs(25);
 
@@ -109,6 +111,7 @@ async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
         memory_mebibytes: None,
         data_groups: None,
         log: None,
+        idle_reattach: Some(REATTACH),
     };
     // Beside whatever else runs here.
     let offsets = (0..40).map(|step| 10_000 + step * 100);

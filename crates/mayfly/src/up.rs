@@ -72,6 +72,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         data_groups: args.data_groups,
         memory_mebibytes: args.memory,
         log: args.log,
+        idle_reattach: None,
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let forward_address = plan.forward_address()?;

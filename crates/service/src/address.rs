@@ -36,6 +36,9 @@ pub(crate) fn origin(command: &mut Command) -> Option<&mut Option<Origin>> {
         | Command::Acquire(_)
         | Command::Fire(_)
         | Command::FireLocks(_)
+        | Command::Touch { .. }
+        | Command::Seal(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }
@@ -61,10 +64,13 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
         Command::Fire(_) | Command::FireLocks(_) | Command::RaiseClock { .. } => true,
         Command::Session(SessionCommand::Resume(_) | SessionCommand::Fire(_)) => true,
         Command::Topic(TopicCommand::Create(_) | TopicCommand::CreateSubscription(_)) => true,
+        Command::Touch { .. } | Command::Seal(_) | Command::Beat => true,
         Command::Catalog(catalog) => match catalog {
             domain::CatalogCommand::Found { .. }
             | domain::CatalogCommand::Created { .. }
             | domain::CatalogCommand::Deleted { .. }
+            | domain::CatalogCommand::Seal { .. }
+            | domain::CatalogCommand::Spare { .. }
             | domain::CatalogCommand::SetNode { .. } => true,
             // Whoever asks for these must know whether they may have been done, and repeats them.
             domain::CatalogCommand::Create { .. }
@@ -106,7 +112,11 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
             TopicCommand::PutRule(put) => put.entity = entity,
             TopicCommand::RemoveRule(remove) => remove.entity = entity,
         },
+        Command::Touch { entity: of } => *of = entity,
+        // About the entity it names, and no other of its name.
+        Command::Seal(_) => (),
         Command::FireLocks(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }

@@ -237,14 +237,22 @@ impl Broker {
         let deadline = self.router().deadline();
         let mut route = self.router().route(queue, deadline).await?;
         let count_max = count_max.min(PEEK_MESSAGES_MAX);
-        for last in [false, true] {
-            let read = Read::Peek { queue: QueueId { entity: route.entity, sub }, from, count_max };
+        let mut touched = false;
+        for last in [false, false, true] {
+            let queue_id = QueueId { entity: route.entity, sub };
+            let read = Read::Peek { queue: queue_id, from, count_max, touched };
             let answer = match stale && self.router().group(route.shard).is_some() {
                 true => self.read_here(route.shard, read).await,
                 false => self.router().read(route.shard, read, deadline).await,
             };
             match answer.map_err(|kind| Error::new(kind, queue))? {
                 ReadAnswer::Messages(messages) => return Ok(messages),
+                ReadAnswer::Untouched => {
+                    // Once a minute at most; refused where the entity is gone (IDLE-15).
+                    let touch = Command::Touch { entity: route.entity };
+                    self.execute(queue, touch, Asker::Edge, deadline).await?;
+                    touched = true;
+                }
                 ReadAnswer::Refused(Refusal::StaleRoute { .. }) if !last => {
                     route = self.router().refresh(queue, deadline).await?;
                 }
@@ -262,8 +270,9 @@ impl Broker {
         read: Read,
     ) -> Result<ReadAnswer, ErrorKind> {
         let rows = self.router().replication.rows(shard);
+        let now = self.router().clock.now();
         let answer = tokio::task::spawn_blocking(move || {
-            reads::answer(&rows, &|of: &_| rows.bodies(of), read)
+            reads::answer(&rows, &|of: &_| rows.bodies(of), now, read)
         })
         .await;
         answer.map_err(|_| ErrorKind::Unavailable { why: Unavailable::Stopping })

@@ -32,6 +32,7 @@ pub struct Config {
     pub transactions_bytes_max: usize,
     pub proposer: ProposerConfig,
     pub clock: ClockConfig,
+    pub idle: IdleConfig,
 }
 
 /// A cluster as it shall be.
@@ -69,6 +70,17 @@ pub struct ClockConfig {
     pub skew: Skew,
 }
 
+/// How soon what nobody uses is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleConfig {
+    /// How long a new leader lets nothing be deleted as idle, so that its edges attach first. By the
+    /// wall clock, as it is they who take that long. Default 60 s.
+    pub reattach: Duration,
+    /// How often the catalog's leader asks for what is idle. Default 5 s; deletions are late by as
+    /// much (TIME-8).
+    pub collect_every: Duration,
+}
+
 impl Config {
     /// A node with default pacing that founds nothing.
     pub fn new(node: u64, addresses: NodeRow) -> Config {
@@ -84,6 +96,7 @@ impl Config {
             transactions_bytes_max: 64 * 1024 * 1024,
             proposer: ProposerConfig::default(),
             clock: ClockConfig::default(),
+            idle: IdleConfig::default(),
         }
     }
 }
@@ -91,6 +104,12 @@ impl Config {
 impl Default for ClockConfig {
     fn default() -> ClockConfig {
         ClockConfig { offset_max: Duration::from_millis(500), skew: Skew::None }
+    }
+}
+
+impl Default for IdleConfig {
+    fn default() -> IdleConfig {
+        IdleConfig { reattach: Duration::from_secs(60), collect_every: Duration::from_secs(5) }
     }
 }
 

@@ -5,6 +5,8 @@
 //! Invariant: commands enter the log in the order they came in (MSG-10), and every command given to
 //! a driver is answered exactly once: with its outcome, or handed back.
 
+mod idle;
+
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ use crate::call::{
     Answer, Attach, CallResult, Detached, Event, Failed, Received, Reply, Wanted, answered,
 };
 use crate::clock::Clock;
-use crate::config::ProposerConfig;
+use crate::config::{IdleConfig, ProposerConfig};
 use crate::grants::Grants;
 use crate::group::{Group, Input};
 use crate::link::release_session;
@@ -51,6 +53,7 @@ pub(crate) struct Driver {
     replication: Replication,
     clock: Arc<Clock>,
     config: ProposerConfig,
+    idle: IdleConfig,
     inputs: mpsc::UnboundedReceiver<Input>,
     flights: FuturesOrdered<Pin<Box<dyn Future<Output = Landed> + Send>>>,
     /// Present while this node leads and its clock may stamp.
@@ -66,6 +69,7 @@ pub(crate) struct Driver {
 struct Leading {
     /// Two in one term are told apart, where the clock was in doubt between them.
     reign: u64,
+    since: Instant,
     engine: Engine,
     waitlist: Waitlist,
     grants: Grants,
@@ -101,12 +105,14 @@ impl Driver {
         replication: Replication,
         clock: Arc<Clock>,
         config: ProposerConfig,
+        idle: IdleConfig,
     ) -> Driver {
         Driver {
             group,
             replication,
             clock,
             config,
+            idle,
             inputs,
             flights: FuturesOrdered::new(),
             leading: None,
@@ -157,6 +163,7 @@ impl Driver {
                 }
                 self.input(input).await;
             }
+            self.look();
             self.propose();
         }
     }
@@ -170,7 +177,9 @@ impl Driver {
         if self.flights.len() >= self.config.partial_flights_max {
             return None; // The next landing asks again.
         }
-        let due = leading.engine.next_deadline()?;
+        let engine = &mut leading.engine;
+        let due = [engine.next_deadline(), engine.next_look(), leading.beat_at()];
+        let due = due.into_iter().flatten().min()?;
         let wait_ms = due.since(self.clock.now().plus(leading.offset)).0;
         // The wheel may hold deadlines years away; tokio's must not overflow.
         Some(Instant::now() + Duration::from_millis(wait_ms.min(60_000)))
@@ -180,16 +189,16 @@ impl Driver {
         match input {
             Input::Call { mut command, reply } => match &mut self.leading {
                 None => reply.send(Err(Failed::NotLeader { leader: self.leader, command })),
-                Some(leading) => {
+                Some(leading) if space::adds_data(&command) => {
                     self.group.pending.withhold(&mut command); // TX-9.
-                    let refusal = match space::adds_data(&command) {
-                        true => self.group.want_of_space(),
-                        false => None,
-                    };
-                    match refusal {
+                    match self.group.want_of_space() {
                         Some(refusal) => leading.refuse(command, refusal, reply),
                         None => leading.take_in(command, Slot::Call(reply)),
                     }
+                }
+                Some(_) => {
+                    self.group.pending.withhold(&mut command);
+                    self.take(command, reply);
                 }
             },
             Input::Attach(attach) => self.attach(attach),
@@ -197,6 +206,7 @@ impl Driver {
                 if let Some(leading) = &mut self.leading {
                     leading.engine.credit(receiver, count);
                     leading.grants.credit(receiver);
+                    self.awaited(receiver);
                 }
             }
             Input::Drain { receiver } => self.drain(receiver),
@@ -238,6 +248,7 @@ impl Driver {
         self.reigns += 1;
         self.leading = Some(Leading {
             reign: self.reigns,
+            since: Instant::now(),
             engine,
             waitlist: Waitlist::default(),
             grants: Grants::default(),
@@ -262,7 +273,9 @@ impl Driver {
                 Slot::Refused { reply, asked: command } => {
                     reply.send(Err(Failed::NotLeader { leader, command }));
                 }
-                Slot::Acquire(_) | Slot::Accept(_) | Slot::Timer | Slot::Quiet => (),
+                // Whoever waits looks for the next leader.
+                Slot::Acquire(_) | Slot::Accept(_) | Slot::Touch(_) => (),
+                Slot::Timer | Slot::Quiet => (),
             }
         }
         leading.grants.dismiss_all(&Detached::LeaderLost);
@@ -316,6 +329,7 @@ impl Driver {
             return;
         }
         leading.grants.attach(&attach);
+        let waits = attach.credit > 0 || attach.session.is_some();
         let Attach { receiver, queue, credit, .. } = attach;
         let again = receiver.epoch > 1;
         match attach.session {
@@ -345,6 +359,9 @@ impl Driver {
                 leading.engine.credit(receiver, credit);
             }
         }
+        if waits {
+            self.awaited(receiver);
+        }
     }
 
     /// A drain uses what is there: what the credit justifies is asked for first.
@@ -373,7 +390,7 @@ impl Driver {
             if !full && self.flights.len() >= self.config.partial_flights_max {
                 return;
             }
-            let now = leading.last_at.max(self.clock.now().plus(leading.offset));
+            let now = leading.now(self.clock.now());
             let Some(flight) = leading.flight(now, &self.config) else { return };
             leading.last_at = now;
             let entry = Entry { at: now, seed: rand::random(), commands: flight.commands };
@@ -433,9 +450,16 @@ impl Driver {
                         leading.part(receiver);
                     }
                 }
+                // Not to be told that there is nothing: it attaches anew, and is waited for again.
+                Slot::Touch(receiver) => {
+                    if let Some(leading) = &mut leading {
+                        leading.dismiss(receiver);
+                    }
+                }
                 Slot::Timer => timers = true,
                 Slot::Quiet => {
-                    // A release repeated does no harm, and one forgotten costs a delivery count.
+                    // A release repeated does no harm, and one forgotten costs a delivery count. What
+                    // was touched is in use still, or was a moment ago.
                     if let Some(leading) = &mut leading {
                         leading.waitlist.push(command, Slot::Quiet);
                     }
@@ -479,6 +503,11 @@ impl Driver {
                         unreachable!("an accept's slot holds one")
                     };
                     self.accepted(accept.queue, receiver, &outcome, current);
+                }
+                Slot::Touch(receiver) => {
+                    if current && let Some(leading) = &mut self.leading {
+                        leading.grants.acquired(receiver, Vec::new());
+                    }
                 }
                 Slot::Timer => {
                     if let Outcome::Fired(fired) = &outcome {
@@ -526,6 +555,7 @@ impl Driver {
                 leading.offset = meta.clock_offset;
                 answered(command, answer)
             }
+            (Command::Seal(_), _, _) => Driver::sealed(answer),
             (command, _, _) => answered(command, answer),
         }
     }
@@ -592,6 +622,11 @@ impl Driver {
 }
 
 impl Leading {
+    /// The group's time, by the node's clock.
+    fn now(&self, clock: Timestamp) -> Timestamp {
+        self.last_at.max(clock.plus(self.offset))
+    }
+
     /// The next entry: what is due, then what was asked for, then what credit justifies with that.
     fn flight(&mut self, now: Timestamp, config: &ProposerConfig) -> Option<Flight> {
         let mut commands = self.engine.poll(now);
@@ -672,9 +707,13 @@ impl Leading {
     /// because what comes later must not overtake it.
     fn part(&mut self, receiver: ReceiverId) {
         if self.grants.session(receiver).is_some() {
-            self.engine.detach(receiver);
-            self.grants.dismiss(receiver, Detached::LeaderLost);
+            self.dismiss(receiver);
         }
+    }
+
+    fn dismiss(&mut self, receiver: ReceiverId) {
+        self.engine.detach(receiver);
+        self.grants.dismiss(receiver, Detached::LeaderLost);
     }
 
     /// Unlocks, without counting a delivery, what was granted and reached nobody (LOCK-20).

@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::{
     CatalogCommand, CatalogOutcome, Command, CreateQueue, CreateSubscription, CreateTopic,
     Creation, DirectoryRow, DirectoryState, EntityId, EntityInfo, EntityKind, Outcome,
-    QueueProperties, Refusal, ShardId, TopicCommand, UpdateQueue,
+    QueueProperties, Refusal, Seal, ShardId, TopicCommand, UpdateQueue,
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -90,6 +90,13 @@ impl Broker {
                     return if own { self.get(path).await } else { Err(taken()) };
                 }
                 DirectoryState::Deleting => self.finish_deletion(&row, deadline).await?,
+                // IDLE-17: gone already, or gone with this; or in use, and the name with it.
+                DirectoryState::Sealing { .. } => match self.finish_sealing(&row, deadline).await {
+                    Err(error) if error.refusal().is_some() => {
+                        return if own { self.get(path).await } else { Err(taken()) };
+                    }
+                    result => result?,
+                },
             }
         }
         let kind = match doubt {
@@ -188,9 +195,8 @@ impl Broker {
 
     /// Asks each group once for all of its queues.
     async fn describe(&self, rows: Vec<DirectoryRow>, deadline: Instant) -> Result<Vec<QueueInfo>> {
-        let ready = |row: &&DirectoryRow| row.state == DirectoryState::Ready;
         let mut shards: BTreeMap<ShardId, Vec<EntityId>> = BTreeMap::new();
-        for row in rows.iter().filter(ready) {
+        for row in rows.iter().filter(|row| row.is_there()) {
             shards.entry(row.shard).or_default().push(row.entity);
         }
         let asked = shards.into_iter().map(|(shard, entities)| async move {
@@ -304,6 +310,33 @@ impl Broker {
         self.catalog(deleted, &name, deadline).await.map(drop)
     }
 
+    /// IDLE-15: the data group deletes what was not used since, and the catalog frees the name, or
+    /// withdraws the intent.
+    pub(crate) async fn finish_sealing(&self, row: &DirectoryRow, deadline: Instant) -> Result<()> {
+        let DirectoryState::Sealing { idle_since } = row.state else { return Ok(()) };
+        let (entity, name) = (row.entity, row.name.clone());
+        let seal = Command::Seal(Seal { entity, idle_since });
+        match self.step(row.shard, seal, &name, deadline).await? {
+            Outcome::Spared => {
+                let spare = CatalogCommand::Spare { name: name.clone(), entity, idle_since };
+                self.catalog(spare, &name, deadline).await?;
+                tracing::debug!(entity = %name, "used again, and not deleted");
+            }
+            _ => {
+                let deleted = CatalogCommand::Deleted { name: name.clone(), entity };
+                self.catalog(deleted, &name, deadline).await?;
+                tracing::info!(
+                    entity = %name,
+                    id = entity.0,
+                    reason = "idle",
+                    idle_since_ms = idle_since.0,
+                    "entity deleted"
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// A step of a data group, which may have been done before.
     async fn step(
         &self,
@@ -311,13 +344,13 @@ impl Broker {
         command: Command,
         name: &str,
         deadline: Instant,
-    ) -> Result<()> {
+    ) -> Result<Outcome> {
         match self.router().call(shard, command, deadline).await {
             Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => Err(Error::new(refusal, name)),
-            Ok(_) => Ok(()),
+            Ok(answer) => Ok(answer.outcome),
             Err(Failure::Error(kind)) => Err(Error::new(kind, name)),
             // Deleted before.
-            Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => Ok(()),
+            Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => Ok(Outcome::Done),
             Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, name)),
         }
     }

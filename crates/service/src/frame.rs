@@ -6,11 +6,14 @@
 
 use bytes::Bytes;
 use domain::{
-    Command, DirectoryRow, EntityInfo, LockToken, Outcome, QueueId, ReceiverId, Refusal, ShardId,
+    Command, DirectoryRow, EntityId, EntityInfo, Idleness, LockToken, Outcome, QueueId, ReceiverId,
+    Refusal, ShardId,
 };
+use engine::Candidate;
 use wire::{Codec, Error, Reader};
 
 use crate::call::{Answer, CallResult, Detached, Event, Failed, Received, Wanted};
+use crate::collector::IdleReport;
 use crate::pending::{Holder, Pend};
 use crate::reads::{NotRead, Read, ReadAnswer, ReadResult};
 use crate::status::NodeReport;
@@ -55,6 +58,11 @@ pub(crate) enum Request {
     Report {
         id: u64,
     },
+    /// Of what is idle; or which of these the node uses.
+    Idle {
+        id: u64,
+        asked: Vec<EntityId>,
+    },
     Transfer {
         id: u64,
         shard: ShardId,
@@ -86,6 +94,10 @@ pub(crate) enum Response {
         id: u64,
         report: NodeReport,
     },
+    Idle {
+        id: u64,
+        report: IdleReport,
+    },
     /// Why not, if not.
     Transferred {
         id: u64,
@@ -103,6 +115,7 @@ pub(crate) enum Incoming {
     Read { id: u64, result: ReadResult },
     Event { receiver: ReceiverId, event: Event },
     Report { id: u64, report: NodeReport },
+    Idle { id: u64, report: IdleReport },
     Transferred { id: u64, error: Option<String> },
 }
 
@@ -125,6 +138,7 @@ mod tag {
     pub const DISMISSED: u8 = 15;
     pub const MENDABLE: u8 = 16;
     pub const ACCEPTED: u8 = 17;
+    pub const IDLE: u8 = 20;
     pub const UNPEND: u8 = 50;
 }
 
@@ -182,6 +196,11 @@ pub(crate) fn put_unpend(shard: ShardId, transaction: u64, out: &mut Vec<u8>) {
     put!(out, tag::UNPEND, shard, transaction);
 }
 
+pub(crate) fn put_idle(id: u64, asked: &Vec<EntityId>, out: &mut Vec<u8>) {
+    put!(out, tag::IDLE, id);
+    asked.put(out);
+}
+
 /// The requests of a frame, in order.
 pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
     items(frame, |tag, input| {
@@ -213,6 +232,10 @@ pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
                 Request::Detach { shard, receiver }
             }
             tag::REPORT => Request::Report { id: take(input)? },
+            tag::IDLE => {
+                let (id, asked) = take(input)?;
+                Request::Idle { id, asked }
+            }
             tag::TRANSFER => {
                 let (id, shard) = take(input)?;
                 Request::Transfer { id, shard, to: take(input)? }
@@ -269,6 +292,10 @@ pub(crate) fn put_response(response: &Response, out: &mut Vec<u8>) {
             put!(out, tag::REPORT, *id);
             report.put(out);
         }
+        Response::Idle { id, report } => {
+            put!(out, tag::IDLE, *id);
+            report.put(out);
+        }
         Response::Transferred { id, error } => {
             put!(out, tag::TRANSFER, *id);
             error.put(out);
@@ -320,6 +347,10 @@ pub(crate) fn responses(frame: &Bytes) -> Result<Vec<Incoming>, Error> {
             tag::REPORT => {
                 let (id, report) = take(input)?;
                 Incoming::Report { id, report }
+            }
+            tag::IDLE => {
+                let (id, report) = take(input)?;
+                Incoming::Idle { id, report }
             }
             tag::TRANSFER => {
                 let (id, error) = take(input)?;
@@ -375,10 +406,36 @@ impl Codec for Wanted {
     }
 }
 
+impl Codec for IdleReport {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.candidates.len() as u64).put(out);
+        for (shard, Candidate { entity, name, idle_since }) in &self.candidates {
+            shard.put(out);
+            entity.put(out);
+            name.put(out);
+            idle_since.put(out);
+        }
+        self.used.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<IdleReport, Error> {
+        let count = input.count()?;
+        let candidate = |_| {
+            let (shard, entity) = take(input)?;
+            let (name, idle_since) = take(input)?;
+            Ok((shard, Candidate { entity, name, idle_since }))
+        };
+        let candidates = (0..count).map(candidate).collect::<Result<_, Error>>()?;
+        Ok(IdleReport { candidates, used: take(input)? })
+    }
+}
+
 impl Codec for Read {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Read::Peek { queue, from, count_max } => put!(out, 1, *queue, *from, *count_max),
+            Read::Peek { queue, from, count_max, touched } => {
+                put!(out, 1, *queue, *from, *count_max, *touched)
+            }
             Read::Info { entities } => put!(out, 2, *entities),
             Read::Resolve { name } => put!(out, 3, *name),
             Read::Directory { kind, after, prefix, count_max } => {
@@ -402,7 +459,11 @@ impl Codec for Read {
 
     fn take(input: &mut Reader<'_>) -> Result<Read, Error> {
         Ok(match input.byte()? {
-            1 => Read::Peek { queue: take(input)?, from: take(input)?, count_max: take(input)? },
+            1 => {
+                let (queue, from) = take(input)?;
+                let (count_max, touched) = take(input)?;
+                Read::Peek { queue, from, count_max, touched }
+            }
             2 => Read::Info { entities: take(input)? },
             3 => Read::Resolve { name: take(input)? },
             4 => Read::Directory {
@@ -446,6 +507,7 @@ impl Codec for ReadAnswer {
         match self {
             ReadAnswer::Messages(messages) => put!(out, 1, *messages),
             ReadAnswer::Refused(refusal) => put!(out, 2, *refusal),
+            ReadAnswer::Untouched => out.push(8),
             ReadAnswer::Info(infos) => {
                 out.push(3);
                 (infos.len() as u64).put(out);
@@ -475,6 +537,7 @@ impl Codec for ReadAnswer {
             5 => ReadAnswer::State(take(input)?),
             6 => ReadAnswer::Sessions(take(input)?),
             7 => ReadAnswer::Rules(take(input)?),
+            8 => ReadAnswer::Untouched,
             50 => ReadAnswer::Pending,
             _ => return Err(Error::Corrupt { what: "unknown tag of a read's answer" }),
         })
@@ -494,6 +557,8 @@ fn put_info(info: &EntityInfo, out: &mut Vec<u8>) {
         available_dead_letter,
         size_bytes,
         next_sequence,
+        last_use,
+        idleness,
     } = info;
     name.put(out);
     properties.put(out);
@@ -504,6 +569,12 @@ fn put_info(info: &EntityInfo, out: &mut Vec<u8>) {
     [*available, *available_dead_letter].put(out);
     size_bytes.put(out);
     next_sequence.put(out);
+    last_use.put(out);
+    match idleness {
+        Idleness::Never => out.push(0),
+        Idleness::Scheduled => out.push(1),
+        Idleness::Since { since, due } => put!(out, 2, [*since, *due]),
+    }
 }
 
 fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
@@ -513,6 +584,16 @@ fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
     let (accessed_at, counts) = take(input)?;
     let [available, available_dead_letter] = take(input)?;
     let (size_bytes, next_sequence) = take(input)?;
+    let last_use = take(input)?;
+    let idleness = match input.byte()? {
+        0 => Idleness::Never,
+        1 => Idleness::Scheduled,
+        2 => {
+            let [since, due] = take(input)?;
+            Idleness::Since { since, due }
+        }
+        _ => return Err(Error::Corrupt { what: "unknown tag of an entity's idleness" }),
+    };
     Ok(EntityInfo {
         name,
         properties,
@@ -525,5 +606,53 @@ fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
         available_dead_letter,
         size_bytes,
         next_sequence,
+        last_use,
+        idleness,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{QueueId, SequenceNumber, SessionPage, Timestamp};
+
+    use super::*;
+
+    fn again<T: Codec>(value: &T) -> T {
+        let mut out = Vec::new();
+        value.put(&mut out);
+        let bytes = Bytes::from(out);
+        let mut input = Reader::new(&bytes);
+        let value = T::take(&mut input).expect("it can be read");
+        assert_eq!(input.remaining(), 0);
+        value
+    }
+
+    #[test]
+    fn answers_of_reads_come_as_they_went() {
+        for answer in [
+            ReadAnswer::Messages(Vec::new()),
+            ReadAnswer::Refused(Refusal::StaleRoute { entity: EntityId(7) }),
+            ReadAnswer::Untouched,
+            ReadAnswer::Info(vec![None]),
+            ReadAnswer::Entries(Vec::new()),
+            ReadAnswer::State(None),
+            ReadAnswer::State(Some(Bytes::from_static(b"state"))),
+            ReadAnswer::Sessions(SessionPage { sessions: Vec::new(), next: None }),
+            ReadAnswer::Rules(Vec::new()),
+        ] {
+            assert_eq!(again(&answer), answer);
+        }
+    }
+
+    #[test]
+    fn what_nodes_know_of_idle_entities_comes_as_it_went() {
+        let queue = QueueId::main(EntityId(3));
+        let read = Read::Peek { queue, from: SequenceNumber(5), count_max: 9, touched: true };
+        assert_eq!(again(&read), read);
+        let (entity, name) = (EntityId(3), "orders".to_owned());
+        let candidate = Candidate { entity, name, idle_since: Timestamp(4) };
+        let candidates = vec![(ShardId(2), candidate)];
+        let report = IdleReport { candidates, used: vec![EntityId(8)] };
+        assert_eq!(again(&report), report);
+    }
 }

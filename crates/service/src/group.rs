@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use domain::{Command, Effect, ReceiverId, Refusal, ShardId};
+use domain::{Command, Effect, EntityId, ReceiverId, Refusal, ShardId};
+use engine::Candidate;
 use parking_lot::{Mutex, RwLock};
 use replication::Leadership;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -55,6 +56,8 @@ pub(crate) struct Group {
     may_stamp: AtomicBool,
     /// Other voters with whose clocks a majority agrees.
     agreeing: Mutex<BTreeSet<u64>>,
+    /// What the driver named as idle since the coordinator last asked.
+    idle: Mutex<BTreeMap<EntityId, Candidate>>,
     /// Permits one look at `effects`.
     pub stirred: Notify,
     /// What open transactions wait with, while this node leads.
@@ -80,6 +83,7 @@ impl Group {
             short_of_space: RwLock::default(),
             may_stamp: AtomicBool::new(false),
             agreeing: Mutex::default(),
+            idle: Mutex::default(),
             stirred: Notify::new(),
             pending: Pending::default(),
         };
@@ -102,6 +106,7 @@ impl Group {
         self.leads.store(matches!(leadership, Leadership::Leader { .. }), Ordering::Release);
         if !self.leads() {
             self.effects.lock().clear();
+            self.idle.lock().clear();
         }
         drop(self.tell(Input::Leadership(leadership)));
     }
@@ -152,6 +157,18 @@ impl Group {
         }
         drop(waiting);
         self.stirred.notify_one();
+    }
+
+    pub fn name_idle(&self, candidates: Vec<Candidate>) {
+        let named = candidates.into_iter().map(|candidate| (candidate.entity, candidate));
+        self.idle.lock().extend(named);
+    }
+
+    /// What is idle here, at most so many; it is named again if nothing comes of it.
+    pub fn take_idle(&self, count_max: usize) -> Vec<Candidate> {
+        let mut idle = self.idle.lock();
+        let count = count_max.min(idle.len());
+        (0..count).filter_map(|_| idle.pop_first()).map(|(_, candidate)| candidate).collect()
     }
 
     pub fn take_effects(&self) -> Vec<Effect> {

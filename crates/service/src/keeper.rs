@@ -32,6 +32,9 @@ pub(crate) struct Keeper {
     pub groups: Arc<Groups>,
     pub running: BTreeSet<ShardId>,
     pub addresses_known: bool,
+    /// How far the catalog was when a look at it found no intent: it needs none again while it
+    /// stays there.
+    pub quiet_at: Option<u64>,
     /// Intents that stood at the last look.
     pub unfinished: BTreeSet<(EntityId, bool)>,
     pub reconcile_at: Instant,
@@ -45,6 +48,7 @@ impl Keeper {
             groups,
             running: BTreeSet::new(),
             addresses_known: false,
+            quiet_at: None,
             unfinished: BTreeSet::new(),
             reconcile_at: Instant::now() + RECONCILE_EVERY,
             balance: Balance::default(),
@@ -78,7 +82,7 @@ impl Keeper {
         self.tell_addresses().await;
         self.raise_clocks(&rows).await;
         if leads && Instant::now() >= self.reconcile_at {
-            self.reconcile(&rows).await;
+            self.reconcile().await;
             self.reconcile_at = Instant::now() + RECONCILE_EVERY;
         }
         self.even_out().await;
@@ -160,14 +164,23 @@ impl Keeper {
     }
 
     /// Finishes what stood unfinished at two looks: its coordinator is slow at best.
-    async fn reconcile(&mut self, rows: &impl Rows) {
-        let standing = unfinished(rows);
+    async fn reconcile(&mut self) {
+        let replication = &self.broker.router().replication;
+        let status = replication.status();
+        let catalog = status.iter().find(|status| status.shard == ShardId::CATALOG);
+        let applied = catalog.and_then(|status| status.applied);
+        if applied.is_some() && applied == self.quiet_at {
+            return; // The directory may be long.
+        }
+        let standing = unfinished(&replication.rows(ShardId::CATALOG));
+        self.quiet_at = applied.filter(|_| standing.is_empty());
         let left = standing.iter().filter(|(mark, _)| self.unfinished.contains(mark));
         for (_, row) in left {
             let deadline = self.broker.router().deadline();
             let finished = match &row.state {
                 DirectoryState::Creating { .. } => self.broker.finish_creation(row, deadline).await,
                 DirectoryState::Deleting => self.broker.finish_deletion(row, deadline).await,
+                DirectoryState::Sealing { .. } => self.broker.finish_sealing(row, deadline).await,
                 DirectoryState::Ready => Ok(()),
             };
             match finished {

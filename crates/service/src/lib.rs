@@ -4,6 +4,7 @@
 //! leader is a `driver` in this process or a `link` to another node, where `serve` hands it to the
 //! driver there. A driver gathers what waits (`waitlist`) into one log entry, proposes it, and gives
 //! each asker its outcome; receivers (`grants`) get what the engine had acquired for them. The
+//! `collector` has what nobody uses deleted, at the node that leads the catalog. The
 //! `timekeeper` compares the node's `clock` with its peers' and says which drivers may stamp.
 //!
 //! Invariant: every answer is one of three, never blurred ([`ErrorKind`]): refused, certainly not
@@ -29,6 +30,7 @@ mod address;
 mod link;
 mod router;
 mod serve;
+mod standing;
 
 mod broker;
 mod cluster;
@@ -41,6 +43,7 @@ mod topics;
 mod transaction;
 
 mod balance;
+mod collector;
 mod keeper;
 pub mod metric;
 mod node;
@@ -52,7 +55,7 @@ pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id};
 pub use call::Received;
 pub use clock::{ClockReport, Skew};
 pub use cluster::{GroupDepth, GroupHealth, Readiness};
-pub use config::{ClockConfig, Config, Founding, ProposerConfig};
+pub use config::{ClockConfig, Config, Founding, IdleConfig, ProposerConfig};
 pub use entities::{PAGE_MAX, Page, QueueInfo};
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use node::{Node, RunningNode};

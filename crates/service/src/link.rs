@@ -5,14 +5,15 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use domain::{
-    Command, Disposition, QueueId, ReceiverId, ReleaseSession, SessionCommand, SessionToken,
-    Settle, Settlement, ShardId,
+    Command, Disposition, EntityId, QueueId, ReceiverId, ReleaseSession, SessionCommand,
+    SessionToken, Settle, Settlement, ShardId,
 };
 use parking_lot::Mutex;
 use replication::{ChannelReceiver, ChannelSender, Replication};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::call::{Attach, CallResult, Detached, Event, Failed, Received, Sink, answered};
+use crate::collector::IdleReport;
 use crate::frame::{self, Incoming};
 use crate::reads::{NotRead, Read, ReadResult};
 use crate::status::NodeReport;
@@ -29,6 +30,7 @@ pub(crate) enum Outgoing {
     Drain { shard: ShardId, receiver: ReceiverId },
     Detach { shard: ShardId, receiver: ReceiverId },
     Report { reply: oneshot::Sender<NodeReport> },
+    Idle { asked: Vec<EntityId>, reply: oneshot::Sender<IdleReport> },
     Transfer { shard: ShardId, to: u64, reply: oneshot::Sender<Option<String>> },
     Unpend { shard: ShardId, transaction: u64 },
 }
@@ -49,6 +51,7 @@ impl Outgoing {
             | Outgoing::Drain { .. }
             | Outgoing::Detach { .. }
             | Outgoing::Report { .. }
+            | Outgoing::Idle { .. }
             | Outgoing::Transfer { .. }
             // The leader forgets the transactions of a node that it lost.
             | Outgoing::Unpend { .. } => (),
@@ -114,6 +117,7 @@ struct Waiting {
     calls: HashMap<u64, (Command, oneshot::Sender<CallResult>)>,
     reads: HashMap<u64, oneshot::Sender<ReadResult>>,
     reports: HashMap<u64, oneshot::Sender<NodeReport>>,
+    idle: HashMap<u64, oneshot::Sender<IdleReport>>,
     transfers: HashMap<u64, oneshot::Sender<Option<String>>>,
     receivers: HashMap<ReceiverId, Attached>,
 }
@@ -203,6 +207,10 @@ impl Waiting {
                 frame::put_report(id, out);
                 self.reports.insert(id, reply);
             }
+            Outgoing::Idle { asked, reply } => {
+                frame::put_idle(id, &asked, out);
+                self.idle.insert(id, reply);
+            }
             Outgoing::Transfer { shard, to, reply } => {
                 frame::put_transfer(id, shard, to, out);
                 self.transfers.insert(id, reply);
@@ -235,6 +243,7 @@ impl Waiting {
             }
             Incoming::Read { id, result } => drop(self.reads.remove(&id)?.send(result)),
             Incoming::Report { id, report } => drop(self.reports.remove(&id)?.send(report)),
+            Incoming::Idle { id, report } => drop(self.idle.remove(&id)?.send(report)),
             Incoming::Transferred { id, error } => drop(self.transfers.remove(&id)?.send(error)),
             Incoming::Event { receiver, event } => return self.event(receiver, event),
         }

@@ -40,6 +40,10 @@ pub const CLOCK_OFFSET: &str = "mayfly_clock_offset_seconds";
 pub const CLOCK_OFF: &str = "mayfly_clock_off_seconds";
 /// 1 while a majority agrees with this node's clock.
 pub const CLOCK_AGREES: &str = "mayfly_clock_agrees";
+/// Idle entities whose deletion was decided, by `outcome`: deleted, or spared because used again.
+pub const SEALED: &str = "mayfly_idle_seals_total";
+/// Uses written to the log because no other entry told of them.
+pub const TOUCHED: &str = "mayfly_touches_total";
 /// Groups led here.
 pub const GROUPS_LED: &str = "mayfly_groups_led";
 
@@ -63,6 +67,8 @@ pub fn describe() {
         "This node's wall clock less the cluster's middle one."
     );
     describe_gauge!(CLOCK_AGREES, Unit::Count, "1 while a majority agrees with this node's clock.");
+    describe_counter!(SEALED, Unit::Count, "Idle entities decided on, deleted or spared.");
+    describe_counter!(TOUCHED, Unit::Count, "Uses of temporary entities written for themselves.");
     describe_gauge!(GROUPS_LED, Unit::Count, "Groups led here.");
 }
 
@@ -76,6 +82,14 @@ pub(crate) fn committed(took: Duration) {
 
 pub(crate) fn bodies_read(count: usize) {
     counter!(BODIES_READ).increment(count as u64);
+}
+
+pub(crate) fn sealed(outcome: &'static str) {
+    counter!(SEALED, "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn touched() {
+    counter!(TOUCHED).increment(1);
 }
 
 pub(crate) fn peer_clock(peer: u64, off_us: Option<i64>) {

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::broker::Broker;
 use crate::clock::Clock;
+use crate::collector::Collector;
 use crate::config::Config;
 use crate::driver::Driver;
 use crate::group::{Ends, Group, Groups, Input};
@@ -104,7 +105,7 @@ impl Node {
         let Node { config, ears, born, channels } = self;
         let (clock, groups) = (ears.clock.clone(), ears.groups.clone());
         let offset_max = config.clock.offset_max;
-        let proposer = config.proposer.clone();
+        let (proposer, idle) = (config.proposer.clone(), config.idle);
         let members = config.founding.iter().flat_map(|founding| &founding.nodes);
         let members = members.map(|(node, _)| *node).collect();
         let router =
@@ -118,7 +119,7 @@ impl Node {
             ears.elected.clone(),
             offset_max,
         );
-        let spawner = Spawner { replication: replication.clone(), clock, proposer };
+        let spawner = Spawner { replication: replication.clone(), clock, proposer, idle };
         let drivers = tokio::spawn(spawner.run(born));
         let peers = tokio::spawn(accept(router, channels));
         groups.get_or_create(ShardId::CATALOG);
@@ -133,7 +134,8 @@ impl Node {
         });
         let timekeeper = tokio::spawn(timekeeper.run());
         let space = tokio::spawn(Space::new(broker.clone()).run());
-        let tasks = Mutex::new(vec![keeper, space, timekeeper, peers, drivers]);
+        let collector = tokio::spawn(Collector { broker: broker.clone() }.run());
+        let tasks = Mutex::new(vec![keeper, space, collector, timekeeper, peers, drivers]);
         let failed = tokio::sync::Mutex::new(failed);
         RunningNode { broker, groups, replication, tasks, failed }
     }
@@ -189,6 +191,7 @@ struct Spawner {
     replication: Replication,
     clock: Arc<Clock>,
     proposer: crate::config::ProposerConfig,
+    idle: crate::config::IdleConfig,
 }
 
 impl Spawner {
@@ -196,9 +199,15 @@ impl Spawner {
     async fn run(self, mut born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
         let mut tasks = tokio::task::JoinSet::new();
         while let Some((group, ends)) = born.recv().await {
-            tasks.spawn(reads::serve(group.clone(), self.replication.clone(), ends.reads));
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
-            let driver = Driver::new(group, ends.inputs, replication, clock, self.proposer.clone());
+            tasks.spawn(reads::serve(
+                group.clone(),
+                replication.clone(),
+                clock.clone(),
+                ends.reads,
+            ));
+            let (proposer, idle) = (self.proposer.clone(), self.idle);
+            let driver = Driver::new(group, ends.inputs, replication, clock, proposer, idle);
             tasks.spawn(driver.run());
         }
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{
-    Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, QueueId, Refusal, Rows, RuleRow,
-    SequenceNumber, SessionId, SessionPage, SessionToken, Timestamp,
+    Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, Key, QueueId, Refusal, Row, Rows,
+    RuleRow, SequenceNumber, SessionId, SessionPage, SessionToken, Timestamp,
 };
 use replication::{ProposeError, Replication};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::call::{Outbox, Received};
+use crate::clock::Clock;
 use crate::frame::Response;
 use crate::group::Group;
 use crate::pending::Pend;
@@ -23,11 +24,12 @@ const PEEK_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Read {
-    /// PEEK-2.
+    /// PEEK-2. `touched`: the asker has seen to it that the log knows.
     Peek {
         queue: QueueId,
         from: SequenceNumber,
         count_max: u32,
+        touched: bool,
     },
     /// Descriptions and counters.
     Info {
@@ -77,6 +79,9 @@ pub(crate) enum Read {
 pub(crate) enum ReadAnswer {
     Messages(Vec<Received>),
     Refused(Refusal),
+    /// A peek is a use (PEEK-1), and the log knows of none within the last minute: touch the entity
+    /// first, and ask again. So it comes before or after a deletion, and a new leader knows of it.
+    Untouched,
     Info(Vec<Option<EntityInfo>>),
     Entries(Vec<DirectoryRow>),
     State(Option<Bytes>),
@@ -111,6 +116,7 @@ impl ReadReply {
 pub(crate) async fn serve(
     group: Arc<Group>,
     replication: Replication,
+    clock: Arc<Clock>,
     mut reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
 ) {
     let mut batch = Vec::new();
@@ -119,7 +125,7 @@ pub(crate) async fn serve(
         match replication.read_index(shard).await {
             Ok(()) => {
                 let (rows, batch) = (replication.rows(shard), std::mem::take(&mut batch));
-                let group = group.clone();
+                let (group, now) = (group.clone(), clock.now());
                 // Reading a backlog may wait for the disk; the runtime's threads must not.
                 let answered = tokio::task::spawn_blocking(move || {
                     for (read, reply) in batch {
@@ -127,7 +133,7 @@ pub(crate) async fn serve(
                             Read::Pend(pend) => Some(pend.clone()),
                             _ => None,
                         };
-                        let answer = answer(&rows, &|of: &_| rows.bodies(of), read);
+                        let answer = answer(&rows, &|of: &_| rows.bodies(of), now, read);
                         reply.send(Ok(match (pend, answer) {
                             (Some(pend), ReadAnswer::Pending) => match group.pending.mark(&pend) {
                                 Ok(()) => ReadAnswer::Pending,
@@ -155,10 +161,18 @@ pub(crate) async fn serve(
 /// Reads the contents of many messages at once.
 pub(crate) type Contents<'a> = &'a dyn Fn(&[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>>;
 
-/// Reads as the rows now stand.
-pub(crate) fn answer(rows: &impl Rows, contents: Contents<'_>, read: Read) -> ReadAnswer {
+/// Reads as the rows now stand. `now`: by this node's clock.
+pub(crate) fn answer(
+    rows: &impl Rows,
+    contents: Contents<'_>,
+    now: Timestamp,
+    read: Read,
+) -> ReadAnswer {
     match read {
-        Read::Peek { queue, from, count_max } => {
+        Read::Peek { queue, touched: false, .. } if !is_covered(rows, queue.entity, now) => {
+            ReadAnswer::Untouched
+        }
+        Read::Peek { queue, from, count_max, .. } => {
             let peeked = domain::peek(rows, queue, from, count_max);
             answered(peeked, |found| {
                 ReadAnswer::Messages(with_contents(queue.entity, contents, found))
@@ -199,6 +213,16 @@ pub(crate) fn answer(rows: &impl Rows, contents: Contents<'_>, read: Read) -> Re
             }
         }
     }
+}
+
+/// Whether a peek of an entity now need not be written down first.
+fn is_covered(rows: &impl Rows, entity: EntityId, now: Timestamp) -> bool {
+    let now = now.plus(domain::meta(rows).clock_offset);
+    domain::is_use_known(rows, entity, now)
+        || match rows.get(&Key::Entity(entity)) {
+            Some(Row::Entity(row)) => row.properties.status.refuses_receive(),
+            _ => true,
+        }
 }
 
 fn answered<T>(read: Result<T, Refusal>, answer: impl FnOnce(T) -> ReadAnswer) -> ReadAnswer {

@@ -21,6 +21,7 @@ use crate::call::{Attach, Detached, Event, Received, Sink, Wanted};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::link::{release, release_session};
 use crate::router::{Attachment, Failure, Route, not_found};
+use crate::standing::Standing;
 
 /// An attachment that held this long was a good one: what ends it starts a new outage.
 const SETTLED_IN: Duration = Duration::from_secs(1);
@@ -73,6 +74,7 @@ pub struct Receiver {
     put_back: Option<Event>,
     /// Credit granted and not used.
     credit: u32,
+    standing: Standing,
     draining: bool,
     /// Handed over and not settled, by the nonces of their locks.
     arrived: Arc<Mutex<BTreeMap<SequenceNumber, u64>>>,
@@ -98,7 +100,9 @@ impl Receiver {
         let (_, events) = mpsc::unbounded_channel();
         let id =
             ReceiverId { node: broker.router().config.node, link: broker.next_link(), epoch: 0 };
+        let standing = broker.router().receivers.stand(id.link, route.entity);
         let mut receiver = Receiver {
+            standing,
             broker,
             name,
             route,
@@ -118,6 +122,7 @@ impl Receiver {
             pause: PAUSE_MIN,
             retry_at: None,
         };
+        receiver.stand();
         receiver.attach_again();
         receiver
     }
@@ -132,10 +137,16 @@ impl Receiver {
             return;
         }
         self.credit = self.credit.saturating_add(count);
+        self.stand();
         self.draining = false;
         if let Some(attachment) = &self.attachment {
             attachment.credit(self.id, count);
         }
+    }
+
+    /// IDLE-4: whoever waits for a session or holds one is in need of no credit to be there.
+    fn stand(&self) {
+        self.standing.credit(self.credit.max(self.session.is_some().into()));
     }
 
     /// Credit granted and not used.
@@ -188,6 +199,7 @@ impl Receiver {
                     if self.draining {
                         self.draining = false;
                         self.credit = 0;
+                        self.stand();
                         return Ok(Next::Drained);
                     }
                 }
@@ -217,6 +229,7 @@ impl Receiver {
         }
         self.lost_since = None;
         self.credit = self.credit.saturating_sub(messages.len() as u32);
+        self.stand();
         let mut arrived = self.arrived.lock();
         let locks = messages.iter().filter_map(|message| message.delivery.lock);
         arrived.extend(locks.map(|lock| (lock.token.sequence, lock.token.nonce)));
@@ -358,6 +371,7 @@ impl Receiver {
         if route.entity == stale {
             return Err(not_found(&self.name));
         }
+        self.standing.moved(route.entity);
         self.route = route;
         self.arrived.lock().clear();
         Ok(())

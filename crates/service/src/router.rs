@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Command, DirectoryRow, DirectoryState, EntityId, EntityKind, Key, Origin, ReceiverId, Refusal,
-    Row, Rows, ShardId,
+    Command, DirectoryRow, EntityId, EntityKind, Key, Origin, ReceiverId, Refusal, Row, Rows,
+    ShardId,
 };
 use parking_lot::Mutex;
 use replication::{Replication, TransferError};
@@ -17,17 +17,22 @@ use tokio::time::{Instant, timeout_at};
 use crate::address::{self, Asker};
 use crate::call::{Answer, Attach, CallResult, Detached, Event, Failed, Reply};
 use crate::clock::Clock;
+use crate::collector::IdleReport;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::group::{Group, Groups, Input};
 use crate::link::{Link, Outgoing};
 use crate::pending::Holder;
 use crate::reads::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};
+use crate::standing::Receivers;
 use crate::status::NodeReport;
 
 /// Pauses between tries while a group has no leader: elections take about a second.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Most idle entities named at a time: their names must fit one frame.
+const CANDIDATES_MAX: usize = 4096;
 
 /// An entity and where it is served.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,9 +46,10 @@ pub(crate) struct Route {
 
 impl Route {
     fn ready(row: DirectoryRow) -> Option<Route> {
-        let DirectoryRow { entity, shard, name, kind, state, .. } = row;
         // What is being created is not there yet, what is being deleted no more.
-        (state == DirectoryState::Ready).then(|| Route { entity, shard, name: name.into(), kind })
+        let is_there = row.is_there();
+        let DirectoryRow { entity, shard, name, kind, .. } = row;
+        is_there.then(|| Route { entity, shard, name: name.into(), kind })
     }
 }
 
@@ -57,6 +63,8 @@ pub(crate) struct Router {
     hints: Mutex<BTreeMap<ShardId, u64>>,
     /// Nodes that should lead nothing now, by reason.
     unfit: Mutex<BTreeMap<Unfit, BTreeSet<u64>>>,
+    /// Receivers of this edge.
+    pub receivers: Arc<Receivers>,
     /// This edge as a producer, per group: its id and its last serial.
     producers: Mutex<BTreeMap<ShardId, (u64, u64)>>,
 }
@@ -103,6 +111,7 @@ impl Router {
             links: Mutex::default(),
             hints: Mutex::default(),
             unfit: Mutex::default(),
+            receivers: Arc::default(),
             producers: Mutex::default(),
         }
     }
@@ -386,6 +395,20 @@ impl Router {
     pub fn report(&self) -> NodeReport {
         let Router { clock, replication, .. } = self;
         NodeReport { clock: clock.report(), disk: replication.disk(), groups: replication.status() }
+    }
+
+    /// What this node knows of idle entities: about those asked about, or, if none are, of its own.
+    pub fn idle_report(&self, asked: &[EntityId]) -> IdleReport {
+        if !asked.is_empty() {
+            let used = self.receivers.awaited(asked);
+            return IdleReport { candidates: Vec::new(), used };
+        }
+        let mut candidates = Vec::new();
+        for group in self.groups().into_iter().filter(|group| group.leads()) {
+            let idle = group.take_idle(CANDIDATES_MAX - candidates.len());
+            candidates.extend(idle.into_iter().map(|idle| (group.shard, idle)));
+        }
+        IdleReport { candidates, used: Vec::new() }
     }
 
     /// Hands over a leadership held here.

@@ -121,6 +121,10 @@ impl Edge {
                 let report = self.router.report();
                 drop(outbox.send(Response::Report { id, report }));
             }
+            Request::Idle { id, asked } => {
+                let report = self.router.idle_report(&asked);
+                drop(outbox.send(Response::Idle { id, report }));
+            }
             Request::Transfer { id, shard, to } => {
                 let router = self.router.clone();
                 tokio::spawn(async move {

@@ -194,6 +194,9 @@ pub(crate) fn adds_data(command: &Command) -> bool {
         | Command::DeleteBatch(_)
         | Command::Fire(_)
         | Command::FireLocks(_)
+        | Command::Touch { .. }
+        | Command::Seal(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }

@@ -27,6 +27,8 @@ pub(crate) enum Slot {
     Acquire(ReceiverId),
     /// The driver, for one that waits for a session.
     Accept(ReceiverId),
+    /// The driver, for a receiver that is told only then that there is nothing.
+    Touch(ReceiverId),
     /// The engine's timers.
     Timer,
     /// The driver, and nobody waits for it: releases of grants that found nobody.
@@ -78,6 +80,10 @@ impl Waitlist {
         weight.messages = weight.messages.saturating_mul(copies);
         self.weight = self.weight.plus(weight);
         self.items.push_back(Item { command, slot, weight });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
     }
 
     /// Whether what waits fills an entry.
@@ -146,7 +152,7 @@ fn weigh(command: &Command) -> Weight {
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. } => (1024, 1),
-        Command::Refuse(_) => (0, 1),
+        Command::Refuse(_) | Command::Touch { .. } | Command::Seal(_) | Command::Beat => (0, 1),
         Command::Session(session) => weigh_session(session),
     };
     Weight { bytes: FIXED_BYTES + bytes, messages }

@@ -3,6 +3,14 @@
 //! edges that fall, wall clocks that show anything, and networks that lose, repeat and reorder. What
 //! must hold is asked at every entry, vote, stamp and tick, and when faults have ended.
 //!
+//! There are three lives ([`Options`]): of queues; storms, in which nodes, disks and clocks fail more
+//! than anything else; and of topics and sessions, with rules that change, subscriptions that come and
+//! go, and holders of sessions that die.
+//!
+//! What is assumed of wall clocks is what `engine::agreement` assumes, and no more: within any span in
+//! which a reading may count, a majority of them is right throughout, or the wrong are not near each
+//! other.
+//!
 //! Reading order: what a run is made of ([`Options`]) and leaves ([`Report`], [`Violation`]); clocks,
 //! the agreement, replicas, leaders; clients and their network; the oracle, and one file per
 //! invariant; nodes, their faults, and the groups on them.
@@ -36,8 +44,25 @@
 //! | the wheel is a millisecond late | `wheel` 60 |
 //! | unused credit, or that of a lost acquire, is lost | `credit` 60 |
 //!
-//! That table was made over an agreement without faults. Bugs of the agreement itself, of clocks and
-//! of requests are planted by an option ([`Bug`]) and found by `tests/bugs.rs`.
+//! | of topics and sessions, in lives of these ([`Options::topics`]) | |
+//! | the last of several copies is not made | `copies` 57 |
+//! | two rules that take a message make two copies | `copies` 28 |
+//! | a rule that was removed still holds | `copies` 25 |
+//! | a copy without a session id goes where sessions are required | `copies` 59 |
+//! | a body goes with the last copy but one | `one_place` 56 |
+//! | a topic's new default does not reach its subscriptions | `one_place` 7, others 4 |
+//! | a session that is held is granted | `one_holder` 55, `one_place` 2 |
+//! | a session is used after its end | `one_holder` 57 |
+//! | within a session the newest comes first | `order` 58 |
+//! | giving a session back counts its messages as delivered | `one_place` 31, `early_expiry` 5 |
+//! | what did not arrive is not released when its receiver is back | `one_place` 52 |
+//! | a session given back does not stand in line | `conservation` 42 |
+//! | the leader arms no ends of holds | `wheel` 59 |
+//! | the leader does not see the last message that is ready in a session | `settled` 36 |
+//! | the leader does not see the last session that is free | `settled` 7 |
+//!
+//! The first part was made over an agreement without faults. Bugs of the agreement itself, of clocks, of
+//! requests, of copies and of holds are planted by an option ([`Bug`]) and found by `tests/bugs.rs`.
 
 mod bug;
 mod options;

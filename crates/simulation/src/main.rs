@@ -60,6 +60,7 @@ fn enough(report: &Report, seeds: u64, options: &Options) -> ExitCode {
     let short = report.shortfalls(seeds);
     if seeds < 20
         || options.groups < Options::default().groups
+        || options.nodes < Options::default().nodes
         || options.ticks < Options::default().ticks
         || short.is_empty()
     {

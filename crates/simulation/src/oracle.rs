@@ -172,6 +172,8 @@ impl Oracle {
             }
             Command::Topic(command) => self.topic_command(command),
             Command::Session(command) => self.session_command(command, outcome),
+            // No entity of this cluster is temporary; `tests/idle.rs` has those.
+            Command::Touch { .. } | Command::Seal(_) | Command::Beat => Ok(()),
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
             Command::Commit(commit) => self.committed(commit, outcome),
         }
@@ -236,7 +238,7 @@ impl Oracle {
     fn delete_entity(&mut self, id: EntityId) -> Holds {
         // Done as well for one that was never there, or is no more.
         for subscription in self.subscriptions(id) {
-            self.delete_entity(subscription)?; // ENT-9.
+            self.delete_entity(subscription)?; // ENT-7.
         }
         self.entities.entry(id).and_modify(|entity| entity.alive = false);
         self.forget_sessions(id);
@@ -459,6 +461,9 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::Acquire(_)
         | Command::Fire(_)
         | Command::FireLocks(_)
+        | Command::Touch { .. }
+        | Command::Seal(_)
+        | Command::Beat
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. }

@@ -325,6 +325,16 @@ fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
                 rule: Box::new(rule),
             }
         ),
+        (text(), entity(), at()).prop_map(|(name, entity, idle_since)| CatalogCommand::Seal {
+            name,
+            entity,
+            idle_since
+        }),
+        (text(), entity(), at()).prop_map(|(name, entity, idle_since)| CatalogCommand::Spare {
+            name,
+            entity,
+            idle_since
+        }),
     ]
 }
 
@@ -338,6 +348,10 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         entity().prop_map(|entity| Command::DeleteEntity { entity }),
         Just(Command::Sweep),
+        Just(Command::Beat),
+        entity().prop_map(|entity| Command::Touch { entity }),
+        (entity(), at())
+            .prop_map(|(entity, idle_since)| Command::Seal(Seal { entity, idle_since })),
         span().prop_map(|by| Command::AdvanceClock { by }),
         span().prop_map(|to| Command::RaiseClock { to }),
         catalog_command().prop_map(Command::Catalog),
@@ -571,6 +585,7 @@ fn directory_row() -> impl Strategy<Value = DirectoryRow> {
         what.prop_map(|what| DirectoryState::Creating { what }),
         Just(DirectoryState::Ready),
         Just(DirectoryState::Deleting),
+        at().prop_map(|idle_since| DirectoryState::Sealing { idle_since }),
     ];
     let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
     let kind = prop::sample::select(kinds.to_vec());
@@ -596,6 +611,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         });
     prop_oneof![
         Just(Outcome::Done),
+        Just(Outcome::Spared),
         refusal().prop_map(Outcome::Refused),
         vec(number(), 0..4).prop_map(|sequences| Outcome::Sent { sequences }),
         (vec(delivery(), 0..3), any::<bool>())
@@ -705,9 +721,12 @@ fn message_tables() -> impl Strategy<Value = (Key, Row)> {
 
 fn other_tables() -> impl Strategy<Value = (Key, Row)> {
     prop_oneof![
-        (at(), span(), any::<u64>()).prop_map(|(last_at, clock_offset, producers)| {
-            (Key::Meta, Row::Meta(Meta { last_at, clock_offset, producers }))
-        }),
+        (at(), span(), any::<u64>(), at()).prop_map(
+            |(last_at, clock_offset, producers, unbroken_since)| {
+                let meta = Meta { last_at, clock_offset, producers, unbroken_since };
+                (Key::Meta, Row::Meta(meta))
+            }
+        ),
         (entity(), text(), queue_properties(), specifics(), at(), at()).prop_map(
             |(e, name, properties, specifics, created_at, updated_at)| {
                 let row = EntityRow { name, properties, specifics, created_at, updated_at };

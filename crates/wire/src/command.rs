@@ -6,7 +6,7 @@ use domain::{
     Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
     CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
     EntityKind, EntityStatus, Entry, Fire, FireLocks, NewMessage, NodeRow, Operation, PutRule,
-    QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Send, Settle, Settlement,
+    QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Send, Settle, Settlement,
     SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue, UpdateSubscription,
     UpdateTopic,
 };
@@ -90,6 +90,9 @@ choice!(Command {
     17 => RaiseClock { to },
     18 => Session(command),
     20 => Topic(command),
+    22 => Touch { entity },
+    23 => Seal(seal),
+    24 => Beat,
     50 => Commit(commit),
 });
 choice!(TopicCommand {
@@ -139,6 +142,7 @@ record!(DeleteBatch { origin, queue, count_max, before });
 record!(Fire { entity, kind, count_max });
 record!(FireLocks { locks });
 record!(Refuse { origin, refusal });
+record!(Seal { entity, idle_since });
 choice!(DeadlineKind { 0 => Scheduled, 1 => Fixed, 2 => Derived, 3 => Duplicate });
 
 record!(QueueProperties {
@@ -192,10 +196,12 @@ choice!(CatalogCommand {
     6 => SetNode { node, row },
     7 => CreateTopic { request, name, properties },
     8 => CreateSubscription { request, topic, name, properties, rule },
+    10 => Seal { name, entity, idle_since },
+    11 => Spare { name, entity, idle_since },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, shard, name, kind, request, state });
-choice!(DirectoryState { 0 => Creating { what }, 1 => Ready, 2 => Deleting });
+choice!(DirectoryState { 0 => Creating { what }, 1 => Ready, 2 => Deleting, 3 => Sealing { idle_since } });
 choice!(Creation {
     0 => Queue { properties },
     1 => Topic { properties },

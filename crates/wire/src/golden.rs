@@ -154,6 +154,9 @@ fn commands() {
             "0c01ac0201000000000000004d0102030405060708",
         ),
         (Command::Sweep, "0d"),
+        (Command::Touch { entity: ENTITY }, "16ac02"),
+        (Command::Seal(Seal { entity: ENTITY, idle_since: AT }), "17ac0280d095ffbc31"),
+        (Command::Beat, "18"),
         (Command::AdvanceClock { by: Span(5) }, "0e05"),
         (Command::RaiseClock { to: Span(6) }, "1106"),
         (
@@ -181,6 +184,18 @@ fn commands() {
         (
             Command::Catalog(CatalogCommand::SetNode { node: 1, row: node }),
             "0f060103613a3103613a3203613a33",
+        ),
+        (
+            Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),
+            "0f0a064f7264657273ac0280d095ffbc31",
+        ),
+        (
+            Command::Catalog(CatalogCommand::Spare {
+                name: name(),
+                entity: ENTITY,
+                idle_since: AT,
+            }),
+            "0f0b064f7264657273ac0280d095ffbc31",
         ),
         (Command::Refuse(Refuse { origin: None, refusal: Refusal::PerhapsDone }), "10000f"),
         (
@@ -320,8 +335,13 @@ fn rows() {
     let with = |specifics| Row::Entity(Box::new(EntityRow { specifics, ..entity.clone() }));
     for (row, expected) in [
         (
-            Row::Meta(Meta { last_at: AT, clock_offset: Span(0), producers: 3 }),
-            "0180d095ffbc310003",
+            Row::Meta(Meta {
+                last_at: AT,
+                clock_offset: Span(0),
+                producers: 3,
+                unbroken_since: Timestamp(7),
+            }),
+            "0180d095ffbc31000307",
         ),
         (
             Row::Entity(Box::new(entity.clone())),
@@ -369,6 +389,10 @@ fn rows() {
         ),
         (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f7264657273000901"),
         (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f7264657273000902"),
+        (
+            Row::Directory(directory(DirectoryState::Sealing { idle_since: AT })),
+            "01ac0203064f726465727300090380d095ffbc31",
+        ),
         (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
         (
             with(Specifics::Topic(of_topic)),
@@ -477,6 +501,7 @@ fn outcomes() {
         (Outcome::Renewed { until: vec![AT] }, "050180d095ffbc31"),
         (Outcome::Deleted { count: 3, more: false }, "060300"),
         (Outcome::Fired(fired), "0701020000ac020001"),
+        (Outcome::Spared, "0c"),
     ] {
         assert_eq!(hex(&outcome.encode()), expected, "{outcome:?}");
     }

@@ -18,6 +18,7 @@ choice!(Outcome {
     7 => Fired(fired),
     8 => Catalog(outcome),
     9 => Accepted { token, until },
+    12 => Spared,
     40 => Committed { performed },
 });
 record!(Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more });

@@ -105,7 +105,7 @@ fn take<T: Codec>(input: &mut Reader<'_>) -> Result<T, Error> {
     }
 }
 
-record!(Meta { last_at, clock_offset, producers });
+record!(Meta { last_at, clock_offset, producers, unbroken_since });
 record!(EntityRow { name, properties, specifics, created_at, updated_at });
 record!(EntityState {
     next_sequence,

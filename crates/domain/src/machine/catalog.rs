@@ -9,7 +9,7 @@ use crate::read::DIRECTORY_END;
 use crate::{
     CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
     EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, Refusal, Row, Rows, SUBSCRIPTIONS_MAX,
-    ShardId, SubscriptionProperties, subscription_path, validate,
+    ShardId, SubscriptionProperties, Timestamp, subscription_path, validate,
 };
 
 /// The command variants this binary knows.
@@ -57,6 +57,12 @@ impl<R: Rows> Step<'_, R> {
             CatalogCommand::Created { name, entity } => self.created(&name, entity),
             CatalogCommand::Delete { name } => self.delete(&name),
             CatalogCommand::Deleted { name, entity } => self.deleted(&name, entity),
+            CatalogCommand::Seal { name, entity, idle_since } => {
+                self.seal(&name, entity, idle_since)
+            }
+            CatalogCommand::Spare { name, entity, idle_since } => {
+                self.spare(&name, entity, idle_since)
+            }
             CatalogCommand::SetNode { node, row } => {
                 self.view.put(Key::Node(node), Row::Node(row));
                 Ok(Outcome::Done)
@@ -113,8 +119,8 @@ impl<R: Rows> Step<'_, R> {
         Ok(Outcome::Done)
     }
 
-    /// ENT-2. Meeting an unfinished creation or deletion, it answers with that: the caller finishes
-    /// it first.
+    /// ENT-2. Meeting an unfinished creation or deletion, of whatever kind, it answers with that: the
+    /// caller finishes it first.
     fn create(&mut self, request: u64, name: String, what: Creation) -> Result<Outcome, Refusal> {
         validate::queue_name(&name)?;
         if let Some(met) = self.meet(request, &name) {
@@ -143,7 +149,7 @@ impl<R: Rows> Step<'_, R> {
     ) -> Result<Outcome, Refusal> {
         validate::subscription_name(name)?;
         let topic = match self.view.directory(&topic.to_ascii_lowercase()) {
-            Some(row) if row.kind == EntityKind::Topic && row.state == DirectoryState::Ready => row,
+            Some(row) if row.kind == EntityKind::Topic && row.is_there() => row,
             _ => return Err(Refusal::EntityNotFound { name: topic.to_owned() }),
         };
         let path = subscription_path(&topic.name, name);
@@ -170,7 +176,9 @@ impl<R: Rows> Step<'_, R> {
         Some(match row.state {
             DirectoryState::Ready if !own => Err(Refusal::EntityAlreadyExists { name: row.name }),
             DirectoryState::Deleting => entry(row, false),
-            DirectoryState::Ready | DirectoryState::Creating { .. } => entry(row, own),
+            DirectoryState::Ready
+            | DirectoryState::Creating { .. }
+            | DirectoryState::Sealing { .. } => entry(row, own),
         })
     }
 
@@ -237,6 +245,39 @@ impl<R: Rows> Step<'_, R> {
                 self.group_sizes().remove(row.shard);
                 self.view.delete(key);
             }
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// IDLE-15: an intent only, which whoever finds it finishes.
+    fn seal(
+        &mut self,
+        name: &str,
+        entity: EntityId,
+        idle_since: Timestamp,
+    ) -> Result<Outcome, Refusal> {
+        let mut row = self.named(name, entity)?;
+        let fresh = row.state == DirectoryState::Ready;
+        if fresh {
+            row.state = DirectoryState::Sealing { idle_since };
+            self.put_directory(row.clone());
+        }
+        entry(row, fresh)
+    }
+
+    /// A repeat finds the intent withdrawn, or another or a user's deletion in its place, and changes
+    /// nothing.
+    fn spare(
+        &mut self,
+        name: &str,
+        entity: EntityId,
+        idle_since: Timestamp,
+    ) -> Result<Outcome, Refusal> {
+        if let Ok(mut row) = self.named(name, entity)
+            && row.state == (DirectoryState::Sealing { idle_since })
+        {
+            row.state = DirectoryState::Ready;
+            self.put_directory(row);
         }
         Ok(Outcome::Done)
     }

@@ -175,7 +175,13 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     pub fn used(&mut self) {
         let at = self.at;
         self.state().accessed_at = at;
-        self.state().last_use = at;
+        self.used_until(at);
+    }
+
+    /// IDLE-2. The last use is never taken back: it may have been written ahead.
+    pub fn used_until(&mut self, at: Timestamp) {
+        let state = self.state();
+        state.last_use = state.last_use.max(at);
     }
 
     /// STATE-4, STATE-7: the dead-letter queue follows its parent. A topic holds nothing to receive

@@ -94,6 +94,15 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             fired.activated += 1;
             fired.note_late(due, self.at);
         }
+        self.end_schedule(fired);
+    }
+
+    /// IDLE-8: until the last scheduled message was due the entity was not idle, though nobody used
+    /// it (IDLE-12).
+    pub(super) fn end_schedule(&mut self, fired: &Fired) {
+        if fired.activated > 0 && self.entity.state.counts.scheduled == 0 {
+            self.used_until(self.at);
+        }
     }
 
     /// A locked message is shielded (TTL-11) and a deferred one is asked for by number (DEFER-8):

@@ -22,6 +22,7 @@ impl CreateQueue {
 
 impl UpdateQueue {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
+        let window = step.window(self.entity);
         let mut entity = step.open(self.entity)?;
         if entity.kind() != EntityKind::Queue {
             return Err(Refusal::StaleRoute { entity: self.entity });
@@ -43,6 +44,7 @@ impl UpdateQueue {
             entity.search_derived_from(SequenceNumber::FIRST);
         }
         entity.describe(new, Specifics::Queue);
+        step.tell_window(self.entity, window);
         Ok(Outcome::Done)
     }
 }

@@ -149,6 +149,9 @@ impl<R: Rows> Step<'_, R> {
                 Published { topic, number, content, size_bytes, header_bytes, ttl, session };
             copies += self.fan_out(published).max(1);
         }
+        if let Ok(mut opened) = self.open(topic) {
+            opened.end_schedule(fired);
+        }
     }
 
     /// Stores a message for every subscription that takes it; how many do.

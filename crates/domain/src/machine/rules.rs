@@ -217,13 +217,12 @@ impl<R: Rows> Step<'_, R> {
         of_topic.rules = of_topic.rules.minus(before).plus(after);
         check_limits(before, after, of_topic.rules)?;
         self.set_topic_specifics(specifics.topic, of_topic);
-        let at = self.at;
         let mut opened = self.open(subscription)?;
         let rules = specifics.rules.minus(before).plus(after);
         let specifics = SubscriptionSpecifics { rules, ..specifics };
         opened.entity.row.specifics = Specifics::Subscription(specifics);
         opened.entity.row_changed = true;
-        opened.state().last_use = at;
+        opened.used_until(opened.at);
         Ok(())
     }
 

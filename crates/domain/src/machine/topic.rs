@@ -59,6 +59,9 @@ impl UpdateTopic {
         specifics.filter_before_publishing = self.properties.filter_before_publishing;
         specifics.support_ordering = self.properties.support_ordering;
         topic.describe(self.properties.common(), Specifics::Topic(specifics));
+        if self.properties.auto_delete_on_idle != old.auto_delete_on_idle {
+            step.tell_windows(self.entity, old.auto_delete_on_idle);
+        }
         if self.properties.default_ttl != old.default_ttl {
             for subscription in step.subscriptions(self.entity) {
                 step.open(subscription)?.set_topic_ttl(self.properties.default_ttl);
@@ -76,7 +79,7 @@ impl CreateSubscription {
             return Ok(Outcome::Done);
         }
         step.check_new(self.entity)?;
-        let topic = step.open(self.topic)?;
+        let mut topic = step.open(self.topic)?;
         let default_ttl = topic.properties().default_ttl;
         let mut of_topic = topic.topic_specifics()?;
         let Some((_, name)) = crate::split_subscription_path(&self.name) else {
@@ -94,6 +97,7 @@ impl CreateSubscription {
             rules: self.rule.counts(),
         };
         of_topic.rules = of_topic.rules.plus(specifics.rules);
+        topic.used_until(topic.at); // IDLE-2: an operation on one of its subscriptions.
         let properties = self.properties.common(default_ttl);
         let specifics = Specifics::Subscription(specifics);
         step.insert_entity(self.entity, self.name, properties, specifics)?;
@@ -108,6 +112,7 @@ impl UpdateSubscription {
     fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let specifics = step.open(self.entity)?.subscription_specifics()?;
         let topic_ttl = step.open(specifics.topic)?.properties().default_ttl;
+        let window = step.window(self.entity);
         let mut subscription = step.open(self.entity)?;
         let new = *self.properties;
         if new.requires_session != subscription.properties().requires_session {
@@ -126,6 +131,7 @@ impl UpdateSubscription {
             subscription.search_derived_from(SequenceNumber::FIRST);
         }
         subscription.describe(common, Specifics::Subscription(specifics));
+        step.tell_window(self.entity, window);
         Ok(Outcome::Done)
     }
 }
@@ -155,7 +161,7 @@ impl<R: Rows> Step<'_, R> {
         let (created_at, updated_at) = (self.at, self.at);
         let row = EntityRow { name, properties, specifics, created_at, updated_at };
         self.machine.entities.insert(id, Entity::created(row, self.at));
-        self.open(id)?;
+        self.tell_window(id, Span::MAX);
         Ok(Outcome::Done)
     }
 
@@ -224,11 +230,9 @@ impl<R: Rows> Step<'_, R> {
                 let size = self.machine.entities.get(&id).map_or(0, |e| e.state.size_bytes);
                 self.view.delete(Key::Subscription(topic, id));
                 self.forget_rules(topic, id);
-                let at = self.at;
                 let Ok(mut opened) = self.open(topic) else { return };
-                let state = opened.state();
-                state.size_bytes -= size;
-                state.last_use = at; // IDLE-10.
+                opened.state().size_bytes -= size;
+                opened.used_until(opened.at); // IDLE-10.
                 let Ok(mut of_topic) = opened.topic_specifics() else { return };
                 of_topic.subscriptions -= 1;
                 of_topic.rules = of_topic.rules.minus(rules);
@@ -268,7 +272,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.entity.row.specifics = specifics;
         self.entity.row.updated_at = at;
         self.entity.row_changed = true;
-        self.state().last_use = at;
+        self.used_until(at);
         self.effects.push(Effect::Updated { entity: self.id });
     }
 

@@ -71,6 +71,11 @@ pub enum Act {
     FireAll,
     Update(Change),
     Advance(u64),
+    Touch,
+    /// By somebody who knows of the last use, or of one so many ms earlier.
+    Seal(u64),
+    /// Six minutes under a leader, and then that.
+    Age,
     /// One of few sessions, or the next.
     Accept {
         dead: bool,
@@ -131,6 +136,7 @@ pub enum Change {
     Status(EntityStatus),
     LockDuration(u64),
     Window(u64),
+    Idle(Option<u64>),
 }
 
 pub fn moves() -> impl Strategy<Value = Move> {
@@ -196,6 +202,9 @@ fn act() -> impl Strategy<Value = Act> {
         14 => (any::<Pick>(), in_session()).prop_map(|(pick, act)| Act::Session(pick, act)),
         2 => Just(Act::FireSessions),
         9 => vec(operation(), 1..5).prop_map(Act::Commit),
+        1 => Just(Act::Touch),
+        1 => select(vec![0, 0, 1, 60_000]).prop_map(Act::Seal),
+        2 => Just(Act::Age),
     ]
 }
 
@@ -270,5 +279,7 @@ fn change() -> impl Strategy<Value = Change> {
         9 => status.prop_map(Change::Status),
         1 => select(vec![5000, 6000, 60_000, 4999]).prop_map(Change::LockDuration),
         1 => select(vec![20_000, 60_000, 600_000]).prop_map(Change::Window),
+        3 => option::weighted(0.9, select(vec![300_000, 300_000, 300_000, 299_999, 600_000]))
+            .prop_map(Change::Idle),
     ]
 }

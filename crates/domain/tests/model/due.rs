@@ -70,6 +70,10 @@ impl Plain {
             fired.activated += 1;
             note_late(fired, at.since(due).0);
         }
+        let pending = self.messages.iter().any(|m| matches!(m.place, Place::Waiting { .. }));
+        if fired.activated > 0 && !pending {
+            self.last_use = self.last_use.max(self.at);
+        }
     }
 
     /// Ends what is due, earliest first. A bounded `Fire` may meet messages that a lock or deferral

@@ -85,9 +85,10 @@ fn the_moves_reach_every_end() {
 
     let mut runner = TestRunner::deterministic();
     let (mut sum, mut committed) = (domain::Counts::default(), 0);
+    let mut deleted = 0;
     let mut refused = std::collections::BTreeMap::<&'static str, u32>::new();
-    for game in 0..400 {
-        let kind = Kind { duplicates: true, sessions: game % 4 == 0 };
+    for game in 0..600 {
+        let kind = Kind { duplicates: true, sessions: game % 2 == 0 };
         let tree = vec(moves(), 1..100).new_tree(&mut runner).expect("moves");
         let moves: Vec<Move> = tree.current();
         let seen = play::play(kind, &moves);
@@ -98,6 +99,7 @@ fn the_moves_reach_every_end() {
         sum.dead_lettered += seen.counts.dead_lettered;
         sum.deferred += seen.counts.deferred;
         committed += seen.committed;
+        deleted += u32::from(seen.deleted);
         for name in seen.refused {
             *refused.entry(name).or_default() += 1;
         }
@@ -114,6 +116,7 @@ fn the_moves_reach_every_end() {
     ] {
         assert!(count > 50, "only {count} messages were {what}");
     }
+    assert!(deleted > 5, "only {deleted} queues were deleted as idle");
     for name in [
         "MessagingEntityDisabled",
         "MessageLockLost",

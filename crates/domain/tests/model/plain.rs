@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use domain::{
     BATCH_DELETE_MAX, CancelScheduled, Command, Commit, Counts, DEAD_LETTER_ERROR_DESCRIPTION,
-    DEAD_LETTER_REASON, DeleteBatch, Delivery, Disposition, EntityStatus, Fired, HeldLock,
-    Lifetime, LockToken, MessageState, NewMessage, Operation, Outcome, Performed, Properties,
-    QueueProperties, ReceiveDeferred, Refusal, SequenceNumber, SessionCommand, SessionId, Settle,
-    Span, SubQueue, Timestamp, UpdateQueue, Value, properties_bytes, validate,
+    DEAD_LETTER_REASON, DeleteBatch, Delivery, Disposition, EntityId, EntityStatus, Fired,
+    HeldLock, Lifetime, LockToken, MessageState, NewMessage, Operation, Outcome, Performed,
+    Properties, QueueProperties, ReceiveDeferred, Refusal, SequenceNumber, SessionCommand,
+    SessionId, Settle, Span, SubQueue, Timestamp, UpdateQueue, Value, properties_bytes, validate,
 };
 
 use crate::producers::{Producers, origin};
@@ -96,6 +96,10 @@ pub struct Plain {
     pub updated_at: Timestamp,
     pub accessed_at: Timestamp,
     pub last_use: Timestamp,
+    /// Since when no two entries were two minutes apart.
+    pub unbroken_since: Timestamp,
+    /// As idle: nothing is known of it any more.
+    pub deleted: bool,
     pub next: u64,
     pub messages: Vec<Message>,
     /// Id, accepted, number; in order of acceptance and id.
@@ -128,6 +132,8 @@ impl Plain {
             updated_at: at,
             accessed_at: at,
             last_use: at,
+            unbroken_since: at,
+            deleted: false,
             next: 1,
             messages: Vec::new(),
             history: Vec::new(),
@@ -164,6 +170,22 @@ impl Plain {
 
     fn act(&mut self, command: &Command, actual: &Outcome) -> Outcome {
         match command {
+            Command::AdvanceClock { by } => {
+                self.offset = Span(self.offset.0 + by.0);
+                self.at = self.at.plus(*by);
+                Outcome::Done
+            }
+            Command::Fire(_) | Command::FireLocks(_) if self.deleted => {
+                Outcome::Fired(Fired::default())
+            }
+            Command::Beat => Outcome::Done,
+            Command::Seal(_) if self.deleted => Outcome::Done,
+            _ if self.deleted => refused(Refusal::StaleRoute { entity: EntityId(0) }),
+            Command::Touch { .. } => {
+                self.last_use = self.last_use.max(self.at.plus(Span(60_000)));
+                Outcome::Done
+            }
+            Command::Seal(seal) => self.seal(seal.idle_since),
             Command::Send(send) => self.send(&send.messages),
             Command::Acquire(take) => {
                 let (count, bytes) = (take.count_max as usize, u64::from(take.bytes_max));
@@ -183,11 +205,6 @@ impl Plain {
                 Outcome::Fired(fired)
             }
             Command::UpdateQueue(update) => self.update(update),
-            Command::AdvanceClock { by } => {
-                self.offset = Span(self.offset.0 + by.0);
-                self.at = self.at.plus(*by);
-                Outcome::Done
-            }
             Command::Session(command) => self.in_session(command, actual),
             Command::Commit(commit) => self.commit(commit),
             other => panic!("not modelled: {other:?}"),
@@ -220,9 +237,36 @@ impl Plain {
         Outcome::Committed { performed }
     }
 
+    /// TIME-3. A silence of two minutes was one without a leader, unless an operator moved the clock.
+    pub fn begin(&mut self, at: Timestamp) {
+        if at.0 >= self.at.0 + 120_000 {
+            self.unbroken_since = at;
+        }
+        self.at = self.at.max(at);
+    }
+
     pub fn used(&mut self) {
         self.accessed_at = self.at;
-        self.last_use = self.at;
+        self.last_use = self.last_use.max(self.at);
+    }
+
+    pub fn idle_since(&self) -> Timestamp {
+        self.last_use.max(self.unbroken_since)
+    }
+
+    /// IDLE-15.
+    fn seal(&mut self, known: Timestamp) -> Outcome {
+        let since = self.idle_since();
+        let window = self.properties.auto_delete_on_idle;
+        let pending = self.messages.iter().any(|m| matches!(m.place, Place::Waiting { .. }));
+        if window.is_max() || pending || known < since {
+            return Outcome::Spared;
+        }
+        if self.at < since.plus(window) {
+            return refused(Refusal::InvalidOperation { why: "" });
+        }
+        self.deleted = true;
+        Outcome::Done
     }
 
     pub fn refuses_receive(&self) -> bool {
@@ -680,7 +724,7 @@ impl Plain {
         }
         self.properties = (*update.properties).clone();
         self.updated_at = self.at;
-        self.last_use = self.at;
+        self.last_use = self.last_use.max(self.at);
         Outcome::Done
     }
 }

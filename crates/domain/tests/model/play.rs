@@ -22,6 +22,8 @@ pub struct Seen {
     pub refused: Vec<&'static str>,
     /// Transactions of more than one operation.
     pub committed: u64,
+    /// As idle (IDLE-15).
+    pub deleted: bool,
 }
 
 /// What queue is played with.
@@ -34,12 +36,15 @@ pub struct Kind {
 pub fn play(kind: Kind, moves: &[Move]) -> Seen {
     let mut game = Game::new(kind);
     for drawn in moves {
+        if game.plain.deleted {
+            break;
+        }
         game.make(drawn);
     }
     game.flush();
     assert_eq!(game.neighbours(), game.beside, "another queue was touched");
-    let Game { refused, committed, .. } = game;
-    Seen { counts: game.plain.counts(), refused, committed }
+    let Game { refused, committed, plain, .. } = game;
+    Seen { counts: plain.counts(), refused, committed, deleted: plain.deleted }
 }
 
 struct Game {
@@ -100,7 +105,9 @@ impl Game {
     }
 
     fn make(&mut self, drawn: &Move) {
-        if matches!(drawn.cut, Cut::Step | Cut::Restart) || matches!(drawn.act, Act::FireAll) {
+        if matches!(drawn.cut, Cut::Step | Cut::Restart)
+            || matches!(drawn.act, Act::FireAll | Act::Age)
+        {
             self.flush();
         }
         if drawn.cut == Cut::Restart {
@@ -113,8 +120,10 @@ impl Game {
             self.now = self.now.plus(Span(drawn.gap));
             stamp = self.now;
         }
-        if let Act::FireAll = drawn.act {
-            return self.fire_all();
+        match drawn.act {
+            Act::FireAll => return self.fire_all(),
+            Act::Age => return self.age(),
+            _ => (),
         }
         let command = self.command(&drawn.act, drawn.origin);
         match self.entries.last_mut() {
@@ -136,11 +145,25 @@ impl Game {
         self.ask(command);
         for kind in DeadlineKind::ALL {
             let mut rounds = 0;
+            // What is deleted has nothing due.
             while self.ask(fire(kind, 3)).more {
                 rounds += 1;
                 assert!(rounds < 500, "{kind:?} never ends");
             }
         }
+    }
+
+    /// Nobody does anything for six minutes, as an engine lives through them.
+    fn age(&mut self) {
+        for _ in 0..6 {
+            self.now = self.now.plus(Span(60_000));
+            let commands = vec![Command::Beat];
+            self.entries.push(Entry { at: self.now, seed: [0; 16], commands });
+        }
+        self.flush();
+        let commands = vec![self.command(&Act::Seal(0), None)];
+        self.entries.push(Entry { at: self.now, seed: [0; 16], commands });
+        self.flush();
     }
 
     fn ask(&mut self, command: Command) -> Fired {
@@ -159,7 +182,7 @@ impl Game {
         }
         let outcomes = self.shard.step(entries.clone());
         for (entry, outcomes) in entries.iter().zip(&outcomes) {
-            self.plain.at = self.plain.at.max(entry.at);
+            self.plain.begin(entry.at);
             // An entry has one time, also where one of its commands moves the clock.
             let at = self.plain.at;
             let mut advanced = Span(0);
@@ -231,6 +254,11 @@ impl Game {
         let rows = &self.shard.rows;
         assert_eq!(domain::meta(rows).last_at, plain.at);
         assert_eq!(domain::meta(rows).clock_offset, plain.offset);
+        assert_eq!(domain::meta(rows).unbroken_since, plain.unbroken_since);
+        if plain.deleted {
+            assert_eq!(domain::entity_info(rows, QUEUE), None, "deleted as idle");
+            return;
+        }
         let info = domain::entity_info(rows, QUEUE).expect("the queue");
         assert_eq!(info.counts, plain.counts());
         assert_eq!(info.properties, plain.properties);
@@ -370,7 +398,7 @@ impl Game {
                 let locks = picks.iter().map(|pick| self.token(*pick)).collect();
                 Command::FireLocks(FireLocks { locks })
             }
-            Act::FireAll => unreachable!("made of several steps"),
+            Act::FireAll | Act::Age => unreachable!("made of several steps"),
             Act::Update(change) => {
                 let mut properties = self.properties.clone();
                 change_to(&mut properties, *change);
@@ -396,6 +424,13 @@ impl Game {
                 Command::Commit(Commit { origin, entity: QUEUE, operations })
             }
             Act::Advance(ms) => Command::AdvanceClock { by: Span(*ms) },
+            Act::Touch => Command::Touch { entity: QUEUE },
+            Act::Seal(earlier) => {
+                // As of the last step: what it gathers now, it does not know of.
+                let known = self.plain.idle_since();
+                let idle_since = Timestamp(known.0.saturating_sub(*earlier));
+                Command::Seal(domain::Seal { entity: QUEUE, idle_since })
+            }
         }
     }
 
@@ -558,6 +593,7 @@ fn change_to(properties: &mut QueueProperties, change: Change) {
         Change::Status(status) => properties.status = status,
         Change::LockDuration(ms) => properties.lock_duration = Span(ms),
         Change::Window(ms) => properties.duplicate_detection_window = Span(ms),
+        Change::Idle(ms) => properties.auto_delete_on_idle = ms.map_or(Span::MAX, Span),
     }
 }
 

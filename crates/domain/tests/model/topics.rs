@@ -8,7 +8,7 @@ use domain::{
     Disposition, EntityId, Fire, FireLocks, Key, Lifetime, LockToken, MessageRow, NewMessage,
     NewRule, Operation, Outcome, Performed, Properties, PutRule, QueueId, RULE_NAME, ReceiverId,
     Refusal, RemoveRule, Renew, Row, RuleFilter, Send, SequenceNumber, Settle, Settlement, Span,
-    Specifics, SqlText, SubQueue, SubscriptionProperties, TopicCommand, TopicProperties,
+    Specifics, SqlText, SubQueue, SubscriptionProperties, Timestamp, TopicCommand, TopicProperties,
     UpdateSubscription, UpdateTopic, Value, subscription_path,
 };
 use proptest::collection::vec;
@@ -19,7 +19,7 @@ use proptest::sample::select;
 use crate::act::{How, Pick};
 use crate::plain::{Message, Place, Plain};
 use crate::play::disposition;
-use crate::support::Shard;
+use crate::support::{EPOCH, Shard};
 
 const TOPIC: EntityId = EntityId(7);
 /// Dead-letter descriptions are texts of the rule language: taken from the machine.
@@ -64,6 +64,13 @@ pub enum Act {
     FireAll,
     Sweep,
     Restart,
+    /// Of a subscription, or of the topic.
+    Window(Option<Pick>, Option<u64>),
+    Touch(Option<Pick>),
+    /// By somebody who knows of the last use, or of one so many ms earlier.
+    Seal(Option<Pick>, u64),
+    /// Six minutes under a leader, and then that.
+    Age(Option<Pick>),
 }
 
 #[derive(Clone, Debug)]
@@ -123,6 +130,7 @@ fn act() -> impl Strategy<Value = Act> {
         ]
     };
     let flags = any::<(bool, bool)>();
+    let which = || option::of(any::<Pick>());
     prop_oneof![
         12 => vec(draft(), 1..4).prop_map(Act::Publish),
         3 => Just(Act::Subscribe),
@@ -143,6 +151,11 @@ fn act() -> impl Strategy<Value = Act> {
         3 => Just(Act::FireAll),
         1 => Just(Act::Sweep),
         1 => Just(Act::Restart),
+        2 => (which(), option::weighted(0.8, select(vec![300_000, 600_000])))
+            .prop_map(|(on, window)| Act::Window(on, window)),
+        1 => which().prop_map(Act::Touch),
+        1 => (which(), select(vec![0, 0, 1])).prop_map(|(on, earlier)| Act::Seal(on, earlier)),
+        1 => which().prop_map(Act::Age),
     ]
 }
 
@@ -165,6 +178,10 @@ struct Game {
     next: u64,
     counts: Counts,
     waiting: Vec<Waiting>,
+    window: Span,
+    last_use: Timestamp,
+    /// As idle (IDLE-10).
+    deleted: bool,
 }
 
 pub fn play(acts: &[(u64, Act)]) {
@@ -172,6 +189,10 @@ pub fn play(acts: &[(u64, Act)]) {
     for (gap, act) in acts {
         game.shard.now = game.shard.now.plus(Span(*gap));
         game.act(act);
+        if game.deleted {
+            break;
+        }
+        game.use_with_subscriptions();
         game.compare();
     }
     let delete = Command::DeleteEntity { entity: TOPIC };
@@ -196,6 +217,9 @@ impl Game {
             next: 1,
             counts: Counts::default(),
             waiting: Vec::new(),
+            window: Span::MAX,
+            last_use: EPOCH,
+            deleted: false,
         };
         game.act(&Act::Subscribe);
         game
@@ -219,7 +243,7 @@ impl Game {
                 let Some(entity) = self.on(*on) else { return };
                 let outcome = self.shard.apply(Command::DeleteEntity { entity });
                 assert_eq!(outcome, Outcome::Done);
-                self.subscriptions.remove(&entity);
+                self.unsubscribed(entity);
             }
             Act::Put { on, name, take, make } => self.put(*on, *name, *take, *make),
             Act::Remove { on, name } => self.remove(*on, *name),
@@ -242,11 +266,7 @@ impl Game {
             }
             Act::TopicTtl(ttl) => {
                 self.default_ttl = ttl.map_or(Span::MAX, Span);
-                let default_ttl = self.default_ttl;
-                let properties = TopicProperties { default_ttl, ..TopicProperties::default() };
-                let properties = Box::new(properties);
-                let update = UpdateTopic { origin: None, entity: TOPIC, properties };
-                self.topic(TopicCommand::Update(update));
+                self.update();
                 self.effective();
             }
             Act::OwnTtl(on, ttl) => {
@@ -259,7 +279,85 @@ impl Game {
             Act::FireAll => self.fire_all(),
             Act::Sweep => self.sweep(),
             Act::Restart => self.shard.reset(),
+            Act::Window(None, window) => {
+                self.window = window.map_or(Span::MAX, Span);
+                self.update();
+            }
+            Act::Window(Some(on), window) => self.change(*on, |properties| {
+                properties.auto_delete_on_idle = window.map_or(Span::MAX, Span);
+            }),
+            Act::Touch(on) => self.touch(*on),
+            Act::Seal(on, earlier) => self.seal(*on, *earlier),
+            Act::Age(on) => {
+                for _ in 0..6 {
+                    self.shard.now = self.shard.now.plus(Span(60_000));
+                    assert_eq!(self.shard.apply(Command::Beat), Outcome::Done);
+                }
+                self.seal(*on, 0);
+            }
         }
+    }
+
+    fn update(&mut self) {
+        let (default_ttl, auto_delete_on_idle) = (self.default_ttl, self.window);
+        let properties =
+            TopicProperties { default_ttl, auto_delete_on_idle, ..TopicProperties::default() };
+        let properties = Box::new(properties);
+        self.topic(TopicCommand::Update(UpdateTopic { origin: None, entity: TOPIC, properties }));
+        self.used();
+    }
+
+    fn used(&mut self) {
+        self.last_use = self.last_use.max(self.shard.now);
+    }
+
+    /// IDLE-2: any operation on one of its subscriptions.
+    fn use_with_subscriptions(&mut self) {
+        let uses = self.subscriptions.values().map(|subscription| subscription.plain.last_use);
+        self.last_use = uses.fold(self.last_use, Timestamp::max);
+    }
+
+    /// IDLE-10.
+    fn unsubscribed(&mut self, entity: EntityId) {
+        self.subscriptions.remove(&entity);
+        self.used();
+    }
+
+    fn touch(&mut self, on: Option<Pick>) {
+        match on.and_then(|on| self.on(on)) {
+            Some(entity) => drop(self.ask(entity, Command::Touch { entity })),
+            None => {
+                let outcome = self.shard.apply(Command::Touch { entity: TOPIC });
+                assert_eq!(outcome, Outcome::Done);
+                self.last_use = self.last_use.max(self.shard.now.plus(Span(60_000)));
+            }
+        }
+    }
+
+    fn seal(&mut self, on: Option<Pick>, earlier: u64) {
+        let seal = |entity, last_use: Timestamp| {
+            let idle_since = Timestamp(last_use.0 - earlier);
+            Command::Seal(domain::Seal { entity, idle_since })
+        };
+        if let Some(entity) = on.and_then(|on| self.on(on)) {
+            self.ask(entity, seal(entity, self.subscriptions[&entity].plain.idle_since()));
+            if self.subscriptions[&entity].plain.deleted {
+                self.unsubscribed(entity);
+            }
+            return;
+        }
+        let expected = match () {
+            () if self.window.is_max() || !self.waiting.is_empty() || earlier > 0 => {
+                Outcome::Spared
+            }
+            () if self.shard.now < self.last_use.plus(self.window) => {
+                Outcome::Refused(Refusal::InvalidOperation { why: "" })
+            }
+            () => Outcome::Done,
+        };
+        let outcome = self.shard.apply(seal(TOPIC, self.last_use));
+        self.deleted = outcome == Outcome::Done;
+        assert_eq!(as_of_queue(outcome), expected);
     }
 
     fn subscribe(&mut self) {
@@ -278,6 +376,7 @@ impl Game {
             rule: Box::new(rule(0, Take::All, None)),
         };
         self.topic(TopicCommand::CreateSubscription(create));
+        self.used();
         let plain = Plain::new(properties.common(self.default_ttl), self.shard.now);
         let (rules, tokens) = (vec![(0, Take::All, None)], Vec::new());
         self.subscriptions.insert(entity, Subscription { plain, rules, properties, tokens });
@@ -293,6 +392,7 @@ impl Game {
             None => subscription.rules.push((name, take, make)),
         }
         let rule = Box::new(rule(name, take, make));
+        subscription.used_at(self.shard.now);
         self.topic(TopicCommand::PutRule(PutRule { origin: None, entity, rule, replace }));
     }
 
@@ -302,6 +402,7 @@ impl Game {
         let before = subscription.rules.len();
         subscription.rules.retain(|(known, ..)| *known != name);
         if subscription.rules.len() < before {
+            subscription.used_at(self.shard.now);
             let name = rule_name(name).to_ascii_uppercase();
             self.topic(TopicCommand::RemoveRule(RemoveRule { origin: None, entity, name }));
         }
@@ -311,6 +412,7 @@ impl Game {
         let Some(entity) = self.on(on) else { return };
         let Some(subscription) = self.subscriptions.get_mut(&entity) else { return };
         change(&mut subscription.properties);
+        subscription.used_at(self.shard.now);
         let properties = Box::new(subscription.properties.clone());
         let update = UpdateSubscription { origin: None, entity, properties };
         self.topic(TopicCommand::UpdateSubscription(update));
@@ -398,6 +500,7 @@ impl Game {
     }
 
     fn published(&mut self, drafts: &[Draft]) {
+        self.used();
         for draft in drafts {
             let (number, ttl) = (self.next, draft.ttl.map(Span));
             self.next += 1;
@@ -461,6 +564,9 @@ impl Game {
                         self.next += 1;
                         self.fan_out(number, n, ttl);
                     }
+                    if activated > 0 && self.waiting.is_empty() {
+                        self.used(); // IDLE-8.
+                    }
                     if !fired.more {
                         break;
                     }
@@ -494,12 +600,14 @@ impl Game {
         let scheduled = self.waiting.len() as u64;
         assert_eq!(info.counts, Counts { scheduled, ..self.counts });
         assert_eq!(info.next_sequence.0, self.next);
+        assert_eq!(info.last_use, self.last_use);
         let sizes = self.subscriptions.values().flat_map(|s| &s.plain.messages);
         let size: u64 = sizes.map(|message| u64::from(message.size())).sum();
         assert_eq!(info.size_bytes, size + 10 * scheduled);
         for (entity, subscription) in &self.subscriptions {
             let info = domain::entity_info(&self.shard.rows, *entity).expect("a subscription");
             assert_eq!(info.counts, subscription.plain.counts(), "{entity:?}");
+            assert_eq!(info.last_use, subscription.plain.last_use, "{entity:?}");
             let Specifics::Subscription(specifics) = &info.specifics else { panic!("{info:?}") };
             assert_eq!(specifics.rules.total(), subscription.rules.len() as u64);
             let messages = &subscription.plain.messages;
@@ -531,6 +639,11 @@ impl Game {
 }
 
 impl Subscription {
+    /// An update of it, or a change of its rules (IDLE-7).
+    fn used_at(&mut self, now: Timestamp) {
+        self.plain.last_use = self.plain.last_use.max(now);
+    }
+
     /// RULE-5 to RULE-7, RULE-20. `described`: what the machine says of a copy that failed.
     fn take(
         &mut self,
@@ -617,7 +730,9 @@ fn as_of_queue(outcome: Outcome) -> Outcome {
             };
             Outcome::Acquired { deliveries: deliveries.into_iter().map(plain).collect(), more }
         }
-        Outcome::Fired(fired) => Outcome::Fired(fired),
+        Outcome::Refused(Refusal::InvalidOperation { .. }) => {
+            Outcome::Refused(Refusal::InvalidOperation { why: "" })
+        }
         other => other,
     }
 }

@@ -18,7 +18,8 @@ mod dup;
 mod ent;
 mod err;
 mod fan_out;
-
+mod idle;
+mod idle_topics;
 mod lock;
 mod lock_limits;
 mod msg;

@@ -165,6 +165,10 @@ pub enum Action {
     Update(Change),
     Status(EntityStatus),
     DeleteQueue,
+    Touch,
+    /// By somebody who believes it idle since an instant.
+    Seal(u64),
+    Beat,
     Sweep,
     /// The machine forgets what it keeps decoded.
     Restart,
@@ -271,6 +275,12 @@ impl Table {
                 words(&self.set(properties))
             }
             DeleteQueue => words(&self.shard.apply(Command::DeleteEntity { entity: QUEUE })),
+            Touch => words(&self.shard.apply(Command::Touch { entity: QUEUE })),
+            Seal(since) => {
+                let seal = domain::Seal { entity: QUEUE, idle_since: at(since) };
+                words(&self.shard.apply(Command::Seal(seal)))
+            }
+            Beat => words(&self.shard.apply(Command::Beat)),
             Sweep => words(&self.shard.apply(Command::Sweep)),
             Restart => {
                 self.shard.reset();
@@ -574,6 +584,7 @@ pub fn words(outcome: &Outcome) -> String {
             write!(text, "accepted {} until {}", token.session, until.since(EPOCH).0)
                 .expect("a string");
         }
+        Outcome::Spared => text.push_str("spared"),
         Outcome::Catalog(outcome) => write!(text, "{outcome:?}").expect("a string"),
         Outcome::Committed { performed } => {
             text.push_str("committed");

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Counts, DeadlineKind, Effect, EntityId, EntityRow, EntityState, EntityStatus, Key, Lifetime,
-    LockToken, MemoryRows, MessageRow, Meta, QueueId, Row, SequenceNumber, Specifics, SubQueue,
-    Timestamp,
+    LockToken, MemoryRows, MessageRow, Meta, QueueId, Row, SequenceNumber, Span, Specifics,
+    SubQueue, Timestamp,
 };
 
 use crate::support::{sessions, topics};
@@ -293,6 +293,8 @@ pub struct Timers {
     available: BTreeMap<QueueId, u64>,
     sessions: sessions::Timers,
     copies_max: BTreeMap<EntityId, u64>,
+    /// Windows of temporary entities (IDLE-1).
+    temporary: BTreeMap<EntityId, Span>,
 }
 
 impl Timers {
@@ -314,6 +316,13 @@ impl Timers {
                 self.locks.retain(|(queue, _), _| queue.entity != *entity);
                 self.available.retain(|queue, _| queue.entity != *entity);
                 self.copies_max.remove(entity);
+                self.temporary.remove(entity);
+            }
+            Effect::Temporary { entity, window } => {
+                match window.is_max() {
+                    true => self.temporary.remove(entity),
+                    false => self.temporary.insert(*entity, *window),
+                };
             }
             Effect::Available { queue, count } => {
                 self.available.insert(*queue, *count);
@@ -356,6 +365,16 @@ impl Timers {
             let told = self.copies_max.get(&entity).copied().unwrap_or(0);
             assert_eq!(told, specifics.copies_max(), "copies, as the engine was told");
         }
+        let topic = match &description.specifics {
+            Specifics::Subscription(specifics) => rows.0.get(&Key::Entity(specifics.topic)),
+            Specifics::Queue | Specifics::Topic(_) => None,
+        };
+        let mut window = properties.auto_delete_on_idle;
+        if let Some(Row::Entity(topic)) = topic {
+            window = window.min(topic.properties.auto_delete_on_idle);
+        }
+        let told = self.temporary.get(&entity).copied().unwrap_or(Span::MAX);
+        assert_eq!(told, window, "deleted when idle for, or its topic");
         let receives =
             matches!(properties.status, EntityStatus::Active | EntityStatus::SendDisabled);
         for sub in SubQueue::ALL {

@@ -31,6 +31,7 @@ pub fn check(rows: &MemoryRows, topic: EntityId, specifics: &TopicSpecifics) {
         assert_eq!(of.rules, rules, "rules of {id:?} counted and stored");
         all_rules = all_rules.plus(rules);
         size += self::state(rows, *id).size_bytes;
+        assert!(self::state(rows, *id).last_use <= state.last_use, "IDLE-2: {id:?} is used alone");
         let ttl = of.own_default_ttl.min(row(rows, topic).properties.default_ttl);
         assert_eq!(description.properties.default_ttl, ttl, "TTL-7 of {id:?}");
     }

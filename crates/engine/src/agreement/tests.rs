@@ -101,6 +101,23 @@ fn of_late_readings_the_sharpest_counts_unless_a_clock_was_set() {
     assert_eq!(agreement.readings.len(), 0, "who does not answer agrees with nobody");
 }
 
+/// Why a majority must be right throughout: two wrong clocks of five at any moment, and yet three
+/// readings that count, while the others are silent. It ends with the age of the oldest.
+#[test]
+fn a_wrong_clock_that_changes_place_is_believed_until_readings_are_old() {
+    let (off, group) = (-1_400 * MS, voters(&[1, 2, 3, 4, 5]));
+    let mut agreement = heard(&[(off, off, 0), (0, 0, 0), (off, off, 0)]);
+    assert!(!agreement.agrees(1, &group));
+    // Node 3 was mended and is silent; node 2 went wrong.
+    let later = Reading { read_at_us: READING_AGE_MAX_US, ..reading(off, off, 0) };
+    agreement.read_own(later);
+    agreement.read_peer(2, later);
+    agreement.forget(READING_AGE_MAX_US);
+    assert!(agreement.agrees(1, &group));
+    agreement.forget(READING_AGE_MAX_US + 1);
+    assert!(!agreement.agrees(1, &group));
+}
+
 #[test]
 fn an_answer_is_from_half_way_and_off_by_at_most_half() {
     let shown = Shown { wall_us: 5_000, clock_us: 4_000 };

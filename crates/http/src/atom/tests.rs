@@ -23,6 +23,8 @@ fn info(properties: QueueProperties) -> EntityInfo {
         size_bytes: 512,
         next_sequence: SequenceNumber(11),
         specifics: domain::Specifics::Queue,
+        last_use: Timestamp(1_767_225_601_000),
+        idleness: domain::Idleness::Never,
     }
 }
 

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use client::v1;
 use serde_json::{Value, json};
 
-use crate::commands::{Output, Status, status_name};
+use crate::commands::{Output, Status, idle, status_name};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -13,6 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   mayfly queue create orders --ttl 1h --dead-letter-on-expiration --max-delivery-count 5
   mayfly queue list --prefix test-
+  mayfly queue list --idle
   mayfly queue show orders --json | jq .counters
   mayfly queue update orders --status disabled
   mayfly queue delete orders";
@@ -49,6 +50,9 @@ enum Command {
         /// Only names that begin so
         #[arg(long, default_value = "")]
         prefix: String,
+        /// When each was last used, what keeps it, and when it will be deleted if nobody uses it
+        #[arg(long)]
+        idle: bool,
         #[command(flatten)]
         output: Output,
     },
@@ -164,10 +168,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => show(&queue),
             }
         }
-        Command::List { prefix, output } => {
-            let queues = output.connect.client()?.list_queues(&prefix).await?;
+        Command::List { prefix, idle, output } => {
+            let client = output.connect.client()?;
+            let queues = client.list_queues(&prefix).await?;
             match output.json {
                 true => terminal::json(&queues.iter().map(as_json).collect::<Vec<_>>()),
+                false if idle => idle::list(&queues, "no queues", client.now().await?.now_ms),
                 false => list(&queues),
             }
         }
@@ -242,6 +248,7 @@ fn show(queue: &v1::Queue) -> anyhow::Result<()> {
         ("created", instant::show_ms(queue.created_at_ms)),
         ("updated", instant::show_ms(queue.updated_at_ms)),
         ("accessed", instant::show_ms(queue.accessed_at_ms)),
+        ("deleted as idle", super::deleted_at(queue.deleted_at_ms)),
         (
             "active",
             format!("{} ({} not locked)", count(counters.active), count(counters.available)),
@@ -296,6 +303,9 @@ fn as_json(queue: &v1::Queue) -> Value {
         "created_at": instant::show_ms(queue.created_at_ms),
         "updated_at": instant::show_ms(queue.updated_at_ms),
         "accessed_at": instant::show_ms(queue.accessed_at_ms),
+        "last_use": instant::show_ms(queue.last_use_ms),
+        "idle_since": queue.idle_since_ms.map(instant::show_ms),
+        "deleted_at": queue.deleted_at_ms.map(instant::show_ms),
         "group": queue.group,
         "leader_node": queue.leader_node,
     })

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use client::v1;
 use serde_json::{Value, json};
 
-use crate::commands::{Output, Status, rule, status_name};
+use crate::commands::{Output, Status, idle, rule, status_name};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -14,6 +14,7 @@ Examples:
   mayfly subscription create prices audit                           everything
   mayfly subscription create prices eur --filter \"currency = 'EUR'\"
   mayfly subscription list prices
+  mayfly subscription list prices --idle
   mayfly receive prices/eur --complete --follow
   mayfly subscription delete prices audit";
 
@@ -51,6 +52,9 @@ enum Command {
     List {
         /// Name of the topic
         topic: String,
+        /// When each was last used, what keeps it, and when it will be deleted if nobody uses it
+        #[arg(long)]
+        idle: bool,
         #[command(flatten)]
         output: Output,
     },
@@ -158,10 +162,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => show(&subscription),
             }
         }
-        Command::List { topic, output } => {
-            let subscriptions = output.connect.client()?.list_subscriptions(&topic).await?;
+        Command::List { topic, idle, output } => {
+            let client = output.connect.client()?;
+            let subscriptions = client.list_subscriptions(&topic).await?;
             match output.json {
                 true => terminal::json(&subscriptions.iter().map(as_json).collect::<Vec<_>>()),
+                false if idle => {
+                    idle::list(&subscriptions, "no subscriptions", client.now().await?.now_ms)
+                }
                 false => list(&subscriptions),
             }
         }
@@ -225,6 +233,7 @@ fn show(subscription: &v1::Subscription) -> anyhow::Result<()> {
         ("created", instant::show_ms(subscription.created_at_ms)),
         ("updated", instant::show_ms(subscription.updated_at_ms)),
         ("accessed", instant::show_ms(subscription.accessed_at_ms)),
+        ("deleted as idle", super::deleted_at(subscription.deleted_at_ms)),
         (
             "active",
             format!("{} ({} not locked)", terminal::count(active), terminal::count(available)),
@@ -273,6 +282,9 @@ fn as_json(subscription: &v1::Subscription) -> Value {
         "created_at": instant::show_ms(subscription.created_at_ms),
         "updated_at": instant::show_ms(subscription.updated_at_ms),
         "accessed_at": instant::show_ms(subscription.accessed_at_ms),
+        "last_use": instant::show_ms(subscription.last_use_ms),
+        "idle_since": subscription.idle_since_ms.map(instant::show_ms),
+        "deleted_at": subscription.deleted_at_ms.map(instant::show_ms),
         "group": subscription.group,
         "leader_node": subscription.leader_node,
     })

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use client::v1;
 use serde_json::{Value, json};
 
-use crate::commands::{Output, Status, status_name};
+use crate::commands::{Output, Status, idle, status_name};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -14,6 +14,7 @@ Examples:
   mayfly topic create prices --ttl 10s
   mayfly subscription create prices audit
   mayfly send prices 'EURUSD 1.08'
+  mayfly topic list --idle
   mayfly topic show prices --json | jq .counters
   mayfly topic delete prices                     with all its subscriptions";
 
@@ -50,6 +51,9 @@ enum Command {
         /// Only names that begin so
         #[arg(long, default_value = "")]
         prefix: String,
+        /// When each was last used, what keeps it, and when it will be deleted if nobody uses it
+        #[arg(long)]
+        idle: bool,
         #[command(flatten)]
         output: Output,
     },
@@ -145,10 +149,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => show(&topic),
             }
         }
-        Command::List { prefix, output } => {
-            let topics = output.connect.client()?.list_topics(&prefix).await?;
+        Command::List { prefix, idle, output } => {
+            let client = output.connect.client()?;
+            let topics = client.list_topics(&prefix).await?;
             match output.json {
                 true => terminal::json(&topics.iter().map(as_json).collect::<Vec<_>>()),
+                false if idle => idle::list(&topics, "no topics", client.now().await?.now_ms),
                 false => list(&topics),
             }
         }
@@ -221,6 +227,7 @@ fn show(topic: &v1::Topic) -> anyhow::Result<()> {
         ("created", instant::show_ms(topic.created_at_ms)),
         ("updated", instant::show_ms(topic.updated_at_ms)),
         ("accessed", instant::show_ms(topic.accessed_at_ms)),
+        ("deleted as idle", super::deleted_at(topic.deleted_at_ms)),
         ("scheduled", terminal::count(counters.scheduled)),
         ("size, all copies", terminal::bytes(counters.size_bytes)),
         ("accepted since creation", terminal::count(counters.accepted)),
@@ -259,6 +266,9 @@ fn as_json(topic: &v1::Topic) -> Value {
         "created_at": instant::show_ms(topic.created_at_ms),
         "updated_at": instant::show_ms(topic.updated_at_ms),
         "accessed_at": instant::show_ms(topic.accessed_at_ms),
+        "last_use": instant::show_ms(topic.last_use_ms),
+        "idle_since": topic.idle_since_ms.map(instant::show_ms),
+        "deleted_at": topic.deleted_at_ms.map(instant::show_ms),
         "group": topic.group,
         "leader_node": topic.leader_node,
     })

@@ -34,6 +34,8 @@ pub struct Config {
     pub storage: Storage,
     pub raft: Raft,
     pub clock: Clock,
+    /// `[idle]`: how long a new leader deletes nothing as idle.
+    pub idle_reattach: Duration,
     pub log: Log,
 }
 
@@ -282,6 +284,10 @@ http = "127.0.0.1:6300"
             (
                 "[node]\ndata_dir = \"x\"\n[clock]\noffset_max = \"5ms\"\n",
                 "mayfly.toml: clock.offset_max is 5ms, allowed is 10ms to 1m",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[idle]\nreattach = \"10m\"\n",
+                "mayfly.toml: idle.reattach is 10m, allowed is 1s to 5m",
             ),
         ] {
             assert_eq!(load(text, Args::default()).expect_err(text), told, "{text}");

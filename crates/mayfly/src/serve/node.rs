@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use domain::NodeRow;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::Replication;
-use service::{ClockConfig, Founding, RunningNode, Skew};
+use service::{ClockConfig, Founding, IdleConfig, RunningNode, Skew};
 use store::{DataDir, Durability, Identity, LogStore, RowStore};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -240,6 +240,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         }),
         development: config.development,
         clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },
+        idle: IdleConfig { reattach: config.idle_reattach, ..IdleConfig::default() },
         durability: if config.storage.synced { "synced" } else { "replicated" },
         version: env!("CARGO_PKG_VERSION"),
         ..service::Config::new(config.node, own)

@@ -38,6 +38,8 @@ pub struct Plan {
     /// Of each node's databases.
     pub memory_mebibytes: Option<u32>,
     pub log: Option<String>,
+    /// A new leader deletes nothing that is idle before receivers had so long to come back.
+    pub idle_reattach: Option<Duration>,
 }
 
 /// Something happened to a node that nobody asked for.
@@ -154,6 +156,10 @@ impl Plan {
             vec![("node", own), ("cluster", table(cluster)), ("storage", table(storage))];
         if let Some(filter) = &self.log {
             config.push(("log", table(vec![("filter", filter.clone().into())])));
+        }
+        if let Some(reattach) = self.idle_reattach {
+            let reattach = humantime::format_duration(reattach).to_string();
+            config.push(("idle", table(vec![("reattach", reattach.into())])));
         }
         let config = table(config);
         Ok(format!("# Written by `mayfly up` at every start.\n{}", toml::to_string(&config)?))
@@ -292,6 +298,7 @@ mod tests {
             data_groups: None,
             memory_mebibytes: None,
             log: None,
+            idle_reattach: None,
         }
     }
 

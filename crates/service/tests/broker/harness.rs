@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use domain::{NewMessage, NodeRow, QueueProperties, SequenceNumber, ShardId, Span, SubQueue};
 use replication::Replication;
-use service::{Asker, Broker, Config, Founding, Node, ReceiveMode, Received, RunningNode};
+use service::{
+    Asker, Broker, Config, Founding, IdleConfig, Node, ReceiveMode, Received, RunningNode,
+};
 use store::{LogStore, RowStore};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
@@ -53,6 +55,10 @@ impl Cluster {
         };
         let mut config = Config::new(id, row(&self.addresses[&id]));
         config.development = true;
+        config.idle = IdleConfig {
+            reattach: Duration::from_millis(400),
+            collect_every: Duration::from_millis(50),
+        };
         config.founding = Some(Founding {
             cluster_id: 7,
             data_groups: self.data_groups,

@@ -4,6 +4,8 @@
 mod harness;
 
 mod entities;
+mod idle;
+mod idle_topics;
 mod leaders;
 mod lifetime;
 mod messages;

@@ -26,9 +26,9 @@ pub fn turn(
     if entities.is_empty() {
         return;
     }
-    let Moment { peace, .. } = moment;
+    let Moment { clock, peace } = moment;
     if finds && client.holder.reign != leader.number && (peace || random.chance(400)) {
-        attach(client, leader, entities, moment, random);
+        attach(client, leader, entities, clock, random);
     }
     if client.holder.reign != leader.number {
         return;
@@ -49,7 +49,7 @@ fn attach(
     client: &mut Client,
     leader: &mut Leader,
     entities: &[EntityId],
-    Moment { clock, peace }: Moment,
+    clock: Timestamp,
     random: &mut Random,
 ) {
     leader.detach(client.holder.receiver());
@@ -64,7 +64,8 @@ fn attach(
             leader.propose_each(vec![resume], Reply::Nobody, clock, random);
             leader.hold(receiver, in_hand.entity, in_hand.token);
         }
-        None if !peace && random.chance(300) => {
+        // Once faults have ended as well: nothing that is free is left over while somebody waits.
+        None if random.chance(300) => {
             let receiver = client.holder.attach(leader.number);
             leader.engine.accept(receiver, random.pick(entities));
         }

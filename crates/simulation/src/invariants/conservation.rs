@@ -1,12 +1,14 @@
 //! The conservation law: accepted equals where they all are and went, and every counter is exact.
 
-use domain::{Counts, EntityId, EntityState, Key, MemoryRows, Row, SubQueue};
+use std::collections::BTreeSet;
+
+use domain::{Counts, EntityId, EntityState, Key, MemoryRows, Row, SessionId, SubQueue};
 
 use crate::oracle::{Entity, Message, Oracle, of};
 use crate::report::{Broken, Holds};
 
 fn broken(what: String) -> Broken {
-    Broken { invariant: "conservation", source: "COUNT-2, COUNT-5, SEQ-1", what }
+    Broken { invariant: "conservation", source: "COUNT-2, COUNT-5, SEQ-1, SESS-7", what }
 }
 
 /// Every entity's counters against the messages known of it.
@@ -19,6 +21,7 @@ pub fn check(oracle: &Oracle, rows: &MemoryRows) -> Holds {
             oracle.messages.range(of(*id)).map(|(_, message)| message).collect();
         counts(*id, entity, &messages, state)?;
         available(*id, rows, &messages, state)?;
+        sessions(oracle, *id, &messages, state)?;
     }
     Ok(())
 }
@@ -58,4 +61,21 @@ fn available(id: EntityId, rows: &MemoryRows, messages: &[&Message], state: &Ent
         }
     }
     Ok(())
+}
+
+/// In line is whatever session has something to hand out and nobody who holds it.
+fn sessions(oracle: &Oracle, id: EntityId, messages: &[&Message], state: &EntityState) -> Holds {
+    let ready = messages.iter().filter(|message| {
+        message.is_in(SubQueue::Main) && message.lock.is_none() && !message.deferred
+    });
+    let ready: BTreeSet<&SessionId> = ready.filter_map(|of| of.session.as_ref()).collect();
+    let is_held = |session: &SessionId| oracle.sessions.contains_key(&(id, session.clone()));
+    let free = ready.into_iter().filter(|session| !is_held(session)).count() as u64;
+    match state.sessions.free == free {
+        true => Ok(()),
+        false => {
+            let counted = state.sessions.free;
+            Err(broken(format!("{id:?} counts {counted} sessions in line of {free}")))
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Queues: properties (ENT-3) and description (COUNT-1).
 
-use domain::{EntityInfo, EntityStatus, QueueProperties, Refusal, ShardId, Span};
+use domain::{EntityInfo, EntityStatus, Idleness, QueueProperties, Refusal, ShardId, Span};
 
 use crate::v1;
 
@@ -59,8 +59,17 @@ pub fn properties_of_queue(properties: &QueueProperties) -> v1::QueueProperties 
     }
 }
 
+/// Since when an entity is idle, and when it is deleted for that.
+pub(super) fn idle_ms(info: &EntityInfo) -> Option<(u64, u64)> {
+    match info.idleness {
+        Idleness::Since { since, due } => Some((since.0, due.0)),
+        Idleness::Never | Idleness::Scheduled => None,
+    }
+}
+
 /// `leader_node` 0: none known.
 pub fn queue(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Queue {
+    let idle = idle_ms(info);
     v1::Queue {
         name: info.name.clone(),
         properties: Some(properties_of_queue(&info.properties)),
@@ -70,6 +79,9 @@ pub fn queue(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Queue {
         accessed_at_ms: info.accessed_at.0,
         group: group.0.into(),
         leader_node,
+        last_use_ms: info.last_use.0,
+        idle_since_ms: idle.map(|(since, _)| since),
+        deleted_at_ms: idle.map(|(_, due)| due),
     }
 }
 

@@ -5,7 +5,7 @@ use domain::{
     split_subscription_path,
 };
 
-use super::queue::{counters, status_from_v1, status_to_v1};
+use super::queue::{counters, idle_ms, status_from_v1, status_to_v1};
 use crate::v1;
 
 /// `base` with the given properties changed, as [`super::merge_properties`].
@@ -108,6 +108,7 @@ pub fn properties_of_subscription(
 pub fn topic(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Topic {
     let Specifics::Topic(specifics) = &info.specifics else { return v1::Topic::default() };
     let properties = TopicProperties::of(&info.properties, specifics);
+    let idle = idle_ms(info);
     v1::Topic {
         name: info.name.clone(),
         properties: Some(properties_of_topic(&properties)),
@@ -126,6 +127,9 @@ pub fn topic(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Topic {
         accessed_at_ms: info.accessed_at.0,
         group: group.0.into(),
         leader_node,
+        last_use_ms: info.last_use.0,
+        idle_since_ms: idle.map(|(since, _)| since),
+        deleted_at_ms: idle.map(|(_, due)| due),
     }
 }
 
@@ -136,6 +140,7 @@ pub fn subscription(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::
     };
     let properties = SubscriptionProperties::of(&info.properties, specifics);
     let (topic, name) = split_subscription_path(&info.name).unwrap_or(("", &info.name));
+    let idle = idle_ms(info);
     v1::Subscription {
         topic: topic.to_owned(),
         name: name.to_owned(),
@@ -146,6 +151,9 @@ pub fn subscription(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::
         accessed_at_ms: info.accessed_at.0,
         group: group.0.into(),
         leader_node,
+        last_use_ms: info.last_use.0,
+        idle_since_ms: idle.map(|(since, _)| since),
+        deleted_at_ms: idle.map(|(_, due)| due),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use service::Skew;
+use service::{IdleConfig, Skew};
 
 use super::file::{Durability, File};
 use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage};
@@ -25,6 +25,9 @@ const OFFSET_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Durat
 const AMQP_IDLE_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(10)..=Duration::from_secs(3600);
 const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
+/// Receivers look for a new leader within a second; a queue is deleted after five minutes at the
+/// earliest.
+const REATTACH_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(300);
 
 /// The error names the key and what it may be.
 pub fn check(file: File, args: &Args) -> Result<Config, String> {
@@ -56,6 +59,7 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         storage: storage(&file)?,
         raft: raft(&file)?,
         clock: clock(&file, args)?,
+        idle_reattach: idle_reattach(&file)?,
         log: Log {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
@@ -266,6 +270,16 @@ fn clock(file: &File, args: &Args) -> Result<Clock, String> {
         ));
     }
     Ok(Clock { offset_max, skew })
+}
+
+fn idle_reattach(file: &File) -> Result<Duration, String> {
+    let reattach = file.idle.reattach.unwrap_or(IdleConfig::default().reattach);
+    if !REATTACH_RANGE.contains(&reattach) {
+        let (least, most) = (show(*REATTACH_RANGE.start()), show(*REATTACH_RANGE.end()));
+        let told = show(reattach);
+        return Err(format!("idle.reattach is {told}, allowed is {least} to {most}"));
+    }
+    Ok(reattach)
 }
 
 fn show(duration: Duration) -> String {

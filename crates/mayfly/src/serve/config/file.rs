@@ -21,6 +21,7 @@ pub struct File {
     pub storage: Storage,
     pub raft: Raft,
     pub clock: Clock,
+    pub idle: Idle,
     pub log: Log,
 }
 
@@ -120,6 +121,13 @@ pub struct Raft {
 pub struct Clock {
     #[serde(deserialize_with = "a_duration")]
     pub offset_max: Option<Duration>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Idle {
+    #[serde(deserialize_with = "a_duration")]
+    pub reattach: Option<Duration>,
 }
 
 #[derive(Debug, Default, Deserialize)]

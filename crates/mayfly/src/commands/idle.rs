@@ -1,0 +1,141 @@
+//! `list --idle` of queues, topics and subscriptions: who was last used when, what keeps it, and when
+//! it will go.
+
+use client::v1;
+
+use crate::input::{duration, instant};
+use crate::terminal;
+
+/// What idleness has to do with an entity.
+#[derive(Clone, Debug, Default)]
+pub struct Idle {
+    pub name: String,
+    pub window_ms: Option<u64>,
+    pub last_use_ms: u64,
+    pub idle_since_ms: Option<u64>,
+    pub deleted_at_ms: Option<u64>,
+    pub scheduled: u64,
+}
+
+impl From<&v1::Queue> for Idle {
+    fn from(queue: &v1::Queue) -> Idle {
+        Idle {
+            name: queue.name.clone(),
+            window_ms: queue.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
+            last_use_ms: queue.last_use_ms,
+            idle_since_ms: queue.idle_since_ms,
+            deleted_at_ms: queue.deleted_at_ms,
+            scheduled: queue.counters.unwrap_or_default().scheduled,
+        }
+    }
+}
+
+impl From<&v1::Topic> for Idle {
+    fn from(topic: &v1::Topic) -> Idle {
+        Idle {
+            name: topic.name.clone(),
+            window_ms: topic.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
+            last_use_ms: topic.last_use_ms,
+            idle_since_ms: topic.idle_since_ms,
+            deleted_at_ms: topic.deleted_at_ms,
+            scheduled: topic.counters.unwrap_or_default().scheduled,
+        }
+    }
+}
+
+impl From<&v1::Subscription> for Idle {
+    fn from(subscription: &v1::Subscription) -> Idle {
+        Idle {
+            name: subscription.name.clone(),
+            window_ms: subscription.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
+            last_use_ms: subscription.last_use_ms,
+            idle_since_ms: subscription.idle_since_ms,
+            deleted_at_ms: subscription.deleted_at_ms,
+            scheduled: 0, // They wait at the topic.
+        }
+    }
+}
+
+/// Instants are the cluster's, and `now_ms` is its time. `none`: what there is none of.
+pub fn list<'a, T: 'a>(entities: &'a [T], none: &str, now_ms: u64) -> anyhow::Result<()>
+where
+    Idle: From<&'a T>,
+{
+    if entities.is_empty() {
+        return terminal::line(none);
+    }
+    let row = |idle: Idle| {
+        let goes = match idle.deleted_at_ms {
+            Some(at_ms) => instant::show_ms(at_ms),
+            None => "-".to_owned(),
+        };
+        vec![
+            idle.name.clone(),
+            duration::show_ms(idle.window_ms()),
+            instant::show_ms(idle.last_use_ms.min(now_ms)),
+            idle.kept_by(now_ms),
+            goes,
+        ]
+    };
+    let header = ["name", "delete when idle for", "last use", "kept by", "goes"];
+    let rows = entities.iter().map(|entity| row(Idle::from(entity))).collect();
+    terminal::line(terminal::table(&header, &[], rows))
+}
+
+impl Idle {
+    fn window_ms(&self) -> u64 {
+        self.window_ms.unwrap_or(duration::NEVER_MS)
+    }
+
+    /// What keeps it from being deleted as idle, in words.
+    fn kept_by(&self, now_ms: u64) -> String {
+        let Some(since_ms) = self.idle_since_ms else {
+            return match self.window_ms() {
+                duration::NEVER_MS => "its settings".to_owned(),
+                _ => format!("{} scheduled", terminal::count(self.scheduled)),
+            };
+        };
+        if self.last_use_ms > now_ms {
+            return "a receiver or a peek".to_owned();
+        }
+        let due_ms = self.deleted_at_ms.unwrap_or(now_ms);
+        match due_ms.checked_sub(now_ms) {
+            None | Some(0) => "nothing".to_owned(),
+            // Nobody could use it while its group had no leader.
+            Some(_) if since_ms > self.last_use_ms => "an outage".to_owned(),
+            Some(left_ms) => format!("its last use, {}", left(left_ms)),
+        }
+    }
+}
+
+fn left(ms: u64) -> String {
+    format!("for {}", duration::show_ms(ms.div_ceil(1000) * 1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_2_an_entity_says_what_keeps_it() {
+        const NOW: u64 = 1_000_000;
+        let idle = |last_use_ms, idle: Option<(u64, u64)>| Idle {
+            last_use_ms,
+            idle_since_ms: idle.map(|(since, _)| since),
+            deleted_at_ms: idle.map(|(_, due)| due),
+            ..Idle::default()
+        };
+        let temporary = |idle| Idle { window_ms: Some(300_000), scheduled: 3, ..idle };
+        assert_eq!(idle(5, None).kept_by(NOW), "its settings");
+        assert_eq!(temporary(idle(5, None)).kept_by(NOW), "3 scheduled");
+        for (last_use, since, due, expected) in [
+            (NOW + 1, NOW + 1, NOW + 300_001, "a receiver or a peek"),
+            (NOW - 60_000, NOW - 60_000, NOW + 240_000, "its last use, for 4m"),
+            (NOW - 900_000, NOW - 60_000, NOW + 240_000, "an outage"),
+            (NOW - 300_000, NOW - 300_000, NOW, "nothing"),
+        ] {
+            let idle = temporary(idle(last_use, Some((since, due))));
+            assert_eq!(idle.kept_by(NOW), expected);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The coordinator of idleness (IDLE), at the node that leads the catalog. Leaders name what is idle
+//! by their rows; every node is asked whether it uses any of it; what is left is sealed: the catalog
+//! records the intent, the data group decides, the catalog frees the name or withdraws the intent.
+//! It keeps nothing from round to round. What its fall leaves is an intent, which refuses nobody
+//! anything and which the keeper finishes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::{CatalogCommand, EntityId, EntityKind, Rows, SUBSCRIPTIONS_MAX, ShardId};
+use engine::Candidate;
+use futures::StreamExt;
+use futures::future::join_all;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::broker::Broker;
+use crate::cluster::catalog_nodes;
+use crate::link::Outgoing;
+
+/// Most seals under way: many queues that were created together end together.
+const SEALS_MAX: usize = 256;
+/// Most entities asked about at a time: one topic's subscriptions are few beside it, and the question
+/// must fit one frame.
+const ASKED_MAX: usize = 64 * 1024;
+/// How long a node may take to say what it knows.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a node knows of idle entities.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct IdleReport {
+    /// By the groups it leads; if it was asked about none.
+    pub candidates: Vec<(ShardId, Candidate)>,
+    /// Of those it was asked about: receivers wait for them here, whoever leads.
+    pub used: Vec<EntityId>,
+}
+
+pub(crate) struct Collector {
+    pub broker: Broker,
+}
+
+impl Collector {
+    pub async fn run(self) {
+        let every = self.broker.router().config.idle.collect_every;
+        loop {
+            tokio::time::sleep(every).await;
+            // What was named is not named again at once, so this ends.
+            while self.broker.router().replication.is_leader(ShardId::CATALOG) && self.round().await
+            {
+            }
+        }
+    }
+
+    /// False if nobody named anything.
+    async fn round(&self) -> bool {
+        let named = self.ask_all(&[]).await;
+        let named = named.into_iter().flat_map(|report| report.candidates);
+        let candidates = engine::candidates(named);
+        if candidates.is_empty() {
+            return false;
+        }
+        let rows = self.broker.router().replication.rows(ShardId::CATALOG);
+        let (candidates, asked) = tellers(&rows, candidates);
+        let used = self.ask_all(&asked.keys().copied().collect::<Vec<_>>()).await;
+        let used = used.iter().flat_map(|report| &report.used);
+        let with_topic = used.flat_map(|id| [Some(*id), asked.get(id).copied().flatten()]);
+        let used: BTreeSet<EntityId> = with_topic.flatten().collect();
+        let unused = engine::unused(candidates, &used);
+        futures::stream::iter(unused)
+            .for_each_concurrent(SEALS_MAX, |(_, candidate)| self.seal(candidate))
+            .await;
+        true
+    }
+
+    async fn ask_all(&self, asked: &[EntityId]) -> Vec<IdleReport> {
+        let router = self.broker.router();
+        let nodes = catalog_nodes(&router.replication.rows(ShardId::CATALOG)).into_keys();
+        let asked = nodes.map(|node| async move {
+            if node == router.config.node {
+                return router.idle_report(asked);
+            }
+            let (reply, report) = oneshot::channel();
+            router.link(node).send(Outgoing::Idle { asked: asked.to_vec(), reply });
+            match timeout(ANSWER_TIMEOUT, report).await {
+                Ok(Ok(report)) => report,
+                Ok(Err(_)) | Err(_) => IdleReport::default(),
+            }
+        });
+        join_all(asked).await
+    }
+
+    async fn seal(&self, candidate: Candidate) {
+        let Candidate { entity, name, idle_since } = candidate;
+        let deadline = self.broker.router().deadline();
+        let seal = CatalogCommand::Seal { name: name.clone(), entity, idle_since };
+        let sealed = match self.broker.catalog(seal, &name, deadline).await {
+            Ok(Some((row, _))) => self.broker.finish_sealing(&row, deadline).await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = sealed {
+            tracing::debug!(entity = %name, %error, "idle, and not deleted yet");
+        }
+    }
+}
+
+/// Idle entities, by whose group leads them.
+type Candidates = BTreeMap<EntityId, (ShardId, Candidate)>;
+
+/// What to ask nodes about: the candidates, and, as a topic is used with its subscriptions (IDLE-2),
+/// those, each with its topic. Candidates beyond what can be asked about are left for another round.
+fn tellers(
+    rows: &impl Rows,
+    candidates: Candidates,
+) -> (Candidates, BTreeMap<EntityId, Option<EntityId>>) {
+    let (mut kept, mut asked) = (BTreeMap::new(), BTreeMap::new());
+    for (entity, (shard, candidate)) in candidates {
+        if asked.len() >= ASKED_MAX {
+            break;
+        }
+        let prefix = domain::subscription_path(&candidate.name, "");
+        let count_max = SUBSCRIPTIONS_MAX as usize;
+        let of = domain::directory_page(rows, EntityKind::Subscription, None, &prefix, count_max);
+        asked.extend(of.into_iter().map(|row| (row.entity, Some(entity))));
+        asked.entry(entity).or_insert(None);
+        kept.insert(entity, (shard, candidate));
+    }
+    (kept, asked)
+}
