@@ -5,9 +5,10 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "mayfly/v1/messaging.proto",
     "mayfly/v1/sessions.proto",
+    "mayfly/v1/transactions.proto",
     "mayfly/v1/entities.proto",
     "mayfly/v1/cluster.proto",
 ];

@@ -69,6 +69,10 @@ pub fn condition(refusal: &Refusal) -> &'static str {
         Refusal::ArgumentOutOfRange { .. } => ARGUMENT_OUT_OF_RANGE,
         Refusal::InvalidOperation { .. } => NOT_ALLOWED,
         Refusal::NotSupported { .. } => NOT_IMPLEMENTED,
+        Refusal::TransactionSizeExceeded { .. } => NOT_ALLOWED, // ERR-20.
+        Refusal::TransactionUnknown => TRANSACTION_UNKNOWN_ID,
+        Refusal::TransactionTimedOut => TRANSACTION_TIMEOUT,
+        Refusal::TransactionRolledBack { .. } => TRANSACTION_ROLLBACK,
         // What is missing is sent first, then this again: the edge's affair, and not done.
         Refusal::SerialGap { .. } => UNAVAILABLE,
         Refusal::PerhapsDone => UNKNOWN,

@@ -44,6 +44,7 @@ mod sender;
 mod sending;
 mod session;
 mod sessions;
+mod transaction;
 
 pub use client::Client;
 pub use delivery::{Delivery, Disposition, QueuePath};
@@ -54,6 +55,7 @@ pub use receiver::{Receiver, Settler, Settling};
 pub use sender::{Sender, Sending};
 pub use session::SessionReceiver;
 pub use topics::subscription_path;
+pub use transaction::{Committed, Transaction};
 
 /// The native API's messages, as generated.
 pub use wire::v1;

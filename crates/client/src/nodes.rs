@@ -13,6 +13,7 @@ use crate::api::cluster_client::ClusterClient;
 use crate::api::entities_client::EntitiesClient;
 use crate::api::messaging_client::MessagingClient;
 use crate::api::sessions_client::SessionsClient;
+use crate::api::transactions_client::TransactionsClient;
 use crate::{ClientOptions, Error, v1};
 
 /// Flow-control windows: wide enough that a batch of large messages never waits for an update.
@@ -83,6 +84,12 @@ impl Node {
 
     pub fn sessions(&self) -> SessionsClient<Channel> {
         SessionsClient::new(self.channel.clone())
+            .max_decoding_message_size(ANSWER_BYTES_MAX)
+            .max_encoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn transactions(&self) -> TransactionsClient<Channel> {
+        TransactionsClient::new(self.channel.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX)
             .max_encoding_message_size(ANSWER_BYTES_MAX)
     }

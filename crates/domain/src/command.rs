@@ -2,9 +2,9 @@
 //! a released variant keeps its meaning; new behaviour is a new variant.
 
 use crate::{
-    CatalogCommand, DeadlineKind, EntityId, ForwardCommand, LockToken, NewMessage, NewRule, Origin,
-    Properties, QueueId, QueueProperties, ReceiverId, Refusal, SequenceNumber, SessionCommand,
-    Span, SubscriptionProperties, Timestamp, TopicProperties,
+    CatalogCommand, Commit, DeadlineKind, EntityId, ForwardCommand, LockToken, NewMessage, NewRule,
+    Origin, Properties, QueueId, QueueProperties, ReceiverId, Refusal, SequenceNumber,
+    SessionCommand, Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// One log entry: what a proposer gathered, under one time stamp (TIME-4).
@@ -63,6 +63,8 @@ pub enum Command {
     Refuse(Refuse),
     /// Between the groups of a source and its destination (FWD).
     Forward(ForwardCommand),
+    /// A transaction (TX).
+    Commit(Commit),
 }
 
 /// Creates a queue under an id the catalog issued. A repeat for the same id is `Done`.
@@ -134,6 +136,9 @@ pub enum Disposition {
     /// Unlocks without counting a delivery: AMQP's `released` (LOCK-16), or a grant that never
     /// arrived (LOCK-20).
     Release,
+    /// Refused like a lock that is not held: it is part of an open transaction, which only the leader
+    /// knows (TX-9), and which it writes here in the place of what was asked.
+    Withheld,
 }
 
 /// LOCK-13. All or nothing.

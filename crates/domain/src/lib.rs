@@ -29,6 +29,7 @@ mod catalog;
 mod command;
 mod effect;
 mod outcome;
+mod transaction;
 
 mod filter;
 mod forward_read;
@@ -60,3 +61,4 @@ pub use session::*;
 pub use session_read::*;
 pub use time::*;
 pub use topic::*;
+pub use transaction::*;

@@ -6,6 +6,7 @@ mod marks;
 mod nonce;
 mod overlay;
 mod queue;
+mod savepoint;
 mod view;
 
 mod duplicates;
@@ -15,6 +16,7 @@ mod acquire;
 mod arrive;
 mod cancel_scheduled;
 mod catalog;
+mod commit;
 mod delete_batch;
 mod fire;
 mod fire_locks;
@@ -40,6 +42,7 @@ use crate::machine::catalog::GroupSizes;
 use crate::machine::entity::{Entity, EntityStep};
 use crate::machine::nonce::Nonces;
 use crate::machine::rules::TopicRules;
+use crate::machine::savepoint::Since;
 use crate::machine::view::View;
 use crate::{
     Command, Effect, EntityId, EntityKind, Entry, Key, Meta, Origin, Outcome, ReadContent, Refusal,
@@ -108,6 +111,7 @@ impl Machine {
             touched: Vec::new(),
             at: Timestamp::ZERO,
             nonces: Nonces::new([0; 16]),
+            since: None,
         }
     }
 
@@ -141,6 +145,8 @@ pub struct Step<'a, R> {
     /// The current entry's time.
     at: Timestamp,
     nonces: Nonces,
+    /// Present while a transaction may be taken back.
+    since: Option<Since>,
 }
 
 impl<'a, R: Rows> Step<'a, R> {
@@ -226,6 +232,7 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::Topic(command) => command.apply(self),
             Command::Refuse(command) => Err(command.refusal),
             Command::Forward(command) => command.apply(self),
+            Command::Commit(command) => command.apply(self),
         };
         outcome.unwrap_or_else(Outcome::Refused)
     }
@@ -262,6 +269,9 @@ impl<'a, R: Rows> Step<'a, R> {
                 slot.insert(Entity::stored(row, state))
             }
         };
+        if let Some(since) = &mut self.since {
+            since.note(id, entity, self.changed.contains(&id));
+        }
         if entity.watch() {
             self.watched.push(id);
             if entity.row.specifics.kind() == EntityKind::Subscription {
@@ -320,6 +330,7 @@ fn origin(command: &Command) -> Option<Origin> {
         Command::DeleteBatch(command) => command.origin,
         Command::Session(command) => command.origin(),
         Command::Refuse(command) => command.origin,
+        Command::Commit(command) => command.origin,
         Command::Topic(command) => match command {
             TopicCommand::Update(command) => command.origin,
             TopicCommand::UpdateSubscription(command) => command.origin,

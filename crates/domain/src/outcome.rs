@@ -1,6 +1,8 @@
 //! What came of a command.
 
-use crate::{CatalogOutcome, Delivery, Refusal, Refused, SequenceNumber, SessionToken, Timestamp};
+use crate::{
+    CatalogOutcome, Delivery, Performed, Refusal, Refused, SequenceNumber, SessionToken, Timestamp,
+};
 
 /// One per command, in order. Kept for repeats where the command had an origin (SEND-8).
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +47,10 @@ pub enum Outcome {
     },
     /// `Seal`: the entity was used since, and stays. No repeat of it comes to anything else.
     Spared,
+    /// What came of each operation of a transaction, in order.
+    Committed {
+        performed: Vec<Performed>,
+    },
 }
 
 /// What timers did.

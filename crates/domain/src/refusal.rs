@@ -1,6 +1,8 @@
 //! Refusals: what a client is told when nothing was done (ERR). Each edge has one exhaustive
 //! mapping from these to its own codes; nobody parses the text.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use crate::{EntityId, LockToken, SequenceNumber, SessionId};
@@ -65,12 +67,44 @@ pub enum Refusal {
     /// ERR-19, RULE-21. `exception` is the client name: of a filter or of an action.
     #[error("{why}")]
     InvalidRule { exception: &'static str, why: String },
+    /// ERR-20.
+    #[error("the transaction would hold {held} {what}, the limit is {max}; commit it in parts")]
+    TransactionSizeExceeded { what: &'static str, held: u64, max: u64 },
+    /// ERR-21, TX-7.
+    #[error("there is no such open transaction; begin a new one")]
+    TransactionUnknown,
+    /// ERR-21, TX-3.
+    #[error(
+        "the transaction was rolled back: not committed within 2 minutes of its first operation"
+    )]
+    TransactionTimedOut,
+    /// ERR-21, TX-9, TX-10. Operations count from 0.
+    #[error(
+        "the transaction was rolled back, nothing of it was done; operation {operation}: {cause}"
+    )]
+    TransactionRolledBack { operation: u32, cause: Cause },
     /// SEND-8: the requests from `expected` on did not arrive; send them first.
     #[error("serial gap; resend from {expected}")]
     SerialGap { expected: u64 },
     /// SEND-8, ERR-28: a repeat whose first outcome is no longer known here. Not a certain refusal.
     #[error("this request may have been done before; its outcome is no longer known")]
     PerhapsDone,
+}
+
+/// What an operation of a transaction was refused for: itself never a rolled back transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause(pub Box<Refusal>);
+
+impl From<Refusal> for Cause {
+    fn from(refusal: Refusal) -> Cause {
+        Cause(Box::new(refusal))
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl Refusal {
@@ -97,6 +131,10 @@ impl Refusal {
             Refusal::NotSupported { .. } => "NotSupportedException",
             Refusal::NoMatchingSubscription { .. } => "NoMatchingSubscriptionException",
             Refusal::InvalidRule { exception, .. } => exception,
+            Refusal::TransactionSizeExceeded { .. } => "TransactionSizeExceededException",
+            Refusal::TransactionUnknown
+            | Refusal::TransactionTimedOut
+            | Refusal::TransactionRolledBack { .. } => "TransactionException",
             Refusal::SerialGap { .. } => "SerialGap",
             Refusal::PerhapsDone => "ServiceTimeout",
         }
@@ -123,6 +161,10 @@ impl Refusal {
             Refusal::NotSupported { .. } => "ERR-16",
             Refusal::NoMatchingSubscription { .. } => "ERR-18",
             Refusal::InvalidRule { .. } => "ERR-19",
+            Refusal::TransactionSizeExceeded { .. } => "ERR-20",
+            Refusal::TransactionUnknown
+            | Refusal::TransactionTimedOut
+            | Refusal::TransactionRolledBack { .. } => "ERR-21",
             Refusal::SerialGap { .. } => "SEND-8",
             Refusal::PerhapsDone => "ERR-28",
         }

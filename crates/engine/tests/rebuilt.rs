@@ -3,11 +3,12 @@
 
 use bytes::Bytes;
 use domain::{
-    AcceptSession, Acquire, Command, CreateQueue, DeadlineKind, Destination, Disposition, Effect,
-    EntityId, EntityStatus, Entry, ForwardCommand, Idleness, Key, LockToken, Machine, MemoryRows,
-    NewMessage, Outcome, Properties, QueueId, QueueProperties, ReceiveSession, ReceiverId, Refused,
-    ReleaseSession, Renew, RenewSession, Row, Send, SessionCommand, SessionToken, Settle,
-    Settlement, ShardId, Ship, Shipped, Span, SubQueue, Timestamp, Unpark, UpdateQueue,
+    AcceptSession, Acquire, Command, Commit, CreateQueue, DeadlineKind, Destination, Disposition,
+    Effect, EntityId, EntityStatus, Entry, ForwardCommand, Idleness, Key, LockToken, Machine,
+    MemoryRows, NewMessage, Operation, Outcome, Properties, QueueId, QueueProperties,
+    ReceiveSession, ReceiverId, Refused, ReleaseSession, Renew, RenewSession, Row, Send,
+    SessionCommand, SessionToken, Settle, Settlement, ShardId, Ship, Shipped, Span, SubQueue,
+    Timestamp, Unpark, UpdateQueue,
 };
 use engine::{Carried, Engine, EngineOptions, Errand, Timer};
 use proptest::prelude::*;
@@ -32,6 +33,14 @@ enum Action {
     },
     Renew {
         held: usize,
+    },
+    /// A settlement, a send and a renewal as one; mostly of a lock that the settlement ends.
+    Commit {
+        held: usize,
+        renewed: usize,
+        disposition: u8,
+        ttl: Option<u64>,
+        delay: Option<u64>,
     },
     /// Of the queue that requires sessions.
     Accept {
@@ -80,6 +89,11 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (any::<usize>(), 0u8..5)
             .prop_map(|(held, disposition)| Action::Settle { held, disposition }),
         2 => any::<usize>().prop_map(|held| Action::Renew { held }),
+        4 => (any::<usize>(), any::<usize>(), 0u8..5, prop::option::of(1u64..9_000),
+              prop::option::of(1u64..9_000))
+            .prop_map(|(held, renewed, disposition, ttl, delay)| {
+                Action::Commit { held, renewed, disposition, ttl, delay }
+            }),
         3 => prop::option::of(0u8..4).prop_map(|session| Action::Accept { session }),
         4 => (any::<usize>(), 0u8..6).prop_map(|(hold, what)| Action::InSession { hold, what }),
         2 => (0u64..3, 0u8..6, ttl(), any::<bool>(), 20u64..40).prop_map(
@@ -199,21 +213,24 @@ impl Leader {
         self.apply(vec![Command::Session(command)]);
     }
 
+    fn message(&self, ttl: Option<u64>, delay: Option<u64>, id: Option<u8>) -> NewMessage {
+        NewMessage {
+            content: Bytes::from_static(b"body"),
+            size_bytes: 10,
+            header_bytes: 5,
+            message_id: id.map(|id| id.to_string()),
+            session_id: Some(format!("s{}", self.entries % 4)),
+            partition_key: None,
+            ttl: ttl.map(Span),
+            scheduled_at: delay.map(|ms| self.now.plus(Span(ms))),
+        }
+    }
+
     fn act(&mut self, action: Action) {
         match action {
             Action::Send { entity, ttl, delay, id } => {
-                let message = NewMessage {
-                    content: Bytes::from_static(b"body"),
-                    size_bytes: 10,
-                    header_bytes: 5,
-                    message_id: id.map(|id| id.to_string()),
-                    session_id: Some(format!("s{}", self.entries % 4)),
-                    partition_key: None,
-                    ttl: ttl.map(Span),
-                    scheduled_at: delay.map(|ms| self.now.plus(Span(ms))),
-                };
                 let entity = self.entities[entity as usize];
-                let messages = vec![message];
+                let messages = vec![self.message(ttl, delay, id)];
                 self.apply(vec![Command::Send(Send { origin: None, entity, messages })]);
             }
             Action::Acquire { entity, dead_letter, count } => {
@@ -236,7 +253,21 @@ impl Leader {
                 let tokens = vec![token];
                 self.apply(vec![Command::Renew(Renew { origin: None, queue, tokens })]);
             }
-            Action::Settle { .. } | Action::Renew { .. } => (),
+            Action::Commit { held, renewed, disposition, ttl, delay } if !self.held.is_empty() => {
+                let (queue, token) = self.held[held % self.held.len()];
+                let (entity, origin) = (queue.entity, None);
+                let settlements = vec![Settlement { token, disposition: chosen(disposition) }];
+                let settle = Settle { origin, queue, settlements, atomic: true };
+                let messages = vec![self.message(ttl, delay, None)];
+                let (queue, token) = self.held[renewed % self.held.len()];
+                let operations = vec![
+                    Operation::Settle(settle),
+                    Operation::Send(Send { origin, entity, messages }),
+                    Operation::Renew(Renew { origin, queue, tokens: vec![token] }),
+                ];
+                self.apply(vec![Command::Commit(Commit { origin, entity, operations })]);
+            }
+            Action::Settle { .. } | Action::Renew { .. } | Action::Commit { .. } => (),
             Action::Accept { session } => {
                 let accept = AcceptSession {
                     origin: None,

@@ -1,4 +1,4 @@
-//! The native gRPC API over [`service::Broker`]: four services of `mayfly.v1`, reflection and
+//! The native gRPC API over [`service::Broker`]: the services of `mayfly.v1`, reflection and
 //! `grpc.health.v1`.
 //!
 //! Invariant: nothing is decided here. Requests are converted and handed on in the order they came,
@@ -14,6 +14,7 @@ mod messaging;
 mod receive_stream;
 mod send_stream;
 mod sessions;
+mod transact_stream;
 
 mod server;
 

@@ -266,7 +266,7 @@ pub(crate) fn settle_failures(
     failed.collect()
 }
 
-fn asker(origin: Option<v1::Origin>) -> Result<Asker, Refusal> {
+pub(crate) fn asker(origin: Option<v1::Origin>) -> Result<Asker, Refusal> {
     let Some(v1::Origin { producer, serial, ordered, retry }) = origin else {
         return Ok(Asker::Edge);
     };

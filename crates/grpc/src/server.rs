@@ -14,11 +14,13 @@ use crate::api::cluster_server::ClusterServer;
 use crate::api::entities_server::EntitiesServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
+use crate::api::transactions_server::TransactionsServer;
 use crate::auth::Doorman;
 use crate::cluster::ClusterService;
 use crate::entities::EntitiesService;
 use crate::messaging::MessagingService;
 use crate::sessions::SessionsService;
+use crate::transact_stream::TransactionsService;
 
 /// Largest request. A batch has at most 1 MiB of bodies and properties (QUOTA-6) and some framing;
 /// what is larger is refused before it is decoded.
@@ -72,6 +74,10 @@ pub async fn serve(
     let sessions = SessionsServer::new(SessionsService { broker: broker.clone() })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
+    let transactions = TransactionsService { broker: broker.clone(), stopping: stopping.clone() };
+    let transactions = TransactionsServer::new(transactions)
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(usize::MAX);
     let messaging = MessagingServer::new(MessagingService { broker, stopping })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
@@ -84,6 +90,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(entities, doorman.clone()))
         .add_service(InterceptedService::new(messaging, doorman.clone()))
         .add_service(InterceptedService::new(sessions, doorman.clone()))
+        .add_service(InterceptedService::new(transactions, doorman.clone()))
         .add_service(InterceptedService::new(cluster, doorman))
         .add_service(health_service)
         .add_service(reflection)
@@ -111,7 +118,7 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             true => tonic_health::ServingStatus::Serving,
             false => tonic_health::ServingStatus::NotServing,
         };
-        for service in ["", "Entities", "Messaging", "Sessions", "Cluster"] {
+        for service in ["", "Entities", "Messaging", "Sessions", "Transactions", "Cluster"] {
             let service = match service {
                 "" => String::new(),
                 name => format!("mayfly.v1.{name}"),

@@ -89,7 +89,7 @@ fn labels(kind: &ErrorKind) -> Labels {
     }
 }
 
-/// ERR-1 to ERR-19. `NoSession` says so in time: nothing was done.
+/// ERR-1 to ERR-21. `NoSession` says so in time: nothing was done.
 fn code(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::EntityNotFound { .. }
@@ -102,16 +102,21 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::SessionCannotBeLocked { .. }
         | Refusal::InvalidOperation { .. }
         | Refusal::NoMatchingSubscription { .. }
+        | Refusal::TransactionUnknown
         | Refusal::SerialGap { .. } => Code::FailedPrecondition,
         Refusal::MessageSizeExceeded { .. }
         | Refusal::Argument { .. }
         | Refusal::ArgumentOutOfRange { .. }
         | Refusal::InvalidRule { .. }
+        | Refusal::TransactionSizeExceeded { .. }
         | Refusal::Serialization { .. } => Code::InvalidArgument,
         Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => Code::ResourceExhausted,
         Refusal::NotSupported { .. } => Code::Unimplemented,
         Refusal::NoSession => Code::DeadlineExceeded,
         Refusal::PerhapsDone => Code::Aborted,
+        // What it was refused for, though it is told as the transaction's end (ERR-21).
+        Refusal::TransactionRolledBack { cause, .. } => code(&cause.0),
+        Refusal::TransactionTimedOut => Code::FailedPrecondition,
     }
 }
 
@@ -168,6 +173,21 @@ mod tests {
             ("ERR-15", Refusal::InvalidOperation { why: "no" }, Code::FailedPrecondition),
             ("ERR-16", Refusal::NotSupported { what: "x" }, Code::Unimplemented),
             ("SEND-8", Refusal::SerialGap { expected: 3 }, Code::FailedPrecondition),
+            (
+                "ERR-20",
+                Refusal::TransactionSizeExceeded { what: "bytes", held: 2, max: 1 },
+                Code::InvalidArgument,
+            ),
+            ("ERR-21", Refusal::TransactionUnknown, Code::FailedPrecondition),
+            ("ERR-21", Refusal::TransactionTimedOut, Code::FailedPrecondition),
+            (
+                "ERR-21",
+                Refusal::TransactionRolledBack {
+                    operation: 1,
+                    cause: Refusal::MessageNotFound { sequence, needs: "scheduled" }.into(),
+                },
+                Code::NotFound,
+            ),
         ]
     }
 

@@ -4,3 +4,4 @@ mod calls;
 mod edges;
 mod harness;
 mod streams;
+mod transactions;

@@ -1,6 +1,6 @@
 //! What the edge writes on a command before it is sent: whose it is and which entity it is for.
 
-use domain::{Command, EntityId, Origin, QueueId, SessionCommand, TopicCommand};
+use domain::{Command, EntityId, Operation, Origin, QueueId, SessionCommand, TopicCommand};
 
 /// Who asks, for recognising a repeat (SEND-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,7 @@ pub(crate) fn origin(command: &mut Command) -> Option<&mut Option<Origin>> {
         Command::CancelScheduled(cancel) => Some(&mut cancel.origin),
         Command::ReceiveDeferred(receive) => Some(&mut receive.origin),
         Command::DeleteBatch(delete) => Some(&mut delete.origin),
+        Command::Commit(commit) => Some(&mut commit.origin),
         Command::Refuse(refuse) => Some(&mut refuse.origin),
         Command::Session(session) => session.origin_mut(),
         Command::Topic(command) => match command {
@@ -97,6 +98,8 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
         Command::CancelScheduled(cancel) => cancel.entity = entity,
         Command::ReceiveDeferred(receive) => queue(&mut receive.queue),
         Command::DeleteBatch(delete) => queue(&mut delete.queue),
+        // Its operations were addressed when they were gathered.
+        Command::Commit(commit) => commit.entity = entity,
         Command::Fire(fire) => fire.entity = entity,
         Command::Session(session) => {
             if let Some(of) = session.entity_mut() {
@@ -122,6 +125,17 @@ pub(crate) fn set_entity(command: &mut Command, entity: EntityId) {
         | Command::Catalog(_)
         | Command::Forward(_)
         | Command::Refuse(_) => (),
+    }
+}
+
+/// Addresses an operation of a transaction.
+pub(crate) fn set_operation_entity(operation: &mut Operation, entity: EntityId) {
+    match operation {
+        Operation::Send(send) => send.entity = entity,
+        Operation::CancelScheduled(cancel) => cancel.entity = entity,
+        Operation::Settle(settle) => settle.queue.entity = entity,
+        Operation::Renew(renew) => renew.queue.entity = entity,
+        Operation::SetState(set) => set.entity = entity,
     }
 }
 

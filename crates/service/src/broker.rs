@@ -34,15 +34,19 @@ struct Inner {
     router: Arc<Router>,
     /// Bytes of sends that may still be taken in, in units of `SHARE_BYTES`.
     budget: Arc<Semaphore>,
+    /// As above, of operations in open transactions.
+    transactions: Arc<Semaphore>,
     next_link: AtomicU64,
 }
 
 impl Broker {
     pub(crate) fn new(router: Arc<Router>) -> Broker {
         let budget = Arc::new(Semaphore::new(router.config.sends_bytes_max / SHARE_BYTES));
+        let transactions =
+            Arc::new(Semaphore::new(router.config.transactions_bytes_max / SHARE_BYTES));
         // Receivers of a former life of this node may still hold locks.
         let next_link = AtomicU64::new(u64::from(rand::random::<u32>()));
-        Broker { inner: Arc::new(Inner { router, budget, next_link }) }
+        Broker { inner: Arc::new(Inner { router, budget, transactions, next_link }) }
     }
 
     pub(crate) fn router(&self) -> &Arc<Router> {
@@ -342,6 +346,13 @@ impl Broker {
                 Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Busy }, name))
             }
         }
+    }
+
+    /// Takes an operation's bytes out of the node's budget until its transaction ends; `None` if that
+    /// is used up.
+    pub(crate) fn transaction_share(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let units = u32::try_from(bytes / SHARE_BYTES as u64 + 1).unwrap_or(u32::MAX);
+        self.inner.transactions.clone().try_acquire_many_owned(units).ok()
     }
 
     /// What keeps a batch from going through the cluster at all; everything else about it is the

@@ -28,6 +28,9 @@ pub struct Config {
     /// Most bytes of sends that wait at this node to be stored; more are told to come back.
     /// Default 64 MiB.
     pub sends_bytes_max: usize,
+    /// Most bytes of operations that wait in open transactions at this node; more are told to come
+    /// back. Default 64 MiB.
+    pub transactions_bytes_max: usize,
     pub proposer: ProposerConfig,
     /// How a stored content goes where it is forwarded to. Default: contents of the native API.
     pub forwarded: ForwardContent,
@@ -100,6 +103,7 @@ impl Config {
             forwarded: |outgoing, content| {
                 wire::content::forwarded(outgoing, content).map_err(|error| error.to_string())
             },
+            transactions_bytes_max: 64 * 1024 * 1024,
             proposer: ProposerConfig::default(),
             clock: ClockConfig::default(),
             idle: IdleConfig::default(),

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use domain::{
     Acquire, Command, Delivery, Disposition, Effect, EntityId, Entry, Key, LockRow, LockToken,
-    Outcome, QueueId, ReceiverId, Refusal, Refuse, ResumeSession, Row, Rows, SequenceNumber,
-    SessionCommand, SessionToken, Settle, Settlement, Span, SubQueue, Timestamp,
+    NewMessage, Operation, Outcome, QueueId, ReceiverId, Refusal, Refuse, ResumeSession, Row, Rows,
+    SequenceNumber, SessionCommand, SessionToken, Settle, Settlement, Span, SubQueue, Timestamp,
 };
 use engine::{Engine, EngineOptions};
 use futures::stream::FuturesOrdered;
@@ -208,13 +208,19 @@ impl Driver {
 
     async fn input(&mut self, input: Input) {
         match input {
-            Input::Call { command, reply } => match &mut self.leading {
+            Input::Call { mut command, reply } => match &mut self.leading {
                 None => reply.send(Err(Failed::NotLeader { leader: self.leader, command })),
-                Some(leading) if space::adds_data(&command) => match self.group.want_of_space() {
-                    Some(refusal) => leading.refuse(command, refusal, reply),
-                    None => leading.take_in(command, Slot::Call(reply)),
-                },
-                Some(_) => self.take(command, reply),
+                Some(leading) if space::adds_data(&command) => {
+                    self.group.pending.withhold(&mut command); // TX-9.
+                    match self.group.want_of_space() {
+                        Some(refusal) => leading.refuse(command, refusal, reply),
+                        None => leading.take_in(command, Slot::Call(reply)),
+                    }
+                }
+                Some(_) => {
+                    self.group.pending.withhold(&mut command);
+                    self.take(command, reply);
+                }
             },
             Input::Attach(attach) => self.attach(attach),
             Input::Credit { receiver, count } => {
@@ -244,6 +250,7 @@ impl Driver {
                     leading.engine.carried(queue, serial, carried, now.plus(leading.offset));
                 }
             }
+            Input::Unpend { holder } => self.group.pending.release(holder),
             Input::Leadership(Leadership::Leader { term }) => {
                 self.term = Some(term);
                 self.lead().await;
@@ -294,6 +301,7 @@ impl Driver {
     /// new leader. What is under way is answered when it lands.
     fn lose(&mut self, leader: Option<u64>) {
         self.leader = leader;
+        self.group.pending.clear();
         let Some(mut leading) = self.leading.take() else { return };
         tracing::info!(shard = %self.group.shard, ?leader, "leads no more");
         for (command, slot) in leading.waitlist.drain() {
@@ -667,10 +675,8 @@ impl Leading {
         if !self.grants.is_empty() {
             let mut acquires = Vec::new();
             for command in &commands {
-                if let Command::Send(send) = command {
-                    let at_once = |at: Option<Timestamp>| at.is_none_or(|at| at <= now);
-                    let ready = send.messages.iter().filter(|m| at_once(m.scheduled_at)).count();
-                    self.engine.wants(QueueId::main(send.entity), ready as u32, &mut acquires);
+                if let Some((entity, ready)) = made_available(command, now) {
+                    self.engine.wants(QueueId::main(entity), ready, &mut acquires);
                 }
             }
             self.engine.acquires(&mut acquires);
@@ -690,6 +696,7 @@ impl Leading {
     fn take_in(&mut self, command: Command, slot: Slot) {
         let copies = match &command {
             Command::Send(send) => self.engine.copies_max(send.entity),
+            Command::Commit(commit) => self.engine.copies_max(commit.entity),
             _ => 1,
         };
         self.waitlist.push_copied(command, slot, copies);
@@ -778,6 +785,23 @@ impl Leading {
             let contents = send.messages.into_iter().map(|message| message.content).collect();
             self.bodies.insert(send.entity, first, contents);
         }
+    }
+}
+
+/// The messages that a command makes available at once in its entity, if it is accepted.
+fn made_available(command: &Command, now: Timestamp) -> Option<(EntityId, u32)> {
+    let at_once = |message: &&NewMessage| message.scheduled_at.is_none_or(|at| at <= now);
+    let ready = |send: &domain::Send| send.messages.iter().filter(at_once).count() as u32;
+    match command {
+        Command::Send(send) => Some((send.entity, ready(send))),
+        Command::Commit(commit) => {
+            let sends = commit.operations.iter().map(|operation| match operation {
+                Operation::Send(send) => ready(send),
+                _ => 0,
+            });
+            Some((commit.entity, sends.sum())).filter(|(_, count)| *count > 0)
+        }
+        _ => None,
     }
 }
 

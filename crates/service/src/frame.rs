@@ -14,6 +14,7 @@ use wire::{Codec, Error, Reader};
 
 use crate::call::{Answer, CallResult, Detached, Event, Failed, Received, Wanted};
 use crate::collector::IdleReport;
+use crate::pending::{Holder, Pend};
 use crate::reads::{NotRead, Read, ReadAnswer, ReadResult};
 use crate::status::NodeReport;
 
@@ -66,6 +67,11 @@ pub(crate) enum Request {
         id: u64,
         shard: ShardId,
         to: u64,
+    },
+    /// A transaction has ended, or is about to be committed.
+    Unpend {
+        shard: ShardId,
+        transaction: u64,
     },
 }
 
@@ -133,6 +139,7 @@ mod tag {
     pub const MENDABLE: u8 = 16;
     pub const ACCEPTED: u8 = 17;
     pub const IDLE: u8 = 20;
+    pub const UNPEND: u8 = 50;
 }
 
 macro_rules! put {
@@ -185,6 +192,10 @@ pub(crate) fn put_transfer(id: u64, shard: ShardId, to: u64, out: &mut Vec<u8>) 
     put!(out, tag::TRANSFER, id, shard, to);
 }
 
+pub(crate) fn put_unpend(shard: ShardId, transaction: u64, out: &mut Vec<u8>) {
+    put!(out, tag::UNPEND, shard, transaction);
+}
+
 pub(crate) fn put_idle(id: u64, asked: &Vec<EntityId>, out: &mut Vec<u8>) {
     put!(out, tag::IDLE, id);
     asked.put(out);
@@ -228,6 +239,10 @@ pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
             tag::TRANSFER => {
                 let (id, shard) = take(input)?;
                 Request::Transfer { id, shard, to: take(input)? }
+            }
+            tag::UNPEND => {
+                let (shard, transaction) = take(input)?;
+                Request::Unpend { shard, transaction }
             }
             _ => return Err(Error::Corrupt { what: "unknown tag of a request" }),
         })
@@ -436,6 +451,9 @@ impl Codec for Read {
             Read::Sessions { entity, from, updated_after, count_max } => {
                 put!(out, 7, *entity, *from, *updated_after, *count_max)
             }
+            Read::Pend(Pend { holder, operation, queue, tokens, settles }) => {
+                put!(out, 50, holder.node, holder.id, *operation, *queue, *tokens, *settles)
+            }
         }
     }
 
@@ -472,6 +490,13 @@ impl Codec for Read {
                 skip: take(input)?,
                 count_max: take(input)?,
             },
+            50 => Read::Pend(Pend {
+                holder: Holder { node: take(input)?, id: take(input)? },
+                operation: take(input)?,
+                queue: take(input)?,
+                tokens: take(input)?,
+                settles: take(input)?,
+            }),
             _ => return Err(Error::Corrupt { what: "unknown tag of a read" }),
         })
     }
@@ -495,6 +520,7 @@ impl Codec for ReadAnswer {
             ReadAnswer::State(state) => put!(out, 5, *state),
             ReadAnswer::Sessions(page) => put!(out, 6, *page),
             ReadAnswer::Rules(rules) => put!(out, 7, *rules),
+            ReadAnswer::Pending => out.push(50),
         }
     }
 
@@ -512,6 +538,7 @@ impl Codec for ReadAnswer {
             6 => ReadAnswer::Sessions(take(input)?),
             7 => ReadAnswer::Rules(take(input)?),
             8 => ReadAnswer::Untouched,
+            50 => ReadAnswer::Pending,
             _ => return Err(Error::Corrupt { what: "unknown tag of a read's answer" }),
         })
     }

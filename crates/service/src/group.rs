@@ -11,6 +11,7 @@ use replication::Leadership;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::call::{Attach, Reply};
+use crate::pending::{Holder, Pending};
 use crate::reads::{Read, ReadReply};
 
 /// What a driver is told.
@@ -42,6 +43,10 @@ pub(crate) enum Input {
         serial: u64,
         carried: Carried,
     },
+    /// A transaction has ended, or its commit is what comes next.
+    Unpend {
+        holder: Holder,
+    },
     Leadership(Leadership),
     /// Whether a majority agrees with this node's clock.
     MayStamp(bool),
@@ -67,6 +72,8 @@ pub(crate) struct Group {
     idle: Mutex<BTreeMap<EntityId, Candidate>>,
     /// Permits one look at `effects`.
     pub stirred: Notify,
+    /// What open transactions wait with, while this node leads.
+    pub pending: Pending,
 }
 
 /// The far ends of a group's queues.
@@ -90,6 +97,7 @@ impl Group {
             agreeing: Mutex::default(),
             idle: Mutex::default(),
             stirred: Notify::new(),
+            pending: Pending::default(),
         };
         (group, Ends { inputs: inputs_end, reads: reads_end })
     }

@@ -24,6 +24,7 @@ mod courier;
 mod driver;
 mod grants;
 mod group;
+mod pending;
 mod waitlist;
 
 mod address;
@@ -40,6 +41,7 @@ mod sender;
 mod sessions;
 mod status;
 mod topics;
+mod transaction;
 
 mod balance;
 mod collector;
@@ -63,3 +65,4 @@ pub use replication::DiskStatus;
 pub use sender::Sender;
 pub use sessions::Accepted;
 pub use status::{ClusterStatus, GroupView, NodeReport, NodeStatus, ReplicaView};
+pub use transaction::Transaction;

@@ -32,6 +32,7 @@ pub(crate) enum Outgoing {
     Report { reply: oneshot::Sender<NodeReport> },
     Idle { asked: Vec<EntityId>, reply: oneshot::Sender<IdleReport> },
     Transfer { shard: ShardId, to: u64, reply: oneshot::Sender<Option<String>> },
+    Unpend { shard: ShardId, transaction: u64 },
 }
 
 impl Outgoing {
@@ -51,7 +52,9 @@ impl Outgoing {
             | Outgoing::Detach { .. }
             | Outgoing::Report { .. }
             | Outgoing::Idle { .. }
-            | Outgoing::Transfer { .. } => (),
+            | Outgoing::Transfer { .. }
+            // The leader forgets the transactions of a node that it lost.
+            | Outgoing::Unpend { .. } => (),
         }
     }
 }
@@ -211,6 +214,9 @@ impl Waiting {
             Outgoing::Transfer { shard, to, reply } => {
                 frame::put_transfer(id, shard, to, out);
                 self.transfers.insert(id, reply);
+            }
+            Outgoing::Unpend { shard, transaction } => {
+                frame::put_unpend(shard, transaction, out);
             }
         }
     }

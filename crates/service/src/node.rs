@@ -203,11 +203,15 @@ impl Spawner {
     async fn run(self, mut born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
         let mut tasks = tokio::task::JoinSet::new();
         while let Some((group, ends)) = born.recv().await {
-            let shard = group.shard;
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
             let (errands, asked) = mpsc::unbounded_channel();
             tasks.spawn(Courier::new(self.router.clone(), group.clone()).run(asked));
-            tasks.spawn(reads::serve(shard, replication.clone(), clock.clone(), ends.reads));
+            tasks.spawn(reads::serve(
+                group.clone(),
+                replication.clone(),
+                clock.clone(),
+                ends.reads,
+            ));
             let (proposer, idle) = (self.proposer.clone(), self.idle);
             let driver =
                 Driver::new(group, ends.inputs, errands, replication, clock, proposer, idle);

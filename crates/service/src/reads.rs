@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, Key, QueueId, Refusal, Row, Rows,
-    RuleRow, SequenceNumber, SessionId, SessionPage, SessionToken, ShardId, Timestamp,
+    RuleRow, SequenceNumber, SessionId, SessionPage, SessionToken, Timestamp,
 };
 use replication::{ProposeError, Replication};
 use tokio::sync::{mpsc, oneshot};
@@ -14,6 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::call::{Outbox, Received};
 use crate::clock::Clock;
 use crate::frame::Response;
+use crate::group::Group;
+use crate::pending::Pend;
 
 /// Most reads answered after one read index.
 const READS_MAX: usize = 256;
@@ -69,6 +71,8 @@ pub(crate) enum Read {
         skip: u32,
         count_max: u32,
     },
+    /// TX-9: whether these locks are held, and if so, that a transaction waits with them.
+    Pend(Pend),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +87,7 @@ pub(crate) enum ReadAnswer {
     State(Option<Bytes>),
     Sessions(SessionPage),
     Rules(Vec<RuleRow>),
+    Pending,
 }
 
 /// No answer, and nothing changed by asking: who leads now, if known.
@@ -109,21 +114,33 @@ impl ReadReply {
 
 /// Answers a group's reads until the node ends.
 pub(crate) async fn serve(
-    shard: ShardId,
+    group: Arc<Group>,
     replication: Replication,
     clock: Arc<Clock>,
     mut reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
 ) {
     let mut batch = Vec::new();
+    let shard = group.shard;
     while reads.recv_many(&mut batch, READS_MAX).await > 0 {
         match replication.read_index(shard).await {
             Ok(()) => {
                 let (rows, batch) = (replication.rows(shard), std::mem::take(&mut batch));
-                let now = clock.now();
+                let (group, now) = (group.clone(), clock.now());
                 // Reading a backlog may wait for the disk; the runtime's threads must not.
                 let answered = tokio::task::spawn_blocking(move || {
                     for (read, reply) in batch {
-                        reply.send(Ok(answer(&rows, &|of: &_| rows.bodies(of), now, read)));
+                        let pend = match &read {
+                            Read::Pend(pend) => Some(pend.clone()),
+                            _ => None,
+                        };
+                        let answer = answer(&rows, &|of: &_| rows.bodies(of), now, read);
+                        reply.send(Ok(match (pend, answer) {
+                            (Some(pend), ReadAnswer::Pending) => match group.pending.mark(&pend) {
+                                Ok(()) => ReadAnswer::Pending,
+                                Err(refusal) => ReadAnswer::Refused(refusal),
+                            },
+                            (_, answer) => answer,
+                        }));
                     }
                 });
                 if answered.await.is_err() {
@@ -183,6 +200,11 @@ pub(crate) fn answer(
             let count_max = count_max as usize;
             let page = domain::directory_page(rows, kind, after.as_deref(), &prefix, count_max);
             ReadAnswer::Entries(page)
+        }
+        Read::Pend(pend) => {
+            let at = domain::meta(rows).last_at;
+            let held = |token: &_| domain::check_held(rows, pend.queue, *token, at);
+            answered(pend.tokens.iter().try_for_each(held), |()| ReadAnswer::Pending)
         }
         Read::Rules { subscription, skip, count_max } => {
             match domain::rules(rows, subscription, skip as usize, count_max as usize) {

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::group::{Group, Groups, Input};
 use crate::link::{Link, Outgoing};
+use crate::pending::Holder;
 use crate::reads::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};
 use crate::standing::Receivers;
 use crate::status::NodeReport;
@@ -313,6 +314,21 @@ impl Router {
             if !self.wait(&mut pause, deadline).await {
                 return Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(shard) });
             }
+        }
+    }
+
+    /// Tells the group's leader that a transaction of this node waits with no lock any more.
+    pub fn unpend(&self, shard: ShardId, holder: Holder) {
+        match self.leader(shard) {
+            Some(leader) if leader == self.config.node => {
+                if let Some(group) = self.group(shard) {
+                    drop(group.tell(Input::Unpend { holder }));
+                }
+            }
+            Some(leader) => {
+                self.link(leader).send(Outgoing::Unpend { shard, transaction: holder.id })
+            }
+            None => (), // Whoever comes to lead knows of none.
         }
     }
 

@@ -13,7 +13,8 @@ use crate::call::{Answer, Attach, Detached, Event, Failed, Outbox, Reply, Sink};
 use crate::cluster::NOT_DEVELOPMENT;
 use crate::frame::{self, Request, Response};
 use crate::group::Input;
-use crate::reads::{NotRead, ReadReply};
+use crate::pending::Holder;
+use crate::reads::{NotRead, Read, ReadReply};
 use crate::router::Router;
 
 /// Most responses looked at before a frame is sent.
@@ -24,7 +25,7 @@ pub(crate) async fn serve(router: Arc<Router>, from: u64, channel: Channel) {
     let (sender, mut receiver) = channel.split();
     let (outbox, responses) = mpsc::unbounded_channel();
     let writer = tokio::spawn(write(sender, responses));
-    let mut edge = Edge { router, outbox, receivers: HashMap::new() };
+    let mut edge = Edge { router, from, outbox, receivers: HashMap::new() };
     while let Some(bytes) = receiver.recv().await {
         match frame::requests(&bytes) {
             Ok(requests) => requests.into_iter().for_each(|request| edge.take(request)),
@@ -60,6 +61,7 @@ async fn write(sender: ChannelSender, mut responses: mpsc::UnboundedReceiver<Res
 /// Another node, as an edge for its clients.
 struct Edge {
     router: Arc<Router>,
+    from: u64,
     outbox: Outbox,
     /// Detached when the channel closes.
     receivers: HashMap<ReceiverId, ShardId>,
@@ -83,7 +85,14 @@ impl Edge {
                     reply.send(Err(Failed::NotLeader { leader: None, command }));
                 }
             }
-            Request::Read { id, shard, read } => {
+            Request::Unpend { shard, transaction } => {
+                let holder = Holder { node: self.from, id: transaction };
+                drop(self.tell(shard, Input::Unpend { holder }));
+            }
+            Request::Read { id, shard, mut read } => {
+                if let Read::Pend(pend) = &mut read {
+                    pend.holder.node = self.from; // Whoever it says it is.
+                }
                 let reply = ReadReply::Peer { id, outbox };
                 match self.router.group(shard) {
                     Some(group) => group.read(read, reply),
@@ -136,6 +145,9 @@ impl Edge {
     fn leave(&mut self) {
         for (receiver, shard) in std::mem::take(&mut self.receivers) {
             drop(self.tell(shard, Input::Detach { receiver }));
+        }
+        for group in self.router.groups() {
+            group.pending.leave(self.from);
         }
     }
 }

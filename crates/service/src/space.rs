@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{CatalogCommand, Command, ForwardCommand, SessionCommand, ShardId, TopicCommand};
+use domain::{
+    CatalogCommand, Command, ForwardCommand, Operation, SessionCommand, ShardId, TopicCommand,
+};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -178,6 +180,11 @@ pub(crate) fn adds_data(command: &Command) -> bool {
         )
         | Command::Topic(TopicCommand::PutRule(_)) => true,
         Command::Session(SessionCommand::SetState(set)) => set.state.is_some(),
+        Command::Commit(commit) => commit.operations.iter().any(|operation| match operation {
+            Operation::Send(_) => true,
+            Operation::SetState(set) => set.state.is_some(),
+            Operation::CancelScheduled(_) | Operation::Settle(_) | Operation::Renew(_) => false,
+        }),
         // An intent that the catalog has recorded is carried out.
         Command::CreateQueue(_)
         | Command::UpdateQueue(_)

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use domain::{
-    Command, Disposition, ForwardCommand, ReceiverId, SessionCommand, Settlement, properties_bytes,
+    Command, Disposition, ForwardCommand, Operation, ReceiverId, Send, SessionCommand, Settle,
+    Settlement, properties_bytes,
 };
 
 use crate::call::Reply;
@@ -118,18 +119,24 @@ impl Waitlist {
     }
 }
 
+/// What a command or a settlement takes beside its contents.
+const FIXED_BYTES: usize = 64;
+
 /// Bytes and messages, near enough to keep entries bounded.
 fn weigh(command: &Command) -> Weight {
-    /// What a command or a settlement takes beside its contents.
-    const FIXED_BYTES: usize = 64;
     let (bytes, messages) = match command {
-        Command::Send(send) => {
-            (send.messages.iter().map(|m| m.content.len() + FIXED_BYTES).sum(), send.messages.len())
+        Command::Send(send) => weigh_send(send),
+        Command::Settle(settle) => weigh_settle(settle),
+        Command::Commit(commit) => {
+            let parts = commit.operations.iter().map(|operation| match operation {
+                Operation::Send(send) => weigh_send(send),
+                Operation::Settle(settle) => weigh_settle(settle),
+                Operation::CancelScheduled(cancel) => (64, cancel.numbers.len()),
+                Operation::Renew(renew) => (64, renew.tokens.len()),
+                Operation::SetState(set) => (set.state.as_ref().map_or(0, Bytes::len), 1),
+            });
+            parts.fold((0, 0), |sum, part| (sum.0 + part.0 + FIXED_BYTES, sum.1 + part.1))
         }
-        Command::Settle(settle) => (
-            settle.settlements.iter().map(|s| FIXED_BYTES + settlement_bytes(s)).sum(),
-            settle.settlements.len(),
-        ),
         Command::Acquire(acquire) => (0, acquire.count_max as usize),
         Command::Renew(renew) => (16 * renew.tokens.len(), renew.tokens.len()),
         Command::CancelScheduled(cancel) => (8 * cancel.numbers.len(), cancel.numbers.len()),
@@ -166,6 +173,15 @@ fn weigh_forward(command: &ForwardCommand) -> (usize, usize) {
     }
 }
 
+fn weigh_send(send: &Send) -> (usize, usize) {
+    (send.messages.iter().map(|m| m.content.len() + FIXED_BYTES).sum(), send.messages.len())
+}
+
+fn weigh_settle(settle: &Settle) -> (usize, usize) {
+    let bytes = settle.settlements.iter().map(|s| FIXED_BYTES + settlement_bytes(s));
+    (bytes.sum(), settle.settlements.len())
+}
+
 fn weigh_session(command: &SessionCommand) -> (usize, usize) {
     match command {
         SessionCommand::Accept(_) | SessionCommand::Renew(_) => (128, 1),
@@ -183,7 +199,7 @@ fn weigh_session(command: &SessionCommand) -> (usize, usize) {
 
 fn settlement_bytes(settlement: &Settlement) -> usize {
     match &settlement.disposition {
-        Disposition::Complete | Disposition::Release => 0,
+        Disposition::Complete | Disposition::Release | Disposition::Withheld => 0,
         Disposition::Abandon { properties } | Disposition::Defer { properties } => {
             properties_bytes(properties)
         }
@@ -196,7 +212,7 @@ fn settlement_bytes(settlement: &Settlement) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use domain::{EntityId, NewMessage, Send};
+    use domain::{EntityId, NewMessage};
 
     use super::*;
 

@@ -24,6 +24,8 @@ pub enum Bug {
     ReordersStreams,
     /// A new leader does not fire what was due before it led.
     FiresNothing,
+    /// A transaction's last operation is forgotten on its way into the log.
+    CommitsInPart,
     /// Nobody admits a replica that returns.
     AdmitsNobody,
     /// Of some publishes the row of one copy is not written.

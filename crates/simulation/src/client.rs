@@ -6,8 +6,8 @@ mod sessions;
 use std::collections::BTreeMap;
 
 use domain::{
-    Command, EntityId, HeldLock, LockToken, Origin, Outcome, QueueId, ReceiverId, Refusal,
-    SequenceNumber, Timestamp,
+    Command, Commit, EntityId, HeldLock, LockToken, Operation, Origin, Outcome, Performed, QueueId,
+    ReceiverId, Refusal, SequenceNumber, Timestamp,
 };
 
 use crate::network::{Asked, Packet};
@@ -221,10 +221,49 @@ impl Client {
                     self.spent.push((settle.queue, settlement.token));
                 }
             }
+            (Command::Commit(commit), _) => return self.learn_commit(commit, outcome),
             (Command::Session(command), outcome) => self.learn_of_session(command, outcome),
             _ => (),
         }
         None
+    }
+
+    /// As of its operations one by one. Locks of one that was rolled back are held still (TX-8), and
+    /// tried again among those that are not.
+    fn learn_commit(
+        &mut self,
+        commit: &Commit,
+        outcome: &Outcome,
+    ) -> Option<(EntityId, Vec<SequenceNumber>)> {
+        let mut sent = Vec::new();
+        for (index, operation) in commit.operations.iter().enumerate() {
+            let performed = match outcome {
+                Outcome::Committed { performed } => performed.get(index),
+                _ => None,
+            };
+            match (operation, performed) {
+                (Operation::Settle(settle), _) => {
+                    let tokens = settle.settlements.iter().map(|settlement| settlement.token);
+                    self.spent.extend(tokens.map(|token| (settle.queue, token)));
+                }
+                (Operation::Send(send), Some(Performed::Sent { sequences })) => {
+                    for (message, sequence) in send.messages.iter().zip(sequences) {
+                        if message.scheduled_at.is_some() {
+                            self.scheduled.push((send.entity, *sequence));
+                        }
+                    }
+                    sent.extend_from_slice(sequences);
+                }
+                _ => (),
+            }
+        }
+        (!sent.is_empty()).then_some((commit.entity, sent))
+    }
+
+    /// What was asked under a serial and is not answered yet.
+    pub fn waits_for(&self, producer: u64, serial: u64) -> Option<&Command> {
+        let request = self.outstanding.get(&serial).filter(|_| producer == self.producer)?;
+        Some(&request.command)
     }
 
     /// A delivery arrived.
@@ -256,6 +295,7 @@ pub fn origin_of(command: &mut Command) -> Option<&mut Option<Origin>> {
         Command::CancelScheduled(cancel) => &mut cancel.origin,
         Command::ReceiveDeferred(receive) => &mut receive.origin,
         Command::DeleteBatch(delete) => &mut delete.origin,
+        Command::Commit(commit) => &mut commit.origin,
         Command::Session(session) => session.origin_mut()?,
         _ => return None,
     })

@@ -2,6 +2,7 @@
 //! log, as it moves a message, or at every vote, stamp and election; the rest at every tick, over
 //! rows, replicas and engines, or at the end.
 
+pub mod atomic;
 pub mod committed;
 pub mod conservation;
 pub mod copies;

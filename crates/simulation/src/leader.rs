@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::{
-    Acquire, Command, EntityId, Entry, Outcome, QueueId, ReceiverId, SessionCommand, SessionToken,
-    Span, Timestamp,
+    Acquire, Command, EntityId, Entry, Operation, Outcome, QueueId, ReceiverId, SessionCommand,
+    SessionToken, Span, Timestamp,
 };
 use engine::{Carried, Engine};
 
@@ -251,6 +251,7 @@ impl Leader {
             match self.bug {
                 Some(Bug::ForgetsOrigins) => without_origin(&mut request.command),
                 Some(Bug::ReordersStreams) => unordered(&mut request.command),
+                Some(Bug::CommitsInPart) => in_part(&mut request.command),
                 _ => (),
             }
             if is_deletion(&request.command) && commands.iter().any(is_deletion) {
@@ -373,16 +374,30 @@ fn unordered(command: &mut Command) {
     }
 }
 
+/// For the bug `CommitsInPart`.
+fn in_part(command: &mut Command) {
+    if let Command::Commit(commit) = command {
+        commit.operations.pop();
+    }
+}
+
 fn is_deletion(command: &Command) -> bool {
     matches!(command, Command::DeleteBatch(_))
 }
 
 /// The messages a send makes available at once, if it is accepted.
 fn incoming(command: &Command) -> Option<(QueueId, u32)> {
+    let now = |send: &domain::Send| {
+        send.messages.iter().filter(|message| message.scheduled_at.is_none()).count() as u32
+    };
     match command {
-        Command::Send(send) => {
-            let now = send.messages.iter().filter(|message| message.scheduled_at.is_none());
-            Some((QueueId::main(send.entity), now.count() as u32))
+        Command::Send(send) => Some((QueueId::main(send.entity), now(send))),
+        Command::Commit(commit) => {
+            let of = |operation: &Operation| match operation {
+                Operation::Send(send) => now(send),
+                _ => 0,
+            };
+            Some((QueueId::main(commit.entity), commit.operations.iter().map(of).sum()))
         }
         _ => None,
     }

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use domain::{
-    Acquire, CancelScheduled, Command, CreateQueue, DeleteBatch, Delivery, Disposition, EntityId,
-    Entry, LockRow, Origin, Outcome, QueueId, ReceiveDeferred, ReceiverId, Refusal, Refuse, Renew,
-    Send, SequenceNumber, SessionId, Settle, Settlement, Specifics, SubQueue, Timestamp,
-    UpdateQueue,
+    Acquire, CancelScheduled, Command, Commit, CreateQueue, DeleteBatch, Delivery, Disposition,
+    EntityId, Entry, LockRow, Operation, Origin, Outcome, Performed, QueueId, ReceiveDeferred,
+    ReceiverId, Refusal, Refuse, Renew, Send, SequenceNumber, SessionCommand, SessionId, Settle,
+    Settlement, Specifics, SubQueue, Timestamp, UpdateQueue,
 };
 
 use entity::First;
@@ -181,11 +181,49 @@ impl Oracle {
             // No entity of this cluster is temporary; `tests/idle.rs` has those.
             Command::Touch { .. } | Command::Seal(_) | Command::Beat => Ok(()),
             Command::RaiseClock { .. } | Command::Catalog(_) | Command::Refuse(_) => Ok(()),
+            Command::Commit(commit) => self.committed(commit, outcome),
         }
+    }
+
+    /// TX-2: each operation as if it had been asked alone, in order.
+    fn committed(&mut self, commit: &Commit, outcome: &Outcome) -> Holds {
+        let Outcome::Committed { performed } = outcome else {
+            return Err(one_place::broken(format!("a commit was answered with {outcome:?}")));
+        };
+        self.totals.committed += 1;
+        for (operation, performed) in commit.operations.iter().zip(performed) {
+            match (operation, performed) {
+                (Operation::Send(send), Performed::Sent { sequences }) => {
+                    self.sent(send, &Outcome::Sent { sequences: sequences.clone() })?;
+                }
+                (Operation::Settle(settle), _) => {
+                    self.settled(settle, &Outcome::Settled { refused: Vec::new() })?;
+                }
+                (Operation::Renew(renew), Performed::Renewed { until }) => {
+                    self.renewed(renew, &Outcome::Renewed { until: until.clone() })?;
+                }
+                (Operation::CancelScheduled(CancelScheduled { entity, numbers, .. }), _) => {
+                    numbers.iter().try_for_each(|number| self.cancelled((*entity, *number)))?;
+                }
+                (Operation::SetState(set), _) => {
+                    let command = SessionCommand::SetState(set.clone());
+                    self.session_command(&command, &Outcome::Done)?;
+                }
+                (operation, performed) => {
+                    let what = format!("{operation:?} came to {performed:?}");
+                    return Err(one_place::broken(what));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A lock that is held must not be refused for want of one (LOCK-14).
     fn refused(&mut self, command: &Command, refusal: &Refusal) -> Holds {
+        if let Refusal::TransactionRolledBack { .. } = refusal {
+            // What an operation found may be an earlier one's doing.
+            self.totals.rolled_back += 1;
+        }
         if let (Command::Send(send), Refusal::NoMatchingSubscription { .. }) = (command, refusal)
             && send.messages.iter().all(|new| self.is_taken(send.entity, new))
         {
@@ -318,7 +356,7 @@ impl Oracle {
                 return self.end(id, |entity| entity.completed += 1);
             }
             Disposition::Abandon { .. } => message.delivery_count += 1,
-            Disposition::Release => (),
+            Disposition::Release | Disposition::Withheld => (),
             Disposition::Defer { .. } => {
                 message.deferred = true; // DEFER-7: without counting.
                 self.totals.deferred += 1;
@@ -421,6 +459,7 @@ fn origin(command: &Command) -> Option<Origin> {
         | Command::CancelScheduled(CancelScheduled { origin, .. })
         | Command::ReceiveDeferred(ReceiveDeferred { origin, .. })
         | Command::DeleteBatch(DeleteBatch { origin, .. })
+        | Command::Commit(Commit { origin, .. })
         | Command::Refuse(Refuse { origin, .. }) => *origin,
         Command::Session(session) => session.origin(),
         Command::CreateQueue(_)

@@ -49,6 +49,9 @@ pub struct Report {
     pub locks_refused: u64,
     /// Messages accepted by what forwards them to another group.
     pub forwarded: u64,
+    /// Transactions.
+    pub committed: u64,
+    pub rolled_back: u64,
     /// That publishes made.
     pub copies: u64,
     pub sessions_accepted: u64,
@@ -86,6 +89,8 @@ impl AddAssign for Report {
         self.duplicates += other.duplicates;
         self.locks_refused += other.locks_refused;
         self.forwarded += other.forwarded;
+        self.committed += other.committed;
+        self.rolled_back += other.rolled_back;
         self.copies += other.copies;
         self.sessions_accepted += other.sessions_accepted;
         self.sessions_lapsed += other.sessions_lapsed;
@@ -117,6 +122,8 @@ impl Report {
             ("refused settlements", self.locks_refused, 5),
             ("completed messages", self.completed, 20),
             ("forwarded messages", self.forwarded, 50),
+            ("committed transactions", self.committed, 5),
+            ("transactions rolled back", self.rolled_back, 1),
         ];
         let short = minimums.iter().filter(|(_, total, per_seed)| *total < per_seed * seeds);
         short
@@ -154,6 +161,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)?;
         writeln!(f, "forwarded between groups {}", self.forwarded)?;
+        writeln!(f, "transactions committed {}, rolled back {}", self.committed, self.rolled_back)?;
         write!(
             f,
             "copies {}, sessions accepted {}, lapsed {}, given back {}",

@@ -69,6 +69,12 @@ fn send_8_a_repeat_that_is_not_known_for_one_is_noticed() {
     is_found(Bug::ForgetsOrigins, &["once"]);
 }
 
+/// TX-2.
+#[test]
+fn tx_2_a_transaction_committed_in_part_is_noticed() {
+    is_found(Bug::CommitsInPart, &["atomic"]);
+}
+
 /// MSG-10.
 #[test]
 fn msg_10_a_stream_out_of_order_is_noticed() {

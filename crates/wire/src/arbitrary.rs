@@ -350,6 +350,7 @@ fn disposition() -> impl Strategy<Value = Disposition> {
             Disposition::DeadLetter { reason, description, properties }
         }),
         Just(Disposition::Release),
+        Just(Disposition::Withheld),
     ]
 }
 
@@ -425,6 +426,9 @@ fn command() -> impl Strategy<Value = Command> {
     let settlement =
         (token(), disposition()).prop_map(|(token, disposition)| Settlement { token, disposition });
     let messages = prop_oneof![
+        (origin(), entity(), vec(operation(), 0..4)).prop_map(|(origin, entity, operations)| {
+            Command::Commit(Commit { origin, entity, operations })
+        }),
         (origin(), entity(), vec(new_message(), 0..4)).prop_map(|(origin, entity, messages)| {
             Command::Send(domain::Send { origin, entity, messages })
         }),
@@ -461,6 +465,38 @@ fn command() -> impl Strategy<Value = Command> {
     ];
     let forward = forward_command().prop_map(Command::Forward);
     prop_oneof![entities, messages, session_command().prop_map(Command::Session), forward]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let settlement =
+        (token(), disposition()).prop_map(|(token, disposition)| Settlement { token, disposition });
+    let held = (origin(), entity(), session_token());
+    prop_oneof![
+        (origin(), entity(), vec(new_message(), 0..3)).prop_map(|(origin, entity, messages)| {
+            Operation::Send(domain::Send { origin, entity, messages })
+        }),
+        (origin(), entity(), vec(number(), 0..3)).prop_map(|(origin, entity, numbers)| {
+            Operation::CancelScheduled(CancelScheduled { origin, entity, numbers })
+        }),
+        (origin(), queue(), vec(settlement, 0..3), any::<bool>()).prop_map(
+            |(origin, queue, settlements, atomic)| {
+                Operation::Settle(Settle { origin, queue, settlements, atomic })
+            }
+        ),
+        (origin(), queue(), vec(token(), 0..3))
+            .prop_map(|(origin, queue, tokens)| Operation::Renew(Renew { origin, queue, tokens })),
+        (held, of(content())).prop_map(|((origin, entity, token), state)| {
+            Operation::SetState(SetSessionState { origin, entity, token, state })
+        }),
+    ]
+}
+
+fn performed() -> impl Strategy<Value = Performed> {
+    prop_oneof![
+        Just(Performed::Done),
+        vec(number(), 0..4).prop_map(|sequences| Performed::Sent { sequences }),
+        vec(at(), 0..3).prop_map(|until| Performed::Renewed { until }),
+    ]
 }
 
 fn session_command() -> impl Strategy<Value = SessionCommand> {
@@ -519,6 +555,24 @@ pub fn entry() -> impl Strategy<Value = Entry> {
 
 pub fn refusal() -> impl Strategy<Value = Refusal> {
     prop_oneof![
+        9 => plain_refusal(),
+        1 => (any::<u32>(), plain_refusal()).prop_map(|(operation, cause)| {
+            Refusal::TransactionRolledBack { operation, cause: cause.into() }
+        }),
+    ]
+}
+
+/// Of anything but a transaction that was rolled back.
+fn plain_refusal() -> impl Strategy<Value = Refusal> {
+    let others = prop_oneof![
+        Just(Refusal::TransactionUnknown),
+        Just(Refusal::TransactionTimedOut),
+        (words(), any::<(u64, u64)>()).prop_map(|(what, (held, max))| {
+            Refusal::TransactionSizeExceeded { what, held, max }
+        }),
+    ];
+    prop_oneof![
+        others,
         text().prop_map(|name| Refusal::EntityNotFound { name }),
         entity().prop_map(|entity| Refusal::StaleRoute { entity }),
         text().prop_map(|name| Refusal::EntityAlreadyExists { name }),
@@ -634,6 +688,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         vec(at(), 0..3).prop_map(|until| Outcome::Renewed { until }),
         any::<(u32, bool)>().prop_map(|(count, more)| Outcome::Deleted { count, more }),
         fired.prop_map(Outcome::Fired),
+        vec(performed(), 0..4).prop_map(|performed| Outcome::Committed { performed }),
         (session_token(), at()).prop_map(|(token, until)| Outcome::Accepted { token, until }),
         (any::<u32>(), refused()).prop_map(|(done, refused)| Outcome::Arrived { done, refused }),
         (directory_row(), any::<bool>())

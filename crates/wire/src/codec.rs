@@ -56,6 +56,11 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(Error::corrupt("trailing bytes")) }
     }
 
+    /// The next byte, if there is one, left where it is.
+    pub fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Error> {
         let (&byte, rest) = self.rest.split_first().ok_or(Error::corrupt("truncated"))?;

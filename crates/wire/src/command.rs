@@ -5,10 +5,10 @@ use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
     CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
-    EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, NewMessage, NodeRow, PutRule,
-    QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Send, Settle, Settlement,
-    SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue, UpdateSubscription,
-    UpdateTopic,
+    EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, NewMessage, NodeRow,
+    Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Send,
+    Settle, Settlement, SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue,
+    UpdateSubscription, UpdateTopic,
 };
 
 use crate::codec::{choice, record};
@@ -41,16 +41,15 @@ pub fn decode_entry(bytes: Bytes) -> Result<Entry, Error> {
 /// Enough room for most commands, so that the buffer is allocated once.
 fn estimate_bytes(command: &Command) -> usize {
     match command {
-        Command::Send(send) => {
-            let texts = |message: &NewMessage| {
-                [&message.message_id, &message.session_id, &message.partition_key]
-                    .into_iter()
-                    .flatten()
-                    .map(String::len)
-                    .sum::<usize>()
-            };
-            let messages = send.messages.iter();
-            40 + messages.map(|message| message.content.len() + texts(message) + 48).sum::<usize>()
+        Command::Send(send) => estimate_send_bytes(send),
+        Command::Commit(commit) => {
+            let operations = commit.operations.iter();
+            operations.fold(64, |sum, operation| {
+                sum + match operation {
+                    Operation::Send(send) => estimate_send_bytes(send),
+                    _ => 64,
+                }
+            })
         }
         Command::Forward(ForwardCommand::Arrive(arrive)) => {
             let messages = arrive.messages.iter();
@@ -60,6 +59,18 @@ fn estimate_bytes(command: &Command) -> usize {
         Command::FireLocks(fire) => 8 + fire.locks.len() * 24,
         _ => 64,
     }
+}
+
+fn estimate_send_bytes(send: &Send) -> usize {
+    let texts = |message: &NewMessage| {
+        [&message.message_id, &message.session_id, &message.partition_key]
+            .into_iter()
+            .flatten()
+            .map(String::len)
+            .sum::<usize>()
+    };
+    let messages = send.messages.iter();
+    40 + messages.map(|message| message.content.len() + texts(message) + 48).sum::<usize>()
 }
 
 record!(Entry { at, seed, commands });
@@ -87,6 +98,7 @@ choice!(Command {
     22 => Touch { entity },
     23 => Seal(seal),
     24 => Beat,
+    50 => Commit(commit),
 });
 choice!(TopicCommand {
     1 => Create(create),
@@ -126,6 +138,7 @@ choice!(Disposition {
     3 => Defer { properties },
     4 => DeadLetter { reason, description, properties },
     5 => Release,
+    40 => Withheld,
 });
 record!(Renew { origin, queue, tokens });
 record!(CancelScheduled { origin, entity, numbers });

@@ -749,3 +749,59 @@ fn sessions() {
         assert_eq!(hex(&outcome.encode()), expected, "{outcome:?}");
     }
 }
+
+#[test]
+fn transactions() {
+    let message = NewMessage {
+        content: Bytes::from_static(b"body"),
+        size_bytes: 5,
+        header_bytes: 1,
+        message_id: None,
+        session_id: None,
+        partition_key: None,
+        ttl: None,
+        scheduled_at: None,
+    };
+    let settlement = |disposition| Settlement { token: TOKEN, disposition };
+    let settlements = vec![settlement(Disposition::Complete), settlement(Disposition::Withheld)];
+    let token = SessionToken { session: "s".into(), nonce: TOKEN.nonce };
+    let (origin, entity, queue) = (None, ENTITY, QUEUE);
+    let operations = vec![
+        Operation::Send(Send { origin, entity, messages: vec![message] }),
+        Operation::CancelScheduled(CancelScheduled { origin, entity, numbers: vec![NUMBER] }),
+        Operation::Settle(Settle { origin, queue, settlements, atomic: true }),
+        Operation::Renew(Renew { origin, queue, tokens: vec![TOKEN] }),
+        Operation::SetState(SetSessionState { origin, entity, token, state: None }),
+    ];
+    let commit = Commit { origin: ORIGIN, entity, operations };
+    assert_eq!(
+        command(Command::Commit(commit)),
+        "3201000000000000feed090100ac02050100ac020104626f6479050100000000000200ac02014d0300ac020102000000000000004d010203040506070801000000000000004d010203040506070828010400ac020101000000000000004d01020304050607080500ac020173010203040506070800"
+    );
+    let performed = vec![
+        Performed::Done,
+        Performed::Sent { sequences: vec![NUMBER] },
+        Performed::Renewed { until: vec![AT] },
+    ];
+    let (what, held, max) = ("w", 101, 100);
+    let (operation, cause) = (3, Refusal::MessageLockLost { token: TOKEN }.into());
+    for (outcome, expected) in [
+        (Outcome::Committed { performed }, "28030001014d020180d095ffbc31"),
+        (Outcome::Refused(Refusal::TransactionSizeExceeded { what, held, max }), "012801776564"),
+        (Outcome::Refused(Refusal::TransactionUnknown), "0129"),
+        (Outcome::Refused(Refusal::TransactionTimedOut), "012a"),
+        (
+            Outcome::Refused(Refusal::TransactionRolledBack { operation, cause }),
+            "012b0305000000000000004d0102030405060708",
+        ),
+    ] {
+        assert_eq!(hex(&outcome.encode()), expected, "{outcome:?}");
+    }
+}
+
+/// However deep bytes claim to nest.
+#[test]
+fn a_transaction_rolled_back_for_another_is_no_value() {
+    let nested = [&[1u8][..], &[43, 0].repeat(100_000), &[41]].concat();
+    assert!(Outcome::decode(&nested.into()).is_err());
+}

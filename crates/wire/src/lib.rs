@@ -17,6 +17,7 @@ mod property;
 mod row;
 mod session;
 mod topic;
+mod transaction;
 
 pub mod content;
 pub mod native;

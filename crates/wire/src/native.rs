@@ -6,9 +6,11 @@ mod queue;
 mod request;
 mod rule;
 mod topic;
+mod transaction;
 
 pub use property::*;
 pub use queue::*;
 pub use request::*;
 pub use rule::*;
 pub use topic::*;
+pub use transaction::*;

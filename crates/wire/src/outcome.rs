@@ -4,6 +4,9 @@ use domain::{CatalogOutcome, Delivery, Fired, HeldLock, MessageState, Outcome, R
 
 use crate::codec::{choice, record};
 
+/// Tag of [`Refusal::TransactionRolledBack`].
+pub(crate) const ROLLED_BACK: u8 = 43;
+
 choice!(Outcome {
     0 => Done,
     1 => Refused(refusal),
@@ -17,6 +20,7 @@ choice!(Outcome {
     9 => Accepted { token, until },
     30 => Arrived { done, refused },
     12 => Spared,
+    40 => Committed { performed },
 });
 record!(Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more });
 choice!(CatalogOutcome { 1 => Entry { row, fresh } });
@@ -62,4 +66,8 @@ choice!(Refusal {
     19 => NoSession,
     24 => NoMatchingSubscription { topic },
     25 => InvalidRule { exception, why },
+    40 => TransactionSizeExceeded { what, held, max },
+    41 => TransactionUnknown,
+    42 => TransactionTimedOut,
+    43 => TransactionRolledBack { operation, cause },
 });

@@ -15,6 +15,7 @@ use crate::{
 };
 
 /// An entity's decoded rows, kept from step to step.
+#[derive(Clone)]
 pub(super) struct Entity {
     pub row: Box<EntityRow>,
     pub state: Box<EntityState>,

@@ -2,6 +2,7 @@
 
 /// Draws nonces for one entry. Fresh per delivery (LOCK-6): seeds differ from entry to entry, places
 /// within one.
+#[derive(Clone)]
 pub(super) struct Nonces {
     seed: [u64; 2],
     drawn: u64,

@@ -198,6 +198,9 @@ impl<R: Rows> Step<'_, R> {
             self.view.insert(Key::BodyCopies(topic, number), Row::BodyCopies(count));
         }
         let count = copies.len();
+        if let Some(since) = &mut self.since {
+            since.note_copies(count);
+        }
         for copy in copies {
             let subscription = self.open(copy.subscription);
             let mut subscription = subscription.expect("a topic's subscription is there");

@@ -80,6 +80,9 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             }
             validate::reason(reason.as_deref(), description.as_deref())?;
         }
+        if disposition == Disposition::Withheld {
+            return Err(self.lock_lost(queue, token)); // TX-9.
+        }
         if self.needs_session(queue) {
             return Checked::new(self.held_in_session(token)?, disposition);
         }
@@ -140,7 +143,8 @@ impl Checked {
         };
         let to = match disposition {
             Disposition::Complete => To::Gone,
-            Disposition::Release => To::Available { counted: false },
+            // What is withheld was refused before.
+            Disposition::Release | Disposition::Withheld => To::Available { counted: false },
             Disposition::Abandon { properties } => {
                 lay(&mut message, properties)?;
                 To::Available { counted: true }

@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// A key the step changed.
+#[derive(Clone)]
 struct Slot {
     row: Option<Row>,
     /// Storage does not hold this key, so deleting it leaves nothing to write.
@@ -21,6 +22,8 @@ struct Slot {
 pub(super) struct View<'a, R> {
     rows: &'a R,
     slots: BTreeMap<Key, Slot>,
+    /// What was in the way of each change since the savepoint, if one is set, in order.
+    journal: Option<Vec<(Key, Option<Slot>)>>,
     /// Rows read, visited and written so far: what a command is bounded by. It counts what commands
     /// ask for and not what that costs below, so that it does not depend on how entries are grouped.
     cost: u64,
@@ -32,7 +35,33 @@ pub(super) struct Budget(u64);
 
 impl<'a, R: Rows> View<'a, R> {
     pub fn new(rows: &'a R) -> View<'a, R> {
-        View { rows, slots: BTreeMap::new(), cost: 0 }
+        View { rows, slots: BTreeMap::new(), journal: None, cost: 0 }
+    }
+
+    /// From here on changes can be taken back.
+    pub fn savepoint(&mut self) {
+        self.journal = Some(Vec::new());
+    }
+
+    /// Changes since the savepoint stay.
+    pub fn keep(&mut self) {
+        self.journal = None;
+    }
+
+    /// Takes back what changed since the savepoint. What it cost was done nevertheless.
+    pub fn roll_back(&mut self) {
+        for (key, slot) in self.journal.take().unwrap_or_default().into_iter().rev() {
+            match slot {
+                Some(slot) => drop(self.slots.insert(key, slot)),
+                None => drop(self.slots.remove(&key)),
+            }
+        }
+    }
+
+    fn note(&mut self, key: &Key) {
+        if let Some(journal) = &mut self.journal {
+            journal.push((key.clone(), self.slots.get(key).cloned()));
+        }
     }
 
     /// A budget of so many rows from here on.
@@ -70,6 +99,7 @@ impl<'a, R: Rows> View<'a, R> {
     /// Writes a row where none is visible.
     pub fn insert(&mut self, key: Key, row: Row) {
         self.cost += 1;
+        self.note(&key);
         match self.slots.entry(key) {
             Entry::Vacant(slot) => drop(slot.insert(Slot { row: Some(row), born: true })),
             Entry::Occupied(mut slot) => {
@@ -82,6 +112,7 @@ impl<'a, R: Rows> View<'a, R> {
     /// Writes a row over one that is visible.
     pub fn replace(&mut self, key: Key, row: Row) {
         self.cost += 1;
+        self.note(&key);
         match self.slots.entry(key) {
             Entry::Vacant(slot) => drop(slot.insert(Slot { row: Some(row), born: false })),
             Entry::Occupied(mut slot) => slot.get_mut().row = Some(row),
@@ -99,6 +130,7 @@ impl<'a, R: Rows> View<'a, R> {
     /// Deletes a row that is visible.
     pub fn delete(&mut self, key: Key) {
         self.cost += 1;
+        self.note(&key);
         match self.slots.entry(key) {
             Entry::Vacant(slot) => drop(slot.insert(Slot { row: None, born: false })),
             Entry::Occupied(slot) if slot.get().born => drop(slot.remove()),
@@ -332,6 +364,40 @@ mod tests {
         assert_eq!(view.keys(&key(0), &key(9), 3), [key(5), key(6), key(7)]);
         assert_eq!(view.left(budget), 12);
         assert_eq!(view.budget(7).0, view.cost + 7);
+    }
+
+    proptest! {
+        /// What was changed since a savepoint leaves no trace, whatever it was laid over.
+        #[test]
+        fn a_view_rolled_back_is_as_it_was(
+            base in vec(0..12u64, 0..6),
+            before in vec((0..12u64, any::<bool>()), 0..12),
+            since in vec((0..12u64, any::<bool>()), 0..12),
+            kept in any::<bool>(),
+        ) {
+            let mut rows = MemoryRows::default();
+            rows.write(base.into_iter().map(|n| (key(n), Some(row(n)))));
+            let change = |view: &mut View<'_, MemoryRows>, changes: &[(u64, bool)], by: u64| {
+                for (n, put) in changes {
+                    match put {
+                        true => view.put(key(*n), row(n + by)),
+                        false => drop(view.delete_if_there(key(*n))),
+                    }
+                }
+            };
+            let (mut view, mut expected) = (View::new(&rows), View::new(&rows));
+            change(&mut view, &before, 100);
+            change(&mut expected, &before, 100);
+            view.savepoint();
+            change(&mut view, &since, 200);
+            if kept {
+                view.keep();
+                change(&mut expected, &since, 200);
+            } else {
+                view.roll_back();
+            }
+            prop_assert_eq!(view.into_writes(), expected.into_writes());
+        }
     }
 
     proptest! {

@@ -84,6 +84,8 @@ pub enum Act {
     Session(Pick, InSession),
     /// Names every hold there is.
     FireSessions,
+    /// Acts that can be part of a transaction.
+    Commit(Vec<Act>),
 }
 
 /// What the holder of a session asks.
@@ -123,6 +125,7 @@ pub enum How {
     Defer(Option<u8>),
     DeadLetter { reason: Option<u8>, description: Option<u8>, property: Option<u8> },
     Release,
+    Withheld,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,13 +197,27 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Act::FireAll),
         4 => change().prop_map(Act::Update),
         1 => select(vec![0, 1, 3000, 30_000]).prop_map(Act::Advance),
-        5 => (prop::bool::weighted(0.15), option::weighted(0.4, 0..4u8))
+        7 => (prop::bool::weighted(0.15), option::weighted(0.4, 0..4u8))
             .prop_map(|(dead, session)| Act::Accept { dead, session }),
         14 => (any::<Pick>(), in_session()).prop_map(|(pick, act)| Act::Session(pick, act)),
         2 => Just(Act::FireSessions),
+        9 => vec(operation(), 1..5).prop_map(Act::Commit),
         1 => Just(Act::Touch),
         1 => select(vec![0, 0, 1, 60_000]).prop_map(Act::Seal),
         2 => Just(Act::Age),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Act> {
+    let picks = || vec(any::<Pick>(), 1);
+    prop_oneof![
+        8 => vec(draft(), 1..3).prop_map(Act::Send),
+        8 => vec((any::<Pick>(), how()), 1..3)
+            .prop_map(|picks| Act::Settle { picks, atomic: false }),
+        1 => picks().prop_map(Act::Renew),
+        2 => picks().prop_map(Act::Cancel),
+        1 => (any::<Pick>(), option::weighted(0.7, 0..3u8))
+            .prop_map(|(pick, state)| Act::Session(pick, InSession::SetState(state))),
     ]
 }
 
@@ -244,6 +261,7 @@ fn how() -> impl Strategy<Value = How> {
             How::DeadLetter { reason, description, property }
         }),
         2 => Just(How::Release),
+        1 => Just(How::Withheld),
     ]
 }
 

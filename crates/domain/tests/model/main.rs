@@ -99,7 +99,7 @@ fn the_moves_reach_every_end() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let mut sum = domain::Counts::default();
+    let (mut sum, mut committed) = (domain::Counts::default(), 0);
     let mut deleted = 0;
     let mut refused = std::collections::BTreeMap::<&'static str, u32>::new();
     for game in 0..600 {
@@ -113,12 +113,14 @@ fn the_moves_reach_every_end() {
         sum.deleted += seen.counts.deleted;
         sum.dead_lettered += seen.counts.dead_lettered;
         sum.deferred += seen.counts.deferred;
+        committed += seen.committed;
         deleted += u32::from(seen.deleted);
         for name in seen.refused {
             *refused.entry(name).or_default() += 1;
         }
     }
     println!("{sum:?}\n{refused:?}");
+    assert!(committed > 100, "only {committed} transactions were committed");
     for (what, count) in [
         ("completed", sum.completed),
         ("cancelled", sum.cancelled),
@@ -141,6 +143,7 @@ fn the_moves_reach_every_end() {
         "ArgumentOutOfRangeException",
         "SerialGap",
         "ServiceTimeout",
+        "TransactionException",
     ] {
         assert!(refused.get(name).is_some_and(|count| *count > 10), "{name} was hardly met");
     }

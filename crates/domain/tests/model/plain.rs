@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    BATCH_DELETE_MAX, CancelScheduled, Command, Counts, DEAD_LETTER_ERROR_DESCRIPTION,
+    BATCH_DELETE_MAX, CancelScheduled, Command, Commit, Counts, DEAD_LETTER_ERROR_DESCRIPTION,
     DEAD_LETTER_REASON, DeleteBatch, Delivery, Disposition, EntityId, EntityStatus, Fired,
-    HeldLock, Lifetime, LockToken, MessageState, NewMessage, Outcome, Properties, QueueProperties,
-    ReceiveDeferred, Refusal, SequenceNumber, SessionId, Span, SubQueue, Timestamp, UpdateQueue,
-    Value, properties_bytes, validate,
+    HeldLock, Lifetime, LockToken, MessageState, NewMessage, Operation, Outcome, Performed,
+    Properties, QueueProperties, ReceiveDeferred, Refusal, SequenceNumber, SessionCommand,
+    SessionId, Settle, Span, SubQueue, Timestamp, UpdateQueue, Value, properties_bytes, validate,
 };
 
 use crate::producers::{Producers, origin};
@@ -88,6 +88,7 @@ impl Message {
     }
 }
 
+#[derive(Clone)]
 pub struct Plain {
     pub at: Timestamp,
     pub offset: Span,
@@ -205,8 +206,35 @@ impl Plain {
             }
             Command::UpdateQueue(update) => self.update(update),
             Command::Session(command) => self.in_session(command, actual),
+            Command::Commit(commit) => self.commit(commit),
             other => panic!("not modelled: {other:?}"),
         }
+    }
+
+    /// TX-2: one after the other, and as it was before if one is refused.
+    fn commit(&mut self, commit: &Commit) -> Outcome {
+        let before = self.clone();
+        let mut performed = Vec::new();
+        for operation in commit.operations.clone() {
+            let command = match operation {
+                Operation::Send(send) => Command::Send(send),
+                Operation::CancelScheduled(cancel) => Command::CancelScheduled(cancel),
+                Operation::Settle(settle) => Command::Settle(Settle { atomic: true, ..settle }),
+                Operation::Renew(renew) => Command::Renew(renew),
+                Operation::SetState(set) => Command::Session(SessionCommand::SetState(set)),
+            };
+            performed.push(match self.act(&command, &Outcome::Done) {
+                Outcome::Sent { sequences } => Performed::Sent { sequences },
+                Outcome::Renewed { until } => Performed::Renewed { until },
+                Outcome::Refused(cause) => {
+                    *self = before;
+                    let (operation, cause) = (performed.len() as u32, cause.into());
+                    return refused(Refusal::TransactionRolledBack { operation, cause });
+                }
+                _ => Performed::Done,
+            });
+        }
+        Outcome::Committed { performed }
     }
 
     /// TIME-3. A silence of two minutes was one without a leader, unless an operator moved the clock.
@@ -555,6 +583,9 @@ impl Plain {
             return Some(Refusal::InvalidOperation { why: "" });
         }
         let lost = self.lost(sub, settlement.token);
+        if settlement.disposition == Disposition::Withheld {
+            return Some(lost);
+        }
         (!self.holds(sub, settlement.token)).then_some(lost)
     }
 
@@ -591,6 +622,7 @@ impl Plain {
             Disposition::Release => {
                 self.release(number, sub, false);
             }
+            Disposition::Withheld => unreachable!("never checked with success"),
         }
     }
 

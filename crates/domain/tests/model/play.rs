@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    AcceptSession, Acquire, CancelScheduled, Command, Counts, CreateQueue, DeadlineKind,
+    AcceptSession, Acquire, CancelScheduled, Command, Commit, Counts, CreateQueue, DeadlineKind,
     DeleteBatch, DeleteSessionBatch, Delivery, Disposition, EntityId, EntityState, Entry,
-    FireLocks, FireSessions, Fired, Key, LockToken, MemoryRows, MessageRow, NewMessage, Origin,
-    Outcome, Properties, QueueId, QueueProperties, ReceiveDeferred, ReceiveSession,
+    FireLocks, FireSessions, Fired, Key, LockToken, MemoryRows, MessageRow, NewMessage, Operation,
+    Origin, Outcome, Properties, QueueId, QueueProperties, ReceiveDeferred, ReceiveSession,
     ReceiveSessionDeferred, ReceiverId, Refusal, ReleaseSession, Renew, RenewSession,
     ResumeSession, Row, Send, SequenceNumber, SessionCommand, SessionId, SessionToken,
     SetSessionState, Settle, Settlement, Span, SubQueue, Timestamp, UpdateQueue, Value,
@@ -20,6 +20,8 @@ use crate::support::{EPOCH, QUEUE, Shard};
 pub struct Seen {
     pub counts: Counts,
     pub refused: Vec<&'static str>,
+    /// Transactions of more than one operation.
+    pub committed: u64,
     /// As idle (IDLE-15).
     pub deleted: bool,
 }
@@ -41,8 +43,8 @@ pub fn play(kind: Kind, moves: &[Move]) -> Seen {
     }
     game.flush();
     assert_eq!(game.neighbours(), game.beside, "another queue was touched");
-    let deleted = game.plain.deleted;
-    Seen { counts: game.plain.counts(), refused: game.refused, deleted }
+    let Game { refused, committed, plain, .. } = game;
+    Seen { counts: plain.counts(), refused, committed, deleted: plain.deleted }
 }
 
 struct Game {
@@ -59,6 +61,7 @@ struct Game {
     /// Rows of the queues before and behind in the order of keys.
     beside: MemoryRows,
     refused: Vec<&'static str>,
+    committed: u64,
 }
 
 impl Game {
@@ -85,6 +88,7 @@ impl Game {
             holds: Vec::new(),
             beside: MemoryRows::default(),
             refused: Vec::new(),
+            committed: 0,
         };
         game.beside = game.neighbours();
         game
@@ -222,6 +226,10 @@ impl Game {
             }
             (Outcome::Accepted { token, .. }, expected) => {
                 self.holds.push(token.clone());
+                outcome == expected
+            }
+            (Outcome::Committed { performed }, expected) => {
+                self.committed += u64::from(performed.len() > 1);
                 outcome == expected
             }
             _ => outcome == expected,
@@ -411,6 +419,10 @@ impl Game {
                 Command::Session(self.in_session(self.hold(*pick), what, origin))
             }
             Act::FireSessions => self.fire_sessions(),
+            Act::Commit(acts) => {
+                let operations = acts.iter().map(|act| self.operation(act)).collect();
+                Command::Commit(Commit { origin, entity: QUEUE, operations })
+            }
             Act::Advance(ms) => Command::AdvanceClock { by: Span(*ms) },
             Act::Touch => Command::Touch { entity: QUEUE },
             Act::Seal(earlier) => {
@@ -419,6 +431,17 @@ impl Game {
                 let idle_since = Timestamp(known.0.saturating_sub(*earlier));
                 Command::Seal(domain::Seal { entity: QUEUE, idle_since })
             }
+        }
+    }
+
+    fn operation(&mut self, act: &Act) -> Operation {
+        match self.command(act, None) {
+            Command::Send(send) => Operation::Send(send),
+            Command::Settle(settle) => Operation::Settle(settle),
+            Command::Renew(renew) => Operation::Renew(renew),
+            Command::CancelScheduled(cancel) => Operation::CancelScheduled(cancel),
+            Command::Session(SessionCommand::SetState(set)) => Operation::SetState(set),
+            other => unreachable!("not drawn for a transaction: {other:?}"),
         }
     }
 
@@ -585,6 +608,7 @@ pub fn disposition(how: &How) -> Disposition {
             properties: properties(*property),
         },
         How::Release => Disposition::Release,
+        How::Withheld => Disposition::Withheld,
     }
 }
 
@@ -610,6 +634,10 @@ fn same_refusal(refusal: &Refusal, expected: &Refusal) -> bool {
             token == expected
         }
         (Refusal::SerialGap { expected: a }, Refusal::SerialGap { expected: b }) => a == b,
+        (
+            Refusal::TransactionRolledBack { operation: a, cause },
+            Refusal::TransactionRolledBack { operation: b, cause: expected },
+        ) => a == b && same_refusal(&cause.0, &expected.0),
         _ => refusal.name() == expected.name(),
     }
 }

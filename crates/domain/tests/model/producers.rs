@@ -3,6 +3,7 @@
 use domain::{Command, Origin, Outcome, PRODUCER_KEPT, Refusal, Span, Timestamp};
 
 /// One who sends requests.
+#[derive(Clone)]
 struct Producer {
     id: u64,
     first: u64,
@@ -11,7 +12,7 @@ struct Producer {
     outcomes: Vec<(u64, Outcome)>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Producers(Vec<Producer>);
 
 impl Producers {
@@ -78,6 +79,7 @@ pub fn origin(command: &Command) -> Option<Origin> {
         Command::DeleteBatch(command) => command.origin,
         Command::UpdateQueue(command) => command.origin,
         Command::Session(command) => command.origin(),
+        Command::Commit(command) => command.origin,
         _ => None,
     }
 }

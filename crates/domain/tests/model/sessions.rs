@@ -20,7 +20,7 @@ pub struct Session {
     pub state: Option<(Vec<u8>, Timestamp)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sessions {
     pub known: BTreeMap<SessionId, Session>,
     /// Claims of those who may be accepted next, in the order they joined.

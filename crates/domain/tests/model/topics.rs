@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Acquire, Command, Counts, CreateSubscription, CreateTopic, DeadlineKind, Delivery, Disposition,
-    EntityId, Fire, FireLocks, Key, Lifetime, LockToken, MessageRow, NewMessage, NewRule, Outcome,
-    Properties, PutRule, QueueId, RULE_NAME, ReceiverId, Refusal, RemoveRule, Row, RuleFilter,
-    Send, SequenceNumber, Settle, Settlement, Span, Specifics, SqlText, SubQueue,
-    SubscriptionProperties, Timestamp, TopicCommand, TopicProperties, UpdateSubscription,
-    UpdateTopic, Value, subscription_path,
+    Acquire, Command, Commit, Counts, CreateSubscription, CreateTopic, DeadlineKind, Delivery,
+    Disposition, EntityId, Fire, FireLocks, Key, Lifetime, LockToken, MessageRow, NewMessage,
+    NewRule, Operation, Outcome, Performed, Properties, PutRule, QueueId, RULE_NAME, ReceiverId,
+    Refusal, RemoveRule, Renew, Row, RuleFilter, Send, SequenceNumber, Settle, Settlement, Span,
+    Specifics, SqlText, SubQueue, SubscriptionProperties, Timestamp, TopicCommand, TopicProperties,
+    UpdateSubscription, UpdateTopic, Value, subscription_path,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -49,6 +49,14 @@ pub enum Act {
         on: Pick,
         pick: Pick,
         how: How,
+    },
+    /// A settlement and a publish as one; spoiled: with one more that must be refused.
+    Commit {
+        drafts: Vec<Draft>,
+        on: Pick,
+        pick: Pick,
+        how: How,
+        spoiled: bool,
     },
     TopicTtl(Option<u64>),
     OwnTtl(Pick, Option<u64>),
@@ -97,8 +105,10 @@ pub fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
 
 fn act() -> impl Strategy<Value = Act> {
     let ttl = || option::weighted(0.5, select(vec![1000, 2000, 5000]));
-    let draft = (0..4i64, ttl(), option::weighted(0.2, select(vec![0, 500, 2000])))
-        .prop_map(|(n, ttl, due)| Draft { n, ttl, due });
+    let draft = || {
+        (0..4i64, ttl(), option::weighted(0.2, select(vec![0, 500, 2000])))
+            .prop_map(|(n, ttl, due)| Draft { n, ttl, due })
+    };
     let take = prop_oneof![
         3 => Just(Take::All),
         1 => Just(Take::No),
@@ -110,17 +120,19 @@ fn act() -> impl Strategy<Value = Act> {
         0.4,
         prop_oneof![2 => Just(Make::Next), 1 => Just(Make::Gone), 1 => Just(Make::Fails)],
     );
-    let how = prop_oneof![
-        4 => Just(How::Complete),
-        2 => Just(How::Abandon(None)),
-        1 => Just(How::Defer(Some(2))),
-        1 => Just(How::DeadLetter { reason: Some(1), description: None, property: None }),
-        1 => Just(How::Release),
-    ];
+    let how = || {
+        prop_oneof![
+            4 => Just(How::Complete),
+            2 => Just(How::Abandon(None)),
+            1 => Just(How::Defer(Some(2))),
+            1 => Just(How::DeadLetter { reason: Some(1), description: None, property: None }),
+            1 => Just(How::Release),
+        ]
+    };
     let flags = any::<(bool, bool)>();
     let which = || option::of(any::<Pick>());
     prop_oneof![
-        12 => vec(draft, 1..4).prop_map(Act::Publish),
+        12 => vec(draft(), 1..4).prop_map(Act::Publish),
         3 => Just(Act::Subscribe),
         1 => any::<Pick>().prop_map(Act::Unsubscribe),
         6 => (any::<Pick>(), 0..4u8, take, make)
@@ -128,8 +140,11 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (any::<Pick>(), 0..4u8).prop_map(|(on, name)| Act::Remove { on, name }),
         8 => (any::<Pick>(), prop::bool::weighted(0.3), 1..4u32)
             .prop_map(|(on, dead, count)| Act::Receive { on, dead, count }),
-        8 => (any::<Pick>(), any::<Pick>(), how)
+        8 => (any::<Pick>(), any::<Pick>(), how())
             .prop_map(|(on, pick, how)| Act::Settle { on, pick, how }),
+        5 => (vec(draft(), 1..4), any::<Pick>(), any::<Pick>(), how(), any::<bool>()).prop_map(
+            |(drafts, on, pick, how, spoiled)| Act::Commit { drafts, on, pick, how, spoiled }
+        ),
         1 => ttl().prop_map(Act::TopicTtl),
         1 => (any::<Pick>(), ttl()).prop_map(|(on, ttl)| Act::OwnTtl(on, ttl)),
         1 => (any::<Pick>(), flags).prop_map(|(on, (dead, errors))| Act::Flags(on, dead, errors)),
@@ -241,21 +256,13 @@ impl Game {
                 self.ask(entity, command);
             }
             Act::Settle { on, pick, how } => {
-                let Some(entity) = self.on(*on) else { return };
-                let tokens = &self.subscriptions[&entity].tokens;
-                let Some((queue, token)) = tokens.get(usize::from(*pick) % tokens.len().max(1))
-                else {
-                    return;
-                };
-                let (queue, disposition) = (*queue, disposition(how));
-                // Not from a dead-letter queue into it.
-                let disposition = match (queue.sub, disposition) {
-                    (SubQueue::DeadLetter, Disposition::DeadLetter { .. }) => Disposition::Complete,
-                    (_, disposition) => disposition,
-                };
-                let settlements = vec![Settlement { token: *token, disposition }];
-                let settle = Settle { origin: None, queue, settlements, atomic: false };
-                self.ask(entity, Command::Settle(settle));
+                let Some(settle) = self.settlement(*on, *pick, how) else { return };
+                self.ask(settle.queue.entity, Command::Settle(settle));
+            }
+            Act::Commit { drafts, on, pick, how, spoiled } => {
+                if let Some(settle) = self.settlement(*on, *pick, how) {
+                    self.commit(drafts, settle, *spoiled);
+                }
             }
             Act::TopicTtl(ttl) => {
                 self.default_ttl = ttl.map_or(Span::MAX, Span);
@@ -419,7 +426,53 @@ impl Game {
         }
     }
 
-    fn publish(&mut self, drafts: &[Draft]) {
+    fn settlement(&self, on: Pick, pick: Pick, how: &How) -> Option<Settle> {
+        let tokens = &self.subscriptions[&self.on(on)?].tokens;
+        let (queue, token) = *tokens.get(usize::from(pick) % tokens.len().max(1))?;
+        // Not from a dead-letter queue into it.
+        let disposition = match (queue.sub, disposition(how)) {
+            (SubQueue::DeadLetter, Disposition::DeadLetter { .. }) => Disposition::Complete,
+            (_, disposition) => disposition,
+        };
+        let settlements = vec![Settlement { token, disposition }];
+        Some(Settle { origin: None, queue, settlements, atomic: false })
+    }
+
+    /// TX-2: the settlement, the copies and the topic's numbers together, or none of them.
+    fn commit(&mut self, drafts: &[Draft], settle: Settle, spoiled: bool) {
+        let atomic = Command::Settle(Settle { atomic: true, ..settle.clone() });
+        let queue = settle.queue;
+        let mut operations = vec![Operation::Settle(settle), Operation::Send(self.send(drafts))];
+        if spoiled {
+            let token = LockToken { sequence: SequenceNumber(1), nonce: 1 };
+            operations.push(Operation::Renew(Renew { origin: None, queue, tokens: vec![token] }));
+        }
+        let commit = Commit { origin: None, entity: TOPIC, operations };
+        let outcome = self.shard.apply(Command::Commit(commit));
+        let now = self.shard.now;
+        let plain = &mut self.subscriptions.get_mut(&queue.entity).expect("a subscription").plain;
+        plain.at = now;
+        let before = plain.clone();
+        let settled = plain.apply(&atomic, &Outcome::Done);
+        match (matches!(settled, Outcome::Refused(_)), spoiled) {
+            (false, false) => {
+                let sequences = self.numbers(drafts);
+                let performed = vec![Performed::Done, Performed::Sent { sequences }];
+                assert_eq!(outcome, Outcome::Committed { performed });
+                self.published(drafts);
+            }
+            (lost, _) => {
+                *plain = before;
+                let Outcome::Refused(Refusal::TransactionRolledBack { operation, .. }) = outcome
+                else {
+                    panic!("{outcome:?}")
+                };
+                assert_eq!(operation, if lost { 0 } else { 2 });
+            }
+        }
+    }
+
+    fn send(&self, drafts: &[Draft]) -> Send {
         let message = |draft: &Draft| NewMessage {
             content: format!("n={}", draft.n).into(),
             size_bytes: 10,
@@ -431,11 +484,22 @@ impl Game {
             scheduled_at: draft.due.map(|due| self.shard.now.plus(Span(due))),
         };
         let messages: Vec<_> = drafts.iter().map(message).collect();
-        let send = Send { origin: None, entity: TOPIC, messages };
-        let outcome = self.shard.apply(Command::Send(send));
-        let numbers = self.next..self.next + drafts.len() as u64;
-        let sequences = numbers.map(SequenceNumber).collect();
+        Send { origin: None, entity: TOPIC, messages }
+    }
+
+    /// What the topic's next messages are called.
+    fn numbers(&self, drafts: &[Draft]) -> Vec<SequenceNumber> {
+        (self.next..self.next + drafts.len() as u64).map(SequenceNumber).collect()
+    }
+
+    fn publish(&mut self, drafts: &[Draft]) {
+        let outcome = self.shard.apply(Command::Send(self.send(drafts)));
+        let sequences = self.numbers(drafts);
         assert_eq!(outcome, Outcome::Sent { sequences });
+        self.published(drafts);
+    }
+
+    fn published(&mut self, drafts: &[Draft]) {
         self.used();
         for draft in drafts {
             let (number, ttl) = (self.next, draft.ttl.map(Span));

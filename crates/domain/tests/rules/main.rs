@@ -39,3 +39,4 @@ mod state;
 mod time;
 mod ttl;
 mod ttl_entity;
+mod tx;

@@ -11,9 +11,9 @@ use std::fmt::Write;
 use domain::{
     Acquire, CancelScheduled, Command, Counts, DeadlineKind, DeleteBatch, Delivery, Disposition,
     EntityId, EntityInfo, EntityState, EntityStatus, Fired, HeldLock, Key, LockToken, MessageRow,
-    MessageState, NewMessage, Outcome, Properties, QueueId, QueueProperties, ReceiveDeferred,
-    ReceiverId, Refusal, Row, SequenceNumber, Settle, Settlement, Span, SubQueue, Timestamp,
-    UpdateQueue, Value,
+    MessageState, NewMessage, Outcome, Performed, Properties, QueueId, QueueProperties,
+    ReceiveDeferred, ReceiverId, Refusal, Row, SequenceNumber, Settle, Settlement, Span, SubQueue,
+    Timestamp, UpdateQueue, Value,
 };
 
 use crate::support::{EPOCH, QUEUE, Shard};
@@ -542,6 +542,10 @@ pub fn words(outcome: &Outcome) -> String {
     };
     match outcome {
         Outcome::Done => text.push_str("done"),
+        Outcome::Refused(Refusal::TransactionRolledBack { operation, cause }) => {
+            write!(text, "rolled back by {operation}: {}", refusal_name(&cause.0))
+                .expect("a string");
+        }
         Outcome::Refused(refusal) => text.push_str(refusal_name(refusal)),
         Outcome::Sent { sequences } => {
             text.push_str("sent");
@@ -589,6 +593,18 @@ pub fn words(outcome: &Outcome) -> String {
         }
         Outcome::Spared => text.push_str("spared"),
         Outcome::Catalog(outcome) => write!(text, "{outcome:?}").expect("a string"),
+        Outcome::Committed { performed } => {
+            text.push_str("committed");
+            for one in performed {
+                match one {
+                    Performed::Done => text.push_str(" done"),
+                    Performed::Sent { sequences } => {
+                        sequences.iter().for_each(|n| write!(text, " {n}").expect("a string"));
+                    }
+                    Performed::Renewed { .. } => text.push_str(" renewed"),
+                }
+            }
+        }
     }
     text
 }

@@ -83,6 +83,10 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<u32>) {
         | Refusal::Serialization { .. }
         | Refusal::InvalidRule { .. }
         | Refusal::InvalidOperation { .. }
+        | Refusal::TransactionSizeExceeded { .. }
+        | Refusal::TransactionUnknown
+        | Refusal::TransactionTimedOut
+        | Refusal::TransactionRolledBack { .. }
         | Refusal::NotSupported { .. } => (StatusCode::BAD_REQUEST, Some(40000)),
         Refusal::NoSession | Refusal::SerialGap { .. } | Refusal::PerhapsDone => {
             (StatusCode::SERVICE_UNAVAILABLE, Some(50004))

@@ -10,3 +10,4 @@ mod leaders;
 mod lifetime;
 mod messages;
 mod space;
+mod transactions;

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use domain::{
-    CancelScheduled, Command, DeleteBatch, Disposition, EntityId, LockToken, NewMessage,
-    Properties, QueueId, ReceiveDeferred, Renew, Send, SequenceNumber, Settle, Settlement, Span,
-    SubQueue, Timestamp, Value,
+    CancelScheduled, Command, Commit, DeleteBatch, Disposition, EntityId, LockToken, NewMessage,
+    Operation, Properties, QueueId, ReceiveDeferred, Renew, Send, SequenceNumber, SetSessionState,
+    Settle, Settlement, Span, SubQueue, Timestamp, Value,
 };
 
-use super::sessions::a_session;
+use super::sessions::{InHand, a_session};
 use super::{Client, Held, OUTSTANDING_MAX};
 use crate::network::Packet;
 use crate::operator::{Known, Operator};
@@ -22,6 +22,10 @@ impl Client {
         self.holder.forget_lapsed(Timestamp(now));
         if self.outstanding.len() >= OUTSTANDING_MAX || entities.is_empty() {
             return Vec::new();
+        }
+        if random.chance(80) {
+            let command = self.transaction(known, now, random);
+            return command.into_iter().map(|command| self.request(command)).collect();
         }
         if !known.is_empty() && random.chance(450) {
             let command = match random.chance(550) {
@@ -52,7 +56,16 @@ impl Client {
     /// To a topic, or in sessions.
     fn send_elsewhere(&mut self, known: &Known, now: u64, random: &mut Random) -> Command {
         let targets: Vec<EntityId> = known.targets().collect();
-        let entity = random.pick(&targets);
+        self.send_in_colour(random.pick(&targets), known, now, random)
+    }
+
+    fn send_in_colour(
+        &mut self,
+        entity: EntityId,
+        known: &Known,
+        now: u64,
+        random: &mut Random,
+    ) -> Command {
         let sessionless = if known.topics.contains(&entity) { 200 } else { 10 };
         let count = random.between(1, 4);
         let messages = (0..count).map(|_| {
@@ -138,6 +151,45 @@ impl Client {
         let atomic = random.chance(500);
         let settlements = vec![settlement];
         Some(Command::Settle(Settle { origin: None, queue, settlements, atomic }))
+    }
+
+    /// Settles and sends as one, to the topic of what it settles in a subscription (TX-6); now and then
+    /// it settles twice, which must leave nothing of it.
+    fn transaction(&mut self, known: &Known, now: u64, random: &mut Random) -> Option<Command> {
+        let Some(Command::Settle(settle)) = self.settle(random) else { return None };
+        let from = settle.queue.entity;
+        let topic = known.subscriptions.iter().find(|(_, subscription)| *subscription == from);
+        let entity = topic.map_or(from, |(topic, _)| *topic);
+        let send = match known.targets().any(|target| target == entity) {
+            true => self.send_in_colour(entity, known, now, random),
+            false => self.send(entity, now, random),
+        };
+        let Command::Send(send) = send else { return None };
+        let again = settle.clone();
+        let mut operations = vec![Operation::Settle(settle), Operation::Send(send)];
+        if random.chance(500) {
+            operations.swap(0, 1);
+        }
+        match self.scheduled.iter().position(|(of, _)| *of == entity) {
+            Some(at) if random.chance(300) => {
+                let (origin, numbers) = (None, vec![self.scheduled.swap_remove(at).1]);
+                let cancel = CancelScheduled { origin, entity, numbers };
+                operations.push(Operation::CancelScheduled(cancel));
+            }
+            _ => (),
+        }
+        if let Some(InHand { entity, token, .. }) = &self.holder.in_hand
+            && *entity == from
+        {
+            let (origin, entity, token) = (None, *entity, token.clone());
+            let state = Some(Bytes::from(random.bytes().to_vec()));
+            let set = SetSessionState { origin, entity, token, state };
+            operations.push(Operation::SetState(set));
+        }
+        if random.chance(150) {
+            operations.push(Operation::Settle(again));
+        }
+        Some(Command::Commit(Commit { origin: None, entity, operations }))
     }
 
     fn renew(&mut self, random: &mut Random) -> Option<Command> {

@@ -12,7 +12,7 @@ use super::sessions::{Moment, tell_lost, turn};
 use super::{Group, Scene};
 use crate::bug::Bug;
 use crate::client::Client;
-use crate::invariants::{credit, stamps, wheel};
+use crate::invariants::{atomic, credit, stamps, wheel};
 use crate::leader::{Leader, Proposal, Reply, Request};
 use crate::network::{AGE_MS_MAX, Asked, Packet, Parcel};
 use crate::operator::Operator;
@@ -255,6 +255,9 @@ impl Group {
                 Packet::Request(asked) => self.asked(parcel, asked, lost, scene, random),
                 Packet::Answer { client, producer, serial, outcome } => {
                     let asker = &mut self.clients[client];
+                    if let Some(asked) = asker.waits_for(producer, serial) {
+                        atomic::answered(asked, &outcome)?;
+                    }
                     let (known, again) = asker.answered(producer, serial, &outcome);
                     if let Some((entity, sequences)) = known {
                         self.oracle.acknowledge(entity, &sequences)?;

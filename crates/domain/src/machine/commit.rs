@@ -1,0 +1,71 @@
+//! `Commit`: the operations of a transaction, one after the other; if one is refused, all that was
+//! done before it is taken back (TX-2).
+
+use crate::machine::Step;
+use crate::{
+    COPIES_MAX, Commit, EntityId, Operation, Outcome, Performed, Refusal, Rows, SessionCommand,
+    Settle, TransactionSize,
+};
+
+impl Commit {
+    /// Everything that counts is decided here, at the entry's time (TX-9, TX-10): the numbers of
+    /// messages, what they repeat, who gets copies, whether there is room, which locks are held.
+    pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
+        TransactionSize::of(&self.operations)?;
+        step.open(self.entity)?;
+        let savepoint = step.savepoint();
+        let mut performed = Vec::with_capacity(self.operations.len());
+        for operation in self.operations {
+            match step.perform(self.entity, operation) {
+                Ok(done) => performed.push(done),
+                Err(cause) => {
+                    step.roll_back(savepoint);
+                    let operation = performed.len() as u32;
+                    return Err(Refusal::TransactionRolledBack { operation, cause: cause.into() });
+                }
+            }
+        }
+        step.keep();
+        Ok(Outcome::Committed { performed })
+    }
+}
+
+impl<R: Rows> Step<'_, R> {
+    fn perform(&mut self, scope: EntityId, operation: Operation) -> Result<Performed, Refusal> {
+        self.check_scope(scope, operation.entity())?;
+        let outcome = match operation {
+            Operation::Send(send) => send.apply(self)?,
+            Operation::CancelScheduled(cancel) => cancel.apply(self)?,
+            Operation::Settle(settle) => Settle { atomic: true, ..settle }.apply(self)?,
+            Operation::Renew(renew) => renew.apply(self)?,
+            Operation::SetState(set) => SessionCommand::SetState(set).apply(self)?,
+        };
+        self.check_made_copies()?;
+        Ok(match outcome {
+            Outcome::Sent { sequences } => Performed::Sent { sequences },
+            Outcome::Renewed { until } => Performed::Renewed { until },
+            _ => Performed::Done,
+        })
+    }
+
+    /// TX-5.
+    fn check_scope(&mut self, scope: EntityId, entity: EntityId) -> Result<(), Refusal> {
+        if entity == scope || self.open(entity)?.topic() == Some(scope) {
+            return Ok(());
+        }
+        let why = "a transaction is about one entity: a queue, or a topic and its subscriptions";
+        Err(Refusal::InvalidOperation { why })
+    }
+
+    /// Each send is bounded; together they write one entry as well.
+    fn check_made_copies(&self) -> Result<(), Refusal> {
+        match self.made_copies() {
+            copies if copies > COPIES_MAX => Err(Refusal::ArgumentOutOfRange {
+                what: "number of copies that one transaction makes",
+                value: copies.to_string(),
+                allowed: "at most 100000; send fewer messages at once",
+            }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `Transact`: one stream, one transaction. It is open as long as the stream is, so whatever ends the
+//! stream rolls it back (TX-7).
+
+use domain::Refusal;
+use service::{Broker, Error, Transaction};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep_until;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use wire::native;
+use wire::v1::{self, transact_request::Step, transact_response::Result as Answer};
+
+use crate::api::transactions_server::Transactions;
+use crate::messaging::{Responses, asker, new_messages};
+use crate::server::stopped;
+use crate::status::failure;
+
+/// Answers not yet taken by the transport; the client is held back beyond.
+const ANSWERS_MAX: usize = 16;
+
+pub(crate) struct TransactionsService {
+    pub broker: Broker,
+    /// True once the server is stopping: streams end, so that it can.
+    pub stopping: watch::Receiver<bool>,
+}
+
+#[tonic::async_trait]
+impl Transactions for TransactionsService {
+    type TransactStream = Responses<v1::TransactResponse>;
+
+    async fn transact(
+        &self,
+        request: Request<Streaming<v1::TransactRequest>>,
+    ) -> Result<Response<Self::TransactStream>, Status> {
+        let (answers, responses) = mpsc::channel(ANSWERS_MAX);
+        let stream = TransactStream {
+            transaction: self.broker.transaction(),
+            requests: request.into_inner(),
+            answers,
+            entity: String::new(),
+        };
+        let stopping = self.stopping.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stream.run() => {}
+                () = stopped(stopping) => {}
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(responses)))
+    }
+}
+
+struct TransactStream {
+    transaction: Transaction,
+    requests: Streaming<v1::TransactRequest>,
+    answers: mpsc::Sender<Result<v1::TransactResponse, Status>>,
+    /// The one named last, for errors.
+    entity: String,
+}
+
+impl TransactStream {
+    async fn run(mut self) {
+        loop {
+            let expires_at = self.transaction.expires_at();
+            let timeout = async {
+                match expires_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let request = tokio::select! {
+                request = self.requests.message() => request,
+                () = self.answers.closed() => return,
+                () = timeout => {
+                    let _ = self.answers.send(Ok(failed(self.refused(Refusal::TransactionTimedOut)))).await;
+                    return;
+                }
+            };
+            let step = match request {
+                Ok(Some(v1::TransactRequest { step })) => step,
+                Ok(None) => return,
+                // The connection is gone, or the request too large to be read.
+                Err(status) => {
+                    let _ = self.answers.send(Err(status)).await;
+                    return;
+                }
+            };
+            let answer = match step {
+                Some(Step::Operation(operation)) => match self.perform(operation).await {
+                    Ok(()) => Answer::Accepted(v1::OperationAccepted {}),
+                    Err(error) => Answer::Failure(failure(&error)),
+                },
+                Some(Step::Commit(commit)) => {
+                    let answers = self.answers.clone();
+                    let answer = match self.commit(commit).await {
+                        Ok(committed) => Answer::Committed(committed),
+                        Err(error) => Answer::Failure(failure(&error)),
+                    };
+                    // A client that is gone asks again.
+                    let _ = answers.send(Ok(response(answer))).await;
+                    return;
+                }
+                Some(Step::Rollback(_)) => {
+                    self.transaction.rollback();
+                    let answer = Answer::RolledBack(v1::TransactionRolledBack {});
+                    let _ = self.answers.send(Ok(response(answer))).await;
+                    return;
+                }
+                None => {
+                    let why = "it asks for nothing".to_owned();
+                    Answer::Failure(failure(&self.refused(Refusal::Argument { what: "step", why })))
+                }
+            };
+            if self.answers.send(Ok(response(answer))).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn perform(&mut self, operation: v1::TransactionOperation) -> Result<(), Error> {
+        self.entity.clone_from(&operation.entity);
+        let operation = native::operation(operation, new_messages);
+        let operation = operation.map_err(|refusal| self.refused(refusal))?;
+        self.transaction.perform(&self.entity, operation).await
+    }
+
+    async fn commit(
+        mut self,
+        commit: v1::CommitTransaction,
+    ) -> Result<v1::TransactionCommitted, Error> {
+        for operation in commit.operations {
+            self.entity.clone_from(&operation.entity);
+            let operation = native::operation(operation, new_messages);
+            let operation = operation.map_err(|refusal| self.refused(refusal))?;
+            self.transaction.repeat(&self.entity, operation).await?;
+        }
+        let asker = asker(commit.origin).map_err(|refusal| self.refused(refusal))?;
+        let performed = self.transaction.commit(asker).await?;
+        let results = performed.into_iter().map(native::performed).collect();
+        Ok(v1::TransactionCommitted { results })
+    }
+
+    fn refused(&self, refusal: Refusal) -> Error {
+        Error::new(refusal, self.entity.as_str())
+    }
+}
+
+fn response(answer: Answer) -> v1::TransactResponse {
+    v1::TransactResponse { result: Some(answer) }
+}
+
+fn failed(error: Error) -> v1::TransactResponse {
+    response(Answer::Failure(failure(&error)))
+}

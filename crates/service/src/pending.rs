@@ -1,0 +1,224 @@
+//! Locks whose settlement waits in an open transaction (TX-9). Known to a group's leader only, and
+//! forgotten with its leadership: from then on the check at the commit protects alone. As many as
+//! there are locks at most, for each was held when it was marked.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use domain::{
+    Command, Disposition, LockToken, Operation, QueueId, Refusal, Settle, TRANSACTION_TIMEOUT,
+};
+use parking_lot::Mutex;
+
+/// Marks looked through for what has ended, at the earliest.
+const PRUNE_MIN: usize = 1024;
+
+/// An open transaction, and the node that keeps it. Nodes come and go with their ids, transactions
+/// never come again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Holder {
+    pub node: u64,
+    pub id: u64,
+}
+
+/// An operation of a transaction wants these locks. Asked again it is the same question.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pend {
+    pub holder: Holder,
+    /// Its place in the transaction.
+    pub operation: u32,
+    pub queue: QueueId,
+    pub tokens: Vec<LockToken>,
+    /// Whether they are to be kept from others: not for a renewal.
+    pub settles: bool,
+}
+
+/// A group's marks.
+#[derive(Default)]
+pub(crate) struct Pending {
+    marks: Mutex<Marks>,
+}
+
+#[derive(Default)]
+struct Marks {
+    by_lock: HashMap<(QueueId, LockToken), Mark>,
+    by_holder: BTreeMap<Holder, Vec<(QueueId, LockToken)>>,
+    prune_at: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Mark {
+    holder: Holder,
+    operation: u32,
+    /// TX-3: should its node never say that it has ended.
+    until: Instant,
+}
+
+impl Pending {
+    /// Marks all of them, or none if one is marked already.
+    pub fn mark(&self, pend: &Pend) -> Result<(), Refusal> {
+        let Pend { holder, operation, queue, .. } = *pend;
+        let now = Instant::now();
+        let mut marks = self.marks.lock();
+        marks.prune(now);
+        let taken = |token: &&LockToken| {
+            let mark = marks.by_lock.get(&(queue, **token)).filter(|mark| now < mark.until);
+            mark.is_some_and(|mark| (mark.holder, mark.operation) != (holder, operation))
+        };
+        if let Some(token) = pend.tokens.iter().find(taken) {
+            return Err(Refusal::MessageLockLost { token: *token });
+        }
+        if !pend.settles {
+            return Ok(());
+        }
+        let mark =
+            Mark { holder, operation, until: now + Duration::from_millis(TRANSACTION_TIMEOUT.0) };
+        for token in &pend.tokens {
+            let lock = (queue, *token);
+            if marks.by_lock.insert(lock, mark).is_none_or(|old| old.holder != holder) {
+                marks.by_holder.entry(holder).or_default().push(lock);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a settlement that another transaction waits with refused, wherever it stands.
+    pub fn withhold(&self, command: &mut Command) {
+        let settles: Vec<&mut Settle> = match command {
+            Command::Settle(settle) => vec![settle],
+            Command::Commit(commit) => {
+                let settles =
+                    commit.operations.iter_mut().filter_map(|operation| match operation {
+                        Operation::Settle(settle) => Some(settle),
+                        _ => None,
+                    });
+                settles.collect()
+            }
+            _ => return,
+        };
+        let marks = self.marks.lock();
+        if marks.by_lock.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        for settle in settles {
+            let queue = settle.queue;
+            for settlement in &mut settle.settlements {
+                let mark = marks.by_lock.get(&(queue, settlement.token));
+                if mark.is_some_and(|mark| now < mark.until) {
+                    settlement.disposition = Disposition::Withheld;
+                }
+            }
+        }
+    }
+
+    /// A transaction has ended, or is being committed.
+    pub fn release(&self, holder: Holder) {
+        self.marks.lock().release(holder);
+    }
+
+    /// A node has gone, and its clients' transactions with it (TX-7).
+    pub fn leave(&self, node: u64) {
+        let mut marks = self.marks.lock();
+        let of_node = Holder { node, id: 0 }..=Holder { node, id: u64::MAX };
+        let holders: Vec<Holder> =
+            marks.by_holder.range(of_node).map(|(holder, _)| *holder).collect();
+        holders.into_iter().for_each(|holder| marks.release(holder));
+    }
+
+    pub fn clear(&self) {
+        *self.marks.lock() = Marks::default();
+    }
+}
+
+impl Marks {
+    fn release(&mut self, holder: Holder) {
+        for lock in self.by_holder.remove(&holder).unwrap_or_default() {
+            if self.by_lock.get(&lock).is_some_and(|mark| mark.holder == holder) {
+                self.by_lock.remove(&lock);
+            }
+        }
+    }
+
+    /// Forgets what has ended, now and then.
+    fn prune(&mut self, now: Instant) {
+        if self.by_lock.len() < self.prune_at.max(PRUNE_MIN) {
+            return;
+        }
+        let ended: Vec<Holder> = self
+            .by_lock
+            .values()
+            .filter(|mark| mark.until <= now)
+            .map(|mark| mark.holder)
+            .collect();
+        ended.into_iter().for_each(|holder| self.release(holder));
+        self.prune_at = 2 * self.by_lock.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{EntityId, SequenceNumber, Settlement};
+
+    use super::*;
+
+    const QUEUE: QueueId = QueueId { entity: EntityId(7), sub: domain::SubQueue::Main };
+
+    fn token(sequence: u64) -> LockToken {
+        LockToken { sequence: SequenceNumber(sequence), nonce: 1 }
+    }
+
+    fn pend(id: u64, operation: u32, tokens: &[u64]) -> Pend {
+        let tokens = tokens.iter().copied().map(token).collect();
+        let holder = Holder { node: id / 10, id };
+        Pend { holder, operation, queue: QUEUE, tokens, settles: true }
+    }
+
+    fn withheld(pending: &Pending, sequence: u64) -> bool {
+        let settlements =
+            vec![Settlement { token: token(sequence), disposition: Disposition::Complete }];
+        let settle = Settle { origin: None, queue: QUEUE, settlements, atomic: false };
+        let mut command = Command::Settle(settle);
+        pending.withhold(&mut command);
+        let Command::Settle(settle) = command else { unreachable!("it was one") };
+        settle.settlements[0].disposition == Disposition::Withheld
+    }
+
+    #[test]
+    fn tx_9_what_waits_in_one_transaction_is_withheld_from_others() {
+        let pending = Pending::default();
+        assert_eq!(pending.mark(&pend(11, 0, &[1, 2])), Ok(()));
+        // Asked again, because the answer was lost.
+        assert_eq!(pending.mark(&pend(11, 0, &[1, 2])), Ok(()));
+        // Neither by another transaction nor by another operation of the same; then none of them.
+        let lost = Err(Refusal::MessageLockLost { token: token(2) });
+        assert_eq!(pending.mark(&pend(12, 0, &[3, 2])), lost);
+        assert_eq!(pending.mark(&pend(11, 1, &[2])), lost);
+        assert_eq!([1, 2, 3].map(|n| withheld(&pending, n)), [true, true, false]);
+        pending.release(Holder { node: 1, id: 11 });
+        assert_eq!([1, 2].map(|n| withheld(&pending, n)), [false, false]);
+        assert_eq!(pending.mark(&pend(12, 0, &[3, 2])), Ok(()));
+    }
+
+    #[test]
+    fn tx_9_a_renewal_keeps_nothing_from_others_and_gets_nothing_of_theirs() {
+        let pending = Pending::default();
+        let renewal = |id| Pend { settles: false, ..pend(id, 0, &[1]) };
+        assert_eq!(pending.mark(&renewal(11)), Ok(()));
+        assert!(!withheld(&pending, 1));
+        assert_eq!(pending.mark(&pend(12, 0, &[1])), Ok(()));
+        assert!(pending.mark(&renewal(11)).is_err());
+    }
+
+    #[test]
+    fn tx_7_a_node_that_goes_takes_its_transactions_along() {
+        let pending = Pending::default();
+        for (id, number) in [(11, 1), (12, 2), (21, 3)] {
+            assert_eq!(pending.mark(&pend(id, 0, &[number])), Ok(()));
+        }
+        pending.leave(1);
+        assert_eq!([1, 2, 3].map(|n| withheld(&pending, n)), [false, false, true]);
+        pending.clear();
+        assert!(!withheld(&pending, 3));
+    }
+}

@@ -1,0 +1,271 @@
+//! Open transactions (TX). What a client wants done is gathered in the memory of the node it is
+//! connected to, and goes to the group as one command when it commits. Until then the group knows
+//! nothing of it; its leader remembers which locks are spoken for (TX-9).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{
+    Command, Commit, EntityKind, LockToken, Operation, Outcome, Performed, QueueId, Refusal,
+    TRANSACTION_TIMEOUT, TransactionSize, split_subscription_path, validate,
+};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use crate::address::{self, Asker};
+use crate::broker::Broker;
+use crate::error::{Error, ErrorKind, Result, Unavailable};
+use crate::pending::{Holder, Pend};
+use crate::reads::{Read, ReadAnswer};
+use crate::receiver::unexpected;
+use crate::router::{Failure, Route, not_found};
+
+/// A transaction that is open. Dropping it rolls it back (TX-7): nothing was done, and locks are as
+/// they were (TX-8).
+pub struct Transaction {
+    broker: Broker,
+    holder: Holder,
+    scope: Option<Scope>,
+    /// With the names their entities were given by.
+    operations: Vec<(Arc<str>, Operation)>,
+    size: TransactionSize,
+    /// Of the node's budget.
+    shares: Vec<OwnedSemaphorePermit>,
+    /// TX-3.
+    expires_at: Option<Instant>,
+    /// The leader may know of locks.
+    marked: bool,
+}
+
+/// The entity it is about (TX-5).
+#[derive(Clone)]
+struct Scope {
+    name: Arc<str>,
+    route: Route,
+}
+
+impl Broker {
+    /// A transaction about whatever entity its first operation names, a subscription's topic counting
+    /// for it (TX-6).
+    pub fn transaction(&self) -> Transaction {
+        Transaction {
+            broker: self.clone(),
+            holder: Holder { node: self.router().config.node, id: self.next_link() },
+            scope: None,
+            operations: Vec::new(),
+            size: TransactionSize::default(),
+            shares: Vec::new(),
+            expires_at: None,
+            marked: false,
+        }
+    }
+}
+
+impl Transaction {
+    /// TX-3: when it is rolled back; `None` before the first operation.
+    pub fn expires_at(&self) -> Option<Instant> {
+        self.expires_at
+    }
+
+    /// Adds an operation about an entity; its entity ids are written in here. A settlement or a
+    /// renewal is checked at the leader, and a settlement's locks are kept from others (TX-9).
+    /// Refused, it is not part of the transaction, which stays open.
+    pub async fn perform(&mut self, entity: &str, operation: Operation) -> Result<()> {
+        self.check_time(entity)?;
+        let operation = self.prepare(entity, operation).await?;
+        self.expires_at
+            .get_or_insert_with(|| Instant::now() + Duration::from_millis(TRANSACTION_TIMEOUT.0));
+        self.pend(entity, &operation.operation).await?;
+        self.take(entity, operation);
+        Ok(())
+    }
+
+    /// Adds an operation of a transaction whose commit was asked before, without an answer: what was
+    /// pending then may be done by now, so all checks are the commit's.
+    pub async fn repeat(&mut self, entity: &str, operation: Operation) -> Result<()> {
+        let operation = self.prepare(entity, operation).await?;
+        self.take(entity, operation);
+        Ok(())
+    }
+
+    /// All of it or nothing, as of now (TX-2, TX-10). What came of each operation, in order. An error
+    /// that is [`ErrorKind::Unknown`] leaves open whether it was committed (TX-14).
+    pub async fn commit(mut self, asker: Asker) -> Result<Vec<Performed>> {
+        let Some(Scope { name, route }) = self.scope.clone() else { return Ok(Vec::new()) };
+        self.check_time(&name)?;
+        // The locks are this commit's now: whoever else settles them comes behind it in the log.
+        self.unmark();
+        let (names, operations) = std::mem::take(&mut self.operations).into_iter().unzip();
+        let names: Vec<Arc<str>> = names;
+        let mut command =
+            Command::Commit(Commit { origin: None, entity: route.entity, operations });
+        let router = self.broker.router();
+        router.stamp(&mut command, &route, asker);
+        let refusal = match router.call(route.shard, command, router.deadline()).await {
+            Ok(answer) => match answer.outcome {
+                Outcome::Committed { performed } => return Ok(performed),
+                Outcome::Refused(refusal) => refusal,
+                other => return Err(unexpected(&other, name)),
+            },
+            Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
+            Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => {
+                return Err(not_found(&name));
+            }
+            Err(Failure::Mendable { refusal, .. }) => refusal,
+        };
+        Err(Error::new(named(refusal, &names), name))
+    }
+
+    /// TX-8.
+    pub fn rollback(self) {
+        drop(self);
+    }
+
+    fn check_time(&self, entity: &str) -> Result<()> {
+        match self.expires_at.is_some_and(|at| at <= Instant::now()) {
+            true => Err(Error::new(Refusal::TransactionTimedOut, entity)),
+            false => Ok(()),
+        }
+    }
+
+    /// Everything about an operation that this node can judge.
+    async fn prepare(&self, entity: &str, mut operation: Operation) -> Result<Prepared> {
+        let router = self.broker.router();
+        let route = router.route(entity, router.deadline()).await?;
+        let scope = self.scope(entity, &route).await?;
+        check(&operation, route.kind).map_err(|refusal| Error::new(refusal, entity))?;
+        address::set_operation_entity(&mut operation, route.entity);
+        let mut size = self.size;
+        size.add(&operation).map_err(|refusal| Error::new(refusal, entity))?;
+        let Some(share) = self.broker.transaction_share(size.bytes() - self.size.bytes()) else {
+            return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Busy }, entity));
+        };
+        Ok(Prepared { operation, scope, size, share })
+    }
+
+    fn take(&mut self, entity: &str, prepared: Prepared) {
+        let Prepared { operation, scope, size, share } = prepared;
+        self.scope = Some(scope);
+        self.size = size;
+        self.shares.push(share);
+        self.operations.push((entity.into(), operation));
+    }
+
+    /// TX-5, TX-6: a queue; or a topic, whose subscriptions count as one with it.
+    async fn scope(&self, entity: &str, route: &Route) -> Result<Scope> {
+        let topic = match route.kind {
+            EntityKind::Subscription => split_subscription_path(&route.name),
+            EntityKind::Queue | EntityKind::Topic => None,
+        };
+        let scope = match topic {
+            Some((topic, _)) => {
+                let router = self.broker.router();
+                let route = router.route(topic, router.deadline()).await?;
+                Scope { name: topic.into(), route }
+            }
+            None => Scope { name: entity.into(), route: route.clone() },
+        };
+        match &self.scope {
+            Some(first) if first.route.entity != scope.route.entity => {
+                let why = "a transaction is about one entity: a queue, or a topic and its \
+                           subscriptions";
+                Err(Error::new(Refusal::InvalidOperation { why }, entity))
+            }
+            _ => Ok(scope),
+        }
+    }
+
+    /// TX-9, the first of both checks.
+    async fn pend(&mut self, entity: &str, operation: &Operation) -> Result<()> {
+        let Some((queue, tokens, settles)) = locks(operation) else { return Ok(()) };
+        let operation = self.operations.len() as u32;
+        let pend = Pend { holder: self.holder, operation, queue, tokens, settles };
+        let router = self.broker.router().clone();
+        let route = router.route(entity, router.deadline()).await?;
+        self.marked |= settles;
+        let answer = router.read(route.shard, Read::Pend(pend), router.deadline()).await;
+        match answer.map_err(|kind| Error::new(kind, entity))? {
+            ReadAnswer::Pending => Ok(()),
+            ReadAnswer::Refused(Refusal::StaleRoute { .. }) => Err(not_found(entity)),
+            ReadAnswer::Refused(refusal) => Err(Error::new(refusal, entity)),
+            _ => Err(not_found(entity)),
+        }
+    }
+
+    fn unmark(&mut self) {
+        if let Some(Scope { route, .. }) = &self.scope
+            && std::mem::take(&mut self.marked)
+        {
+            self.broker.router().unpend(route.shard, self.holder);
+        }
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.unmark();
+    }
+}
+
+/// An operation that this node has nothing against.
+struct Prepared {
+    operation: Operation,
+    scope: Scope,
+    size: TransactionSize,
+    share: OwnedSemaphorePermit,
+}
+
+/// What is wrong with an operation by itself.
+fn check(operation: &Operation, kind: EntityKind) -> Result<(), Refusal> {
+    match operation {
+        // SEND-7.
+        Operation::Send(_) | Operation::CancelScheduled(_) if kind == EntityKind::Subscription => {
+            let why = "messages cannot be sent to a subscription; send to its topic";
+            Err(Refusal::InvalidOperation { why })
+        }
+        Operation::Send(send) => {
+            validate::message_count(send.messages.len())?;
+            send.messages.iter().try_for_each(validate::new_message)
+        }
+        Operation::CancelScheduled(cancel) => {
+            check_some("number of sequence numbers", cancel.numbers.len())
+        }
+        Operation::Settle(settle) => check_some("number of settlements", settle.settlements.len()),
+        Operation::Renew(renew) => check_some("number of locks", renew.tokens.len()),
+        Operation::SetState(_) => Ok(()),
+    }
+}
+
+/// How many there may be is the transaction's limit (TX-4).
+fn check_some(what: &'static str, count: usize) -> Result<(), Refusal> {
+    match count {
+        0 => Err(Refusal::ArgumentOutOfRange { what, value: "0".to_owned(), allowed: "1 to 100" }),
+        _ => Ok(()),
+    }
+}
+
+/// The locks an operation needs, and whether it ends them.
+fn locks(operation: &Operation) -> Option<(QueueId, Vec<LockToken>, bool)> {
+    match operation {
+        Operation::Settle(settle) => {
+            let tokens = settle.settlements.iter().map(|settlement| settlement.token);
+            Some((settle.queue, tokens.collect(), true))
+        }
+        Operation::Renew(renew) => Some((renew.queue, renew.tokens.clone(), false)),
+        Operation::Send(_) | Operation::CancelScheduled(_) | Operation::SetState(_) => None,
+    }
+}
+
+/// With the name of an entity that is gone in the place of its id.
+fn named(refusal: Refusal, names: &[Arc<str>]) -> Refusal {
+    match refusal {
+        Refusal::TransactionRolledBack { operation, cause }
+            if matches!(*cause.0, Refusal::StaleRoute { .. }) =>
+        {
+            let name = names.get(operation as usize).map(|name| name.to_string());
+            let cause = Refusal::EntityNotFound { name: name.unwrap_or_default() };
+            Refusal::TransactionRolledBack { operation, cause: cause.into() }
+        }
+        refusal => refusal,
+    }
+}

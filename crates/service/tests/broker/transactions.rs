@@ -1,0 +1,285 @@
+//! Transactions through a node's edge (TX): gathered here, known to nobody, committed as one.
+
+use std::time::Duration;
+
+use domain::{
+    CancelScheduled, Disposition, EntityId, LockToken, NewMessage, NewRule, Operation, Performed,
+    QueueId, Refusal, Renew, Send, Settle, Settlement, Span, SubQueue, SubscriptionProperties,
+    TopicProperties,
+};
+use service::{Asker, Broker, Error, Received, Transaction};
+use tokio::time::sleep;
+
+use super::harness::*;
+
+const UNROUTED: EntityId = EntityId(0);
+
+fn sending(messages: Vec<NewMessage>) -> Operation {
+    Operation::Send(Send { origin: None, entity: UNROUTED, messages })
+}
+
+fn token(message: &Received) -> LockToken {
+    message.delivery.lock.expect("a lock").token
+}
+
+fn settling(messages: &[Received], disposition: Disposition) -> Operation {
+    let settlement =
+        |message| Settlement { token: token(message), disposition: disposition.clone() };
+    let settlements = messages.iter().map(settlement).collect();
+    let queue = QueueId { entity: UNROUTED, sub: SubQueue::Main };
+    Operation::Settle(Settle { origin: None, queue, settlements, atomic: true })
+}
+
+async fn perform(transaction: &mut Transaction, entity: &str, operation: Operation) {
+    let performed = soon("an operation", transaction.perform(entity, operation)).await;
+    performed.expect("the operation is part of the transaction");
+}
+
+async fn commit(transaction: Transaction) -> Result<Vec<Performed>, Error> {
+    soon("a commit", transaction.commit(Asker::Edge)).await
+}
+
+fn refusal(result: Result<impl Sized, Error>) -> &'static str {
+    match result {
+        Ok(_) => "",
+        Err(error) => error.refusal().expect("a refusal").name(),
+    }
+}
+
+async fn completed(broker: &Broker, message: &Received) -> Vec<&'static str> {
+    let settlement = Settlement { token: token(message), disposition: Disposition::Complete };
+    let settled = broker.settle("q", MAIN, vec![settlement], false, Asker::Edge).await;
+    settled.expect("settled").iter().map(|(_, refusal)| refusal.name()).collect()
+}
+
+#[tokio::test]
+async fn tx_2_nothing_is_seen_before_the_commit_and_all_after() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    send(&broker, "q", messages(&["a", "b"])).await;
+    let got = lock(&broker, "q", MAIN, 2).await;
+    let mut transaction = broker.transaction();
+    perform(&mut transaction, "q", settling(&got[..1], Disposition::Complete)).await;
+    perform(&mut transaction, "q", sending(messages(&["c"]))).await;
+    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    assert_eq!((counts.active, counts.completed, counts.accepted), (2, 0, 2));
+    let performed = commit(transaction).await.expect("committed");
+    let sequences = vec![domain::SequenceNumber(3)];
+    assert_eq!(performed, [Performed::Done, Performed::Sent { sequences }]);
+    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    assert_eq!((counts.active, counts.completed, counts.accepted), (2, 1, 3));
+    assert_eq!(bodies(&lock(&broker, "q", MAIN, 5).await), ["c"]);
+}
+
+/// LOCK-7: a receiver whose credit waits is served by the commit.
+#[tokio::test]
+async fn tx_10_a_waiting_receiver_gets_what_is_committed() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    let waiting = tokio::spawn({
+        let broker = broker.clone();
+        async move { broker.receive("q", MAIN, LOCK, 1, Duration::from_secs(20)).await }
+    });
+    sleep(Duration::from_millis(50)).await;
+    let mut transaction = broker.transaction();
+    perform(&mut transaction, "q", sending(messages(&["a"]))).await;
+    assert!(!waiting.is_finished());
+    commit(transaction).await.expect("committed");
+    let got = soon("the message", waiting).await.expect("joined").expect("received");
+    assert_eq!(bodies(&got), ["a"]);
+}
+
+/// TX-7, TX-8: what is dropped was never asked; the lock is held by the same token.
+#[tokio::test]
+async fn tx_7_tx_8_a_dropped_transaction_is_rolled_back() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    send(&broker, "q", messages(&["a"])).await;
+    let got = lock(&broker, "q", MAIN, 1).await;
+    let mut transaction = broker.transaction();
+    perform(&mut transaction, "q", settling(&got, Disposition::Complete)).await;
+    perform(&mut transaction, "q", sending(messages(&["b"]))).await;
+    assert_eq!(completed(&broker, &got[0]).await, ["MessageLockLost"]);
+    drop(transaction);
+    assert_eq!(completed(&broker, &got[0]).await, [""; 0]);
+    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    assert_eq!((counts.active, counts.accepted), (0, 1));
+}
+
+/// TX-9: pending in one, it is lost to all others, whatever the way; they go on without it.
+#[tokio::test]
+async fn tx_9_a_pending_settlement_is_nobody_elses() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    send(&broker, "q", messages(&["a", "b"])).await;
+    let got = lock(&broker, "q", MAIN, 2).await;
+    let mut first = broker.transaction();
+    perform(&mut first, "q", settling(&got[..1], Disposition::Complete)).await;
+    let mut second = broker.transaction();
+    for operation in
+        [settling(&got, Disposition::Complete), settling(&got[..1], Disposition::Release)]
+    {
+        assert_eq!(refusal(second.perform("q", operation).await), "MessageLockLost");
+    }
+    // Twice in one transaction is once too often as well.
+    let again = settling(&got[..1], Disposition::Complete);
+    assert_eq!(refusal(first.perform("q", again).await), "MessageLockLost");
+    // One that never asked whether it may.
+    let mut blind = broker.transaction();
+    blind.repeat("q", settling(&got[..1], Disposition::Complete)).await.expect("unchecked");
+    assert_eq!(refusal(commit(blind).await), "TransactionException");
+    perform(&mut second, "q", settling(&got[1..], Disposition::Complete)).await;
+    commit(second).await.expect("committed");
+    commit(first).await.expect("committed");
+    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    assert_eq!((counts.active, counts.completed), (0, 2));
+}
+
+/// TX-9: checked when issued, and again at the commit.
+#[tokio::test]
+async fn tx_9_a_lock_that_lapses_fails_the_commit_as_a_whole() {
+    let short = |properties: &mut domain::QueueProperties| {
+        properties.lock_duration = Span::from_secs(5);
+    };
+    let (_cluster, broker) = one_queue("q", short).await;
+    send(&broker, "q", messages(&["a"])).await;
+    let got = lock(&broker, "q", MAIN, 1).await;
+    let mut transaction = broker.transaction();
+    perform(&mut transaction, "q", sending(messages(&["b"]))).await;
+    perform(&mut transaction, "q", settling(&got, Disposition::Complete)).await;
+    broker.advance_clock(Span::from_secs(6)).await.expect("advanced");
+    let error = commit(transaction).await.expect_err("the lock is lost");
+    let Some(Refusal::TransactionRolledBack { operation: 1, cause }) = error.refusal() else {
+        panic!("{error}")
+    };
+    assert_eq!(cause.0.name(), "MessageLockLost");
+    assert_eq!(counted(&broker, "q", |counts| counts.active == 1).await.accepted, 1);
+    // By now it is refused when it is issued.
+    let mut late = broker.transaction();
+    counted(&broker, "q", |_| true).await;
+    let operation = settling(&got, Disposition::Complete);
+    assert_eq!(refusal(late.perform("q", operation).await), "MessageLockLost");
+}
+
+#[tokio::test]
+async fn tx_4_tx_5_what_a_transaction_may_hold() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    broker.create_queue("other", domain::QueueProperties::default()).await.expect("created");
+    let mut transaction = broker.transaction();
+    let many = |count: u32| sending((0..count).map(|n| message(&n.to_string())).collect());
+    perform(&mut transaction, "q", many(60)).await;
+    let refused = transaction.perform("q", many(41)).await;
+    assert_eq!(refusal(refused), "TransactionSizeExceededException");
+    assert_eq!(refusal(transaction.perform("q", many(0)).await), "ArgumentOutOfRangeException");
+    assert_eq!(refusal(transaction.perform("other", many(1)).await), "InvalidOperationException");
+    assert_eq!(refusal(transaction.perform("none", many(1)).await), "MessagingEntityNotFound");
+    let never = Renew {
+        origin: None,
+        queue: QueueId { entity: UNROUTED, sub: SubQueue::Main },
+        tokens: vec![LockToken { sequence: domain::SequenceNumber(1), nonce: 1 }],
+    };
+    let refused = transaction.perform("q", Operation::Renew(never)).await;
+    assert_eq!(refusal(refused), "MessageLockLost");
+    // None of what was refused is part of it.
+    perform(&mut transaction, "q", many(40)).await;
+    assert_eq!(commit(transaction).await.expect("committed").len(), 2);
+    assert_eq!(commit(broker.transaction()).await.expect("nothing to commit"), []);
+    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    assert_eq!(counts.active, 100);
+}
+
+/// SCHED-12.
+#[tokio::test]
+async fn sched_12_a_cancellation_is_part_of_a_transaction() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    let due = domain::Timestamp(u64::MAX / 2);
+    let scheduled = NewMessage { scheduled_at: Some(due), ..message("later") };
+    let numbers = send(&broker, "q", vec![scheduled]).await;
+    let cancel = |numbers| {
+        Operation::CancelScheduled(CancelScheduled { origin: None, entity: UNROUTED, numbers })
+    };
+    let mut transaction = broker.transaction();
+    perform(&mut transaction, "q", cancel(numbers.clone())).await;
+    transaction.rollback();
+    assert_eq!(broker.get_queue("q").await.expect("the queue").info.counts.scheduled, 1);
+    let mut transaction = broker.transaction();
+    perform(&mut transaction, "q", cancel(numbers)).await;
+    commit(transaction).await.expect("committed");
+    assert_eq!(broker.get_queue("q").await.expect("the queue").info.counts.scheduled, 0);
+}
+
+/// TX-5, TX-6: a topic and its subscriptions are one entity, whichever is named first.
+#[tokio::test]
+async fn tx_6_a_subscription_counts_for_its_topic() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    broker.create_topic("t", TopicProperties::default()).await.expect("created");
+    for name in ["a", "b"] {
+        let properties = SubscriptionProperties::default();
+        let created = broker.create_subscription("t", name, properties, NewRule::default());
+        created.await.expect("created");
+    }
+    send(&broker, "t", messages(&["m"])).await;
+    let got = lock(&broker, "t/Subscriptions/a", MAIN, 1).await;
+    let mut transaction = broker.transaction();
+    let path = "t/Subscriptions/a";
+    perform(&mut transaction, path, settling(&got, Disposition::Complete)).await;
+    perform(&mut transaction, "t", sending(messages(&["n"]))).await;
+    assert_eq!(
+        refusal(transaction.perform("q", sending(messages(&["x"]))).await),
+        "InvalidOperationException"
+    );
+    // SEND-7.
+    let refused = transaction.perform(path, sending(messages(&["x"]))).await;
+    assert_eq!(refusal(refused), "InvalidOperationException");
+    commit(transaction).await.expect("committed");
+    assert_eq!(bodies(&lock(&broker, path, MAIN, 5).await), ["n"]);
+    assert_eq!(bodies(&lock(&broker, "t/Subscriptions/b", MAIN, 5).await), ["m", "n"]);
+}
+
+/// TX-13, TX-14: under the same origin a commit is answered with what came of it the first time.
+#[tokio::test]
+async fn tx_13_tx_14_a_commit_asked_again_is_answered_as_before() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    send(&broker, "q", messages(&["a"])).await;
+    let got = lock(&broker, "q", MAIN, 1).await;
+    let asker = |retry| Asker::Client { producer: 5, serial: 1, ordered: false, retry };
+    let operations = || [settling(&got, Disposition::Complete), sending(messages(&["b"]))];
+    let mut transaction = broker.transaction();
+    for operation in operations() {
+        perform(&mut transaction, "q", operation).await;
+    }
+    let first = transaction.commit(asker(false)).await.expect("committed");
+    let mut again = broker.transaction();
+    for operation in operations() {
+        again.repeat("q", operation).await.expect("repeated");
+    }
+    assert_eq!(again.commit(asker(true)).await.expect("committed"), first);
+    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    assert_eq!((counts.active, counts.completed), (1, 1));
+}
+
+/// TX-7, TX-9: the leader keeps locks for a transaction of any node, until that one has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tx_9_the_leader_keeps_locks_for_transactions_of_other_nodes() {
+    let cluster = Cluster::start(3, 2).await;
+    let broker = cluster.broker(1);
+    let properties = domain::QueueProperties::default();
+    soon("a queue", broker.create_queue("q", properties)).await.expect("created");
+    let (leader, _) = cluster.leader_of("q").await;
+    let [edge, other] = [leader % 3 + 1, (leader + 1) % 3 + 1].map(|node| cluster.broker(node));
+    send(&edge, "q", messages(&["a", "b"])).await;
+    let got = lock(&other, "q", MAIN, 2).await;
+    let mut kept = edge.transaction();
+    perform(&mut kept, "q", settling(&got[..1], Disposition::Complete)).await;
+    perform(&mut kept, "q", sending(messages(&["c"]))).await;
+    assert_eq!(completed(&other, &got[0]).await, ["MessageLockLost"]);
+    commit(kept).await.expect("committed");
+    assert_eq!(bodies(&lock(&other, "q", MAIN, 5).await), ["c"]);
+
+    let mut dropped = edge.transaction();
+    perform(&mut dropped, "q", settling(&got[1..], Disposition::Complete)).await;
+    assert_eq!(completed(&other, &got[1]).await, ["MessageLockLost"]);
+    drop(dropped);
+    let settled = async {
+        while !completed(&other, &got[1]).await.is_empty() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("the lock to be free", settled).await;
+}
