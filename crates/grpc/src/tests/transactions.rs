@@ -112,7 +112,7 @@ async fn tx_7_the_end_of_a_stream_rolls_back() {
     let mut server = Server::with_queue(Default::default()).await;
     server.send(vec![message("a")]).await.expect("sent");
     let got = server.receive(1).await;
-    let mut settle = async |server: &mut Server| {
+    let settle = async |server: &mut Server| {
         let settlements = vec![complete(&got[0])];
         let request = v1::SettleRequest { queue: "q".into(), settlements, ..Default::default() };
         let answer = server.messaging.settle(request).await.expect("an answer");

@@ -160,7 +160,7 @@ async fn tx_9_a_lock_that_lapses_fails_the_commit_as_a_whole() {
 #[tokio::test]
 async fn tx_4_tx_5_what_a_transaction_may_hold() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    broker.create_queue("other", domain::QueueProperties::default()).await.expect("created");
+    broker.create_queue("other", domain::QueueProperties::default(), None).await.expect("created");
     let mut transaction = broker.transaction();
     let many = |count: u32| sending((0..count).map(|n| message(&n.to_string())).collect());
     perform(&mut transaction, "q", many(60)).await;
@@ -208,10 +208,10 @@ async fn sched_12_a_cancellation_is_part_of_a_transaction() {
 #[tokio::test]
 async fn tx_6_a_subscription_counts_for_its_topic() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    broker.create_topic("t", TopicProperties::default()).await.expect("created");
+    broker.create_topic("t", TopicProperties::default(), None).await.expect("created");
     for name in ["a", "b"] {
         let properties = SubscriptionProperties::default();
-        let created = broker.create_subscription("t", name, properties, NewRule::default());
+        let created = broker.create_subscription("t", name, properties, NewRule::default(), None);
         created.await.expect("created");
     }
     send(&broker, "t", messages(&["m"])).await;
@@ -260,7 +260,7 @@ async fn tx_9_the_leader_keeps_locks_for_transactions_of_other_nodes() {
     let cluster = Cluster::start(3, 2).await;
     let broker = cluster.broker(1);
     let properties = domain::QueueProperties::default();
-    soon("a queue", broker.create_queue("q", properties)).await.expect("created");
+    soon("a queue", broker.create_queue("q", properties, None)).await.expect("created");
     let (leader, _) = cluster.leader_of("q").await;
     let [edge, other] = [leader % 3 + 1, (leader + 1) % 3 + 1].map(|node| cluster.broker(node));
     send(&edge, "q", messages(&["a", "b"])).await;
