@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
-use domain::{MessageState, Timestamp};
+use domain::{MessageState, SystemProperty, Timestamp};
 
-use super::properties::{Header, UnixMs, annotation};
+use super::properties::{Header, Properties, UnixMs, annotation};
 use super::{Message, overlay};
 use crate::Limits;
 use crate::codec::{self, Composite, DecodeError, Encode, Map, Symbol, Value, code, descriptor};
@@ -25,8 +25,8 @@ pub enum Shown {
 }
 
 /// The message as a client sees it (§5). Header and message annotations are written anew, into
-/// `scratch`; application properties only under an overlay, properties only where their expiry would
-/// contradict the broker's (TTL-3, TTL-27); the rest is slices of what was stored. `source` is the
+/// `scratch`; application properties only under an overlay, properties only under one that changes them
+/// (RULE-18) or where their expiry would contradict the broker's (TTL-3, TTL-27); the rest is slices of what was stored. `source` is the
 /// entity a dead letter came from, if it was forwarded (DLQ-12).
 ///
 /// # Errors
@@ -86,8 +86,11 @@ fn write_annotations(
     codec::write_descriptor(out, descriptor::MESSAGE_ANNOTATIONS);
     let start = codec::begin(out, code::MAP8);
     let mut count = 0;
+    let texts = delivery.overlay.as_deref().map(|overlay| &overlay.texts);
+    let partition_key = texts.and_then(|texts| texts.get(&SystemProperty::PartitionKey));
     message.entries(message.places().message_annotations, limits, |name, entry| {
-        if !annotation::OF_THE_BROKER.contains(&name) {
+        let is_replaced = partition_key.is_some() && name == annotation::PARTITION_KEY;
+        if !annotation::OF_THE_BROKER.contains(&name) && !is_replaced {
             out.extend_from_slice(entry.bytes());
             count += 2;
         }
@@ -102,6 +105,9 @@ fn write_annotations(
     put(annotation::SEQUENCE_NUMBER, Value::Long(delivery.sequence.0.cast_signed()));
     let original = delivery.enqueued_sequence.0.cast_signed();
     put(annotation::ENQUEUE_SEQUENCE_NUMBER, Value::Long(original));
+    if let Some(Some(key)) = partition_key {
+        put(annotation::PARTITION_KEY, Value::from(key.as_str()));
+    }
     let is_locked = matches!(shown, Shown::PeekLock | Shown::Deferred);
     if let Some(lock) = delivery.lock.filter(|_| is_locked) {
         put(annotation::LOCKED_UNTIL, instant(lock.until));
@@ -131,29 +137,63 @@ fn state_number(state: MessageState) -> i32 {
     }
 }
 
-/// Writes the properties anew if their expiry says something else than the broker, or if the header
-/// cannot say it; whether it did.
+/// Writes the properties anew if a rule's action changed them (RULE-18), or if their expiry says
+/// something else than the broker, or if the header cannot say it; whether it did.
 fn write_properties(
     message: &Message,
     delivery: &domain::Delivery,
     limits: &Limits,
     out: &mut BytesMut,
 ) -> Result<bool, DecodeError> {
-    let Some((ttl, expires_at)) = delivery.ttl.zip(delivery.expires_at) else { return Ok(false) };
-    let says = message.lifetime_ms(limits)?;
-    let is_long = ttl.0 > u64::from(u32::MAX);
-    if says == Some(ttl.0) || (says.is_none() && !is_long) {
+    let texts = delivery.overlay.as_deref().map(|overlay| &overlay.texts);
+    let texts = texts.filter(|texts| !texts.is_empty());
+    let expires_at = expiry_to_tell(message, delivery, limits)?;
+    if texts.is_none() && expires_at.is_none() {
         return Ok(false);
     }
     let mut properties = message.properties(limits)?;
-    let ms = |at: Timestamp| match instant(at) {
-        Value::Timestamp(ms) => Some(UnixMs(ms)),
-        _ => None,
-    };
-    properties.absolute_expiry_time = ms(expires_at);
-    properties.creation_time = ms(delivery.enqueued_at);
+    for (property, text) in texts.into_iter().flatten() {
+        lay_over(&mut properties, *property, text.as_deref());
+    }
+    if let Some(expires_at) = expires_at {
+        let ms = |at: Timestamp| match instant(at) {
+            Value::Timestamp(ms) => Some(UnixMs(ms)),
+            _ => None,
+        };
+        properties.absolute_expiry_time = ms(expires_at);
+        properties.creation_time = ms(delivery.enqueued_at);
+    }
     properties.write(out);
     Ok(true)
+}
+
+/// When the message expires, if the properties as sent or the header would say something else.
+fn expiry_to_tell(
+    message: &Message,
+    delivery: &domain::Delivery,
+    limits: &Limits,
+) -> Result<Option<Timestamp>, DecodeError> {
+    let Some((ttl, expires_at)) = delivery.ttl.zip(delivery.expires_at) else { return Ok(None) };
+    let says = message.lifetime_ms(limits)?;
+    let is_long = ttl.0 > u64::from(u32::MAX);
+    let is_right = says == Some(ttl.0) || (says.is_none() && !is_long);
+    Ok((!is_right).then_some(expires_at))
+}
+
+/// What a rule's action made of a broker property. The partition key is an annotation; the others are
+/// no texts of the producer's.
+fn lay_over(properties: &mut Properties, property: SystemProperty, text: Option<&str>) {
+    match property {
+        SystemProperty::MessageId => properties.message_id = text.map(Value::from),
+        SystemProperty::SessionId => properties.group_id = text.map(Into::into),
+        SystemProperty::ReplyToSessionId => properties.reply_to_group_id = text.map(Into::into),
+        SystemProperty::CorrelationId => properties.correlation_id = text.map(Value::from),
+        SystemProperty::Subject => properties.subject = text.map(Into::into),
+        SystemProperty::To => properties.to = text.map(Value::from),
+        SystemProperty::ReplyTo => properties.reply_to = text.map(Value::from),
+        SystemProperty::ContentType => properties.content_type = text.map(Into::into),
+        _ => (),
+    }
 }
 
 /// Ranges of the stored message that follow the new head. Neighbours are joined, so that a message in

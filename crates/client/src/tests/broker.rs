@@ -133,7 +133,8 @@ impl State {
             ))
         };
         match self.producers.get(&producer) {
-            None if request.retry => {
+            // A greeting sends nothing: repeated, it is the first.
+            None if request.retry && (serial > 1 || !request.messages.is_empty()) => {
                 let text = "forgotten".to_owned();
                 let retry = v1::Retry::PerhapsDone;
                 return Failure(failure("ServiceTimeout", "ERR-28", retry, Code::Aborted, text));

@@ -229,7 +229,7 @@ http = "127.0.0.1:6300"
             (
                 "[nodes]\n",
                 "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `amqp`, `cluster`, \
-                 `security`, `storage`, `raft`, `clock`, `log`",
+                 `security`, `storage`, `raft`, `clock`, `idle`, `log`",
             ),
             (
                 "[node]\nid = \"one\"\n",
