@@ -60,7 +60,8 @@ async fn leader(client: &Client, queue: &str) -> anyhow::Result<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fwd_4_a_chain_loses_and_doubles_nothing_while_nodes_are_killed() -> anyhow::Result<()> {
+async fn fwd_4_tx_12_a_chain_loses_and_doubles_nothing_while_nodes_are_killed() -> anyhow::Result<()>
+{
     const MESSAGES: u64 = 4_000;
     let _guard = ONE_AT_A_TIME.lock().await;
     let mut cluster = Cluster::start(Settings { data_groups: 3, ..Settings::default() }).await?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Groups whose rules must be tested or excused. The other groups are printed only.
 const GROUPS: &[&str] = &[
     "TIME", "MSG", "ENT", "SEQ", "SEND", "TTL", "LOCK", "DLQ", "SCHED", "DEFER", "PEEK", "DUP",
-    "SESS", "FWD", "TX", "BATCH", "COUNT", "STATE", "QUOTA", "ERR", "IDLE",
+    "SESS", "RULE", "FWD", "TX", "BATCH", "COUNT", "STATE", "QUOTA", "ERR", "IDLE",
 ];
 
 type Rule = (String, u32);

@@ -3,6 +3,7 @@
 
 use crate::forward::{reason, refuse};
 use crate::machine::Step;
+use crate::machine::publish::{SESSION_DESCRIPTION, SESSION_REASON};
 use crate::{
     APPLY_ROWS_MAX, ARRIVALS_KEPT, Arrive, ArrivedShipment, Arriving, EntityId, EntityKind,
     ForgetArrivals, Key, Outcome, Refusal, Row, Rows,
@@ -10,10 +11,6 @@ use crate::{
 
 /// What storing one message costs at most, history and fan-out aside.
 const ROWS_PER_ARRIVAL: usize = 8;
-/// FWD-10, DLQ-7.
-const SESSION_REASON: &str = "Session ID is null.";
-const SESSION_DESCRIPTION: &str =
-    "Session enabled entity doesn't allow a message whose session identifier is null.";
 
 impl Arrive {
     /// Refused out of turn, and where the destination is gone and nothing of the shipment came

@@ -18,10 +18,10 @@ use crate::{
 const HEADER_REASON: &str = "HeaderSizeExceeded";
 const HEADER_DESCRIPTION: &str = "The size quota for this stream has been exceeded.";
 
-/// SESS-3.
-const SESSION_REASON: &str = "Session ID is null.";
-const SESSION_DESCRIPTION: &str =
-    "The subscription requires sessions, and the message has no session id.";
+/// SESS-3, FWD-10.
+pub(super) const SESSION_REASON: &str = "Session ID is null.";
+pub(super) const SESSION_DESCRIPTION: &str =
+    "The entity requires sessions, and the message has no session id.";
 
 /// A message on its way from a topic to its subscriptions.
 struct Published {

@@ -42,6 +42,20 @@ fn seq_10_a_copy_takes_the_instant_its_topic_accepted_it() {
 }
 
 #[test]
+fn sess_3_a_copy_without_a_session_is_a_dead_letter_where_one_is_required() {
+    let mut play = Topic::with(["plain"]);
+    let ordered = SubscriptionProperties { requires_session: true, ..subscription() };
+    play.subscribe("ordered", ordered, NewRule::default());
+    play.send(m());
+    play.send(NewMessage { session_id: Some("s".to_owned()), ..m() });
+    assert_eq!((play.look("plain"), play.look("ordered")), ("1 2".to_owned(), "2 | 1".to_owned()));
+    let dead = play.peek(play.dead("ordered")).remove(0);
+    let overlay = dead.overlay.expect("a reason");
+    let reason = overlay.set.get("DeadLetterReason");
+    assert_eq!(reason, Some(&domain::Value::String("Session ID is null.".to_owned())));
+}
+
+#[test]
 fn ttl_7_a_copy_lives_as_long_as_message_topic_and_subscription_let_it() {
     for (message, topic_ttl, own, expected) in [
         (Some(30), 20, 10, Some(10)),
