@@ -1,5 +1,7 @@
 //! Sections, ingest, delivery, and the way between protocols (§4, §5).
 
+mod seen;
+
 use bytes::{Buf, Bytes, BytesMut};
 use domain::{
     Delivery, HeldLock, LockToken, MessageState, Overlay, Refusal, SequenceNumber, Span, Timestamp,
