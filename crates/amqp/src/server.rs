@@ -13,13 +13,16 @@ mod failure;
 mod verdict;
 
 mod note;
+mod opening;
 mod receiving;
 mod requests;
 mod sending;
 
 mod attaching;
+mod conversing;
 mod delivering;
 mod links;
+mod taking;
 
 mod connection;
 
