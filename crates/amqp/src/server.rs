@@ -16,8 +16,11 @@ mod note;
 mod receiving;
 mod requests;
 mod sending;
+mod transacting;
+mod via;
 
 mod attaching;
+mod coordinator;
 mod delivering;
 mod links;
 

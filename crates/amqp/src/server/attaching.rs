@@ -10,10 +10,8 @@ use super::access;
 use super::address::{Entity, Node};
 use super::failure;
 use super::links::{Intake, Kind, Link, Links, Outlet, address_of};
-use super::{receiving, sending};
-use crate::codec::{
-    AnyTarget, Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value,
-};
+use super::{receiving, sending, via};
+use crate::codec::{Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value};
 use crate::engine::{LinkId, SessionId};
 use crate::sas::Right;
 
@@ -46,8 +44,8 @@ impl Links {
     fn serve(&mut self, id: LinkId, attach: &Attach) -> Result<(Option<Right>, Kind), Error> {
         let address = address_of(attach).unwrap_or_default();
         let refused = |refusal| failure::refusal(refusal, address);
-        if let Some(AnyTarget::Coordinator(_)) = attach.target {
-            return Err(refused(Refusal::NotSupported { what: "a transaction" }));
+        if let Some(control) = Links::control(attach) {
+            return control.map(|kind| (None, kind));
         }
         let node = Node::parse(address).map_err(refused)?;
         let right = match (&node, attach.role) {
@@ -66,7 +64,10 @@ impl Links {
         let kind = match (node, attach.role) {
             (node @ (Node::Cbs | Node::Management(_)), Role::Sender) => Kind::Requests(node),
             (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),
-            (Node::Entity(entity), Role::Sender) => self.intake(id, entity).map_err(refused)?,
+            (Node::Entity(entity), Role::Sender) => {
+                let to = self.transfer_destination(attach)?;
+                self.intake(id, entity, to).map_err(refused)?
+            }
             (Node::Entity(entity), Role::Receiver) => {
                 let source = attach.source.as_ref();
                 check_filter(source, &entity).map_err(refused)?;
@@ -76,14 +77,18 @@ impl Links {
         Ok((right, kind))
     }
 
-    fn intake(&mut self, id: LinkId, entity: Entity) -> Result<Kind, Refusal> {
+    /// `to`: where its messages go, if not to the entity itself.
+    fn intake(&mut self, id: LinkId, entity: Entity, to: Option<Entity>) -> Result<Kind, Refusal> {
         if entity.sub != SubQueue::Main {
             let why = "messages come to a dead-letter queue by being dead-lettered only";
             return Err(Refusal::InvalidOperation { why });
         }
         let (deliveries, waiting) = mpsc::unbounded_channel();
         let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
-        self.work.push(Box::pin(sending::run(id, broker, entity, waiting, notes)));
+        self.work.push(match to {
+            None => Box::pin(sending::run(id, broker, entity, waiting, notes)),
+            Some(to) => Box::pin(via::run(id, broker, entity, to, waiting, notes)),
+        });
         Ok(Kind::Intake(Intake { deliveries, presettled: 0 }))
     }
 
@@ -115,7 +120,7 @@ impl Links {
         *properties = std::mem::take(properties).symbol(BATCH_SIZE, Value::Ulong(size_max));
         let window = match link.kind {
             Kind::Intake(_) => INTAKE_WINDOW,
-            Kind::Requests(_) => REQUESTS_WINDOW,
+            Kind::Requests(_) | Kind::Control => REQUESTS_WINDOW,
             Kind::Outlet(_) | Kind::Replies(_) => 0,
         };
         // A link that is gone was forgotten with its event.

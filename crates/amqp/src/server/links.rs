@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::Shared;
 use super::access::{self, Grants};
 use super::address::{Entity, Node};
+use super::coordinator::Transactions;
 use super::failure;
 use super::note::{Note, Notes, Work, tell};
 use super::receiving::Order;
@@ -44,9 +45,10 @@ pub(super) struct Links {
     pub(super) busy: BTreeSet<LinkId>,
     pub(super) notes: Notes,
     pub work: FuturesUnordered<Work>,
-    requests: usize,
+    pub(super) requests: usize,
     /// Sender links with too much under way.
     full: BTreeSet<LinkId>,
+    pub(super) transactions: Transactions,
     pub(super) scratch: BytesMut,
 }
 
@@ -65,6 +67,8 @@ pub(super) enum Kind {
     Requests(Node),
     /// What waits for credit.
     Replies(VecDeque<Bytes>),
+    /// Of transactions (§8).
+    Control,
 }
 
 /// The connection's side of a sender link.
@@ -98,6 +102,7 @@ impl Links {
             work: FuturesUnordered::new(),
             requests: 0,
             full: BTreeSet::new(),
+            transactions: Transactions::default(),
             scratch: BytesMut::new(),
         }
     }
@@ -178,7 +183,7 @@ impl Links {
     pub(super) fn outlet(&mut self, link: LinkId) -> Option<&mut Outlet> {
         match &mut self.links.get_mut(&link)?.kind {
             Kind::Outlet(outlet) => Some(outlet),
-            Kind::Intake(_) | Kind::Requests(_) | Kind::Replies(_) => None,
+            Kind::Intake(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
         }
     }
 
@@ -197,7 +202,7 @@ impl Links {
                     let _ = self.engine.drained(id);
                 }
             }
-            Kind::Intake(_) | Kind::Requests(_) => {}
+            Kind::Intake(_) | Kind::Requests(_) | Kind::Control => {}
         }
     }
 
@@ -205,12 +210,17 @@ impl Links {
         let id = (!delivery.settled).then_some(delivery.id);
         let Some(link) = self.links.get(&delivery.link) else { return };
         let session = link.session;
-        match &link.kind {
-            Kind::Intake(_) => {
+        match (&link.kind, delivery.state.clone()) {
+            (Kind::Control, _) => self.on_control(&delivery),
+            (Kind::Intake(_), Some(state)) => self.take_in_transaction(&delivery, &state),
+            (Kind::Requests(Node::Management(entity)), Some(state)) => {
+                self.request_in_transaction(session, entity.clone(), &delivery, &state);
+            }
+            (Kind::Intake(_), None) => {
                 let messages = self.messages(&delivery);
                 self.take_in(delivery.link, Delivered { id, messages });
             }
-            Kind::Requests(node) => {
+            (Kind::Requests(node), _) => {
                 let node = node.clone();
                 if let Some(id) = id {
                     let _ = self.engine.settle(id, DeliveryState::ACCEPTED);
@@ -219,28 +229,34 @@ impl Links {
                     self.on_request(session, node, payload);
                 }
             }
-            Kind::Outlet(_) | Kind::Replies(_) => {}
+            (Kind::Outlet(_) | Kind::Replies(_), _) => {}
         }
     }
 
     fn take_in(&mut self, id: LinkId, delivered: Delivered) {
-        let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) else {
-            return;
-        };
         if delivered.id.is_none() {
+            self.count_presettled(id);
+        }
+        if let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get(&id) {
+            // Fails only once the link has, and then nobody is to be answered.
+            let _ = intake.deliveries.send(delivered);
+        }
+    }
+
+    /// One more that the client settled itself: [`Note::Stored`] says when it is stored.
+    pub(super) fn count_presettled(&mut self, id: LinkId) {
+        if let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) {
             intake.presettled += 1;
             if intake.presettled >= PRESETTLED_MAX {
                 self.full.insert(id);
             }
         }
-        // Fails only once the link has, and then nobody is to be answered.
-        let _ = intake.deliveries.send(delivered);
     }
 
-    fn messages(&mut self, delivery: &Delivery) -> Result<Vec<domain::NewMessage>, Refusal> {
-        if delivery.state.is_some() {
-            return Err(Refusal::NotSupported { what: "a transaction" });
-        }
+    pub(super) fn messages(
+        &mut self,
+        delivery: &Delivery,
+    ) -> Result<Vec<domain::NewMessage>, Refusal> {
         let payload = delivery.payload.as_ref().map_err(|large| Refusal::MessageSizeExceeded {
             what: "the message",
             bytes: large.bytes,
@@ -297,7 +313,13 @@ impl Links {
     }
 
     /// Rule 13: the reply goes to the response link of the same session.
-    fn reply(&mut self, session: SessionId, node: &str, envelope: &Envelope, reply: Bytes) {
+    pub(super) fn reply(
+        &mut self,
+        session: SessionId,
+        node: &str,
+        envelope: &Envelope,
+        reply: Bytes,
+    ) {
         let links = self.links.iter().filter(|(_, link)| {
             link.session == session && matches!(link.kind, Kind::Replies(_)) && link.is_of(node)
         });
@@ -328,6 +350,9 @@ impl Links {
         state: Option<DeliveryState>,
         settled: bool,
     ) {
+        if let Some(state @ DeliveryState::Transactional { .. }) = &state {
+            return self.decide_in_transaction(id, link, tag, state, settled);
+        }
         let Some(outlet) = self.outlet(link) else {
             // A reply that was sent unsettled: there is nothing to decide.
             let _ = self.engine.answer(id, DeliveryState::ACCEPTED);
@@ -373,6 +398,7 @@ impl Links {
     fn drop_link(&mut self, id: LinkId) {
         self.busy.remove(&id);
         self.full.remove(&id);
+        self.transactions.close(id);
         if let Some(Link { kind: Kind::Outlet(mut outlet), .. }) = self.links.remove(&id) {
             outlet.give_back();
         }
@@ -407,10 +433,11 @@ pub(super) fn address_of(attach: &Attach) -> Option<&str> {
     }
 }
 
-fn reply_node(entity: &Entity) -> String {
+pub(super) fn reply_node(entity: &Entity) -> String {
     let sub = match entity.sub {
-        domain::SubQueue::Main => "",
+        domain::SubQueue::Main | domain::SubQueue::Transfer => "",
         domain::SubQueue::DeadLetter => "/$deadletterqueue",
+        domain::SubQueue::TransferDeadLetter => "/$transfer/$deadletterqueue",
     };
     format!("{}{sub}{}", entity.name, management::SUFFIX)
 }
