@@ -17,9 +17,12 @@ mod opening;
 mod receiving;
 mod requests;
 mod sending;
+mod transacting;
+mod via;
 
 mod attaching;
 mod conversing;
+mod coordinator;
 mod delivering;
 mod links;
 mod taking;

@@ -13,7 +13,7 @@ pub(super) enum Node {
     Management(Entity),
 }
 
-/// A queue, topic or subscription, or its dead-letter queue.
+/// A queue, topic or subscription, or one of its dead-letter queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entity {
     /// As the client wrote it, a subscription's path with its topic; the broker compares without case.
@@ -48,8 +48,8 @@ impl Node {
 
 impl Entity {
     fn parse(path: &str) -> Result<Entity, Refusal> {
-        if strip_suffix(path, TRANSFER_DEAD_LETTER).is_some() {
-            return Err(Refusal::NotSupported { what: "a transfer dead-letter queue" });
+        if let Some(name) = strip_suffix(path, TRANSFER_DEAD_LETTER) {
+            return Ok(Entity { name: name.to_owned(), sub: SubQueue::TransferDeadLetter });
         }
         Ok(match strip_suffix(path, DEAD_LETTER) {
             Some(name) => Entity { name: name.to_owned(), sub: SubQueue::DeadLetter },
@@ -102,7 +102,7 @@ mod tests {
             ),
             (
                 "q/$Transfer/$DeadLetterQueue",
-                Err(Refusal::NotSupported { what: "a transfer dead-letter queue" }),
+                Ok(Node::Entity(entity("q", SubQueue::TransferDeadLetter))),
             ),
             ("é/$cbs", main("é/$cbs")),
             ("t/Subscriptions/s", main("t/Subscriptions/s")),

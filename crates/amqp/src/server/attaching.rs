@@ -15,7 +15,7 @@ use super::links::{Kind, Link, Links, address_of};
 use super::note::Terms;
 use super::opening::Wanted;
 use super::taking::Intake;
-use super::{receiving, sending};
+use super::{receiving, sending, via};
 use crate::codec::{
     AnyTarget, Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value,
 };
@@ -56,8 +56,8 @@ impl Links {
     fn serve(&mut self, id: LinkId, attach: &Attach) -> Result<(Option<Right>, Kind), Error> {
         let address = address_of(attach).unwrap_or_default();
         let refused = |refusal| failure::refusal(refusal, address);
-        if let Some(AnyTarget::Coordinator(_)) = attach.target {
-            return Err(refused(Refusal::NotSupported { what: "a transaction" }));
+        if let Some(control) = Links::control(attach) {
+            return control.map(|kind| (None, kind));
         }
         let node = Node::parse(address).map_err(refused)?;
         let right = match (&node, attach.role) {
@@ -76,7 +76,10 @@ impl Links {
         let kind = match (node, attach.role) {
             (node @ (Node::Cbs | Node::Management(_)), Role::Sender) => Kind::Requests(node),
             (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),
-            (Node::Entity(entity), Role::Sender) => self.intake(id, entity).map_err(refused)?,
+            (Node::Entity(entity), Role::Sender) => {
+                let to = self.transfer_destination(attach)?;
+                self.intake(id, entity, to).map_err(refused)?
+            }
             (Node::Entity(entity), Role::Receiver) => {
                 let wanted = wanted(attach, &entity).map_err(refused)?;
                 self.outlet_of(id, entity, wanted, attach.snd_settle_mode)
@@ -85,7 +88,8 @@ impl Links {
         Ok((right, kind))
     }
 
-    fn intake(&mut self, id: LinkId, entity: Entity) -> Result<Kind, Refusal> {
+    /// `to`: where its messages go, if not to the entity itself.
+    fn intake(&mut self, id: LinkId, entity: Entity, to: Option<Entity>) -> Result<Kind, Refusal> {
         if entity.sub != SubQueue::Main {
             let why = "messages come to a dead-letter queue by being dead-lettered only";
             return Err(Refusal::InvalidOperation { why }); // SEND-6.
@@ -96,7 +100,10 @@ impl Links {
         }
         let (deliveries, waiting) = mpsc::unbounded_channel();
         let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
-        self.work.push(Box::pin(sending::run(id, broker, entity, waiting, notes)));
+        self.work.push(match to {
+            None => Box::pin(sending::run(id, broker, entity, waiting, notes)),
+            Some(to) => Box::pin(via::run(id, broker, entity, to, waiting, notes)),
+        });
         Ok(Kind::Intake(Intake { deliveries, presettled: 0 }))
     }
 
@@ -151,7 +158,7 @@ impl Links {
         }
         let window = match link.kind {
             Kind::Intake(_) => INTAKE_WINDOW,
-            Kind::Requests(_) => REQUESTS_WINDOW,
+            Kind::Requests(_) | Kind::Control => REQUESTS_WINDOW,
             Kind::Outlet(_) | Kind::Replies(_) => 0,
         };
         // A link that is gone was forgotten with its event.

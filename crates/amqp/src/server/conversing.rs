@@ -67,7 +67,11 @@ impl Links {
         let Some(wanted) = operation.held_session() else { return Ok(None) };
         let held = self.links.values().filter_map(|link| match &link.kind {
             Kind::Outlet(outlet) if outlet.entity.is_same(entity) => outlet.session.as_ref(),
-            Kind::Outlet(_) | Kind::Intake(_) | Kind::Requests(_) | Kind::Replies(_) => None,
+            Kind::Outlet(_)
+            | Kind::Intake(_)
+            | Kind::Requests(_)
+            | Kind::Replies(_)
+            | Kind::Control => None,
         });
         match held.into_iter().find(|token| token.session.as_str() == wanted) {
             Some(token) => Ok(Some(token.clone())),
@@ -115,7 +119,7 @@ impl Links {
     fn replies(&mut self, id: LinkId) -> Option<&mut VecDeque<Bytes>> {
         match &mut self.links.get_mut(&id)?.kind {
             Kind::Replies(waiting) => Some(waiting),
-            Kind::Intake(_) | Kind::Outlet(_) | Kind::Requests(_) => None,
+            Kind::Intake(_) | Kind::Outlet(_) | Kind::Requests(_) | Kind::Control => None,
         }
     }
 }
@@ -127,10 +131,11 @@ impl Link {
     }
 }
 
-fn reply_node(entity: &Entity) -> String {
+pub(super) fn reply_node(entity: &Entity) -> String {
     let sub = match entity.sub {
-        domain::SubQueue::Main => "",
+        domain::SubQueue::Main | domain::SubQueue::Transfer => "",
         domain::SubQueue::DeadLetter => "/$deadletterqueue",
+        domain::SubQueue::TransferDeadLetter => "/$transfer/$deadletterqueue",
     };
     format!("{}{sub}{}", entity.name, management::SUFFIX)
 }

@@ -10,6 +10,7 @@ use futures::stream::FuturesUnordered;
 use super::Shared;
 use super::access::Grants;
 use super::address::Node;
+use super::coordinator::Transactions;
 use super::delivering::Outlet;
 use super::failure;
 use super::note::{Note, Notes, Work};
@@ -35,6 +36,7 @@ pub(super) struct Links {
     pub(super) requests: usize,
     /// Sender links with too much under way.
     pub(super) full: BTreeSet<LinkId>,
+    pub(super) transactions: Transactions,
     pub(super) scratch: BytesMut,
 }
 
@@ -53,6 +55,8 @@ pub(super) enum Kind {
     Requests(Node),
     /// What waits for credit.
     Replies(VecDeque<Bytes>),
+    /// Of transactions (§8).
+    Control,
 }
 
 /// How a link ended, which decides what becomes of its session.
@@ -76,6 +80,7 @@ impl Links {
             work: FuturesUnordered::new(),
             requests: 0,
             full: BTreeSet::new(),
+            transactions: Transactions::default(),
             scratch: BytesMut::new(),
         }
     }
@@ -155,7 +160,7 @@ impl Links {
     pub(super) fn outlet(&mut self, link: LinkId) -> Option<&mut Outlet> {
         match &mut self.links.get_mut(&link)?.kind {
             Kind::Outlet(outlet) => Some(outlet),
-            Kind::Intake(_) | Kind::Requests(_) | Kind::Replies(_) => None,
+            Kind::Intake(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
         }
     }
 
@@ -174,7 +179,7 @@ impl Links {
                     let _ = self.engine.drained(id);
                 }
             }
-            Kind::Intake(_) | Kind::Requests(_) => {}
+            Kind::Intake(_) | Kind::Requests(_) | Kind::Control => {}
         }
     }
 
@@ -186,6 +191,9 @@ impl Links {
         state: Option<DeliveryState>,
         settled: bool,
     ) {
+        if let Some(state @ DeliveryState::Transactional { .. }) = &state {
+            return self.decide_in_transaction(id, link, tag, state, settled);
+        }
         let Some(outlet) = self.outlet(link) else {
             // A reply that was sent unsettled: there is nothing to decide.
             let _ = self.engine.answer(id, DeliveryState::ACCEPTED);
@@ -231,6 +239,7 @@ impl Links {
     fn drop_link(&mut self, id: LinkId, ending: Ending) {
         self.busy.remove(&id);
         self.full.remove(&id);
+        self.transactions.close(id);
         if let Some(Link { kind: Kind::Outlet(mut outlet), .. }) = self.links.remove(&id) {
             // Some clients send their last verdicts along with their goodbye.
             outlet.tell_verdicts();

@@ -3,6 +3,7 @@
 use domain::Refusal;
 use tokio::sync::mpsc;
 
+use super::address::Node;
 use super::links::{Kind, Link, Links};
 use super::sending::Delivered;
 use crate::codec::DeliveryState;
@@ -25,12 +26,17 @@ impl Links {
         let id = (!delivery.settled).then_some(delivery.id);
         let Some(link) = self.links.get(&delivery.link) else { return };
         let session = link.session;
-        match &link.kind {
-            Kind::Intake(_) => {
+        match (&link.kind, delivery.state.clone()) {
+            (Kind::Control, _) => self.on_control(&delivery),
+            (Kind::Intake(_), Some(state)) => self.take_in_transaction(&delivery, &state),
+            (Kind::Requests(Node::Management(entity)), Some(state)) => {
+                self.request_in_transaction(session, entity.clone(), &delivery, &state);
+            }
+            (Kind::Intake(_), None) => {
                 let messages = self.messages(&delivery);
                 self.take_in(delivery.link, Delivered { id, messages });
             }
-            Kind::Requests(node) => {
+            (Kind::Requests(node), _) => {
                 let node = node.clone();
                 if let Some(id) = id {
                     let _ = self.engine.settle(id, DeliveryState::ACCEPTED);
@@ -39,22 +45,28 @@ impl Links {
                     self.on_request(session, node, payload);
                 }
             }
-            Kind::Outlet(_) | Kind::Replies(_) => {}
+            (Kind::Outlet(_) | Kind::Replies(_), _) => {}
         }
     }
 
     fn take_in(&mut self, id: LinkId, delivered: Delivered) {
-        let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) else {
-            return;
-        };
         if delivered.id.is_none() {
+            self.count_presettled(id);
+        }
+        if let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get(&id) {
+            // Fails only once the link has, and then nobody is to be answered.
+            let _ = intake.deliveries.send(delivered);
+        }
+    }
+
+    /// One more that the client settled itself: [`Links::stored`] is told when it is stored.
+    pub(super) fn count_presettled(&mut self, id: LinkId) {
+        if let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) {
             intake.presettled += 1;
             if intake.presettled >= PRESETTLED_MAX {
                 self.full.insert(id);
             }
         }
-        // Fails only once the link has, and then nobody is to be answered.
-        let _ = intake.deliveries.send(delivered);
     }
 
     /// One that the client settled itself is stored.
@@ -65,10 +77,10 @@ impl Links {
         }
     }
 
-    fn messages(&mut self, delivery: &Delivery) -> Result<Vec<domain::NewMessage>, Refusal> {
-        if delivery.state.is_some() {
-            return Err(Refusal::NotSupported { what: "a transaction" });
-        }
+    pub(super) fn messages(
+        &mut self,
+        delivery: &Delivery,
+    ) -> Result<Vec<domain::NewMessage>, Refusal> {
         let payload = delivery.payload.as_ref().map_err(|large| Refusal::MessageSizeExceeded {
             what: "the message",
             bytes: large.bytes,

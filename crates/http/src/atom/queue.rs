@@ -60,7 +60,7 @@ pub(super) fn write(xml: &mut Xml, info: &EntityInfo) -> io::Result<()> {
             ("DeadLetterMessageCount", info.counts.dead_lettered),
             ("ScheduledMessageCount", info.counts.scheduled),
             ("TransferMessageCount", info.counts.transfer),
-            ("TransferDeadLetterMessageCount", 0),
+            ("TransferDeadLetterMessageCount", info.counts.transfer_dead_lettered),
         ],
     )?;
     if let Some(to) = forward_dead_letters_to {

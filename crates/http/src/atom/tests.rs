@@ -20,6 +20,7 @@ fn info(properties: QueueProperties) -> EntityInfo {
         },
         available: 1,
         available_dead_letter: 4,
+        available_transfer_dead_letter: 0,
         size_bytes: 512,
         next_sequence: SequenceNumber(11),
         specifics: domain::Specifics::Queue,

@@ -36,6 +36,7 @@ pub struct Config {
     pub clock: Clock,
     /// `[idle]`: how long a new leader deletes nothing as idle.
     pub idle_reattach: Duration,
+    pub transactions_bytes_max: usize,
     pub log: Log,
 }
 
@@ -288,6 +289,10 @@ http = "127.0.0.1:6300"
             (
                 "[node]\ndata_dir = \"x\"\n[idle]\nreattach = \"10m\"\n",
                 "mayfly.toml: idle.reattach is 10m, allowed is 1s to 5m",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[transactions]\nmemory_mebibytes = 0\n",
+                "mayfly.toml: transactions.memory_mebibytes is 0, allowed is 1 to 65536",
             ),
         ] {
             assert_eq!(load(text, Args::default()).expect_err(text), told, "{text}");

@@ -244,6 +244,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         development: config.development,
         clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },
         idle: IdleConfig { reattach: config.idle_reattach, ..IdleConfig::default() },
+        transactions_bytes_max: config.transactions_bytes_max,
         durability: if config.storage.synced { "synced" } else { "replicated" },
         version: env!("CARGO_PKG_VERSION"),
         ..service::Config::new(config.node, own)

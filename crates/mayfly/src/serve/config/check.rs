@@ -25,6 +25,9 @@ const OFFSET_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Durat
 const AMQP_IDLE_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(10)..=Duration::from_secs(3600);
 const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
+const TRANSACTIONS_MEBIBYTES: usize = 64;
+/// One transaction holds 1 MiB at most (TX-4).
+const TRANSACTIONS_RANGE: RangeInclusive<usize> = 1..=65_536;
 /// Receivers look for a new leader within a second; a queue is deleted after five minutes at the
 /// earliest.
 const REATTACH_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(300);
@@ -60,6 +63,7 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         raft: raft(&file)?,
         clock: clock(&file, args)?,
         idle_reattach: idle_reattach(&file)?,
+        transactions_bytes_max: transactions_bytes_max(&file)?,
         log: Log {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
@@ -270,6 +274,17 @@ fn clock(file: &File, args: &Args) -> Result<Clock, String> {
         ));
     }
     Ok(Clock { offset_max, skew })
+}
+
+fn transactions_bytes_max(file: &File) -> Result<usize, String> {
+    let mebibytes = file.transactions.memory_mebibytes.unwrap_or(TRANSACTIONS_MEBIBYTES);
+    if !TRANSACTIONS_RANGE.contains(&mebibytes) {
+        let (least, most) = (TRANSACTIONS_RANGE.start(), TRANSACTIONS_RANGE.end());
+        return Err(format!(
+            "transactions.memory_mebibytes is {mebibytes}, allowed is {least} to {most}"
+        ));
+    }
+    Ok(mebibytes * MEBIBYTE)
 }
 
 fn idle_reattach(file: &File) -> Result<Duration, String> {

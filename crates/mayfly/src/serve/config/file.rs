@@ -22,6 +22,7 @@ pub struct File {
     pub raft: Raft,
     pub clock: Clock,
     pub idle: Idle,
+    pub transactions: Transactions,
     pub log: Log,
 }
 
@@ -128,6 +129,12 @@ pub struct Clock {
 pub struct Idle {
     #[serde(deserialize_with = "a_duration")]
     pub reattach: Option<Duration>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Transactions {
+    pub memory_mebibytes: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
