@@ -7,6 +7,7 @@ mod disk;
 mod load;
 mod proxy;
 mod raw;
+pub mod wire;
 
 pub use amqp_client::AmqpClient;
 pub use cluster::{Cluster, Settings, free_ports, mayfly};

@@ -58,7 +58,8 @@ pub(crate) async fn manage(
 /// Scheme and authority as the client reached them: links must lead back here.
 fn own_address(headers: &HeaderMap, uri: &Uri) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    format!("http://{}", host.or(uri.host()).unwrap_or("localhost"))
+    let scheme = uri.scheme_str().unwrap_or("http");
+    format!("{scheme}://{}", host.or(uri.host()).unwrap_or("localhost"))
 }
 
 struct Request<'a> {
