@@ -19,11 +19,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http", &["domain", "service"]),
     ("client", &["wire"]),
     ("workload", &["client"]),
+    ("chaos", &["client"]),
     ("simulation", &["domain", "engine"]),
     (
         "mayfly",
         &[
             "amqp",
+            "chaos",
             "client",
             "domain",
             "grpc",
@@ -48,7 +50,20 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hdrhistogram", &["workload"]),
     ("clap", &["mayfly", "simulation"]),
     ("anyhow", &["mayfly"]),
-    ("tokio", &["replication", "service", "amqp", "grpc", "http", "client", "workload", "mayfly"]),
+    (
+        "tokio",
+        &[
+            "replication",
+            "service",
+            "amqp",
+            "grpc",
+            "http",
+            "client",
+            "workload",
+            "chaos",
+            "mayfly",
+        ],
+    ),
 ];
 
 /// No clock, randomness, runtime or metrics here: only these libraries.

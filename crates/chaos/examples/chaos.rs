@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chaos::{Experiment, FaultKind, Workload};
+use chaos::{Experiment, FaultKind, Target, Workload};
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -20,9 +20,11 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let experiment = Experiment {
         seed: seed.parse()?,
         lasts: Duration::from_secs(seconds.parse()?),
-        program: PathBuf::from(program),
-        nodes: rest.get(2).map_or(Ok(3), |nodes| nodes.parse())?,
-        data_groups: 3,
+        target: Target::Own {
+            program: PathBuf::from(program),
+            nodes: rest.get(2).map_or(Ok(3), |nodes| nodes.parse())?,
+            data_groups: 3,
+        },
         faults: FaultKind::ALL.into_iter().filter(|it| among(named(0), it.name())).collect(),
         schedule: None,
         workloads: Workload::ALL.into_iter().filter(|it| among(named(1), it.name())).collect(),

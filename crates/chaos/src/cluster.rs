@@ -7,7 +7,7 @@ mod process;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use client::{Client, ClientOptions, v1};
@@ -22,6 +22,8 @@ pub use process::Process;
 
 /// How long elections and the first comparison of clocks may take on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
+/// Entries that a replica under load may have before it.
+const LAG_MAX: u64 = 1_000;
 /// Of a small disk: enough for both databases of an experiment.
 const SMALL_DISK_MEBIBYTES: u64 = 384;
 
@@ -36,9 +38,10 @@ pub struct Settings {
     pub small_disks: bool,
 }
 
-/// Running nodes. Dropped, they are killed and their files removed.
+/// Running nodes. Dropped, those that were started here are killed and their files removed.
 pub struct Cluster {
     pub links: Links,
+    /// Those that were started here.
     pub nodes: BTreeMap<u64, Process>,
     pub groups: usize,
     /// Before the directory: what is mounted in it goes first.
@@ -46,7 +49,9 @@ pub struct Cluster {
     /// Where clients enter.
     entries: Vec<String>,
     direct: BTreeMap<u64, String>,
-    dir: TempDir,
+    secret: Option<String>,
+    /// Absent: somebody else's cluster.
+    dir: Option<TempDir>,
 }
 
 impl Cluster {
@@ -60,9 +65,11 @@ impl Cluster {
             disks: BTreeMap::new(),
             entries: Vec::new(),
             direct: BTreeMap::new(),
-            dir,
+            secret: None,
+            dir: None,
         };
-        cluster.configure(settings).await?;
+        cluster.configure(settings, dir.path()).await?;
+        cluster.dir = Some(dir);
         for process in cluster.nodes.values_mut() {
             process.start(&[])?;
         }
@@ -70,7 +77,35 @@ impl Cluster {
         Ok(cluster)
     }
 
-    async fn configure(&mut self, settings: &Settings) -> Result<(), Error> {
+    /// A cluster that runs already: clients can be started, and leaders asked to go.
+    pub async fn join(addresses: &[String], secret: Option<String>) -> Result<Cluster, Error> {
+        let options = ClientOptions { secret: secret.clone(), ..patience() };
+        let status = Client::with_options(addresses, options)?.status(false).await?;
+        let nodes = status.nodes.into_iter();
+        let cluster = Cluster {
+            links: Links::default(),
+            nodes: BTreeMap::new(),
+            groups: status.groups.len(),
+            disks: BTreeMap::new(),
+            entries: addresses.to_vec(),
+            direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
+            secret,
+            dir: None,
+        };
+        Ok(cluster)
+    }
+
+    /// Whether its processes were started here.
+    pub fn is_own(&self) -> bool {
+        self.dir.is_some()
+    }
+
+    /// Every node, in order.
+    pub fn ids(&self) -> Vec<u64> {
+        self.direct.keys().copied().collect()
+    }
+
+    async fn configure(&mut self, settings: &Settings, dir: &Path) -> Result<(), Error> {
         let ports = free_ports(settings.nodes as usize * 3)?;
         let own: BTreeMap<u64, Addresses> =
             (1..=settings.nodes).zip(ports.chunks_exact(3)).map(Addresses::of_ports).collect();
@@ -101,7 +136,7 @@ impl Cluster {
         opening.map_err(opened)?;
         let cluster_id: u128 = rand::random();
         for (id, seen) in &all {
-            let home = self.dir.path().join(format!("node-{id}"));
+            let home = dir.join(format!("node-{id}"));
             let data = home.join("data");
             std::fs::create_dir_all(&data).map_err(Error::io(home.display().to_string()))?;
             if settings.small_disks
@@ -128,6 +163,7 @@ impl Cluster {
 
     /// A client as an application would be: behind links that can be hurt.
     pub fn client(&self, options: ClientOptions) -> Result<Client, Error> {
+        let options = ClientOptions { secret: self.secret.clone(), ..options };
         Ok(Client::with_options(&self.entries, options)?)
     }
 
@@ -140,41 +176,49 @@ impl Cluster {
     pub fn client_of_with(&self, node: u64, options: ClientOptions) -> Result<Client, Error> {
         let address = self.direct.get(&node);
         let address = address.ok_or_else(|| Error::Wrong(format!("there is no node {node}")))?;
+        let options = ClientOptions { secret: self.secret.clone(), ..options };
         Ok(Client::with_options([address], options)?)
     }
 
     /// A client of all nodes, past all links.
     pub fn observer(&self) -> Result<Client, Error> {
-        Ok(Client::with_options(self.direct.values(), patience())?)
+        let options = ClientOptions { secret: self.secret.clone(), ..patience() };
+        Ok(Client::with_options(self.direct.values(), options)?)
     }
 
-    /// Waits until every group has a leader.
+    /// Waits until every group has a leader and all its replicas.
     pub async fn wait_ready(&mut self) -> Result<(), Error> {
         self.wait_for("every group to have a leader", READY_MAX, |_| true).await
     }
 
-    /// Waits until every replica has its vote and has applied what its leader has.
+    /// Waits until every replica has its vote and little to catch up with, which under load it always
+    /// has.
     pub async fn wait_whole(&mut self, patience: Duration) -> Result<(), Error> {
-        self.wait_for("every replica to vote and to catch up", patience, |group| {
-            group.replicas.iter().all(|it| it.reachable && it.voter && it.lag == 0)
-        })
-        .await
+        self.wait_for("every replica to vote", patience, |it| it.lag < LAG_MAX).await
+    }
+
+    /// Waits until every replica has its vote and has applied what its leader has.
+    pub async fn wait_equal(&mut self, patience: Duration) -> Result<(), Error> {
+        self.wait_for("every replica to catch up", patience, |it| it.lag == 0).await
     }
 
     async fn wait_for(
         &mut self,
         what: &str,
         patience: Duration,
-        holds: impl Fn(&v1::GroupStatus) -> bool,
+        fits: impl Fn(&v1::ReplicaStatus) -> bool,
     ) -> Result<(), Error> {
         let observer = self.observer()?;
         let until = Instant::now() + patience;
+        let holds = |group: &v1::GroupStatus| {
+            let mut replicas = group.replicas.iter();
+            group.leader != 0 && replicas.all(|it| it.reachable && it.voter && fits(it))
+        };
         loop {
             let status = observer.status(false).await;
             let groups = self.groups;
             if status.as_ref().is_ok_and(|status| {
-                status.groups.len() == groups
-                    && status.groups.iter().all(|group| group.leader != 0 && holds(group))
+                status.groups.len() == groups && status.groups.iter().all(holds)
             }) {
                 return Ok(());
             }

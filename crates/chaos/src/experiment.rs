@@ -17,7 +17,7 @@ use crate::faults::{self, Happened};
 use crate::observe::{self, drained, observe};
 use crate::plan::{Draw, FaultKind, Planned};
 use crate::report::{Report, Settled};
-use crate::timeline::{outages, slices};
+use crate::timeline::{Timeline, outages, slices};
 use crate::watcher::Watcher;
 use crate::workloads::{Bench, Phase, TEMPORARY_IDLE, Workload};
 use crate::{Clock, Error, Recorder, Run};
@@ -25,10 +25,22 @@ use crate::{Clock, Error, Recorder, Run};
 /// After the last fault, until every replica is whole and everything is received.
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 const DRAINED_WITHIN: Duration = Duration::from_secs(60);
+/// What was held back on a link that was cut may still be acted upon when its client has given up.
+const STRAGGLERS: Duration = Duration::from_secs(1);
 /// A new leader's patience, the coordinator's pace, and a busy machine.
 const IDLE_GONE_WITHIN: Duration = Duration::from_secs(120);
 /// `clock.offset_max`, and what it takes to measure it (TIME-8).
 const TOLERANCE_MS: u64 = 510;
+
+/// Whom it is done to.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A cluster of its own, of this binary.
+    Own { program: PathBuf, nodes: u64, data_groups: u16 },
+    /// One that runs already, by the addresses of some of its nodes: only what clients may do is done
+    /// to it.
+    Given { addresses: Vec<String>, secret: Option<String> },
+}
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -36,10 +48,7 @@ pub struct Experiment {
     pub seed: u64,
     /// Of load and faults; healing and draining come after it.
     pub lasts: Duration,
-    /// The broker's binary, for a cluster of its own.
-    pub program: PathBuf,
-    pub nodes: u64,
-    pub data_groups: u16,
+    pub target: Target,
     pub faults: Vec<FaultKind>,
     /// In the place of faults drawn from the seed.
     pub schedule: Option<Vec<Planned>>,
@@ -54,27 +63,44 @@ pub struct Experiment {
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Experiment {
-    /// The faults there will be.
-    pub fn plan(&self) -> Vec<Planned> {
+    /// The faults there will be, on so many nodes and groups with data.
+    pub fn plan(&self, nodes: u64, groups: u32) -> Vec<Planned> {
         self.schedule.clone().unwrap_or_else(|| {
-            let (seed, nodes, groups) = (self.seed, self.nodes, u32::from(self.data_groups));
-            let (lasts, kinds) = (self.lasts, self.faults.clone());
+            let kinds = self.faults.iter().copied();
+            let own = matches!(self.target, Target::Own { .. });
+            let kinds = kinds.filter(|kind| own || kind.needs_no_process()).collect();
+            let (seed, lasts) = (self.seed, self.lasts);
             Draw { seed, nodes, groups, lasts, kinds }.plan()
         })
     }
 
-    /// On a cluster of its own. Everything it starts has ended when it returns.
+    async fn cluster(&self, tell: &Tell) -> Result<(Cluster, Vec<Planned>), Error> {
+        match &self.target {
+            Target::Own { program, nodes, data_groups } => {
+                let (program, nodes, data_groups) = (program.clone(), *nodes, *data_groups);
+                let plan = self.plan(nodes, data_groups.into());
+                let small_disks = plan.iter().any(|fault| fault.kind == FaultKind::FullDisk);
+                tell(&format!("starting {nodes} nodes"));
+                let settings = Settings { program, nodes, data_groups, small_disks };
+                Ok((Cluster::start(&settings).await?, plan))
+            }
+            Target::Given { addresses, secret } => {
+                let cluster = Cluster::join(addresses, secret.clone()).await?;
+                let nodes = cluster.ids().len() as u64;
+                let plan = self.plan(nodes, cluster.groups.saturating_sub(1) as u32);
+                if let Some(fault) = plan.iter().find(|fault| !fault.kind.needs_no_process()) {
+                    let told =
+                        format!("{} needs a cluster of its own: leave --connect", fault.kind);
+                    return Err(Error::Wrong(told));
+                }
+                Ok((cluster, plan))
+            }
+        }
+    }
+
+    /// From the first process to the verdict. Everything it starts has ended when it returns.
     pub async fn run(&self, tell: Tell) -> Result<Report, Error> {
-        let plan = self.plan();
-        let settings = Settings {
-            program: self.program.clone(),
-            nodes: self.nodes,
-            data_groups: self.data_groups,
-            small_disks: plan.iter().any(|fault| fault.kind == FaultKind::FullDisk),
-        };
-        tell(&format!("starting {} nodes", self.nodes));
-        let mut cluster = Cluster::start(&settings).await?;
-        cluster.wait_whole(WHOLE_WITHIN).await?;
+        let (mut cluster, plan) = self.cluster(&tell).await?;
         let clock = Clock::start();
         let recorder = Recorder::new(clock);
         let (phase, phases) = watch::channel(Phase::Running);
@@ -101,17 +127,23 @@ impl Experiment {
         phase.send_replace(Phase::Draining);
         tell("draining");
         let observer = cluster.observer()?;
+        while recorder.is_sending() {
+            tokio::time::sleep(Duration::from_millis(50)).await; // Clients give up in time.
+        }
+        tokio::time::sleep(STRAGGLERS).await;
         let known = bench.entities().clone();
         if let Some(left) = drained(&observer, &known, DRAINED_WITHIN).await {
             broken.push(recovers(format!("not drained within {DRAINED_WITHIN:?}: {left}")));
         }
         tell("looking");
         let known = bench.entities().clone();
-        let nodes = self.clients_of_nodes(&cluster)?;
+        let nodes = clients_of_nodes(&cluster)?;
         // Followers apply what the last answers told a moment later.
-        cluster.wait_whole(WHOLE_WITHIN).await?;
+        if let Err(error) = cluster.wait_equal(WHOLE_WITHIN).await {
+            broken.push(recovers(error.to_string()));
+        }
         let mut end = observe(&observer, &nodes, &known, &clock).await?;
-        if self.workloads.contains(&Workload::Temporary) {
+        if self.workloads.contains(&Workload::Temporary) && cluster.is_own() {
             tell("leaving temporary entities alone");
             idle(&observer, &known, &mut end).await?;
         }
@@ -137,9 +169,9 @@ impl Experiment {
         tell("checking");
         broken.extend(check(&run));
         outages(&run, &mut happened, load_ended_ms);
-        let slices = slices(&run, clock.begun_ms());
+        let timeline = Timeline { slices: slices(&run, clock.begun_ms()), leaders };
         let settled = Settled { healed_ms, load_ended_ms, begun_ms: clock.begun_ms() };
-        Ok(Report::new(self, happened, settled, slices, leaders, run, broken))
+        Ok(Report::new(self, cluster.ids().len(), happened, settled, timeline, run, broken))
     }
 
     /// One fault after the other, each at its time.
@@ -183,15 +215,15 @@ impl Experiment {
         Ok(())
     }
 
-    fn clients_of_nodes(&self, cluster: &Cluster) -> Result<BTreeMap<u64, Client>, Error> {
-        (1..=self.nodes).map(|node| Ok((node, cluster.client_of(node)?))).collect()
-    }
-
     /// The rate is shared by the producers, about one and a half to a workload.
     fn pace(&self) -> Duration {
         let producers = self.workloads.len().max(1) as f64 * 1.5;
         Duration::from_secs_f64(producers / f64::from(self.rate.max(1)))
     }
+}
+
+fn clients_of_nodes(cluster: &Cluster) -> Result<BTreeMap<u64, Client>, Error> {
+    cluster.ids().into_iter().map(|node| Ok((node, cluster.client_of(node)?))).collect()
 }
 
 fn recovers(told: String) -> Violation {

@@ -31,7 +31,8 @@ pub struct Happened {
     pub told: String,
     /// Why it was not done.
     pub skipped: Option<String>,
-    /// The longest time without an answered send from its beginning until after its end.
+    /// The longest time in which some entity acknowledged no send, from its beginning until after its
+    /// end.
     pub outage_ms: u64,
 }
 
@@ -191,7 +192,7 @@ fn hurt_links(cluster: &Cluster, node: u64, fault: &Planned, condition: Conditio
         Others::Node(other) if other != node => vec![other],
         // The node itself was drawn.
         Others::Nodes | Others::Node(_) => {
-            cluster.nodes.keys().copied().filter(|other| *other != node).collect()
+            cluster.ids().into_iter().filter(|other| *other != node).collect()
         }
     };
     let mut told = Vec::new();
@@ -269,7 +270,7 @@ async fn transfer(
         Victim::Node(_) => random.random_range(0..cluster.groups as u32),
     };
     let from = leader(&status, group).unwrap_or(node);
-    let to: Vec<u64> = cluster.nodes.keys().copied().filter(|node| *node != from).collect();
+    let to: Vec<u64> = cluster.ids().into_iter().filter(|node| *node != from).collect();
     let Some(to) = to.choose(random) else { return Err("there is no other node".to_owned()) };
     let observer = cluster.observer().map_err(|error| error.to_string())?;
     let done = observer.transfer_leader(group, *to).await;

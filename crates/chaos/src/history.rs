@@ -83,14 +83,32 @@ pub enum What {
     /// LOCK-13: where done, until when.
     Renew(Held, u64),
     /// SCHED-3.
-    Cancel { id: String, number: u64 },
+    Cancel {
+        id: String,
+        number: u64,
+    },
     /// TX-2: sends and completions, all or nothing.
-    Commit { sent: Vec<Sent>, completed: Vec<Held> },
+    Commit {
+        sent: Vec<Sent>,
+        completed: Vec<Held>,
+    },
     /// SESS-7, SESS-8: where done, which session and until when. A hold is known by its token.
-    Accept { session: String, hold: Token, until_ms: u64 },
-    RenewSession { session: String, hold: Token, until_ms: u64 },
+    Accept {
+        session: String,
+        hold: Token,
+        until_ms: u64,
+    },
+    RenewSession {
+        session: String,
+        hold: Token,
+        until_ms: u64,
+    },
     /// SESS-14. Without `orderly`, its holder was told that it is lost.
-    EndHold { session: String, hold: Token, orderly: bool },
+    EndHold {
+        session: String,
+        hold: Token,
+        orderly: bool,
+    },
     Create,
     Delete,
     /// Asks for an entity: done if it is there.
@@ -202,10 +220,10 @@ impl Recorder {
         history
     }
 
-    /// How many calls were answered and messages handed over.
-    pub fn len(&self) -> (usize, usize) {
-        let shared = self.shared();
-        (shared.history.calls.len(), shared.history.deliveries.len())
+    /// Whether a call is under way that may still bring a message into a queue.
+    pub fn is_sending(&self) -> bool {
+        let sends = |call: &Call| matches!(call.what, What::Send(_) | What::Commit { .. });
+        self.shared().open.values().any(sends)
     }
 }
 

@@ -36,10 +36,8 @@ pub use check::{Promise, Violation, check};
 pub use clock::Clock;
 pub use entity::{Entities, Entity, Kind};
 pub use error::Error;
-pub use experiment::{Experiment, Tell};
-pub use history::{
-    Answer, Call, Delivered, Held, History, How, Open, Recorder, Sent, Token, What,
-};
+pub use experiment::{Experiment, Target, Tell};
+pub use history::{Answer, Call, Delivered, Held, History, How, Open, Recorder, Sent, Token, What};
 pub use plan::{FaultKind, Planned, parse_schedule};
 pub use report::Report;
 pub use run::{Counters, End, Found, Resting, Run};

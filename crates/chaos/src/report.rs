@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::check::Violation;
 use crate::experiment::Experiment;
 use crate::faults::Happened;
-use crate::timeline::{Leaders, Slice};
+use crate::timeline::Timeline;
 use crate::{Error, Run};
 pub use figures::{Figures, Settled};
 
@@ -24,14 +24,14 @@ pub struct Report {
     pub seed: u64,
     /// What repeats it.
     pub command: String,
-    pub nodes: u64,
+    pub nodes: usize,
     pub workloads: Vec<String>,
     pub holds: bool,
     pub violations: Vec<Violation>,
     pub figures: Figures,
     pub faults: Vec<Happened>,
-    pub slices: Vec<Slice>,
-    pub leaders: Vec<Leaders>,
+    #[serde(flatten)]
+    pub timeline: Timeline,
     /// For whoever wants to know how a promise was broken; a file of its own.
     #[serde(skip)]
     run: Run,
@@ -40,10 +40,10 @@ pub struct Report {
 impl Report {
     pub(crate) fn new(
         experiment: &Experiment,
+        nodes: usize,
         mut faults: Vec<Happened>,
         settled: Settled,
-        slices: Vec<Slice>,
-        leaders: Vec<Leaders>,
+        timeline: Timeline,
         run: Run,
         mut violations: Vec<Violation>,
     ) -> Report {
@@ -55,14 +55,13 @@ impl Report {
         Report {
             seed: experiment.seed,
             command: experiment.command.clone(),
-            nodes: experiment.nodes,
+            nodes,
             workloads: experiment.workloads.iter().map(|it| it.name().to_owned()).collect(),
             holds: violations.is_empty(),
             figures: Figures::of(&run, &faults, settled),
             violations,
             faults,
-            slices,
-            leaders,
+            timeline,
             run,
         }
     }

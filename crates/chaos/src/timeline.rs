@@ -13,6 +13,8 @@ use crate::{Answer, Run, What};
 const SLICE_MS: u64 = 250;
 /// A fault's effect on service is looked for until so long after its end.
 const AFTERMATH_MS: u64 = 10_000;
+/// Acknowledged sends of an entity that is in steady use.
+const SENDS_MIN: usize = 50;
 
 /// A quarter of a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -37,6 +39,13 @@ pub struct Slice {
 pub struct Leaders {
     pub at_ms: u64,
     pub of_group: BTreeMap<u32, u64>,
+}
+
+/// A run over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    pub slices: Vec<Slice>,
+    pub leaders: Vec<Leaders>,
 }
 
 /// Cuts a run into slices.
@@ -80,20 +89,25 @@ pub fn slices(run: &Run, begun_ms: u64) -> Vec<Slice> {
     slices
 }
 
-/// Says of each fault how long no send of any client was answered, from its beginning until some time
-/// after its end, or until the next one begins.
+/// Says of each fault how long one entity or another acknowledged no send, from its beginning until
+/// some time after its end, or until the next one begins.
 pub fn outages(run: &Run, faults: &mut [Happened], end_ms: u64) {
-    let done = |call: &&crate::Call| {
-        call.answer == Answer::Done && matches!(call.what, What::Send(_) | What::Commit { .. })
-    };
-    let mut answered: Vec<u64> =
-        run.history.calls.iter().filter(done).map(|call| call.answered_ms).collect();
-    answered.sort_unstable();
+    let mut answered: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for call in run.history.calls.iter().filter(|call| call.answer == Answer::Done) {
+        if matches!(call.what, What::Send(_)) {
+            answered.entry(&call.entity).or_default().push(call.answered_ms);
+        }
+    }
+    // In those that are seldom sent to, silence says nothing.
+    answered.retain(|_, instants| instants.len() >= SENDS_MIN);
+    answered.values_mut().for_each(|instants| instants.sort_unstable());
     let next: Vec<u64> =
         faults.iter().skip(1).map(|fault| fault.begun_ms).chain([end_ms]).collect();
     for (fault, next_ms) in faults.iter_mut().zip(next) {
         let until_ms = (fault.ended_ms + AFTERMATH_MS).min(next_ms).min(end_ms);
-        fault.outage_ms = longest_gap(&answered, fault.begun_ms, until_ms.max(fault.begun_ms));
+        let until_ms = until_ms.max(fault.begun_ms);
+        let gaps = answered.values().map(|it| longest_gap(it, fault.begun_ms, until_ms));
+        fault.outage_ms = gaps.max().unwrap_or(0);
     }
 }
 

@@ -22,10 +22,10 @@ pub struct Watcher {
 
 impl Watcher {
     pub fn start(cluster: &Cluster, clock: Clock) -> Result<Watcher, Error> {
-        let nodes = cluster.nodes.keys();
         let options = ClientOptions { give_up_after: PATIENCE, ..ClientOptions::default() };
-        let clients: Vec<Client> = nodes
-            .map(|node| cluster.client_of_with(*node, options.clone()))
+        let ids = cluster.ids().into_iter();
+        let clients: Vec<Client> = ids
+            .map(|node| cluster.client_of_with(node, options.clone()))
             .collect::<Result<_, Error>>()?;
         let (stop, mut stopped) = tokio::sync::oneshot::channel();
         let task = tokio::spawn(async move {

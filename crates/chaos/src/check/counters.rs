@@ -24,7 +24,9 @@ pub fn check(run: &Run, fates: &Fates) -> Vec<Violation> {
         if (counters.active + counters.scheduled + counters.deferred, counters.dead_lettered)
             != (main, dead)
         {
-            tell(format!("{main} messages and {dead} dead ones are there, and it counts {counters:?}"));
+            tell(format!(
+                "{main} messages and {dead} dead ones are there, and it counts {counters:?}"
+            ));
         }
         if entity.is_receivable() {
             for (what, counted, allowed) in expected(entity, counters, fates) {

@@ -42,9 +42,8 @@ fn within(least: u32, most: u32, delivered: &Delivered, tell: &mut impl FnMut(St
 /// By how much the count grows from one delivery to the next: at least, and at most.
 fn increase(fate: &Fate, from: &Delivered, to: &Delivered) -> (u32, u32) {
     let lapses = lapses_max(fate, instant_ms(fate, from), instant_ms(fate, to));
-    let abandoned = fate
-        .settled(&from.token)
-        .any(|it| *it.how == How::Abandon && it.call.answer.may_be_done());
+    let abandoned =
+        fate.settled(&from.token).any(|it| *it.how == How::Abandon && it.call.answer.may_be_done());
     match (fate.entity.sessions, abandoned) {
         // SESS-12: a session that is given back takes its deliveries along uncounted.
         (true, _) => (0, 1 + lapses),
@@ -58,6 +57,8 @@ fn instant_ms(fate: &Fate, delivered: &Delivered) -> u64 {
 }
 
 fn lapses_max(fate: &Fate, from_ms: u64, to_ms: u64) -> u32 {
-    let lapses = to_ms.saturating_sub(from_ms) / fate.entity.lock_ms.max(1);
+    // A session's lock may have begun long before a message of it was locked.
+    let begun_before = u64::from(fate.entity.sessions);
+    let lapses = to_ms.saturating_sub(from_ms) / fate.entity.lock_ms.max(1) + begun_before;
     u32::try_from(lapses).unwrap_or(u32::MAX - 1)
 }

@@ -26,10 +26,12 @@ pub fn check(run: &Run, fates: &Fates) -> Vec<Violation> {
 
 /// Until when at least the lock of a delivery lived, on the broker's clock.
 fn held_until_ms(run: &Run, fate: &Fate, delivered: &Delivered) -> u64 {
-    let renewed = fate.renewals.iter().filter(|(call, held, _)| {
-        held.token == delivered.token && call.answer == Answer::Done
-    });
-    let lapses_ms = renewed.map(|(_, _, until_ms)| *until_ms).fold(delivered.locked_until_ms, u64::max);
+    let renewed = fate
+        .renewals
+        .iter()
+        .filter(|(call, held, _)| held.token == delivered.token && call.answer == Answer::Done);
+    let lapses_ms =
+        renewed.map(|(_, _, until_ms)| *until_ms).fold(delivered.locked_until_ms, u64::max);
     // Given up at any time since that was asked for.
     let given_up = fate.settled(&delivered.token).filter(|it| it.call.answer.may_be_done());
     let given_up_ms = given_up.map(|it| it.call.asked_ms.saturating_sub(run.tolerance_ms)).min();

@@ -52,14 +52,16 @@ fn holds<'a>(run: &'a Run, entity: &str, lock_ms: u64) -> BTreeMap<&'a str, Vec<
         match &call.what {
             What::RenewSession { session, hold, until_ms } if call.answer == Answer::Done => {
                 if let Some(at) = find(&mut holds, session, hold)
-                    && let Some(hold) = holds.get_mut(session.as_str()).and_then(|of| of.get_mut(at))
+                    && let Some(hold) =
+                        holds.get_mut(session.as_str()).and_then(|of| of.get_mut(at))
                 {
                     hold.until_ms = hold.until_ms.max(*until_ms);
                 }
             }
             What::EndHold { session, hold, orderly } => {
                 if let Some(at) = find(&mut holds, session, hold)
-                    && let Some(hold) = holds.get_mut(session.as_str()).and_then(|of| of.get_mut(at))
+                    && let Some(hold) =
+                        holds.get_mut(session.as_str()).and_then(|of| of.get_mut(at))
                 {
                     hold.released_ms = Some(call.asked_ms);
                     hold.lost |= !orderly;
@@ -71,13 +73,7 @@ fn holds<'a>(run: &'a Run, entity: &str, lock_ms: u64) -> BTreeMap<&'a str, Vec<
     holds
 }
 
-fn one_holder(
-    run: &Run,
-    entity: &str,
-    session: &str,
-    holds: &[Hold],
-    broken: &mut Vec<Violation>,
-) {
+fn one_holder(run: &Run, entity: &str, session: &str, holds: &[Hold], broken: &mut Vec<Violation>) {
     let mut holds: Vec<&Hold> = holds.iter().collect();
     holds.sort_by_key(|hold| hold.from_ms);
     for pair in holds.windows(2) {

@@ -35,7 +35,9 @@ pub fn check(run: &Run) -> Vec<Violation> {
         let Some(found) = run.end.entities.get(name) else { continue };
         match (&found.counters, entity.vanishes || deleted.contains_key(name.as_str())) {
             (Some(_), true) if entity.vanishes => tell(name, "left alone, and still there"),
-            (None, false) if created.contains_key(name.as_str()) => tell(name, "gone, though nobody deleted it and it was in use"),
+            (None, false) if created.contains_key(name.as_str()) => {
+                tell(name, "gone, though nobody deleted it and it was in use")
+            }
             (Some(_) | None, _) => (),
         }
     }

@@ -51,13 +51,13 @@ fn stale(run: &Run, fate: &Fate, call: &Call, held: &Held) -> Option<String> {
     if fate.entity.sessions && !held.dead {
         return None; // It ends with the session's lock: see `sessions`.
     }
-    let renewed = fate.renewals.iter().filter(|(renewal, other, _)| {
-        other.token == held.token && renewal.answer.may_be_done()
-    });
+    let renewed = fate
+        .renewals
+        .iter()
+        .filter(|(renewal, other, _)| other.token == held.token && renewal.answer.may_be_done());
     // A renewal of unknown outcome may have been done when it was given up.
-    let until_ms = renewed.map(|(renewal, _, until_ms)| {
-        (*until_ms).max(renewal.answered_ms + fate.entity.lock_ms)
-    });
+    let until_ms = renewed
+        .map(|(renewal, _, until_ms)| (*until_ms).max(renewal.answered_ms + fate.entity.lock_ms));
     let until_ms = until_ms.fold(own.locked_until_ms, u64::max);
     (call.asked_ms > until_ms + run.tolerance_ms).then(|| {
         let late_ms = call.asked_ms - until_ms;

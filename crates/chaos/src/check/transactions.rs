@@ -32,9 +32,9 @@ pub fn check(run: &Run, fates: &Fates) -> Vec<Violation> {
 
 fn is_there(run: &Run, fates: &Fates, call: &Call, sent: &Sent) -> bool {
     let places = run.entities.places(&call.entity, sent.class.as_deref());
-    places.iter().any(|place| {
-        fates.all.get(&(place.as_str(), sent.id.as_str())).is_some_and(Fate::seen)
-    })
+    places
+        .iter()
+        .any(|place| fates.all.get(&(place.as_str(), sent.id.as_str())).is_some_and(Fate::seen))
 }
 
 /// A message that was completed by the transaction, and locked or found after it.

@@ -4,8 +4,8 @@ use tokio::task::JoinSet;
 
 use super::worker::{Deed, consume, send};
 use super::{Bench, Phase};
-use crate::history::{How, Sent};
 use crate::Entity;
+use crate::history::{How, Sent};
 
 pub fn entities(prefix: &str) -> Vec<Entity> {
     vec![Entity { deduplicates: true, ..Entity::queue(format!("{prefix}duplicates")) }]

@@ -6,9 +6,9 @@ use tokio::task::JoinSet;
 
 use super::Bench;
 use super::worker::{Deed, consume, produce};
+use crate::Entity;
 use crate::entity::Kind;
 use crate::history::{How, Sent};
-use crate::Entity;
 
 const SUBSCRIPTIONS: [(&str, Option<&str>); 3] =
     [("all", None), ("red", Some("red")), ("blue", Some("blue"))];

@@ -6,8 +6,8 @@ use tokio::task::JoinSet;
 
 use super::Bench;
 use super::worker::{Deed, consume, produce};
-use crate::history::{Delivered, How, Sent};
 use crate::Entity;
+use crate::history::{Delivered, How, Sent};
 
 const WORKERS: u64 = 3;
 

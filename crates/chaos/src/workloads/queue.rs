@@ -5,8 +5,8 @@ use tokio::task::JoinSet;
 
 use super::Bench;
 use super::worker::{Deed, consume, produce};
-use crate::history::{How, Sent};
 use crate::Entity;
+use crate::history::{How, Sent};
 
 const PRODUCERS: u64 = 2;
 const CONSUMERS: u64 = 2;
@@ -18,9 +18,8 @@ pub fn entities(prefix: &str) -> Vec<Entity> {
 pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
     let entity = format!("{prefix}queue");
     for producer in 0..PRODUCERS {
-        let make = move |count| {
-            vec![Sent { id: format!("q{producer}-{count}"), ..Sent::default() }]
-        };
+        let make =
+            move |count| vec![Sent { id: format!("q{producer}-{count}"), ..Sent::default() }];
         tasks.spawn(produce(bench.clone(), entity.clone(), make));
     }
     for consumer in 0..CONSUMERS {

@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 
 use super::worker::{Deed, consume, send};
 use super::{Bench, Phase};
-use crate::history::{Answer, How, Sent, What};
 use crate::Entity;
+use crate::history::{Answer, How, Sent, What};
 
 pub fn entities(prefix: &str) -> Vec<Entity> {
     vec![Entity::queue(format!("{prefix}scheduled"))]

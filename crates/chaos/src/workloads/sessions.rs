@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use super::worker::{delivered, produce};
 use super::{Bench, Phase};
-use crate::history::{Answer, Delivered, How, Sent, Token, What};
 use crate::Entity;
+use crate::history::{Answer, Delivered, How, Sent, Token, What};
 
 const SESSIONS: u64 = 6;
 const WORKERS: u64 = 3;
@@ -43,8 +43,7 @@ async fn work(mut bench: Bench, entity: String, worker: u64) {
     while bench.phase() < Phase::Over {
         holds += 1;
         let hold = format!("{worker}-{holds}");
-        let what =
-            What::Accept { session: String::new(), hold: hold.clone(), until_ms: 0 };
+        let what = What::Accept { session: String::new(), hold: hold.clone(), until_ms: 0 };
         let open = bench.recorder.begin(&entity, what);
         let options = ReceiverOptions { prefetch: 4, ..ReceiverOptions::default() };
         let accepted = bench.client.accept_next_session(&entity, ACCEPT_WAIT, options).await;
@@ -94,7 +93,9 @@ impl Holder<'_> {
                 _ => self.settle(&delivery, &seen, How::Complete).await,
             }
         }
-        self.end(true).await;
+        // Its loss may be told and not be heard yet: then nobody knows since when it was free.
+        let told = tokio::time::timeout(Duration::ZERO, self.receiver.recv()).await;
+        self.end(!matches!(told, Ok(Err(_)))).await;
     }
 
     fn record(&self, delivery: &Delivery) -> Delivered {

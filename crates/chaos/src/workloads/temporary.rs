@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 
 use super::worker::{Deed, consume, receive, send, settle};
 use super::{Bench, Phase};
-use crate::history::{Answer, How, Sent};
 use crate::Entity;
+use crate::history::{Answer, How, Sent};
 
 /// IDLE-1: the least there is.
 pub const IDLE: Duration = Duration::from_secs(300);

@@ -6,8 +6,8 @@ use tokio::task::JoinSet;
 
 use super::worker::{message, number, produce, receive, settle};
 use super::{Bench, Phase};
-use crate::history::{Answer, Delivered, How, Sent, What};
 use crate::Entity;
+use crate::history::{Answer, Delivered, How, Sent, What};
 
 const WORKERS: u64 = 2;
 
@@ -35,10 +35,8 @@ async fn work(bench: Bench, entity: String, worker: u64) {
             settle(&bench, &delivery, &seen, How::Complete).await;
         }
         for parents in parents.chunks(2) {
-            let child = |which| Sent {
-                id: format!("child-{worker}-{count}-{which}"),
-                ..Sent::default()
-            };
+            let child =
+                |which| Sent { id: format!("child-{worker}-{count}-{which}"), ..Sent::default() };
             let children = vec![child(0), child(1)];
             count += 1;
             if random.random_bool(0.1) {

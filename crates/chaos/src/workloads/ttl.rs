@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use super::Bench;
 use super::worker::{Deed, consume, produce};
-use crate::history::{How, Sent};
 use crate::Entity;
+use crate::history::{How, Sent};
 
 pub fn entities(prefix: &str) -> Vec<Entity> {
     let dead = Entity { dead_letters_expired: true, ..Entity::queue(format!("{prefix}ttl-dead")) };
