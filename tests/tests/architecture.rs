@@ -21,12 +21,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http", &["auth", "domain", "service", "transport"]),
     ("client", &["wire"]),
     ("workload", &["client"]),
+    ("chaos", &["client"]),
     ("simulation", &["domain", "engine"]),
     (
         "mayfly",
         &[
             "amqp",
             "auth",
+            "chaos",
             "client",
             "domain",
             "grpc",
@@ -66,6 +68,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "http",
             "client",
             "workload",
+            "chaos",
             "mayfly",
         ],
     ),

@@ -1,6 +1,7 @@
 //! Commands of those who work with queues, one file each.
 
 pub mod bench;
+pub mod chaos;
 pub mod clock;
 pub mod cluster;
 pub mod completions;

@@ -1,0 +1,122 @@
+//! One node's process, and nobody else's.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::Error;
+
+/// How long a node may take to hand everything over and end.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// A node that runs, or could.
+pub struct Process {
+    program: PathBuf,
+    config: PathBuf,
+    log: PathBuf,
+    data: PathBuf,
+    child: Option<Child>,
+    /// As it was last started.
+    flags: Vec<String>,
+    /// It ended though nobody asked it to: its last words, each time.
+    pub deaths: Vec<String>,
+    /// It was given a reason to end by itself: its data were harmed, or its disk filled.
+    pub may_die: bool,
+}
+
+impl Process {
+    pub fn new(program: PathBuf, config: PathBuf, log: PathBuf, data: PathBuf) -> Process {
+        let (child, flags, deaths, may_die) = (None, Vec::new(), Vec::new(), false);
+        Process { program, config, log, data, child, flags, deaths, may_die }
+    }
+
+    /// Where it keeps its data.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Starts it, unless it runs. It ends when this process does, however that ends.
+    pub fn start(&mut self, flags: &[String]) -> Result<(), Error> {
+        if self.child.is_some() {
+            return Ok(());
+        }
+        let log = File::options().create(true).append(true).open(&self.log);
+        let log = log.map_err(Error::io(self.log.display().to_string()))?;
+        let child = Command::new(&self.program)
+            .args(["serve", "--exit-with-parent", "--config"])
+            .arg(&self.config)
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        let told = format!("cannot start '{}'", self.program.display());
+        self.child = Some(child.map_err(Error::io(told))?);
+        self.flags = flags.to_vec();
+        Ok(())
+    }
+
+    /// Sends a signal, if it runs.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child
+            && let Ok(pid) = i32::try_from(child.id())
+        {
+            // It may have ended by itself; that is noticed elsewhere.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Fails only where it has ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// SIGTERM, and waits until it has ended in good order; one that does not is killed, and noted.
+    pub async fn stop(&mut self) {
+        self.signal(Signal::SIGTERM);
+        let until = Instant::now() + ENDS_WITHIN;
+        while let Some(child) = &mut self.child {
+            if matches!(child.try_wait(), Ok(Some(_))) {
+                self.child = None;
+            } else if Instant::now() > until {
+                self.deaths.push(format!("did not end within {ENDS_WITHIN:?} of SIGTERM"));
+                self.kill();
+            } else {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    /// Starts it again where it ended by itself, and remembers that.
+    pub fn revive(&mut self) -> Result<(), Error> {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
+        self.child = None;
+        if !self.may_die {
+            self.deaths.push(format!("{status}: {}", self.last_words()));
+        }
+        let flags = self.flags.clone();
+        self.start(&flags)
+    }
+
+    /// The end of its log.
+    fn last_words(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(3).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
