@@ -36,6 +36,10 @@ SAYS = {
 }
 
 
+# The clone stays as it is.
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+
 def mayfly() -> Path:
     target = os.environ.get("CARGO_TARGET_DIR", Path.home() / ".cache/mayfly/target")
     path = Path(os.environ.get("MAYFLY_BIN", Path(target) / "release/mayfly"))

@@ -33,15 +33,18 @@ const unanswered = new Set();
 /** By name of the message: the numbers it was received under. */
 const numbers = new Map();
 const completed = new Set();
+/** By number: completions that found no lock. */
+const unconfirmed = new Map();
 const errors = {};
 let completedAgain = 0;
 let deliveredAgain = 0;
+let longestSend = 0;
 let lastDelivery = Date.now();
 let stopping = false;
 
 function failed(doing, error) {
   const kind = error.retryable ? "retryable" : "final";
-  const text = error.retryable ? "" : ` ${error.message.slice(0, 100)}`;
+  const text = ` ${error.message.slice(0, 70)}`;
   const line = `${kind} ${doing}: ${error.code ?? error.name}${text}`;
   errors[line] = (errors[line] ?? 0) + 1;
 }
@@ -52,6 +55,7 @@ async function send(sender) {
   const run = randomBytes(4).toString("hex");
   for (let n = 0; !stopping; n += 1) {
     const name = `${run}-${n}`;
+    const began = Date.now();
     try {
       await sender.sendMessages({ body: name, messageId: name });
       acknowledged.add(name);
@@ -59,6 +63,7 @@ async function send(sender) {
       unanswered.add(name);
       failed("send", error);
     }
+    longestSend = Math.max(longestSend, Date.now() - began);
     await sleep(PAUSE);
   }
 }
@@ -75,11 +80,14 @@ function receive(receiver) {
         completedAgain += completed.has(number);
         deliveredAgain += known.has(number);
         numbers.set(name, known.add(number));
+        if (unconfirmed.has(number)) failed("complete", unconfirmed.get(number));
+        unconfirmed.delete(number);
         try {
           await receiver.completeMessage(message);
           completed.add(number);
         } catch (error) {
-          failed("complete", error);
+          if (error.code === "MessageLockLost") unconfirmed.set(number, error);
+          else failed("complete", error);
         }
       },
       processError: async ({ error }) => failed("receive", error),
@@ -100,8 +108,10 @@ function summary(left) {
     foreign: foreign.length,
     left,
     completed_again: completedAgain,
+    unconfirmed: unconfirmed.size,
     delivered_again: deliveredAgain,
     stored_twice: [...numbers.values()].filter((known) => known.size > 1).length,
+    longest_send: `${(longestSend / 1000).toFixed(1)} s`,
     errors,
   };
   const wrong = ["lost", "foreign", "left", "completed_again"];

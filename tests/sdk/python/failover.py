@@ -7,7 +7,10 @@ foreign          received, but never sent
 completed_again  delivered once more after its completion was confirmed
 stored_twice     received under two numbers: the SDK sent again what was not answered, which a queue
                  that detects duplicates has to recognise
+unconfirmed      completed, but the answer died with a node: the SDK asked again, found the lock gone as
+                 the message is (LOCK-8), and the message never came again
 delivered_again  the same number once more: its first receiver was cut off before it completed it
+longest_send     the slowest send, with all the SDK's own tries
 """
 
 import argparse
@@ -26,6 +29,7 @@ from typing import Any
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 from azure.servicebus.exceptions import (
+    MessageLockLostError,
     OperationTimeoutError,
     ServiceBusCommunicationError,
     ServiceBusConnectionError,
@@ -43,6 +47,7 @@ RETRYABLE = (
 )
 LOCK = timedelta(seconds=20)
 PAUSE = 0.01  # Seconds between two messages of a sender.
+WAIT = 3.0  # Seconds one call for messages may take, with the way to a new link.
 QUIET = 3.0  # Seconds without a message after which there is none left.
 DRAIN_MAX = 90.0  # Seconds the last messages may take.
 
@@ -55,19 +60,23 @@ class Account:
         self.unanswered: set[str] = set()
         self.numbers: dict[str, set[int]] = collections.defaultdict(set)
         self.completed: set[int] = set()
+        self.unconfirmed: dict[int, Exception] = {}
         self.errors: collections.Counter[str] = collections.Counter()
         self.completed_again = self.delivered_again = 0
         self.last_delivery = time.monotonic()
+        self.longest_send = 0.0
 
     def failed(self, doing: str, error: Exception) -> None:
         kind = "retryable" if isinstance(error, RETRYABLE) else "final"
-        text = str(error).splitlines()[0][:100] if kind == "final" else ""
+        text = str(error).splitlines()[0][:70]
         self.errors[f"{kind} {doing}: {type(error).__name__} {text}".strip()] += 1
 
     def delivered(self, name: str, number: int) -> None:
         self.last_delivery = time.monotonic()
         self.completed_again += number in self.completed
         self.delivered_again += number in self.numbers[name]
+        if error := self.unconfirmed.pop(number, None):
+            self.failed("complete", error)
         self.numbers[name].add(number)
 
     def lost(self) -> set[str]:
@@ -83,8 +92,10 @@ class Account:
             "foreign": len(foreign),
             "left": left,
             "completed_again": self.completed_again,
+            "unconfirmed": len(self.unconfirmed),
             "delivered_again": self.delivered_again,
             "stored_twice": sum(len(numbers) > 1 for numbers in self.numbers.values()),
+            "longest_send": f"{self.longest_send:.1f} s",
             "errors": dict(self.errors),
         }
         wrong = ["lost", "foreign", "left", "completed_again"]
@@ -100,20 +111,21 @@ async def send(sender: ServiceBusSender, account: Account, stopping: asyncio.Eve
     for n in itertools.count():
         if stopping.is_set():
             return
-        name = f"{run}-{n}"
+        name, began = f"{run}-{n}", time.monotonic()
         try:
             await sender.send_messages(ServiceBusMessage(name, message_id=name))
             account.acknowledged.add(name)
         except Exception as error:  # Which it is decides about the run.
             account.unanswered.add(name)
             account.failed("send", error)
+        account.longest_send = max(account.longest_send, time.monotonic() - began)
         await asyncio.sleep(PAUSE)
 
 
 async def receive(receiver: ServiceBusReceiver, account: Account, ending: asyncio.Event) -> None:
     while not ending.is_set():
         try:
-            messages = await receiver.receive_messages(max_message_count=50, max_wait_time=1)
+            messages = await receiver.receive_messages(max_message_count=50, max_wait_time=WAIT)
         except Exception as error:
             account.failed("receive", error)
             continue
@@ -123,6 +135,8 @@ async def receive(receiver: ServiceBusReceiver, account: Account, ending: asynci
             try:
                 await receiver.complete_message(message)
                 account.completed.add(message.sequence_number)
+            except MessageLockLostError as error:
+                account.unconfirmed[message.sequence_number] = error
             except Exception as error:
                 account.failed("complete", error)
 
