@@ -14,6 +14,10 @@ export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$RANDOM$RANDOM}"
 echo "PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED repeats it"
 PROPTEST_CASES=100000 cargo test --release --locked --workspace --test model --test rebuilt
 
+say "the official SDKs, while every node is killed and started again five times"
+need_python
+python3 tests/sdk/run.py --rounds 5
+
 say "experiments"
 cargo test --release --locked --workspace --test long -- --ignored --nocapture --test-threads 1
 

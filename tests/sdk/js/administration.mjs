@@ -1,6 +1,6 @@
 // Queues, topics and subscriptions as the administration client makes, reads and changes them.
 
-import { assert, checksOf, collect, raises, receive } from "./harness.mjs";
+import { assert, checksOf, collect, raises, receive, sleep } from "./harness.mjs";
 
 const check = checksOf("administration");
 const ADMIN = "ServiceBusAdministrationClient";
@@ -20,10 +20,11 @@ const isRecent = (date) => assert.ok(Math.abs(Date.now() - date) < 300_000, `${d
  */
 async function lists(space, call, names) {
   let seen;
-  for (let turn = 0; turn < 5; turn += 1) {
+  for (let turn = 0; turn < 60; turn += 1) {
     const listed = (await collect(call())).map((item) => item.name);
     seen = listed.filter((name) => name.startsWith(space.name));
     if (seen.join() === names.join()) return;
+    await sleep(1_000);
   }
   assert.deepEqual(seen, names);
 }

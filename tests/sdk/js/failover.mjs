@@ -14,8 +14,11 @@ const PAUSE = 10;
 const QUIET = 3_000;
 /** Milliseconds the last messages may take. */
 const DRAIN_MAX = 90_000;
-/** The SDK waits 30 s between two tries unless it is told otherwise. */
-const RETRIES = { maxRetries: 5, retryDelayInMs: 1_000, timeoutInMs: 15_000 };
+/**
+ * Unless it is told otherwise, the SDK waits 60 s for the answer to what it sent on a connection that
+ * is gone, and 30 s between two tries.
+ */
+const RETRIES = { maxRetries: 10, retryDelayInMs: 1_000, timeoutInMs: 5_000 };
 
 const { values } = parseArgs({
   options: {

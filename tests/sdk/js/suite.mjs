@@ -29,7 +29,9 @@ process.on("unhandledRejection", (error) => console.log(`unhandled: ${error?.mes
 const results = await runChecks(values, Number(values.jobs), values.only);
 results.sort((one, other) => one.name.localeCompare(other.name));
 const failed = results.filter((result) => result.failure);
-for (const { name, trace, failure } of failed) console.log(`${trace}\njs ${name}: ${failure}\n`);
+for (const { name, trace, failure } of values.only ? failed : []) {
+  console.log(`${trace}\njs ${name}: ${failure}\n`);
+}
 console.log(`JS: ${results.length - failed.length} of ${results.length} checks passed`);
 if (values.json) {
   writeFileSync(values.json, JSON.stringify({ inventory: inventory(), checks: results }));

@@ -1,5 +1,6 @@
 """Queues, topics and subscriptions as the administration client makes, reads and changes them."""
 
+import asyncio
 import datetime
 from datetime import timedelta
 from typing import Any
@@ -158,11 +159,12 @@ async def lists(space: Space, call: Any, names: list[str]) -> None:
     """The list has exactly these names of the check. Pages are counted off, so what other checks
     create between two of them shifts the second: then the list is asked for again."""
     seen: list[str] = []
-    for _ in range(5):
+    for _ in range(60):
         listed = [item.name for item in await collect(await call())]
         seen = [name for name in listed if name.startswith(space.name)]
         if seen == names:
             return
+        await asyncio.sleep(1)
     equal(seen, names)
 
 
