@@ -45,6 +45,9 @@ let longestSend = 0;
 let lastDelivery = Date.now();
 let stopping = false;
 
+/** What the last of the SDK's tries ended with: of several it makes one error. */
+const lastOf = (error) => error.errors?.at(-1) ?? error;
+
 function failed(doing, error) {
   const kind = error.retryable ? "retryable" : "final";
   const text = ` ${error.message.slice(0, 70)}`;
@@ -64,7 +67,7 @@ async function send(sender) {
       acknowledged.add(name);
     } catch (error) {
       unanswered.add(name);
-      failed("send", error);
+      failed("send", lastOf(error));
     }
     longestSend = Math.max(longestSend, Date.now() - began);
     await sleep(PAUSE);
@@ -88,12 +91,13 @@ function receive(receiver) {
         try {
           await receiver.completeMessage(message);
           completed.add(number);
-        } catch (error) {
+        } catch (tries) {
+          const error = lastOf(tries);
           if (error.code === "MessageLockLost") unconfirmed.set(number, error);
           else failed("complete", error);
         }
       },
-      processError: async ({ error }) => failed("receive", error),
+      processError: async ({ error }) => failed("receive", lastOf(error)),
     },
     { autoCompleteMessages: false, maxConcurrentCalls: 20 },
   );
