@@ -3,9 +3,9 @@
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 
-const require = createRequire(join(process.env.MAYFLY_SDK_MODULES ?? ".", "package.json"));
+const require = createRequire(resolve(process.env.MAYFLY_SDK_MODULES ?? ".", "package.json"));
 
 export const { ServiceBusClient, ServiceBusAdministrationClient, isServiceBusError } =
   require("@azure/service-bus");
