@@ -13,6 +13,7 @@ mod failure;
 mod verdict;
 
 mod note;
+mod opening;
 mod receiving;
 mod requests;
 mod sending;
@@ -20,9 +21,11 @@ mod transacting;
 mod via;
 
 mod attaching;
+mod conversing;
 mod coordinator;
 mod delivering;
 mod links;
+mod taking;
 
 mod connection;
 

@@ -119,6 +119,15 @@ impl Broker {
         Ok(())
     }
 
+    /// Whatever has the name, queue or topic (ENT-2).
+    pub async fn get_entity(&self, name: &str) -> Result<QueueInfo> {
+        let found = self.get(name).await?;
+        match found.info.specifics.kind() {
+            EntityKind::Queue | EntityKind::Topic => Ok(found),
+            EntityKind::Subscription => Err(not_found(name)),
+        }
+    }
+
     /// Description and counters, as of now (COUNT-1). A topic's name is no queue's (ENT-2).
     pub async fn get_queue(&self, name: &str) -> Result<QueueInfo> {
         self.get_kind(name, EntityKind::Queue).await

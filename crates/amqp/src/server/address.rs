@@ -1,6 +1,6 @@
 //! Which node an address names (§3).
 
-use domain::{Refusal, SubQueue};
+use domain::{Refusal, SubQueue, split_subscription_path};
 use percent_encoding::percent_decode_str;
 
 use crate::{cbs, management};
@@ -13,10 +13,10 @@ pub(super) enum Node {
     Management(Entity),
 }
 
-/// A queue, or one of its dead-letter queues.
+/// A queue, topic or subscription, or its dead-letter queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entity {
-    /// As the client wrote it; the broker compares without case.
+    /// As the client wrote it, a subscription's path with its topic; the broker compares without case.
     pub name: String,
     pub sub: SubQueue,
 }
@@ -55,6 +55,15 @@ impl Entity {
             Some(name) => Entity { name: name.to_owned(), sub: SubQueue::DeadLetter },
             None => Entity { name: path.to_owned(), sub: SubQueue::Main },
         })
+    }
+
+    /// Topic and name, if it is a subscription.
+    pub fn subscription(&self) -> Option<(&str, &str)> {
+        split_subscription_path(&self.name)
+    }
+
+    pub fn is_same(&self, other: &Entity) -> bool {
+        self.sub == other.sub && self.name.to_lowercase() == other.name.to_lowercase()
     }
 }
 
@@ -96,6 +105,8 @@ mod tests {
                 Ok(Node::Entity(entity("q", SubQueue::TransferDeadLetter))),
             ),
             ("é/$cbs", main("é/$cbs")),
+            ("t/Subscriptions/s", main("t/Subscriptions/s")),
+            ("/t/subscriptions/s/$deadletterqueue", dead("t/subscriptions/s")),
         ] {
             assert_eq!(Node::parse(address), node, "{address}");
         }
