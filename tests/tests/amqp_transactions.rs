@@ -64,12 +64,12 @@ impl Peer {
     }
 }
 
-async fn cluster() -> anyhow::Result<(Cluster, Client)> {
+async fn cluster(lock_duration_ms: u64) -> anyhow::Result<(Cluster, Client)> {
     let settings = Settings { nodes: 1, data_groups: 2, ..Settings::default() };
     let cluster = Cluster::start(settings).await?;
     let client = cluster.client()?;
     for queue in ["q", "r"] {
-        let lock_duration_ms = Some(5_000);
+        let lock_duration_ms = Some(lock_duration_ms);
         let properties = QueueProperties { lock_duration_ms, ..QueueProperties::default() };
         client.create_queue(queue, properties).await?;
     }
@@ -123,7 +123,7 @@ fn condition(outcome: &Outcome) -> String {
 /// TX-2: a completion and a send become visible together, and not before.
 #[tokio::test(flavor = "multi_thread")]
 async fn tx_2_what_is_declared_and_committed_is_done_as_one() -> anyhow::Result<()> {
-    let (cluster, client) = cluster().await?;
+    let (cluster, client) = cluster(60_000).await?;
     client.send("q", vec![Message::new("a")]).await?;
     let mut peer = Peer::connect(&cluster).await?;
     let (mut sender, mut receiver) = (peer.sender("q").await?, peer.receiver("q").await?);
@@ -151,7 +151,7 @@ async fn tx_2_what_is_declared_and_committed_is_done_as_one() -> anyhow::Result<
 /// lock has lapsed.
 #[tokio::test(flavor = "multi_thread")]
 async fn tx_7_a_connection_that_goes_takes_its_transactions_along() -> anyhow::Result<()> {
-    let (cluster, client) = cluster().await?;
+    let (cluster, client) = cluster(5_000).await?;
     client.send("q", vec![Message::new("a")]).await?;
     let mut peer = Peer::connect(&cluster).await?;
     let (mut sender, mut receiver) = (peer.sender("q").await?, peer.receiver("q").await?);
@@ -183,7 +183,7 @@ async fn tx_7_a_connection_that_goes_takes_its_transactions_along() -> anyhow::R
 /// TX-5: messages are received from one entity only; what is sent elsewhere goes via it.
 #[tokio::test(flavor = "multi_thread")]
 async fn tx_5_a_transaction_receives_from_one_entity_and_sends_to_any() -> anyhow::Result<()> {
-    let (cluster, client) = cluster().await?;
+    let (cluster, client) = cluster(60_000).await?;
     for queue in ["q", "r"] {
         client.send(queue, vec![Message::new("a")]).await?;
     }
@@ -216,7 +216,7 @@ async fn tx_5_a_transaction_receives_from_one_entity_and_sends_to_any() -> anyho
 /// itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn fwd_14_a_sender_link_may_name_another_destination() -> anyhow::Result<()> {
-    let (cluster, client) = cluster().await?;
+    let (cluster, client) = cluster(60_000).await?;
     let mut peer = Peer::connect(&cluster).await?;
     let mut sender = peer.sender_via("q", "r").await?;
     let outcome = sender.send("a").await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{
     BATCH_BYTES_MAX, BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, CancelScheduled, Command, DeleteBatch,
-    Disposition, EntityId, EntityKind, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId,
+    Disposition, EntityId, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId,
     ReceiveDeferred, ReceiverId, Refusal, Renew, Send, SequenceNumber, Settle, Settlement, ShardId,
     SubQueue, TOKENS_MAX, Timestamp,
 };
@@ -75,12 +75,6 @@ impl Broker {
             Outcome::Sent { sequences } => Ok(sequences),
             other => Err(unexpected(&other, queue.into())),
         }
-    }
-
-    /// What kind of entity has a name.
-    pub async fn kind(&self, name: &str) -> Result<EntityKind> {
-        let route = self.router().route(name, self.router().deadline()).await?;
-        Ok(route.kind)
     }
 
     /// A pipeline of sends to one queue, stored in the order submitted (MSG-10). `producer`: the

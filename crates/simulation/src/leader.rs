@@ -175,6 +175,10 @@ impl Leader {
         }
     }
 
+    pub fn bug(&self) -> Option<Bug> {
+        self.bug
+    }
+
     /// Shipments nobody answers for are asked for again.
     pub fn lose_patience(&mut self, now: u64, clock: Timestamp) {
         let engine = &mut self.engine;

@@ -16,9 +16,7 @@ use super::note::Terms;
 use super::opening::Wanted;
 use super::taking::Intake;
 use super::{receiving, sending, via};
-use crate::codec::{
-    AnyTarget, Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value,
-};
+use crate::codec::{Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value};
 use crate::engine::{LinkId, SessionId};
 use crate::sas::Right;
 

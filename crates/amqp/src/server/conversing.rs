@@ -59,7 +59,7 @@ impl Links {
     }
 
     /// What holds the session that an operation is about: a link of this connection (SESS-13).
-    fn session_of(
+    pub(super) fn session_of(
         &self,
         entity: &Entity,
         operation: &Operation,

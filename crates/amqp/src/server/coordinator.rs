@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use domain::{
-    CancelScheduled, Disposition, EntityId, Operation, Properties, QueueId, Refusal, Renew, Send,
-    Settle, Settlement,
+    CancelScheduled, EntityId, Operation, QueueId, Refusal, Renew, Send, SessionToken,
+    SetSessionState, Settle, Settlement, SubQueue,
 };
 use tokio::sync::mpsc;
 
@@ -22,8 +22,8 @@ use crate::codec::{
     Role, Tag,
 };
 use crate::engine::{Delivery, DeliveryId, LinkId, SessionId};
-use crate::management::{self, Reply, Scheduled, Verdict};
-use crate::message::{BodyKind, Message, new_message};
+use crate::management::{self, Reply};
+use crate::message::{BodyKind, Message};
 use crate::request::Envelope;
 use crate::sas::Right;
 use crate::{Limits, condition};
@@ -203,7 +203,8 @@ impl Links {
         let asked = operation.and_then(|operation| {
             let right = requests::right(&operation);
             let allowed = self.grants.allow(&self.shared.config.access, &node, right);
-            Ok((allowed, right, in_transaction(operation, &entity, limits)?))
+            let held = self.session_of(&entity, &operation)?;
+            Ok((allowed, right, in_transaction(operation, &entity, held, limits)?))
         });
         let (operation, reply) = match asked {
             Ok((true, _, (operation, reply))) => (Ok(operation), reply),
@@ -254,7 +255,9 @@ impl Links {
             return Err(failure::unauthorized(access::name(Right::Send), address));
         }
         match entity_of(address) {
-            Some(entity) if entity.sub == domain::SubQueue::Main => Ok(Some(entity)),
+            Some(entity) if entity.sub == SubQueue::Main && entity.subscription().is_none() => {
+                Ok(Some(entity))
+            }
             _ => {
                 let why = "messages are sent to queues and topics only";
                 Err(failure::refusal(Refusal::InvalidOperation { why }, address))
@@ -296,6 +299,7 @@ fn unknown_id() -> DeliveryState {
 fn in_transaction(
     operation: management::Operation,
     entity: &Entity,
+    held: Option<SessionToken>,
     limits: &Limits,
 ) -> Result<(Operation, Reply), Refusal> {
     let (origin, unrouted) = (None, EntityId(0));
@@ -304,7 +308,7 @@ fn in_transaction(
         management::Operation::Schedule { messages } => {
             let messages: Vec<_> = messages
                 .iter()
-                .map(|scheduled| scheduled_message(scheduled, limits))
+                .map(|scheduled| requests::scheduled(scheduled, limits))
                 .collect::<Result<_, _>>()?;
             // TX-2: the numbers are given by the commit; until then there are none to tell.
             let numbers = vec![domain::SequenceNumber(0); messages.len()];
@@ -318,7 +322,7 @@ fn in_transaction(
         management::Operation::UpdateDisposition {
             tokens, verdict, properties_to_modify, ..
         } => {
-            let disposition = match disposition(verdict, properties_to_modify) {
+            let disposition = match requests::disposition(verdict, properties_to_modify) {
                 Some(disposition) => disposition,
                 None => {
                     let renew = Renew { origin, queue, tokens };
@@ -330,12 +334,17 @@ fn in_transaction(
             let settle = Settle { origin, queue, settlements, atomic: true };
             Ok((Operation::Settle(settle), Reply::Done))
         }
+        management::Operation::SetSessionState { state, session_id } => {
+            let session = Some(session_id.as_str().into());
+            let token = held.ok_or(Refusal::SessionLockLost { session })?;
+            let set = SetSessionState { origin, entity: unrouted, token, state };
+            Ok((Operation::SetState(set), Reply::Done))
+        }
         // TX-1: receiving and looking are never part of one.
         management::Operation::Peek { .. }
         | management::Operation::ReceiveBySequence { .. }
         | management::Operation::RenewLock { .. }
         | management::Operation::RenewSessionLock { .. }
-        | management::Operation::SetSessionState { .. }
         | management::Operation::GetSessionState { .. }
         | management::Operation::GetMessageSessions { .. }
         | management::Operation::AddRule { .. }
@@ -344,34 +353,5 @@ fn in_transaction(
         | management::Operation::BatchDelete { .. } => {
             Err(Refusal::NotSupported { what: "this request within a transaction" })
         }
-    }
-}
-
-/// `None`: the lock is renewed.
-fn disposition(verdict: Verdict, properties: Properties) -> Option<Disposition> {
-    Some(match verdict {
-        Verdict::Renew => return None,
-        Verdict::Complete => Disposition::Complete,
-        Verdict::Abandon => Disposition::Abandon { properties },
-        Verdict::Defer => Disposition::Defer { properties },
-        Verdict::Release => Disposition::Release,
-        Verdict::DeadLetter { reason, description } => {
-            Disposition::DeadLetter { reason, description, properties }
-        }
-    })
-}
-
-fn scheduled_message(
-    scheduled: &Scheduled,
-    limits: &Limits,
-) -> Result<domain::NewMessage, Refusal> {
-    let argument = |why: String| Refusal::Argument { what: "message", why };
-    let message = Message::parse(scheduled.message.clone(), limits)
-        .map_err(|error| argument(error.to_string()))?;
-    let guid = || *uuid::Uuid::new_v4().as_bytes();
-    let new = new_message(&message, limits, guid, &mut BytesMut::new())?;
-    match new.scheduled_at {
-        Some(_) => Ok(new),
-        None => Err(argument("it has no x-opt-scheduled-enqueue-time".to_owned())),
     }
 }

@@ -10,6 +10,8 @@ use service::{Broker, Error, Received};
 
 use super::address::Entity;
 use super::failure;
+pub(super) use messages::{disposition, scheduled};
+
 use crate::Limits;
 use crate::management::{Operation, Reply};
 use crate::message::{Shown, deliver, stored};

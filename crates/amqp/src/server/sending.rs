@@ -54,16 +54,19 @@ pub(super) async fn run(
     }
 }
 
-/// Looks whether messages can be sent there at all (§3.2), and how large they may be.
 async fn open(broker: &Broker, name: &str) -> Result<(Sender, Terms), Error> {
+    let terms = terms(broker, name).await?;
+    Ok((broker.sender(name, None).await?, terms))
+}
+
+/// Looks whether messages can be sent there at all (§3.2), and how large they may be.
+pub(super) async fn terms(broker: &Broker, name: &str) -> Result<Terms, Error> {
     let properties = broker.get_entity(name).await?.info.properties;
     if properties.status.refuses_send() {
         let status = properties.status.as_str();
         return Err(Error::new(Refusal::EntityDisabled { status }, name));
     }
-    let message_bytes_max = u64::from(properties.max_message_size_kilobytes) * 1024;
-    let sender = broker.sender(name, None).await?;
-    Ok((sender, Terms::Sender { message_bytes_max }))
+    Ok(Terms::Sender { message_bytes_max: u64::from(properties.max_message_size_kilobytes) * 1024 })
 }
 
 struct Intake {

@@ -1,14 +1,13 @@
 //! A client's sender link whose messages are for another entity than its target (FWD-14): each
 //! delivery is a transaction of its own, one after the other, unless it is part of one (§8).
 
-use domain::Refusal;
 use service::{Asker, Broker, Error};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
 use super::failure;
-use super::note::{Note, Notes, tell};
-use super::sending::Delivered;
+use super::note::{Note, Notes, Terms, tell};
+use super::sending::{self, Delivered};
 use crate::codec::DeliveryState;
 use crate::engine::LinkId;
 
@@ -21,10 +20,11 @@ pub(super) async fn run(
     mut deliveries: mpsc::UnboundedReceiver<Delivered>,
     notes: Notes,
 ) {
-    if let Err(error) = check(&broker, &via, &to).await {
-        return tell(&notes, Note::Failed(link, failure::error(&error)));
-    }
-    tell(&notes, Note::Ready(link));
+    let terms = match check(&broker, &via, &to).await {
+        Ok(terms) => terms,
+        Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
+    };
+    tell(&notes, Note::Ready(link, terms));
     while let Some(Delivered { id, messages }) = deliveries.recv().await {
         let sent = match messages {
             Ok(messages) => broker.send_via(&via.name, &to.name, messages, Asker::Edge).await,
@@ -41,13 +41,9 @@ pub(super) async fn run(
     }
 }
 
-/// That both are there to be sent to (§3.2).
-async fn check(broker: &Broker, via: &Entity, to: &Entity) -> Result<(), Error> {
-    for entity in [via, to] {
-        if broker.kind(&entity.name).await? == domain::EntityKind::Subscription {
-            let why = "messages cannot be sent to a subscription; send to its topic";
-            return Err(Error::new(Refusal::InvalidOperation { why }, entity.name.as_str()));
-        }
-    }
-    Ok(())
+/// That both are there (§3.2), and what the first one takes. Whether the other takes it is found when
+/// it arrives there.
+async fn check(broker: &Broker, via: &Entity, to: &Entity) -> Result<Terms, Error> {
+    broker.get_entity(&to.name).await?;
+    sending::terms(broker, &via.name).await
 }

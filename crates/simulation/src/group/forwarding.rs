@@ -11,6 +11,7 @@ use domain::{
 use engine::{Carried, Errand};
 
 use super::{Group, Scene};
+use crate::bug::Bug;
 use crate::forwarding::{Parcel, Ticket, source, taker};
 use crate::leader::{Leader, Reply};
 use crate::raft::Payload;
@@ -160,6 +161,10 @@ impl Group {
         let refused = match outcome {
             Outcome::Arrived { done, refused } if *done >= count => refused.clone(),
             _ => return leader.engine.carried(line, serial, Carried::Lost, clock),
+        };
+        let refused = match leader.bug() {
+            Some(Bug::ForgetsRefusals) => Vec::new(),
+            _ => refused,
         };
         let refusals: u32 = refused.iter().map(|refused| refused.count).sum();
         let carried = match refusals {
@@ -339,6 +344,12 @@ fn errand_of(
                 leader.engine.carried(line, serial, Carried::Lost, clock);
                 return None;
             };
+            if leader.bug() == Some(Bug::LosesShipment) && serial % 4 == 0 {
+                let settled = ForwardCommand::Shipped(Shipped { queue, serial, refused: vec![] });
+                let reply = Reply::Shipped { line, serial, carried: Carried::All };
+                leader.asked.push((Command::Forward(settled), reply));
+                return None;
+            }
             leader.carrying.insert((line, serial), now + PATIENCE_MS);
             let destination = shipment.destination.entity;
             let messages: Vec<Arriving> = shipment

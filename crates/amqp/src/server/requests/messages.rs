@@ -8,6 +8,7 @@ use domain::{
 use service::{Asker, Error, Received};
 
 use super::{Node, argument};
+use crate::Limits;
 use crate::management::{ReceiveMode, Reply, Scheduled, Verdict};
 use crate::message::{Message, Shown, new_message};
 use crate::server::address::Entity;
@@ -51,21 +52,10 @@ impl Node {
 
     pub(super) async fn schedule(&self, scheduled: &[Scheduled]) -> Result<Reply, Error> {
         let messages: Result<Vec<NewMessage>, Refusal> =
-            scheduled.iter().map(|scheduled| self.scheduled(scheduled)).collect();
+            scheduled.iter().map(|one| self::scheduled(one, &self.limits)).collect();
         let messages = messages.map_err(|refusal| self.refused(refusal))?;
         let sent = self.broker.send(&self.entity.name, messages, Asker::Edge);
         sent.await.map(Reply::Scheduled)
-    }
-
-    fn scheduled(&self, scheduled: &Scheduled) -> Result<NewMessage, Refusal> {
-        let message = Message::parse(scheduled.message.clone(), &self.limits)
-            .map_err(|error| argument(error.to_string()))?;
-        let guid = || *uuid::Uuid::new_v4().as_bytes();
-        let new = new_message(&message, &self.limits, guid, &mut BytesMut::new())?;
-        match new.scheduled_at {
-            Some(_) => Ok(new),
-            None => Err(argument("it has no x-opt-scheduled-enqueue-time".to_owned())),
-        }
     }
 
     pub(super) async fn cancel(&self, sequences: Vec<SequenceNumber>) -> Result<Reply, Error> {
@@ -107,15 +97,8 @@ impl Node {
         verdict: Verdict,
         properties: Properties,
     ) -> Result<Reply, Error> {
-        let disposition = match verdict {
-            Verdict::Renew => return self.renew(tokens).await,
-            Verdict::Complete => Disposition::Complete,
-            Verdict::Abandon => Disposition::Abandon { properties },
-            Verdict::Defer => Disposition::Defer { properties },
-            Verdict::Release => Disposition::Release,
-            Verdict::DeadLetter { reason, description } => {
-                Disposition::DeadLetter { reason, description, properties }
-            }
+        let Some(disposition) = self::disposition(verdict, properties) else {
+            return self.renew(tokens).await;
         };
         let settlement = |token| Settlement { token, disposition: disposition.clone() };
         let settlements = tokens.into_iter().map(settlement).collect();
@@ -140,4 +123,36 @@ impl Node {
         };
         deleted.map(Reply::Deleted)
     }
+}
+
+/// A message to be scheduled.
+pub(in crate::server) fn scheduled(
+    scheduled: &Scheduled,
+    limits: &Limits,
+) -> Result<NewMessage, Refusal> {
+    let message = Message::parse(scheduled.message.clone(), limits)
+        .map_err(|error| argument(error.to_string()))?;
+    let guid = || *uuid::Uuid::new_v4().as_bytes();
+    let new = new_message(&message, limits, guid, &mut BytesMut::new())?;
+    match new.scheduled_at {
+        Some(_) => Ok(new),
+        None => Err(argument("it has no x-opt-scheduled-enqueue-time".to_owned())),
+    }
+}
+
+/// What becomes of a message; `None`: nothing, its lock is renewed.
+pub(in crate::server) fn disposition(
+    verdict: Verdict,
+    properties: Properties,
+) -> Option<Disposition> {
+    Some(match verdict {
+        Verdict::Renew => return None,
+        Verdict::Complete => Disposition::Complete,
+        Verdict::Abandon => Disposition::Abandon { properties },
+        Verdict::Defer => Disposition::Defer { properties },
+        Verdict::Release => Disposition::Release,
+        Verdict::DeadLetter { reason, description } => {
+            Disposition::DeadLetter { reason, description, properties }
+        }
+    })
 }
