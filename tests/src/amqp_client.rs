@@ -77,7 +77,7 @@ impl AmqpClient {
         self.send(requests, 0, payload)?;
         let reply = self.receive(replies)?;
         let payload = reply.payload.clone().ok().context("the reply is too large")?;
-        self.settle(&reply, DeliveryState::ACCEPTED)?;
+        ensure!(reply.settled, "a reply wants a verdict");
         let limits = Limits::default();
         let message = amqp::message::Message::parse(payload, &limits)?;
         let answer = message.application_properties(&limits)?;

@@ -1,6 +1,5 @@
 //! Who is let in, over what, and what becomes of those who are not: real nodes, real sockets.
 
-use std::io::{Read, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use amqp::codec::{DeliveryState, Error};
@@ -142,7 +141,7 @@ async fn err_25_links_of_an_expired_token_are_detached() -> anyhow::Result<()> {
         cluster.client()?.create_queue(queue, Default::default()).await?;
     }
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    let mut put = |amqp: &mut AmqpClient, entity: &str, seconds| {
+    let put = |amqp: &mut AmqpClient, entity: &str, seconds| {
         let (token, audience) = token(entity, "RootManageSharedAccessKey", SECRET, seconds);
         amqp.put_token(&token, &audience)
     };
