@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("service", &["domain", "engine", "replication", "wire"]),
     ("amqp", &["domain", "service", "wire"]),
     ("grpc", &["amqp", "domain", "service", "wire"]),
-    ("http", &["domain", "service"]),
+    ("http", &["amqp", "domain", "service", "wire"]),
     ("client", &["wire"]),
     ("workload", &["client"]),
     ("simulation", &["domain", "engine"]),

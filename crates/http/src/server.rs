@@ -1,8 +1,10 @@
 //! The server and its routes.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -11,7 +13,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use service::Broker;
 use tokio::net::TcpListener;
 
-use crate::{atom, health, metrics, process};
+use crate::atom::Cursors;
+use crate::{dispatch, health, metrics, process};
 
 /// How HTTP is served.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +28,8 @@ pub struct Config {
 pub(crate) struct App {
     pub broker: Broker,
     pub metrics: PrometheusHandle,
+    /// Where pages of lists ended.
+    pub cursors: Arc<Cursors>,
 }
 
 /// Serves until `stop` resolves, and then until open requests are answered.
@@ -36,16 +41,16 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     process::describe();
-    let app = routes(config, App { broker, metrics });
+    let app = routes(config, App { broker, metrics, cursors: Arc::default() });
     axum::serve(listener, app).with_graceful_shutdown(stop).await
 }
 
 fn routes(config: Config, app: App) -> Router {
     let expected = config.secret.map(|secret| format!("Bearer {secret}"));
     let guarded = Router::new()
-        .route("/health", get(health::health))
+        .route("/health/details", get(health::details))
         .route("/metrics", get(metrics::metrics))
-        .fallback(atom::manage)
+        .fallback(dispatch::answer)
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             let allowed = allowed(expected.as_deref(), &request);
             async move {
@@ -59,11 +64,11 @@ fn routes(config: Config, app: App) -> Router {
             }
         }));
     Router::new()
+        .route("/health", get(health::health))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
         .merge(guarded)
         .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(atom::BODY_BYTES_MAX))
         .with_state(app)
 }
 
