@@ -4,6 +4,7 @@
 mod amqp_client;
 mod cluster;
 mod disk;
+mod http_client;
 mod load;
 mod proxy;
 mod raw;
@@ -12,6 +13,7 @@ pub mod wire;
 pub use amqp_client::AmqpClient;
 pub use cluster::{Cluster, Settings, free_ports, mayfly};
 pub use disk::SmallDisk;
+pub use http_client::{HttpAnswer, ask};
 pub use load::{Load, LoadOptions};
 pub use proxy::{Harm, Plan, Proxy, Toward};
 pub use raw::Raw;

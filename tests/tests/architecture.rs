@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("transport", &[]),
     ("amqp", &["auth", "domain", "service", "transport", "wire"]),
     ("grpc", &["amqp", "auth", "domain", "service", "transport", "wire"]),
-    ("http", &["auth", "domain", "service", "transport"]),
+    ("http", &["amqp", "auth", "domain", "service", "transport", "wire"]),
     ("client", &["wire"]),
     ("workload", &["client"]),
     ("chaos", &["client"]),

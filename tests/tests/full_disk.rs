@@ -114,7 +114,7 @@ async fn quota_37_full_disks_refuse_messages_lose_none_and_recover() -> anyhow::
     check(&client.create_queue("another", Default::default()).await.expect_err("created"))?;
     let [_, http, _] = cluster.addresses(1);
     ensure!(get(http, "/metrics")?.contains("mayfly_disk_low 1"), "the metrics do not tell");
-    ensure!(get(http, "/health")?.contains("\"low\":true"), "the health does not tell");
+    ensure!(get(http, "/health/details")?.contains("\"low\":true"), "the health does not tell");
     ensure!(get(http, "/health/ready")?.starts_with("HTTP/1.1 200"), "it still serves");
 
     let path = QueuePath::main("orders");

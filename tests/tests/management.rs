@@ -1,41 +1,28 @@
 //! Entity management over HTTP, byte by byte as a client of the Azure SDKs sees it, against real
 //! nodes: what one node creates, another lists.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-use anyhow::Context;
-use mayfly_tests::{Cluster, Settings};
+use mayfly_tests::{Cluster, Settings, ask};
 
 const NAMESPACE: &str = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect";
+const UPDATE: &str = "If-Match: *\r\n";
 
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-/// One request on a connection of its own.
-fn ask(address: &str, request: &str, headers: &str, body: &str) -> anyhow::Result<Answer> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-    let length = body.len();
-    write!(
-        stream,
-        "{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
-    )?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    let (head, body) = text.split_once("\r\n\r\n").context("no end of the headers")?;
-    let status = head.split(' ').nth(1).context("no status")?.parse()?;
-    Ok(Answer { status, head: head.to_lowercase(), body: body.to_owned() })
+/// An entry around a description.
+fn entry(kind: &str, inner: &str) -> String {
+    format!(
+        r#"<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><{kind}Description xmlns="{NAMESPACE}" xmlns:i="http://www.w3.org/2001/XMLSchema-instance">{inner}</{kind}Description></content></entry>"#
+    )
 }
 
 fn queue(inner: &str) -> String {
-    format!(
-        r#"<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription xmlns="{NAMESPACE}">{inner}</QueueDescription></content></entry>"#
-    )
+    entry("Queue", inner)
+}
+
+/// Fails with the whole text unless it holds all parts.
+#[track_caller]
+fn holds(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,21 +41,21 @@ async fn queues_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
         &queue("<MaxDeliveryCount>3</MaxDeliveryCount>"),
     )?;
     assert_eq!(made.status, 201, "{}", made.body);
-    assert!(made.head.contains("content-type: application/atom+xml;type=entry;charset=utf-8"));
-    assert!(made.head.contains("x-ms-client-request-id: 42"));
+    assert_eq!(made.header("content-type"), Some("application/atom+xml;type=entry;charset=utf-8"));
+    assert_eq!(made.header("x-ms-client-request-id"), Some("42"));
     let shown = ask(&two, "GET /sales%2Forders/?enrich=false", "", "")?;
     assert_eq!(shown.status, 200);
-    for part in [
-        format!("<id>http://{two}/Sales/Orders?enrich=false</id>"),
-        r#"<title type="text">Sales/Orders</title>"#.to_owned(),
-        "<MaxDeliveryCount>3</MaxDeliveryCount>".to_owned(),
-        "<d2p1:ActiveMessageCount>0</d2p1:ActiveMessageCount>".to_owned(),
-    ] {
-        assert!(shown.body.contains(&part), "{part} is not in {}", shown.body);
-    }
+    holds(
+        &shown.body,
+        &[
+            &format!("<id>http://{two}/Sales/Orders?enrich=false</id>"),
+            r#"<title type="text">Sales/Orders</title>"#,
+            "<MaxDeliveryCount>3</MaxDeliveryCount>",
+            "<d2p1:ActiveMessageCount>0</d2p1:ActiveMessageCount>",
+        ],
+    );
 
     // ENT-4, ENT-5, ENT-6: refused with status and sub-code, and nothing is changed.
-    let update = "If-Match: *\r\n";
     for (path, headers, body, status, told) in [
         (
             "/sales/orders",
@@ -77,24 +64,24 @@ async fn queues_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
             409,
             "SubCode=40900. the name 'Sales/Orders' is already used",
         ),
-        ("/none", update, queue(""), 404, "SubCode=40400. entity 'none' does not exist"),
+        ("/none", UPDATE, queue(""), 404, "SubCode=40400. entity 'none' does not exist"),
         ("/a*b", "", queue(""), 400, "SubCode=40000. "),
         (
             "/sales/orders",
-            update,
+            UPDATE,
             queue("<LockDuration>PT1H</LockDuration>"),
             400,
             "LockDuration is 3600000 ms",
         ),
         (
             "/sales/orders",
-            update,
+            UPDATE,
             queue("<RequiresSession>true</RequiresSession>"),
             400,
             "SubCode=40000. ",
         ),
         ("/q", "", "<entry".to_owned(), 400, "the body is no XML"),
-        ("/q", "", "x".repeat(300_000), 413, "a description may have 262144 bytes"),
+        ("/q", "", "x".repeat(300_000), 400, "a description may have no more"),
     ] {
         let refused = put(&two, path, headers, &body)?;
         let unescaped = refused.body.replace("&apos;", "'");
@@ -102,7 +89,7 @@ async fn queues_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
         assert!(unescaped.contains(&format!("<Code>{status}</Code>")), "{unescaped}");
         assert!(unescaped.contains(told), "{unescaped}");
     }
-    let changed = put(&two, "/sales/orders", update, &queue("<UserMetadata>ours</UserMetadata>"))?;
+    let changed = put(&two, "/sales/orders", UPDATE, &queue("<UserMetadata>ours</UserMetadata>"))?;
     assert_eq!(changed.status, 200, "{}", changed.body);
     assert!(changed.body.contains("<MaxDeliveryCount>3</MaxDeliveryCount>"), "{}", changed.body);
     assert!(changed.body.contains("<UserMetadata>ours</UserMetadata>"));
@@ -129,5 +116,160 @@ async fn queues_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
     assert_eq!(ask(&two, "DELETE /sales/orders", "", "")?.status, 200);
     assert_eq!(ask(&one, "DELETE /sales/orders", "", "")?.status, 404);
     assert_eq!(ask(&one, "POST /page-001", "", "")?.status, 405);
+    Ok(())
+}
+
+/// RULE-2, RULE-11: topics, subscriptions and rules as the SDKs manage them, each change at one node
+/// and seen at the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
+    let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
+    let [one, two] = [1, 2].map(|id| cluster.addresses(id)[1].to_owned());
+    let put = |address: &str, path: &str, headers: &str, body: &str| {
+        ask(address, &format!("PUT {path}?api-version=2024-05"), headers, body)
+    };
+    let get = |address: &str, path: &str| {
+        ask(address, &format!("GET {path}?api-version=2024-05&enrich=False"), "", "")
+    };
+
+    // A topic: its name holds a slash, written either way.
+    let made = put(
+        &one,
+        "/Sales%2FPrices",
+        "",
+        &entry("Topic", "<SupportOrdering>true</SupportOrdering>"),
+    )?;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let shown = get(&two, "/sales/prices/")?;
+    holds(
+        &shown.body,
+        &[
+            r#"<title type="text">Sales/Prices</title>"#,
+            "<TopicDescription",
+            "<SupportOrdering>true</SupportOrdering>",
+            "<SubscriptionCount>0</SubscriptionCount><SqlFilterCount>0</SqlFilterCount>",
+        ],
+    );
+    assert_eq!(put(&two, "/q", "", &entry("Queue", ""))?.status, 201);
+    // ENT-2: one name space, and an update must be of the right kind.
+    assert_eq!(put(&one, "/sales/prices", "", &entry("Queue", ""))?.status, 409);
+    assert_eq!(put(&one, "/sales/prices", UPDATE, &entry("Queue", ""))?.status, 404);
+    holds(&get(&one, "/q")?.body, &["<QueueDescription"]);
+
+    // Subscriptions: one with the rule everyone has, one with its own.
+    let made = put(&one, "/sales/prices/subscriptions/All", "", &entry("Subscription", ""))?;
+    assert_eq!(made.status, 201, "{}", made.body);
+    holds(&made.body, &[&format!("<id>http://{one}/Sales/Prices/Subscriptions/All?")]);
+    let first = r#"<DefaultRuleDescription><Filter i:type="SqlFilter"><SqlExpression>n = @p</SqlExpression><Parameters><KeyValueOfstringanyType><Key>@p</Key><Value i:type="x:double" xmlns:x="http://www.w3.org/2001/XMLSchema">5</Value></KeyValueOfstringanyType></Parameters></Filter><Action i:type="SqlRuleAction"><SqlExpression>SET m = 1</SqlExpression></Action><Name>first</Name></DefaultRuleDescription><ForwardTo>sb://localhost/q</ForwardTo>"#;
+    let made = put(&two, "/sales%2fprices/Subscriptions/some", "", &entry("Subscription", first))?;
+    assert_eq!(made.status, 201, "{}", made.body);
+    holds(&made.body, &[&format!("<ForwardTo>sb://{two}/q</ForwardTo>")]);
+    let listed = get(&one, "/sales/prices/Subscriptions/")?;
+    assert_eq!(listed.body.matches("<entry").count(), 2, "{}", listed.body);
+    holds(
+        &listed.body,
+        &[r#"<title type="text">All</title>"#, r#"<title type="text">some</title>"#],
+    );
+    assert_eq!(get(&one, "/none/Subscriptions")?.status, 404);
+    assert_eq!(get(&one, "/sales/prices/Subscriptions/none")?.status, 404);
+
+    // Rules: created, replaced, listed in order of name, removed.
+    let rules = "/sales/prices/subscriptions/all/rules";
+    let correlation = r#"<Filter i:type="CorrelationFilter"><Label>x</Label></Filter><Action i:type="EmptyRuleAction"/><Name>r</Name>"#;
+    let made = put(&one, &format!("{rules}/r"), "", &entry("Rule", correlation))?;
+    assert_eq!(made.status, 201, "{}", made.body);
+    assert_eq!(put(&two, &format!("{rules}/R"), "", &entry("Rule", correlation))?.status, 409);
+    let constant = r#"<Filter i:type="FalseFilter"/>"#;
+    let changed = put(&two, &format!("{rules}/r"), UPDATE, &entry("Rule", constant))?;
+    assert_eq!(changed.status, 200, "{}", changed.body);
+    holds(&changed.body, &[r#"<Filter i:type="FalseFilter"><SqlExpression>1=0</SqlExpression>"#]);
+    assert_eq!(put(&two, &format!("{rules}/none"), UPDATE, &entry("Rule", constant))?.status, 404);
+    let listed = get(&one, &format!("{rules}/"))?;
+    let default = listed.body.find(">$Default</title>").expect("the default rule");
+    assert!(default < listed.body.find(">r</title>").expect("the other"), "{}", listed.body);
+    let next = ask(&one, &format!("GET {rules}?$skip=0&$top=1"), "", "")?;
+    holds(&next.body, &[r#"rel="next""#, "$skip=1&amp;$top=1"]);
+    let shown = get(&two, "/sales/prices/subscriptions/some/rules/FIRST")?;
+    holds(
+        &shown.body,
+        &[
+            r#"<Value i:type="d6p1:double" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">5</Value>"#,
+            r#"<Action i:type="SqlRuleAction"><SqlExpression>SET m = 1</SqlExpression>"#,
+            "<Name>first</Name>",
+        ],
+    );
+    assert_eq!(ask(&two, &format!("DELETE {rules}/$Default"), "", "")?.status, 200);
+    assert_eq!(get(&one, &format!("{rules}/$Default"))?.status, 404);
+
+    // Refused with status and sub-code.
+    for (path, headers, body, status, told) in [
+        (
+            format!("{rules}/x"),
+            "",
+            entry(
+                "Rule",
+                r#"<Filter i:type="SqlFilter"><SqlExpression>a =</SqlExpression></Filter>"#,
+            ),
+            400,
+            "SubCode=40000. ",
+        ),
+        ("/none/subscriptions/s".to_owned(), "", entry("Subscription", ""), 404, "SubCode=40400. "),
+        (
+            "/sales/prices/subscriptions/all".to_owned(),
+            "",
+            entry("Subscription", ""),
+            409,
+            "SubCode=40900. ",
+        ),
+        (
+            "/sales/prices/subscriptions/all".to_owned(),
+            UPDATE,
+            entry("Subscription", "<RequiresSession>true</RequiresSession>"),
+            400,
+            "SubCode=40000. ",
+        ),
+        (
+            "/sales/prices/subscriptions/all".to_owned(),
+            UPDATE,
+            entry("Subscription", "<ForwardTo>nowhere</ForwardTo>"),
+            404,
+            "SubCode=40400. ",
+        ),
+        (
+            "/sales/prices/subscriptions/all".to_owned(),
+            "",
+            entry("Topic", ""),
+            400,
+            "this path takes a SubscriptionDescription, not a TopicDescription",
+        ),
+        (
+            "/bomb".to_owned(),
+            "",
+            "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>".to_owned(),
+            400,
+            "refused at line 1, column 1",
+        ),
+        ("/deep".to_owned(), "", "<a>".repeat(50_000), 400, "elements may be 32 deep"),
+    ] {
+        let refused = put(&one, &path, headers, &body)?;
+        assert_eq!(refused.status, status, "{path}: {}", refused.body);
+        holds(&refused.body, &[told, "TrackingId:", "Timestamp:"]);
+    }
+
+    // SEND-8: the same call again is known, another is not.
+    let request = "x-ms-client-request-id: 7618ad3c-5484-4be4-a12f-f8b1ee52b570\r\n";
+    assert_eq!(put(&one, "/again", request, &entry("Topic", ""))?.status, 201);
+    assert_eq!(put(&two, "/again", request, &entry("Topic", ""))?.status, 201);
+    assert_eq!(put(&two, "/again", "", &entry("Topic", ""))?.status, 409);
+
+    // ENT-7: with the topic go its subscriptions.
+    assert_eq!(ask(&two, "DELETE /Sales/Prices/Subscriptions/some", "", "")?.status, 200);
+    assert_eq!(ask(&two, "DELETE /sales%2Fprices", "", "")?.status, 200);
+    assert_eq!(get(&one, "/sales/prices/Subscriptions/all")?.status, 404);
+    let health = ask(&one, "GET /health", "", "")?;
+    assert_eq!(
+        (health.status, health.body.as_str()),
+        (200, r#"{"status":"healthy","message":"Service is healthy."}"#)
+    );
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{LockToken, NewMessage, Refusal, SequenceNumber, Settlement, Timestamp, validate};
+use domain::{LockToken, NewMessage, Refusal, SequenceNumber, Settlement, Timestamp};
 use service::{Asker, Broker, Error, ReceiveMode, Received};
 use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
@@ -175,35 +175,13 @@ impl Messaging for MessagingService {
 /// a message is checked (MSG-7, QUOTA-17, QUOTA-19).
 pub(crate) fn new_messages(messages: Vec<v1::Message>) -> Result<Vec<NewMessage>, Refusal> {
     let convert = |mut message: v1::Message| {
-        check_texts(&message)?;
+        content::check(&message)?;
         if message.message_id.is_none() {
             message.message_id = Some(service::draw_message_id());
         }
         content::new_message(message)
     };
     messages.into_iter().map(convert).collect()
-}
-
-fn check_texts(message: &v1::Message) -> Result<(), Refusal> {
-    validate::id("ReplyToSessionId", message.reply_to_session_id.as_deref())?;
-    for (name, text) in [
-        ("CorrelationId", &message.correlation_id),
-        ("Subject", &message.subject),
-        ("To", &message.to),
-        ("ReplyTo", &message.reply_to),
-        ("ContentType", &message.content_type),
-    ] {
-        let bytes = name.len() + text.as_ref().map_or(0, String::len);
-        if bytes > domain::PROPERTY_BYTES_MAX {
-            let (bytes, max) = (bytes as u64, domain::PROPERTY_BYTES_MAX as u64);
-            return Err(Refusal::Serialization { what: name.to_owned(), bytes, max });
-        }
-    }
-    if message.properties.is_empty() {
-        return Ok(());
-    }
-    let properties = native::properties_from_v1(&message.properties)?;
-    properties.iter().try_for_each(|(name, value)| validate::property(name, value))
 }
 
 /// Settlements, with what they lay over a message checked (MSG-7, QUOTA-29).

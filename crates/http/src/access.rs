@@ -1,5 +1,5 @@
-//! Authorization (§3 of the management contract): a token of an SDK, or a key as a bearer token. Every
-//! request takes Manage on what it names; forwarding takes Send on where to (FWD-2).
+//! Authorization (§3 of the management contract): a token of an SDK, or a key as a bearer token. Entities
+//! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2).
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -12,9 +12,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::atom;
 use crate::connection::Peer;
 use crate::server::refuse;
+use crate::{atom, path};
 
 /// Elements of a description, and the headers with tokens for where they forward to.
 const FORWARDING: [(&str, &str); 2] = [
@@ -41,7 +41,7 @@ impl Guard {
     }
 
     /// ERR-17, ERR-25. The reason goes to the client.
-    fn proof(&self, path: &str, headers: &HeaderMap) -> Result<Proof, String> {
+    fn proof(&self, path: &str, right: Right, headers: &HeaderMap) -> Result<Proof, String> {
         let given = headers
             .get(AUTHORIZATION)
             .ok_or("send a shared access signature, or the secret as 'Authorization: Bearer …'")?;
@@ -53,9 +53,9 @@ impl Guard {
             };
         }
         let grant = self.access.verify(given, path, now_s()).map_err(|error| error.to_string())?;
-        match grant.allows(&resource_path(path), Right::Manage, now_s()) {
+        match grant.allows(&resource_path(path), right, now_s()) {
             true => Ok(Proof(grant)),
-            false => Err(format!("the token lacks the right '{}'", Right::Manage.name())),
+            false => Err(format!("the token lacks the right '{}'", right.name())),
         }
     }
 
@@ -110,14 +110,18 @@ pub(crate) async fn check(
     if guard.access.is_anyone() {
         return next.run(request).await;
     }
-    let proof = match guard.proof(request.uri().path(), request.headers()) {
+    let path = request.uri().path();
+    let target = path::target(request.method(), path, request.uri().query());
+    // What is not there takes as much as what is, so that nobody finds out without.
+    let right = target.map_or(Right::Manage, |target| target.right());
+    let proof = match guard.proof(path, right, request.headers()) {
         Ok(proof) => proof,
         Err(why) => {
             guard.tell(&request, &why);
             return unauthorized(request.uri().path(), why);
         }
     };
-    if request.method() != Method::PUT {
+    if request.method() != Method::PUT || right != Right::Manage {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
@@ -158,7 +162,7 @@ fn forwards(body: &[u8]) -> Vec<(&'static str, &'static str, String)> {
 fn unauthorized(path: &str, why: String) -> Response {
     let code = StatusCode::UNAUTHORIZED;
     let mut response = match path {
-        "/health" | "/metrics" => refuse(code, why),
+        "/health/details" | "/metrics" => refuse(code, why),
         _ => {
             // The reason is ours, so there is nothing to escape in it.
             let id = service::draw_message_id();
@@ -235,10 +239,17 @@ mod tests {
             ("Bearer secre".to_owned(), "/metrics", false),
             ("Basic c2VjcmV0".to_owned(), "/q", false),
         ] {
-            let proof = guard().proof(path, &headers(&[("authorization", &given)]));
+            let proof = guard().proof(path, Right::Manage, &headers(&[("authorization", &given)]));
             assert_eq!(proof.is_ok(), allowed, "{path} {given}");
         }
-        assert!(guard().proof("/q", &HeaderMap::new()).is_err());
+        assert!(guard().proof("/q", Right::Manage, &HeaderMap::new()).is_err());
+        // Messages take the right of what is done with them.
+        let sender = token("http%3A%2F%2Flocalhost%3A5300%2Fq", "S");
+        let sender = headers(&[("authorization", &sender)]);
+        for (right, allowed) in [(Right::Send, true), (Right::Listen, false)] {
+            let proof = guard().proof("/q/messages", right, &sender);
+            assert_eq!(proof.is_ok(), allowed, "{right:?}");
+        }
     }
 
     /// FWD-2: Manage on the source, Send on the target, from the header meant for it or from the
@@ -271,7 +282,8 @@ mod tests {
                 let junk = "SharedAccessSignature junk";
                 pairs.push((other, junk));
                 let headers = headers(&pairs);
-                let proof = guard().proof("/q", &headers).expect("Manage on the source");
+                let proof =
+                    guard().proof("/q", Right::Manage, &headers).expect("Manage on the source");
                 let may = guard().may_forward(&proof, &headers, body.as_bytes());
                 assert_eq!(may.is_ok(), allowed, "{own} {beside:?} {header}");
             }

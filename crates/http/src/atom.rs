@@ -1,280 +1,349 @@
 //! Entity management as the Azure SDKs' administration clients speak it: Atom entries and feeds over
-//! HTTP, every path that is not one of ours an entity's name.
+//! HTTP. What is particular to queues, topics, subscriptions and rules is in a file each.
 
+mod description;
 mod document;
 mod duration;
-mod failure;
-mod path;
+mod feed;
 mod queue;
+mod rule;
+mod subscription;
 #[cfg(test)]
 mod tests;
+mod topic;
+mod typed;
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::header::{CONTENT_TYPE, HOST, IF_MATCH};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use std::io;
+
+use axum::http::header::{CONTENT_TYPE, IF_MATCH};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use domain::QueueProperties;
+use domain::{
+    EntityInfo, NewRule, QueueProperties, RuleRow, Specifics, SubscriptionProperties,
+    TopicProperties, split_subscription_path, subscription_path,
+};
 use service::{Broker, QueueInfo};
+use uuid::Uuid;
+use wire::{native, v1};
 
-use crate::server::App;
+use crate::CLIENT_REQUEST_ID;
+use crate::failure::Failure;
+use crate::path::Target;
+use description::{description, description_of, parse};
 use document::{Entry, Xml};
-use failure::Failure;
-use path::{Target, Window};
 
-/// Far above the largest description there is.
-pub(crate) const BODY_BYTES_MAX: usize = 256 * 1024;
-/// Elements and texts of one body.
-const NODES_MAX: u32 = 10_000;
-/// Echoed, so that a client finds its request in its own log.
-const CLIENT_REQUEST_ID: &str = "x-ms-client-request-id";
+pub(crate) use description::BODY_BYTES_MAX;
+pub(crate) use feed::Cursors;
+
 const ENTRY_TYPE: HeaderValue =
     HeaderValue::from_static("application/atom+xml;type=entry;charset=utf-8");
-const FEED_TYPE: HeaderValue =
-    HeaderValue::from_static("application/atom+xml;type=feed;charset=utf-8");
+/// From which version on topics tell how many filters they have.
+const COUNTS_FILTERS: &str = "2024-05";
 
-/// Answers any request that has no route of its own.
-pub(crate) async fn manage(
-    State(app): State<App>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Response {
-    let request_id = headers.get(CLIENT_REQUEST_ID).cloned();
-    let request =
-        Request { broker: &app.broker, own: own_address(&headers, &uri), headers: &headers };
-    let answer = match body {
-        Ok(body) => request.answer(&method, &uri, &body).await,
-        Err(_) => Err(Failure::too_large(BODY_BYTES_MAX)),
-    };
-    let mut response = answer.unwrap_or_else(Failure::into_response);
-    if let Some(id) = request_id {
-        response.headers_mut().insert(CLIENT_REQUEST_ID, id);
+/// How a client reached us, and in which dialect it reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub scheme: &'a str,
+    /// Host and port: links must lead back here.
+    pub authority: &'a str,
+    pub query: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    fn address(self, path: &str) -> String {
+        self.address_with(path, self.query)
     }
-    response
+
+    fn address_with(self, path: &str, query: Option<&str>) -> String {
+        let Asked { scheme, authority, .. } = self;
+        match query {
+            Some(query) => format!("{scheme}://{authority}/{path}?{query}"),
+            None => format!("{scheme}://{authority}/{path}"),
+        }
+    }
+
+    /// FWD-1: as an absolute URI, which .NET cuts to the name and the others show as it is.
+    fn destination(self, name: &Option<String>) -> Option<String> {
+        let name = name.as_ref()?;
+        Some(format!("sb://{}/{}", self.authority, escaped(name)))
+    }
+
+    fn version(self) -> Option<String> {
+        let mut pairs = form_urlencoded::parse(self.query.unwrap_or_default().as_bytes());
+        pairs.find(|(name, _)| name == "api-version").map(|(_, version)| version.into_owned())
+    }
+
+    fn counts_filters(self) -> bool {
+        self.version().is_some_and(|version| version.as_str() >= COUNTS_FILTERS)
+    }
 }
 
-/// Scheme and authority as the client reached them: links must lead back here.
-fn own_address(headers: &HeaderMap, uri: &Uri) -> String {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let scheme = uri.scheme_str().unwrap_or("http");
-    format!("{scheme}://{}", host.or(uri.host()).unwrap_or("localhost"))
-}
-
-struct Request<'a> {
-    broker: &'a Broker,
-    own: String,
-    headers: &'a HeaderMap,
+/// A request about entities.
+pub(crate) struct Request<'a> {
+    pub broker: &'a Broker,
+    pub cursors: &'a Cursors,
+    pub asked: Asked<'a>,
+    pub headers: &'a HeaderMap,
 }
 
 impl Request<'_> {
-    async fn answer(&self, method: &Method, uri: &Uri, body: &[u8]) -> Result<Response, Failure> {
-        let query = uri.query();
-        let Some(target) = path::target(uri.path(), query) else {
-            return Err(Failure::not_found(format!(
-                "there is no {}; entities have their names for paths, /$Resources/queues lists them, \
-                 and /health, /health/live, /health/ready and /metrics are other ways in",
-                uri.path()
-            )));
-        };
-        match (method, target) {
-            (&Method::GET, Target::Namespace) => self.namespace(query),
-            (&Method::GET, Target::Queues(window)) => self.queues(window, query).await,
-            (&Method::GET, Target::Topics(_)) => self.feed("Topics", "topics", query, None, &[]),
-            (&Method::GET, Target::Entity(name)) => {
-                self.one(StatusCode::OK, &self.broker.get_queue(&name).await?, query)
-            }
-            (&Method::PUT, Target::Entity(name)) => {
-                let text = std::str::from_utf8(body).map_err(|_| Failure::bad_body("not UTF-8"))?;
+    pub async fn answer(
+        &self,
+        method: &Method,
+        target: Target,
+        body: &[u8],
+    ) -> Result<Response, Failure> {
+        match *method {
+            Method::GET => self.get(target).await,
+            Method::PUT => {
+                let text = description::text(body)?;
                 match self.headers.contains_key(IF_MATCH) {
-                    true => self.update(&name, text, query).await,
-                    false => self.create(&name, text, query).await,
+                    true => self.update(target, text).await,
+                    false => self.create(target, text).await,
                 }
             }
-            (&Method::DELETE, Target::Entity(name)) => {
-                self.broker.delete_queue(&name).await?;
-                Ok(StatusCode::OK.into_response())
+            Method::DELETE => self.delete(target).await,
+            _ => Err(refused(method)),
+        }
+    }
+
+    async fn get(&self, target: Target) -> Result<Response, Failure> {
+        let broker = self.broker;
+        match target {
+            Target::Namespace => self.namespace(),
+            Target::Queues(window) => self.queues(window).await,
+            Target::Topics(window) => self.topics(window).await,
+            Target::Entity(name) => self.found(&broker.get_entity(&name).await?),
+            Target::Subscriptions { topic, window } => self.subscriptions(&topic, window).await,
+            Target::Subscription { topic, name } => {
+                self.found(&broker.get_subscription(&topic, &name).await?)
             }
-            (_, Target::Below(path)) => {
-                Err(Failure::not_found(format!("there is no {path}: no topic has that name")))
+            Target::Rules { topic, subscription, window } => {
+                self.rules(&topic, &subscription, window).await
             }
-            (method, _) => {
-                Err(Failure::not_allowed(format!("{} does not take {method}", uri.path())))
+            Target::Rule { topic, subscription, name } => {
+                let rule = broker.get_rule(&topic, &subscription, &name).await?;
+                self.rule(StatusCode::OK, &topic, &subscription, &rule)
+            }
+            Target::Messages { .. } | Target::Head { .. } | Target::Lock { .. } => {
+                Err(refused(&Method::GET))
             }
         }
     }
 
-    async fn create(
-        &self,
-        name: &str,
-        body: &str,
-        query: Option<&str>,
-    ) -> Result<Response, Failure> {
-        let mut properties = QueueProperties::default();
-        read_queue(body, name, &mut properties)?;
-        let queue = self.broker.create_queue(name, properties, None).await?;
-        self.one(StatusCode::CREATED, &queue, query)
-    }
-
-    async fn update(
-        &self,
-        name: &str,
-        body: &str,
-        query: Option<&str>,
-    ) -> Result<Response, Failure> {
-        // Whether it can be read at all is told before whether there is such a queue.
-        read_queue(body, name, &mut QueueProperties::default())?;
-        let change = |properties: &mut QueueProperties| {
-            let document = parse(body).map_err(|_| unreadable())?;
-            let description = description(&document).map_err(|_| unreadable())?;
-            queue::read(description, properties)
+    async fn create(&self, target: Target, body: &str) -> Result<Response, Failure> {
+        let (broker, request) = (self.broker, self.repeatable());
+        let document = parse(body)?;
+        let created = match target {
+            Target::Entity(name) => match read_entity(description(&document)?)? {
+                Given::Queue(given) => {
+                    let properties = native::merge_properties(QueueProperties::default(), given);
+                    let properties = properties.map_err(|why| Failure::refused(why, &name))?;
+                    broker.create_queue(&name, properties, request).await?
+                }
+                Given::Topic(given) => {
+                    let properties = native::merge_topic(TopicProperties::default(), given);
+                    let properties = properties.map_err(|why| Failure::refused(why, &name))?;
+                    broker.create_topic(&name, properties, request).await?
+                }
+            },
+            Target::Subscription { topic, name } => {
+                let given = description_of(&document, subscription::ELEMENT)?;
+                let rule = subscription::read_rule(given)?;
+                let given = subscription::read(given)?;
+                let base = SubscriptionProperties::default();
+                let properties = native::merge_subscription(base, given);
+                let path = subscription_path(&topic, &name);
+                let properties = properties.map_err(|why| Failure::refused(why, &path))?;
+                broker.create_subscription(&topic, &name, properties, rule, request).await?
+            }
+            Target::Rule { topic, subscription, name } => {
+                let rule = rule::read(description_of(&document, rule::ELEMENT)?, Some(&name))?;
+                let status = StatusCode::CREATED;
+                return self.put_rule(status, &topic, &subscription, rule, false).await;
+            }
+            _ => return Err(refused(&Method::PUT)),
         };
-        let queue = self.broker.update_queue(name, change).await?;
-        self.one(StatusCode::OK, &queue, query)
+        self.one(StatusCode::CREATED, &created)
     }
 
-    fn one(
+    async fn update(&self, target: Target, body: &str) -> Result<Response, Failure> {
+        let broker = self.broker;
+        let document = parse(body)?;
+        let updated = match target {
+            Target::Entity(name) => match read_entity(description(&document)?)? {
+                Given::Queue(given) => {
+                    let change = |properties: &mut QueueProperties| {
+                        *properties = native::merge_properties(properties.clone(), given)?;
+                        Ok(())
+                    };
+                    broker.update_queue(&name, change).await?
+                }
+                Given::Topic(given) => {
+                    broker.update_topic(&name, |base| native::merge_topic(base, given)).await?
+                }
+            },
+            Target::Subscription { topic, name } => {
+                let given = subscription::read(description_of(&document, subscription::ELEMENT)?)?;
+                let change = |base| native::merge_subscription(base, given);
+                broker.update_subscription(&topic, &name, change).await?
+            }
+            Target::Rule { topic, subscription, name } => {
+                let rule = rule::read(description_of(&document, rule::ELEMENT)?, Some(&name))?;
+                return self.put_rule(StatusCode::OK, &topic, &subscription, rule, true).await;
+            }
+            _ => return Err(refused(&Method::PUT)),
+        };
+        self.found(&updated)
+    }
+
+    async fn put_rule(
         &self,
         status: StatusCode,
-        queue: &QueueInfo,
-        query: Option<&str>,
+        topic: &str,
+        subscription: &str,
+        rule: NewRule,
+        replace: bool,
     ) -> Result<Response, Failure> {
-        let document = document::alone(|xml| self.queue_entry(xml, queue, query));
-        let body = document.map_err(|error| Failure::internal(&error))?;
-        Ok((status, [(CONTENT_TYPE, ENTRY_TYPE)], body).into_response())
+        let name = rule.name.clone();
+        self.broker.put_rule(topic, subscription, rule, replace).await?;
+        let rule = self.broker.get_rule(topic, subscription, &name).await?;
+        self.rule(status, topic, subscription, &rule)
     }
 
-    fn queue_entry(
-        &self,
-        xml: &mut Xml,
-        queue: &QueueInfo,
-        query: Option<&str>,
-    ) -> std::io::Result<()> {
-        let info = &queue.info;
-        let entry = Entry {
-            id: self.address(&escaped(&info.name), query),
-            title: &info.name,
-            published: info.created_at,
-            updated: info.updated_at,
-        };
-        document::entry(xml, &entry, queue::ELEMENT, |xml| queue::write(xml, info))
-    }
-
-    /// Ordered by name, so that pages neither miss nor repeat what stays.
-    async fn queues(&self, window: Window, query: Option<&str>) -> Result<Response, Failure> {
-        let Window { mut skip, top } = window;
-        let (mut shown, mut after, mut more) = (Vec::new(), None, true);
-        while more && shown.len() <= top {
-            let page = self.broker.list_queues(after.as_deref(), "", service::PAGE_MAX).await?;
-            let skipped = skip.min(page.queues.len());
-            skip -= skipped;
-            shown.extend(page.queues.into_iter().skip(skipped));
-            more = page.next.is_some();
-            after = page.next;
+    async fn delete(&self, target: Target) -> Result<Response, Failure> {
+        let broker = self.broker;
+        match target {
+            Target::Entity(name) => broker.delete_entity(&name).await?,
+            Target::Subscription { topic, name } => {
+                broker.delete_subscription(&topic, &name).await?;
+            }
+            Target::Rule { topic, subscription, name } => {
+                broker.remove_rule(&topic, &subscription, &name).await?;
+            }
+            _ => return Err(refused(&Method::DELETE)),
         }
-        // One more than is shown tells that there is a next page.
-        let next =
-            (shown.len() > top).then(|| Window { skip: window.skip.saturating_add(top), top });
-        shown.truncate(top);
-        self.feed("Queues", "queues", query, next, &shown)
+        // Python accepts nothing else than 200.
+        Ok(StatusCode::OK.into_response())
     }
 
-    fn feed(
+    /// SEND-8: the SDKs draw a uuid for a call and send it with each try, so that a creation whose
+    /// answer was lost is known again.
+    fn repeatable(&self) -> Option<u64> {
+        let id = self.headers.get(CLIENT_REQUEST_ID)?.to_str().ok()?;
+        let (high, low) = Uuid::parse_str(id).ok()?.as_u64_pair();
+        Some(high ^ low)
+    }
+
+    fn found(&self, found: &QueueInfo) -> Result<Response, Failure> {
+        self.one(StatusCode::OK, found)
+    }
+
+    fn one(&self, status: StatusCode, found: &QueueInfo) -> Result<Response, Failure> {
+        let asked = self.asked;
+        let id = asked.address(&escaped(&found.info.name));
+        answer_entry(status, |xml| entity(xml, id, &found.info, asked))
+    }
+
+    fn rule(
         &self,
-        title: &str,
-        kind: &str,
-        query: Option<&str>,
-        next: Option<Window>,
-        queues: &[QueueInfo],
+        status: StatusCode,
+        topic: &str,
+        subscription: &str,
+        row: &RuleRow,
     ) -> Result<Response, Failure> {
-        let path = format!("$Resources/{kind}");
-        let own = self.address(&path, query);
-        let next = next.map(|Window { skip, top }| {
-            self.address(&path, Some(&format!("api-version=2021-05&$skip={skip}&$top={top}")))
-        });
-        let (now, _) = self.broker.now();
-        let document = document::alone(|xml| {
-            document::feed(xml, title, &own, next.as_deref(), now, |xml| {
-                queues.iter().try_for_each(|queue| self.queue_entry(xml, queue, None))
-            })
-        });
-        let body = document.map_err(|error| Failure::internal(&error))?;
-        Ok((StatusCode::OK, [(CONTENT_TYPE, FEED_TYPE)], body).into_response())
+        let id = self.asked.address(&rule_path(topic, subscription, &row.name));
+        answer_entry(status, |xml| write_rule(xml, id, row))
     }
 
     /// Standard, because that is whose limits are the defaults (QUOTA-0).
-    fn namespace(&self, query: Option<&str>) -> Result<Response, Failure> {
+    fn namespace(&self) -> Result<Response, Failure> {
         const NAME: &str = "mayfly";
         let (now, _) = self.broker.now();
-        let id = self.address("$namespaceinfo", query);
+        let id = self.asked.address("$namespaceinfo");
         let entry = Entry { id, title: NAME, published: now, updated: now };
-        let document = document::alone(|xml| {
-            document::entry(xml, &entry, "NamespaceInfo", |xml| {
-                document::text(xml, "CreatedTime", &document::instant(now))?;
-                document::text(xml, "MessagingSKU", "Standard")?;
-                document::text(xml, "ModifiedTime", &document::instant(now))?;
-                document::text(xml, "Name", NAME)?;
-                document::text(xml, "NamespaceType", "Messaging")
+        answer_entry(StatusCode::OK, |xml| {
+            document::entry(xml, &entry, "NamespaceInfo", |out| {
+                out.instant("CreatedTime", now)?;
+                out.text("MessagingSKU", "Standard")?;
+                out.instant("ModifiedTime", now)?;
+                out.text("Name", NAME)?;
+                out.text("NamespaceType", "Messaging")
             })
-        });
-        let body = document.map_err(|error| Failure::internal(&error))?;
-        Ok((StatusCode::OK, [(CONTENT_TYPE, ENTRY_TYPE)], body).into_response())
+        })
     }
+}
 
-    fn address(&self, path: &str, query: Option<&str>) -> String {
-        let own = &self.own;
-        match query {
-            Some(query) => format!("{own}/{path}?{query}"),
-            None => format!("{own}/{path}"),
+/// A queue's or a topic's properties, as far as they are given.
+enum Given {
+    Queue(v1::QueueProperties),
+    Topic(v1::TopicProperties),
+}
+
+fn read_entity(description: roxmltree::Node<'_, '_>) -> Result<Given, Failure> {
+    match description.tag_name().name() {
+        queue::ELEMENT => queue::read(description).map(Given::Queue),
+        topic::ELEMENT => topic::read(description).map(Given::Topic),
+        other => Err(Failure::bad(format!(
+            "this path takes a {} or a {}, not a {other}",
+            queue::ELEMENT,
+            topic::ELEMENT
+        ))),
+    }
+}
+
+/// An entity's entry, of whichever kind it is: who expected another reads none.
+fn entity(xml: &mut Xml, id: String, info: &EntityInfo, asked: Asked<'_>) -> io::Result<()> {
+    let title = match split_subscription_path(&info.name) {
+        Some((_, subscription)) => subscription,
+        None => &info.name,
+    };
+    let entry = Entry { id, title, published: info.created_at, updated: info.updated_at };
+    match &info.specifics {
+        Specifics::Queue => {
+            document::entry(xml, &entry, queue::ELEMENT, |out| queue::write(out, info, asked))
+        }
+        Specifics::Topic(of) => {
+            document::entry(xml, &entry, topic::ELEMENT, |out| topic::write(out, info, of, asked))
+        }
+        Specifics::Subscription(of) => {
+            let write =
+                |out: &mut document::Elements<'_>| subscription::write(out, info, of, asked);
+            document::entry(xml, &entry, subscription::ELEMENT, write)
         }
     }
+}
+
+fn write_rule(xml: &mut Xml, id: String, row: &RuleRow) -> io::Result<()> {
+    let at = row.created_at;
+    let entry = Entry { id, title: &row.name, published: at, updated: at };
+    document::entry(xml, &entry, rule::ELEMENT, |out| rule::write(out, row))
+}
+
+/// JS takes the names from it, by the words between them.
+fn rule_path(topic: &str, subscription: &str, rule: &str) -> String {
+    format!("{}/Rules/{}", escaped(&subscription_path(topic, subscription)), escaped(rule))
+}
+
+fn answer_entry(
+    status: StatusCode,
+    write: impl FnOnce(&mut Xml) -> io::Result<()>,
+) -> Result<Response, Failure> {
+    let body = document::alone(write).map_err(|error| Failure::internal(&error))?;
+    Ok((status, [(CONTENT_TYPE, ENTRY_TYPE)], body).into_response())
+}
+
+fn refused(method: &Method) -> Failure {
+    Failure::not_allowed(format!(
+        "this path does not take {method}; entities and rules take GET, PUT and DELETE, lists and \
+         $namespaceinfo GET"
+    ))
 }
 
 /// As a path: the slashes of a name stay.
 fn escaped(name: &str) -> String {
-    percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC)
-        .to_string()
-        .replace("%2F", "/")
-        .replace("%2D", "-")
-        .replace("%2E", ".")
-        .replace("%5F", "_")
-}
-
-fn unreadable() -> domain::Refusal {
-    domain::Refusal::Argument { what: "body", why: "not a description".to_owned() }
-}
-
-fn parse(body: &str) -> Result<roxmltree::Document<'_>, Failure> {
-    let options = roxmltree::ParsingOptions { nodes_limit: NODES_MAX, ..Default::default() };
-    roxmltree::Document::parse_with_options(body, options)
-        .map_err(|error| Failure::bad_body(format!("the body is no XML: {error}")))
-}
-
-/// The description in an entry, whatever prefixes its namespaces have.
-fn description<'a, 'input>(
-    document: &'a roxmltree::Document<'input>,
-) -> Result<roxmltree::Node<'a, 'input>, Failure> {
-    let is_one = |node: &roxmltree::Node<'_, '_>| {
-        let name = node.tag_name();
-        name.namespace() == Some(document::SERVICE_BUS) && name.name().ends_with("Description")
-    };
-    document.descendants().find(is_one).ok_or_else(|| {
-        Failure::bad_body(format!(
-            "the entry holds no description: put a QueueDescription of {} into its content",
-            document::SERVICE_BUS
-        ))
-    })
-}
-
-fn read_queue(body: &str, name: &str, into: &mut QueueProperties) -> Result<(), Failure> {
-    let document = parse(body)?;
-    let description = description(&document)?;
-    let element = description.tag_name().name();
-    if element != queue::ELEMENT {
-        return Err(Failure::bad_body(format!(
-            "{element} is not supported; a QueueDescription is"
-        )));
-    }
-    queue::read(description, into).map_err(|refusal| service::Error::new(refusal, name).into())
+    use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+    const ESCAPED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'$');
+    utf8_percent_encode(name, ESCAPED).to_string()
 }

@@ -1,4 +1,4 @@
-//! `/health`, `/health/live`, `/health/ready`.
+//! `/health`, `/health/live`, `/health/ready`, `/health/details`.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,6 +18,13 @@ pub(crate) struct Health {
     version: &'static str,
     disk: Disk,
     groups: Vec<Group>,
+}
+
+/// The emulator's words, in its order.
+#[derive(Serialize)]
+pub(crate) struct Verdict {
+    status: &'static str,
+    message: String,
 }
 
 #[derive(Serialize)]
@@ -62,8 +69,18 @@ impl Group {
 }
 
 /// Everything, and 200 whatever it says: for people.
-pub(crate) async fn health(State(app): State<App>) -> Json<Health> {
+pub(crate) async fn details(State(app): State<App>) -> Json<Health> {
     Json(Health::of(&app.broker).1)
+}
+
+/// 200 or 503, in the words of Microsoft's emulator: programs written for it ask before they begin.
+pub(crate) async fn health(State(app): State<App>) -> (StatusCode, Json<Verdict>) {
+    let (code, Health { why, .. }) = Health::of(&app.broker);
+    let (status, message) = match why.is_empty() {
+        true => ("healthy", "Service is healthy.".to_owned()),
+        false => ("unhealthy", format!("Service is unhealthy: {why}.")),
+    };
+    (code, Json(Verdict { status, message }))
 }
 
 /// 200 as long as the process answers: for whoever restarts it.

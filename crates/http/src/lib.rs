@@ -1,13 +1,24 @@
-//! HTTP: entity management in the Azure SDKs' dialect, health and metrics for probes and scrapers, and
-//! the WebSocket through which AMQP passes where nothing else does.
+//! HTTP: entity management in the Azure SDKs' dialect, messages for those who have no client at
+//! hand, health and metrics for probes and scrapers, and the WebSocket through which AMQP passes where
+//! nothing else does.
+//!
+//! Reading order: the server, its connections and routes; who may do what; what a path names; what
+//! clients are told of a failure; entities (`atom`), messages, the WebSocket.
 
 mod access;
 mod atom;
 mod connection;
+mod dispatch;
+mod failure;
 mod health;
+mod messages;
 mod metrics;
+mod path;
 mod process;
 mod server;
 mod tunnel;
 
 pub use server::{Config, serve};
+
+/// Echoed, so that a client finds its request in its own log.
+const CLIENT_REQUEST_ID: &str = "x-ms-client-request-id";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Access;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use transport::{Arrival, Arrivals};
 
-use crate::{access, atom, connection, health, metrics, process, tunnel};
+use crate::atom::Cursors;
+use crate::{access, connection, dispatch, health, metrics, process, tunnel};
 
 /// Request and answer together. Every operation has an answer long before.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
@@ -37,6 +38,8 @@ pub struct Config {
 pub(crate) struct App {
     pub broker: Broker,
     pub metrics: PrometheusHandle,
+    /// Where pages of lists ended.
+    pub cursors: Arc<Cursors>,
 }
 
 /// Serves until `stop` resolves, and then until open requests are answered.
@@ -49,16 +52,16 @@ pub async fn serve(
 ) {
     process::describe();
     let connections_max = config.connections_max;
-    let app = routes(config, App { broker, metrics });
+    let app = routes(config, App { broker, metrics, cursors: Arc::default() });
     connection::serve(arrivals, app, connections_max, stop).await;
 }
 
 fn routes(config: Config, app: App) -> Router {
     let access = Arc::new(access::Guard::new(config.access));
     let guarded = Router::new()
-        .route("/health", get(health::health))
+        .route("/health/details", get(health::details))
         .route("/metrics", get(metrics::metrics))
-        .fallback(atom::manage)
+        .fallback(dispatch::answer)
         .layer(middleware::from_fn_with_state(access, access::check));
     // What comes through them proves who it is in AMQP.
     let tunnels = Router::new()
@@ -66,12 +69,12 @@ fn routes(config: Config, app: App) -> Router {
         .route(tunnel::PATH_WITH_SLASH, get(tunnel::open))
         .layer(Extension(config.tunnels));
     Router::new()
+        .route("/health", get(health::health))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
         .merge(tunnels)
         .merge(guarded)
         .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(atom::BODY_BYTES_MAX))
         .layer(middleware::from_fn(in_time))
         .with_state(app)
 }

@@ -2,6 +2,7 @@
 
 mod certificate;
 mod cluster;
+mod emulator;
 mod forward;
 mod member;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 pub use cluster::{Event, LocalCluster, Plan};
+use emulator::{Entities, Outcome};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,6 +24,7 @@ Examples:
   mayfly up --development                  mayfly clock advance 14days works
   mayfly up --tls                          AMQP over TLS and WebSockets, HTTPS
   mayfly up --base-offset 10000            a second cluster beside the first
+  mayfly up --emulator-config Config.json  with the entities of a Service Bus emulator's file
 
 Node 1 speaks gRPC on 5310, HTTP on 5300, AMQP on 5672 and to its peers on 5320, node 2 on 6310, 6300,
 6672 and 6320, and so on; with --tls also AMQP over TLS on 5671, 6671, and so on. AMQP connections to 5700 are passed on to a node that lives. A node that dies is started again after 2 s. All end with this process, however it ends.";
@@ -64,9 +67,14 @@ pub struct Args {
     /// What the nodes log
     #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
     log: Option<String>,
+    /// Create the entities this file lists: a Config.json of Microsoft's Service Bus emulator
+    #[arg(long, env = "MAYFLY_EMULATOR_CONFIG", value_name = "PATH")]
+    emulator_config: Option<PathBuf>,
 }
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
+    // First: a mistake in it is told before anything is started.
+    let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
     let plan = Plan {
         dir: args.data_dir,
         nodes: args.nodes,
@@ -88,13 +96,16 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut cluster = LocalCluster::start(plan)?;
     let spinner = terminal::spinner("starting the nodes");
     let started = tokio::select! {
-        ready = cluster.wait_ready(READY_WITHIN) => ready.map(|()| true),
-        _ = tokio::signal::ctrl_c() => Ok(false),
-        _ = terminate.recv() => Ok(false),
+        ready = ready(&mut cluster, entities.as_ref()) => ready.map(Some),
+        _ = tokio::signal::ctrl_c() => Ok(None),
+        _ = terminate.recv() => Ok(None),
     };
     spinner.finish_and_clear();
     let result = match started {
-        Ok(true) => {
+        Ok(Some(outcome)) => {
+            if entities.is_some() {
+                tell_entities(&outcome)?;
+            }
             print(&cluster, &forward_address)?;
             let members = cluster.members().cloned().collect();
             tokio::select! {
@@ -105,13 +116,28 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Ok(false) => Ok(()),
+        Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
     let spinner = terminal::spinner("ending the nodes");
     cluster.stop().await;
     spinner.finish_and_clear();
     result
+}
+
+/// Waits until the cluster serves, and has what it shall have at start.
+async fn ready(cluster: &mut LocalCluster, entities: Option<&Entities>) -> anyhow::Result<Outcome> {
+    cluster.wait_ready(READY_WITHIN).await?;
+    match entities {
+        Some(entities) => entities.create(&cluster.client()?).await,
+        None => Ok(Outcome::default()),
+    }
+}
+
+fn tell_entities(outcome: &Outcome) -> anyhow::Result<()> {
+    outcome.differences.iter().for_each(|difference| terminal::note(difference));
+    let Outcome { created, found, .. } = outcome;
+    terminal::line(format!("{created} entities created, {found} were there"))
 }
 
 fn print(cluster: &LocalCluster, forward_address: &str) -> anyhow::Result<()> {

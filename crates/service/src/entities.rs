@@ -9,6 +9,7 @@ use domain::{
     CatalogCommand, CatalogOutcome, Command, CreateQueue, CreateSubscription, CreateTopic,
     Creation, DirectoryRow, DirectoryState, EntityId, EntityInfo, EntityKind, Outcome,
     QueueProperties, Refusal, Seal, ShardId, SubQueue, TopicCommand, UpdateQueue,
+    subscription_path,
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -36,6 +37,14 @@ pub struct QueueInfo {
     /// Who leads the group now, as far as this node knows.
     pub leader: Option<u64>,
     pub info: EntityInfo,
+}
+
+/// Which names a list holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed<'a> {
+    Queues,
+    Topics,
+    SubscriptionsOf(&'a str),
 }
 
 /// Names after a point of the directory, and where to go on.
@@ -180,12 +189,54 @@ impl Broker {
             ));
         }
         let deadline = self.router().deadline();
-        let read = Read::Directory {
-            kind,
-            after: after.map(str::to_owned),
-            prefix: prefix.to_owned(),
-            count_max,
+        let (rows, next) = self.names(kind, after, prefix, count_max, deadline).await?;
+        let queues = self.describe(rows, deadline).await?;
+        Ok(Page { queues, next })
+    }
+
+    /// As [`Broker::list_queues`], of whichever list, and behind the first `skip` of what comes after
+    /// `after`. What is skipped is looked at in the directory only, and not described.
+    pub async fn list_from(
+        &self,
+        list: Listed<'_>,
+        after: Option<&str>,
+        mut skip: usize,
+        count_max: u32,
+    ) -> Result<Page> {
+        let (kind, prefix) = match list {
+            Listed::Queues => (EntityKind::Queue, String::new()),
+            Listed::Topics => (EntityKind::Topic, String::new()),
+            Listed::SubscriptionsOf(topic) => {
+                self.get_topic(topic).await?;
+                (EntityKind::Subscription, subscription_path(topic, ""))
+            }
         };
+        let deadline = self.router().deadline();
+        let mut after = after.map(str::to_owned);
+        while skip > 0 {
+            let count = u32::try_from(skip).unwrap_or(PAGE_MAX).min(PAGE_MAX);
+            let names = self.names(kind, after.as_deref(), &prefix, count, deadline).await?;
+            let (rows, Some(next)) = names else {
+                return Ok(Page { queues: Vec::new(), next: None });
+            };
+            // What is not there, or not yet, is on no page, and so nothing to skip.
+            skip -= rows.iter().filter(|row| row.is_there()).count();
+            after = Some(next);
+        }
+        self.list(kind, after.as_deref(), &prefix, count_max).await
+    }
+
+    /// A page of the directory, and where to go on.
+    async fn names(
+        &self,
+        kind: EntityKind,
+        after: Option<&str>,
+        prefix: &str,
+        count_max: u32,
+        deadline: Instant,
+    ) -> Result<(Vec<DirectoryRow>, Option<String>)> {
+        let (after, prefix) = (after.map(str::to_owned), prefix.to_owned());
+        let read = Read::Directory { kind, after, prefix, count_max };
         let answer = self.router().read(ShardId::CATALOG, read, deadline).await;
         let rows = match answer.map_err(|kind| Error::new(kind, ""))? {
             ReadAnswer::Entries(rows) => rows,
@@ -198,8 +249,7 @@ impl Broker {
             Some(row) if rows.len() == count_max as usize => Some(row.name.to_lowercase()),
             _ => None,
         };
-        let queues = self.describe(rows, deadline).await?;
-        Ok(Page { queues, next })
+        Ok((rows, next))
     }
 
     /// Asks each group once for all of its queues.
@@ -264,16 +314,21 @@ impl Broker {
 
     /// ENT-7: the queue and all its messages.
     pub async fn delete_queue(&self, name: &str) -> Result<()> {
-        self.delete(name, EntityKind::Queue).await
+        self.delete(name, &[EntityKind::Queue]).await
     }
 
-    /// What has the name, if it is of this kind (ENT-2).
-    pub(crate) async fn delete(&self, name: &str, kind: EntityKind) -> Result<()> {
+    /// ENT-7: whatever has the name, queue or topic (ENT-2).
+    pub async fn delete_entity(&self, name: &str) -> Result<()> {
+        self.delete(name, &[EntityKind::Queue, EntityKind::Topic]).await
+    }
+
+    /// What has the name, if it is of one of these kinds (ENT-2).
+    pub(crate) async fn delete(&self, name: &str, kinds: &[EntityKind]) -> Result<()> {
         let deadline = self.router().deadline();
         let read = Read::Resolve { name: name.to_owned() };
         let found = self.router().read(ShardId::CATALOG, read, deadline).await;
         if let ReadAnswer::Entries(rows) = found.map_err(|kind| Error::new(kind, name))?
-            && rows.first().is_none_or(|row| row.kind != kind)
+            && rows.first().is_none_or(|row| !kinds.contains(&row.kind))
         {
             return Err(not_found(name));
         }

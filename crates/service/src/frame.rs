@@ -444,6 +444,7 @@ impl Codec for Read {
             Read::Rules { subscription, skip, count_max } => {
                 put!(out, 8, *subscription, *skip, *count_max)
             }
+            Read::Rule { subscription, name } => put!(out, 9, *subscription, *name),
             Read::PeekSession { entity, token, from, count_max } => {
                 put!(out, 5, *entity, *token, *from, *count_max)
             }
@@ -490,6 +491,7 @@ impl Codec for Read {
                 skip: take(input)?,
                 count_max: take(input)?,
             },
+            9 => Read::Rule { subscription: take(input)?, name: take(input)? },
             50 => Read::Pend(Pend {
                 holder: Holder { node: take(input)?, id: take(input)? },
                 operation: take(input)?,
@@ -653,6 +655,8 @@ mod tests {
         let queue = QueueId::main(EntityId(3));
         let read = Read::Peek { queue, from: SequenceNumber(5), count_max: 9, touched: true };
         assert_eq!(again(&read), read);
+        let rule = Read::Rule { subscription: EntityId(3), name: "r".to_owned() };
+        assert_eq!(again(&rule), rule);
         let (entity, name) = (EntityId(3), "orders".to_owned());
         let candidate = Candidate { entity, name, idle_since: Timestamp(4) };
         let candidates = vec![(ShardId(2), candidate)];

@@ -57,7 +57,7 @@ pub use call::Received;
 pub use clock::{ClockReport, Skew};
 pub use cluster::{GroupDepth, GroupHealth, Readiness};
 pub use config::{ClockConfig, Config, ForwardContent, Founding, IdleConfig, ProposerConfig};
-pub use entities::{PAGE_MAX, Page, QueueInfo};
+pub use entities::{Listed, PAGE_MAX, Page, QueueInfo};
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use node::{Node, RunningNode};
 pub use receiver::{Next, ReceiveMode, Receiver, Refusals};

@@ -71,6 +71,11 @@ pub(crate) enum Read {
         skip: u32,
         count_max: u32,
     },
+    /// One rule, by its name in whatever case: a list of it, or an empty one.
+    Rule {
+        subscription: EntityId,
+        name: String,
+    },
     /// TX-9: whether these locks are held, and if so, that a transaction waits with them.
     Pend(Pend),
 }
@@ -205,6 +210,9 @@ pub(crate) fn answer(
             let at = domain::meta(rows).last_at;
             let held = |token: &_| domain::check_held(rows, pend.queue, *token, at);
             answered(pend.tokens.iter().try_for_each(held), |()| ReadAnswer::Pending)
+        }
+        Read::Rule { subscription, name } => {
+            ReadAnswer::Rules(domain::rule(rows, subscription, &name).into_iter().collect())
         }
         Read::Rules { subscription, skip, count_max } => {
             match domain::rules(rows, subscription, skip as usize, count_max as usize) {

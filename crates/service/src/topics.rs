@@ -2,7 +2,7 @@
 //! entity, and lives where its topic does.
 
 use domain::{
-    CatalogCommand, Command, EntityKind, NewRule, PutRule, Refusal, RemoveRule, RuleRow,
+    CatalogCommand, Command, EntityId, EntityKind, NewRule, PutRule, Refusal, RemoveRule, RuleRow,
     SQL_FILTERS_MAX, Span, Specifics, SubscriptionProperties, TopicCommand, TopicProperties,
     UpdateSubscription, UpdateTopic, subscription_path, validate,
 };
@@ -64,7 +64,7 @@ impl Broker {
 
     /// ENT-7: the topic, its subscriptions, and all their messages.
     pub async fn delete_topic(&self, name: &str) -> Result<()> {
-        self.delete(name, EntityKind::Topic).await
+        self.delete(name, &[EntityKind::Topic]).await
     }
 
     /// With its first rule (RULE-2). `request` as of [`Broker::create_queue`].
@@ -140,7 +140,7 @@ impl Broker {
 
     /// ENT-7: the subscription, its rules and its messages.
     pub async fn delete_subscription(&self, topic: &str, name: &str) -> Result<()> {
-        self.delete(&subscription_path(topic, name), EntityKind::Subscription).await
+        self.delete(&subscription_path(topic, name), &[EntityKind::Subscription]).await
     }
 
     /// Adds a rule, or with `replace` puts it in the place of the one of its name (RULE-1, RULE-13).
@@ -177,18 +177,39 @@ impl Broker {
             let (what, value, allowed) = ("top", top.to_string(), "1 to 1000");
             return Err(Error::new(Refusal::ArgumentOutOfRange { what, value, allowed }, path));
         }
+        let read = |subscription| Read::Rules { subscription, skip, count_max: top };
+        self.read_rules(&path, read).await
+    }
+
+    /// A rule by its name, in whatever case.
+    pub async fn get_rule(&self, topic: &str, subscription: &str, name: &str) -> Result<RuleRow> {
+        let path = subscription_path(topic, subscription);
+        // Whether the subscription is there is asked too: without it there is an empty list.
+        self.get_subscription(topic, subscription).await?;
+        let read = |subscription| Read::Rule { subscription, name: name.to_owned() };
+        let found = self.read_rules(&path, read).await?.pop();
+        found.ok_or_else(|| {
+            let name = format!("{path}/Rules/{name}");
+            Error::new(Refusal::EntityNotFound { name }, path)
+        })
+    }
+
+    async fn read_rules(
+        &self,
+        path: &str,
+        read: impl Fn(EntityId) -> Read,
+    ) -> Result<Vec<RuleRow>> {
         let deadline = self.router().deadline();
-        let mut route = self.router().route(&path, deadline).await?;
+        let mut route = self.router().route(path, deadline).await?;
         for last in [false, true] {
-            let read = Read::Rules { subscription: route.entity, skip, count_max: top };
-            let answer = self.router().read(route.shard, read, deadline).await;
-            match answer.map_err(|kind| Error::new(kind, path.as_str()))? {
+            let answer = self.router().read(route.shard, read(route.entity), deadline).await;
+            match answer.map_err(|kind| Error::new(kind, path))? {
                 ReadAnswer::Rules(rules) => return Ok(rules),
                 _ if last => break,
-                _ => route = self.router().refresh(&path, deadline).await?,
+                _ => route = self.router().refresh(path, deadline).await?,
             }
         }
-        Err(not_found(&path))
+        Err(not_found(path))
     }
 
     async fn ask(&self, path: &str, command: TopicCommand) -> Result<()> {

@@ -7,8 +7,8 @@ mod encoded;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use domain::{
-    Arriving, ContentHeader, Delivery, MessageState, NewMessage, Outgoing, Overlay, Refusal, Span,
-    SystemProperty, Timestamp, properties_bytes,
+    Arriving, ContentHeader, Delivery, MessageState, NewMessage, Outgoing, Overlay,
+    PROPERTY_BYTES_MAX, Refusal, Span, SystemProperty, Timestamp, properties_bytes, validate,
 };
 use prost::Message as _;
 
@@ -53,6 +53,30 @@ pub fn new_message(message: v1::Message) -> Result<NewMessage, Refusal> {
         ttl: message.ttl_ms.map(Span),
         scheduled_at: message.scheduled_at_ms.map(Timestamp),
     })
+}
+
+/// What only the edge can see of a message, as a content is opaque behind it (MSG-7, QUOTA-17,
+/// QUOTA-19).
+pub fn check(message: &v1::Message) -> Result<(), Refusal> {
+    validate::id("ReplyToSessionId", message.reply_to_session_id.as_deref())?;
+    for (name, text) in [
+        ("CorrelationId", &message.correlation_id),
+        ("Subject", &message.subject),
+        ("To", &message.to),
+        ("ReplyTo", &message.reply_to),
+        ("ContentType", &message.content_type),
+    ] {
+        let bytes = name.len() + text.as_ref().map_or(0, String::len);
+        if bytes > PROPERTY_BYTES_MAX {
+            let (bytes, max) = (bytes as u64, PROPERTY_BYTES_MAX as u64);
+            return Err(Refusal::Serialization { what: name.to_owned(), bytes, max });
+        }
+    }
+    if message.properties.is_empty() {
+        return Ok(());
+    }
+    let properties = properties_from_v1(&message.properties)?;
+    properties.iter().try_for_each(|(name, value)| validate::property(name, value))
 }
 
 /// What rules see of a content (RULE-4): all but its body, whichever protocol it came by.

@@ -1,16 +1,18 @@
-//! The documents sent: an entry, a feed, an error.
+//! The documents sent: an entry, a feed, and the elements of a description.
 
 use std::io;
 
-use domain::Timestamp;
+use domain::{Span, Timestamp};
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use quick_xml::writer::ElementWriter;
 
+use super::duration;
+
 pub(super) const ATOM: &str = "http://www.w3.org/2005/Atom";
 pub(super) const SERVICE_BUS: &str =
     "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect";
-const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
+pub(super) const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const COUNTS: &str = "http://schemas.microsoft.com/netservices/2011/06/servicebus";
 
 /// A document in the making. Writing to memory fails for nothing, so results are passed along.
@@ -37,7 +39,7 @@ pub(super) fn entry(
     xml: &mut Xml,
     entry: &Entry<'_>,
     name: &str,
-    description: impl FnOnce(&mut Xml) -> io::Result<()>,
+    description: impl FnOnce(&mut Elements<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let element = xml.create_element("entry").with_attribute(("xmlns", ATOM));
     element.write_inner_content(|xml| {
@@ -50,7 +52,8 @@ pub(super) fn entry(
         let content = xml.create_element("content").with_attribute(("type", "application/xml"));
         content.write_inner_content(|xml| {
             let element = xml.create_element(name).with_attribute(("xmlns", SERVICE_BUS));
-            element.with_attribute(("xmlns:i", INSTANCE)).write_inner_content(description)?;
+            let element = element.with_attribute(("xmlns:i", INSTANCE));
+            element.write_inner_content(|xml| description(&mut Elements(xml)))?;
             Ok(())
         })?;
         Ok(())
@@ -81,37 +84,84 @@ pub(super) fn feed(
     Ok(())
 }
 
-/// ERR: what the SDKs read of a refusal.
-pub(super) fn error(code: u16, detail: &str) -> io::Result<Vec<u8>> {
-    alone(|xml| {
-        xml.create_element("Error").write_inner_content(|xml| {
-            text(xml, "Code", &code.to_string())?;
-            text(xml, "Detail", detail)
+/// The elements of a description, one after the other.
+pub(super) struct Elements<'a>(pub &'a mut Xml);
+
+impl Elements<'_> {
+    pub fn text(&mut self, name: &str, value: &str) -> io::Result<()> {
+        text(self.0, name, value)
+    }
+
+    /// Left out where there is none.
+    pub fn some(&mut self, name: &str, value: Option<&str>) -> io::Result<()> {
+        value.map_or(Ok(()), |value| self.text(name, value))
+    }
+
+    pub fn flag(&mut self, name: &str, value: bool) -> io::Result<()> {
+        self.text(name, if value { "true" } else { "false" })
+    }
+
+    pub fn number(&mut self, name: &str, value: impl Into<u64>) -> io::Result<()> {
+        self.text(name, &value.into().to_string())
+    }
+
+    pub fn span(&mut self, name: &str, value: Span) -> io::Result<()> {
+        self.text(name, &duration::format(value))
+    }
+
+    pub fn instant(&mut self, name: &str, value: Timestamp) -> io::Result<()> {
+        self.text(name, &instant(value))
+    }
+
+    pub fn empty(&mut self, name: &str) -> io::Result<()> {
+        self.0.create_element(name).write_empty().map(drop)
+    }
+
+    /// One that says of which type it is.
+    pub fn typed(
+        &mut self,
+        name: &str,
+        kind: &str,
+        content: impl FnOnce(&mut Elements<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let element = self.0.create_element(name).with_attribute(("i:type", kind));
+        element.write_inner_content(|xml| content(&mut Elements(xml))).map(drop)
+    }
+
+    /// `CountDetails`: no other attribute on it than the one declaration, or JS reads nothing.
+    pub fn counts(&mut self, counts: &domain::Counts) -> io::Result<()> {
+        let element = self.0.create_element("CountDetails").with_attribute(("xmlns:d2p1", COUNTS));
+        element.write_inner_content(|xml| {
+            for (name, count) in [
+                ("d2p1:ActiveMessageCount", counts.active),
+                ("d2p1:DeadLetterMessageCount", counts.dead_lettered),
+                ("d2p1:ScheduledMessageCount", counts.scheduled),
+                ("d2p1:TransferMessageCount", counts.transfer),
+                ("d2p1:TransferDeadLetterMessageCount", counts.transfer_dead_lettered),
+            ] {
+                text(xml, name, &count.to_string())?;
+            }
+            Ok(())
         })?;
         Ok(())
-    })
-}
-
-/// `CountDetails`: no other attribute on it than the one declaration, or JS reads nothing.
-pub(super) fn counts(xml: &mut Xml, counts: [(&str, u64); 5]) -> io::Result<()> {
-    let element = xml.create_element("CountDetails").with_attribute(("xmlns:d2p1", COUNTS));
-    element.write_inner_content(|xml| {
-        for (name, count) in counts {
-            text(xml, &format!("d2p1:{name}"), &count.to_string())?;
-        }
-        Ok(())
-    })?;
-    Ok(())
+    }
 }
 
 /// An element that holds text and nothing else.
 pub(super) fn text(xml: &mut Xml, name: &str, text: &str) -> io::Result<()> {
-    xml.create_element(name).write_text_content(BytesText::new(text)).map(drop)
+    write_text(xml.create_element(name), text)
 }
 
-/// An element without content.
-pub(super) fn empty(xml: &mut Xml, name: &str) -> io::Result<()> {
-    xml.create_element(name).write_empty().map(drop)
+/// Writes it so that a parser reads it again. What no document can hold becomes a replacement
+/// character, as one such text would make a whole list unreadable.
+pub(super) fn write_text(element: ElementWriter<'_, Vec<u8>>, text: &str) -> io::Result<()> {
+    let is_held =
+        |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r' | '\u{7f}'..='\u{9f}');
+    let is_held = |c: char| is_held(c) && !matches!(c, '\u{fffe}' | '\u{ffff}');
+    let held: String = text.chars().map(|c| if is_held(c) { c } else { '\u{fffd}' }).collect();
+    // A carriage return would be read as a line's end.
+    let escaped = quick_xml::escape::escape(&*held).replace('\r', "&#13;");
+    element.write_text_content(BytesText::from_escaped(escaped)).map(drop)
 }
 
 /// ISO 8601 in UTC.
@@ -121,9 +171,7 @@ pub(super) fn instant(at: Timestamp) -> String {
 }
 
 fn title(xml: &mut Xml, title: &str) -> io::Result<()> {
-    let element: ElementWriter<'_, _> =
-        xml.create_element("title").with_attribute(("type", "text"));
-    element.write_text_content(BytesText::new(title)).map(drop)
+    write_text(xml.create_element("title").with_attribute(("type", "text")), title)
 }
 
 fn link(xml: &mut Xml, rel: &str, to: &str) -> io::Result<()> {

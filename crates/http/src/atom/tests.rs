@@ -1,12 +1,22 @@
 //! What is read and written, without a broker.
 
-use domain::{Counts, EntityInfo, EntityStatus, QueueProperties, SequenceNumber, Span, Timestamp};
+use domain::{
+    Conditions, Counts, EntityId, EntityStatus, QueueProperties, RuleCounts, RuleFilter,
+    SequenceNumber, Span, SqlText, SubscriptionSpecifics, SystemProperty, Timestamp,
+    TopicSpecifics, Value,
+};
 
 use super::*;
 
-fn info(properties: QueueProperties) -> EntityInfo {
+const ASKED: Asked<'static> = Asked {
+    scheme: "http",
+    authority: "localhost:5300",
+    query: Some("api-version=2024-05&enrich=False"),
+};
+
+fn info(name: &str, properties: QueueProperties, specifics: Specifics) -> EntityInfo {
     EntityInfo {
-        name: "a/b & c".to_owned(),
+        name: name.to_owned(),
         properties,
         created_at: Timestamp(1_767_225_600_000),
         updated_at: Timestamp(1_767_225_600_500),
@@ -23,13 +33,13 @@ fn info(properties: QueueProperties) -> EntityInfo {
         available_transfer_dead_letter: 0,
         size_bytes: 512,
         next_sequence: SequenceNumber(11),
-        specifics: domain::Specifics::Queue,
+        specifics,
         last_use: Timestamp(1_767_225_601_000),
         idleness: domain::Idleness::Never,
     }
 }
 
-fn unusual() -> QueueProperties {
+fn unusual_queue() -> QueueProperties {
     QueueProperties {
         lock_duration: Span(30_500),
         max_size_megabytes: 2048,
@@ -42,60 +52,271 @@ fn unusual() -> QueueProperties {
         dead_letter_on_expiration: true,
         max_delivery_count: 3,
         status: EntityStatus::SendDisabled,
-        user_metadata: "<&> \"ü\"".to_owned(),
+        user_metadata: " <&> \"ü\"\r\n]]> ".to_owned(),
         enable_batched_operations: false,
         forward_to: Some("a/b".to_owned()),
         forward_dead_letters_to: Some("c".to_owned()),
     }
 }
 
-fn written(info: &EntityInfo) -> String {
-    let entry = Entry {
-        id: "http://localhost:5300/a/b?x=1&y=2".to_owned(),
-        title: &info.name,
-        published: info.created_at,
-        updated: info.updated_at,
+fn unusual_topic() -> TopicProperties {
+    let specifics = TopicSpecifics {
+        filter_before_publishing: true,
+        support_ordering: true,
+        ..TopicSpecifics::default()
     };
-    let write =
-        |xml: &mut Xml| document::entry(xml, &entry, queue::ELEMENT, |xml| queue::write(xml, info));
-    String::from_utf8(document::alone(write).expect("memory takes everything")).expect("UTF-8")
+    TopicProperties::of(&unusual_queue(), &specifics)
 }
 
-fn read(body: &str) -> Result<QueueProperties, String> {
-    let mut properties = QueueProperties::default();
-    match read_queue(body, "q", &mut properties) {
-        Ok(()) => Ok(properties),
-        Err(failure) => Err(format!("{failure:?}")),
+fn unusual_subscription() -> SubscriptionProperties {
+    let specifics = SubscriptionSpecifics {
+        topic: EntityId(3),
+        own_default_ttl: Span(7000),
+        dead_letter_on_filter_errors: false,
+        rules: RuleCounts::default(),
+    };
+    SubscriptionProperties {
+        status: EntityStatus::ReceiveDisabled,
+        ..SubscriptionProperties::of(&unusual_queue(), &specifics)
     }
+}
+
+fn topic_info(properties: &TopicProperties) -> EntityInfo {
+    let specifics = TopicSpecifics {
+        filter_before_publishing: properties.filter_before_publishing,
+        support_ordering: properties.support_ordering,
+        subscriptions: 5,
+        rules: RuleCounts { sql: 6, correlation: 7, ..RuleCounts::default() },
+    };
+    let common = QueueProperties { status: properties.status, ..properties.common() };
+    info("a/t", common, Specifics::Topic(specifics))
+}
+
+fn subscription_info(properties: &SubscriptionProperties) -> EntityInfo {
+    let specifics = SubscriptionSpecifics {
+        topic: EntityId(3),
+        own_default_ttl: properties.default_ttl,
+        dead_letter_on_filter_errors: properties.dead_letter_on_filter_errors,
+        rules: RuleCounts::default(),
+    };
+    let common = QueueProperties { status: properties.status, ..properties.common(Span::MAX) };
+    info("a/t/Subscriptions/s", common, Specifics::Subscription(specifics))
+}
+
+fn written(info: &EntityInfo) -> String {
+    let id = ASKED.address(&escaped(&info.name));
+    let document = document::alone(|xml| entity(xml, id, info, ASKED));
+    String::from_utf8(document.expect("memory takes everything")).expect("UTF-8")
+}
+
+fn written_rule(row: &RuleRow) -> String {
+    let id = ASKED.address(&rule_path("a/t", "s", &row.name));
+    let document = document::alone(|xml| write_rule(xml, id, row));
+    String::from_utf8(document.expect("memory takes everything")).expect("UTF-8")
+}
+
+/// What a body says, looked over and parsed as a request's is.
+fn read<T>(
+    body: &str,
+    read: impl FnOnce(roxmltree::Node<'_, '_>) -> Result<T, Failure>,
+) -> Result<T, String> {
+    let told = |failure: Failure| {
+        assert_eq!(failure.status(), 400, "{failure:?}");
+        format!("{failure:?}")
+    };
+    let text = description::text(body.as_bytes()).map_err(told)?;
+    let document = parse(text).map_err(told)?;
+    description(&document).and_then(read).map_err(told)
+}
+
+fn read_queue(body: &str) -> Result<QueueProperties, String> {
+    let given = read(body, queue::read)?;
+    native::merge_properties(QueueProperties::default(), given).map_err(|error| error.to_string())
+}
+
+fn read_topic(body: &str) -> Result<TopicProperties, String> {
+    let given = read(body, topic::read)?;
+    native::merge_topic(TopicProperties::default(), given).map_err(|error| error.to_string())
+}
+
+fn read_subscription(body: &str) -> Result<SubscriptionProperties, String> {
+    let given = read(body, subscription::read)?;
+    native::merge_subscription(SubscriptionProperties::default(), given)
+        .map_err(|error| error.to_string())
+}
+
+fn with(element: &str, inner: &str) -> String {
+    format!(
+        r#"<entry xmlns="http://www.w3.org/2005/Atom"><content><{element} xmlns="{}">{inner}</{element}></content></entry>"#,
+        document::SERVICE_BUS
+    )
 }
 
 /// ENT-3: all properties, as they were.
 #[test]
 fn ent_3_what_is_written_is_read_again() {
-    for properties in [QueueProperties::default(), unusual()] {
-        let text = written(&info(properties.clone()));
-        assert_eq!(read(&text), Ok(properties), "{text}");
+    for properties in [QueueProperties::default(), unusual_queue()] {
+        let text = written(&info("q", properties.clone(), Specifics::Queue));
+        assert_eq!(read_queue(&text), Ok(properties), "{text}");
+    }
+    for properties in [TopicProperties::default(), unusual_topic()] {
+        let text = written(&topic_info(&properties));
+        assert_eq!(read_topic(&text), Ok(properties), "{text}");
+    }
+    for properties in [SubscriptionProperties::default(), unusual_subscription()] {
+        let text = written(&subscription_info(&properties));
+        assert_eq!(read_subscription(&text), Ok(properties), "{text}");
+    }
+}
+
+fn rows() -> Vec<RuleRow> {
+    let parameters: domain::Properties = [
+        ("@i", Value::Int(5)),
+        ("@l", Value::Long(5_000_000_000)),
+        ("@d", Value::Double(1.5)),
+        ("@s", Value::String(" a<b ".to_owned())),
+        ("@b", Value::Bool(true)),
+        ("@t", Value::DateTime(1_767_225_600_500)),
+        ("@span", Value::TimeSpan(36_000_000_001)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    let sql = SqlText { text: "a = @i AND b <> 'c'".to_owned(), parameters: parameters.clone() };
+    let system = [(SystemProperty::Subject, "x".to_owned()), (SystemProperty::To, "y".to_owned())];
+    let conditions = Conditions { system: system.into(), properties: parameters };
+    let filters = [
+        RuleFilter::True,
+        RuleFilter::False,
+        RuleFilter::Sql(sql.clone()),
+        RuleFilter::Correlation(conditions),
+    ];
+    let rows = filters.into_iter().flat_map(|filter| {
+        [None, Some(sql.clone())].map(|action| RuleRow {
+            name: "a r".to_owned(),
+            filter: filter.clone(),
+            action,
+            created_at: Timestamp(1_767_225_600_000),
+            order: 1,
+        })
+    });
+    rows.collect()
+}
+
+/// RULE-11, RULE-29: filters, actions and typed parameters, as they were.
+#[test]
+fn rule_29_rules_are_read_again_as_they_are_written() {
+    for row in rows() {
+        let text = written_rule(&row);
+        let read = read(&text, |node| rule::read(node, None)).expect(&text);
+        let RuleRow { name, filter, action, .. } = row;
+        assert_eq!(read, NewRule { name, filter, action }, "{text}");
     }
 }
 
 /// What the SDKs look for: names, order, one `xmlns` on the counts, text that is escaped.
 #[test]
 fn an_entry_has_the_shape_the_clients_parse() {
-    let text = written(&info(unusual()));
+    let text = written(&info("a/b & c", unusual_queue(), Specifics::Queue));
     for part in [
-        r#"<entry xmlns="http://www.w3.org/2005/Atom"><id>http://localhost:5300/a/b?x=1&amp;y=2</id>"#,
+        r#"<entry xmlns="http://www.w3.org/2005/Atom"><id>http://localhost:5300/a/b%20%26%20c?api-version=2024-05&amp;enrich=False</id>"#,
         r#"<title type="text">a/b &amp; c</title>"#,
         "<published>2026-01-01T00:00:00Z</published><updated>2026-01-01T00:00:00.5Z</updated>",
         r#"<content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><LockDuration>PT30.5S</LockDuration>"#,
         "<SizeInBytes>512</SizeInBytes><MessageCount>10</MessageCount>",
         "<AuthorizationRules/><Status>SendDisabled</Status>",
         r#"<CountDetails xmlns:d2p1="http://schemas.microsoft.com/netservices/2011/06/servicebus"><d2p1:ActiveMessageCount>1</d2p1:ActiveMessageCount><d2p1:DeadLetterMessageCount>4</d2p1:DeadLetterMessageCount><d2p1:ScheduledMessageCount>2</d2p1:ScheduledMessageCount>"#,
-        "<AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle>",
-        "<UserMetadata>&lt;&amp;&gt; ",
+        "</CountDetails><AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle>",
+        "<ForwardTo>sb://localhost:5300/a/b</ForwardTo><UserMetadata> &lt;&amp;&gt; ",
         "</QueueDescription></content></entry>",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
+}
+
+fn position(text: &str, element: &str) -> usize {
+    text.find(&format!("<{element}")).unwrap_or_else(|| panic!("no {element} in {text}"))
+}
+
+/// JS does not fill gaps, it throws.
+#[test]
+fn documents_hold_what_js_demands_in_the_services_order() {
+    let topic = written(&topic_info(&TopicProperties::default()));
+    let subscription = written(&subscription_info(&SubscriptionProperties::default()));
+    for (text, elements) in [
+        (
+            &topic,
+            &[
+                "DefaultMessageTimeToLive",
+                "MaxSizeInMegabytes",
+                "RequiresDuplicateDetection",
+                "DuplicateDetectionHistoryTimeWindow",
+                "EnableBatchedOperations",
+                "SizeInBytes",
+                "AuthorizationRules",
+                "Status",
+                "CreatedAt",
+                "UpdatedAt",
+                "AccessedAt",
+                "SupportOrdering",
+                "CountDetails",
+                "SubscriptionCount>5<",
+                "SqlFilterCount>6<",
+                "CorrelationFilterCount>7<",
+                "AutoDeleteOnIdle",
+                "EnablePartitioning",
+                "EnableExpress",
+            ][..],
+        ),
+        (
+            &subscription,
+            &[
+                "id>http://localhost:5300/a/t/Subscriptions/s?",
+                "title type=\"text\">s<",
+                "LockDuration",
+                "RequiresSession",
+                "DefaultMessageTimeToLive",
+                "DeadLetteringOnMessageExpiration",
+                "DeadLetteringOnFilterEvaluationExceptions",
+                "MessageCount",
+                "MaxDeliveryCount",
+                "EnableBatchedOperations",
+                "Status",
+                "CreatedAt",
+                "UpdatedAt",
+                "AccessedAt",
+                "CountDetails",
+                "AutoDeleteOnIdle",
+                "EntityAvailabilityStatus",
+            ][..],
+        ),
+    ] {
+        let positions: Vec<usize> =
+            elements.iter().map(|element| position(text, element)).collect();
+        assert!(positions.is_sorted(), "{text}");
+    }
+    let older = Asked { query: Some("api-version=2021-05"), ..ASKED };
+    let info = topic_info(&TopicProperties::default());
+    let text = document::alone(|xml| entity(xml, String::new(), &info, older)).unwrap();
+    assert!(!String::from_utf8(text).unwrap().contains("SqlFilterCount"));
+}
+
+#[test]
+fn a_rule_has_the_shape_js_parses() {
+    let [_, _, _, _, sql, _, correlation, _] = &rows()[..] else { panic!("eight rules") };
+    let text = written_rule(sql);
+    for part in [
+        "<id>http://localhost:5300/a/t/Subscriptions/s/Rules/a%20r?",
+        r#"<RuleDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><Filter i:type="SqlFilter"><SqlExpression>a = @i AND b &lt;&gt; &apos;c&apos;</SqlExpression><CompatibilityLevel>20</CompatibilityLevel><Parameters>"#,
+        r#"<Key>@i</Key><Value i:type="d6p1:int" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">5</Value>"#,
+        r#"</Filter><Action i:type="EmptyRuleAction""#,
+        "<CreatedAt>2026-01-01T00:00:00Z</CreatedAt><Name>a r</Name></RuleDescription>",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let text = written_rule(correlation);
+    assert!(position(&text, "To>y<") < position(&text, "Label>x<"), "{text}");
+    let none = RuleRow { filter: RuleFilter::True, ..sql.clone() };
+    assert!(!written_rule(&none).contains("Parameters"));
 }
 
 /// Prefixes and order are the client's; what is read-only or unknown is passed over.
@@ -109,6 +330,8 @@ fn any_prefix_and_any_order_are_read() {
           <Status xmlns="urn:other">Disabled</Status>
           <p4:Unheard>of</p4:Unheard>
           <p4:ForwardTo/>
+          <p4:AuthorizationRules/>
+          <p4:EnablePartitioning>false</p4:EnablePartitioning>
           <p4:LockDuration>PT45S</p4:LockDuration>
         </p4:QueueDescription></ns0:content></ns0:entry>"#;
     let expected = QueueProperties {
@@ -116,9 +339,8 @@ fn any_prefix_and_any_order_are_read() {
         lock_duration: Span(45_000),
         ..QueueProperties::default()
     };
-    assert_eq!(read(body), Ok(expected));
-    let bare = r#"<entry xmlns="http://www.w3.org/2005/Atom"><content><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>"#;
-    assert_eq!(read(bare), Ok(QueueProperties::default()));
+    assert_eq!(read_queue(body), Ok(expected));
+    assert_eq!(read_queue(&with("QueueDescription", "")), Ok(QueueProperties::default()));
 }
 
 /// As the SDKs write them: cut to the path.
@@ -126,66 +348,159 @@ fn any_prefix_and_any_order_are_read() {
 fn fwd_1_a_destination_is_a_name_or_an_absolute_uri() {
     for (text, name) in [
         ("sb://host/a/b", Some("a/b")),
+        ("sb://host:5300/a%2Fb", Some("a/b")),
         ("http://localhost:5300/c/", Some("c")),
         ("c", Some("c")),
         ("sb://host", None),
         ("", None),
     ] {
-        let body = format!(
-            r#"<entry xmlns="http://www.w3.org/2005/Atom"><content><QueueDescription xmlns="{}"><ForwardTo>{text}</ForwardTo></QueueDescription></content></entry>"#,
-            document::SERVICE_BUS
-        );
-        assert_eq!(read(&body).unwrap().forward_to.as_deref(), name, "{text}");
+        let body = with("QueueDescription", &format!("<ForwardTo>{text}</ForwardTo>"));
+        assert_eq!(read_queue(&body).unwrap().forward_to.as_deref(), name, "{text}");
     }
 }
 
+/// Bodies as Python 7.15.0 sends them.
+#[test]
+fn pythons_dialect_is_read() {
+    let head = r#"<?xml version='1.0' encoding='utf-8'?>
+<ns0:entry xmlns:ns0="http://www.w3.org/2005/Atom" xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><ns0:content type="application/xml">"#;
+    let tail = "</ns0:content></ns0:entry>";
+    let body = format!(
+        r#"{head}<TopicDescription><DefaultMessageTimeToLive>P1D</DefaultMessageTimeToLive><UserMetadata>&lt;m&gt;</UserMetadata></TopicDescription>{tail}"#
+    );
+    let topic = TopicProperties {
+        default_ttl: Span(86_400_000),
+        user_metadata: "<m>".to_owned(),
+        ..TopicProperties::default()
+    };
+    assert_eq!(read_topic(&body), Ok(topic));
+    let body = format!(
+        r#"{head}<RuleDescription><Filter xsi:type="SqlFilter"><SqlExpression>a=@p</SqlExpression><CompatibilityLevel>20</CompatibilityLevel><Parameters><KeyValueOfstringanyType><Key>@p</Key><Value xsi:type="d6p1:int" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">1</Value></KeyValueOfstringanyType><KeyValueOfstringanyType><Key>@d</Key><Value xsi:type="d6p1:dateTime" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">2026-01-01T00:00:00+00:00</Value></KeyValueOfstringanyType><KeyValueOfstringanyType><Key>@t</Key><Value xsi:type="d6p1:duration" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">PT1H</Value></KeyValueOfstringanyType></Parameters><RequiresPreprocessing>true</RequiresPreprocessing></Filter><Action xsi:type="EmptyRuleAction" /><Name>r</Name></RuleDescription>{tail}"#
+    );
+    let rule = read(&body, |node| rule::read(node, Some("r"))).unwrap();
+    let parameters = [
+        ("@p", Value::Int(1)),
+        ("@d", Value::DateTime(1_767_225_600_000)),
+        ("@t", Value::TimeSpan(36_000_000_000)),
+    ];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value)).into();
+    let sql = SqlText { text: "a=@p".to_owned(), parameters };
+    assert_eq!(rule, NewRule { name: "r".into(), filter: RuleFilter::Sql(sql), action: None });
+    for (kind, text, filter) in
+        [("TrueFilter", "1=1", RuleFilter::True), ("FalseFilter", "1&gt;1", RuleFilter::False)]
+    {
+        let body = format!(
+            r#"{head}<RuleDescription><Filter xsi:type="{kind}"><SqlExpression>{text}</SqlExpression><CompatibilityLevel>20</CompatibilityLevel><RequiresPreprocessing>true</RequiresPreprocessing></Filter><Action xsi:type="EmptyRuleAction" /><Name>r</Name></RuleDescription>{tail}"#
+        );
+        assert_eq!(read(&body, |node| rule::read(node, None)).unwrap().filter, filter);
+    }
+}
+
+/// Bodies as JS 7.9.5 sends them.
+#[test]
+fn jss_dialect_is_read() {
+    let body = r#"<?xml version="1.0" encoding="UTF-8" standalone="yes"?><entry xmlns="http://www.w3.org/2005/Atom"><updated>2026-11-21T23:33:39.163Z</updated><content type="application/xml"><SubscriptionDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><LockDuration>PT30S</LockDuration><DefaultRuleDescription><Filter p4:type="SqlFilter" xmlns:p4="http://www.w3.org/2001/XMLSchema-instance"><SqlExpression>a=@p</SqlExpression><Parameters><KeyValueOfstringanyType><Key>@p</Key><Value p4:type="l28:double" xmlns:l28="http://www.w3.org/2001/XMLSchema">5</Value></KeyValueOfstringanyType></Parameters></Filter><Action p4:type="SqlRuleAction" xmlns:p4="http://www.w3.org/2001/XMLSchema-instance"><SqlExpression>SET b=1</SqlExpression></Action><Name>first</Name></DefaultRuleDescription><ForwardTo>sb://localhost:39912/q</ForwardTo></SubscriptionDescription></content></entry>"#;
+    let properties = SubscriptionProperties {
+        lock_duration: Span(30_000),
+        forward_to: Some("q".to_owned()),
+        ..SubscriptionProperties::default()
+    };
+    assert_eq!(read_subscription(body), Ok(properties));
+    let parameters = [("@p".to_owned(), Value::Double(5.0))].into();
+    let rule = NewRule {
+        name: "first".to_owned(),
+        filter: RuleFilter::Sql(SqlText { text: "a=@p".to_owned(), parameters }),
+        action: Some(SqlText { text: "SET b=1".to_owned(), ..SqlText::default() }),
+    };
+    assert_eq!(read(body, subscription::read_rule), Ok(rule));
+    let none = with("SubscriptionDescription", "<LockDuration>PT30S</LockDuration>");
+    assert_eq!(read(&none, subscription::read_rule), Ok(NewRule::default()));
+}
+
+/// What and where: by its name, and by its line where the parser knows no name.
 #[test]
 fn what_cannot_be_read_is_told_by_name() {
-    let with = |inner: &str| {
-        format!(
-            r#"<entry xmlns="http://www.w3.org/2005/Atom"><content><QueueDescription xmlns="{}">{inner}</QueueDescription></content></entry>"#,
-            document::SERVICE_BUS
-        )
-    };
-    let deep = format!("{}{}", "<a>".repeat(20_000), "</a>".repeat(20_000));
+    let queue = |inner: &str| with("QueueDescription", inner);
+    let deep = format!("{}{}", "<a>\n".repeat(20_000), "</a>".repeat(20_000));
+    let wide =
+        format!("<a {}/>", (0..5000).map(|n| format!("xmlns:a{n}='b' ")).collect::<String>());
+    let bomb =
+        "<?xml version='1.0'?>\n<!DOCTYPE a [<!ENTITY b 'c'><!ENTITY d '&b;&b;'>]><a>&d;</a>";
     for (body, told) in [
-        (with("<LockDuration>1 minute</LockDuration>"), "LockDuration: '1 minute' is not an ISO"),
-        (with("<MaxDeliveryCount>-1</MaxDeliveryCount>"), "MaxDeliveryCount: '-1' is not a number"),
+        (queue("<LockDuration>1 minute</LockDuration>"), "LockDuration: '1 minute' is not an ISO"),
         (
-            with("<RequiresSession>yes</RequiresSession>"),
+            queue("\n<MaxDeliveryCount>-1</MaxDeliveryCount>"),
+            "MaxDeliveryCount: '-1' is not a number (line 2, column 1)",
+        ),
+        (
+            queue("<RequiresSession>yes</RequiresSession>"),
             "RequiresSession: 'yes' is not true or false",
         ),
-        (with("<Status>Deleting</Status>"), "Status: 'Deleting' is not Active, Disabled"),
+        (queue("<Status>Deleting</Status>"), "Status: 'Deleting' is not Active, Disabled"),
         (
-            with("<EnablePartitioning>true</EnablePartitioning>"),
+            queue("<EnablePartitioning>true</EnablePartitioning>"),
             "EnablePartitioning is not supported",
         ),
+        (
+            queue("<AuthorizationRules><AuthorizationRule/></AuthorizationRules>"),
+            "AuthorizationRules of an entity are not supported",
+        ),
+        (queue("<ForwardTo>%ff</ForwardTo>"), "ForwardTo: '%ff' is not the name"),
         (String::new(), "the body is no XML"),
         ("<entry".to_owned(), "the body is no XML"),
-        ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>".to_owned(), "the body is no XML"),
-        (deep, "the body is no XML"),
+        (bomb.to_owned(), "refused at line 2, column 1: a document type is not accepted"),
+        (deep, "refused at line 33, column 1: elements may be 32 deep"),
+        (wide, "refused at line 1, column 1: an element may have 16 attributes"),
+        ("<a/>".repeat(30_000), "the body is no XML"),
+        (format!("<a>{}</a>", "<a/>".repeat(30_000)), "the body is no XML"),
         ("<entry/>".to_owned(), "the entry holds no description"),
-        (with("").replace("Queue", "Topic"), "TopicDescription is not supported"),
     ] {
-        let error = read(&body).expect_err(&body);
+        let error = read_queue(&body).expect_err(&body);
         assert!(error.contains(told), "{error}");
     }
+    for (filter, told) in [
+        ("<Filter/>", "the i:type of Filter is '', and must be TrueFilter"),
+        (r#"<Filter i:type="SqlFilter"/>"#, "Filter has no SqlExpression"),
+        (r#"<Filter i:type="TrueFilter"/><Action i:type="Else"/>"#, "must be EmptyRuleAction"),
+        (
+            r#"<Filter i:type="CorrelationFilter"><Properties><KeyValueOfstringanyType><Key>k</Key><Value i:type="x:int">five</Value></KeyValueOfstringanyType></Properties></Filter>"#,
+            "Value: 'five' is not of type int",
+        ),
+        (
+            r#"<Filter i:type="CorrelationFilter"><Properties><KeyValueOfstringanyType><Value/></KeyValueOfstringanyType></Properties></Filter>"#,
+            "a KeyValueOfstringanyType has no Key",
+        ),
+    ] {
+        let body = with("RuleDescription", filter).replace(
+            "<RuleDescription",
+            &format!("<RuleDescription xmlns:i='{}'", document::INSTANCE),
+        );
+        let error = read(&body, |node| rule::read(node, None)).expect_err(filter);
+        assert!(error.contains(told), "{error}");
+    }
+    assert!(description::text(&[b'<', 0xff]).is_err());
 }
 
 #[test]
-fn a_refusal_has_status_and_sub_code() {
-    let refusals = [
-        (domain::Refusal::EntityNotFound { name: "q".into() }, 404, "SubCode=40400. "),
-        (domain::Refusal::EntityAlreadyExists { name: "q".into() }, 409, "SubCode=40900. "),
-        (domain::Refusal::QuotaExceeded { what: "q", used: 2, max: 1 }, 403, ""),
-        (domain::Refusal::InvalidOperation { why: "no" }, 400, "SubCode=40000. "),
-        (domain::Refusal::PerhapsDone, 503, "SubCode=50004. "),
-    ];
-    for (refusal, status, sub_code) in refusals {
-        let text = refusal.to_string();
-        let response = Failure::from(service::Error::new(refusal, "q")).into_response();
-        assert_eq!(response.status().as_u16(), status, "{text}");
-        let detail = document::error(status, &format!("{sub_code}…")).expect("written");
-        assert!(String::from_utf8_lossy(&detail).contains(&format!("<Code>{status}</Code>")));
+fn a_text_no_document_can_hold_spoils_none() {
+    let user_metadata = "a\u{0}b\u{b}\u{ffff}\u{85}".to_owned();
+    let properties = QueueProperties { user_metadata, ..QueueProperties::default() };
+    let text = written(&info("q", properties, Specifics::Queue));
+    assert_eq!(read_queue(&text).unwrap().user_metadata, "a\u{fffd}b\u{fffd}\u{fffd}\u{85}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+        if let Ok(text) = description::text(&bytes) {
+            let _ = parse(text);
+        }
+    }
+
+    #[test]
+    fn any_elements_are_read_or_refused(text in "[<>/a:='\" !\\[\\]&;-]{0,60}") {
+        if let Ok(text) = description::text(text.as_bytes()) {
+            let _ = parse(text).map(|document| description(&document).is_ok());
+        }
     }
 }

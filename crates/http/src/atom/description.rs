@@ -1,0 +1,225 @@
+//! The descriptions received: a body is looked over before it is parsed, so that no document takes
+//! more memory than some times its size, and its elements are read by name, whatever prefixes their
+//! namespaces have.
+
+use axum::http::StatusCode;
+use domain::{EntityStatus, Span};
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+use roxmltree::{Document, Node};
+
+use super::document::{INSTANCE, SERVICE_BUS};
+use super::duration;
+use crate::failure::Failure;
+
+/// Far above the largest description there is.
+pub(crate) const BODY_BYTES_MAX: usize = 256 * 1024;
+/// Elements and texts of one body: a rule may have thousands of conditions.
+const NODES_MAX: u32 = 20_000;
+/// Descriptions are eight deep.
+const DEPTH_MAX: usize = 32;
+/// Of one element; a parser keeps the namespaces in scope for every element that declares one.
+const ATTRIBUTES_MAX: usize = 16;
+
+/// The body as text, if it is one that may be parsed.
+pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        Failure::bad(format!("the body is not UTF-8, from byte {}", error.valid_up_to()))
+    })?;
+    look_over(text).map(|()| text)
+}
+
+pub(super) fn parse(text: &str) -> Result<Document<'_>, Failure> {
+    let options = roxmltree::ParsingOptions { nodes_limit: NODES_MAX, ..Default::default() };
+    Document::parse_with_options(text, options)
+        .map_err(|error| Failure::bad(format!("the body is no XML: {error}")))
+}
+
+/// Refuses what would take much memory or time to parse, or is defined elsewhere. What is no XML at
+/// all is the parser's to tell.
+fn look_over(text: &str) -> Result<(), Failure> {
+    let mut reader = Reader::from_str(text);
+    let mut depth = 0usize;
+    loop {
+        let at = usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX);
+        let refuse = |what: &str| {
+            Err(Failure::bad(format!("the body is refused at {}: {what}", place(text, at))))
+        };
+        let event = match reader.read_event() {
+            Ok(Event::Eof) | Err(_) => return Ok(()),
+            Ok(event) => event,
+        };
+        match event {
+            Event::DocType(_) => return refuse("a document type is not accepted"),
+            Event::Start(element) | Event::Empty(element) if is_wide(&element) => {
+                return refuse(&format!("an element may have {ATTRIBUTES_MAX} attributes"));
+            }
+            Event::Start(_) if depth == DEPTH_MAX => {
+                return refuse(&format!("elements may be {DEPTH_MAX} deep"));
+            }
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth = depth.saturating_sub(1),
+            _ => (),
+        }
+    }
+}
+
+fn is_wide(element: &BytesStart<'_>) -> bool {
+    element.attributes().with_checks(false).nth(ATTRIBUTES_MAX).is_some()
+}
+
+/// As editors count.
+fn place(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("line {line}, column {column}")
+}
+
+/// The description in an entry.
+pub(super) fn description<'a, 'input>(
+    document: &'a Document<'input>,
+) -> Result<Node<'a, 'input>, Failure> {
+    let is_one =
+        |node: &Node<'_, '_>| is_ours(node) && node.tag_name().name().ends_with("Description");
+    document.descendants().find(is_one).ok_or_else(|| {
+        Failure::bad(format!(
+            "the entry holds no description: put one of {SERVICE_BUS} into its content, as a \
+             QueueDescription"
+        ))
+    })
+}
+
+/// The description in an entry, which must be of this kind.
+pub(super) fn description_of<'a, 'input>(
+    document: &'a Document<'input>,
+    element: &str,
+) -> Result<Node<'a, 'input>, Failure> {
+    let found = description(document)?;
+    match found.tag_name().name() {
+        name if name == element => Ok(found),
+        other => Err(Failure::bad(format!("this path takes a {element}, not a {other}"))),
+    }
+}
+
+fn is_ours(node: &Node<'_, '_>) -> bool {
+    node.is_element() && node.tag_name().namespace() == Some(SERVICE_BUS)
+}
+
+/// The elements of a description; those of other namespaces are passed over.
+pub(super) fn elements<'a, 'input>(
+    of: Node<'a, 'input>,
+) -> impl Iterator<Item = Element<'a, 'input>> {
+    of.children().filter(is_ours).map(Element)
+}
+
+/// An element by its name.
+pub(super) fn element<'a, 'input>(of: Node<'a, 'input>, name: &str) -> Option<Element<'a, 'input>> {
+    elements(of).find(|element| element.name() == name)
+}
+
+/// An element, to be read as what it should be.
+#[derive(Clone, Copy)]
+pub(super) struct Element<'a, 'input>(pub Node<'a, 'input>);
+
+impl<'a> Element<'a, '_> {
+    pub fn name(self) -> &'a str {
+        self.0.tag_name().name()
+    }
+
+    /// As it is, white space and all.
+    pub fn text(self) -> &'a str {
+        self.0.text().unwrap_or_default()
+    }
+
+    fn word(self) -> &'a str {
+        self.text().trim()
+    }
+
+    /// The text, unless there is none.
+    pub fn some_text(self) -> Option<String> {
+        Some(self.text().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// What its `type` of the schema instance says, less the prefix.
+    pub fn kind(self) -> Option<&'a str> {
+        let kind = self.0.attribute((INSTANCE, "type"))?.trim();
+        Some(kind.rsplit_once(':').map_or(kind, |(_, name)| name))
+    }
+
+    pub fn is_nil(self) -> bool {
+        matches!(self.0.attribute((INSTANCE, "nil")), Some("true" | "1"))
+    }
+
+    pub fn wrong(self, expected: &str) -> Failure {
+        let at = self.0.document().text_pos_at(self.0.range().start);
+        let what = format!("{}: '{}' is not {expected}", self.name(), self.word());
+        let place = format!("line {}, column {}", at.row, at.col);
+        Failure::new(StatusCode::BAD_REQUEST, Some(40000), format!("{what} ({place})"))
+    }
+
+    pub fn span_ms(self) -> Result<Option<u64>, Failure> {
+        let span = duration::parse(self.word())
+            .ok_or_else(|| self.wrong("an ISO 8601 duration such as PT1M or P14D"))?;
+        let Span(ms) = span;
+        Ok(Some(ms))
+    }
+
+    pub fn number(self) -> Result<Option<u32>, Failure> {
+        self.word().parse().map(Some).map_err(|_| self.wrong("a number"))
+    }
+
+    pub fn flag(self) -> Result<Option<bool>, Failure> {
+        match self.word().to_ascii_lowercase().as_str() {
+            "true" | "1" => Ok(Some(true)),
+            "false" | "0" => Ok(Some(false)),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    /// Refuses `true`: there is no such thing here.
+    pub fn only_false(self) -> Result<(), Failure> {
+        match self.flag()? {
+            Some(true) => Err(Failure::bad(format!("{} is not supported", self.name()))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses rules, which would otherwise be believed to hold.
+    pub fn no_rules(self) -> Result<(), Failure> {
+        match self.0.children().any(|child| child.is_element()) {
+            true => Err(Failure::bad(format!(
+                "{} of an entity are not supported; name keys in the nodes' configuration",
+                self.name()
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// The name of an entity: clients write it as it is, or as the path of an absolute URI. Empty:
+    /// none.
+    pub fn destination(self) -> Result<Option<String>, Failure> {
+        let text = self.word();
+        let path = match text.split_once("://") {
+            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+            None => text,
+        };
+        let name = percent_encoding::percent_decode_str(path.trim_matches('/')).decode_utf8();
+        let name = name.map_err(|_| self.wrong("the name or the URI of an entity"))?;
+        Ok(Some(name.into_owned()))
+    }
+
+    /// STATE-1.
+    pub fn status(self) -> Result<Option<i32>, Failure> {
+        const SETTABLE: [(EntityStatus, wire::v1::EntityStatus); 4] = [
+            (EntityStatus::Active, wire::v1::EntityStatus::Active),
+            (EntityStatus::Disabled, wire::v1::EntityStatus::Disabled),
+            (EntityStatus::SendDisabled, wire::v1::EntityStatus::SendDisabled),
+            (EntityStatus::ReceiveDisabled, wire::v1::EntityStatus::ReceiveDisabled),
+        ];
+        let found = SETTABLE.into_iter().find(|(status, _)| status.as_str() == self.word());
+        let (_, status) =
+            found.ok_or_else(|| self.wrong("Active, Disabled, SendDisabled or ReceiveDisabled"))?;
+        Ok(Some(status.into()))
+    }
+}

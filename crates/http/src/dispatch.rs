@@ -1,0 +1,82 @@
+//! Any request that has no route of its own: its path names an entity, or messages of one.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::header::HOST;
+use axum::http::{HeaderMap, Method, Uri};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+
+use crate::failure::Failure;
+use crate::path::{self, Target};
+use crate::server::App;
+use crate::{CLIENT_REQUEST_ID, atom, messages};
+
+pub(crate) async fn answer(
+    State(app): State<App>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let answer = answered(&app, &method, &uri, &headers, body).await;
+    let mut response = answer.unwrap_or_else(Failure::into_response);
+    if let Some(id) = headers.get(CLIENT_REQUEST_ID) {
+        response.headers_mut().insert(CLIENT_REQUEST_ID, id.clone());
+    }
+    response
+}
+
+async fn answered(
+    app: &App,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, Failure> {
+    let Some(target) = path::target(method, uri.path(), uri.query()) else {
+        return Err(Failure::not_found(format!(
+            "there is no {}; entities have their names for paths, /$Resources/queues and \
+             /$Resources/topics list them, and /health, /health/live, /health/ready and /metrics \
+             are other ways in",
+            uri.path()
+        )));
+    };
+    // As the client reached us: links must lead back here.
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let authority = host.or(uri.host()).unwrap_or("localhost");
+    match target {
+        Target::Messages { entity } => {
+            let body = whole(body, messages::BODY_BYTES_MAX, "a request to send").await?;
+            messages::send(&app.broker, &entity, headers, body).await
+        }
+        Target::Head { queue, sub } => {
+            let queue = messages::Queue { broker: &app.broker, name: &queue, sub, authority };
+            queue.receive(method, uri.query()).await
+        }
+        Target::Lock { queue, sub, token } => {
+            let queue = messages::Queue { broker: &app.broker, name: &queue, sub, authority };
+            queue.settle(method, token).await
+        }
+        target => {
+            let scheme = uri.scheme_str().unwrap_or("http");
+            let asked = atom::Asked { scheme, authority, query: uri.query() };
+            let (broker, cursors) = (&app.broker, &*app.cursors);
+            let request = atom::Request { broker, cursors, asked, headers };
+            let body = match *method {
+                Method::PUT => whole(body, atom::BODY_BYTES_MAX, "a description").await?,
+                _ => Bytes::new(),
+            };
+            request.answer(method, target, &body).await
+        }
+    }
+}
+
+/// Reads a body, and no more of it than is taken.
+async fn whole(body: Body, bytes_max: usize, what: &str) -> Result<Bytes, Failure> {
+    to_bytes(body, bytes_max).await.map_err(|_| {
+        Failure::bad(format!(
+            "the body ended early, or is refused at byte {bytes_max}: {what} may have no more"
+        ))
+    })
+}

@@ -1,0 +1,211 @@
+//! What clients are told when a request changed nothing.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use domain::Refusal;
+use quick_xml::Writer;
+use quick_xml::events::BytesText;
+use service::{Error, ErrorKind};
+use uuid::Uuid;
+
+/// Bad names, values and documents; fixed properties changed.
+const BAD_REQUEST: u32 = 40000;
+const NOT_FOUND: u32 = 40400;
+/// Stands where the service has the name of a namespace.
+const SYSTEM: &str = "mayfly";
+
+/// An answer that is none.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: StatusCode,
+    /// Absent where the service gives none.
+    sub_code: Option<u32>,
+    what: String,
+    /// The name it concerns; empty where it concerns none.
+    entity: String,
+    tracking_id: Uuid,
+}
+
+impl Failure {
+    pub fn new(status: StatusCode, sub_code: Option<u32>, what: impl Into<String>) -> Failure {
+        let (what, entity) = (what.into(), String::new());
+        Failure { status, sub_code, what, entity, tracking_id: Uuid::new_v4() }
+    }
+
+    /// A request that cannot be understood, or asks for what there is not.
+    pub fn bad(what: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::BAD_REQUEST, Some(BAD_REQUEST), what)
+    }
+
+    pub fn not_found(what: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::NOT_FOUND, Some(NOT_FOUND), what)
+    }
+
+    pub fn not_allowed(what: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::METHOD_NOT_ALLOWED, None, what)
+    }
+
+    /// Writing a document to memory failed, which it does not, or a stored message is unreadable.
+    pub fn internal(error: &dyn std::error::Error) -> Failure {
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
+    }
+
+    /// A refusal met here, before there was anything to ask the broker.
+    pub fn refused(refusal: Refusal, entity: &str) -> Failure {
+        Error::new(refusal, entity).into()
+    }
+
+    /// An error of sending or receiving: the reference of the message operations has another status
+    /// for what is gone than that of management.
+    pub fn of_messages(error: Error) -> Failure {
+        let status = match error.refusal() {
+            Some(Refusal::EntityNotFound { .. } | Refusal::StaleRoute { .. }) => StatusCode::GONE,
+            Some(Refusal::MessageLockLost { .. }) => StatusCode::NOT_FOUND,
+            _ => return error.into(),
+        };
+        Failure { status, sub_code: None, ..error.into() }
+    }
+
+    #[cfg(test)]
+    pub fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let (status, sub_code) = match &error.kind {
+            ErrorKind::Refused(refusal) => refused(refusal),
+            // A client that asks again finds what came of it.
+            ErrorKind::Unavailable { .. } | ErrorKind::Unknown { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, Some(50004))
+            }
+        };
+        let (what, entity) = (error.kind.to_string(), error.entity.to_string());
+        Failure { status, sub_code, what, entity, tracking_id: error.tracking_id }
+    }
+}
+
+/// Section 7 of the management protocol, row by row.
+fn refused(refusal: &Refusal) -> (StatusCode, Option<u32>) {
+    match refusal {
+        Refusal::EntityNotFound { .. }
+        | Refusal::StaleRoute { .. }
+        | Refusal::MessageNotFound { .. } => (StatusCode::NOT_FOUND, Some(NOT_FOUND)),
+        Refusal::EntityAlreadyExists { .. } => (StatusCode::CONFLICT, Some(40900)),
+        Refusal::QuotaExceeded { .. }
+        | Refusal::StorageFull { .. }
+        | Refusal::MessageSizeExceeded { .. } => (StatusCode::FORBIDDEN, None),
+        Refusal::EntityDisabled { .. }
+        | Refusal::MessageLockLost { .. }
+        | Refusal::SessionLockLost { .. }
+        | Refusal::SessionCannotBeLocked { .. }
+        | Refusal::NoMatchingSubscription { .. } => (StatusCode::FORBIDDEN, Some(40301)),
+        // ENT-5: what cannot be changed is a bad request.
+        Refusal::Argument { .. }
+        | Refusal::ArgumentOutOfRange { .. }
+        | Refusal::Serialization { .. }
+        | Refusal::InvalidRule { .. }
+        | Refusal::InvalidOperation { .. }
+        | Refusal::TransactionSizeExceeded { .. }
+        | Refusal::TransactionUnknown
+        | Refusal::TransactionTimedOut
+        | Refusal::TransactionRolledBack { .. }
+        | Refusal::NotSupported { .. } => (StatusCode::BAD_REQUEST, Some(BAD_REQUEST)),
+        Refusal::NoSession | Refusal::SerialGap { .. } | Refusal::PerhapsDone => {
+            (StatusCode::SERVICE_UNAVAILABLE, Some(50004))
+        }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let code = self.sub_code.map_or_else(String::new, |code| format!("SubCode={code}. "));
+        let tracking_id = self.tracking_id.to_string();
+        let entity = format!("{SYSTEM}:{}", self.entity);
+        let at = now();
+        let trace = amqp::condition::Trace { tracking_id: &tracking_id, entity: &entity, at: &at };
+        let detail = amqp::condition::description(&format!("{code}{}", self.what), trace);
+        let body = document(self.status.as_u16(), &detail).unwrap_or_default();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            const { HeaderValue::from_static("application/xml; charset=utf-8") },
+        );
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, const { HeaderValue::from_static("1") });
+        }
+        response
+    }
+}
+
+/// ERR-27.
+fn now() -> String {
+    let now = jiff::Timestamp::now();
+    now.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
+/// What the SDKs read of a refusal.
+fn document(code: u16, detail: &str) -> std::io::Result<Vec<u8>> {
+    let mut xml = Writer::new(Vec::new());
+    xml.create_element("Error").write_inner_content(|xml| {
+        for (name, text) in [("Code", &*code.to_string()), ("Detail", detail)] {
+            xml.create_element(name).write_text_content(BytesText::new(text))?;
+        }
+        Ok(())
+    })?;
+    Ok(xml.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{LockToken, SequenceNumber};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_status_and_sub_code() {
+        let name = || "q".to_owned();
+        for (refusal, status, sub_code) in [
+            (Refusal::EntityNotFound { name: name() }, 404, Some(40400)),
+            (Refusal::EntityAlreadyExists { name: name() }, 409, Some(40900)),
+            (Refusal::QuotaExceeded { what: "q", used: 2, max: 1 }, 403, None),
+            (Refusal::EntityDisabled { status: "Disabled" }, 403, Some(40301)),
+            (Refusal::InvalidOperation { why: "no" }, 400, Some(40000)),
+            (Refusal::Argument { what: "x", why: name() }, 400, Some(40000)),
+            (Refusal::InvalidRule { exception: "FilterException", why: name() }, 400, Some(40000)),
+            (Refusal::NotSupported { what: "x" }, 400, Some(40000)),
+            (Refusal::PerhapsDone, 503, Some(50004)),
+        ] {
+            let failure = Failure::refused(refusal.clone(), "q");
+            assert_eq!((failure.status(), failure.sub_code), (status, sub_code), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn err_27_a_detail_names_entity_tracking_id_and_time() {
+        let failure = Failure::refused(Refusal::EntityNotFound { name: "a&b".into() }, "a&b");
+        let id = failure.tracking_id;
+        let text = String::from_utf8(document(404, &failure.what).unwrap()).unwrap();
+        assert!(
+            text.starts_with("<Error><Code>404</Code><Detail>entity &apos;a&amp;b&apos;"),
+            "{text}"
+        );
+        assert_eq!(failure.entity, "a&b");
+        assert!(!id.is_nil() && now().len() == "2026-01-01T00:00:00".len());
+    }
+
+    #[test]
+    fn err_4_of_messages_what_is_gone_is_410_and_a_lost_lock_404() {
+        let token = LockToken { sequence: SequenceNumber(1), nonce: 2 };
+        for (refusal, status) in [
+            (Refusal::EntityNotFound { name: "q".into() }, 410),
+            (Refusal::MessageLockLost { token }, 404),
+            (Refusal::InvalidOperation { why: "no" }, 400),
+        ] {
+            assert_eq!(Failure::of_messages(Error::new(refusal, "q")).status(), status);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Which resource a path names.
+
+use auth::Right;
+use axum::http::Method;
+use domain::{LockToken, SubQueue};
+use uuid::Uuid;
+
+/// Entries of one page, at most and by default.
+const PAGE_MAX: usize = 100;
+const SUBSCRIPTIONS: &str = "/subscriptions";
+const MESSAGES: &str = "/messages";
+const DEAD_LETTERS: &str = "/$deadletterqueue";
+
+/// What a request is about. Names are as the client wrote them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Target {
+    Namespace,
+    Queues(Window),
+    Topics(Window),
+    /// A queue or a topic: they share one name space (ENT-2).
+    Entity(String),
+    Subscriptions {
+        topic: String,
+        window: Window,
+    },
+    Subscription {
+        topic: String,
+        name: String,
+    },
+    Rules {
+        topic: String,
+        subscription: String,
+        window: Window,
+    },
+    Rule {
+        topic: String,
+        subscription: String,
+        name: String,
+    },
+    /// To be sent to.
+    Messages {
+        entity: String,
+    },
+    /// The next message there.
+    Head {
+        queue: String,
+        sub: SubQueue,
+    },
+    /// A message that is locked.
+    Lock {
+        queue: String,
+        sub: SubQueue,
+        token: LockToken,
+    },
+}
+
+impl Target {
+    /// What it takes: Manage for entities, the right of the operation for messages (§2, §3).
+    pub fn right(&self) -> Right {
+        match self {
+            Target::Namespace
+            | Target::Queues(_)
+            | Target::Topics(_)
+            | Target::Entity(_)
+            | Target::Subscriptions { .. }
+            | Target::Subscription { .. }
+            | Target::Rules { .. }
+            | Target::Rule { .. } => Right::Manage,
+            Target::Messages { .. } => Right::Send,
+            Target::Head { .. } | Target::Lock { .. } => Right::Listen,
+        }
+    }
+}
+
+/// The part of a list that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Window {
+    pub skip: usize,
+    pub top: usize,
+}
+
+/// Reads path and query as they were sent. `None`: no such resource. An entity may be called like
+/// one of the message operations; the method tells them apart, save for those that end in
+/// `/messages/head`.
+pub(crate) fn target(method: &Method, path: &str, query: Option<&str>) -> Option<Target> {
+    let path = percent_encoding::percent_decode_str(path).decode_utf8().ok()?;
+    let path = path.trim_matches('/');
+    // The same bytes at the same places: only ASCII letters change.
+    let lower = path.to_ascii_lowercase();
+    match lower.as_str() {
+        "" => return None,
+        "$namespaceinfo" => return Some(Target::Namespace),
+        "$resources/queues" => return Some(Target::Queues(window(query))),
+        "$resources/topics" => return Some(Target::Topics(window(query))),
+        reserved if reserved.starts_with('$') => return None,
+        _ => (),
+    }
+    if let Some(target) = message(method, path, &lower) {
+        return Some(target);
+    }
+    if let Some(topic) = lower.strip_suffix(SUBSCRIPTIONS).filter(|topic| !topic.is_empty()) {
+        let (topic, window) = (path[..topic.len()].to_owned(), window(query));
+        return Some(Target::Subscriptions { topic, window });
+    }
+    match lower.rfind("/subscriptions/") {
+        None | Some(0) => Some(Target::Entity(path.to_owned())),
+        Some(at) => below(&path[..at], &path[at + "/subscriptions/".len()..], query),
+    }
+}
+
+/// A subscription of a topic, or what belongs to it.
+fn below(topic: &str, rest: &str, query: Option<&str>) -> Option<Target> {
+    let topic = topic.to_owned();
+    let Some((subscription, rest)) = rest.split_once('/') else {
+        return Some(Target::Subscription { topic, name: rest.to_owned() });
+    };
+    let subscription = subscription.to_owned();
+    match rest.split_once('/') {
+        None if rest.eq_ignore_ascii_case("rules") => {
+            Some(Target::Rules { topic, subscription, window: window(query) })
+        }
+        Some((rules, name)) if rules.eq_ignore_ascii_case("rules") => {
+            Some(Target::Rule { topic, subscription, name: name.to_owned() })
+        }
+        _ => None,
+    }
+}
+
+/// Sending and receiving, as far as the method belongs to it.
+fn message(method: &Method, path: &str, lower: &str) -> Option<Target> {
+    if let Some(entity) = lower.strip_suffix(MESSAGES).filter(|_| method == Method::POST) {
+        return Some(Target::Messages { entity: path[..entity.len()].to_owned() });
+    }
+    if let Some(queue) = lower.strip_suffix("/messages/head")
+        && matches!(*method, Method::POST | Method::DELETE)
+    {
+        let (queue, sub) = sub_queue(&path[..queue.len()]);
+        return Some(Target::Head { queue, sub });
+    }
+    // The id between them is not needed: the token says which message it is.
+    let at = lower.rfind("/messages/").filter(|at| *at > 0)?;
+    let (_, token) = path[at + "/messages/".len()..].rsplit_once('/')?;
+    let token = LockToken::from_bytes(Uuid::parse_str(token).ok()?.into_bytes());
+    let (queue, sub) = sub_queue(&path[..at]);
+    Some(Target::Lock { queue, sub, token })
+}
+
+fn sub_queue(path: &str) -> (String, SubQueue) {
+    match path.to_ascii_lowercase().strip_suffix(DEAD_LETTERS) {
+        Some(parent) => (path[..parent.len()].to_owned(), SubQueue::DeadLetter),
+        None => (path.to_owned(), SubQueue::Main),
+    }
+}
+
+/// What cannot be read is taken for absent, as the service does.
+fn window(query: Option<&str>) -> Window {
+    let mut window = Window { skip: 0, top: PAGE_MAX };
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        let Ok(value) = value.parse::<usize>() else { continue };
+        match &*name {
+            "$skip" => window.skip = value,
+            "$top" => window.top = value.min(PAGE_MAX),
+            _ => (),
+        }
+    }
+    window
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_resources_whatever_their_case() {
+        let entity = |name: &str| Some(Target::Entity(name.to_owned()));
+        let window = Window { skip: 0, top: 100 };
+        let subscriptions = |topic: &str| {
+            let topic = topic.to_owned();
+            Some(Target::Subscriptions { topic, window })
+        };
+        let subscription = |topic: &str, name: &str| {
+            let (topic, name) = (topic.to_owned(), name.to_owned());
+            Some(Target::Subscription { topic, name })
+        };
+        let rules = |topic: &str, subscription: &str| {
+            let (topic, subscription) = (topic.to_owned(), subscription.to_owned());
+            Some(Target::Rules { topic, subscription, window })
+        };
+        let rule = |topic: &str, subscription: &str, name: &str| {
+            let [topic, subscription, name] = [topic, subscription, name].map(str::to_owned);
+            Some(Target::Rule { topic, subscription, name })
+        };
+        for (path, query, expected) in [
+            ("/Orders", None, entity("Orders")),
+            ("/Orders/", Some("api-version=2021-05"), entity("Orders")),
+            ("/a%2Fb", None, entity("a/b")),
+            ("/a/b", None, entity("a/b")),
+            ("/$namespaceinfo", None, Some(Target::Namespace)),
+            ("/$Resources/Queues", None, Some(Target::Queues(window))),
+            (
+                "/$Resources/queues",
+                Some("%24skip=100&$top=7"),
+                Some(Target::Queues(Window { skip: 100, top: 7 })),
+            ),
+            ("/$Resources/Topics", Some("$top=1000&$skip=x"), Some(Target::Topics(window))),
+            ("/t/Subscriptions/", None, subscriptions("t")),
+            ("/a%2Ft/subscriptions", None, subscriptions("a/t")),
+            ("/a/t/SUBSCRIPTIONS/S", None, subscription("a/t", "S")),
+            ("/a%2Ft/subscriptions/s/", None, subscription("a/t", "s")),
+            ("/t/Subscriptions/s/Rules/", None, rules("t", "s")),
+            ("/a/t/subscriptions/s/rules", None, rules("a/t", "s")),
+            ("/t/subscriptions/s/Rules/$Default", None, rule("t", "s", "$Default")),
+            ("/t/subscriptions/s/rules/a%20b", None, rule("t", "s", "a b")),
+            ("/a/subscriptions/subscriptions/c", None, subscription("a/subscriptions", "c")),
+            ("/t/subscriptions/s/else", None, None),
+            ("/subscriptions", None, entity("subscriptions")),
+            ("/subscriptions/x", None, entity("subscriptions/x")),
+            ("/x/messages", None, entity("x/messages")),
+            ("/x/messages/head", None, entity("x/messages/head")),
+            ("/", None, None),
+            ("/$else", None, None),
+            ("/%ff", None, None),
+        ] {
+            assert_eq!(target(&Method::GET, path, query), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn messages_are_told_from_entities_by_the_method() {
+        const TOKEN: &str = "00000000-0000-0007-0000-000000000009";
+        let token = LockToken::from_bytes(Uuid::parse_str(TOKEN).unwrap().into_bytes());
+        let main = SubQueue::Main;
+        let lock = |queue: &str, sub| Target::Lock { queue: queue.to_owned(), sub, token };
+        let head = |queue: &str, sub| Target::Head { queue: queue.to_owned(), sub };
+        for (method, path, expected) in [
+            (Method::POST, "/a/b/messages".to_owned(), Target::Messages { entity: "a/b".into() }),
+            (Method::POST, "/q/Messages/head".to_owned(), head("q", main)),
+            (Method::DELETE, "/q/messages/head".to_owned(), head("q", main)),
+            (
+                Method::POST,
+                "/t/subscriptions/s/messages/head/".to_owned(),
+                head("t/subscriptions/s", main),
+            ),
+            (
+                Method::DELETE,
+                "/q/$DeadLetterQueue/messages/head".to_owned(),
+                head("q", SubQueue::DeadLetter),
+            ),
+            (Method::DELETE, format!("/q/messages/7/{TOKEN}"), lock("q", main)),
+            (Method::PUT, format!("/q/messages/a%2Fb/{TOKEN}"), lock("q", main)),
+            (
+                Method::POST,
+                format!("/q/$deadletterqueue/messages/7/{TOKEN}"),
+                lock("q", SubQueue::DeadLetter),
+            ),
+            (Method::PUT, "/q/messages".to_owned(), Target::Entity("q/messages".into())),
+            (Method::PUT, "/q/messages/7/8".to_owned(), Target::Entity("q/messages/7/8".into())),
+        ] {
+            assert_eq!(target(&method, &path, None), Some(expected), "{path}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Has a file's entities created. What is there is left as it is, and differences are told.
+
+use anyhow::Context;
+use client::{Client, Error, v1};
+
+use super::{Entities, Subscription, compare};
+
+/// What came of a file.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub created: usize,
+    /// That were there before.
+    pub found: usize,
+    /// One line per entity that is not as the file says.
+    pub differences: Vec<String>,
+}
+
+impl Entities {
+    /// First all entities, then what they forward to: a destination must exist (FWD-2), and the file
+    /// may list it later.
+    pub async fn create(&self, client: &Client) -> anyhow::Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let file = self.file.display();
+        let mut forwarding = Vec::new();
+        for queue in &self.queues {
+            let (name, mut listed) = (&queue.name, queue.properties.clone());
+            let forwards = v1::QueueProperties {
+                forward_to: listed.forward_to.take(),
+                forward_dead_letters_to: listed.forward_dead_letters_to.take(),
+                ..Default::default()
+            };
+            let place = || format!("'{file}', {}", queue.at);
+            match client.create_queue(name, listed).await {
+                Ok(_) => forwarding.push((name, forwards, &queue.at)),
+                Err(error) if is_taken(&error) => {
+                    let found = client.get_queue(name).await.with_context(place)?;
+                    let found = found.properties.unwrap_or_default();
+                    outcome.found(name, compare::queues(&found, &queue.properties));
+                    continue;
+                }
+                Err(error) => return Err(error).with_context(place),
+            }
+            outcome.created += 1;
+        }
+        for topic in &self.topics {
+            let place = || format!("'{file}', {}", topic.at);
+            match client.create_topic(&topic.name, topic.properties.clone()).await {
+                Ok(_) => outcome.created += 1,
+                Err(error) if is_taken(&error) => {
+                    let found = client.get_topic(&topic.name).await.with_context(place)?;
+                    let found = found.properties.unwrap_or_default();
+                    outcome.found(&topic.name, compare::topics(&found, &topic.properties));
+                }
+                Err(error) => return Err(error).with_context(place),
+            }
+        }
+        for (name, forwards, at) in forwarding {
+            if compare::forwards(&forwards.forward_to, &forwards.forward_dead_letters_to) {
+                let place = || format!("'{file}', {at}.Properties");
+                client.update_queue(name, forwards).await.with_context(place)?;
+            }
+        }
+        for subscription in &self.subscriptions {
+            let place = || format!("'{file}', {}", subscription.listed.at);
+            subscription.create(client, &mut outcome).await.with_context(place)?;
+        }
+        Ok(outcome)
+    }
+}
+
+impl Subscription {
+    async fn create(&self, client: &Client, outcome: &mut Outcome) -> anyhow::Result<()> {
+        let (topic, name) = (&self.topic, &self.listed.name);
+        let listed = &self.listed.properties;
+        let first = self.rules.first().cloned();
+        match client.create_subscription(topic, name, listed.clone(), first).await {
+            Ok(_) => outcome.created += 1,
+            Err(error) if is_taken(&error) => {
+                let found = client.get_subscription(topic, name).await?;
+                let mut differences =
+                    compare::subscriptions(&found.properties.unwrap_or_default(), listed);
+                let rules = client.list_rules(topic, name).await?;
+                differences.extend(compare::rules(&rules, &self.rules));
+                outcome.found(&self.path(), differences);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        for (index, rule) in self.rules.iter().enumerate().skip(1) {
+            let put = client.put_rule(topic, name, rule.clone(), false).await;
+            put.with_context(|| format!("Rules[{index}]"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    fn found(&mut self, name: &str, differences: Vec<String>) {
+        self.found += 1;
+        if !differences.is_empty() {
+            self.differences.push(format!(
+                "'{name}' was there and is left as it is: {}; update or delete it to have what the \
+                 file says",
+                differences.join("; ")
+            ));
+        }
+    }
+}
+
+fn is_taken(error: &Error) -> bool {
+    matches!(error, Error::Refused(detail) if detail.name == "MessagingEntityAlreadyExists")
+}
