@@ -210,7 +210,13 @@ impl Experiment {
             process.start(&[])?;
         }
         if let Err(error) = cluster.wait_whole(WHOLE_WITHIN).await {
-            broken.push(recovers(format!("not whole within {WHOLE_WITHIN:?}: {error}")));
+            let mut told = format!("not whole within {WHOLE_WITHIN:?}: {error}");
+            for (node, process) in &cluster.nodes {
+                if let Some(death) = &process.last_death {
+                    told += &format!("; node {node} ended by itself: {death}");
+                }
+            }
+            broken.push(recovers(told));
         }
         Ok(())
     }

@@ -42,15 +42,23 @@ async fn found(
         found.resting.extend(peeked.iter().map(|delivery| resting(delivery, dead)));
     }
     for (node, client) in nodes {
-        let mut hasher = DefaultHasher::new();
-        for dead in [false, true] {
-            for delivery in peek_all(client, &path(entity, dead), true).await? {
-                digest(&delivery, dead, &mut hasher);
-            }
+        // That a node does not answer is told by whoever waited for it.
+        if let Ok(digest) = digest(client, entity).await {
+            found.digests.insert(*node, digest);
         }
-        found.digests.insert(*node, hasher.finish());
     }
     Ok(found)
+}
+
+/// Of everything a replica holds of an entity.
+async fn digest(client: &Client, entity: &Entity) -> Result<u64, Error> {
+    let mut hasher = DefaultHasher::new();
+    for dead in [false, true] {
+        for delivery in peek_all(client, &path(entity, dead), true).await? {
+            hash(&delivery, dead, &mut hasher);
+        }
+    }
+    Ok(hasher.finish())
 }
 
 /// Of an entity, or nothing where it is gone.
@@ -121,7 +129,7 @@ fn resting(delivery: &Delivery, dead: bool) -> Resting {
 }
 
 /// Everything of a message that rows hold and a peek shows.
-fn digest(delivery: &Delivery, dead: bool, hasher: &mut DefaultHasher) {
+fn hash(delivery: &Delivery, dead: bool, hasher: &mut DefaultHasher) {
     let wire = delivery.wire();
     let state = MessageState::try_from(wire.state).unwrap_or(MessageState::Active);
     (dead, delivery.message_id(), delivery.body(), state.as_str_name()).hash(hasher);

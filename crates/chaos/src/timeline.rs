@@ -74,7 +74,9 @@ pub fn slices(run: &Run, begun_ms: u64) -> Vec<Slice> {
     for delivered in &run.history.deliveries {
         let slice = &mut slices[at(delivered.at_ms)];
         slice.delivered += 1;
+        // What was held beyond its deadline goes when its holder lets go (TTL-12).
         if delivered.dead
+            && delivered.count <= 1
             && delivered.reason.as_deref() == Some(EXPIRED)
             && let Some(late_ms) = delivered.expires_ms.map(|at| delivered.at_ms.saturating_sub(at))
         {

@@ -13,6 +13,9 @@ use crate::Error;
 /// How long a node may take to hand everything over and end.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
+/// At least between two starts of a node that ends by itself.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+
 /// A node that runs, or could.
 pub struct Process {
     program: PathBuf,
@@ -22,16 +25,29 @@ pub struct Process {
     child: Option<Child>,
     /// As it was last started.
     flags: Vec<String>,
+    started: Instant,
     /// It ended though nobody asked it to: its last words, each time.
     pub deaths: Vec<String>,
+    /// What it said when it last ended by itself, with reason or without.
+    pub last_death: Option<String>,
     /// It was given a reason to end by itself: its data were harmed, or its disk filled.
     pub may_die: bool,
 }
 
 impl Process {
     pub fn new(program: PathBuf, config: PathBuf, log: PathBuf, data: PathBuf) -> Process {
-        let (child, flags, deaths, may_die) = (None, Vec::new(), Vec::new(), false);
-        Process { program, config, log, data, child, flags, deaths, may_die }
+        Process {
+            program,
+            config,
+            log,
+            data,
+            child: None,
+            flags: Vec::new(),
+            started: Instant::now(),
+            deaths: Vec::new(),
+            last_death: None,
+            may_die: false,
+        }
     }
 
     /// Where it keeps its data.
@@ -57,6 +73,7 @@ impl Process {
         let told = format!("cannot start '{}'", self.program.display());
         self.child = Some(child.map_err(Error::io(told))?);
         self.flags = flags.to_vec();
+        self.started = Instant::now();
         Ok(())
     }
 
@@ -99,10 +116,15 @@ impl Process {
     pub fn revive(&mut self) -> Result<(), Error> {
         let Some(child) = &mut self.child else { return Ok(()) };
         let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
-        self.child = None;
-        if !self.may_die {
-            self.deaths.push(format!("{status}: {}", self.last_words()));
+        if self.started.elapsed() < RESTART_AFTER {
+            return Ok(()); // Else one that cannot start would keep the machine busy.
         }
+        self.child = None;
+        let told = format!("{status}: {}", self.last_words());
+        if !self.may_die {
+            self.deaths.push(told.clone());
+        }
+        self.last_death = Some(told);
         let flags = self.flags.clone();
         self.start(&flags)
     }

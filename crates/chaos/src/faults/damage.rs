@@ -71,10 +71,12 @@ fn choose(data: &Path, random: &mut ChaCha8Rng) -> io::Result<Option<(PathBuf, u
     Ok(kinds.choose(random).and_then(|files| files.choose(random)).cloned())
 }
 
-/// RocksDB's diary and its locks hold nothing that anyone relies on.
+/// RocksDB's diary and its locks hold nothing that anyone relies on. And a node whose data do not say
+/// whose they are waits for a person, as it should.
 fn holds_data(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    !["LOG", "LOCK", "IDENTITY", "OPTIONS"].iter().any(|idle| name.starts_with(idle))
+    let passed_over = ["LOG", "LOCK", "IDENTITY", "OPTIONS", "mayfly-data"];
+    !passed_over.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -98,7 +98,8 @@ impl Figures {
                 continue;
             }
             let reason = it.reason.clone().unwrap_or_default();
-            if reason == EXPIRED {
+            // What was held beyond its deadline goes when its holder lets go (TTL-12).
+            if reason == EXPIRED && it.count <= 1 {
                 late.extend(it.expires_ms.map(|at| it.at_ms.saturating_sub(at)));
             }
             *self.dead_lettered.entry(reason).or_default() += 1;
