@@ -15,7 +15,7 @@ def now() -> datetime.datetime:
 async def schedule(space: Space) -> None:
     """A message is not there before its time, and is then."""
     queue = await space.queue()
-    soon = now() + datetime.timedelta(seconds=4)
+    soon = now() + datetime.timedelta(seconds=8)
     sender = await space.sender(queue)
     [number] = await sender.schedule_messages(ServiceBusMessage("by call"), soon)
     by_property = ServiceBusMessage("by property", scheduled_enqueue_time_utc=soon)
