@@ -14,9 +14,10 @@ from pathlib import Path
 
 READY_MAX = 90  # Seconds a cluster, or a node that was killed, may take.
 END_MAX = 30  # Seconds it may take to end.
-PORTS = {"http": 5300, "amqp": 5672, "forwarded": 5700}
-# Of a node's ports the lowest and the highest, with those of the nodes 1000 apart between them.
-LOWEST, HIGHEST = 5300, 7700
+# Of node 1; those of the others are 1000 apart.
+HTTP, GRPC, PEERS, AMQP = 5300, 5310, 5320, 5672
+FORWARDED = 5700
+NODES = (1, 2, 3)
 PR_SET_PDEATHSIG = 1
 
 
@@ -27,9 +28,10 @@ def _end_with_parent() -> None:
 
 def _free_offset() -> int:
     """To be added to every port. All of them stay below the range for outgoing connections."""
+    ports = [port + 1000 * (node - 1) for node in NODES for port in (HTTP, GRPC, PEERS, AMQP)]
     for _ in range(100):
         offset = random.randrange(8_000, 24_000, 10)
-        if all(_is_free(port + offset) for port in range(LOWEST, HIGHEST + 1, 100)):
+        if all(_is_free(port + offset) for port in (*ports, FORWARDED)):
             return offset
     raise RuntimeError("no free ports for a cluster")
 
@@ -83,13 +85,13 @@ class Cluster:
     @property
     def forwarded(self) -> str:
         """Where any node that lives speaks AMQP."""
-        return f"localhost:{PORTS['forwarded'] + self._offset}"
+        return f"localhost:{FORWARDED + self._offset}"
 
     def amqp(self, node: int) -> str:
-        return f"localhost:{PORTS['amqp'] + self._offset + 1000 * (node - 1)}"
+        return f"localhost:{AMQP + self._offset + 1000 * (node - 1)}"
 
     def http(self, node: int) -> str:
-        return f"localhost:{PORTS['http'] + self._offset + 1000 * (node - 1)}"
+        return f"localhost:{HTTP + self._offset + 1000 * (node - 1)}"
 
     def _pid(self, node: int) -> int:
         """Of the node's newest process, as the cluster has told."""

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cluster import Cluster
+from cluster import NODES, Cluster
 from environment import HERE, Environment
 
-NODES = (1, 2, 3)
 WARM_UP = 2  # Seconds of undisturbed traffic before a node is killed, and after it is back.
 START_MAX = 60  # Seconds a worker may take to send its first message.
 DRAIN_MAX = 120  # Seconds it may take to receive what is left.

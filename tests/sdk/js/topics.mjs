@@ -78,7 +78,7 @@ check(
   async (space) => {
     const topic = await space.topic("s");
     const sender = space.client.createSender(topic);
-    const due = new Date(Date.now() + 3_000);
+    const due = new Date(Date.now() + 8_000);
     const numbers = await sender.scheduleMessages([{ body: "kept" }, { body: "cancelled" }], due);
     await sender.cancelScheduledMessages(numbers[1]);
     const receiver = space.client.createReceiver(topic, "s");

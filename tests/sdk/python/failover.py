@@ -16,6 +16,7 @@ longest_send     the slowest send, with all the SDK's own tries
 import argparse
 import asyncio
 import collections
+import contextlib
 import itertools
 import json
 import logging
@@ -152,10 +153,11 @@ async def wait_drained(account: Account) -> None:
 async def run(addresses: list[str], queue: str, started: Path) -> Account:
     account = Account()
     stopping, ending = asyncio.Event(), asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
+    async with contextlib.AsyncExitStack() as clients, asyncio.TaskGroup() as tasks:
         for address in addresses:
             text = Cluster(address, "").connection_string(address)
             client = ServiceBusClient.from_connection_string(text)
+            await clients.enter_async_context(client)
             tasks.create_task(send(client.get_queue_sender(queue), account, stopping))
             tasks.create_task(receive(client.get_queue_receiver(queue), account, ending))
         while not account.numbers:

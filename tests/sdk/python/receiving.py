@@ -112,7 +112,8 @@ async def not_found(space: Space) -> None:
         await client.get_queue_receiver(space.name),
         await client.get_subscription_receiver(space.name, "none"),
     ):
-        await raises(MessagingEntityNotFoundError, receiver.receive_messages(max_wait_time=5))
+        call = receiver.receive_messages(max_wait_time=2 * WAIT)
+        await raises(MessagingEntityNotFoundError, call)
         await raises(MessagingEntityNotFoundError, receiver.peek_messages())
         await receiver.close()
 
@@ -124,7 +125,7 @@ async def deleted(space: Space) -> None:
     receiver = await space.receiver(queue)
     equal(await receiver.receive_messages(max_wait_time=1), [])
     await (await space.admin()).delete_queue(queue)
-    await raises(ServiceBusError, receiver.receive_messages(max_wait_time=10))
+    await raises(ServiceBusError, receiver.receive_messages(max_wait_time=2 * WAIT))
 
 
 @check("ServiceBusReceiver.close", "ServiceBusReceiver.client_identifier")

@@ -41,7 +41,7 @@ async def sql(space: Space) -> None:
         "@large": 2**40,
         "@half": 0.5,
         "@on": True,
-        "@at": datetime.datetime(2030, 1, 2, 3, 4, 5),
+        "@at": datetime.datetime(2030, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
         "@span": timedelta(hours=1),
     }
     made = await admin.create_rule(

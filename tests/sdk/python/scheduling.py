@@ -4,7 +4,7 @@ import datetime
 
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessageNotFoundError
-from harness import Space, bodies, check, empty, equal, raises, receive, take
+from harness import WAIT, Space, bodies, check, empty, equal, raises, receive, take
 
 
 def now() -> datetime.datetime:
@@ -15,7 +15,7 @@ def now() -> datetime.datetime:
 async def schedule(space: Space) -> None:
     """A message is not there before its time, and is then."""
     queue = await space.queue()
-    soon = now() + datetime.timedelta(seconds=4)
+    soon = now() + datetime.timedelta(seconds=8)
     sender = await space.sender(queue)
     [number] = await sender.schedule_messages(ServiceBusMessage("by call"), soon)
     by_property = ServiceBusMessage("by property", scheduled_enqueue_time_utc=soon)
@@ -36,7 +36,7 @@ async def schedule(space: Space) -> None:
 async def cancel(space: Space) -> None:
     """A cancelled message never comes; cancelling it again is MessageNotFoundError."""
     queue = await space.queue()
-    later = now() + datetime.timedelta(seconds=3)
+    later = now() + datetime.timedelta(seconds=8)
     sender = await (await space.impatient()).get_queue_sender(queue)
     messages = [ServiceBusMessage(text) for text in "abc"]
     first, *others = await sender.schedule_messages(messages, later)
@@ -45,7 +45,7 @@ async def cancel(space: Space) -> None:
     await sender.cancel_scheduled_messages(others)
     receiver = await space.receiver(queue)
     equal(await receiver.peek_messages(10), [])
-    equal(await receiver.receive_messages(max_wait_time=5), [])
+    equal(await receiver.receive_messages(max_wait_time=WAIT), [])
     await raises(MessageNotFoundError, sender.cancel_scheduled_messages(first))
     await sender.close()
 
@@ -55,7 +55,7 @@ async def to_topic(space: Space) -> None:
     """A message scheduled on a topic reaches its subscriptions when it is due."""
     topic = await space.topic("s")
     sender = await space.topic_sender(topic)
-    soon = now() + datetime.timedelta(seconds=3)
+    soon = now() + datetime.timedelta(seconds=8)
     [number] = await sender.schedule_messages(ServiceBusMessage("cancelled"), soon)
     await sender.schedule_messages(ServiceBusMessage("kept"), soon)
     await sender.cancel_scheduled_messages(number)

@@ -12,7 +12,7 @@ from azure.servicebus.exceptions import (
     SessionCannotBeLockedError,
     SessionLockLostError,
 )
-from harness import Handle, Space, bodies, check, collect, empty, equal, raises, receive, take
+from harness import WAIT, Handle, Space, bodies, check, collect, empty, equal, raises, receive, take
 
 
 async def queue_with(space: Space, *sessions: str, lock: timedelta = timedelta(minutes=1)) -> str:
@@ -93,7 +93,7 @@ async def held(space: Space) -> None:
     holder = await space.receiver(queue, session_id="a")
     client = await space.impatient()
     other = await client.get_queue_receiver(queue, session_id="a")
-    await raises(SessionCannotBeLockedError, other.receive_messages(max_wait_time=5))
+    await raises(SessionCannotBeLockedError, other.receive_messages(max_wait_time=2 * WAIT))
     await receive(holder, 3)
     await holder.close()
     other = await space.open(await client.get_queue_receiver(queue, session_id="a"))
@@ -226,7 +226,7 @@ async def required(space: Space) -> None:
     await raises(ServiceBusError, sender.send_messages(ServiceBusMessage("x")))
     await sender.close()
     receiver = await client.get_queue_receiver(queue)
-    error = await raises(ServiceBusError, receiver.receive_messages(max_wait_time=5))
+    error = await raises(ServiceBusError, receiver.receive_messages(max_wait_time=2 * WAIT))
     assert "session" in str(error).lower(), error
     await receiver.close()
 
@@ -237,7 +237,7 @@ async def not_required(space: Space) -> None:
     queue = await space.queue()
     client = await space.impatient()
     receiver = await client.get_queue_receiver(queue, session_id="a")
-    await raises(ServiceBusError, receiver.receive_messages(max_wait_time=5))
+    await raises(ServiceBusError, receiver.receive_messages(max_wait_time=2 * WAIT))
     await receiver.close()
 
 
@@ -245,7 +245,7 @@ async def not_required(space: Space) -> None:
 async def schedule(space: Space) -> None:
     """A scheduled message joins its session when it is due."""
     queue = await queue_with(space)
-    soon = datetime.datetime.now(datetime.timezone.utc) + timedelta(seconds=3)
+    soon = datetime.datetime.now(datetime.timezone.utc) + timedelta(seconds=5)
     sender = await space.sender(queue)
     await sender.schedule_messages(ServiceBusMessage("x", session_id="a"), soon)
     receiver = await space.receiver(

@@ -3,7 +3,7 @@
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusError
 from azure.servicebus.management import CorrelationRuleFilter, SqlRuleAction, SqlRuleFilter
-from harness import Space, check, empty, equal, raises, receive, take
+from harness import WAIT, Space, check, empty, equal, raises, receive, take
 
 
 @check("ServiceBusClient.get_topic_sender", "ServiceBusClient.get_subscription_receiver")
@@ -111,7 +111,7 @@ async def misused(space: Space) -> None:
     topic = await space.topic("s")
     client = await space.impatient()
     receiver = await client.get_queue_receiver(topic)
-    await raises(ServiceBusError, receiver.receive_messages(max_wait_time=5))
+    await raises(ServiceBusError, receiver.receive_messages(max_wait_time=2 * WAIT))
     sender = await client.get_topic_sender(f"{topic}/Subscriptions/s")
     await raises(ServiceBusError, sender.send_messages(ServiceBusMessage("x")))
     await receiver.close()
