@@ -1,15 +1,14 @@
 //! An AMQP client of the least kind: the engine of the `amqp` crate in client role over a socket.
 
+mod attaching;
+
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use amqp::Limits;
 use amqp::cbs;
-use amqp::codec::{
-    AnyTarget, Attach, DeliveryState, Error, Map, ReceiverSettleMode, Role, SenderSettleMode,
-    Source, Symbols, Tag, Target, Value,
-};
+use amqp::codec::{DeliveryState, Error, Map, Tag, Value};
 use amqp::engine::{
     Config, Connection, Delivery, Event, LinkId, Mechanism, Millis, Outgoing, Payload, SessionId,
 };
@@ -90,77 +89,6 @@ impl AmqpClient {
         }
     }
 
-    /// A link to `address`, or why it was refused.
-    pub fn sender(&mut self, address: &str) -> anyhow::Result<Result<LinkId, Error>> {
-        self.attach(address, Role::Sender, SenderSettleMode::Unsettled)
-    }
-
-    /// A link from `address`, without credit. `delete`: messages come settled.
-    pub fn receiver(
-        &mut self,
-        address: &str,
-        delete: bool,
-    ) -> anyhow::Result<Result<LinkId, Error>> {
-        let mode = if delete { SenderSettleMode::Settled } else { SenderSettleMode::Unsettled };
-        self.attach(address, Role::Receiver, mode)
-    }
-
-    fn attach(
-        &mut self,
-        address: &str,
-        role: Role,
-        snd_settle_mode: SenderSettleMode,
-    ) -> anyhow::Result<Result<LinkId, Error>> {
-        let session = self.session.context("no session")?;
-        self.links += 1;
-        let attach = Attach {
-            name: format!("link-{}", self.links).into(),
-            handle: 0,
-            role,
-            snd_settle_mode,
-            rcv_settle_mode: ReceiverSettleMode::Second,
-            source: Some(Source { address: Some(address.into()), ..Source::default() }),
-            target: Some(AnyTarget::Node(Target {
-                address: Some(address.into()),
-                ..Target::default()
-            })),
-            unsettled: None,
-            incomplete_unsettled: false,
-            initial_delivery_count: (role == Role::Sender).then_some(0),
-            max_message_size: None,
-            offered_capabilities: Symbols::default(),
-            desired_capabilities: Symbols::default(),
-            properties: None,
-        };
-        let link = self.engine.attach(session, attach)?;
-        let found = self.wait(
-            "attach",
-            |event| matches!(event, Event::Attached { link: of, .. } if *of == link),
-        )?;
-        let Event::Attached { attach, .. } = found else { bail!("no attach") };
-        // A refusal shows a link whose terminus on that side is missing, and then ends it.
-        let is_refused = match role {
-            Role::Sender => attach.target.is_none(),
-            Role::Receiver => attach.source.is_none(),
-        };
-        if !is_refused {
-            return Ok(Ok(link));
-        }
-        self.detached(link).map(Err)
-    }
-
-    /// Waits until the link is ended by the other side, and tells why.
-    pub fn detached(&mut self, link: LinkId) -> anyhow::Result<Error> {
-        let found = self.wait(
-            "detach",
-            |event| matches!(event, Event::Detached { link: of, .. } if *of == link),
-        )?;
-        match found {
-            Event::Detached { error: Some(error), .. } => Ok(error),
-            other => bail!("no reason: {other:?}"),
-        }
-    }
-
     /// Sends a message, or a batch, and waits for its outcome.
     pub fn send(
         &mut self,
@@ -191,7 +119,8 @@ impl AmqpClient {
 
     /// Gives credit for so many messages, less those that wait for a verdict.
     pub fn grant(&mut self, link: LinkId, count: u32) -> anyhow::Result<()> {
-        Ok(self.engine.grant(link, count)?)
+        self.engine.grant(link, count)?;
+        self.turn()
     }
 
     /// The next message of the link.
@@ -203,6 +132,17 @@ impl AmqpClient {
         match found {
             Event::Delivery(delivery) => Ok(delivery),
             other => bail!("no delivery: {other:?}"),
+        }
+    }
+
+    /// A message of the link that has come already.
+    pub fn received(&mut self, link: LinkId) -> Option<Delivery> {
+        let of_link =
+            |event: &Event| matches!(event, Event::Delivery(delivery) if delivery.link == link);
+        let at = self.events.iter().position(of_link)?;
+        match self.events.remove(at) {
+            Some(Event::Delivery(delivery)) => Some(delivery),
+            _ => None,
         }
     }
 

@@ -2,6 +2,7 @@
 //! data in a temporary directory, everything gone when the test ends, however it ends.
 
 mod amqp_client;
+mod amqp_node;
 mod cluster;
 mod disk;
 mod http_client;
@@ -11,6 +12,7 @@ mod raw;
 pub mod wire;
 
 pub use amqp_client::AmqpClient;
+pub use amqp_node::{AmqpNode, AmqpReply};
 pub use cluster::{Cluster, Settings, free_ports, mayfly};
 pub use disk::SmallDisk;
 pub use http_client::{HttpAnswer, ask};

@@ -1,7 +1,7 @@
 //! Attaching, refusing, detaching, credit, drain (§3.2, §4, §6).
 
 use super::*;
-use crate::codec::{Error, Flow, Transfer, Value};
+use crate::codec::{Error, Flow, Map, Transfer, Value};
 
 fn error(condition: &'static str) -> Error {
     Error::new(condition, "why")
@@ -20,7 +20,7 @@ fn rule_8_an_accepted_attach_mirrors_the_request() {
     assert_eq!(reply.rcv_settle_mode, ReceiverSettleMode::Second);
 }
 
-/// Rule 6: a session's receiver learns how long, in .NET ticks, and which, as a plain string.
+/// Rule 6: a session's receiver learns how long, in .NET ticks, and which, in the form it asked in.
 #[test]
 fn rule_6_a_session_attach_names_its_session() {
     let mut reply = attach("x", Role::Receiver).reply(1024);
@@ -32,6 +32,12 @@ fn rule_6_a_session_attach_names_its_session() {
     source.set_session("s");
     let filter = source.filter.as_ref().unwrap();
     assert_eq!(filter.get("com.microsoft:session-filter"), Some(&Value::from("s")));
+    let described = |value| Value::Described(Box::new((Value::Ulong(0x13_7000_000C), value)));
+    let asked = Map::default().symbol("com.microsoft:session-filter", described(Value::Null));
+    let mut source = Source { filter: Some(asked), ..Source::default() };
+    source.set_session("s");
+    let filter = source.filter.as_ref().unwrap();
+    assert_eq!(filter.get("com.microsoft:session-filter"), Some(&described("s".into())));
 }
 
 /// §3.2: a refused attach shows a null terminus, then the reason; both sides forget the link.

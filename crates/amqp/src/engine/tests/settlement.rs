@@ -167,6 +167,27 @@ fn err_9_a_message_too_large_is_counted_and_not_kept() {
     assert_eq!(found, Some(state));
 }
 
+/// §3.1: where `max-message-size` is about one message, a batch may be larger.
+#[test]
+fn section_3_1_a_batch_may_be_larger_than_a_message() {
+    let mut pair = Pair::opened(Limits::default(), Limits::default());
+    let session = pair.session();
+    let ours = pair.client.connection.attach(session, attach("x", Role::Sender)).unwrap();
+    pair.run();
+    let (theirs, request) = attach_request(&mut pair.server);
+    pair.server.connection.accept(theirs, request.reply(10)).unwrap();
+    pair.server.connection.take_batches(theirs, 1000).unwrap();
+    pair.server.connection.grant(theirs, 10).unwrap();
+    pair.run();
+    for (tag, size) in [(0, 1000), (1, 1001)] {
+        pair.client.connection.send(ours, &message(tag, vec![7; size])).unwrap();
+    }
+    pair.run();
+    let arrived: Vec<_> = deliveries(&pair.server.take_events()).cloned().collect();
+    assert_eq!(arrived[0].payload.as_ref().map(|payload| payload.len()), Ok(1000));
+    assert_eq!(arrived[1].payload, Err(TooLarge { bytes: 1001, max: 1000 }));
+}
+
 /// §8: a transaction's id travels with transfers and verdicts, both ways.
 #[test]
 fn section_8_transactional_states_are_carried() {

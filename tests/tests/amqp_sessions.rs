@@ -1,0 +1,284 @@
+//! Sessions over AMQP against real nodes (§6.2): how they are accepted, held, lost and given back.
+
+use std::time::{Duration, Instant};
+
+use amqp::Limits;
+use amqp::codec::{Array, Attach, DeliveryState, Map, Role, Value};
+use amqp::condition;
+use amqp::engine::{Delivery, LinkId};
+use amqp::management::{from_tag, uuid};
+use amqp::message::{Body, Message, Neutral};
+use anyhow::{Context, ensure};
+use bytes::{Bytes, BytesMut};
+use client::v1::QueueProperties;
+use mayfly_tests::{AmqpClient, AmqpNode, Cluster, Settings};
+
+/// ENT-3: the shortest there is.
+const LOCK: Duration = Duration::from_secs(5);
+
+async fn cluster(lock: Duration) -> anyhow::Result<Cluster> {
+    let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
+    let properties = QueueProperties {
+        requires_session: Some(true),
+        lock_duration_ms: Some(u64::try_from(lock.as_millis())?),
+        ..QueueProperties::default()
+    };
+    cluster.client()?.create_queue("q", properties).await?;
+    cluster.client()?.create_queue("plain", Default::default()).await?;
+    Ok(cluster)
+}
+
+fn encoded(body: &str, session: Option<&str>) -> Bytes {
+    let neutral = Neutral {
+        body: Body::Binary(Bytes::copy_from_slice(body.as_bytes())),
+        session_id: session.map(str::to_owned),
+        ..Neutral::default()
+    };
+    neutral.to_amqp(&mut BytesMut::new())
+}
+
+fn send(amqp: &mut AmqpClient, messages: &[(&str, &str)]) -> anyhow::Result<()> {
+    let sender = amqp.sender("q")?.expect("the queue is there");
+    for (session, body) in messages {
+        let state = amqp.send(sender, 0, encoded(body, Some(session)))?;
+        ensure!(state == DeliveryState::ACCEPTED, "{state:?}");
+    }
+    amqp.close(sender)
+}
+
+/// Body, and how many deliveries of it failed.
+fn shown(delivery: &Delivery) -> anyhow::Result<(String, u32)> {
+    let limits = Limits::default();
+    let payload = delivery.payload.clone().ok().context("it is too large")?;
+    let message = Message::parse(payload, &limits)?;
+    let count = message.header(&limits)?.delivery_count.unwrap_or(0);
+    match Neutral::from_amqp(&message, &limits)?.body {
+        Body::Binary(bytes) => Ok((String::from_utf8(bytes.to_vec())?, count)),
+        Body::Amqp(sections) => anyhow::bail!("no bytes: {sections:?}"),
+    }
+}
+
+fn accept(amqp: &mut AmqpClient, session: &str) -> anyhow::Result<(LinkId, Attach)> {
+    let answer = amqp.session("q", session.into(), 1000)?;
+    answer.map_err(|error| anyhow::anyhow!("{error:?}"))
+}
+
+fn session_value(attach: &Attach) -> Option<&Value> {
+    let filter = attach.source.as_ref()?.filter.as_ref()?;
+    filter.get("com.microsoft:session-filter")
+}
+
+fn session_of(attach: &Attach) -> Option<&str> {
+    session_value(attach)?.as_str()
+}
+
+/// .NET ticks, as a long.
+fn locked_until(attach: &Attach) -> Option<i64> {
+    match attach.properties.as_ref()?.get("com.microsoft:locked-until-utc")? {
+        Value::Long(ticks) => Some(*ticks),
+        _ => None,
+    }
+}
+
+/// SESS-6, SESS-8, SESS-10, SESS-14, LOCK-26, SEND-4, rule 6.
+#[tokio::test(flavor = "multi_thread")]
+async fn sess_6_a_session_is_received_by_one_link_in_order() -> anyhow::Result<()> {
+    let cluster = cluster(Duration::from_secs(60)).await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
+    send(&mut amqp, &[("a", "1"), ("b", "2"), ("a", "3")])?;
+    let (link, attach) = accept(&mut amqp, "a")?;
+    assert_eq!(session_of(&attach), Some("a"));
+    // 2020 to 2200.
+    let ticks = locked_until(&attach).context("a lock")?;
+    assert!((637_000_000_000_000_000..694_000_000_000_000_000).contains(&ticks), "{ticks}");
+
+    let mut other = AmqpClient::connect(cluster.amqp_address(2))?;
+    let held = other.session("q", "a".into(), 1000)?.expect_err("it is held");
+    assert_eq!(&*held.condition, condition::SESSION_CANNOT_BE_LOCKED);
+    amqp.grant(link, 10)?;
+    let (first, third) = (amqp.receive(link)?, amqp.receive(link)?);
+    assert_eq!((shown(&first)?.0, shown(&third)?.0), ("1".to_owned(), "3".to_owned()));
+    assert_eq!(amqp.settle(&third, DeliveryState::ACCEPTED)?, DeliveryState::ACCEPTED);
+
+    // Given back, and at once received by whoever asks for it, in the other form of its name.
+    amqp.close(link)?;
+    let named = Value::Described(Box::new((Value::Ulong(0x13_7000_000C), "a".into())));
+    let started = Instant::now();
+    let (link, attach) = loop {
+        match other.session("q", named.clone(), 1000)? {
+            Ok(answer) => break answer,
+            Err(error) => ensure!(started.elapsed() < LOCK, "still held: {error:?}"),
+        }
+    };
+    assert_eq!(session_value(&attach), Some(&named), "in the form it was asked for");
+    other.grant(link, 10)?;
+    assert_eq!(shown(&other.receive(link)?)?, ("1".to_owned(), 0), "SESS-12: not counted");
+
+    let refused = amqp.receiver("q", false)?.expect_err("it takes a session");
+    assert_eq!(&*refused.condition, condition::NOT_ALLOWED);
+    let refused = amqp.session("plain", "a".into(), 1000)?.expect_err("it has none");
+    assert_eq!(&*refused.condition, condition::NOT_ALLOWED);
+    let dead = amqp.receiver("q/$DeadLetterQueue", false)?;
+    assert!(dead.is_ok(), "DLQ-11: {dead:?}");
+    let sender = amqp.sender("q")?.expect("the queue is there");
+    let DeliveryState::Outcome(amqp::codec::Outcome::Rejected(Some(error))) =
+        amqp.send(sender, 0, encoded("x", None))?
+    else {
+        anyhow::bail!("it has no session");
+    };
+    assert_eq!(&*error.condition, condition::NOT_ALLOWED);
+    Ok(())
+}
+
+/// SESS-7, SESS-20, §3.2: a link that waits is answered when there is a session, or no more time.
+#[tokio::test(flavor = "multi_thread")]
+async fn sess_7_a_link_waits_for_the_next_session() -> anyhow::Result<()> {
+    let cluster = cluster(Duration::from_secs(60)).await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
+    let none = amqp.session("q", Value::Null, 300)?.expect_err("there is none");
+    assert_eq!(&*none.condition, condition::TIMEOUT);
+
+    // Whoever waits and goes away takes nothing along: neither by detaching, nor by being lost.
+    let gone = amqp.ask_for_session("q", Value::Null, 30_000)?;
+    amqp.close(gone)?;
+    let mut lost = AmqpClient::connect(cluster.amqp_address(3))?;
+    lost.ask_for_session("q", Value::Null, 30_000)?;
+    drop(lost);
+    let mut waiting = AmqpClient::connect(cluster.amqp_address(2))?;
+    let link = waiting.ask_for_session("q", Value::Null, 30_000)?;
+    send(&mut amqp, &[("next", "m")])?;
+    let attach = waiting.attached(link, Role::Receiver)?.expect("there is one");
+    assert_eq!(session_of(&attach), Some("next"));
+    waiting.grant(link, 1)?;
+    assert_eq!(shown(&waiting.receive(link)?)?.0, "m");
+
+    let shared = Map::default().symbol(
+        "com.microsoft:non-exclusive-session-filter:list",
+        Value::Described(Box::new((Value::Ulong(0x13_7000_000E), Value::List(vec![])))),
+    );
+    let refused = amqp.filtered("q", shared)?.expect_err("not offered");
+    assert_eq!(&*refused.condition, condition::NOT_IMPLEMENTED);
+    Ok(())
+}
+
+/// SESS-12, SESS-13: what ends a hold that nobody gave back.
+#[tokio::test(flavor = "multi_thread")]
+async fn sess_12_a_hold_ends_with_its_lock() -> anyhow::Result<()> {
+    let cluster = cluster(LOCK).await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
+    send(&mut amqp, &[("a", "1"), ("b", "2")])?;
+    let mut lost = AmqpClient::connect(cluster.amqp_address(2))?;
+    let (link, _) = accept(&mut lost, "a")?;
+    lost.grant(link, 1)?;
+    lost.receive(link)?;
+    let started = Instant::now();
+    drop(lost);
+    let held = amqp.session("q", "a".into(), 1000)?.expect_err("its lock is not over");
+    assert_eq!(&*held.condition, condition::SESSION_CANNOT_BE_LOCKED);
+
+    // One that is not renewed ends while its link lives.
+    let (link, _) = accept(&mut amqp, "b")?;
+    amqp.grant(link, 1)?;
+    let delivery = amqp.receive(link)?;
+    let ended = amqp.detached(link)?;
+    assert_eq!(&*ended.condition, condition::SESSION_LOCK_LOST);
+    ensure!(started.elapsed() >= LOCK - Duration::from_secs(1), "{:?}", started.elapsed());
+    let mut node = AmqpNode::open(&mut amqp, "q")?;
+    let token = from_tag(&delivery.tag).map(uuid).context("a lock")?;
+    let tokens = Array::new(vec![Value::Uuid(token)]).context("uuids")?;
+    let late = Map::default()
+        .string("disposition-status", "completed".into())
+        .string("lock-tokens", Value::Array(tokens))
+        .string("session-id", "b".into());
+    let late = node.ask(&mut amqp, "update-disposition", late)?;
+    assert_eq!((late.status, late.condition.as_deref()), (410, Some(condition::SESSION_LOCK_LOST)));
+
+    let (link, _) = accept(&mut amqp, "a")?;
+    amqp.grant(link, 1)?;
+    assert_eq!(shown(&amqp.receive(link)?)?, ("1".to_owned(), 1), "a timeout counts");
+    Ok(())
+}
+
+/// SESS-8, SESS-15, SESS-17, PEEK-9, DEFER-10: requests of who holds a session, and of who does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn sess_15_a_held_session_is_managed_by_its_name() -> anyhow::Result<()> {
+    let cluster = cluster(Duration::from_secs(60)).await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
+    send(&mut amqp, &[("a", "1"), ("a", "2"), ("b", "3")])?;
+    let (link, attach) = accept(&mut amqp, "a")?;
+    let mut node = AmqpNode::open(&mut amqp, "Q")?;
+    let named = |id: &str| Map::default().string("session-id", id.into());
+
+    let renewed = node.ask(&mut amqp, "renew-session-lock", named("a"))?;
+    let Value::Timestamp(ms) = renewed.get("expiration")? else { anyhow::bail!("{renewed:?}") };
+    assert!(ms * 10_000 + 621_355_968_000_000_000 >= locked_until(&attach).context("a lock")?);
+    let state = Value::Binary(Bytes::from_static(b"half-way"));
+    let none = node.ask(&mut amqp, "get-session-state", named("a"))?;
+    assert_eq!((none.status, none.get("session-state")?), (200, &Value::Null));
+    let set = named("a").string("session-state", state.clone());
+    assert_eq!(node.ask(&mut amqp, "set-session-state", set)?.status, 200);
+    let got = node.ask(&mut amqp, "get-session-state", named("a"))?;
+    assert_eq!(got.get("session-state")?, &state);
+
+    let peek = |id: &str| {
+        named(id)
+            .string("from-sequence-number", Value::Long(0))
+            .string("message-count", Value::Int(10))
+    };
+    let peeked = node.ask(&mut amqp, "peek-message", peek("a"))?;
+    assert_eq!(peeked.get("messages")?.as_items().map(<[Value]>::len), Some(2));
+    for (operation, body) in [
+        ("peek-message", peek("b")),
+        ("renew-session-lock", named("b")),
+        ("get-session-state", named("b")),
+        ("set-session-state", named("b").string("session-state", Value::Null)),
+        ("batch-delete-messages", named("b").string("message-count", Value::Int(1))),
+    ] {
+        let refused = node.ask(&mut amqp, operation, body)?;
+        let found = (refused.status, refused.condition.as_deref());
+        assert_eq!(found, (410, Some(condition::SESSION_LOCK_LOST)), "{operation}");
+    }
+
+    amqp.grant(link, 1)?;
+    let delivery = amqp.receive(link)?;
+    amqp.drain(link)?;
+    let later = amqp::codec::Modified { undeliverable_here: Some(true), ..Default::default() };
+    amqp.settle(&delivery, DeliveryState::Outcome(amqp::codec::Outcome::Modified(later)))?;
+    let sequence = from_tag(&delivery.tag).context("a lock")?.sequence.0.cast_signed();
+    let deferred = named("a")
+        .string("sequence-numbers", Value::Array(Array::longs([sequence])))
+        .string("receiver-settle-mode", Value::Uint(1));
+    let received = node.ask(&mut amqp, "receive-by-sequence-number", deferred)?;
+    let entry = received.get("messages")?.as_items().and_then(|items| items[0].as_map());
+    let token = entry.and_then(|entry| entry.get("lock-token")).context("a token")?.clone();
+    let completed = named("a")
+        .string("disposition-status", "completed".into())
+        .string("lock-tokens", Array::new(vec![token]).map_or(Value::Null, Value::Array));
+    assert_eq!(node.ask(&mut amqp, "update-disposition", completed)?.status, 200);
+    let rest = named("a").string("message-count", Value::Int(10));
+    let deleted = node.ask(&mut amqp, "batch-delete-messages", rest)?;
+    assert_eq!(deleted.get("message-count")?, &Value::Int(1));
+
+    let list = |after, skip, top| {
+        Map::default()
+            .string("last-updated-time", Value::Timestamp(after))
+            .string("skip", Value::Int(skip))
+            .string("top", Value::Int(top))
+    };
+    const ANY: i64 = 253_402_300_800_000;
+    for (body, expected) in [
+        (list(ANY, 0, 10), &["a", "b"][..]),
+        (list(ANY, 1, 10), &["b"]),
+        (list(ANY, 0, 1), &["a"]),
+        (list(ANY, 2, 10), &[]),
+        (list(1, 0, 10), &["a"]),
+        (list(ANY - 1000, 0, 10), &[]),
+    ] {
+        let page = node.ask(&mut amqp, "get-message-sessions", body)?;
+        assert_eq!(page.status, if expected.is_empty() { 204 } else { 200 });
+        let ids = page.get("sessions-ids")?.as_items().context("a list")?;
+        let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
+        assert_eq!(ids, expected);
+    }
+    Ok(())
+}
