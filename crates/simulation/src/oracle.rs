@@ -484,6 +484,7 @@ fn is_elsewhere(command: &Command) -> bool {
     match command {
         Command::CreateQueue(CreateQueue { entity, .. })
         | Command::UpdateQueue(UpdateQueue { entity, .. })
+        | Command::Commit(Commit { entity, .. })
         | Command::Send(Send { entity, .. }) => is_forwarding(*entity),
         _ => false,
     }
