@@ -54,7 +54,7 @@ fn condition(refused: Result<amqp::engine::LinkId, Error>) -> anyhow::Result<Str
 
 /// One request on a connection of its own: status and body.
 fn ask(mut stream: impl Wire, request: &str, headers: &str) -> anyhow::Result<(u16, String)> {
-    let body = request.starts_with("PUT").then_some(QUEUE).unwrap_or_default();
+    let body = if request.starts_with("PUT") { QUEUE } else { "" };
     let head = format!(
         "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
         body.len()
