@@ -1,5 +1,6 @@
 //! Who is let in, over what, and what becomes of those who are not: real nodes, real sockets.
 
+use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use amqp::codec::{DeliveryState, Error};
@@ -53,7 +54,7 @@ fn condition(refused: Result<amqp::engine::LinkId, Error>) -> anyhow::Result<Str
 
 /// One request on a connection of its own: status and body.
 fn ask(mut stream: impl Wire, request: &str, headers: &str) -> anyhow::Result<(u16, String)> {
-    let body = request.starts_with("PUT").then_some(QUEUE).unwrap_or_default();
+    let body = if request.starts_with("PUT") { QUEUE } else { "" };
     let head = format!(
         "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
         body.len()
@@ -266,5 +267,51 @@ async fn quota_13_a_connection_too_many_is_told_so() -> anyhow::Result<()> {
         ensure!(Instant::now() < until, "the place of the second stays taken");
         std::thread::sleep(Duration::from_millis(50));
     }
+    Ok(())
+}
+
+/// Clients that begin and never go on, on every port, keep nobody waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn stallers_on_every_port_hold_nobody_up() -> anyhow::Result<()> {
+    const OF_EACH: usize = 50;
+    let settings = Settings { nodes: 1, data_groups: 1, tls: true, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    cluster.client()?.create_queue("q", Default::default()).await?;
+    let [grpc, http, _] = cluster.addresses(1);
+    let ports = [grpc, http, cluster.amqp_address(1), cluster.amqps_address(1)];
+    // Nothing, half a TLS record, half a head, half a SASL frame, a frame of a size nobody sends.
+    let beginnings: [&[u8]; 5] = [
+        b"",
+        &[0x16, 3, 1, 2, 0, 1],
+        b"GET /q HTTP/1.1\r\nHost: loc",
+        b"AMQP\x03\x01\x00\x00\x00\x00\x00\x26\x02\x01",
+        b"AMQP\x03\x01\x00\x00\x7f\xff\xff\xff\x02\x01\x00\x00",
+    ];
+    let mut stallers = Vec::new();
+    for (port, bytes) in ports.iter().flat_map(|port| beginnings.map(|bytes| (port, bytes))) {
+        for _ in 0..OF_EACH {
+            let mut stream = wire::tcp(port)?;
+            // It may be hung up on at once.
+            let _ = stream.write_all(bytes);
+            stallers.push(stream);
+        }
+    }
+    let started = Instant::now();
+    for over_tls in [false, true] {
+        let mut amqp = match over_tls {
+            false => AmqpClient::connect(cluster.amqp_address(1))?,
+            true => {
+                let stream = wire::tls(cluster.amqps_address(1), &cluster.certificate())?;
+                AmqpClient::over(stream, Mechanism::Anonymous)?
+            }
+        };
+        let sender = amqp.sender("q")?.expect("the queue is there");
+        assert_eq!(amqp.send(sender, 0, message())?, DeliveryState::ACCEPTED);
+    }
+    assert_eq!(ask(wire::tcp(http)?, "GET /q", "")?.0, 200);
+    assert_eq!(ask(wire::tls(http, &cluster.certificate())?, "GET /q", "")?.0, 200);
+    cluster.client()?.send("q", vec![client::Message::new("still here")]).await?;
+    // Before any of them was given up.
+    ensure!(started.elapsed() < Duration::from_secs(10), "after {:?}", started.elapsed());
     Ok(())
 }

@@ -38,7 +38,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 fn unhex(text: &str) -> Vec<u8> {
     let digit = |digit: u8| (digit as char).to_digit(16).expect("a hexadecimal digit") as u8;
-    text.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+    text.as_bytes().chunks_exact(2).map(|pair| (digit(pair[0]) << 4) | digit(pair[1])).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

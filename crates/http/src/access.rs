@@ -95,8 +95,9 @@ impl Guard {
     fn tell(&self, request: &Request, why: &str) {
         let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let Some(untold) = self.denials.count(now_ms) {
-            let peer = request.extensions().get::<Peer>().map(|Peer(peer)| *peer);
-            tracing::warn!(?peer, untold, "HTTP request refused: {why}");
+            let peer = request.extensions().get::<Peer>();
+            let peer = peer.map(|Peer(peer)| tracing::field::display(peer));
+            tracing::warn!(peer, untold, "HTTP request refused: {why}");
         }
     }
 }

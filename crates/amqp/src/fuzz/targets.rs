@@ -243,10 +243,10 @@ fn message(bytes: &Bytes, answer: &mut Answer) {
 
 fn request(bytes: &Bytes, answer: &mut Answer) {
     let limits = Limits::default();
-    if let Some((_, operation)) = answer.of(management::decode(bytes, &limits)) {
-        if let Some(operation) = answer.of(operation) {
-            answer.kind(&discriminant(&operation));
-        }
+    if let Some((_, operation)) = answer.of(management::decode(bytes, &limits))
+        && let Some(operation) = answer.of(operation)
+    {
+        answer.kind(&discriminant(&operation));
     }
     if let Some((envelope, request)) = answer.of(cbs::decode(bytes, &limits)) {
         answer.kind(&discriminant(&request));

@@ -39,6 +39,12 @@ enum TimeToLive {
 }
 
 impl Given {
+    /// From an object: alone, the type would take a list as well.
+    pub fn read(json: &[u8]) -> serde_json::Result<Given> {
+        let object: Map<String, Json> = serde_json::from_slice(json)?;
+        serde_json::from_value(Json::Object(object))
+    }
+
     /// A message without a body and user properties.
     pub fn message(self) -> Result<v1::Message, Failure> {
         let ttl_ms = self.time_to_live.map(TimeToLive::ms).transpose()?;

@@ -43,7 +43,7 @@ fn single(
 ) -> Result<v1::Message, Failure> {
     let given = match headers.get(BROKER_PROPERTIES) {
         None => Given::default(),
-        Some(json) => serde_json::from_slice(json.as_bytes()).map_err(|error| {
+        Some(json) => Given::read(json.as_bytes()).map_err(|error| {
             Failure::bad(format!("BrokerProperties is not as it should be: {error}"))
         })?,
     };

@@ -72,11 +72,17 @@ impl Ports {
         let settings = http::Config { access, tunnels, connections_max: HTTP_CONNECTIONS_MAX };
         let http = arrivals([Some(http), websocket], tls, HTTP_1);
         let serve = http::serve(http, settings, broker.clone(), recorder, stop());
-        let http = tokio::spawn(async move { Ok(serve.await) });
+        let http = tokio::spawn(async move {
+            serve.await;
+            Ok(())
+        });
 
         let settings = amqp_config(config);
         let serve = amqp::server::serve(amqp, settings, broker.clone(), stop());
-        let amqp = tokio::spawn(async move { Ok(serve.await) });
+        let amqp = tokio::spawn(async move {
+            serve.await;
+            Ok(())
+        });
         Fronts { grpc, http, amqp }
     }
 
