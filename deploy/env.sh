@@ -9,17 +9,26 @@ need_packages() {
   command -v c++ >/dev/null || missing+=(g++)
   command -v make >/dev/null || missing+=(make)
   compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null || missing+=(libclang-dev)
-  [ ${#missing[@]} -eq 0 ] && return
-  say "installing ${missing[*]}"
+  install_packages "${missing[@]}"
+}
+
+# What the tests of the SDKs build their private environment with.
+need_python() {
+  python3 -c 'import ensurepip' 2>/dev/null || install_packages python3 python3-venv
+}
+
+install_packages() {
+  [ $# -eq 0 ] && return
+  say "installing $*"
   local sudo=''
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null || {
-      echo "mayfly: missing packages: ${missing[*]}; install them as root: apt-get install ${missing[*]}" >&2
+      echo "mayfly: missing packages: $*; install them as root: apt-get install $*" >&2
       exit 1
     }
     sudo=sudo
   fi
-  $sudo apt-get update -q && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q "${missing[@]}"
+  $sudo apt-get update -q && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q "$@"
 }
 
 command -v cargo >/dev/null || {

@@ -14,6 +14,15 @@ export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$RANDOM$RANDOM}"
 echo "PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED repeats it"
 PROPTEST_CASES=100000 cargo test --release --locked --workspace --test model --test rebuilt
 
+say "every AMQP decoder against changed input, for an hour"
+export MAYFLY_FUZZ_SEED="${MAYFLY_FUZZ_SEED:-$RANDOM$RANDOM}"
+MAYFLY_FUZZ_SECONDS="${MAYFLY_FUZZ_SECONDS:-3600}" \
+  cargo test --release --locked --workspace --lib -- --nocapture no_input_breaks_a_decoder
+
+say "the official SDKs, while every node is killed and started again five times"
+need_python
+python3 tests/sdk/run.py --rounds 5
+
 say "experiments"
 cargo test --release --locked --workspace --test long -- --ignored --nocapture --test-threads 1
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every test: format, lints, and all tests of the workspace (rule tables, properties, simulation,
-# end-to-end with real processes). Needs no cluster running and leaves nothing running.
+# end-to-end with real processes), and the official SDKs against a cluster. Needs no cluster running
+# and leaves nothing running.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/env.sh
@@ -16,4 +17,7 @@ cargo clippy --release --locked --workspace --all-targets -- -D warnings
 export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-1}"
 say "tests"
 cargo test --release --locked --workspace --no-fail-fast "$@"
+say "the official SDKs"
+need_python
+python3 tests/sdk/run.py
 say "all passed"

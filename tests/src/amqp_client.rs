@@ -1,28 +1,30 @@
 //! An AMQP client of the least kind: the engine of the `amqp` crate in client role over a socket.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use amqp::Limits;
+use amqp::cbs;
 use amqp::codec::{
-    AnyTarget, Attach, DeliveryState, Error, ReceiverSettleMode, Role, SenderSettleMode, Source,
-    Symbols, Tag, Target,
+    AnyTarget, Attach, DeliveryState, Error, Map, ReceiverSettleMode, Role, SenderSettleMode,
+    Source, Symbols, Tag, Target, Value,
 };
 use amqp::engine::{
     Config, Connection, Delivery, Event, LinkId, Mechanism, Millis, Outgoing, Payload, SessionId,
 };
+use amqp::request::request;
 use anyhow::{Context, bail, ensure};
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::wire::{self, Wire};
+
 /// Longer than an election on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-const READ_EVERY: Duration = Duration::from_millis(20);
 
 /// One connection with one session. Every call waits for what it asks for.
 pub struct AmqpClient {
-    stream: TcpStream,
+    stream: Box<dyn Wire>,
     engine: Connection,
     input: BytesMut,
     /// Seen and not asked for yet.
@@ -34,9 +36,11 @@ pub struct AmqpClient {
 
 impl AmqpClient {
     pub fn connect(address: &str) -> anyhow::Result<AmqpClient> {
-        let stream = TcpStream::connect(address).with_context(|| format!("AMQP on {address}"))?;
-        stream.set_read_timeout(Some(READ_EVERY))?;
-        stream.set_nodelay(true)?;
+        AmqpClient::over(wire::tcp(address)?, Mechanism::Anonymous)
+    }
+
+    /// On a stream of any kind whose reads return at once or soon.
+    pub fn over(stream: impl Wire + 'static, login: Mechanism) -> anyhow::Result<AmqpClient> {
         let config = Config {
             container_id: "test".into(),
             hostname: Some("localhost".into()),
@@ -44,8 +48,8 @@ impl AmqpClient {
             limits: Limits::default(),
         };
         let mut client = AmqpClient {
-            stream,
-            engine: Connection::client(config, Mechanism::Anonymous, Millis(0)),
+            stream: Box::new(stream),
+            engine: Connection::client(config, login, Millis(0)),
             input: BytesMut::new(),
             events: VecDeque::new(),
             session: None,
@@ -57,6 +61,33 @@ impl AmqpClient {
         client.wait("begin", |event| matches!(event, Event::Began(_)))?;
         client.session = session;
         Ok(client)
+    }
+
+    /// Puts a token on `$cbs`; the status it is answered with.
+    pub fn put_token(&mut self, token: &str, audience: &str) -> anyhow::Result<i32> {
+        let refused = |error: Error| anyhow::anyhow!("no $cbs: {error:?}");
+        let replies = self.receiver(cbs::ADDRESS, false)?.map_err(refused)?;
+        let requests = self.sender(cbs::ADDRESS)?.map_err(refused)?;
+        self.grant(replies, 1)?;
+        let properties = Map::default()
+            .string("operation", "put-token".into())
+            .string("type", "servicebus.windows.net:sastoken".into())
+            .string("name", audience.into());
+        let payload = request(Value::Ulong(1), None, &properties, &token.into());
+        self.send(requests, 0, payload)?;
+        let reply = self.receive(replies)?;
+        let payload = reply.payload.clone().ok().context("the reply is too large")?;
+        ensure!(reply.settled, "a reply wants a verdict");
+        let limits = Limits::default();
+        let message = amqp::message::Message::parse(payload, &limits)?;
+        let answer = message.application_properties(&limits)?;
+        for link in [replies, requests] {
+            self.engine.detach(link, None)?;
+        }
+        match answer.get("status-code") {
+            Some(Value::Int(code)) => Ok(*code),
+            other => bail!("no status: {other:?}"),
+        }
     }
 
     /// A link to `address`, or why it was refused.

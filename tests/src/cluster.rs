@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use client::Client;
+use client::{Client, ClientOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -17,6 +17,9 @@ use crate::{Proxy, SmallDisk};
 
 /// How long a cluster may take until its queues can be used: elections on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
+
+/// In the directory of a cluster that speaks TLS.
+const CERTIFICATE: &str = "certificate.pem";
 
 /// What a test wants different from the defaults.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,12 @@ pub struct Settings {
     pub behind_proxies: bool,
     /// `idle.reattach`.
     pub reattach_seconds: u64,
+    /// `security.secret`, and what clients send.
+    pub secret: Option<&'static str>,
+    /// More of every node's configuration.
+    pub config: &'static str,
+    /// Every node has the same certificate, and speaks AMQP over TLS as well.
+    pub tls: bool,
     /// What one of the nodes is started with beside its configuration.
     pub odd: Option<(u64, &'static [&'static str])>,
 }
@@ -44,6 +53,9 @@ impl Default for Settings {
             development: true,
             behind_proxies: false,
             reattach_seconds: 60,
+            secret: None,
+            config: "",
+            tls: false,
             odd: None,
         }
     }
@@ -60,6 +72,7 @@ struct Node {
     http: String,
     peer: String,
     amqp: String,
+    amqps: String,
     child: Option<Child>,
 }
 
@@ -72,6 +85,7 @@ pub struct Cluster {
     proxies: BTreeMap<u64, Proxy>,
     /// Before the directory: what is mounted in it goes first.
     disks: BTreeMap<u64, SmallDisk>,
+    secret: Option<&'static str>,
     dir: TempDir,
 }
 
@@ -101,6 +115,15 @@ pub fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
         }
     }
     Ok(ports)
+}
+
+/// Writes a certificate and its key; the configuration that names them.
+fn certify(dir: &Path) -> anyhow::Result<String> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let (certificate, key) = (dir.join(CERTIFICATE), dir.join("key.pem"));
+    fs::write(&key, made.signing_key.serialize_pem())?;
+    fs::write(&certificate, made.cert.pem())?;
+    Ok(format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n"))
 }
 
 impl Cluster {
@@ -146,10 +169,10 @@ impl Cluster {
 
     fn configure(settings: Settings) -> anyhow::Result<Cluster> {
         let dir = tempfile::tempdir()?;
-        let ports = free_ports(settings.nodes as usize * 5)?;
+        let ports = free_ports(settings.nodes as usize * 6)?;
         let address = |port: u16| format!("127.0.0.1:{port}");
         let mut nodes: Vec<Node> = Vec::new();
-        for (position, ports) in ports.chunks_exact(5).enumerate() {
+        for (position, ports) in ports.chunks_exact(6).enumerate() {
             let home = dir.path().join(format!("node-{}", position + 1));
             fs::create_dir_all(&home)?;
             nodes.push(Node {
@@ -164,9 +187,16 @@ impl Cluster {
                 http: address(ports[1]),
                 peer: address(ports[2]),
                 amqp: address(ports[3]),
+                amqps: address(ports[5]),
                 child: None,
             });
         }
+        let tls = match settings.tls {
+            true => certify(dir.path())?,
+            false => String::new(),
+        };
+        let secret = settings.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
+        let secret = secret.unwrap_or_default();
         let cluster_id: u128 = rand::random();
         let members: Vec<String> = (1..)
             .zip(&nodes)
@@ -178,25 +208,29 @@ impl Cluster {
             let data = node.config.with_file_name("data");
             let grpc = node.grpc_behind.as_ref();
             let grpc = grpc.map(|grpc| format!("grpc = {grpc:?}\n")).unwrap_or_default();
+            let amqps = settings.tls.then(|| format!("amqps = {:?}\n", node.amqps));
             let text = format!(
                 "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
-                 [listen]\namqp = {:?}\n{grpc}\
+                 [listen]\namqp = {:?}\n{}{grpc}\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
                  [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n\
-                 [idle]\nreattach = \"{}s\"\n",
+                 [idle]\nreattach = \"{}s\"\n{tls}{secret}{}",
                 settings.development,
                 node.amqp,
+                amqps.unwrap_or_default(),
                 settings.data_groups,
                 members.join(""),
                 settings.log_retain_mebibytes,
                 settings.disk_reserve_mebibytes,
                 settings.reattach_seconds,
+                settings.config,
             );
             fs::write(&node.config, text)?;
         }
         let groups = 1 + usize::from(settings.data_groups);
         let proxies = BTreeMap::new();
-        Ok(Cluster { groups, nodes, proxies, disks: BTreeMap::new(), dir })
+        let (disks, secret) = (BTreeMap::new(), settings.secret);
+        Ok(Cluster { groups, nodes, proxies, disks, secret, dir })
     }
 
     fn node(&mut self, id: u64) -> &mut Node {
@@ -247,9 +281,26 @@ impl Cluster {
         &self.nodes[id as usize - 1].amqp
     }
 
+    /// Where a node speaks AMQP over TLS.
+    pub fn amqps_address(&self, id: u64) -> &str {
+        &self.nodes[id as usize - 1].amqps
+    }
+
+    /// The nodes' certificate, which clients are to trust.
+    pub fn certificate(&self) -> PathBuf {
+        self.dir().join(CERTIFICATE)
+    }
+
+    /// Gives the nodes another certificate; they find it by themselves, or on SIGHUP.
+    pub fn certify_anew(&self) -> anyhow::Result<()> {
+        certify(self.dir()).map(drop)
+    }
+
     /// A client that knows every node.
     pub fn client(&self) -> anyhow::Result<Client> {
-        Ok(Client::connect(self.nodes.iter().map(|node| &node.grpc))?)
+        let secret = self.secret.map(str::to_owned);
+        let options = ClientOptions { secret, ..ClientOptions::default() };
+        Ok(Client::with_options(self.nodes.iter().map(|node| &node.grpc), options)?)
     }
 
     /// A client that knows one node only.

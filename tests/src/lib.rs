@@ -8,6 +8,7 @@ mod http_client;
 mod load;
 mod proxy;
 mod raw;
+pub mod wire;
 
 pub use amqp_client::AmqpClient;
 pub use cluster::{Cluster, Settings, free_ports, mayfly};

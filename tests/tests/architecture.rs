@@ -14,16 +14,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &["domain", "wire"]),
     ("replication", &["domain", "store", "wire"]),
     ("service", &["domain", "engine", "replication", "wire"]),
-    ("amqp", &["domain", "service", "wire"]),
-    ("grpc", &["amqp", "domain", "service", "wire"]),
-    ("http", &["amqp", "domain", "service", "wire"]),
+    ("auth", &[]),
+    ("transport", &[]),
+    ("amqp", &["auth", "domain", "service", "transport", "wire"]),
+    ("grpc", &["amqp", "auth", "domain", "service", "transport", "wire"]),
+    ("http", &["amqp", "auth", "domain", "service", "transport", "wire"]),
     ("client", &["wire"]),
     ("workload", &["client"]),
+    ("chaos", &["client"]),
     ("simulation", &["domain", "engine"]),
     (
         "mayfly",
         &[
             "amqp",
+            "auth",
+            "chaos",
             "client",
             "domain",
             "grpc",
@@ -31,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "replication",
             "service",
             "store",
+            "transport",
             "wire",
             "workload",
         ],
@@ -45,15 +51,36 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tonic-prost", &["replication", "grpc", "client"]),
     ("prost", &["wire", "replication", "grpc", "client"]),
     ("axum", &["http"]),
+    ("hyper", &["http"]),
+    ("rustls", &["transport"]),
+    ("tokio-rustls", &["transport"]),
     ("hdrhistogram", &["workload"]),
     ("clap", &["mayfly", "simulation"]),
     ("anyhow", &["mayfly"]),
-    ("tokio", &["replication", "service", "amqp", "grpc", "http", "client", "workload", "mayfly"]),
+    (
+        "tokio",
+        &[
+            "replication",
+            "service",
+            "transport",
+            "amqp",
+            "grpc",
+            "http",
+            "client",
+            "workload",
+            "chaos",
+            "mayfly",
+        ],
+    ),
 ];
 
 /// No clock, randomness, runtime or metrics here: only these libraries.
-const PURE: &[(&str, &[&str])] =
-    &[("domain", &["bytes", "thiserror"]), ("timer-wheel", &[]), ("engine", &["bytes"])];
+const PURE: &[(&str, &[&str])] = &[
+    ("domain", &["bytes", "thiserror"]),
+    ("timer-wheel", &[]),
+    ("engine", &["bytes"]),
+    ("auth", &["base64", "hmac", "percent-encoding", "sha2", "thiserror"]),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").into()

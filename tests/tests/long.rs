@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use bytes::Bytes;
 use client::{Client, Message, SenderOptions};
-use mayfly_tests::{Cluster, Settings};
+use mayfly_tests::{AmqpClient, Cluster, Settings};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use workload::{LifecycleBench, LifecycleReport, Metrics, Progress};
 
@@ -201,5 +202,63 @@ async fn a_hundred_thousand_idle_queues() -> anyhow::Result<()> {
     }
     println!("all deleted {:.0} s after their window", begun.elapsed().as_secs_f64());
     ensure!(with - without < 2.0, "{with} % of a core, {without} % without them");
+    Ok(())
+}
+
+/// Resident memory of a process.
+fn resident_kibibytes(pid: u32) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
+    Ok(number.parse()?)
+}
+
+/// Half and 99 in 100 of so many sends, one after the other.
+fn send_latency(address: &str, count: usize) -> anyhow::Result<(Duration, Duration)> {
+    let mut amqp = AmqpClient::connect(address)?;
+    let sender = amqp.sender("busy")?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    let body = amqp::message::Body::Binary(Bytes::from(vec![b'x'; 1024]));
+    let message = amqp::message::Neutral { body, ..Default::default() };
+    let message = message.to_amqp(&mut Default::default());
+    let mut took = Vec::new();
+    for _ in 0..count {
+        let started = Instant::now();
+        ensure!(amqp.send(sender, 0, message.clone())? == amqp::codec::DeliveryState::ACCEPTED);
+        took.push(started.elapsed());
+    }
+    took.sort_unstable();
+    Ok((took[count / 2], took[count * 99 / 100]))
+}
+
+/// Ten thousand clients that are there and do nothing, on one node, and one that works.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes; run by tests/long.sh"]
+async fn ten_thousand_connections_cost_little() -> anyhow::Result<()> {
+    const CONNECTIONS: usize = 10_000;
+    const SENDS: usize = 500;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let needed = CONNECTIONS as u64 + 1_000;
+    setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed))?;
+    let cluster = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
+    cluster.client()?.create_queue("busy", Default::default()).await?;
+    let (pid, address) = (cluster.pid(1).context("it runs")?, cluster.amqp_address(1));
+    let alone = send_latency(address, SENDS)?;
+    let before = resident_kibibytes(pid)?;
+    let started = Instant::now();
+    let mut idle = Vec::new();
+    for _ in 0..CONNECTIONS {
+        idle.push(AmqpClient::connect(address)?);
+    }
+    let opened = started.elapsed();
+    let after = resident_kibibytes(pid)?;
+    let among = send_latency(address, SENDS)?;
+    let each = after.saturating_sub(before) as f64 / CONNECTIONS as f64;
+    println!("{CONNECTIONS} connections, each with a session, opened in {opened:.1?}");
+    println!("memory {before} KiB before, {after} KiB after: {each:.1} KiB each");
+    println!("a send alone p50 {:.1?}, p99 {:.1?}", alone.0, alone.1);
+    println!("a send among them p50 {:.1?}, p99 {:.1?}", among.0, among.1);
+    ensure!(each < 64.0, "{each} KiB for a connection that does nothing");
+    let last = idle.last_mut().context("ten thousand")?;
+    ensure!(last.sender("busy")?.is_ok(), "they are served");
     Ok(())
 }

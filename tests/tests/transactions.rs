@@ -30,7 +30,11 @@ fn wary_client<A: AsRef<str>>(addresses: impl IntoIterator<Item = A>) -> anyhow:
 }
 
 async fn receive(client: &Client) -> Result<Option<Delivery>, Error> {
-    let path = QueuePath::main(QUEUE);
+    receive_from(client, QUEUE).await
+}
+
+async fn receive_from(client: &Client, queue: &str) -> Result<Option<Delivery>, Error> {
+    let path = QueuePath::main(queue);
     let wait = Duration::from_millis(200);
     let received = client.receive(&path, ReceiveMode::PeekLock, 1, wait).await?;
     Ok(received.into_iter().next())
@@ -254,4 +258,129 @@ async fn once(
         arm();
     }
     transaction.commit().await.map(drop)
+}
+
+const INTAKE: &str = "intake";
+const ORDERS: &str = "orders";
+const UNWANTED: &str = "rolled back";
+
+/// What became of what was moved.
+#[derive(Default)]
+struct Moves {
+    committed: std::sync::Mutex<BTreeSet<u64>>,
+    rolled_back: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Takes numbers out of the intake and sends them to the orders, as one; now and then it thinks better
+/// of it first.
+async fn carry(client: Client, moves: Arc<Moves>) {
+    while !moves.stop.load(Ordering::Relaxed) {
+        let Ok(Some(delivery)) = receive_from(&client, INTAKE).await else { continue };
+        let text = String::from_utf8_lossy(delivery.body()).into_owned();
+        let Ok(number) = text.parse::<u64>() else { return };
+        if number.is_multiple_of(5) && delivery.delivery_count() == 0 {
+            let mut transaction = client.transaction(INTAKE);
+            let gathered = async {
+                transaction.complete(&delivery).await?;
+                transaction.send_to(ORDERS, vec![Message::new(UNWANTED)]).await
+            };
+            let is_gathered = gathered.await.is_ok();
+            drop(transaction.rollback().await);
+            let back = vec![delivery.settlement(Disposition::Abandon)];
+            drop(client.settle(&QueuePath::main(INTAKE), back, false).await);
+            moves.rolled_back.fetch_add(u64::from(is_gathered), Ordering::Relaxed);
+            continue;
+        }
+        let mut transaction = client.transaction(INTAKE);
+        let gathered = async {
+            transaction.complete(&delivery).await?;
+            transaction.send_to(ORDERS, vec![Message::new(text.clone())]).await
+        };
+        if gathered.await.is_ok() && transaction.commit().await.is_ok() {
+            moves.committed.lock().expect("nobody panics").insert(number);
+        }
+    }
+}
+
+async fn all_bodies(client: &Client, path: &QueuePath) -> anyhow::Result<Vec<String>> {
+    let (mut bodies, mut from) = (Vec::new(), 0);
+    loop {
+        let page = client.peek(path, from, 250).await?;
+        let Some(last) = page.last() else { return Ok(bodies) };
+        from = last.sequence_number() + 1;
+        let text = |delivery: &Delivery| String::from_utf8_lossy(delivery.body()).into_owned();
+        bodies.extend(page.iter().map(text));
+    }
+}
+
+/// FWD-14, TX-2, TX-12: between two groups, whichever leader dies: what was committed arrives once, and
+/// nothing of what was rolled back does.
+#[tokio::test(flavor = "multi_thread")]
+async fn fwd_14_what_transactions_send_elsewhere_arrives_once_though_leaders_are_killed()
+-> anyhow::Result<()> {
+    const NUMBERS: u64 = 900;
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings { data_groups: 2, ..Settings::default() }).await?;
+    let client = cluster.client()?;
+    let properties = QueueProperties {
+        lock_duration_ms: Some(5_000),
+        max_delivery_count: Some(1_000),
+        ..QueueProperties::default()
+    };
+    let mut groups = BTreeSet::new();
+    for queue in [INTAKE, ORDERS] {
+        groups.insert(client.create_queue(queue, properties.clone()).await?.group);
+    }
+    ensure!(groups.len() == 2, "both queues are in one group");
+    for first in (1..=NUMBERS).step_by(100) {
+        let numbers = first..first + 100;
+        client.send(INTAKE, numbers.map(|n| Message::new(n.to_string())).collect()).await?;
+    }
+
+    let moves = Arc::new(Moves::default());
+    let all: Vec<String> = cluster.ids().map(|id| cluster.addresses(id)[0].to_owned()).collect();
+    let mut movers = Vec::new();
+    for _ in 0..4 {
+        movers.push(tokio::spawn(carry(wary_client(&all)?, moves.clone())));
+    }
+    let count = || moves.committed.lock().expect("nobody panics").len() as u64;
+    for (round, queue) in [INTAKE, ORDERS, INTAKE].into_iter().enumerate() {
+        let goal = count() + NUMBERS / 5;
+        let begun = Instant::now();
+        while count() < goal {
+            ensure!(begun.elapsed() < Duration::from_secs(90), "no progress in round {round}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let leader = cluster.leader_of(queue).await?;
+        cluster.kill(leader)?;
+        println!("node {leader}, which led '{queue}', killed after {} moves", count());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cluster.start_node(leader)?;
+        cluster.wait_caught_up().await?;
+    }
+    let begun = Instant::now();
+    loop {
+        let counters = client.get_queue(INTAKE).await?.counters.unwrap_or_default();
+        if (counters.active, counters.transfer) == (0, 0) {
+            println!("{counters:?}");
+            ensure!(counters.forwarded == NUMBERS, "{counters:?}");
+            ensure!(counters.transfer_dead_lettered == 0, "{counters:?}");
+            break;
+        }
+        ensure!(begun.elapsed() < Duration::from_secs(120), "left at the intake: {counters:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    moves.stop.store(true, Ordering::Relaxed);
+    for mover in movers {
+        mover.await?;
+    }
+    let bodies = all_bodies(&client, &QueuePath::main(ORDERS)).await?;
+    let arrived: BTreeSet<u64> = bodies.iter().filter_map(|body| body.parse().ok()).collect();
+    ensure!(bodies.len() as u64 == NUMBERS, "{} messages arrived", bodies.len());
+    ensure!(arrived == (1..=NUMBERS).collect(), "not each of them once");
+    let rolled_back = moves.rolled_back.load(Ordering::Relaxed);
+    println!("{} told as committed, {rolled_back} rolled back", count());
+    ensure!(rolled_back > 0, "too tame");
+    Ok(())
 }

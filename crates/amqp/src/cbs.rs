@@ -1,5 +1,6 @@
 //! `$cbs`: tokens put by clients (§2).
 
+use auth::TokenError;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 
@@ -7,7 +8,6 @@ use crate::Limits;
 use crate::codec::{DecodeError, Map, Symbol, Value};
 use crate::condition;
 use crate::request::Envelope;
-use crate::sas::TokenError;
 
 /// The node's address.
 pub const ADDRESS: &str = "$cbs";
@@ -18,7 +18,7 @@ pub enum Request {
     PutToken {
         /// What kind it is, its text says (rule 2).
         token: ByteString,
-        /// The resource it is put for, as written; see [`crate::sas::resource_path`].
+        /// The resource it is put for, as written; see [`auth::resource_path`].
         audience: ByteString,
     },
     /// Not understood; the answer to it.
@@ -44,7 +44,7 @@ impl Status {
         let code = match error {
             TokenError::NotSas | TokenError::Malformed { .. } => 400,
             TokenError::Expired
-            | TokenError::UnknownRule
+            | TokenError::UnknownKey
             | TokenError::Signature
             | TokenError::Resource => 401,
         };

@@ -9,6 +9,7 @@
 
 pub mod code;
 pub(crate) mod composite;
+mod control;
 pub mod descriptor;
 mod error;
 pub mod frame;
@@ -21,6 +22,7 @@ mod value;
 pub(crate) mod writer;
 
 pub use composite::Composite;
+pub use control::Control;
 pub use error::DecodeError;
 pub use performative::*;
 pub use primitive::{Decode, Encode, Symbol, Symbols, Tag};

@@ -35,6 +35,7 @@ pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
 pub const ENTITY_DISABLED: &str = "com.microsoft:entity-disabled";
 pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
 pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
+pub const NO_MATCHING_SUBSCRIPTION: &str = "com.microsoft:no-matching-subscription";
 pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
 pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
 pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
@@ -65,7 +66,7 @@ pub fn condition(refusal: &Refusal) -> &'static str {
         Refusal::Argument { .. } | Refusal::Serialization { .. } | Refusal::InvalidRule { .. } => {
             ARGUMENT_ERROR
         }
-        Refusal::NoMatchingSubscription { .. } => NOT_ALLOWED,
+        Refusal::NoMatchingSubscription { .. } => NO_MATCHING_SUBSCRIPTION,
         Refusal::ArgumentOutOfRange { .. } => ARGUMENT_OUT_OF_RANGE,
         Refusal::InvalidOperation { .. } => NOT_ALLOWED,
         Refusal::NotSupported { .. } => NOT_IMPLEMENTED,
@@ -175,6 +176,27 @@ mod tests {
             ),
             (Refusal::InvalidOperation { why: "x" }, "amqp:not-allowed", 400),
             (Refusal::NotSupported { what }, "amqp:not-implemented", 501),
+            (
+                Refusal::NoMatchingSubscription { topic: "t".into() },
+                "com.microsoft:no-matching-subscription",
+                500,
+            ),
+            (
+                Refusal::InvalidRule { exception: "FilterException", why: "y".into() },
+                "com.microsoft:argument-error",
+                400,
+            ),
+            (Refusal::NoSession, "com.microsoft:timeout", 408),
+            (
+                Refusal::SessionLockLost { session: Some("s".into()) },
+                "com.microsoft:session-lock-lost",
+                410,
+            ),
+            (
+                Refusal::SessionCannotBeLocked { session: "s".into() },
+                "com.microsoft:session-cannot-be-locked",
+                410,
+            ),
             (Refusal::SerialGap { expected: 1 }, "com.microsoft:server-busy", 503),
             (Refusal::PerhapsDone, "com.microsoft:timeout", 408),
         ];

@@ -17,8 +17,11 @@ pub mod cbs;
 pub mod condition;
 pub mod management;
 pub mod request;
-pub mod sas;
 
 pub mod server;
 
+#[cfg(test)]
+mod fuzz;
+
+pub use auth as sas;
 pub use limits::Limits;

@@ -10,7 +10,6 @@ mod rule;
 pub use lock_token::{from_tag, from_uuid, tag, uuid};
 pub use operation::{Operation, ReceiveMode, Scheduled, SessionFilter, Verdict, decode};
 pub use reply::Reply;
-pub use rule::{CorrelationFilter, Filter, Rule};
 
 /// The address of a node's management node: the node's, and this.
 pub const SUFFIX: &str = "/$management";

@@ -13,30 +13,35 @@ mod failure;
 mod verdict;
 
 mod note;
+mod opening;
 mod receiving;
 mod requests;
 mod sending;
+mod transacting;
+mod via;
 
 mod attaching;
+mod conversing;
+mod coordinator;
 mod delivering;
 mod links;
+mod taking;
 
 mod connection;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use auth::{Access, Denials};
 use service::Broker;
-use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use transport::Arrivals;
 
 use crate::Limits;
-pub use access::{Access, Key};
 
-/// Pause before connections are accepted again when the process has no file handles left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections over the maximum that are told so at a time; more are closed without a word.
+const SURPLUS_MAX: usize = 256;
 
 /// How AMQP is served.
 #[derive(Clone, Debug)]
@@ -45,7 +50,8 @@ pub struct Config {
     pub access: Access,
     /// Of each connection.
     pub limits: Limits,
-    /// Most connections at a time; more are closed as they come. Default 20,000.
+    /// Most connections at a time; more are told so and closed (QUOTA-13). Default
+    /// 20,000.
     pub connections_max: usize,
     /// Name of this side in `open`, for people who look at traffic.
     pub container_id: String,
@@ -66,47 +72,45 @@ impl Default for Config {
 struct Shared {
     config: Config,
     broker: Broker,
+    denials: Arc<Denials>,
     /// The zero of the engines' time.
     started: Instant,
 }
 
 /// Serves until `stop` resolves, and then until every client was told and is gone.
 pub async fn serve(
-    listener: TcpListener,
+    mut arrivals: Arrivals,
     config: Config,
     broker: Broker,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
+) {
     let slots = Arc::new(Semaphore::new(config.connections_max));
-    let shared = Arc::new(Shared { config, broker, started: Instant::now() });
+    let surplus = Arc::new(Semaphore::new(SURPLUS_MAX));
+    let denials = Arc::default();
+    let shared = Arc::new(Shared { config, broker, denials, started: Instant::now() });
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
-        tokio::select! {
+        let arrival = tokio::select! {
             () = &mut stop => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    let Ok(slot) = slots.clone().try_acquire_owned() else {
-                        tracing::debug!(%peer, "refused: too many AMQP connections");
-                        continue;
-                    };
-                    let run = connection::run(stream, shared.clone(), stopped.clone());
-                    connections.spawn(async move {
-                        run.await;
-                        drop(slot);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept an AMQP connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+            Some(arrival) = arrivals.recv() => arrival,
+            Some(_) = connections.join_next() => continue,
+        };
+        let (slot, is_surplus) = match slots.clone().try_acquire_owned() {
+            Ok(slot) => (slot, false),
+            Err(_) => match surplus.clone().try_acquire_owned() {
+                Ok(slot) => (slot, true),
+                Err(_) => continue,
             },
-            Some(_) = connections.join_next() => {}
-        }
+        };
+        let run = connection::run(arrival, is_surplus, shared.clone(), stopped.clone());
+        connections.spawn(async move {
+            run.await;
+            drop(slot);
+        });
     }
-    drop(listener);
+    drop(arrivals);
     stopping.send_replace(true);
     while connections.join_next().await.is_some() {}
-    Ok(())
 }

@@ -169,13 +169,34 @@ impl Client {
         from: u64,
         count_max: u32,
     ) -> Result<Vec<Delivery>, Error> {
+        self.peek_rows(path, from, count_max, false).await
+    }
+
+    /// The same of the answering node's own rows, which may be behind (PEEK-2): with a client of one
+    /// node, what that replica holds.
+    pub async fn peek_stale(
+        &self,
+        path: &QueuePath,
+        from: u64,
+        count_max: u32,
+    ) -> Result<Vec<Delivery>, Error> {
+        self.peek_rows(path, from, count_max, true).await
+    }
+
+    async fn peek_rows(
+        &self,
+        path: &QueuePath,
+        from: u64,
+        count_max: u32,
+        stale: bool,
+    ) -> Result<Vec<Delivery>, Error> {
         let attempt = |node: Arc<Node>, _| {
             let request = node.request(v1::PeekRequest {
                 queue: path.queue.clone(),
                 sub_queue: path.sub_queue as i32,
                 from_sequence_number: from,
                 max_messages: count_max,
-                stale: false,
+                stale,
             });
             async move { node.messaging().peek(request).await }
         };

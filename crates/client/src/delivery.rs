@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::v1::{self, settlement};
 
-/// A queue or its dead-letter queue.
+/// A queue or one of its dead-letter queues.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueuePath {
     pub queue: String,
@@ -18,6 +18,11 @@ impl QueuePath {
 
     pub fn dead_letter(queue: impl Into<String>) -> QueuePath {
         QueuePath { queue: queue.into(), sub_queue: v1::SubQueue::DeadLetter }
+    }
+
+    /// Of a queue or topic: what was sent via it and not taken where it should go (DLQ-16).
+    pub fn transfer_dead_letter(entity: impl Into<String>) -> QueuePath {
+        QueuePath { queue: entity.into(), sub_queue: v1::SubQueue::TransferDeadLetter }
     }
 }
 

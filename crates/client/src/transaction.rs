@@ -71,14 +71,34 @@ impl Client {
         let (shared, entity) = (self.shared.clone(), entity.into());
         Transaction { shared, entity, stream: Stream::Unopened, operations: Vec::new() }
     }
+
+    /// [`Transaction::send_to`] in a transaction of its own; the numbers are those at `via`.
+    pub async fn send_via(
+        &self,
+        via: &str,
+        to: &str,
+        messages: Vec<Message>,
+    ) -> Result<Vec<u64>, Error> {
+        let mut transaction = self.transaction(via);
+        transaction.send_to(to, messages).await?;
+        Ok(transaction.commit().await?.sequence_numbers())
+    }
 }
 
 impl Transaction {
     /// Messages for the transaction's queue or topic; scheduled ones as well (SCHED-12).
     pub async fn send(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+        self.send_to("", messages).await
+    }
+
+    /// Messages for another queue or topic, which the transaction's brings there once it is committed,
+    /// in order and exactly once (FWD-14). What is not taken there goes to the transaction's
+    /// [`QueuePath::transfer_dead_letter`]; while there is no room, it waits.
+    pub async fn send_to(&mut self, to: &str, messages: Vec<Message>) -> Result<(), Error> {
         let messages = messages.into_iter().map(Message::into_wire).collect();
         let path = QueuePath::main(self.entity.clone());
-        self.perform(&path, Operation::Send(v1::SendMessages { messages })).await
+        let send = v1::SendMessages { messages, to: to.to_owned() };
+        self.perform(&path, Operation::Send(send)).await
     }
 
     /// SCHED-3, SCHED-12: of the transaction's queue or topic.

@@ -112,9 +112,11 @@ pub struct Counts {
     pub deleted: u64,
     /// Of a topic: handed on as copies to whichever subscriptions take them.
     pub published: u64,
-    /// FWD-12: waiting to be forwarded. In rows they are part of `active`; a description tells them
-    /// apart.
+    /// FWD-12, FWD-14: waiting to be moved. In rows those to be forwarded are part of `active`; a
+    /// description tells them apart.
     pub transfer: u64,
+    /// In the transfer dead-letter queue, in whatever state (DLQ-16).
+    pub transfer_dead_lettered: u64,
     /// Forwarded, duplicates at the destination included (DUP-12).
     pub moved: u64,
 }
@@ -133,12 +135,18 @@ impl Counts {
                 + self.deleted
                 + self.published
                 + self.transfer
+                + self.transfer_dead_lettered
                 + self.moved
     }
 
     /// COUNT-2: what is stored.
     pub fn total(&self) -> u64 {
-        self.active + self.scheduled + self.deferred + self.dead_lettered + self.transfer
+        self.active
+            + self.scheduled
+            + self.deferred
+            + self.dead_lettered
+            + self.transfer
+            + self.transfer_dead_lettered
     }
 }
 
@@ -153,9 +161,11 @@ pub struct EntityInfo {
     /// Last send or receive request (COUNT-6).
     pub accessed_at: Timestamp,
     pub counts: Counts,
-    /// Of `active`, how many can be received now; and of `dead_lettered`.
+    /// Of `active`, how many can be received now; of `dead_lettered`; and of those in the transfer
+    /// dead-letter queue.
     pub available: u64,
     pub available_dead_letter: u64,
+    pub available_transfer_dead_letter: u64,
     /// Of a topic: of all copies in its subscriptions too (COUNT-3).
     pub size_bytes: u64,
     pub next_sequence: SequenceNumber,

@@ -8,6 +8,10 @@
 //! what came of the last shipments: a repeat is answered, not done again. With the answer the source
 //! gives the messages up, and dead-letters those refused, or, out of a dead-letter queue, parks them
 //! to be shipped again ([`Shipped`]).
+//!
+//! What a client sends to one entity through another ([`crate::SendVia`], FWD-14) is a shipment from
+//! the start, out of the transfer queue of the entity between, and is moved by the same means. Each
+//! destination's shipments wait for one another only.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +24,8 @@ use crate::{
 pub const HOPS_MAX: u32 = 4;
 /// Most messages of one shipment: giving them up, or dead-lettering them, is one command.
 pub const SHIPMENT_MESSAGES_MAX: u32 = 512;
+/// Most messages on their way out of one transfer queue: each is in its leader's memory.
+pub const TRANSFERS_MAX: u64 = 65_536;
 /// What came of a source's last shipment is kept this long after it, and for as long as the source
 /// exists. No request is under way that long.
 pub const ARRIVALS_KEPT: Span = Span::from_secs(3600);
@@ -85,8 +91,10 @@ pub struct Arrive {
     pub source: QueueId,
     /// Counts a source's shipments from 1.
     pub serial: u64,
-    /// Shipments up to this one are settled at the source: nobody asks for them again.
+    /// The line's shipments up to this one are settled at the source: nobody asks for them again.
     pub settled_to: u64,
+    /// The shipment before it that is not settled; none if that is not above `settled_to`.
+    pub follows: u64,
     pub destination: EntityId,
     /// Messages of the whole shipment, and how many of them come before the first one here.
     pub count: u32,
@@ -116,6 +124,22 @@ pub struct Shipped {
 pub struct ForgetArrivals {
     pub source: QueueId,
     pub destination: EntityId,
+}
+
+/// Shipments of which each waits for those before it (FWD-5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Line {
+    pub queue: QueueId,
+    /// Of a transfer queue: where to. A forwarded queue is one line, whatever its destination is.
+    pub to: Option<EntityId>,
+}
+
+impl Line {
+    /// That a shipment of a queue belongs to.
+    pub fn of(queue: QueueId, destination: Destination) -> Line {
+        let to = (queue.sub == SubQueue::Transfer).then_some(destination.entity);
+        Line { queue, to }
+    }
 }
 
 /// Messages of a shipment that the destination did not take, and why: what their dead-letter entry
@@ -196,9 +220,9 @@ pub enum ForwardEffect {
     /// As it now stands.
     Waiting { queue: QueueId, waiting: Waiting },
     /// A shipment is to be brought to its destination.
-    Shipment { queue: QueueId, serial: u64 },
+    Shipment { line: Line, serial: u64 },
     /// It is settled.
-    Settled { queue: QueueId, serial: u64 },
+    Settled { line: Line, serial: u64 },
 }
 
 /// What a subqueue's forwarding has to do.
@@ -218,6 +242,7 @@ impl QueueProperties {
         match sub {
             SubQueue::Main => self.forward_to.as_deref(),
             SubQueue::DeadLetter => self.forward_dead_letters_to.as_deref(),
+            SubQueue::Transfer | SubQueue::TransferDeadLetter => None,
         }
     }
 
@@ -245,7 +270,11 @@ impl EntityState {
             Some(_) => self.available[main],
             None => 0,
         };
-        let transfer = waits + self.forwarding[main].in_transit;
-        Counts { transfer, active: self.counts.active - transfer, ..self.counts }
+        let forwarded = waits + self.forwarding[main].in_transit;
+        Counts {
+            transfer: self.counts.transfer + forwarded,
+            active: self.counts.active - forwarded,
+            ..self.counts
+        }
     }
 }

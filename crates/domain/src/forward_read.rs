@@ -31,16 +31,18 @@ pub fn shipment(rows: &impl Rows, queue: QueueId, serial: u64) -> Option<Shipmen
         let Some(Row::Message(message)) = rows.get(&Key::Message(queue, number)) else {
             return None;
         };
-        let hops = message.travel.as_ref().map_or(0, |travel| travel.hops) + 1;
+        let hops = message.travel.as_ref().map_or(0, |travel| travel.hops);
         let ttl = match message.lifetime {
             Lifetime::Fixed { ttl, .. } => Some(ttl),
             Lifetime::Derived => None,
         };
         let header_bytes = message.header_bytes;
         let delivery = delivery(&entity, queue, number, message, Shown::Peeked);
-        let dead_letter_source = match queue.sub {
-            SubQueue::DeadLetter => Some(entity.name.clone()), // DLQ-12.
-            SubQueue::Main => delivery.dead_letter_source.clone(),
+        let (dead_letter_source, hops) = match queue.sub {
+            SubQueue::DeadLetter => (Some(entity.name.clone()), hops + 1), // DLQ-12.
+            SubQueue::Main => (delivery.dead_letter_source.clone(), hops + 1),
+            // FWD-7: hops are what users configured.
+            SubQueue::Transfer | SubQueue::TransferDeadLetter => (None, hops),
         };
         let enqueued_sequence = delivery.enqueued_sequence;
         let travel = Travel { enqueued_sequence, hops, dead_letter_source };

@@ -42,24 +42,40 @@ impl fmt::Display for SequenceNumber {
     }
 }
 
-/// The part of an entity that messages are received from (DLQ-1, DLQ-16).
+/// A part of an entity that holds messages (DLQ-1, DLQ-16, FWD-14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum SubQueue {
     #[default]
     Main = 0,
     DeadLetter = 1,
+    /// Messages on their way to other entities. Nobody receives from it.
+    Transfer = 2,
+    /// Those of them that were not taken there.
+    TransferDeadLetter = 3,
 }
 
+/// One value for each subqueue, indexed by `SubQueue as usize`.
+pub type PerSubQueue<T> = [T; SubQueue::ALL.len()];
+
 impl SubQueue {
-    pub const ALL: [SubQueue; 2] = [SubQueue::Main, SubQueue::DeadLetter];
+    pub const ALL: [SubQueue; 4] =
+        [SubQueue::Main, SubQueue::DeadLetter, SubQueue::Transfer, SubQueue::TransferDeadLetter];
+
+    /// Whether it keeps what could not be delivered (DLQ-4, DLQ-16).
+    pub fn is_dead_letter(self) -> bool {
+        match self {
+            SubQueue::DeadLetter | SubQueue::TransferDeadLetter => true,
+            SubQueue::Main | SubQueue::Transfer => false,
+        }
+    }
 
     pub fn from_u8(value: u8) -> Option<SubQueue> {
         SubQueue::ALL.into_iter().find(|sub| *sub as u8 == value)
     }
 }
 
-/// A receivable entity or its dead-letter queue.
+/// An entity's subqueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId {
     pub entity: EntityId,
@@ -73,6 +89,14 @@ impl QueueId {
 
     pub fn dead_letter(entity: EntityId) -> QueueId {
         QueueId { entity, sub: SubQueue::DeadLetter }
+    }
+
+    pub fn transfer(entity: EntityId) -> QueueId {
+        QueueId { entity, sub: SubQueue::Transfer }
+    }
+
+    pub fn transfer_dead_letter(entity: EntityId) -> QueueId {
+        QueueId { entity, sub: SubQueue::TransferDeadLetter }
     }
 }
 

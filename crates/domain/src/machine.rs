@@ -28,6 +28,7 @@ mod receive_deferred;
 mod renew;
 mod rules;
 mod send;
+mod send_via;
 mod session;
 mod settle;
 mod ship;

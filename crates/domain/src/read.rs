@@ -38,6 +38,7 @@ pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
         counts,
         available: had[SubQueue::Main as usize],
         available_dead_letter: had[SubQueue::DeadLetter as usize],
+        available_transfer_dead_letter: had[SubQueue::TransferDeadLetter as usize],
         size_bytes,
         next_sequence,
         last_use,
@@ -106,11 +107,16 @@ pub(crate) fn check_served(entity: &EntityRow, queue: QueueId) -> Result<(), Ref
     check_peekable(entity, queue)
 }
 
-/// STATE-4; a topic has no dead-letter queue (ENT-9), and shows what is scheduled (PEEK-5).
+/// STATE-4; a topic has no dead-letter queue (ENT-9), and shows what is scheduled (PEEK-5). What is on
+/// its way is nobody's (FWD-14).
 fn check_peekable(entity: &EntityRow, queue: QueueId) -> Result<(), Refusal> {
-    if entity.specifics.kind() == EntityKind::Topic && queue.sub == SubQueue::DeadLetter {
-        let name = format!("{}/$DeadLetterQueue", entity.name);
-        return Err(Refusal::EntityNotFound { name });
+    let missing = match (queue.sub, entity.specifics.kind()) {
+        (SubQueue::DeadLetter, EntityKind::Topic) => Some("$DeadLetterQueue"),
+        (SubQueue::Transfer, _) => Some("$Transfer"),
+        (SubQueue::Main | SubQueue::DeadLetter | SubQueue::TransferDeadLetter, _) => None,
+    };
+    if let Some(part) = missing {
+        return Err(Refusal::EntityNotFound { name: format!("{}/{part}", entity.name) });
     }
     let status = entity.properties.status;
     match status.refuses_receive() {
@@ -259,7 +265,7 @@ pub(crate) fn delivery(
     let lifetime = match message.lifetime {
         Lifetime::Fixed { ttl, expires_at } => Some((ttl, expires_at)),
         // TTL-18: what entered the dead-letter queue without a deadline gets none there.
-        Lifetime::Derived if lock.is_none() || queue.sub == SubQueue::DeadLetter => None,
+        Lifetime::Derived if lock.is_none() || queue.sub.is_dead_letter() => None,
         Lifetime::Derived => {
             let ttl = entity.properties.default_ttl;
             Some((ttl, message.enqueued_at.plus(ttl)))

@@ -9,9 +9,9 @@ use bytes::Bytes;
 
 use crate::{
     ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupRow, HeldRow, Lifetime,
-    NodeRow, Outcome, Properties, QueueId, QueueProperties, ReceiverId, RuleRow, SequenceNumber,
-    SessionId, SessionList, SessionRow, SessionTotals, ShardId, ShipmentRow, Span, Specifics,
-    SystemProperty, Timestamp, Travel,
+    NodeRow, Outcome, PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId, RuleRow,
+    SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals, ShardId, ShipmentRow, Span,
+    Specifics, SystemProperty, Timestamp, Travel,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -71,7 +71,7 @@ pub enum Key {
     Rule(EntityId, String),
     /// How many copies share a topic's body, where it is more than one.
     BodyCopies(EntityId, SequenceNumber),
-    /// A shipment of a forwarded queue that is not settled, by its serial.
+    /// A shipment of a forwarded queue or of a transfer queue that is not settled, by its serial.
     Shipment(QueueId, u64),
     /// Dead letters set aside that the destination refused, by their shipment's serial; true: those
     /// that are not forwarded again, by the first one's number.
@@ -189,16 +189,17 @@ pub struct EntityState {
     pub next_sequence: SequenceNumber,
     /// Numbers at or above are *fresh*: receivable with nothing stored but their message row. Per
     /// subqueue, indexed by `SubQueue as usize`, as are the next three.
-    pub fresh_head: [SequenceNumber; 2],
+    pub fresh_head: PerSubQueue<SequenceNumber>,
     /// Rows in `Returned`, and a number none of them is below: where to look for the first, so that
     /// no range of tombstones is scanned twice.
-    pub returned: [u64; 2],
-    pub returned_low: [SequenceNumber; 2],
+    pub returned: PerSubQueue<u64>,
+    pub returned_low: PerSubQueue<SequenceNumber>,
     /// Messages that can be received now: fresh and returned; of an entity that requires sessions,
     /// whose main queue has neither, the ready ones of all sessions.
-    pub available: [u64; 2],
-    /// Deferred messages in the dead-letter queue (those in the main queue are `counts.deferred`).
+    pub available: PerSubQueue<u64>,
+    /// Deferred messages in the dead-letter queues (those in the main queue are `counts.deferred`).
     pub dead_letter_deferred: u64,
+    pub transfer_dead_letter_deferred: u64,
     pub counts: Counts,
     /// Body and property bytes of all stored messages (QUOTA-32).
     pub size_bytes: u64,
@@ -218,8 +219,7 @@ pub struct EntityState {
     /// `TOUCH_LASTS` at most: what the log does not see is written before it comes.
     pub last_use: Timestamp,
     pub sessions: SessionTotals,
-    /// Per subqueue.
-    pub forwarding: [Forwarding; 2],
+    pub forwarding: PerSubQueue<Forwarding>,
 }
 
 /// The small row of a message: all that may change about it, less its lock.

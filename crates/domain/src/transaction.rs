@@ -1,9 +1,9 @@
 //! Transactions (TX): what is asked of one entity as one unit, and how much that may be.
 
 use crate::{
-    BATCH_BYTES_MAX, CancelScheduled, Disposition, EntityId, Key, LockToken, MessageRow, Origin,
-    Properties, QueueId, Refusal, Renew, Row, Rows, Send, SequenceNumber, SetSessionState, Settle,
-    Span, SubQueue, Timestamp, properties_bytes,
+    BATCH_BYTES_MAX, CancelScheduled, Destination, Disposition, EntityId, Key, LockToken,
+    MessageRow, NewMessage, Origin, Properties, QueueId, Refusal, Renew, Row, Rows, Send,
+    SequenceNumber, SetSessionState, Settle, Span, SubQueue, Timestamp, properties_bytes,
 };
 
 /// TX-4, QUOTA-24: messages sent; and as many settlements, renewals, cancellations and session
@@ -12,6 +12,9 @@ pub const TRANSACTION_COUNT_MAX: usize = 100;
 /// Bytes of messages, of properties to modify and of session states together: a transaction is one
 /// log entry, and asks no more of it than a batch does.
 pub const TRANSACTION_BYTES_MAX: u64 = BATCH_BYTES_MAX as u64;
+/// TX-5: what is said to whoever goes beyond.
+pub const ONE_ENTITY: &str = "a transaction is about one entity: a queue, or a topic and its \
+     subscriptions; what is sent to others goes through that one";
 /// TX-3: from the first operation.
 pub const TRANSACTION_TIMEOUT: Span = Span::from_secs(120);
 
@@ -35,13 +38,24 @@ pub enum Operation {
     Settle(Settle),
     Renew(Renew),
     SetState(SetSessionState),
+    SendVia(SendVia),
+}
+
+/// Messages for another entity, which the transaction's entity brings there once it is committed
+/// (FWD-14). Outside of a transaction this is one of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SendVia {
+    /// A queue or topic.
+    pub via: EntityId,
+    pub destination: Destination,
+    pub messages: Vec<NewMessage>,
 }
 
 /// What came of an operation, once all are done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Performed {
     Done,
-    /// As [`crate::Outcome::Sent`].
+    /// As [`crate::Outcome::Sent`]. What is sent via an entity has a number there (SEQ-8).
     Sent {
         sequences: Vec<SequenceNumber>,
     },
@@ -60,6 +74,7 @@ impl Operation {
             Operation::Settle(settle) => settle.queue.entity,
             Operation::Renew(renew) => renew.queue.entity,
             Operation::SetState(set) => set.entity,
+            Operation::SendVia(send) => send.via,
         }
     }
 }
@@ -86,9 +101,10 @@ impl TransactionSize {
         let mut size = *self;
         // An empty one counts as well, or there could be any number of them.
         match operation {
-            Operation::Send(send) => {
-                size.messages += send.messages.len().max(1);
-                let bytes = send.messages.iter().map(|message| u64::from(message.size_bytes));
+            Operation::Send(Send { messages, .. })
+            | Operation::SendVia(SendVia { messages, .. }) => {
+                size.messages += messages.len().max(1);
+                let bytes = messages.iter().map(|message| u64::from(message.size_bytes));
                 size.bytes += bytes.sum::<u64>();
             }
             Operation::CancelScheduled(cancel) => size.others += cancel.numbers.len().max(1),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use domain::{
-    AcceptSession, Acquire, Command, Effect, EntityId, Key, Outcome, QueueId, ReceiveSession,
+    AcceptSession, Acquire, Command, Effect, EntityId, Key, Line, Outcome, QueueId, ReceiveSession,
     ReceiverId, Rows, SessionEffect, SessionId, SessionToken, Span, Timestamp, Waiting,
 };
 
@@ -269,13 +269,13 @@ impl Engine {
     }
 
     /// A shipment's errand is over. The effects of a settled one were told before or will be told.
-    pub fn carried(&mut self, queue: QueueId, serial: u64, carried: Carried, now: Timestamp) {
-        self.forwards.carried(queue, serial, carried, now);
+    pub fn carried(&mut self, line: Line, serial: u64, carried: Carried, now: Timestamp) {
+        self.forwards.carried(line, serial, carried, now);
     }
 
-    /// Every queue with something to forward, and the shipments of each: what a rebuilt engine must
+    /// Every line with something to move, and the shipments of each: what a rebuilt engine must
     /// agree with.
-    pub fn forwards(&self) -> impl Iterator<Item = (QueueId, Waiting, Vec<u64>)> + '_ {
+    pub fn forwards(&self) -> impl Iterator<Item = (Line, Waiting, Vec<u64>)> + '_ {
         self.forwards.iter()
     }
 

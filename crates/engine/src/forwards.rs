@@ -1,9 +1,9 @@
-//! What is to be forwarded, and how far it has come: per source, a few shipments under way at a time,
-//! in order, and pauses where a destination takes nothing (FWD-9).
+//! What is to be forwarded, and how far it has come: per line, a few shipments under way at a time, in
+//! order, and pauses where a destination takes nothing (FWD-9, FWD-14).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{EntityId, ForwardEffect, QueueId, Span, SubQueue, Timestamp, Waiting};
+use domain::{EntityId, ForwardEffect, Line, QueueId, Span, SubQueue, Timestamp, Waiting};
 
 use crate::EngineOptions;
 
@@ -15,9 +15,9 @@ pub enum Errand {
     Ship { queue: QueueId, again: bool },
     /// Propose an `Unpark`.
     Unpark { queue: QueueId },
-    /// Bring a shipment to its destination, then propose `Shipped`. All before it up to
-    /// `settled_to` are settled.
-    Carry { queue: QueueId, serial: u64, settled_to: u64 },
+    /// Bring a shipment to its destination, then propose `Shipped`. All of its line up to
+    /// `settled_to` are settled; `follows`, if that is above, is the one before it.
+    Carry { line: Line, serial: u64, settled_to: u64, follows: u64 },
 }
 
 /// What came of a shipment's way.
@@ -27,7 +27,7 @@ pub enum Carried {
     All,
     Some,
     Nothing,
-    /// It did not get there, or nobody knows.
+    /// It did not get there, not all of it, or nobody knows.
     Lost,
 }
 
@@ -80,72 +80,79 @@ const LOST_DELAY_MAX: Span = Span::from_secs(5);
 /// All forwarding of a group's entities.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forwards {
-    sources: BTreeMap<QueueId, Source>,
+    sources: BTreeMap<Line, Source>,
     /// Those to be looked at, and those to be looked at later.
-    changed: BTreeSet<QueueId>,
-    later: BTreeSet<(Timestamp, QueueId)>,
+    changed: BTreeSet<Line>,
+    later: BTreeSet<(Timestamp, Line)>,
 }
 
 impl Forwards {
     pub fn effect(&mut self, effect: ForwardEffect) {
         match effect {
             ForwardEffect::Waiting { queue, waiting } => self.waiting(queue, waiting),
-            ForwardEffect::Shipment { queue, serial } => self.shipment(queue, serial),
-            ForwardEffect::Settled { queue, serial } => {
-                if let Some(source) = self.sources.get_mut(&queue) {
+            ForwardEffect::Shipment { line, serial } => self.shipment(line, serial),
+            ForwardEffect::Settled { line, serial } => {
+                if let Some(source) = self.sources.get_mut(&line) {
                     source.shipments.remove(&serial);
-                    self.look(queue);
+                    self.look(line);
                 }
             }
         }
     }
 
     pub fn waiting(&mut self, queue: QueueId, waiting: Waiting) {
-        if waiting == Waiting::default() && !self.sources.contains_key(&queue) {
+        let line = forwarded(queue);
+        if waiting == Waiting::default() && !self.sources.contains_key(&line) {
             return;
         }
-        let source = self.sources.entry(queue).or_default();
+        let source = self.sources.entry(line).or_default();
         source.waiting = waiting;
         source.moved = true;
-        self.look(queue);
+        self.look(line);
     }
 
-    pub fn shipment(&mut self, queue: QueueId, serial: u64) {
-        let source = self.sources.entry(queue).or_default();
+    pub fn shipment(&mut self, line: Line, serial: u64) {
+        let source = self.sources.entry(line).or_default();
         // Told twice, by the rows and by an effect, it may be under way.
         source.shipments.entry(serial).or_insert(Away::Since(Timestamp::ZERO));
         source.moved = true;
-        self.look(queue);
+        self.look(line);
     }
 
     /// The entity's description changed: what was refused before may be taken now.
     pub fn updated(&mut self, entity: EntityId) {
-        for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
-            if let Some(source) = self.sources.get_mut(&queue) {
+        for line in [QueueId::main(entity), QueueId::dead_letter(entity)].map(forwarded) {
+            if let Some(source) = self.sources.get_mut(&line) {
                 (source.paused_until, source.retry_at) = (Timestamp::ZERO, Timestamp::ZERO);
                 source.delay = DELAY_MIN;
-                self.changed.insert(queue);
+                self.changed.insert(line);
             }
         }
     }
 
     pub fn deleted(&mut self, entity: EntityId) {
-        for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
-            self.sources.remove(&queue);
-            self.changed.remove(&queue);
+        for sub in SubQueue::ALL {
+            let first = forwarded(QueueId { entity, sub });
+            let last = Line { to: Some(EntityId(u64::MAX)), ..first };
+            let lines: Vec<Line> =
+                self.sources.range(first..=last).map(|(line, _)| *line).collect();
+            for line in lines {
+                self.sources.remove(&line);
+                self.changed.remove(&line);
+            }
         }
     }
 
     /// What is to be done at `now`, appended to `out`.
     pub fn errands(&mut self, now: Timestamp, options: &EngineOptions, out: &mut Vec<Errand>) {
-        while let Some((at, queue)) = self.later.first().copied().filter(|(at, _)| *at <= now) {
-            self.later.remove(&(at, queue));
-            self.changed.insert(queue);
+        while let Some((at, line)) = self.later.first().copied().filter(|(at, _)| *at <= now) {
+            self.later.remove(&(at, line));
+            self.changed.insert(line);
         }
-        while let Some(queue) = self.changed.pop_first() {
-            let Some(source) = self.sources.get_mut(&queue) else { continue };
-            if let Some(at) = source.errands(queue, now, options, out) {
-                self.later.insert((at, queue));
+        while let Some(line) = self.changed.pop_first() {
+            let Some(source) = self.sources.get_mut(&line) else { continue };
+            if let Some(at) = source.errands(line, now, options, out) {
+                self.later.insert((at, line));
             }
         }
     }
@@ -160,17 +167,18 @@ impl Forwards {
 
     /// A `Ship` or `Unpark` was applied, and its effects told; or, unless `done`, perhaps not.
     pub fn packed(&mut self, queue: QueueId, done: bool, now: Timestamp) {
-        let Some(source) = self.sources.get_mut(&queue) else { return };
+        let line = forwarded(queue);
+        let Some(source) = self.sources.get_mut(&line) else { return };
         source.packing = false;
         if !done || !source.moved {
             source.pause(now);
         }
-        self.look(queue);
+        self.look(line);
     }
 
-    pub fn carried(&mut self, queue: QueueId, serial: u64, carried: Carried, now: Timestamp) {
-        let Some(source) = self.sources.get_mut(&queue) else { return };
-        let dead = queue.sub == SubQueue::DeadLetter;
+    pub fn carried(&mut self, line: Line, serial: u64, carried: Carried, now: Timestamp) {
+        let Some(source) = self.sources.get_mut(&line) else { return };
+        let dead = line.queue.sub == SubQueue::DeadLetter;
         match carried {
             Carried::Lost => {
                 let since = Away::Since(now.plus(source.lost_delay));
@@ -184,25 +192,30 @@ impl Forwards {
             }
             Carried::All | Carried::Some | Carried::Nothing => source.recover(),
         }
-        self.look(queue);
+        self.look(line);
     }
 
     /// Every source with something to do, and its shipments: what a rebuilt engine must agree with.
-    pub fn iter(&self) -> impl Iterator<Item = (QueueId, Waiting, Vec<u64>)> + '_ {
-        self.sources.iter().filter(|(_, source)| !source.is_idle()).map(|(queue, source)| {
-            (*queue, source.waiting, source.shipments.keys().copied().collect())
+    pub fn iter(&self) -> impl Iterator<Item = (Line, Waiting, Vec<u64>)> + '_ {
+        self.sources.iter().filter(|(_, source)| !source.is_idle()).map(|(line, source)| {
+            (*line, source.waiting, source.shipments.keys().copied().collect())
         })
     }
 
-    fn look(&mut self, queue: QueueId) {
-        match self.sources.get(&queue).is_some_and(|source| source.is_idle() && !source.packing) {
+    fn look(&mut self, line: Line) {
+        match self.sources.get(&line).is_some_and(|source| source.is_idle() && !source.packing) {
             true => {
-                self.sources.remove(&queue);
-                self.changed.remove(&queue);
+                self.sources.remove(&line);
+                self.changed.remove(&line);
             }
-            false => drop(self.changed.insert(queue)),
+            false => drop(self.changed.insert(line)),
         }
     }
+}
+
+/// The line of what a queue forwards.
+fn forwarded(queue: QueueId) -> Line {
+    Line { queue, to: None }
 }
 
 impl Source {
@@ -213,22 +226,30 @@ impl Source {
     /// What is to be done; and when to look again, where that is a matter of time.
     fn errands(
         &mut self,
-        queue: QueueId,
+        line: Line,
         now: Timestamp,
         options: &EngineOptions,
         out: &mut Vec<Errand>,
     ) -> Option<Timestamp> {
+        let queue = line.queue;
         let settled_to = self.shipments.first_key_value().map_or(0, |(serial, _)| serial - 1);
-        for (&serial, away) in &mut self.shipments {
+        let mut follows = settled_to;
+        let under_way_max = match line.to {
+            Some(_) => options.transfers_max as usize,
+            // No more are made than may be under way.
+            None => usize::MAX,
+        };
+        for (&serial, away) in self.shipments.iter_mut().take(under_way_max) {
             match *away {
                 Away::UnderWay => (),
                 // What comes after it waits for it (FWD-5).
                 Away::Since(at) if at > now => return Some(at),
                 Away::Since(_) => {
                     *away = Away::UnderWay;
-                    out.push(Errand::Carry { queue, serial, settled_to });
+                    out.push(Errand::Carry { line, serial, settled_to, follows });
                 }
             }
+            follows = serial;
         }
         if self.packing || self.shipments.len() >= options.shipments_max as usize {
             return None;

@@ -18,6 +18,8 @@ pub struct EngineOptions {
     pub reserved_max: u32,
     /// Most shipments of a forwarded queue that are under way. Default 4.
     pub shipments_max: u32,
+    /// Most shipments under way from a transfer queue to one destination. Default 32.
+    pub transfers_max: u32,
 }
 
 impl Default for EngineOptions {
@@ -30,6 +32,7 @@ impl Default for EngineOptions {
             acquire_bytes_max: 1024 * 1024,
             reserved_max: 8192,
             shipments_max: 4,
+            transfers_max: 32,
         }
     }
 }

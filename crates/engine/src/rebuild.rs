@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use domain::{
-    DeadlineKind, EntityId, EntityRow, EntityState, Key, LockToken, QueueId, Row, Rows,
+    DeadlineKind, EntityId, EntityRow, EntityState, Key, Line, LockToken, QueueId, Row, Rows,
     SequenceNumber, SessionId, SessionToken, Span, Specifics, SubQueue,
 };
 
@@ -118,11 +118,11 @@ fn sessions(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, 
 fn shipments(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, rows: &impl Rows) {
     let from = Key::Shipment(QueueId::main(EntityId(0)), 0);
     let to = Key::Shipment(QueueId::main(LAST), 0);
-    rows.scan(&from, &to, &mut |key, _| {
-        if let Key::Shipment(queue, serial) = key
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::Shipment(queue, serial), Row::Shipment(row)) = (key, row)
             && entities.contains_key(&queue.entity)
         {
-            engine.forwards.shipment(queue, serial);
+            engine.forwards.shipment(Line::of(queue, row.destination), serial);
         }
         ControlFlow::Continue(())
     });

@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use domain::{
     AcceptSession, Acquire, Command, Commit, CreateQueue, DeadlineKind, Destination, Disposition,
-    Effect, EntityId, EntityStatus, Entry, ForwardCommand, Idleness, Key, LockToken, Machine,
+    Effect, EntityId, EntityStatus, Entry, ForwardCommand, Idleness, Key, Line, LockToken, Machine,
     MemoryRows, NewMessage, Operation, Outcome, Properties, QueueId, QueueProperties,
-    ReceiveSession, ReceiverId, Refused, ReleaseSession, Renew, RenewSession, Row, Send,
+    ReceiveSession, ReceiverId, Refused, ReleaseSession, Renew, RenewSession, Row, Send, SendVia,
     SessionCommand, SessionToken, Settle, Settlement, ShardId, Ship, Shipped, Span, SubQueue,
     Timestamp, Unpark, UpdateQueue,
 };
@@ -65,6 +65,11 @@ enum Action {
         dead_letter: bool,
         on: bool,
     },
+    /// FWD-14.
+    SendVia {
+        entity: u64,
+        to: u64,
+    },
     /// The errands of forwarding are run, or get lost, or are refused.
     Errands {
         what: u8,
@@ -104,6 +109,7 @@ fn action() -> impl Strategy<Value = Action> {
         1 => (0u64..3).prop_map(|entity| Action::Delete { entity }),
         2 => (0u64..3, any::<bool>(), any::<bool>())
             .prop_map(|(entity, dead_letter, on)| Action::Forward { entity, dead_letter, on }),
+        3 => (0u64..3, 0u64..3).prop_map(|(entity, to)| Action::SendVia { entity, to }),
         5 => (0u8..6).prop_map(|what| Action::Errands { what }),
         6 => prop::bool::weighted(0.2).prop_map(|lost| Action::Poll { lost }),
         5 => prop_oneof![1u64..500, 500u64..20_000, 20_000u64..80_000]
@@ -289,6 +295,14 @@ impl Leader {
                 self.create(entity);
             }
             Action::Forward { entity, dead_letter, on } => self.forward(entity, dead_letter, on),
+            Action::SendVia { entity, to } => {
+                let (via, messages) =
+                    (self.entities[entity as usize], vec![self.message(None, None, None)]);
+                let destination = Destination { entity: EntityId(100 + to), shard: ShardId(1) };
+                let operations = vec![Operation::SendVia(SendVia { via, destination, messages })];
+                let commit = Commit { origin: None, entity: via, operations };
+                self.apply(vec![Command::Commit(commit)]);
+            }
             Action::Errands { what } => self.errands(what),
             Action::Poll { lost } => self.poll(lost),
             Action::Wait { ms } => self.now = self.now.plus(Span(ms)),
@@ -346,7 +360,7 @@ impl Leader {
                     let unpark = ForwardCommand::Unpark(Unpark { queue, count_max: 2 });
                     self.pack(queue, what == 0, unpark);
                 }
-                Errand::Carry { queue, serial, .. } => self.carry(queue, serial, what),
+                Errand::Carry { line, serial, .. } => self.carry(line, serial, what),
             }
         }
     }
@@ -358,18 +372,18 @@ impl Leader {
         self.engine.packed(queue, !lost, self.now);
     }
 
-    fn carry(&mut self, queue: QueueId, serial: u64, what: u8) {
+    fn carry(&mut self, line: Line, serial: u64, what: u8) {
         let refused =
             |count| Refused { first: 0, count, reason: "r".to_owned(), description: String::new() };
         let (refused, carried) = match what {
-            0 => return self.engine.carried(queue, serial, Carried::Lost, self.now),
+            0 => return self.engine.carried(line, serial, Carried::Lost, self.now),
             1 => (vec![refused(9)], Carried::Nothing),
             2 => (vec![refused(1)], Carried::Some),
             _ => (Vec::new(), Carried::All),
         };
-        let shipped = ForwardCommand::Shipped(Shipped { queue, serial, refused });
-        self.apply(vec![Command::Forward(shipped)]);
-        self.engine.carried(queue, serial, carried, self.now);
+        let shipped = Shipped { queue: line.queue, serial, refused };
+        self.apply(vec![Command::Forward(ForwardCommand::Shipped(shipped))]);
+        self.engine.carried(line, serial, carried, self.now);
     }
 
     fn poll(&mut self, lost: bool) {

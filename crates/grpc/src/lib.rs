@@ -5,7 +5,7 @@
 //! and errors are mapped in one place, [`status`], so that the three answers stay apart on the wire.
 
 mod api;
-mod auth;
+mod doorman;
 mod status;
 
 mod cluster;
@@ -16,6 +16,7 @@ mod send_stream;
 mod sessions;
 mod transact_stream;
 
+mod connection;
 mod server;
 
 #[cfg(test)]

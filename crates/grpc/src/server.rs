@@ -2,21 +2,24 @@
 
 use std::time::Duration;
 
+use auth::Access;
 use service::Broker;
 use thiserror::Error;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use transport::Arrivals;
 
 use crate::api::cluster_server::ClusterServer;
 use crate::api::entities_server::EntitiesServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::transactions_server::TransactionsServer;
-use crate::auth::Doorman;
 use crate::cluster::ClusterService;
+use crate::connection::Connection;
+use crate::doorman::Doorman;
 use crate::entities::EntitiesService;
 use crate::messaging::MessagingService;
 use crate::sessions::SessionsService;
@@ -38,9 +41,9 @@ const HEALTH_EVERY: Duration = Duration::from_secs(1);
 /// How the native API is served.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Asked of every client as `authorization: Bearer <secret>` when set. Health and reflection
-    /// are free. It travels in clear.
-    pub secret: Option<String>,
+    /// A key that may do everything is asked of every client as `authorization: Bearer <key>`. Health
+    /// and reflection are free.
+    pub access: Access,
 }
 
 /// Why the server ended.
@@ -55,13 +58,13 @@ pub enum Error {
 /// Serves the native API until `stop` resolves, and then until open calls are answered; streams are
 /// ended.
 pub async fn serve(
-    listener: TcpListener,
+    arrivals: Arrivals,
     config: Config,
     broker: Broker,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
     let (stop_streams, stopping) = watch::channel(false);
-    let doorman = Doorman::new(config.secret.as_deref());
+    let doorman = Doorman::new(config.access);
     let (health, health_service) = tonic_health::server::health_reporter();
     let watcher = tokio::spawn(watch_health(broker.clone(), health));
     let reflection = tonic_reflection::server::Builder::configure()
@@ -81,6 +84,8 @@ pub async fn serve(
     let messaging = MessagingServer::new(MessagingService { broker, stopping })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
+    let connections =
+        ReceiverStream::new(arrivals).map(|arrival| Ok::<_, std::io::Error>(Connection(arrival)));
     let served = Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
@@ -94,13 +99,10 @@ pub async fn serve(
         .add_service(InterceptedService::new(cluster, doorman))
         .add_service(health_service)
         .add_service(reflection)
-        .serve_with_incoming_shutdown(
-            TcpIncoming::from(listener).with_nodelay(Some(true)),
-            async move {
-                stop.await;
-                stop_streams.send_replace(true);
-            },
-        )
+        .serve_with_incoming_shutdown(connections, async move {
+            stop.await;
+            stop_streams.send_replace(true);
+        })
         .await;
     watcher.abort();
     Ok(served?)

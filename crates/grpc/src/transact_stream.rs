@@ -1,7 +1,7 @@
 //! `Transact`: one stream, one transaction. It is open as long as the stream is, so whatever ends the
 //! stream rolls it back (TX-7).
 
-use domain::Refusal;
+use domain::{Operation, Refusal};
 use service::{Broker, Error, Transaction};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
@@ -118,10 +118,8 @@ impl TransactStream {
     }
 
     async fn perform(&mut self, operation: v1::TransactionOperation) -> Result<(), Error> {
-        self.entity.clone_from(&operation.entity);
-        let operation = native::operation(operation, new_messages);
-        let operation = operation.map_err(|refusal| self.refused(refusal))?;
-        self.transaction.perform(&self.entity, operation).await
+        let (to, operation) = self.read(operation)?;
+        self.transaction.perform(&self.entity, to.as_deref(), operation).await
     }
 
     async fn commit(
@@ -129,15 +127,24 @@ impl TransactStream {
         commit: v1::CommitTransaction,
     ) -> Result<v1::TransactionCommitted, Error> {
         for operation in commit.operations {
-            self.entity.clone_from(&operation.entity);
-            let operation = native::operation(operation, new_messages);
-            let operation = operation.map_err(|refusal| self.refused(refusal))?;
-            self.transaction.repeat(&self.entity, operation).await?;
+            let (to, operation) = self.read(operation)?;
+            self.transaction.repeat(&self.entity, to.as_deref(), operation).await?;
         }
         let asker = asker(commit.origin).map_err(|refusal| self.refused(refusal))?;
         let performed = self.transaction.commit(asker).await?;
         let results = performed.into_iter().map(native::performed).collect();
         Ok(v1::TransactionCommitted { results })
+    }
+
+    /// An operation, and the other entity that its messages are for.
+    fn read(
+        &mut self,
+        operation: v1::TransactionOperation,
+    ) -> Result<(Option<String>, Operation), Error> {
+        self.entity.clone_from(&operation.entity);
+        let to = native::transfer_destination(&operation);
+        let operation = native::operation(operation, new_messages);
+        Ok((to, operation.map_err(|refusal| self.refused(refusal))?))
     }
 
     fn refused(&self, refusal: Refusal) -> Error {

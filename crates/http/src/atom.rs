@@ -43,6 +43,7 @@ const COUNTS_FILTERS: &str = "2024-05";
 /// How a client reached us, and in which dialect it reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
+    pub scheme: &'a str,
     /// Host and port: links must lead back here.
     pub authority: &'a str,
     pub query: Option<&'a str>,
@@ -54,10 +55,10 @@ impl Asked<'_> {
     }
 
     fn address_with(self, path: &str, query: Option<&str>) -> String {
-        let authority = self.authority;
+        let Asked { scheme, authority, .. } = self;
         match query {
-            Some(query) => format!("http://{authority}/{path}?{query}"),
-            None => format!("http://{authority}/{path}"),
+            Some(query) => format!("{scheme}://{authority}/{path}?{query}"),
+            None => format!("{scheme}://{authority}/{path}"),
         }
     }
 

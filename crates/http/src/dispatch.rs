@@ -59,7 +59,8 @@ async fn answered(
             queue.settle(method, token).await
         }
         target => {
-            let asked = atom::Asked { authority, query: uri.query() };
+            let scheme = uri.scheme_str().unwrap_or("http");
+            let asked = atom::Asked { scheme, authority, query: uri.query() };
             let (broker, cursors) = (&app.broker, &*app.cursors);
             let request = atom::Request { broker, cursors, asked, headers };
             let body = match *method {

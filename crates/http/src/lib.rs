@@ -1,10 +1,13 @@
 //! HTTP: entity management in the Azure SDKs' dialect, messages for those who have no client at
-//! hand, health and metrics for probes and scrapers.
+//! hand, health and metrics for probes and scrapers, and the WebSocket through which AMQP passes where
+//! nothing else does.
 //!
-//! Reading order: the server and its routes; what a path names; what clients are told of a failure;
-//! entities (`atom`), messages.
+//! Reading order: the server, its connections and routes; who may do what; what a path names; what
+//! clients are told of a failure; entities (`atom`), messages, the WebSocket.
 
+mod access;
 mod atom;
+mod connection;
 mod dispatch;
 mod failure;
 mod health;
@@ -13,6 +16,7 @@ mod metrics;
 mod path;
 mod process;
 mod server;
+mod tunnel;
 
 pub use server::{Config, serve};
 

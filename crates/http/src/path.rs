@@ -1,5 +1,6 @@
 //! Which resource a path names.
 
+use auth::Right;
 use axum::http::Method;
 use domain::{LockToken, SubQueue};
 use uuid::Uuid;
@@ -51,6 +52,24 @@ pub(crate) enum Target {
         sub: SubQueue,
         token: LockToken,
     },
+}
+
+impl Target {
+    /// What it takes: Manage for entities, the right of the operation for messages (§2, §3).
+    pub fn right(&self) -> Right {
+        match self {
+            Target::Namespace
+            | Target::Queues(_)
+            | Target::Topics(_)
+            | Target::Entity(_)
+            | Target::Subscriptions { .. }
+            | Target::Subscription { .. }
+            | Target::Rules { .. }
+            | Target::Rule { .. } => Right::Manage,
+            Target::Messages { .. } => Right::Send,
+            Target::Head { .. } | Target::Lock { .. } => Right::Listen,
+        }
+    }
 }
 
 /// The part of a list that is asked for.

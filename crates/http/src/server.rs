@@ -1,27 +1,37 @@
 //! The server and its routes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Json;
-use axum::Router;
+use auth::Access;
 use axum::extract::Request;
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Json, Router};
 use metrics_exporter_prometheus::PrometheusHandle;
 use service::Broker;
-use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use transport::{Arrival, Arrivals};
 
 use crate::atom::Cursors;
-use crate::{dispatch, health, metrics, process};
+use crate::{access, connection, dispatch, health, metrics, process, tunnel};
+
+/// Request and answer together. Every operation has an answer long before.
+const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 
 /// How HTTP is served.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Config {
-    /// Asked for as `authorization: Bearer <secret>` by everything but the probes when set. Those
-    /// stay free: they tell a stranger no more than an open port does.
-    pub secret: Option<String>,
+    /// Asked for by everything but the probes and the WebSocket. Probes stay free: they tell a stranger
+    /// no more than an open port does.
+    pub access: Access,
+    /// Where byte streams through WebSockets go. Absent: there is nobody to speak AMQP with.
+    pub tunnels: Option<mpsc::Sender<Arrival>>,
+    /// Most connections at a time; more are closed as they come.
+    pub connections_max: usize,
 }
 
 #[derive(Clone)]
@@ -34,52 +44,49 @@ pub(crate) struct App {
 
 /// Serves until `stop` resolves, and then until open requests are answered.
 pub async fn serve(
-    listener: TcpListener,
+    arrivals: Arrivals,
     config: Config,
     broker: Broker,
     metrics: PrometheusHandle,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
+) {
     process::describe();
+    let connections_max = config.connections_max;
     let app = routes(config, App { broker, metrics, cursors: Arc::default() });
-    axum::serve(listener, app).with_graceful_shutdown(stop).await
+    connection::serve(arrivals, app, connections_max, stop).await;
 }
 
 fn routes(config: Config, app: App) -> Router {
-    let expected = config.secret.map(|secret| format!("Bearer {secret}"));
+    let access = Arc::new(access::Guard::new(config.access));
     let guarded = Router::new()
         .route("/health/details", get(health::details))
         .route("/metrics", get(metrics::metrics))
         .fallback(dispatch::answer)
-        .layer(middleware::from_fn(move |request: Request, next: Next| {
-            let allowed = allowed(expected.as_deref(), &request);
-            async move {
-                match allowed {
-                    true => next.run(request).await,
-                    false => refuse(
-                        StatusCode::UNAUTHORIZED,
-                        "send the secret as 'Authorization: Bearer …'".to_owned(),
-                    ),
-                }
-            }
-        }));
+        .layer(middleware::from_fn_with_state(access, access::check));
+    // What comes through them proves who it is in AMQP.
+    let tunnels = Router::new()
+        .route(tunnel::PATH, get(tunnel::open))
+        .route(tunnel::PATH_WITH_SLASH, get(tunnel::open))
+        .layer(Extension(config.tunnels));
     Router::new()
         .route("/health", get(health::health))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
+        .merge(tunnels)
         .merge(guarded)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(in_time))
         .with_state(app)
 }
 
-fn allowed(expected: Option<&str>, request: &Request) -> bool {
-    let Some(expected) = expected.map(str::as_bytes) else { return true };
-    let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
-    given.is_some_and(|given| {
-        // In a time that depends on the lengths only.
-        let differ = given.iter().zip(expected).fold(0, |differ, (a, b)| differ | (a ^ b));
-        given.len() == expected.len() && differ == 0
-    })
+/// A body that trickles in for ever is none.
+async fn in_time(request: Request, next: Next) -> Response {
+    match timeout(ANSWER_WITHIN, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            refuse(StatusCode::REQUEST_TIMEOUT, "the request took too long; send it again".into())
+        }
+    }
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Response {
@@ -88,6 +95,6 @@ async fn wrong_method(method: Method, uri: Uri) -> Response {
 }
 
 /// One line of JSON that says what to do instead.
-fn refuse(code: StatusCode, error: String) -> Response {
+pub(crate) fn refuse(code: StatusCode, error: String) -> Response {
     (code, Json(serde_json::json!({ "error": error }))).into_response()
 }

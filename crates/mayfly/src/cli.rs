@@ -56,6 +56,8 @@ enum Command {
     Session(commands::session::Args),
     /// Measure a cluster under load
     Bench(commands::bench::Args),
+    /// Hurt a cluster under load, and check everything clients were told
+    Chaos(commands::chaos::Args),
     /// Nodes, groups and leaders
     Cluster(commands::cluster::Args),
     /// The cluster's time
@@ -110,6 +112,7 @@ impl Cli {
             Command::Resubmit(args) => commands::resubmit::run(args).await?,
             Command::Session(args) => commands::session::run(args).await?,
             Command::Bench(args) => commands::bench::run(args).await?,
+            Command::Chaos(args) => return commands::chaos::run(args).await,
             Command::Cluster(args) => commands::cluster::run(args).await?,
             Command::Clock(args) => commands::clock::run(args).await?,
             Command::Completions(args) => commands::completions::run(&args, Cli::command())?,

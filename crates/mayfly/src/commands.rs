@@ -1,6 +1,7 @@
 //! Commands of those who work with queues, one file each.
 
 pub mod bench;
+pub mod chaos;
 pub mod clock;
 pub mod cluster;
 pub mod completions;
@@ -23,7 +24,7 @@ use crate::connect::Connect;
 use crate::input::instant;
 use crate::terminal;
 
-/// A queue or a subscription on the command line, or its dead-letter queue.
+/// A queue or a subscription on the command line, or one of its dead-letter queues.
 #[derive(Clone, Debug, clap::Args)]
 pub struct QueueArg {
     /// Name of the queue, or topic/subscription
@@ -32,14 +33,18 @@ pub struct QueueArg {
     /// Its dead-letter queue instead
     #[arg(short = 'd', long)]
     pub dead_letter_queue: bool,
+    /// What was sent via it, or via a topic, and not taken where it should go
+    #[arg(long, conflicts_with = "dead_letter_queue")]
+    pub transfer_dead_letter_queue: bool,
 }
 
 impl QueueArg {
     pub async fn path(&self, client: &Client) -> anyhow::Result<QueuePath> {
         let queue = receivable(client, &self.queue).await?;
-        Ok(match self.dead_letter_queue {
-            false => QueuePath::main(queue),
-            true => QueuePath::dead_letter(queue),
+        Ok(match (self.dead_letter_queue, self.transfer_dead_letter_queue) {
+            (true, _) => QueuePath::dead_letter(queue),
+            (_, true) => QueuePath::transfer_dead_letter(queue),
+            (false, false) => QueuePath::main(queue),
         })
     }
 }

@@ -111,6 +111,7 @@ async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
         memory_mebibytes: None,
         data_groups: None,
         log: None,
+        tls: false,
         idle_reattach: Some(REATTACH),
     };
     // Beside whatever else runs here.

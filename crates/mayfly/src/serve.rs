@@ -1,7 +1,10 @@
 //! `mayfly serve`: one node.
 
+mod certificate;
 pub mod config;
 mod disk;
+mod fronts;
+mod handles;
 mod node;
 mod process;
 mod telemetry;
@@ -44,6 +47,9 @@ pub struct Args {
     /// Where AMQP listens, for the Azure SDKs; "off": nowhere
     #[arg(long, env = "MAYFLY_AMQP", value_name = "ADDRESS:PORT")]
     pub amqp: Option<String>,
+    /// Where AMQP over TLS listens; takes [tls] in the configuration file
+    #[arg(long, env = "MAYFLY_AMQPS", value_name = "ADDRESS:PORT")]
+    pub amqps: Option<String>,
     /// Where the other nodes are listened to
     #[arg(long, env = "MAYFLY_PEER", value_name = "ADDRESS:PORT")]
     pub peer: Option<String>,

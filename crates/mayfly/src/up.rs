@@ -1,5 +1,6 @@
 //! `mayfly up`: a cluster on this machine, every node a process of its own.
 
+mod certificate;
 mod cluster;
 mod emulator;
 mod forward;
@@ -21,11 +22,12 @@ Examples:
   mayfly up                                three nodes, data in ./mayfly-data
   mayfly up --nodes 5 --data-dir /tmp/five
   mayfly up --development                  mayfly clock advance 14days works
+  mayfly up --tls                          AMQP over TLS and WebSockets, HTTPS
   mayfly up --base-offset 10000            a second cluster beside the first
   mayfly up --emulator-config Config.json  with the entities of a Service Bus emulator's file
 
 Node 1 speaks gRPC on 5310, HTTP on 5300, AMQP on 5672 and to its peers on 5320, node 2 on 6310, 6300,
-6672 and 6320, and so on. AMQP connections to 5700 are passed on to a node that lives. A node that dies is started again after 2 s. All end with this process, however it ends.";
+6672 and 6320, and so on; with --tls also AMQP over TLS on 5671, 6671, and so on. AMQP connections to 5700 are passed on to a node that lives. A node that dies is started again after 2 s. All end with this process, however it ends.";
 
 /// How long a cluster may take until every group has a leader.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -53,6 +55,9 @@ pub struct Args {
     /// majority fails at once
     #[arg(long)]
     replicated: bool,
+    /// Speak TLS as well, with a certificate made for this cluster and kept with its data
+    #[arg(long)]
+    tls: bool,
     /// Raft groups for entities, fixed when the cluster is founded
     #[arg(long, value_name = "COUNT")]
     data_groups: Option<u16>,
@@ -81,6 +86,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         memory_mebibytes: args.memory,
         log: args.log,
         idle_reattach: None,
+        tls: args.tls,
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let forward_address = plan.forward_address()?;
@@ -148,6 +154,13 @@ fn print(cluster: &LocalCluster, forward_address: &str) -> anyhow::Result<()> {
     });
     let header = ["node", "pid", "grpc", "http", "peers", "amqp", "log"];
     terminal::line(terminal::table(&header, &[0, 1], rows.collect()))?;
+    if let Some(authority) = cluster.authority() {
+        let ports = cluster.amqps_addresses().join(", ");
+        terminal::line(format!(
+            "AMQP over TLS: {ports}; HTTPS and wss on the http ports; trust {}",
+            authority.display()
+        ))?;
+    }
     let addresses = cluster.grpc_addresses().join(",");
     terminal::line(format!("\nAMQP to any node that lives: {forward_address}"))?;
     terminal::line(format!("export MAYFLY_CONNECT={addresses}"))?;

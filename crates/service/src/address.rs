@@ -136,6 +136,7 @@ pub(crate) fn set_operation_entity(operation: &mut Operation, entity: EntityId) 
         Operation::Settle(settle) => settle.queue.entity = entity,
         Operation::Renew(renew) => renew.queue.entity = entity,
         Operation::SetState(set) => set.entity = entity,
+        Operation::SendVia(send) => send.via = entity,
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::{
-    ClusterRow, Command, Counts, EntityId, EntityKind, Key, NodeRow, Outcome, Refusal, Row, Rows,
-    ShardId, Span, Timestamp,
+    ClusterRow, Command, Counts, EntityId, EntityKind, Key, NodeRow, Outcome, PerSubQueue, Refusal,
+    Row, Rows, ShardId, Span, Timestamp,
 };
 use futures::future::join_all;
 use replication::DiskStatus;
@@ -35,8 +35,8 @@ pub struct GroupDepth {
     pub shard: ShardId,
     pub entities: u64,
     pub counts: Counts,
-    /// Receivable now, in queues and in dead-letter queues.
-    pub available: [u64; 2],
+    /// Receivable now, by subqueue.
+    pub available: PerSubQueue<u64>,
     pub size_bytes: u64,
 }
 
@@ -251,7 +251,7 @@ fn not_ready(router: &Router, cluster: &ClusterRow, groups: &[GroupHealth]) -> S
 impl GroupDepth {
     pub(crate) fn none(shard: ShardId) -> GroupDepth {
         let counts = Counts::default();
-        GroupDepth { shard, entities: 0, counts, available: [0; 2], size_bytes: 0 }
+        GroupDepth { shard, entities: 0, counts, available: PerSubQueue::default(), size_bytes: 0 }
     }
 }
 
@@ -264,8 +264,9 @@ fn depth(shard: ShardId, rows: &impl Rows) -> GroupDepth {
             depth.entities += 1;
             // A topic is charged for its subscriptions' messages as well (COUNT-3).
             depth.size_bytes += if topics.contains(&id) { 0 } else { state.size_bytes };
-            depth.available[0] += state.available[0];
-            depth.available[1] += state.available[1];
+            for (sum, more) in depth.available.iter_mut().zip(state.available) {
+                *sum += more;
+            }
             add(&mut depth.counts, &state.counts);
         }
         ControlFlow::Continue(())
@@ -300,6 +301,7 @@ fn add(sum: &mut Counts, more: &Counts) {
         deleted,
         published,
         transfer,
+        transfer_dead_lettered,
         moved,
     } = more;
     sum.accepted += accepted;
@@ -313,6 +315,7 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.deleted += deleted;
     sum.published += published;
     sum.transfer += transfer;
+    sum.transfer_dead_lettered += transfer_dead_lettered;
     sum.moved += moved;
 }
 

@@ -31,6 +31,9 @@ pub struct Config {
     /// Most bytes of operations that wait in open transactions at this node; more are told to come
     /// back. Default 64 MiB.
     pub transactions_bytes_max: usize,
+    /// How long a transaction may take from its first operation. Default 2 min (TX-3); tests have less
+    /// time.
+    pub transaction_timeout: Duration,
     pub proposer: ProposerConfig,
     /// How a stored content goes where it is forwarded to. Default: contents of the native API.
     pub forwarded: ForwardContent,
@@ -104,6 +107,7 @@ impl Config {
                 wire::content::forwarded(outgoing, content).map_err(|error| error.to_string())
             },
             transactions_bytes_max: 64 * 1024 * 1024,
+            transaction_timeout: Duration::from_millis(domain::TRANSACTION_TIMEOUT.0),
             proposer: ProposerConfig::default(),
             clock: ClockConfig::default(),
             idle: IdleConfig::default(),

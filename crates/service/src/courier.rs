@@ -1,4 +1,4 @@
-//! Carries what is forwarded (FWD). Each group has a courier that does its leader's errands: it
+//! Carries what is forwarded or sent via an entity (FWD). Each group has a courier that does its leader's errands: it
 //! proposes shipments, brings their contents to the destinations' groups and settles them. It keeps
 //! nothing: an errand that fails is asked for again, by this leader or the next, and both groups
 //! know what was done (FWD-4).
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{
-    Arrive, Command, Destination, EntityId, EntityKind, ForgetArrivals, ForwardCommand, Key,
+    Arrive, Command, Destination, EntityId, EntityKind, ForgetArrivals, ForwardCommand, Key, Line,
     Outcome, QueueId, Refusal, Refused, Row, Rows, ShardId, Ship, Shipped, SubQueue, Unpark,
 };
 use engine::{Carried, Errand};
@@ -38,13 +38,21 @@ pub(crate) struct Courier {
     group: Arc<Group>,
 }
 
-/// A shipment on its way: what is left of it to bring.
+/// A shipment to be brought to its destination.
+#[derive(Clone, Copy)]
 struct Parcel {
-    queue: QueueId,
+    line: Line,
     serial: u64,
     settled_to: u64,
+    follows: u64,
+}
+
+/// One on its way: where to, how much it is, and how much of that was brought before.
+struct Posted {
     to: ShardId,
     count: u32,
+    skipped: u32,
+    pending: Pending,
 }
 
 impl Courier {
@@ -84,15 +92,16 @@ impl Courier {
                         courier.tell(Input::Packed { reign, queue, done });
                     });
                 }
-                Errand::Carry { queue, serial, settled_to } => {
-                    let posted = courier.post(queue, serial, settled_to, 0);
+                Errand::Carry { line, serial, settled_to, follows } => {
+                    let parcel = Parcel { line, serial, settled_to, follows };
+                    let posted = courier.post(parcel, 0);
                     tokio::spawn(async move {
                         let carried = match posted {
-                            Some((parcel, pending)) => courier.carry(parcel, pending).await,
+                            Some(posted) => courier.carry(parcel, posted).await,
                             None => None,
                         };
                         let carried = carried.unwrap_or(Carried::Lost);
-                        courier.tell(Input::Carried { reign, queue, serial, carried });
+                        courier.tell(Input::Carried { reign, line, serial, carried });
                     });
                 }
             }
@@ -158,13 +167,8 @@ impl Courier {
     }
 
     /// Reads a shipment and sends it, without the messages that arrived before.
-    fn post(
-        &self,
-        queue: QueueId,
-        serial: u64,
-        settled_to: u64,
-        skipped: u32,
-    ) -> Option<(Parcel, Pending)> {
+    fn post(&self, parcel: Parcel, skipped: u32) -> Option<Posted> {
+        let Parcel { line: Line { queue, .. }, serial, settled_to, follows } = parcel;
         let rows = self.router.replication.rows(self.group.shard);
         let mut shipment = domain::shipment(&rows, queue, serial)?;
         let count = shipment.messages.len() as u32;
@@ -193,25 +197,27 @@ impl Courier {
         };
         let Destination { entity, shard: to } = shipment.destination;
         let (source, destination) = (queue, entity);
-        let arrive = Arrive { source, serial, settled_to, destination, count, skipped, messages };
+        let arrive =
+            Arrive { source, serial, settled_to, follows, destination, count, skipped, messages };
         let command = Command::Forward(ForwardCommand::Arrive(arrive));
         let pending = self.router.post(to, command);
-        Some((Parcel { queue, serial, settled_to, to, count }, pending))
+        Some(Posted { to, count, skipped, pending })
     }
 
     /// Brings a shipment to its destination, in parts if need be, and settles it. `None`: it got
-    /// lost on the way.
-    async fn carry(&self, parcel: Parcel, mut pending: Pending) -> Option<Carried> {
-        let Parcel { queue, serial, settled_to, to, count } = parcel;
+    /// lost on the way, or not all of it finds room there for now (FWD-14).
+    async fn carry(&self, parcel: Parcel, mut posted: Posted) -> Option<Carried> {
+        let Parcel { line: Line { queue, .. }, serial, .. } = parcel;
         let deadline = self.router.deadline();
         loop {
+            let Posted { to, count, skipped, pending } = posted;
             let skipped = match self.router.finish(to, pending, deadline).await {
                 Ok(answer) => match answer.outcome {
                     Outcome::Arrived { done, refused } if done >= count => {
                         return self.settle(queue, serial, count, refused).await;
                     }
-                    Outcome::Arrived { done, .. } => done,
-                    _ => return None, // For want of disk space (QUOTA-37).
+                    Outcome::Arrived { done, .. } if done > skipped => done,
+                    _ => return None, // Or for want of disk space (QUOTA-37).
                 },
                 Err(Failure::Mendable { refusal: Refusal::SerialGap { .. }, .. }) => {
                     tokio::time::sleep(OUT_OF_TURN_PAUSE).await;
@@ -226,7 +232,7 @@ impl Courier {
             if tokio::time::Instant::now() >= deadline {
                 return None;
             }
-            (_, pending) = self.post(queue, serial, settled_to, skipped)?;
+            posted = self.post(parcel, skipped)?;
         }
     }
 

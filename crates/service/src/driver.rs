@@ -244,10 +244,10 @@ impl Driver {
                     leading.engine.packed(queue, done, now.plus(leading.offset));
                 }
             }
-            Input::Carried { reign, queue, serial, carried } => {
+            Input::Carried { reign, line, serial, carried } => {
                 let now = self.clock.now();
                 if let Some(leading) = self.reigning(reign) {
-                    leading.engine.carried(queue, serial, carried, now.plus(leading.offset));
+                    leading.engine.carried(line, serial, carried, now.plus(leading.offset));
                 }
             }
             Input::Unpend { holder } => self.group.pending.release(holder),
@@ -823,7 +823,7 @@ fn receivable(rows: &impl Rows, queue: QueueId, session: Option<&Wanted>) -> Res
             let why = "this entity has no sessions; it was created without them";
             Err(Refusal::InvalidOperation { why }) // LOCK-26.
         }
-        Some(_) if queue.sub == SubQueue::DeadLetter => {
+        Some(_) if queue.sub != SubQueue::Main => {
             Err(Refusal::NotSupported { what: "a session in a dead-letter queue" }) // DLQ-11.
         }
         Some(Wanted::Next) => Ok(()),

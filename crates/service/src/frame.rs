@@ -557,6 +557,7 @@ fn put_info(info: &EntityInfo, out: &mut Vec<u8>) {
         counts,
         available,
         available_dead_letter,
+        available_transfer_dead_letter,
         size_bytes,
         next_sequence,
         last_use,
@@ -565,33 +566,35 @@ fn put_info(info: &EntityInfo, out: &mut Vec<u8>) {
     name.put(out);
     properties.put(out);
     specifics.put(out);
-    [*created_at, *updated_at].put(out);
+    (*created_at, *updated_at).put(out);
     accessed_at.put(out);
     counts.put(out);
-    [*available, *available_dead_letter].put(out);
+    (*available, *available_dead_letter).put(out);
+    available_transfer_dead_letter.put(out);
     size_bytes.put(out);
     next_sequence.put(out);
     last_use.put(out);
     match idleness {
         Idleness::Never => out.push(0),
         Idleness::Scheduled => out.push(1),
-        Idleness::Since { since, due } => put!(out, 2, [*since, *due]),
+        Idleness::Since { since, due } => put!(out, 2, (*since, *due)),
     }
 }
 
 fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
     let (name, properties) = take(input)?;
     let specifics = take(input)?;
-    let [created_at, updated_at] = take(input)?;
+    let (created_at, updated_at) = take(input)?;
     let (accessed_at, counts) = take(input)?;
-    let [available, available_dead_letter] = take(input)?;
+    let (available, available_dead_letter) = take(input)?;
+    let available_transfer_dead_letter = take(input)?;
     let (size_bytes, next_sequence) = take(input)?;
     let last_use = take(input)?;
     let idleness = match input.byte()? {
         0 => Idleness::Never,
         1 => Idleness::Scheduled,
         2 => {
-            let [since, due] = take(input)?;
+            let (since, due) = take(input)?;
             Idleness::Since { since, due }
         }
         _ => return Err(Error::Corrupt { what: "unknown tag of an entity's idleness" }),
@@ -606,6 +609,7 @@ fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
         counts,
         available,
         available_dead_letter,
+        available_transfer_dead_letter,
         size_bytes,
         next_sequence,
         last_use,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use domain::{Command, Effect, EntityId, QueueId, ReceiverId, Refusal, ShardId};
+use domain::{Command, Effect, EntityId, Line, QueueId, ReceiverId, Refusal, ShardId};
 use engine::{Candidate, Carried};
 use parking_lot::{Mutex, RwLock};
 use replication::Leadership;
@@ -39,7 +39,7 @@ pub(crate) enum Input {
     },
     Carried {
         reign: u64,
-        queue: QueueId,
+        line: Line,
         serial: u64,
         carried: Carried,
     },

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use domain::{Fired, ShardId};
+use domain::{Fired, ShardId, SubQueue};
 use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
@@ -166,8 +166,12 @@ impl GroupDepth {
         depth("scheduled", counts.scheduled);
         depth("deferred", counts.deferred);
         depth("dead_lettered", counts.dead_lettered);
-        depth("available", self.available[0]);
-        depth("available_dead_lettered", self.available[1]);
+        depth("transfer", counts.transfer);
+        depth("transfer_dead_lettered", counts.transfer_dead_lettered);
+        let available = |sub: SubQueue| self.available[sub as usize];
+        depth("available", available(SubQueue::Main));
+        depth("available_dead_lettered", available(SubQueue::DeadLetter));
+        depth("available_transfer_dead_lettered", available(SubQueue::TransferDeadLetter));
         let ended = |end: &'static str, count: u64| {
             gauge!(ENDED, "shard" => shard.clone(), "end" => end).set(count as f64);
         };

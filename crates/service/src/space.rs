@@ -181,7 +181,7 @@ pub(crate) fn adds_data(command: &Command) -> bool {
         | Command::Topic(TopicCommand::PutRule(_)) => true,
         Command::Session(SessionCommand::SetState(set)) => set.state.is_some(),
         Command::Commit(commit) => commit.operations.iter().any(|operation| match operation {
-            Operation::Send(_) => true,
+            Operation::Send(_) | Operation::SendVia(_) => true,
             Operation::SetState(set) => set.state.is_some(),
             Operation::CancelScheduled(_) | Operation::Settle(_) | Operation::Renew(_) => false,
         }),

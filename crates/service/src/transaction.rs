@@ -3,11 +3,11 @@
 //! nothing of it; its leader remembers which locks are spoken for (TX-9).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::{
-    Command, Commit, EntityKind, LockToken, Operation, Outcome, Performed, QueueId, Refusal,
-    TRANSACTION_TIMEOUT, TransactionSize, split_subscription_path, validate,
+    Command, Commit, Destination, EntityId, EntityKind, LockToken, NewMessage, ONE_ENTITY,
+    Operation, Outcome, Performed, QueueId, Refusal, Send, SendVia, SequenceNumber,
+    TransactionSize, split_subscription_path, validate,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -59,6 +59,32 @@ impl Broker {
             marked: false,
         }
     }
+
+    /// Messages for one entity via another, in a transaction of their own (FWD-14): once they are
+    /// stored there, they arrive once. The numbers are those they have in the entity between (SEQ-8).
+    pub async fn send_via(
+        &self,
+        via: &str,
+        to: &str,
+        messages: Vec<NewMessage>,
+        asker: Asker,
+    ) -> Result<Vec<SequenceNumber>> {
+        let mut transaction = self.transaction();
+        let send = Send { origin: None, entity: EntityId(0), messages };
+        transaction.perform(via, Some(to), Operation::Send(send)).await?;
+        let committed = transaction.commit(asker).await;
+        let performed = committed.map_err(|error| match error.refusal() {
+            Some(Refusal::TransactionRolledBack { cause, .. }) => {
+                Error::new((*cause.0).clone(), via)
+            }
+            _ => error,
+        })?;
+        let numbers = performed.into_iter().find_map(|performed| match performed {
+            Performed::Sent { sequences } => Some(sequences),
+            Performed::Done | Performed::Renewed { .. } => None,
+        });
+        Ok(numbers.unwrap_or_default())
+    }
 }
 
 impl Transaction {
@@ -70,21 +96,34 @@ impl Transaction {
     /// Adds an operation about an entity; its entity ids are written in here. A settlement or a
     /// renewal is checked at the leader, and a settlement's locks are kept from others (TX-9).
     /// Refused, it is not part of the transaction, which stays open.
-    pub async fn perform(&mut self, entity: &str, operation: Operation) -> Result<()> {
+    ///
+    /// `to`: another entity that a send is for, and reaches via this one (FWD-14). What is sent to an
+    /// entity that is not the transaction's goes via the transaction's by itself (TX-5).
+    pub async fn perform(
+        &mut self,
+        entity: &str,
+        to: Option<&str>,
+        operation: Operation,
+    ) -> Result<()> {
         self.check_time(entity)?;
-        let operation = self.prepare(entity, operation).await?;
-        self.expires_at
-            .get_or_insert_with(|| Instant::now() + Duration::from_millis(TRANSACTION_TIMEOUT.0));
-        self.pend(entity, &operation.operation).await?;
-        self.take(entity, operation);
+        let prepared = self.prepare(entity, to, operation).await?;
+        let timeout = self.broker.router().config.transaction_timeout;
+        self.expires_at.get_or_insert_with(|| Instant::now() + timeout);
+        self.pend(entity, &prepared.operation).await?;
+        self.take(prepared);
         Ok(())
     }
 
     /// Adds an operation of a transaction whose commit was asked before, without an answer: what was
     /// pending then may be done by now, so all checks are the commit's.
-    pub async fn repeat(&mut self, entity: &str, operation: Operation) -> Result<()> {
-        let operation = self.prepare(entity, operation).await?;
-        self.take(entity, operation);
+    pub async fn repeat(
+        &mut self,
+        entity: &str,
+        to: Option<&str>,
+        operation: Operation,
+    ) -> Result<()> {
+        let prepared = self.prepare(entity, to, operation).await?;
+        self.take(prepared);
         Ok(())
     }
 
@@ -129,26 +168,51 @@ impl Transaction {
     }
 
     /// Everything about an operation that this node can judge.
-    async fn prepare(&self, entity: &str, mut operation: Operation) -> Result<Prepared> {
+    async fn prepare(
+        &self,
+        entity: &str,
+        to: Option<&str>,
+        operation: Operation,
+    ) -> Result<Prepared> {
         let router = self.broker.router();
         let route = router.route(entity, router.deadline()).await?;
-        let scope = self.scope(entity, &route).await?;
         check(&operation, route.kind).map_err(|refusal| Error::new(refusal, entity))?;
-        address::set_operation_entity(&mut operation, route.entity);
+        let (entity, scope, operation) = match (to, operation, &self.scope) {
+            (Some(to), Operation::Send(send), _) => {
+                let to_route = router.route(to, router.deadline()).await?;
+                let scope = self.scope(entity, &route).await?;
+                let operation = outgoing(&scope, to, &to_route, send)?;
+                (entity, scope, operation)
+            }
+            // TX-5: to another entity it goes through the first.
+            (None, Operation::Send(send), Some(first)) if first.route.entity != route.entity => {
+                let operation = outgoing(first, entity, &route, send)?;
+                (&*first.name, first.clone(), operation)
+            }
+            (Some(_), _, _) => {
+                let why = "only messages are sent via an entity";
+                return Err(Error::new(Refusal::InvalidOperation { why }, entity));
+            }
+            (None, mut operation, _) => {
+                address::set_operation_entity(&mut operation, route.entity);
+                (entity, self.scope(entity, &route).await?, operation)
+            }
+        };
+        let name = Arc::from(entity);
         let mut size = self.size;
         size.add(&operation).map_err(|refusal| Error::new(refusal, entity))?;
         let Some(share) = self.broker.transaction_share(size.bytes() - self.size.bytes()) else {
             return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Busy }, entity));
         };
-        Ok(Prepared { operation, scope, size, share })
+        Ok(Prepared { name, operation, scope, size, share })
     }
 
-    fn take(&mut self, entity: &str, prepared: Prepared) {
-        let Prepared { operation, scope, size, share } = prepared;
+    fn take(&mut self, prepared: Prepared) {
+        let Prepared { name, operation, scope, size, share } = prepared;
         self.scope = Some(scope);
         self.size = size;
         self.shares.push(share);
-        self.operations.push((entity.into(), operation));
+        self.operations.push((name, operation));
     }
 
     /// TX-5, TX-6: a queue; or a topic, whose subscriptions count as one with it.
@@ -167,9 +231,7 @@ impl Transaction {
         };
         match &self.scope {
             Some(first) if first.route.entity != scope.route.entity => {
-                let why = "a transaction is about one entity: a queue, or a topic and its \
-                           subscriptions";
-                Err(Error::new(Refusal::InvalidOperation { why }, entity))
+                Err(Error::new(Refusal::InvalidOperation { why: ONE_ENTITY }, entity))
             }
             _ => Ok(scope),
         }
@@ -209,23 +271,43 @@ impl Drop for Transaction {
 
 /// An operation that this node has nothing against.
 struct Prepared {
+    /// Of its entity.
+    name: Arc<str>,
     operation: Operation,
     scope: Scope,
     size: TransactionSize,
     share: OwnedSemaphorePermit,
 }
 
+/// FWD-14: a send to an entity through the transaction's; to that one itself it is a plain one.
+fn outgoing(via: &Scope, to: &str, route: &Route, send: Send) -> Result<Operation> {
+    if route.kind == EntityKind::Subscription {
+        return Err(Error::new(Refusal::InvalidOperation { why: TO_SUBSCRIPTION }, to));
+    }
+    let (entity, messages) = (via.route.entity, send.messages);
+    Ok(match route.entity == entity {
+        true => Operation::Send(Send { origin: None, entity, messages }),
+        false => {
+            let destination = Destination { entity: route.entity, shard: route.shard };
+            Operation::SendVia(SendVia { via: entity, destination, messages })
+        }
+    })
+}
+
+/// SEND-7.
+const TO_SUBSCRIPTION: &str = "messages cannot be sent to a subscription; send to its topic";
+
 /// What is wrong with an operation by itself.
 fn check(operation: &Operation, kind: EntityKind) -> Result<(), Refusal> {
     match operation {
-        // SEND-7.
-        Operation::Send(_) | Operation::CancelScheduled(_) if kind == EntityKind::Subscription => {
-            let why = "messages cannot be sent to a subscription; send to its topic";
-            Err(Refusal::InvalidOperation { why })
+        Operation::Send(_) | Operation::SendVia(_) | Operation::CancelScheduled(_)
+            if kind == EntityKind::Subscription =>
+        {
+            Err(Refusal::InvalidOperation { why: TO_SUBSCRIPTION })
         }
-        Operation::Send(send) => {
-            validate::message_count(send.messages.len())?;
-            send.messages.iter().try_for_each(validate::new_message)
+        Operation::Send(Send { messages, .. }) | Operation::SendVia(SendVia { messages, .. }) => {
+            validate::message_count(messages.len())?;
+            messages.iter().try_for_each(validate::new_message)
         }
         Operation::CancelScheduled(cancel) => {
             check_some("number of sequence numbers", cancel.numbers.len())
@@ -252,7 +334,10 @@ fn locks(operation: &Operation) -> Option<(QueueId, Vec<LockToken>, bool)> {
             Some((settle.queue, tokens.collect(), true))
         }
         Operation::Renew(renew) => Some((renew.queue, renew.tokens.clone(), false)),
-        Operation::Send(_) | Operation::CancelScheduled(_) | Operation::SetState(_) => None,
+        Operation::Send(_)
+        | Operation::SendVia(_)
+        | Operation::CancelScheduled(_)
+        | Operation::SetState(_) => None,
     }
 }
 

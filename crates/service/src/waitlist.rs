@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use domain::{
-    Command, Disposition, ForwardCommand, Operation, ReceiverId, Send, SessionCommand, Settle,
-    Settlement, properties_bytes,
+    Command, Disposition, ForwardCommand, NewMessage, Operation, ReceiverId, Send, SendVia,
+    SessionCommand, Settle, Settlement, properties_bytes,
 };
 
 use crate::call::Reply;
@@ -125,11 +125,12 @@ const FIXED_BYTES: usize = 64;
 /// Bytes and messages, near enough to keep entries bounded.
 fn weigh(command: &Command) -> Weight {
     let (bytes, messages) = match command {
-        Command::Send(send) => weigh_send(send),
+        Command::Send(send) => weigh_messages(&send.messages),
         Command::Settle(settle) => weigh_settle(settle),
         Command::Commit(commit) => {
             let parts = commit.operations.iter().map(|operation| match operation {
-                Operation::Send(send) => weigh_send(send),
+                Operation::Send(Send { messages, .. })
+                | Operation::SendVia(SendVia { messages, .. }) => weigh_messages(messages),
                 Operation::Settle(settle) => weigh_settle(settle),
                 Operation::CancelScheduled(cancel) => (64, cancel.numbers.len()),
                 Operation::Renew(renew) => (64, renew.tokens.len()),
@@ -173,8 +174,8 @@ fn weigh_forward(command: &ForwardCommand) -> (usize, usize) {
     }
 }
 
-fn weigh_send(send: &Send) -> (usize, usize) {
-    (send.messages.iter().map(|m| m.content.len() + FIXED_BYTES).sum(), send.messages.len())
+fn weigh_messages(messages: &[NewMessage]) -> (usize, usize) {
+    (messages.iter().map(|m| m.content.len() + FIXED_BYTES).sum(), messages.len())
 }
 
 fn weigh_settle(settle: &Settle) -> (usize, usize) {

@@ -34,4 +34,10 @@ pub enum Bug {
     DoublesCopy,
     /// A session is granted to whoever asks for it by its id, held or not.
     GrantsSessionTwice,
+    /// A destination does not know what came of a source's shipments: a courier's repeat is done again.
+    ForgetsArrivals,
+    /// Some shipments are settled without being brought anywhere.
+    LosesShipment,
+    /// What a destination refused is settled as if it had been taken.
+    ForgetsRefusals,
 }

@@ -1,10 +1,11 @@
 //! Forwarding between groups under everything else that goes wrong: each group's source forwards to
-//! the next group's taker, over a road that loses, repeats and delays. A text that was accepted is in
-//! one place at any time, and in the end none is on its way (FWD-4).
+//! the next group's taker, and brings there what transactions send via it (FWD-14), over a road that
+//! loses, repeats and delays. A text that was accepted is in one place at any time, and in the end none
+//! is on its way (FWD-4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Arrive, EntityId, Outcome, QueueId};
+use domain::{Arrive, EntityId, Line, Outcome};
 
 use crate::group::{Group, Scene};
 use crate::random::Random;
@@ -29,7 +30,7 @@ pub struct Ticket {
     pub group: usize,
     pub node: usize,
     pub reign: u64,
-    pub queue: QueueId,
+    pub line: Line,
     pub serial: u64,
     pub count: u32,
 }

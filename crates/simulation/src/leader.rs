@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::{
-    Acquire, Command, EntityId, Entry, Operation, Outcome, QueueId, ReceiverId, SessionCommand,
-    SessionToken, Span, Timestamp,
+    Acquire, Command, EntityId, Entry, Line, Operation, Outcome, QueueId, ReceiverId,
+    SessionCommand, SessionToken, Span, Timestamp,
 };
 use engine::{Carried, Engine};
 
@@ -47,7 +47,7 @@ pub enum Reply {
     Arrive(Ticket),
     /// What came of one of this group's.
     Shipped {
-        queue: QueueId,
+        line: Line,
         serial: u64,
         carried: Carried,
     },
@@ -90,7 +90,7 @@ pub struct Leader {
     pub offset: Span,
     bug: Option<Bug>,
     /// Shipments on their way to another group, and until when an answer is waited for.
-    pub carrying: BTreeMap<(QueueId, u64), u64>,
+    pub carrying: BTreeMap<(Line, u64), u64>,
     /// What forwarding asks for, to be proposed with what else there is.
     pub asked: Vec<(Command, Reply)>,
     /// Answers for other groups' leaders.
@@ -153,8 +153,8 @@ impl Leader {
                     Reply::Acquire { receiver, .. } => self.acquired(receiver, &outcome),
                     Reply::Pack { queue } => self.engine.packed(queue, true, self.stamped),
                     Reply::Arrive(ticket) => self.arrived.push((ticket, outcome.clone())),
-                    Reply::Shipped { queue, serial, carried } => {
-                        self.engine.carried(queue, serial, carried, self.stamped);
+                    Reply::Shipped { line, serial, carried } => {
+                        self.engine.carried(line, serial, carried, self.stamped);
                     }
                     Reply::Accept { receiver, entity } => self.accepted(receiver, entity, &outcome),
                     Reply::Client { .. } | Reply::Fire | Reply::Operator | Reply::Nobody => (),
@@ -175,12 +175,16 @@ impl Leader {
         }
     }
 
+    pub fn bug(&self) -> Option<Bug> {
+        self.bug
+    }
+
     /// Shipments nobody answers for are asked for again.
     pub fn lose_patience(&mut self, now: u64, clock: Timestamp) {
         let engine = &mut self.engine;
-        self.carrying.retain(|(queue, serial), until| {
+        self.carrying.retain(|(line, serial), until| {
             if *until < now {
-                engine.carried(*queue, *serial, Carried::Lost, clock);
+                engine.carried(*line, *serial, Carried::Lost, clock);
             }
             *until >= now
         });
@@ -342,8 +346,8 @@ impl Leader {
         for reply in replies {
             match *reply {
                 Reply::Pack { queue } => self.engine.packed(queue, false, self.stamped),
-                Reply::Shipped { queue, serial, .. } => {
-                    self.engine.carried(queue, serial, Carried::Lost, self.stamped);
+                Reply::Shipped { line, serial, .. } => {
+                    self.engine.carried(line, serial, Carried::Lost, self.stamped);
                 }
                 _ => (),
             }

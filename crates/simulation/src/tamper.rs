@@ -2,13 +2,14 @@
 //! is changed on its way.
 
 use domain::{
-    Command, Entry, Key, MemoryRows, ReleaseSession, Row, SessionCommand, SessionToken, Timestamp,
+    Arrive, Command, EntityId, Entry, ForwardCommand, Key, MemoryRows, QueueId, ReleaseSession,
+    Row, SessionCommand, SessionToken, Timestamp,
 };
 
 use crate::bug::Bug;
 
-/// For `GrantsSessionTwice`: whoever asks for a session by its id gets it, its holder's lock ends.
-/// Returns how many commands are before each one of the entry.
+/// For `GrantsSessionTwice`: whoever asks for a session by its id gets it, its holder's lock ends. For
+/// `ForgetsArrivals`: see [`from_nobody_known`]. Returns how many commands are before each one of the entry.
 pub fn asked(bug: Option<Bug>, rows: &MemoryRows, entry: &Entry) -> (Entry, Vec<usize>) {
     let mut asked = Entry { commands: Vec::new(), ..entry.clone() };
     let mut before = Vec::new();
@@ -19,9 +20,21 @@ pub fn asked(bug: Option<Bug>, rows: &MemoryRows, entry: &Entry) -> (Entry, Vec<
         };
         before.push(usize::from(released.is_some()));
         asked.commands.extend(released);
-        asked.commands.push(command.clone());
+        let changed = match bug {
+            Some(Bug::ForgetsArrivals) => from_nobody_known(command, entry.at),
+            _ => None,
+        };
+        asked.commands.push(changed.unwrap_or_else(|| command.clone()));
     }
     (asked, before)
+}
+
+/// For `ForgetsArrivals`: the shipment seems to come from somebody new each time.
+fn from_nobody_known(command: &Command, at: Timestamp) -> Option<Command> {
+    let Command::Forward(ForwardCommand::Arrive(arrive)) = command else { return None };
+    let source = QueueId { entity: EntityId(u64::MAX - at.0), ..arrive.source };
+    let arrive = Arrive { source, settled_to: 0, follows: 0, ..arrive.clone() };
+    Some(Command::Forward(ForwardCommand::Arrive(arrive)))
 }
 
 fn release(rows: &MemoryRows, command: &Command, at: Timestamp) -> Option<Command> {

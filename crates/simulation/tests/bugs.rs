@@ -109,3 +109,20 @@ fn rule_5_a_copy_too_many_is_noticed() {
 fn sess_9_a_session_granted_to_two_is_noticed() {
     is_found_in(Options::topics(), Bug::GrantsSessionTwice, &["one_holder"]);
 }
+
+/// FWD-4: every way that a message comes twice or never.
+#[test]
+fn fwd_4_a_repeat_of_a_courier_that_is_done_twice_is_noticed() {
+    is_found(Bug::ForgetsArrivals, &["forwarding"]);
+}
+
+#[test]
+fn fwd_4_a_shipment_that_is_lost_is_noticed() {
+    is_found(Bug::LosesShipment, &["forwarding"]);
+}
+
+/// FWD-8, FWD-14.
+#[test]
+fn fwd_8_fwd_14_a_refusal_that_is_forgotten_is_noticed() {
+    is_found(Bug::ForgetsRefusals, &["forwarding"]);
+}

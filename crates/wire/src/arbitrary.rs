@@ -309,7 +309,7 @@ fn refused() -> impl Strategy<Value = Vec<Refused>> {
 fn forward_command() -> impl Strategy<Value = ForwardCommand> {
     let arriving =
         (new_message(), travel()).prop_map(|(message, travel)| Arriving { message, travel });
-    let numbers = any::<(u64, u64, u32, u32)>();
+    let numbers = any::<(u64, u64, u64, u32, u32)>();
     prop_oneof![
         (queue(), text(), of(shipment_destination()), any::<(u32, u32, bool)>()).prop_map(
             |(queue, to, destination, (count_max, bytes_max, again))| {
@@ -318,11 +318,12 @@ fn forward_command() -> impl Strategy<Value = ForwardCommand> {
             }
         ),
         (queue(), numbers, entity(), vec(arriving, 0..3)).prop_map(
-            |(source, (serial, settled_to, count, skipped), destination, messages)| {
+            |(source, (serial, settled_to, follows, count, skipped), destination, messages)| {
                 ForwardCommand::Arrive(Arrive {
                     source,
                     serial,
                     settled_to,
+                    follows,
                     destination,
                     count,
                     skipped,
@@ -488,6 +489,11 @@ fn operation() -> impl Strategy<Value = Operation> {
         (held, of(content())).prop_map(|((origin, entity, token), state)| {
             Operation::SetState(SetSessionState { origin, entity, token, state })
         }),
+        (entity(), shipment_destination(), vec(new_message(), 0..3)).prop_map(
+            |(via, destination, messages)| {
+                Operation::SendVia(SendVia { via, destination, messages })
+            }
+        ),
     ]
 }
 
@@ -697,7 +703,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn counts() -> impl Strategy<Value = Counts> {
-    any::<[u64; 12]>().prop_map(|n| Counts {
+    any::<[u64; 13]>().prop_map(|n| Counts {
         accepted: n[0],
         active: n[1],
         scheduled: n[2],
@@ -709,22 +715,25 @@ fn counts() -> impl Strategy<Value = Counts> {
         deleted: n[8],
         published: n[9],
         transfer: n[10],
-        moved: n[11],
+        transfer_dead_lettered: n[11],
+        moved: n[12],
     })
 }
 
 fn entity_state() -> impl Strategy<Value = EntityState> {
     let next = || of((at(), number()));
-    let numbers = (number(), [number(), number()], [number(), number()], number());
+    let each = || [number(), number(), number(), number()];
+    let numbers = (number(), each(), each(), number());
     let times = (of(at()), of(at()), at(), at());
-    (numbers, any::<[u64; 17]>(), counts(), next(), next(), times).prop_map(
+    (numbers, any::<[u64; 30]>(), counts(), next(), next(), times).prop_map(
         |(numbers, n, counts, scheduled_next, fixed_next, times)| EntityState {
             next_sequence: numbers.0,
             fresh_head: numbers.1,
-            returned: [n[0], n[1]],
+            returned: [n[0], n[1], n[25], n[26]],
             returned_low: numbers.2,
-            available: [n[2], n[3]],
+            available: [n[2], n[3], n[27], n[28]],
             dead_letter_deferred: n[4],
+            transfer_dead_letter_deferred: n[29],
             counts,
             size_bytes: n[5],
             scheduled_next,
@@ -735,7 +744,7 @@ fn entity_state() -> impl Strategy<Value = EntityState> {
             accessed_at: times.2,
             last_use: times.3,
             sessions: SessionTotals { free: n[6], free_low: times.3, turns: n[7], states: n[8] },
-            forwarding: [forwarding(&n[9..]), forwarding(&n[13..])],
+            forwarding: [9, 13, 17, 21].map(|from| forwarding(&n[from..])),
         },
     )
 }

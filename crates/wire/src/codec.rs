@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use domain::PerSubQueue;
 
 use crate::Error;
 
@@ -129,9 +130,6 @@ impl<'a> Reader<'a> {
         Ok(count as usize)
     }
 }
-
-/// One value for the main queue and one for its dead-letter queue.
-type PerSubQueue<T> = [T; 2];
 
 /// Elements reserved ahead for a list: a damaged count reserves little, a true one grows.
 const RESERVE_COUNT_MAX: usize = 256;
@@ -389,7 +387,7 @@ impl<T: Codec> Codec for PerSubQueue<T> {
     }
 
     fn take(input: &mut Reader<'_>) -> Result<PerSubQueue<T>, Error> {
-        Ok([T::take(input)?, T::take(input)?])
+        Ok([T::take(input)?, T::take(input)?, T::take(input)?, T::take(input)?])
     }
 }
 

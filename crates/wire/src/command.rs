@@ -7,8 +7,8 @@ use domain::{
     CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
     EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, NewMessage, NodeRow,
     Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Send,
-    Settle, Settlement, SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue,
-    UpdateSubscription, UpdateTopic,
+    SendVia, Settle, Settlement, SubscriptionProperties, TopicCommand, TopicProperties,
+    UpdateQueue, UpdateSubscription, UpdateTopic,
 };
 
 use crate::codec::{choice, record};
@@ -41,12 +41,13 @@ pub fn decode_entry(bytes: Bytes) -> Result<Entry, Error> {
 /// Enough room for most commands, so that the buffer is allocated once.
 fn estimate_bytes(command: &Command) -> usize {
     match command {
-        Command::Send(send) => estimate_send_bytes(send),
+        Command::Send(send) => estimate_send_bytes(&send.messages),
         Command::Commit(commit) => {
             let operations = commit.operations.iter();
             operations.fold(64, |sum, operation| {
                 sum + match operation {
-                    Operation::Send(send) => estimate_send_bytes(send),
+                    Operation::Send(Send { messages, .. })
+                    | Operation::SendVia(SendVia { messages, .. }) => estimate_send_bytes(messages),
                     _ => 64,
                 }
             })
@@ -61,7 +62,7 @@ fn estimate_bytes(command: &Command) -> usize {
     }
 }
 
-fn estimate_send_bytes(send: &Send) -> usize {
+fn estimate_send_bytes(messages: &[NewMessage]) -> usize {
     let texts = |message: &NewMessage| {
         [&message.message_id, &message.session_id, &message.partition_key]
             .into_iter()
@@ -69,7 +70,7 @@ fn estimate_send_bytes(send: &Send) -> usize {
             .map(String::len)
             .sum::<usize>()
     };
-    let messages = send.messages.iter();
+    let messages = messages.iter();
     40 + messages.map(|message| message.content.len() + texts(message) + 48).sum::<usize>()
 }
 

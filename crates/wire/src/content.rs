@@ -1,5 +1,9 @@
 //! A message's content: what its producer sent (MSG-2), stored once and opaque to the machine
-//! (MSG-1). One format byte, then an encoded [`v1::Message`].
+//! (MSG-1). One format byte, then an encoded [`v1::Message`]; or, after a 0, what came over AMQP as it
+//! was sent.
+
+mod amqp;
+mod encoded;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use domain::{
@@ -75,8 +79,11 @@ pub fn check(message: &v1::Message) -> Result<(), Refusal> {
     properties.iter().try_for_each(|(name, value)| validate::property(name, value))
 }
 
-/// What rules see of a content (RULE-4): all but its body.
+/// What rules see of a content (RULE-4): all but its body, whichever protocol it came by.
 pub fn header(content: &Bytes) -> Option<ContentHeader> {
+    if content.first() == Some(&amqp::FORMAT) {
+        return amqp::header(content);
+    }
     let mut message = decode(content.clone()).ok()?;
     let properties = properties_from_v1(&message.properties).ok()?;
     let texts = TEXTS.into_iter().filter_map(|property| {

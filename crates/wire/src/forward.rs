@@ -15,7 +15,7 @@ choice!(ForwardCommand {
     5 => ForgetArrivals(forget),
 });
 record!(Ship { queue, to, destination, count_max, bytes_max, again });
-record!(Arrive { source, serial, settled_to, destination, count, skipped, messages });
+record!(Arrive { source, serial, settled_to, follows, destination, count, skipped, messages });
 record!(Arriving { message, travel });
 record!(Shipped { queue, serial, refused });
 record!(Unpark { queue, count_max });

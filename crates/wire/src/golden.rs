@@ -72,12 +72,13 @@ fn forwarding() {
                 source: QUEUE,
                 serial: 9,
                 settled_to: 7,
+                follows: 8,
                 destination: ENTITY,
                 count: 3,
                 skipped: 2,
                 messages: vec![Arriving { message, travel }],
             }),
-            "2802ac02010907ac020302010501626f647984020200000000004d0100",
+            "2802ac0201090708ac020302010501626f647984020200000000004d0100",
         ),
         (
             ForwardCommand::Shipped(Shipped { queue: QUEUE, serial: 9, refused: refused() }),
@@ -332,12 +333,20 @@ fn commands() {
 fn rows() {
     let state = EntityState {
         next_sequence: SequenceNumber(500),
-        fresh_head: [SequenceNumber(400), SequenceNumber(1)],
-        returned: [2, 0],
-        returned_low: [SequenceNumber(300), SequenceNumber(0)],
-        available: [100, 1],
+        fresh_head: [400, 1, 1, 2].map(SequenceNumber),
+        returned: [2, 0, 0, 0],
+        returned_low: [300, 0, 1, 1].map(SequenceNumber),
+        available: [100, 1, 0, 2],
         dead_letter_deferred: 1,
-        counts: Counts { accepted: 9, active: 8, completed: 1, ..Counts::default() },
+        transfer_dead_letter_deferred: 2,
+        counts: Counts {
+            accepted: 12,
+            active: 8,
+            completed: 1,
+            transfer: 1,
+            transfer_dead_lettered: 2,
+            ..Counts::default()
+        },
         size_bytes: 4096,
         scheduled_next: None,
         fixed_next: Some((AT, NUMBER)),
@@ -349,6 +358,8 @@ fn rows() {
         sessions: SessionTotals { free: 2, free_low: AT, turns: 9, states: 1 },
         forwarding: [
             Forwarding { serial: 5, in_transit: 2, parked: 1, stuck: 4 },
+            Forwarding::default(),
+            Forwarding { serial: 3, in_transit: 1, parked: 0, stuck: 0 },
             Forwarding::default(),
         ],
     };
@@ -413,7 +424,7 @@ fn rows() {
         ),
         (
             Row::EntityState(Box::new(state)),
-            "01f4039003010200ac02006401010908000000010000000000008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc3109010502010400000000",
+            "01f403900301010202000000ac020001016401000201020c0800000001000000000102008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc31090105020104000000000301000000000000",
         ),
         (Row::Body(Bytes::from_static(b"\x01body")), "01626f6479"),
         (Row::Message(message.clone()), "014dcc0828000180d095ffbc3100000000"),
@@ -766,17 +777,20 @@ fn transactions() {
     let settlements = vec![settlement(Disposition::Complete), settlement(Disposition::Withheld)];
     let token = SessionToken { session: "s".into(), nonce: TOKEN.nonce };
     let (origin, entity, queue) = (None, ENTITY, QUEUE);
+    let destination = Destination { entity: EntityId(301), shard: ShardId(3) };
+    let messages = vec![message];
     let operations = vec![
-        Operation::Send(Send { origin, entity, messages: vec![message] }),
+        Operation::Send(Send { origin, entity, messages: messages.clone() }),
         Operation::CancelScheduled(CancelScheduled { origin, entity, numbers: vec![NUMBER] }),
         Operation::Settle(Settle { origin, queue, settlements, atomic: true }),
         Operation::Renew(Renew { origin, queue, tokens: vec![TOKEN] }),
         Operation::SetState(SetSessionState { origin, entity, token, state: None }),
+        Operation::SendVia(SendVia { via: entity, destination, messages }),
     ];
     let commit = Commit { origin: ORIGIN, entity, operations };
     assert_eq!(
         command(Command::Commit(commit)),
-        "3201000000000000feed090100ac02050100ac020104626f6479050100000000000200ac02014d0300ac020102000000000000004d010203040506070801000000000000004d010203040506070828010400ac020101000000000000004d01020304050607080500ac020173010203040506070800"
+        "3201000000000000feed090100ac02060100ac020104626f6479050100000000000200ac02014d0300ac020102000000000000004d010203040506070801000000000000004d010203040506070828010400ac020101000000000000004d01020304050607080500ac02017301020304050607080006ac02ad02030104626f647905010000000000"
     );
     let performed = vec![
         Performed::Done,

@@ -9,7 +9,7 @@ use crate::codec::{Random, choice, record, wrapper};
 use crate::{Codec, Error, Reader};
 
 wrapper!(ShardId, EntityId, SequenceNumber, Timestamp, Span);
-choice!(SubQueue { 0 => Main, 1 => DeadLetter });
+choice!(SubQueue { 0 => Main, 1 => DeadLetter, 2 => Transfer, 3 => TransferDeadLetter });
 record!(QueueId { entity, sub });
 record!(ReceiverId { node, link, epoch });
 

@@ -120,6 +120,7 @@ record!(EntityState {
     returned_low,
     available,
     dead_letter_deferred,
+    transfer_dead_letter_deferred,
     counts,
     size_bytes,
     scheduled_next,
@@ -144,6 +145,7 @@ record!(Counts {
     deleted,
     published,
     transfer,
+    transfer_dead_lettered,
     moved,
 });
 record!(MessageRow {

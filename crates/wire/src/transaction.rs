@@ -1,6 +1,6 @@
 //! Transactions: what a commit asks, and what came of it.
 
-use domain::{Cause, Commit, Operation, Performed, Refusal};
+use domain::{Cause, Commit, Operation, Performed, Refusal, SendVia};
 
 use crate::codec::{choice, record};
 use crate::{Codec, Error, Reader};
@@ -12,7 +12,9 @@ choice!(Operation {
     3 => Settle(settle),
     4 => Renew(renew),
     5 => SetState(set),
+    6 => SendVia(send),
 });
+record!(SendVia { via, destination, messages });
 choice!(Performed {
     0 => Done,
     1 => Sent { sequences },

@@ -125,10 +125,17 @@ impl Source {
         }
     }
 
-    /// Names the session that was locked, as a plain string (rule 6).
+    /// Names the session that was locked (rule 6), in the form it was asked for: Go, which describes it,
+    /// reads no other.
     pub fn set_session(&mut self, session: &str) {
-        let filter = Map::default().symbol(SESSION_FILTER, session.into());
-        self.filter = Some(filter);
+        let asked = self.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
+        let name = match asked {
+            Some(Value::Described(parts)) => {
+                Value::Described(Box::new((parts.0.clone(), session.into())))
+            }
+            _ => session.into(),
+        };
+        self.filter = Some(Map::default().symbol(SESSION_FILTER, name));
     }
 }
 

@@ -96,6 +96,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Takes transfers of up to so many bytes on a link that was accepted: a batch may be larger than
+    /// the messages that `max-message-size` is about (§3.1).
+    pub fn take_batches(&mut self, link: LinkId, bytes_max: u64) -> Result<(), Gone> {
+        let found = self.links.get_mut(link.0).ok_or(Gone)?;
+        found.message_bytes_max = found.message_bytes_max.max(bytes_max);
+        Ok(())
+    }
+
     /// Refuses a link: an attach whose terminus under this side's control is null, then a detach with
     /// the reason (§3.2).
     pub fn refuse(&mut self, link: LinkId, reply: Attach, error: Error) -> Result<(), Gone> {

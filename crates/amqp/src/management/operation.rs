@@ -1,10 +1,10 @@
 //! Requests (§7.1).
 
 use bytes::Bytes;
-use domain::{LockToken, Properties, Refusal, SequenceNumber, TOKENS_MAX, Timestamp};
+use domain::{LockToken, NewRule, Properties, Refusal, SequenceNumber, TOKENS_MAX, Timestamp};
 
 use super::lock_token::from_uuid;
-use super::rule::{self, Rule};
+use super::rule;
 use crate::Limits;
 use crate::codec::{DecodeError, Map, Value};
 use crate::message::to_domain;
@@ -56,7 +56,7 @@ pub enum Operation {
         top: u32,
     },
     AddRule {
-        rule: Rule,
+        rule: NewRule,
     },
     RemoveRule {
         name: String,
@@ -70,6 +70,29 @@ pub enum Operation {
         enqueued_before: Option<Timestamp>,
         session_id: Option<String>,
     },
+}
+
+impl Operation {
+    /// The session it is about, if only who holds that may ask for it (DEFER-10, SESS-13, PEEK-9,
+    /// BATCH-7). A settlement is known by its tokens.
+    pub fn held_session(&self) -> Option<&str> {
+        match self {
+            Operation::Peek { session_id, .. }
+            | Operation::ReceiveBySequence { session_id, .. }
+            | Operation::BatchDelete { session_id, .. } => session_id.as_deref(),
+            Operation::RenewSessionLock { session_id }
+            | Operation::SetSessionState { session_id, .. }
+            | Operation::GetSessionState { session_id } => Some(session_id),
+            Operation::RenewLock { .. }
+            | Operation::Schedule { .. }
+            | Operation::CancelScheduled { .. }
+            | Operation::UpdateDisposition { .. }
+            | Operation::GetMessageSessions { .. }
+            | Operation::AddRule { .. }
+            | Operation::RemoveRule { .. }
+            | Operation::EnumerateRules { .. } => None,
+        }
+    }
 }
 
 /// A message to schedule. What is said beside it is in the message as well.
@@ -186,6 +209,10 @@ impl<'a> Arguments<'a> {
     /// Absent and null are the same.
     pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
         self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn is_null(&self, name: &str) -> bool {
+        self.get(name).is_none()
     }
 
     pub(super) fn text(&self, name: &'static str) -> Result<Option<String>, Refusal> {

@@ -1,10 +1,10 @@
 //! Replies (§7, §7.1, §7.2).
 
 use bytes::{Bytes, BytesMut};
-use domain::{LockToken, SequenceNumber, Timestamp};
+use domain::{LockToken, RuleRow, SequenceNumber, Timestamp};
 
 use super::lock_token::uuid;
-use super::rule::Rule;
+use super::rule;
 use crate::codec::{Array, Error, Map, Symbol, Value};
 use crate::condition;
 use crate::request::Envelope;
@@ -27,7 +27,7 @@ pub enum Reply {
         skip: u32,
         ids: Vec<String>,
     },
-    Rules(Vec<Rule>),
+    Rules(Vec<RuleRow>),
     /// How many were deleted.
     Deleted(u32),
     /// Its condition decides the status, its description is what users see (ERR-27).
@@ -135,8 +135,8 @@ impl Reply {
                 empty.string("skip", Value::Int(skip)).string("sessions-ids", Value::List(ids))
             }
             Reply::Rules(rules) => {
-                let entry = |rule: &Rule| {
-                    Value::Map(Map::default().string("rule-description", rule.to_value()))
+                let entry = |row: &RuleRow| {
+                    Value::Map(Map::default().string("rule-description", rule::to_value(row)))
                 };
                 empty.string("rules", Value::List(rules.iter().map(entry).collect()))
             }

@@ -1,7 +1,10 @@
 //! Requests as the SDKs write them, replies as they read them (§7).
 
 use bytes::{Bytes, BytesMut};
-use domain::{LockToken, Refusal, SequenceNumber, Timestamp};
+use domain::{
+    Conditions, LockToken, NewRule, Refusal, RuleFilter, RuleRow, SequenceNumber, SqlText,
+    SystemProperty, Timestamp,
+};
 
 use super::*;
 use crate::Limits;
@@ -182,26 +185,72 @@ fn section_7_1_rules_are_read_from_maps() {
         .string("sql-rule-action", Value::Map(sql));
     let body =
         map().string("rule-name", "r".into()).string("rule-description", Value::Map(description));
-    let sql = "a = 1".to_owned();
-    let rule = Rule {
-        name: "r".into(),
-        filter: Filter::Sql(sql.clone()),
-        action: Some(sql),
-        created_at: None,
-    };
+    let sql = SqlText { text: "a = 1".into(), ..SqlText::default() };
+    let filter = RuleFilter::Sql(sql.clone());
+    let rule = NewRule { name: "r".into(), filter, action: Some(sql) };
     assert_eq!(ask("add-rule", body).1, Ok(Operation::AddRule { rule }));
 
     let correlation = map()
         .string("label", "s".into())
         .string("to", Value::Null)
         .string("properties", Value::Map(map().string("k", Value::Bool(true))));
-    let description = map().string("correlation-filter", Value::Map(correlation));
+    let description = map()
+        .string("correlation-filter", Value::Map(correlation))
+        .string("sql-rule-action", Value::Null);
     let body =
         map().string("rule-name", "r".into()).string("rule-description", Value::Map(description));
-    let Ok(Operation::AddRule { rule }) = ask("add-rule", body).1 else { panic!("a rule") };
-    let Filter::Correlation(filter) = rule.filter else { panic!("a correlation filter") };
-    assert_eq!((filter.subject.as_deref(), filter.to), (Some("s"), None));
-    assert_eq!(filter.properties["k"], domain::Value::Bool(true));
+    let conditions = Conditions {
+        system: [(SystemProperty::Subject, "s".to_owned())].into(),
+        properties: [("k".to_owned(), domain::Value::Bool(true))].into(),
+    };
+    let filter = RuleFilter::Correlation(conditions);
+    let rule = NewRule { name: "r".into(), filter, action: None };
+    assert_eq!(ask("add-rule", body).1, Ok(Operation::AddRule { rule }));
+}
+
+/// RULE-29: a client that binds parameters sends them beside the expression.
+#[test]
+fn rule_29_parameters_of_an_expression_are_read() {
+    let sql = map()
+        .string("expression", "a = @p".into())
+        .string("parameters", Value::Map(map().string("@p", Value::Int(7))));
+    let description = map().string("sql-filter", Value::Map(sql));
+    let body =
+        map().string("rule-name", "r".into()).string("rule-description", Value::Map(description));
+    let parameters = [("@p".to_owned(), domain::Value::Int(7))].into();
+    let filter = RuleFilter::Sql(SqlText { text: "a = @p".into(), parameters });
+    let rule = NewRule { name: "r".into(), filter, action: None };
+    assert_eq!(ask("add-rule", body).1, Ok(Operation::AddRule { rule }));
+}
+
+/// DEFER-10, SESS-13, PEEK-9, BATCH-7: what takes holding a session names it.
+#[test]
+fn sess_13_operations_that_take_a_session_name_it() {
+    let numbers = || longs(&[1]);
+    let named = |body: Map| body.string("session-id", "s".into());
+    let count = || map().string("message-count", Value::Int(1));
+    let peek = || count().string("from-sequence-number", Value::Long(1));
+    let deferred = || {
+        map().string("sequence-numbers", numbers()).string("receiver-settle-mode", Value::Uint(1))
+    };
+    let complete = || {
+        map().string("disposition-status", "completed".into()).string("lock-tokens", uuids(&[1]))
+    };
+    for (name, body, held) in [
+        ("peek-message", named(peek()), Some("s")),
+        ("peek-message", peek(), None),
+        ("receive-by-sequence-number", named(deferred()), Some("s")),
+        ("receive-by-sequence-number", deferred(), None),
+        ("batch-delete-messages", named(count()), Some("s")),
+        ("batch-delete-messages", count(), None),
+        ("renew-session-lock", named(map()), Some("s")),
+        ("get-session-state", named(map()), Some("s")),
+        ("set-session-state", named(map()), Some("s")),
+        ("update-disposition", named(complete()), None),
+    ] {
+        let operation = ask(name, body).1.unwrap();
+        assert_eq!(operation.held_session(), held, "{name}");
+    }
 }
 
 /// §7.2: a bad request gets a status, not silence.
@@ -292,19 +341,33 @@ fn rule_15_replies_have_the_types_clients_read() {
 /// §7.1: descriptors of both vendor families, filter and action always present, never a null map.
 #[test]
 fn section_7_1_rules_are_listed_with_numeric_descriptors() {
-    let rule = Rule {
-        name: "r".into(),
-        filter: Filter::Correlation(Box::default()),
-        action: None,
-        created_at: Some(Timestamp(1)),
+    let row = |filter, action| {
+        let created_at = Timestamp(1);
+        rule::to_value(&RuleRow { name: "r".into(), filter, action, created_at, order: 0 })
     };
-    let Value::Described(parts) = rule.to_value() else { panic!("a described list") };
-    assert_eq!(parts.0, Value::Ulong(1_335_734_829_060));
-    let fields = parts.1.as_items().unwrap();
-    let Value::Described(filter) = &fields[0] else { panic!("a described filter") };
-    assert_eq!(filter.0, Value::Ulong(83_483_426_825));
-    assert_eq!(filter.1.as_items().unwrap()[8], Value::Map(map()));
-    let Value::Described(action) = &fields[1] else { panic!("a described action") };
-    assert_eq!(action.0, Value::Ulong(1_335_734_829_061));
-    assert_eq!(fields[2..], ["r".into(), Value::Timestamp(1)]);
+    let fields = |value: &Value, code: u64| {
+        let Value::Described(parts) = value else { panic!("{value:?} is not described") };
+        assert_eq!(parts.0, Value::Ulong(code));
+        parts.1.as_items().unwrap().to_vec()
+    };
+    let system = [(SystemProperty::CorrelationId, "c".to_owned())].into();
+    let conditions = Conditions { system, ..Conditions::default() };
+    let listed = fields(&row(RuleFilter::Correlation(conditions), None), 1_335_734_829_060);
+    let filter = fields(&listed[0], 83_483_426_825);
+    assert_eq!(filter[0], "c".into());
+    assert_eq!(filter[1..8], [const { Value::Null }; 7]);
+    assert_eq!(filter[8], Value::Map(map()));
+    assert_eq!(fields(&listed[1], 1_335_734_829_061), []);
+    assert_eq!(listed[2..], ["r".into(), Value::Timestamp(1)]);
+
+    let sql = SqlText { text: "a = 1".into(), ..SqlText::default() };
+    let listed = fields(&row(RuleFilter::Sql(sql.clone()), Some(sql)), 1_335_734_829_060);
+    let expression = ["a = 1".into(), Value::Int(20)];
+    assert_eq!(fields(&listed[0], 83_483_426_822), expression);
+    assert_eq!(fields(&listed[1], 1_335_734_829_062), expression);
+    for (filter, code) in [(RuleFilter::True, 83_483_426_823), (RuleFilter::False, 83_483_426_824)]
+    {
+        let listed = fields(&row(filter, None), 1_335_734_829_060);
+        assert_eq!(fields(&listed[0], code), []);
+    }
 }

@@ -150,6 +150,12 @@ impl Message {
         self.slice(self.body)
     }
 
+    /// The encoding less the body's sections.
+    pub fn without_body(&self) -> Bytes {
+        let body = self.body.range();
+        [&self.bytes[..body.start], &self.bytes[body.end..]].concat().into()
+    }
+
     /// Bytes of everything but the body: what limits on properties are about (MSG-7).
     pub fn header_bytes(&self) -> usize {
         self.bytes.len() - self.body.range().len()

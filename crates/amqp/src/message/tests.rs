@@ -1,5 +1,7 @@
 //! Sections, ingest, delivery, and the way between protocols (§4, §5).
 
+mod seen;
+
 use bytes::{Buf, Bytes, BytesMut};
 use domain::{
     Delivery, HeldLock, LockToken, MessageState, Overlay, Refusal, SequenceNumber, Span, Timestamp,
@@ -106,6 +108,8 @@ fn section_4_sections_are_found_in_any_order() {
     assert_eq!(odd.body(), build().data("a").data("b").bytes());
     assert_eq!(odd.properties(&limits).unwrap(), id("x"));
     assert_eq!(odd.header_bytes() + odd.body().len(), odd.bytes().len());
+    let rest = build().section(descriptor::DELIVERY_ANNOTATIONS, &map).composite(&id("x"));
+    assert_eq!(odd.without_body(), rest.bytes());
 
     let twice = build().composite(&id("x")).composite(&id("y")).bytes();
     let torn = build().data("a").composite(&id("x")).data("b").bytes();

@@ -1,71 +1,62 @@
-//! Who may do what (§1.2, §2): keys, and what a connection has been granted by tokens.
+//! What a connection has been granted by logins and tokens (§1.2, §2).
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use auth::{Access, Denials, Grant, Right, resource_path};
+use tokio::time::Instant;
 
 use crate::cbs::Status;
 use crate::condition;
 use crate::engine::Credentials;
-use crate::sas::{Grant, Right, Rights, Rule, Token, resource_path};
 
 /// Most paths one connection holds tokens for.
 const GRANTS_MAX: usize = 1000;
-
-/// How clients prove who they are.
-#[derive(Clone, Debug, Default)]
-pub enum Access {
-    /// No proof is asked for: any token and any login will do, as with the emulator.
-    #[default]
-    Anyone,
-    /// A token signed with one of these keys, or a key itself as login.
-    Keys(Vec<Key>),
-}
-
-/// A named key of the whole namespace.
-#[derive(Clone, Debug)]
-pub struct Key {
-    pub name: String,
-    pub key: String,
-    pub rights: Rights,
-}
-
-impl Key {
-    fn rule(&self) -> Rule<'_> {
-        let Key { name, key, rights } = self;
-        Rule { name, primary_key: key, secondary_key: "", rights: *rights, scope: "" }
-    }
-}
 
 /// What one connection may do.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     granted: Vec<Grant>,
+    /// A token replaced another, so something may be allowed no more.
+    is_replaced: bool,
+    /// Where refusals are told.
+    pub ear: Option<Ear>,
+}
+
+/// Who hears of refusals, and whose they are.
+#[derive(Debug)]
+pub(super) struct Ear {
+    pub peer: SocketAddr,
+    pub denials: Arc<Denials>,
+    /// The zero of the denials' time.
+    pub started: Instant,
 }
 
 impl Grants {
     /// Whether a login is good. One with a key needs no tokens any more (§1.2).
     pub fn login(&mut self, access: &Access, credentials: &Credentials) -> bool {
-        let (Access::Keys(keys), Credentials::Plain { user, password }) = (access, credentials)
-        else {
-            return true;
-        };
-        let named = |key: &&Key| key.name == **user && is_same(&key.key, password);
-        let Some(key) = keys.iter().find(named) else { return false };
-        let all = Grant { path: String::new(), rights: key.rights, expires_at_s: u64::MAX };
-        self.granted.push(all);
-        true
+        let Credentials::Plain { user, password } = credentials else { return true };
+        match access.login(user, password) {
+            Some(grant) => self.granted.push(grant),
+            None => self.tell("a login with a wrong name or key"),
+        }
+        !self.granted.is_empty()
     }
 
     /// Takes a token. It replaces an earlier one for the same path.
     pub fn put_token(&mut self, access: &Access, token: &str, audience: &str) -> Status {
-        let Access::Keys(keys) = access else { return Status::accepted() };
         let now_s = now_s();
-        let rules = keys.iter().map(Key::rule);
-        let verified = Token::parse(token).and_then(|token| token.verify(rules, audience, now_s));
-        let grant = match verified {
+        let grant = match access.verify(token, audience, now_s) {
             Ok(grant) => grant,
-            Err(error) => return Status::refused(error),
+            Err(error) => {
+                self.tell(&error.to_string());
+                return Status::refused(error);
+            }
         };
+        let before = self.granted.len();
         self.granted.retain(|old| old.path != grant.path && old.expires_at_s > now_s);
+        self.is_replaced |= self.granted.len() < before;
         if self.granted.len() >= GRANTS_MAX {
             return Status {
                 code: 403,
@@ -79,25 +70,39 @@ impl Grants {
 
     /// Whether `address`, in any form, may be used that way now.
     pub fn allow(&self, access: &Access, address: &str, right: Right) -> bool {
-        let Access::Keys(_) = access else { return true };
+        if access.is_anyone() {
+            return true;
+        }
         let (path, now_s) = (resource_path(address), now_s());
         self.granted.iter().any(|grant| grant.allows(&path, right, now_s))
+    }
+
+    /// Whether a token was replaced since last asked.
+    pub fn take_replaced(&mut self) -> bool {
+        std::mem::take(&mut self.is_replaced)
+    }
+
+    /// Milliseconds until the next of them runs out.
+    pub fn next_expiry_ms(&self) -> Option<u64> {
+        let now_s = now_s();
+        let ends = self.granted.iter().map(|grant| grant.expires_at_s);
+        let next = ends.filter(|end| (now_s..u64::MAX).contains(end)).min()?;
+        Some((next - now_s).saturating_mul(1_000))
+    }
+
+    /// To the log, without names and keys: those are what the client likes to send.
+    fn tell(&self, why: &str) {
+        let Some(Ear { peer, denials, started }) = &self.ear else { return };
+        let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let Some(untold) = denials.count(now_ms) {
+            tracing::warn!(%peer, untold, "AMQP client refused: {why}");
+        }
     }
 }
 
 /// The name of a right, for people.
 pub(super) fn name(right: Right) -> &'static str {
-    match right {
-        Right::Listen => "Listen",
-        Right::Send => "Send",
-        Right::Manage => "Manage",
-    }
-}
-
-/// In a time that depends on the lengths only.
-fn is_same(a: &str, b: &str) -> bool {
-    let differ = a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
-    a.len() == b.len() && differ == 0
+    right.name()
 }
 
 /// Tokens run out by the wall clock, whatever the cluster's time was moved to (ERR-25).
@@ -107,12 +112,27 @@ fn now_s() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use auth::{Key, Rights, sign};
+
     use super::*;
-    use crate::sas::sign;
+
+    fn key(name: &str, right: Right, scope: &str) -> Key {
+        let rights = Rights::default().with(right);
+        let (name, scope) = (name.to_owned(), scope.to_owned());
+        let (primary, secondary) = ("secret".to_owned(), "spare".to_owned());
+        Key { name, primary, secondary, rights, scope }
+    }
 
     fn keys() -> Access {
-        let rights = Rights { send: true, ..Rights::default() };
-        Access::Keys(vec![Key { name: "Sender".into(), key: "secret".into(), rights }])
+        Access::keys([
+            key("Sender", Right::Send, ""),
+            key("Listener", Right::Listen, "Q"),
+            key("Manager", Right::Manage, ""),
+        ])
+    }
+
+    fn plain(user: &str, password: &str) -> Credentials {
+        Credentials::Plain { user: user.into(), password: password.into() }
     }
 
     /// ERR-17: a token opens what it is for, and no more.
@@ -129,17 +149,43 @@ mod tests {
         assert_eq!(grants.put_token(&access, &forged, "sb://localhost/q").code, 401);
     }
 
+    /// §1.2, ERR-17: each row a key as login, and what is then allowed on `q`, and on another queue.
     #[test]
     fn section_1_2_a_key_as_login_opens_all_it_covers() {
-        let plain = |password: &str| Credentials::Plain {
-            user: "Sender".into(),
-            password: password.into(),
-        };
-        let mut grants = Grants::default();
-        assert!(!grants.login(&keys(), &plain("guess")));
-        assert!(grants.login(&keys(), &plain("secret")));
-        assert!(grants.allow(&keys(), "any/q", Right::Send));
-        assert!(!grants.allow(&keys(), "any/q", Right::Manage));
-        assert!(grants.login(&Access::Anyone, &plain("whatever")));
+        for (user, password, on_q, elsewhere) in [
+            ("Sender", "secret", [false, true, false], [false, true, false]),
+            ("Sender", "spare", [false, true, false], [false, true, false]),
+            ("Listener", "secret", [true, false, false], [false, false, false]),
+            ("Manager", "secret", [true, true, true], [true, true, true]),
+        ] {
+            let (access, mut grants) = (keys(), Grants::default());
+            assert!(grants.login(&access, &plain(user, password)));
+            for (address, allowed) in [("q/$management", on_q), ("any/q", elsewhere)] {
+                let rights = [Right::Listen, Right::Send, Right::Manage];
+                let found = rights.map(|right| grants.allow(&access, address, right));
+                assert_eq!(found, allowed, "{user} {address}");
+            }
+        }
+        for (user, password) in [("Sender", "guess"), ("Sender", ""), ("Nobody", "secret")] {
+            assert!(!Grants::default().login(&keys(), &plain(user, password)), "{user} {password}");
+        }
+        assert!(Grants::default().login(&Access::Anyone, &plain("who", "ever")));
+    }
+
+    /// ERR-25: a token counts until it runs out, and its renewal is for longer.
+    #[test]
+    fn err_25_a_renewed_token_replaces_the_old_one() {
+        let (access, mut grants) = (keys(), Grants::default());
+        for (seconds, replaced) in [(60, false), (3_600, true)] {
+            let token = sign("sb%3A%2F%2Fh%2Fq", "Sender", "secret", now_s() + seconds);
+            assert_eq!(grants.put_token(&access, &token, "sb://h/q").code, 202);
+            assert_eq!(grants.take_replaced(), replaced);
+            let ms = grants.next_expiry_ms().unwrap();
+            assert!((seconds - 2) * 1_000 <= ms && ms <= seconds * 1_000, "{ms}");
+        }
+        assert_eq!(grants.granted.len(), 1);
+        let mut lasting = Grants::default();
+        assert!(lasting.login(&access, &plain("Sender", "secret")));
+        assert_eq!(lasting.next_expiry_ms(), None, "a login lasts as long as its connection");
     }
 }

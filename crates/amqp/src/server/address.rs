@@ -1,6 +1,6 @@
 //! Which node an address names (§3).
 
-use domain::{Refusal, SubQueue};
+use domain::{Refusal, SubQueue, split_subscription_path};
 use percent_encoding::percent_decode_str;
 
 use crate::{cbs, management};
@@ -13,10 +13,10 @@ pub(super) enum Node {
     Management(Entity),
 }
 
-/// A queue, or its dead-letter queue.
+/// A queue, topic or subscription, or one of its dead-letter queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entity {
-    /// As the client wrote it; the broker compares without case.
+    /// As the client wrote it, a subscription's path with its topic; the broker compares without case.
     pub name: String,
     pub sub: SubQueue,
 }
@@ -48,13 +48,22 @@ impl Node {
 
 impl Entity {
     fn parse(path: &str) -> Result<Entity, Refusal> {
-        if strip_suffix(path, TRANSFER_DEAD_LETTER).is_some() {
-            return Err(Refusal::NotSupported { what: "a transfer dead-letter queue" });
+        if let Some(name) = strip_suffix(path, TRANSFER_DEAD_LETTER) {
+            return Ok(Entity { name: name.to_owned(), sub: SubQueue::TransferDeadLetter });
         }
         Ok(match strip_suffix(path, DEAD_LETTER) {
             Some(name) => Entity { name: name.to_owned(), sub: SubQueue::DeadLetter },
             None => Entity { name: path.to_owned(), sub: SubQueue::Main },
         })
+    }
+
+    /// Topic and name, if it is a subscription.
+    pub fn subscription(&self) -> Option<(&str, &str)> {
+        split_subscription_path(&self.name)
+    }
+
+    pub fn is_same(&self, other: &Entity) -> bool {
+        self.sub == other.sub && self.name.to_lowercase() == other.name.to_lowercase()
     }
 }
 
@@ -93,9 +102,11 @@ mod tests {
             ),
             (
                 "q/$Transfer/$DeadLetterQueue",
-                Err(Refusal::NotSupported { what: "a transfer dead-letter queue" }),
+                Ok(Node::Entity(entity("q", SubQueue::TransferDeadLetter))),
             ),
             ("é/$cbs", main("é/$cbs")),
+            ("t/Subscriptions/s", main("t/Subscriptions/s")),
+            ("/t/subscriptions/s/$deadletterqueue", dead("t/subscriptions/s")),
         ] {
             assert_eq!(Node::parse(address), node, "{address}");
         }

@@ -1,6 +1,7 @@
 //! Attach requests (§3.2): which node, with which right, served by whom.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use domain::{Refusal, SubQueue};
 use service::ReceiveMode;
@@ -8,12 +9,14 @@ use tokio::sync::mpsc;
 
 use super::access;
 use super::address::{Entity, Node};
+use super::delivering::Outlet;
 use super::failure;
-use super::links::{Intake, Kind, Link, Links, Outlet, address_of};
-use super::{receiving, sending};
-use crate::codec::{
-    AnyTarget, Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value,
-};
+use super::links::{Kind, Link, Links, address_of};
+use super::note::Terms;
+use super::opening::Wanted;
+use super::taking::Intake;
+use super::{receiving, sending, via};
+use crate::codec::{Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value};
 use crate::engine::{LinkId, SessionId};
 use crate::sas::Right;
 
@@ -24,6 +27,11 @@ const INTAKE_WINDOW: u32 = 1000;
 const REQUESTS_WINDOW: u32 = 50;
 /// For batches, beside what `max-message-size` says (§3.1).
 const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
+/// Left of a batch for the ids that are drawn for those of its messages that have none (rule 3).
+const DRAWN_IDS_BYTES: u64 = 64 * 1024;
+/// How long a client waits for a free session if it does not say (SESS-7): one SDK gives up by itself
+/// soon after.
+const SESSION_WAIT: Duration = Duration::from_secs(60);
 
 impl Links {
     pub(super) fn on_attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
@@ -32,7 +40,7 @@ impl Links {
                 let is_waiting = matches!(kind, Kind::Intake(_) | Kind::Outlet(_));
                 self.links.insert(id, Link { session, attach, right, kind });
                 if !is_waiting {
-                    self.accept(id);
+                    self.accept(id, Terms::Plain);
                 }
             }
             Err(error) => {
@@ -46,8 +54,8 @@ impl Links {
     fn serve(&mut self, id: LinkId, attach: &Attach) -> Result<(Option<Right>, Kind), Error> {
         let address = address_of(attach).unwrap_or_default();
         let refused = |refusal| failure::refusal(refusal, address);
-        if let Some(AnyTarget::Coordinator(_)) = attach.target {
-            return Err(refused(Refusal::NotSupported { what: "a transaction" }));
+        if let Some(control) = Links::control(attach) {
+            return control.map(|kind| (None, kind));
         }
         let node = Node::parse(address).map_err(refused)?;
         let right = match (&node, attach.role) {
@@ -66,28 +74,44 @@ impl Links {
         let kind = match (node, attach.role) {
             (node @ (Node::Cbs | Node::Management(_)), Role::Sender) => Kind::Requests(node),
             (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),
-            (Node::Entity(entity), Role::Sender) => self.intake(id, entity).map_err(refused)?,
+            (Node::Entity(entity), Role::Sender) => {
+                let to = self.transfer_destination(attach)?;
+                self.intake(id, entity, to).map_err(refused)?
+            }
             (Node::Entity(entity), Role::Receiver) => {
-                let source = attach.source.as_ref();
-                check_filter(source, &entity).map_err(refused)?;
-                self.outlet_of(id, entity, attach.snd_settle_mode)
+                let wanted = wanted(attach, &entity).map_err(refused)?;
+                self.outlet_of(id, entity, wanted, attach.snd_settle_mode)
             }
         };
         Ok((right, kind))
     }
 
-    fn intake(&mut self, id: LinkId, entity: Entity) -> Result<Kind, Refusal> {
+    /// `to`: where its messages go, if not to the entity itself.
+    fn intake(&mut self, id: LinkId, entity: Entity, to: Option<Entity>) -> Result<Kind, Refusal> {
         if entity.sub != SubQueue::Main {
             let why = "messages come to a dead-letter queue by being dead-lettered only";
-            return Err(Refusal::InvalidOperation { why });
+            return Err(Refusal::InvalidOperation { why }); // SEND-6.
+        }
+        if entity.subscription().is_some() {
+            let why = "messages cannot be sent to a subscription; send to its topic";
+            return Err(Refusal::InvalidOperation { why }); // SEND-7.
         }
         let (deliveries, waiting) = mpsc::unbounded_channel();
         let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
-        self.work.push(Box::pin(sending::run(id, broker, entity, waiting, notes)));
+        self.work.push(match to {
+            None => Box::pin(sending::run(id, broker, entity, waiting, notes)),
+            Some(to) => Box::pin(via::run(id, broker, entity, to, waiting, notes)),
+        });
         Ok(Kind::Intake(Intake { deliveries, presettled: 0 }))
     }
 
-    fn outlet_of(&mut self, id: LinkId, entity: Entity, mode: SenderSettleMode) -> Kind {
+    fn outlet_of(
+        &mut self,
+        id: LinkId,
+        entity: Entity,
+        wanted: Wanted,
+        mode: SenderSettleMode,
+    ) -> Kind {
         // §6: what is sent settled was deleted before.
         let mode = match mode {
             SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
@@ -95,10 +119,13 @@ impl Links {
         };
         let (orders, waiting) = mpsc::unbounded_channel();
         let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
-        self.work.push(Box::pin(receiving::run(id, broker, entity, mode, waiting, notes)));
+        let run = receiving::run(id, broker, entity.clone(), wanted, mode, waiting, notes);
+        self.work.push(Box::pin(run));
         Kind::Outlet(Outlet {
+            entity,
             orders,
             mode,
+            session: None,
             unsent: VecDeque::new(),
             sent: 0,
             verdicts: Vec::new(),
@@ -106,41 +133,57 @@ impl Links {
         })
     }
 
-    /// Rules 7, 8. Only now the client hears of the link, so it never sees one that is refused after.
-    pub(super) fn accept(&mut self, id: LinkId) {
-        let Some(link) = self.links.get(&id) else { return };
+    /// Rules 6 to 8. Only now the client hears of the link, so it never sees one that is refused after.
+    pub(super) fn accept(&mut self, id: LinkId, terms: Terms) {
+        let Some(link) = self.links.get_mut(&id) else { return };
         let size_max = self.shared.config.limits.message_bytes_max;
         let mut reply = link.attach.reply(size_max);
-        let properties = reply.properties.get_or_insert_default();
-        *properties = std::mem::take(properties).symbol(BATCH_SIZE, Value::Ulong(size_max));
+        match terms {
+            Terms::Plain => {}
+            Terms::Sender { message_bytes_max } => {
+                reply.max_message_size = Some(message_bytes_max.min(size_max));
+                let batch_max = size_max.saturating_sub(DRAWN_IDS_BYTES).max(1);
+                let properties = reply.properties.take().unwrap_or_default();
+                reply.properties = Some(properties.symbol(BATCH_SIZE, Value::Ulong(batch_max)));
+            }
+            Terms::Session { token, until } => {
+                reply.source.get_or_insert_default().set_session(token.session.as_str());
+                reply.set_locked_until(until);
+                if let Kind::Outlet(outlet) = &mut link.kind {
+                    outlet.session = Some(token);
+                }
+            }
+        }
         let window = match link.kind {
             Kind::Intake(_) => INTAKE_WINDOW,
-            Kind::Requests(_) => REQUESTS_WINDOW,
+            Kind::Requests(_) | Kind::Control => REQUESTS_WINDOW,
             Kind::Outlet(_) | Kind::Replies(_) => 0,
         };
         // A link that is gone was forgotten with its event.
-        let accepted = self.engine.accept(id, reply);
-        if accepted.is_ok() && window > 0 {
+        if self.engine.accept(id, reply).is_ok() && window > 0 {
+            let _ = self.engine.take_batches(id, size_max);
             let _ = self.engine.grant(id, window);
         }
     }
 }
 
-/// §3.2: whoever asks for a session asks for what these entities do not have.
-fn check_filter(source: Option<&Source>, entity: &Entity) -> Result<(), Refusal> {
-    let filter = source.map(Source::session_filter).transpose();
+/// What a receiver asks for: messages, or those of a session (§3.1).
+fn wanted(attach: &Attach, entity: &Entity) -> Result<Wanted, Refusal> {
+    let filter = attach.source.as_ref().map(Source::session_filter).transpose();
     let filter = filter.map_err(|error| Refusal::Argument {
         what: "session filter",
         why: format!("'{}': {error}", entity.name),
     })?;
-    match filter {
-        None | Some(SessionFilter::Absent) => Ok(()),
-        Some(SessionFilter::Next | SessionFilter::Named(_)) => {
-            let why = "the entity does not require sessions, so no session can be received from it";
-            Err(Refusal::InvalidOperation { why })
+    Ok(match filter {
+        None | Some(SessionFilter::Absent) => Wanted::Messages,
+        Some(SessionFilter::Named(session)) => Wanted::Session((*session).into()),
+        Some(SessionFilter::Next) => {
+            let wait = attach.timeout_ms().map(|ms| Duration::from_millis(ms.into()));
+            Wanted::NextSession(wait.unwrap_or(SESSION_WAIT))
         }
+        // SESS-20.
         Some(SessionFilter::NonExclusive) => {
-            Err(Refusal::NotSupported { what: "a session without a lock" })
+            return Err(Refusal::NotSupported { what: "a session without a lock" });
         }
-    }
+    })
 }

@@ -1,24 +1,27 @@
 //! One connection: its socket, its engine and its links, in turns.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Sleep, timeout};
+use tokio_util::io::poll_read_buf;
+use transport::{Arrival, Stream};
 
-use super::access::Access;
+use super::access::Ear;
 use super::links::Links;
 use super::note::Note;
 use super::{Config, Shared};
 use crate::codec::{Error, Map, Value};
 use crate::condition;
-use crate::engine::{self, Connection, Millis};
+use crate::engine::{self, Connection, Event, Millis, Output};
 
 /// Room for what is read at a time. An idle connection holds none.
 const READ_BYTES: usize = 32 * 1024;
@@ -28,19 +31,30 @@ const SLICES_MAX: usize = 32;
 const GOODBYE_MS: u64 = 2_000;
 /// What links still have to hand back when the connection is gone takes no longer.
 const LINKS_END_WITHIN: Duration = Duration::from_secs(2);
-/// How often it is looked whether tokens have run out.
-const TOKENS_LOOK_MS: u64 = 5_000;
+/// It is looked whether tokens have run out when they do by the present clock, and so often in case
+/// that is set.
+const TOKENS_LOOK_MS: u64 = 60_000;
 
-pub(super) async fn run(stream: TcpStream, shared: Arc<Shared>, stopping: watch::Receiver<bool>) {
-    // Turns are written whole already. A socket that refuses works all the same.
-    drop(stream.set_nodelay(true));
+/// Serves a client to the end. A `surplus` one is told that there are too many, and that is all.
+pub(super) async fn run(
+    arrival: Arrival,
+    is_surplus: bool,
+    shared: Arc<Shared>,
+    stopping: watch::Receiver<bool>,
+) {
+    let Arrival { stream, peer } = arrival;
     let (notes, inbox) = mpsc::unbounded_channel();
     let now = now(&shared);
     let engine = Connection::server(engine_config(&shared.config), now);
+    let mut links = Links::new(engine, shared.clone(), notes);
+    let (denials, started) = (shared.denials.clone(), shared.started);
+    links.grants.ear = Some(Ear { peer, denials, started });
     let mut socket = Socket {
         stream,
+        is_flushed: true,
+        is_surplus,
         input: BytesMut::new(),
-        links: Links::new(engine, shared.clone(), notes),
+        links,
         inbox,
         stopping,
         end_by: None,
@@ -71,7 +85,10 @@ fn now(shared: &Shared) -> Millis {
 }
 
 struct Socket {
-    stream: TcpStream,
+    stream: Stream,
+    /// All that was written to the stream has left it.
+    is_flushed: bool,
+    is_surplus: bool,
     /// Read and not understood yet.
     input: BytesMut,
     links: Links,
@@ -90,7 +107,7 @@ impl Socket {
     async fn serve(&mut self) -> io::Result<()> {
         loop {
             self.turn();
-            self.write()?;
+            self.write().await?;
             if self.is_over() {
                 return Ok(());
             }
@@ -109,7 +126,13 @@ impl Socket {
         }
         while self.links.wants_input() {
             let Some(event) = self.links.engine.poll(&mut self.input, now) else { break };
+            if self.is_surplus && matches!(event, Event::Opened(_)) {
+                self.refuse();
+            }
             self.links.on_event(event);
+        }
+        if self.links.grants.take_replaced() {
+            self.links.detach_expired();
         }
         if self.links.engine.is_finished() {
             // The last event.
@@ -123,37 +146,43 @@ impl Socket {
 
     fn is_over(&mut self) -> bool {
         let is_late = self.end_by.is_some_and(|at| at <= now(&self.shared));
-        is_late || self.links.engine.is_finished() && !self.links.engine.output().has_remaining()
+        is_late || self.links.engine.is_finished() && !self.has_output()
     }
 
-    /// Writes what the socket takes.
-    fn write(&mut self) -> io::Result<()> {
-        let output = self.links.engine.output();
-        while output.has_remaining() {
-            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let count = output.chunks_vectored(&mut slices);
-            match self.stream.try_write_vectored(&slices[..count]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => output.advance(written),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    fn has_output(&mut self) -> bool {
+        self.links.engine.output().has_remaining() || !self.is_flushed
+    }
+
+    /// Writes what the socket takes at once.
+    async fn write(&mut self) -> io::Result<()> {
+        let Socket { stream, is_flushed, links, .. } = self;
+        poll_fn(|cx| match poll_write(stream, links.engine.output(), is_flushed, cx) {
+            Poll::Ready(result) => Poll::Ready(result),
+            Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await
     }
 
     /// Waits for something to do; `false` if the client is gone.
     async fn wait(&mut self) -> io::Result<bool> {
         let wants_input = self.links.wants_input();
-        let has_output = self.links.engine.output().has_remaining();
-        let Socket { stream, links, inbox, stopping, alarm, .. } = self;
-        tokio::select! {
-            ready = stream.readable(), if wants_input => {
-                ready?;
-                return self.read();
+        let has_output = self.has_output();
+        let Socket { stream, is_flushed, input, links, inbox, stopping, alarm, .. } = self;
+        let (engine, work) = (&mut links.engine, &mut links.work);
+        let exchange = poll_fn(|cx| {
+            if has_output
+                && let Poll::Ready(result) = poll_write(stream, engine.output(), is_flushed, cx)
+            {
+                return Poll::Ready(result.map(|()| true));
             }
-            ready = stream.writable(), if has_output => ready?,
-            Some(()) = links.work.next(), if !links.work.is_empty() => {}
+            match wants_input {
+                true => poll_read(stream, input, cx),
+                false => Poll::Pending,
+            }
+        });
+        tokio::select! {
+            goes_on = exchange, if wants_input || has_output => return goes_on,
+            Some(()) = work.next(), if !work.is_empty() => {}
             Some(note) = inbox.recv() => links.on_note(note),
             () = alarm.as_mut(), if self.alarm_at.is_some() => self.ring(),
             _ = stopping.changed(), if self.end_by.is_none() => self.stop(),
@@ -161,27 +190,10 @@ impl Socket {
         Ok(true)
     }
 
-    /// Reads what is there; `false` at the end of the stream.
-    fn read(&mut self) -> io::Result<bool> {
-        self.input.reserve(READ_BYTES);
-        let read = self.stream.try_read_buf(&mut self.input);
-        if self.input.is_empty() {
-            self.input = BytesMut::new();
-        }
-        match read {
-            Ok(0) => Ok(false),
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Sets the alarm to the next deadline, unless it rings before anyway.
     fn set_alarm(&mut self) {
-        let tokens = match self.shared.config.access {
-            Access::Anyone => None,
-            Access::Keys(_) => Some(Millis(now(&self.shared).0 + TOKENS_LOOK_MS)),
-        };
+        let next = self.links.grants.next_expiry_ms();
+        let tokens = next.map(|ms| Millis(now(&self.shared).0 + ms.min(TOKENS_LOOK_MS)));
         let all = [self.links.engine.deadline(), tokens, self.end_by];
         let deadline = all.into_iter().flatten().min();
         let Some(at) = deadline else { return };
@@ -204,6 +216,16 @@ impl Socket {
         self.links.engine.close(Some(Error::new(condition::CONNECTION_FORCED, why)));
     }
 
+    /// QUOTA-13: SDKs tell their users, and try again later.
+    fn refuse(&mut self) {
+        self.end_by = Some(Millis(now(&self.shared).0 + GOODBYE_MS));
+        let why = format!(
+            "this node has as many connections as it may, {}",
+            self.shared.config.connections_max
+        );
+        self.links.engine.close(Some(Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)));
+    }
+
     /// Lets the links hand back what was granted and never sent.
     async fn end(mut self) {
         self.links.drop_links(|_| true);
@@ -213,4 +235,41 @@ impl Socket {
         };
         drop(timeout(LINKS_END_WITHIN, goodbye).await);
     }
+}
+
+/// Ready when all is written and has left the stream's own buffers, which TLS and tunnels have.
+fn poll_write(
+    stream: &mut Stream,
+    output: &mut Output,
+    is_flushed: &mut bool,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    while output.has_remaining() {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let count = output.chunks_vectored(&mut slices);
+        match ready!(Pin::new(&mut *stream).poll_write_vectored(cx, &slices[..count]))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            written => output.advance(written),
+        }
+        *is_flushed = false;
+    }
+    if !*is_flushed {
+        ready!(Pin::new(stream).poll_flush(cx))?;
+        *is_flushed = true;
+    }
+    Poll::Ready(Ok(()))
+}
+
+/// Reads what is there; `false` at the end of the stream. A connection that waits holds no buffer.
+fn poll_read(
+    stream: &mut Stream,
+    input: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<bool>> {
+    input.reserve(READ_BYTES);
+    let read = poll_read_buf(Pin::new(stream), cx, input);
+    if input.is_empty() {
+        *input = BytesMut::new();
+    }
+    read.map_ok(|count| count > 0)
 }

@@ -1,17 +1,36 @@
 //! What goes to the client at the end of a turn: messages and replies, as far as credit and room
 //! reach; and what comes from it, gathered into one order a link.
 
-use bytes::Bytes;
-use domain::LockToken;
-use service::{ReceiveMode, Received};
+use std::collections::VecDeque;
 
-use super::links::{Kind, Link, Links, Outlet};
+use bytes::Bytes;
+use domain::{LockToken, SessionToken};
+use service::{ReceiveMode, Received};
+use tokio::sync::mpsc;
+
+use super::address::Entity;
+use super::links::{Kind, Link, Links};
 use super::receiving::Order;
-use super::verdict::unlocked_tag;
+use super::verdict::{Verdict, unlocked_tag};
 use crate::codec::Tag;
 use crate::engine::{LinkId, Outgoing, Payload};
 use crate::management::tag;
 use crate::message::{Shown, Unreadable, deliver, stored};
+
+/// The connection's side of a receiver link.
+pub(super) struct Outlet {
+    pub entity: Entity,
+    pub orders: mpsc::UnboundedSender<Order>,
+    pub mode: ReceiveMode,
+    /// The session that is received, once the client was told of it.
+    pub session: Option<SessionToken>,
+    pub unsent: VecDeque<Received>,
+    /// Sent since the orders last said so.
+    pub sent: u32,
+    pub verdicts: Vec<Verdict>,
+    /// The broker has no more for a drain; what is unsent goes first.
+    pub is_drained: bool,
+}
 
 impl Links {
     /// Sees to every link where something happened. Those that wait for room stay.
@@ -25,10 +44,7 @@ impl Links {
             }
             if let Some(outlet) = self.outlet(id) {
                 outlet.tell_sent();
-                if !outlet.verdicts.is_empty() {
-                    let verdicts = std::mem::take(&mut outlet.verdicts);
-                    outlet.order(Order::Settle(verdicts));
-                }
+                outlet.tell_verdicts();
             }
         }
     }
@@ -126,6 +142,13 @@ impl Outlet {
         if self.sent > 0 {
             let count = std::mem::take(&mut self.sent);
             self.order(Order::Sent(count));
+        }
+    }
+
+    pub(super) fn tell_verdicts(&mut self) {
+        if !self.verdicts.is_empty() {
+            let verdicts = std::mem::take(&mut self.verdicts);
+            self.order(Order::Settle(verdicts));
         }
     }
 

@@ -5,35 +5,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use domain::Refusal;
 use futures::stream::FuturesUnordered;
-use service::{ReceiveMode, Received};
-use tokio::sync::mpsc;
 
 use super::Shared;
-use super::access::{self, Grants};
-use super::address::{Entity, Node};
+use super::access::Grants;
+use super::address::Node;
+use super::coordinator::Transactions;
+use super::delivering::Outlet;
 use super::failure;
-use super::note::{Note, Notes, Work, tell};
+use super::note::{Note, Notes, Work};
 use super::receiving::Order;
-use super::requests;
-use super::sending::Delivered;
-use super::verdict::{Verdict, verdict};
+use super::taking::Intake;
+use super::verdict::verdict;
 use crate::codec::{Attach, DeliveryState, Error};
-use crate::condition;
-use crate::engine::{Connection, Delivery, DeliveryId, Event, LinkId, SessionId};
-use crate::message::ingest;
-use crate::request::{Envelope, ReplyLink, reply_link};
+use crate::engine::{Connection, DeliveryId, Event, LinkId, SessionId, Side};
 use crate::sas::Right;
-use crate::{cbs, management};
 
 /// Management requests under way, per connection: beyond it nothing is read.
 const REQUESTS_MAX: usize = 64;
-/// Deliveries that the client settled itself, under way per link: the engine counts only those that
-/// it has to answer, so beyond this nothing is read.
-const PRESETTLED_MAX: u32 = 64;
-/// Replies that wait for credit, per link: who asks and does not listen is detached.
-const REPLIES_MAX: usize = 64;
 
 pub(super) struct Links {
     pub engine: Connection,
@@ -44,9 +33,10 @@ pub(super) struct Links {
     pub(super) busy: BTreeSet<LinkId>,
     pub(super) notes: Notes,
     pub work: FuturesUnordered<Work>,
-    requests: usize,
+    pub(super) requests: usize,
     /// Sender links with too much under way.
-    full: BTreeSet<LinkId>,
+    pub(super) full: BTreeSet<LinkId>,
+    pub(super) transactions: Transactions,
     pub(super) scratch: BytesMut,
 }
 
@@ -65,25 +55,17 @@ pub(super) enum Kind {
     Requests(Node),
     /// What waits for credit.
     Replies(VecDeque<Bytes>),
+    /// Of transactions (§8).
+    Control,
 }
 
-/// The connection's side of a sender link.
-pub(super) struct Intake {
-    pub deliveries: mpsc::UnboundedSender<Delivered>,
-    /// Settled by the client and not stored yet.
-    pub presettled: u32,
-}
-
-/// The connection's side of a receiver link.
-pub(super) struct Outlet {
-    pub orders: mpsc::UnboundedSender<Order>,
-    pub mode: ReceiveMode,
-    pub unsent: VecDeque<Received>,
-    /// Sent since the orders last said so.
-    pub sent: u32,
-    pub verdicts: Vec<Verdict>,
-    /// The broker has no more for a drain; what is unsent goes first.
-    pub is_drained: bool,
+/// How a link ended, which decides what becomes of its session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Given back at once (SESS-14).
+    Closed,
+    /// The client did not say goodbye: kept until its lock lapses (SESS-12).
+    Lost,
 }
 
 impl Links {
@@ -98,6 +80,7 @@ impl Links {
             work: FuturesUnordered::new(),
             requests: 0,
             full: BTreeSet::new(),
+            transactions: Transactions::default(),
             scratch: BytesMut::new(),
         }
     }
@@ -121,11 +104,15 @@ impl Links {
             Event::Disposed { id, link, tag, state, settled } => {
                 self.on_disposed(id, link, &tag, state, settled);
             }
-            Event::Detached { link, .. } => self.drop_link(link),
-            Event::Ended { session, .. } => self.drop_links(|link| link.session == session),
-            Event::Closed { error, .. } => {
+            Event::Detached { link, .. } => self.drop_link(link, Ending::Closed),
+            Event::Ended { session, .. } => {
+                self.end_links(Ending::Closed, |link| link.session == session);
+            }
+            Event::Closed { error, by } => {
                 tracing::debug!(?error, "AMQP connection closed");
-                self.drop_links(|_| true);
+                let is_goodbye = by == Side::Peer && error.is_none();
+                let ending = if is_goodbye { Ending::Closed } else { Ending::Lost };
+                self.end_links(ending, |_| true);
             }
             // A server asks for no links and drains none; what a sender settles itself, it knows.
             Event::Opened(_)
@@ -138,18 +125,13 @@ impl Links {
 
     pub fn on_note(&mut self, note: Note) {
         match note {
-            Note::Ready(link) => self.accept(link),
+            Note::Ready(link, terms) => self.accept(link, terms),
             Note::Failed(link, error) => self.fail(link, error),
             // Verdicts on what is gone are for nobody: so below.
             Note::Decided(id, state) => {
                 let _ = self.engine.settle(id, state);
             }
-            Note::Stored(id) => {
-                if let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) {
-                    intake.presettled -= 1;
-                    self.full.remove(&id);
-                }
-            }
+            Note::Stored(id) => self.stored(id),
             Note::Settled(answers) => {
                 for (id, state) in answers {
                     let _ = self.engine.answer(id, state);
@@ -178,7 +160,7 @@ impl Links {
     pub(super) fn outlet(&mut self, link: LinkId) -> Option<&mut Outlet> {
         match &mut self.links.get_mut(&link)?.kind {
             Kind::Outlet(outlet) => Some(outlet),
-            Kind::Intake(_) | Kind::Requests(_) | Kind::Replies(_) => None,
+            Kind::Intake(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
         }
     }
 
@@ -197,127 +179,8 @@ impl Links {
                     let _ = self.engine.drained(id);
                 }
             }
-            Kind::Intake(_) | Kind::Requests(_) => {}
+            Kind::Intake(_) | Kind::Requests(_) | Kind::Control => {}
         }
-    }
-
-    fn on_delivery(&mut self, delivery: Delivery) {
-        let id = (!delivery.settled).then_some(delivery.id);
-        let Some(link) = self.links.get(&delivery.link) else { return };
-        let session = link.session;
-        match &link.kind {
-            Kind::Intake(_) => {
-                let messages = self.messages(&delivery);
-                self.take_in(delivery.link, Delivered { id, messages });
-            }
-            Kind::Requests(node) => {
-                let node = node.clone();
-                if let Some(id) = id {
-                    let _ = self.engine.settle(id, DeliveryState::ACCEPTED);
-                }
-                if let Ok(payload) = &delivery.payload {
-                    self.on_request(session, node, payload);
-                }
-            }
-            Kind::Outlet(_) | Kind::Replies(_) => {}
-        }
-    }
-
-    fn take_in(&mut self, id: LinkId, delivered: Delivered) {
-        let Some(Link { kind: Kind::Intake(intake), .. }) = self.links.get_mut(&id) else {
-            return;
-        };
-        if delivered.id.is_none() {
-            intake.presettled += 1;
-            if intake.presettled >= PRESETTLED_MAX {
-                self.full.insert(id);
-            }
-        }
-        // Fails only once the link has, and then nobody is to be answered.
-        let _ = intake.deliveries.send(delivered);
-    }
-
-    fn messages(&mut self, delivery: &Delivery) -> Result<Vec<domain::NewMessage>, Refusal> {
-        if delivery.state.is_some() {
-            return Err(Refusal::NotSupported { what: "a transaction" });
-        }
-        let payload = delivery.payload.as_ref().map_err(|large| Refusal::MessageSizeExceeded {
-            what: "the message",
-            bytes: large.bytes,
-            max: large.max,
-        })?;
-        let limits = &self.shared.config.limits;
-        let guid = || *uuid::Uuid::new_v4().as_bytes();
-        ingest(delivery.message_format, payload, limits, guid, &mut self.scratch)
-    }
-
-    fn on_request(&mut self, session: SessionId, node: Node, payload: &Bytes) {
-        let limits = &self.shared.config.limits;
-        let entity = match node {
-            Node::Management(entity) => entity,
-            Node::Cbs => {
-                let Ok((envelope, request)) = cbs::decode(payload, limits) else { return };
-                let status = self.put_token(request);
-                let reply = status.reply(&envelope, &mut self.scratch);
-                return self.reply(session, cbs::ADDRESS, &envelope, reply);
-            }
-            Node::Entity(_) => return,
-        };
-        // Who sends what is no message cannot be replied to.
-        let Ok((envelope, operation)) = management::decode(payload, limits) else { return };
-        let node = reply_node(&entity);
-        let operation = operation.map_err(|refusal| failure::refusal(refusal, &entity.name));
-        let operation = operation.and_then(|operation| {
-            let right = requests::right(&operation);
-            match self.grants.allow(&self.shared.config.access, &node, right) {
-                true => Ok(operation),
-                false => Err(failure::unauthorized(access::name(right), &entity.name)),
-            }
-        });
-        let envelope = Box::new(envelope);
-        self.requests += 1;
-        let notes = self.notes.clone();
-        let (broker, limits) = (self.shared.broker.clone(), limits.clone());
-        self.work.push(Box::pin(async move {
-            let reply = match operation {
-                Ok(operation) => requests::run(broker, entity, operation, limits).await,
-                Err(error) => management::Reply::Refused(error),
-            };
-            tell(&notes, Note::Replied { session, node, envelope, reply });
-        }));
-    }
-
-    fn put_token(&mut self, request: cbs::Request) -> cbs::Status {
-        match request {
-            cbs::Request::PutToken { token, audience } => {
-                self.grants.put_token(&self.shared.config.access, &token, &audience)
-            }
-            cbs::Request::Bad(status) => status,
-        }
-    }
-
-    /// Rule 13: the reply goes to the response link of the same session.
-    fn reply(&mut self, session: SessionId, node: &str, envelope: &Envelope, reply: Bytes) {
-        let links = self.links.iter().filter(|(_, link)| {
-            link.session == session && matches!(link.kind, Kind::Replies(_)) && link.is_of(node)
-        });
-        let links = links.map(|(id, link)| ReplyLink {
-            link: *id,
-            name: &link.attach.name,
-            target: link.attach.target.as_ref().and_then(|target| target.address()),
-        });
-        let Some(id) = reply_link(links, envelope.reply_to()) else {
-            return tracing::debug!(%node, "a reply finds no link");
-        };
-        let Some(Link { kind: Kind::Replies(waiting), .. }) = self.links.get_mut(&id) else {
-            return;
-        };
-        if waiting.len() >= REPLIES_MAX {
-            let why = "too many replies wait for credit on this link";
-            return self.fail(id, Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why));
-        }
-        waiting.push_back(reply);
-        self.send_replies(id);
     }
 
     fn on_disposed(
@@ -328,6 +191,9 @@ impl Links {
         state: Option<DeliveryState>,
         settled: bool,
     ) {
+        if let Some(state @ DeliveryState::Transactional { .. }) = &state {
+            return self.decide_in_transaction(id, link, tag, state, settled);
+        }
         let Some(outlet) = self.outlet(link) else {
             // A reply that was sent unsettled: there is nothing to decide.
             let _ = self.engine.answer(id, DeliveryState::ACCEPTED);
@@ -352,7 +218,7 @@ impl Links {
             // It was accepted before, or is gone.
             let _ = self.engine.detach(id, Some(error));
         }
-        self.drop_link(id);
+        self.drop_link(id, Ending::Closed);
     }
 
     /// ERR-25: links whose token ran out, or was replaced by a lesser one.
@@ -370,18 +236,30 @@ impl Links {
     }
 
     /// Whoever served the link ends with its end of the channel. Messages not sent go back.
-    fn drop_link(&mut self, id: LinkId) {
+    fn drop_link(&mut self, id: LinkId, ending: Ending) {
         self.busy.remove(&id);
         self.full.remove(&id);
+        self.transactions.close(id);
         if let Some(Link { kind: Kind::Outlet(mut outlet), .. }) = self.links.remove(&id) {
+            // Some clients send their last verdicts along with their goodbye.
+            outlet.tell_verdicts();
             outlet.give_back();
+            // A session that its client never heard of is given back in any case.
+            if ending == Ending::Closed || outlet.session.is_none() {
+                outlet.order(Order::Close);
+            }
         }
     }
 
+    /// The connection is lost, and with it these links.
     pub fn drop_links(&mut self, is_gone: impl Fn(&Link) -> bool) {
+        self.end_links(Ending::Lost, is_gone);
+    }
+
+    fn end_links(&mut self, ending: Ending, is_gone: impl Fn(&Link) -> bool) {
         let gone = self.links.iter().filter(|(_, link)| is_gone(link)).map(|(id, _)| *id);
         for id in gone.collect::<Vec<_>>() {
-            self.drop_link(id);
+            self.drop_link(id, ending);
         }
     }
 }
@@ -390,11 +268,6 @@ impl Link {
     /// Of the node, as the client wrote it.
     pub fn address(&self) -> Option<&str> {
         address_of(&self.attach)
-    }
-
-    fn is_of(&self, node: &str) -> bool {
-        let path = |address| crate::sas::resource_path(address);
-        self.address().is_some_and(|address| path(address) == path(node))
     }
 }
 
@@ -405,12 +278,4 @@ pub(super) fn address_of(attach: &Attach) -> Option<&str> {
         Role::Sender => attach.target.as_ref().and_then(|target| target.address()),
         Role::Receiver => attach.source.as_ref().and_then(|source| source.address.as_deref()),
     }
-}
-
-fn reply_node(entity: &Entity) -> String {
-    let sub = match entity.sub {
-        domain::SubQueue::Main => "",
-        domain::SubQueue::DeadLetter => "/$deadletterqueue",
-    };
-    format!("{}{sub}{}", entity.name, management::SUFFIX)
 }

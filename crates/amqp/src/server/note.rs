@@ -1,5 +1,6 @@
 //! What the futures of a connection tell the connection.
 
+use domain::{SessionToken, Timestamp};
 use futures::future::BoxFuture;
 use service::Received;
 use tokio::sync::mpsc;
@@ -17,8 +18,8 @@ pub(super) type Notes = mpsc::UnboundedSender<Note>;
 
 #[derive(Debug)]
 pub(super) enum Note {
-    /// The broker knows the entity.
-    Ready(LinkId),
+    /// The broker serves the link.
+    Ready(LinkId, Terms),
     /// The link cannot be served, or not any more.
     Failed(LinkId, Error),
     /// The log has decided on a delivery from the client.
@@ -33,6 +34,21 @@ pub(super) enum Note {
     Settled(Vec<(DeliveryId, DeliveryState)>),
     /// A management request was carried out.
     Replied { session: SessionId, node: String, envelope: Box<Envelope>, reply: Reply },
+}
+
+/// What a client is told when its link is accepted, beside what it wrote itself.
+#[derive(Debug)]
+pub(super) enum Terms {
+    Plain,
+    /// Of a sender link: the largest message that its entity takes.
+    Sender {
+        message_bytes_max: u64,
+    },
+    /// SESS-8: which session is held, and until when.
+    Session {
+        token: SessionToken,
+        until: Timestamp,
+    },
 }
 
 /// Tells the connection. One that has ended needs to know nothing.

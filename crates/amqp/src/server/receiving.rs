@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 
 use super::address::Entity;
 use super::failure;
-use super::note::{Note, Notes, tell};
+use super::note::{Note, Notes, Terms, tell};
+use super::opening::{self, Opened, Wanted};
 use super::verdict::Verdict;
 use crate::codec::DeliveryState;
 use crate::engine::{DeliveryId, LinkId};
@@ -32,6 +33,8 @@ pub(super) enum Order {
     Settle(Vec<Verdict>),
     /// Handed over and not sent: back, without counting a delivery (LOCK-20).
     Release(Vec<LockToken>),
+    /// The last: the link was closed, and so a session of it is given back (SESS-14).
+    Close,
 }
 
 /// Serves the link until the connection lets go of its end, or the broker of the receiver.
@@ -39,30 +42,31 @@ pub(super) async fn run(
     link: LinkId,
     broker: Broker,
     entity: Entity,
+    wanted: Wanted,
     mode: ReceiveMode,
     mut orders: mpsc::UnboundedReceiver<Order>,
     notes: Notes,
 ) {
-    let receiver = match broker.receiver(&entity.name, entity.sub, mode, 0).await {
-        Ok(receiver) => receiver,
-        Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
+    let mut early = Vec::new();
+    let opened = opening::open(&broker, &entity, wanted, mode, &mut orders, &mut early).await;
+    let Opened { receiver, session } = match opened {
+        Some(Ok(opened)) => opened,
+        Some(Err(error)) => return tell(&notes, Note::Failed(link, failure::error(&error))),
+        None => return,
     };
-    tell(&notes, Note::Ready(link));
-    let mut outlet = Outlet {
-        link,
-        entity,
-        receiver,
-        notes,
-        wanted: 0,
-        handed: 0,
-        is_draining: false,
-        withdrawing: None,
-        settling: FuturesUnordered::new(),
+    let terms = match session.clone() {
+        Some((token, until)) => Terms::Session { token, until },
+        None => Terms::Plain,
     };
+    tell(&notes, Note::Ready(link, terms));
+    let mut outlet = Outlet::new(link, entity, receiver, notes);
+    early.into_iter().for_each(|order| outlet.take(order));
     loop {
         tokio::select! {
             order = orders.recv() => match order {
+                Some(Order::Close) => break,
                 Some(order) => outlet.take(order),
+                // SESS-12: a lost connection leaves the session locked.
                 None => return,
             },
             next = outlet.receiver.next() => {
@@ -72,6 +76,9 @@ pub(super) async fn run(
             }
             Some(answers) = outlet.settling.next() => tell(&outlet.notes, Note::Settled(answers)),
         }
+    }
+    if let Some((token, _)) = session {
+        opening::release(&broker, &outlet.entity, token).await;
     }
 }
 
@@ -93,6 +100,20 @@ struct Outlet {
 }
 
 impl Outlet {
+    fn new(link: LinkId, entity: Entity, receiver: Receiver, notes: Notes) -> Outlet {
+        Outlet {
+            link,
+            entity,
+            receiver,
+            notes,
+            wanted: 0,
+            handed: 0,
+            is_draining: false,
+            withdrawing: None,
+            settling: FuturesUnordered::new(),
+        }
+    }
+
     fn take(&mut self, order: Order) {
         match order {
             Order::Credit { credit, drain } => {
@@ -116,6 +137,8 @@ impl Outlet {
                 }
                 self.adjust();
             }
+            // The loop's affair.
+            Order::Close => {}
         }
     }
 

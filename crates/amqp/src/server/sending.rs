@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 
 use domain::{NewMessage, Refusal, SequenceNumber};
-use service::{Broker, Sender};
+use service::{Broker, Error, Sender};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
 use super::failure;
-use super::note::{Note, Notes, tell};
+use super::note::{Note, Notes, Terms, tell};
 use crate::codec::DeliveryState;
 use crate::engine::{DeliveryId, LinkId};
 
@@ -31,11 +31,11 @@ pub(super) async fn run(
     mut deliveries: mpsc::UnboundedReceiver<Delivered>,
     notes: Notes,
 ) {
-    let sender = match broker.sender(&entity.name, None).await {
-        Ok(sender) => sender,
+    let (sender, terms) = match open(&broker, &entity.name).await {
+        Ok(opened) => opened,
         Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
     };
-    tell(&notes, Note::Ready(link));
+    tell(&notes, Note::Ready(link, terms));
     let mut intake = Intake { link, sender, serial: 0, waiting: VecDeque::new(), notes };
     loop {
         let waiting = intake.waiting.len();
@@ -52,6 +52,21 @@ pub(super) async fn run(
             },
         }
     }
+}
+
+async fn open(broker: &Broker, name: &str) -> Result<(Sender, Terms), Error> {
+    let terms = terms(broker, name).await?;
+    Ok((broker.sender(name, None).await?, terms))
+}
+
+/// Looks whether messages can be sent there at all (§3.2), and how large they may be.
+pub(super) async fn terms(broker: &Broker, name: &str) -> Result<Terms, Error> {
+    let properties = broker.get_entity(name).await?.info.properties;
+    if properties.status.refuses_send() {
+        let status = properties.status.as_str();
+        return Err(Error::new(Refusal::EntityDisabled { status }, name));
+    }
+    Ok(Terms::Sender { message_bytes_max: u64::from(properties.max_message_size_kilobytes) * 1024 })
 }
 
 struct Intake {

@@ -34,11 +34,12 @@ pub(super) fn verdict(
     };
     match state {
         Some(DeliveryState::Outcome(outcome)) => Ok(of_outcome(id, token, outcome)),
-        Some(DeliveryState::Transactional { .. }) => {
-            let why = "transactions are not served";
-            Err(DeliveryState::rejected(Error::new(condition::NOT_IMPLEMENTED, why)))
-        }
-        None | Some(DeliveryState::Received(_) | DeliveryState::Declared(_)) => {
+        None
+        | Some(
+            DeliveryState::Received(_)
+            | DeliveryState::Declared(_)
+            | DeliveryState::Transactional { .. },
+        ) => {
             let why = "the state of the disposition is no outcome";
             Err(DeliveryState::rejected(Error::new(condition::INVALID_FIELD, why)))
         }
@@ -103,7 +104,7 @@ mod tests {
     use domain::SequenceNumber;
 
     use super::*;
-    use crate::codec::Value;
+    use crate::codec::{Declared, Value};
     use crate::management::tag;
 
     const TOKEN: LockToken = LockToken { sequence: SequenceNumber(7), nonce: 9 };
@@ -155,9 +156,8 @@ mod tests {
             Err(DeliveryState::Outcome(Outcome::Rejected(Some(error)))) => error.condition,
             other => panic!("{other:?}"),
         };
-        let transactional =
-            DeliveryState::Transactional { txn_id: Bytes::new(), outcome: Some(Outcome::Accepted) };
-        assert_eq!(*condition(Some(transactional)), *condition::NOT_IMPLEMENTED);
+        let declared = DeliveryState::Declared(Declared { txn_id: Bytes::new() });
+        assert_eq!(*condition(Some(declared)), *condition::INVALID_FIELD);
         assert_eq!(*condition(None), *condition::INVALID_FIELD);
     }
 }

@@ -6,7 +6,7 @@ use crate::machine::Step;
 use crate::machine::publish::{SESSION_DESCRIPTION, SESSION_REASON};
 use crate::{
     APPLY_ROWS_MAX, ARRIVALS_KEPT, Arrive, ArrivedShipment, Arriving, EntityId, EntityKind,
-    ForgetArrivals, Key, Outcome, Refusal, Row, Rows,
+    ForgetArrivals, Key, Outcome, Refusal, Row, Rows, SubQueue,
 };
 
 /// What storing one message costs at most, history and fan-out aside.
@@ -30,9 +30,9 @@ impl Arrive {
             }
             None => {
                 let unfinished = row.shipments.values().any(|shipment| !shipment.is_done());
-                let expected = row.serial.max(self.settled_to) + 1;
-                if self.serial != expected || unfinished {
-                    return Err(Refusal::SerialGap { expected });
+                let known_to = row.serial.max(self.settled_to);
+                if known_to < self.follows || unfinished {
+                    return Err(Refusal::SerialGap { expected: known_to + 1 });
                 }
                 ArrivedShipment { count: self.count, ..ArrivedShipment::default() }
             }
@@ -46,9 +46,12 @@ impl Arrive {
         if self.skipped > shipment.done || self.messages.is_empty() {
             return Err(Refusal::SerialGap { expected: self.serial });
         }
-        let serial = self.serial;
+        let (serial, done_before) = (self.serial, shipment.done);
         self.take_in(step, &mut shipment)?;
         let outcome = shipment.outcome();
+        if shipment.done == done_before {
+            return Ok(outcome);
+        }
         (row.serial, row.at) = (row.serial.max(serial), step.at);
         row.shipments.insert(serial, shipment);
         match known {
@@ -65,6 +68,7 @@ impl Arrive {
         shipment: &mut ArrivedShipment,
     ) -> Result<(), Refusal> {
         let done_before = (shipment.done - self.skipped) as usize;
+        let waits = self.source.sub == SubQueue::Transfer;
         let budget = step.view.budget(APPLY_ROWS_MAX);
         step.open(self.destination)?.used(); // IDLE-3.
         let left = (shipment.count - shipment.done) as usize;
@@ -73,8 +77,12 @@ impl Arrive {
             if index > 0 && step.view.left(budget) < ROWS_PER_ARRIVAL {
                 break;
             }
-            if let Err((reason, text)) = step.arrive(self.destination, arriving) {
-                refuse(&mut shipment.refused, shipment.done, reason, text);
+            match step.arrive(self.destination, arriving) {
+                Ok(()) => (),
+                Err(unfit) if unfit.for_space && waits => break, // FWD-14: until there is room.
+                Err(Unfit { reason, text, .. }) => {
+                    refuse(&mut shipment.refused, shipment.done, reason, text);
+                }
             }
             shipment.done += 1;
         }
@@ -115,30 +123,44 @@ impl ForgetArrivals {
     }
 }
 
+/// Why a message cannot arrive, as its dead-letter entry says it.
+struct Unfit {
+    reason: String,
+    text: String,
+    for_space: bool,
+}
+
+impl From<Refusal> for Unfit {
+    fn from(refusal: Refusal) -> Unfit {
+        let for_space = matches!(refusal, Refusal::QuotaExceeded { .. });
+        Unfit { reason: reason(&refusal), text: refusal.to_string(), for_space }
+    }
+}
+
 impl<R: Rows> Step<'_, R> {
     /// FWD-6: as if it were sent now, by itself; otherwise why it cannot be (FWD-8, FWD-10).
     fn arrive(
         &mut self,
         destination: EntityId,
         Arriving { message, travel }: Arriving,
-    ) -> Result<(), (String, String)> {
-        let told = |refusal: Refusal| (reason(&refusal), refusal.to_string());
+    ) -> Result<(), Unfit> {
         // What is stored counts against a topic (COUNT-3), that of this entry as well.
         self.charge_topics();
-        let mut entity = self.open(destination).map_err(told)?;
-        entity.check_send().map_err(told)?;
+        let mut entity = self.open(destination)?;
+        entity.check_send()?;
         if entity.properties().requires_session && message.session_id.is_none() {
-            return Err((SESSION_REASON.to_owned(), SESSION_DESCRIPTION.to_owned()));
+            let (reason, text) = (SESSION_REASON.to_owned(), SESSION_DESCRIPTION.to_owned());
+            return Err(Unfit { reason, text, for_space: false });
         }
-        entity.check_message(&message).map_err(told)?;
-        entity.check_size().map_err(told)?;
+        entity.check_message(&message)?;
+        entity.check_size()?;
         let travel = Some(Box::new(travel));
         if entity.kind() != EntityKind::Topic {
             entity.accept(message, travel);
             return Ok(());
         }
-        self.check_taken(destination, &message).map_err(told)?;
-        self.accept_at_topic(destination, message, travel).map_err(told)?;
+        self.check_taken(destination, &message)?;
+        self.accept_at_topic(destination, message, travel)?;
         Ok(())
     }
 }

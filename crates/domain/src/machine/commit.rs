@@ -3,8 +3,8 @@
 
 use crate::machine::Step;
 use crate::{
-    COPIES_MAX, Commit, EntityId, Operation, Outcome, Performed, Refusal, Rows, SessionCommand,
-    Settle, TransactionSize,
+    COPIES_MAX, Commit, EntityId, ONE_ENTITY, Operation, Outcome, Performed, Refusal, Rows,
+    SessionCommand, Settle, TransactionSize,
 };
 
 impl Commit {
@@ -39,6 +39,7 @@ impl<R: Rows> Step<'_, R> {
             Operation::Settle(settle) => Settle { atomic: true, ..settle }.apply(self)?,
             Operation::Renew(renew) => renew.apply(self)?,
             Operation::SetState(set) => SessionCommand::SetState(set).apply(self)?,
+            Operation::SendVia(send) => send.apply(self)?,
         };
         self.check_made_copies()?;
         Ok(match outcome {
@@ -53,8 +54,7 @@ impl<R: Rows> Step<'_, R> {
         if entity == scope || self.open(entity)?.topic() == Some(scope) {
             return Ok(());
         }
-        let why = "a transaction is about one entity: a queue, or a topic and its subscriptions";
-        Err(Refusal::InvalidOperation { why })
+        Err(Refusal::InvalidOperation { why: ONE_ENTITY })
     }
 
     /// Each send is bounded; together they write one entry as well.

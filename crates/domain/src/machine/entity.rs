@@ -10,8 +10,8 @@ use crate::machine::view::View;
 use crate::read::{check_receivable, check_served};
 use crate::{
     DeadlineKind, Effect, EntityId, EntityKind, EntityRow, EntityState, ForwardEffect, Key,
-    MessageRow, QueueId, QueueProperties, Refusal, Row, Rows, SequenceNumber, SessionId, SubQueue,
-    Timestamp, Waiting,
+    MessageRow, PerSubQueue, QueueId, QueueProperties, Refusal, Row, Rows, SequenceNumber,
+    SessionId, SubQueue, Timestamp, Waiting,
 };
 
 /// An entity's decoded rows, kept from step to step.
@@ -33,11 +33,11 @@ pub(super) struct Entity {
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     due: [Timestamp; DeadlineKind::ALL.len()],
-    receivable: [u64; 2],
+    receivable: PerSubQueue<u64>,
     /// What its forwarding has to do.
-    waiting: [Waiting; 2],
+    waiting: PerSubQueue<Waiting>,
     /// A message became available, even if another command of the entry took it.
-    pub rose: [bool; 2],
+    pub rose: PerSubQueue<bool>,
     pub stale: Stale,
     /// Sessions in line before, and whether one joined it.
     pub free: u64,
@@ -60,8 +60,8 @@ impl Entity {
     pub fn created(row: EntityRow, at: Timestamp) -> Entity {
         let state = EntityState {
             next_sequence: SequenceNumber::FIRST,
-            fresh_head: [SequenceNumber::FIRST; 2],
-            returned_low: [SequenceNumber::FIRST; 2],
+            fresh_head: [SequenceNumber::FIRST; SubQueue::ALL.len()],
+            returned_low: [SequenceNumber::FIRST; SubQueue::ALL.len()],
             derived_cursor: SequenceNumber::FIRST,
             accessed_at: at,
             last_use: at,
@@ -87,7 +87,7 @@ impl Entity {
             due: self.due(),
             receivable: self.receivable(),
             waiting: self.waiting(),
-            rose: [false; 2],
+            rose: [false; SubQueue::ALL.len()],
             stale: Stale::default(),
             free: self.acceptable(),
             joined: false,
@@ -103,22 +103,20 @@ impl Entity {
     }
 
     /// Messages that can be received without a session: none while receiving is refused (STATE-4).
-    fn receivable(&self) -> [u64; 2] {
+    fn receivable(&self) -> PerSubQueue<u64> {
         let properties = &self.row.properties;
-        let mut receivable = match self.state.available {
-            _ if properties.status.refuses_receive() => [0; 2],
-            [_, dead_letter] if properties.requires_session => [0, dead_letter],
-            available => available,
-        };
-        for sub in SubQueue::ALL {
-            if properties.forwards(sub).is_some() {
-                receivable[sub as usize] = 0; // FWD-3.
-            }
-        }
-        receivable
+        SubQueue::ALL.map(|sub| match sub {
+            _ if properties.status.refuses_receive() => 0,
+            _ if properties.forwards(sub).is_some() => 0, // FWD-3.
+            SubQueue::Main if properties.requires_session => 0,
+            SubQueue::Main
+            | SubQueue::DeadLetter
+            | SubQueue::Transfer
+            | SubQueue::TransferDeadLetter => self.state.available[sub as usize],
+        })
     }
 
-    fn waiting(&self) -> [Waiting; 2] {
+    fn waiting(&self) -> PerSubQueue<Waiting> {
         SubQueue::ALL.map(|sub| self.state.waiting(&self.row.properties, sub))
     }
 
@@ -203,8 +201,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         state.last_use = state.last_use.max(at);
     }
 
-    /// STATE-4, STATE-7: the dead-letter queue follows its parent. A topic holds nothing to receive
-    /// (ENT-9, PEEK-5).
+    /// STATE-4, STATE-7: the dead-letter queues follow their parent. A topic holds nothing to receive
+    /// (ENT-9, PEEK-5) but what it could not transfer.
     pub fn check_receive(&self, queue: QueueId) -> Result<(), Refusal> {
         check_served(&self.entity.row, queue)
     }

@@ -279,6 +279,23 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.enter_dead_letter(number, message);
     }
 
+    /// FWD-14: moves a message that its destination did not take to the transfer dead-letter queue, in
+    /// one step (DLQ-14, DLQ-16).
+    pub fn fail_transfer(
+        &mut self,
+        number: SequenceNumber,
+        mut message: MessageRow,
+        reason: &str,
+        description: &str,
+    ) {
+        self.explain(&mut message, reason, description);
+        self.leave(self.queue(SubQueue::Transfer), number, &message);
+        let queue = self.queue(SubQueue::TransferDeadLetter);
+        self.view.insert(Key::Message(queue, number), Row::Message(message));
+        self.state().counts.transfer_dead_lettered += 1;
+        self.attach(queue, number, None);
+    }
+
     /// Puts a message that is nowhere else into the dead-letter queue.
     pub fn enter_dead_letter(&mut self, number: SequenceNumber, mut message: MessageRow) {
         if message.lifetime == Lifetime::Derived && !self.properties().default_ttl.is_max() {
@@ -317,6 +334,12 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                 let state = self.state();
                 state.counts.dead_lettered -= 1;
                 state.dead_letter_deferred -= deferred;
+            }
+            SubQueue::Transfer => self.state().counts.transfer -= 1,
+            SubQueue::TransferDeadLetter => {
+                let state = self.state();
+                state.counts.transfer_dead_lettered -= 1;
+                state.transfer_dead_letter_deferred -= deferred;
             }
         }
     }

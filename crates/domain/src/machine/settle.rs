@@ -74,7 +74,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         disposition: Disposition,
     ) -> Result<Checked, Refusal> {
         if let Disposition::DeadLetter { reason, description, .. } = &disposition {
-            if queue.sub == SubQueue::DeadLetter {
+            if queue.sub.is_dead_letter() {
                 let why = "a message in a dead-letter queue cannot be dead-lettered";
                 return Err(Refusal::InvalidOperation { why });
             }
@@ -115,6 +115,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                             state.counts.deferred += 1;
                         }
                         SubQueue::DeadLetter => state.dead_letter_deferred += 1,
+                        SubQueue::TransferDeadLetter => state.transfer_dead_letter_deferred += 1,
+                        SubQueue::Transfer => unreachable!("nobody receives from it"),
                     }
                     if let Some(session) = &message.session {
                         self.defer_in_session(session);

@@ -7,8 +7,8 @@ use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::machine::entity::EntityStep;
 use crate::machine::view::Budget;
 use crate::{
-    APPLY_ROWS_MAX, Destination, Effect, Fired, ForwardEffect, HOPS_MAX, Key, MessageRow, Outcome,
-    QueueId, Refusal, Row, Rows, SequenceNumber, Ship, ShipmentRow, SubQueue,
+    APPLY_ROWS_MAX, Destination, Effect, Fired, ForwardEffect, HOPS_MAX, Key, Line, MessageRow,
+    Outcome, QueueId, Refusal, Row, Rows, SequenceNumber, Ship, ShipmentRow, SubQueue,
 };
 
 /// Messages looked up at a time.
@@ -158,13 +158,20 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         numbers.into_iter().map(|number| stored(self, number)).collect()
     }
 
-    fn dispatch(&mut self, queue: QueueId, destination: Destination, numbers: Vec<SequenceNumber>) {
+    /// Sets messages that are to be had nowhere on their way.
+    pub fn dispatch(
+        &mut self,
+        queue: QueueId,
+        destination: Destination,
+        numbers: Vec<SequenceNumber>,
+    ) {
         let forwarding = &mut self.state().forwarding[queue.sub as usize];
         forwarding.serial += 1;
         forwarding.in_transit += numbers.len() as u64;
         let serial = forwarding.serial;
         let row = Row::Shipment(ShipmentRow { destination, numbers });
         self.view.insert(Key::Shipment(queue, serial), row);
-        self.effects.push(Effect::Forward(ForwardEffect::Shipment { queue, serial }));
+        let line = Line::of(queue, destination);
+        self.effects.push(Effect::Forward(ForwardEffect::Shipment { line, serial }));
     }
 }

@@ -3,7 +3,7 @@
 use crate::machine::Step;
 use crate::machine::entity::EntityStep;
 use crate::{
-    Effect, ForwardEffect, Key, Outcome, QueueId, Refused, Row, Rows, SHIPMENT_MESSAGES_MAX,
+    Effect, ForwardEffect, Key, Line, Outcome, QueueId, Refused, Row, Rows, SHIPMENT_MESSAGES_MAX,
     SequenceNumber, Shipped, SubQueue, Unpark,
 };
 
@@ -30,6 +30,9 @@ impl Shipped {
                     entity.remove(queue, number, &message);
                     entity.state().counts.moved += 1;
                 }
+                Some(Refused { reason, description, .. }) if queue.sub == SubQueue::Transfer => {
+                    entity.fail_transfer(number, message, reason, description); // FWD-14.
+                }
                 Some(Refused { reason, description, .. }) => {
                     entity.explain_and_move(number, message, reason, description); // FWD-8.
                 }
@@ -38,7 +41,8 @@ impl Shipped {
         if !parked.is_empty() {
             entity.park(queue, false, serial, parked);
         }
-        entity.effects.push(Effect::Forward(ForwardEffect::Settled { queue, serial }));
+        let line = Line::of(queue, shipment.destination);
+        entity.effects.push(Effect::Forward(ForwardEffect::Settled { line, serial }));
         Outcome::Done
     }
 }

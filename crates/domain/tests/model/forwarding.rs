@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Acquire, Arrive, Command, Destination, Disposition, EntityStatus, ForwardCommand, Key,
-    NewMessage, Outcome, Properties, QueueId, QueueProperties, ReceiverId, Row, SequenceNumber,
-    Settle, Settlement, Shipped, SubQueue,
+    Acquire, Arrive, CancelScheduled, Command, Commit, Destination, Disposition, EntityStatus,
+    ForwardCommand, Key, NewMessage, Operation, Outcome, Properties, QueueId, QueueProperties,
+    ReceiverId, Row, Send, SendVia, SequenceNumber, Settle, Settlement, Shipped, SubQueue,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,12 +19,21 @@ const SOURCES: [&str; 2] = ["a", "b"];
 const TAKERS: [&str; 2] = ["c", "d"];
 /// Without a destination, or to one of these.
 const TO: [&str; 4] = ["", "b", "c", "d"];
+/// What shipments come out of.
+const SHIPPED: [SubQueue; 3] = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::Transfer];
 
 #[derive(Clone, Debug)]
 pub enum Act {
     Send {
         source: usize,
         count: usize,
+    },
+    /// A transaction sends via a source, to it as well, or is spoiled and leaves nothing.
+    SendVia {
+        source: usize,
+        to: [usize; 2],
+        count: usize,
+        spoiled: bool,
     },
     Ship {
         source: usize,
@@ -35,7 +44,7 @@ pub enum Act {
     /// A shipment is packed up and put on the road, where it may wait.
     Load {
         source: usize,
-        dead: bool,
+        sub: usize,
         nth: usize,
     },
     /// Something on the road arrives; it may be there to arrive again.
@@ -80,8 +89,11 @@ pub fn acts() -> impl Strategy<Value = Vec<Act>> {
         4 => (source(), 1..4usize).prop_map(|(source, count)| Act::Send { source, count }),
         6 => (source(), any::<bool>(), 1..4u32, any::<bool>())
             .prop_map(|(source, dead, count, again)| Act::Ship { source, dead, count, again }),
-        6 => (source(), any::<bool>(), 0..4usize)
-            .prop_map(|(source, dead, nth)| Act::Load { source, dead, nth }),
+        3 => (source(), [0..3usize, 0..3], 1..4usize, prop::bool::weighted(0.3)).prop_map(
+            |(source, to, count, spoiled)| Act::SendVia { source, to, count, spoiled }
+        ),
+        8 => (source(), 0..SHIPPED.len(), 0..4usize)
+            .prop_map(|(source, sub, nth)| Act::Load { source, sub, nth }),
         8 => (any::<usize>(), any::<bool>()).prop_map(|(nth, again)| Act::Arrive { nth, again }),
         8 => (any::<usize>(), any::<bool>()).prop_map(|(nth, again)| Act::Hear { nth, again }),
         1 => (source(), any::<bool>()).prop_map(|(source, dead)| Act::Unpark { source, dead }),
@@ -146,8 +158,12 @@ impl Play {
                 let (of, queue) = self.queue(source, dead);
                 self.world.ship(of, queue, count, again);
             }
-            Act::Load { source, dead, nth } => {
-                let (of, queue) = self.queue(source, dead);
+            Act::SendVia { source, to, count, spoiled } => {
+                self.send_via(source, to, count, spoiled);
+            }
+            Act::Load { source, sub, nth } => {
+                let of = self.world.id(SOURCES[source]);
+                let queue = QueueId { entity: of.entity, sub: SHIPPED[sub] };
                 let serials = self.world.shipments(of, queue);
                 let Some(serial) = serials.get(nth) else { return };
                 self.road.extend(self.world.arrival(of, queue, *serial));
@@ -213,21 +229,35 @@ impl Play {
     }
 
     fn send(&mut self, source: usize, count: usize) {
-        let first = self.sent;
-        let texts = (first..first + count as u64).map(|n| format!("text{n}"));
-        let message = |text: String| NewMessage {
-            content: text.into(),
-            size_bytes: 10,
-            header_bytes: 4,
-            message_id: None,
-            session_id: None,
-            partition_key: None,
-            ttl: None,
-            scheduled_at: None,
-        };
-        let messages = texts.map(message).collect();
+        let messages = texts(self.sent, count);
         if let Outcome::Sent { .. } = self.world.send(SOURCES[source], messages) {
             self.sent += count as u64;
+        }
+    }
+
+    fn send_via(&mut self, source: usize, to: [usize; 2], count: usize, spoiled: bool) {
+        let (mut next, via) = (self.sent, self.world.id(SOURCES[source]).entity);
+        let mut operations = Vec::new();
+        for to in to.map(|to| TO[to + 1]) {
+            let messages = texts(next, count);
+            next += count as u64;
+            let destination = self.world.id(to);
+            operations.push(match destination.entity == via {
+                true => Operation::Send(Send { origin: None, entity: via, messages }),
+                false => Operation::SendVia(SendVia { via, destination, messages }),
+            });
+        }
+        if spoiled {
+            let (origin, numbers) = (None, vec![SequenceNumber::MAX]);
+            let cancel = CancelScheduled { origin, entity: via, numbers };
+            operations.push(Operation::CancelScheduled(cancel));
+        }
+        let commit = Commit { origin: None, entity: via, operations };
+        let outcome = self.world.apply(SOURCES[source], Command::Commit(commit));
+        match outcome {
+            Outcome::Committed { .. } if !spoiled => self.sent = next,
+            Outcome::Refused(_) => (),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -329,7 +359,7 @@ impl Play {
             self.world.update(name, |p| p.status = EntityStatus::Active);
         }
         for _ in 0..4 {
-            for source in 0..SOURCES.len() {
+            for (source, name) in SOURCES.into_iter().enumerate() {
                 for dead in [false, true] {
                     let (of, queue) = self.queue(source, dead);
                     for again in [false, true, false] {
@@ -338,6 +368,8 @@ impl Play {
                     }
                     (0..50).for_each(|_| self.world.unpark(of, queue, 10));
                 }
+                let of = self.world.id(name);
+                self.world.carry(of, QueueId::transfer(of.entity));
             }
         }
     }
@@ -351,7 +383,7 @@ impl Play {
             let taken = usize::from(self.gone.contains(&text));
             assert_eq!(places.len() + taken, 1, "{text}: {places:?}, taken: {taken}");
         }
-        for name in TAKERS {
+        for name in SOURCES.into_iter().chain(TAKERS) {
             self.check_counts(name);
         }
     }
@@ -363,4 +395,19 @@ impl Play {
         let counts = domain::entity_info(rows, of.entity).expect("the queue").counts;
         assert!(counts.balanced(), "{counts:?}");
     }
+}
+
+/// Messages numbered from one on.
+fn texts(first: u64, count: usize) -> Vec<NewMessage> {
+    let message = |n: u64| NewMessage {
+        content: format!("text{n}").into(),
+        size_bytes: 10,
+        header_bytes: 4,
+        message_id: None,
+        session_id: None,
+        partition_key: None,
+        ttl: None,
+        scheduled_at: None,
+    };
+    (first..first + count as u64).map(message).collect()
 }

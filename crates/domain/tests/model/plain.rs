@@ -61,6 +61,8 @@ impl Message {
         match sub {
             SubQueue::Main => self.place == Place::Main,
             SubQueue::DeadLetter => self.place == Place::Dead,
+            // What is sent via an entity is followed in `forwarding`.
+            SubQueue::Transfer | SubQueue::TransferDeadLetter => false,
         }
     }
 
@@ -222,6 +224,7 @@ impl Plain {
                 Operation::Settle(settle) => Command::Settle(Settle { atomic: true, ..settle }),
                 Operation::Renew(renew) => Command::Renew(renew),
                 Operation::SetState(set) => Command::Session(SessionCommand::SetState(set)),
+                Operation::SendVia(_) => panic!("it is modelled in `forwarding`"),
             };
             performed.push(match self.act(&command, &Outcome::Done) {
                 Outcome::Sent { sequences } => Performed::Sent { sequences },

@@ -56,6 +56,7 @@ fn count_1_a_queue_tells_its_counters_its_size_and_its_times() {
             deleted: 1,
             published: 0,
             transfer: 0,
+            transfer_dead_lettered: 0,
             moved: 0,
         }
     );

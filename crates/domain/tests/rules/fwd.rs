@@ -3,9 +3,9 @@
 
 use domain::{
     Acquire, Command, CreateSubscription, CreateTopic, Delivery, Destination, Disposition,
-    EntityInfo, EntityStatus, Key, NewMessage, NewRule, Outcome, QueueId, QueueProperties, Row,
-    SequenceNumber, Settle, Settlement, Span, SubQueue, SubscriptionProperties, TopicCommand,
-    TopicProperties, Value, subscription_path,
+    EntityInfo, EntityStatus, Key, NewMessage, NewRule, Outcome, PerSubQueue, QueueId,
+    QueueProperties, Row, SequenceNumber, Settle, Settlement, Span, SubQueue,
+    SubscriptionProperties, TopicCommand, TopicProperties, Value, subscription_path,
 };
 
 use crate::support::World;
@@ -69,7 +69,7 @@ impl World {
 
     pub fn look(&mut self, name: &str) -> String {
         let of = self.id(name);
-        let mut parts: [Vec<String>; 2] = Default::default();
+        let mut parts: PerSubQueue<Vec<String>> = Default::default();
         for (key, row) in &self.shard(of).rows.0 {
             match (key, row) {
                 (Key::Message(queue, number), Row::Message(_)) if queue.entity == of.entity => {

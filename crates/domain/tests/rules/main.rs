@@ -20,6 +20,7 @@ mod err;
 mod fan_out;
 mod fwd;
 mod fwd_sides;
+mod fwd_via;
 mod idle;
 mod idle_topics;
 mod lock;

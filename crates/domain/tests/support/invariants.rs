@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Counts, DeadlineKind, Effect, EntityId, EntityRow, EntityState, EntityStatus, ForwardEffect,
-    Forwarding, Key, Lifetime, LockToken, MemoryRows, MessageRow, Meta, QueueId, Row,
-    SequenceNumber, Span, Specifics, SubQueue, Timestamp, Waiting,
+    Forwarding, Key, Lifetime, Line, LockToken, MemoryRows, MessageRow, Meta, PerSubQueue, QueueId,
+    Row, SequenceNumber, Span, Specifics, SubQueue, Timestamp, Waiting,
 };
 
 use crate::support::{sessions, topics};
@@ -56,9 +56,9 @@ struct Entity {
     requires_session: bool,
     specifics: Specifics,
     state: EntityState,
-    messages: [BTreeMap<SequenceNumber, MessageRow>; 2],
-    locks: [BTreeSet<SequenceNumber>; 2],
-    returned: [BTreeSet<SequenceNumber>; 2],
+    messages: PerSubQueue<BTreeMap<SequenceNumber, MessageRow>>,
+    locks: PerSubQueue<BTreeSet<SequenceNumber>>,
+    returned: PerSubQueue<BTreeSet<SequenceNumber>>,
     /// Due, by number.
     scheduled: BTreeMap<SequenceNumber, Timestamp>,
     sizes_scheduled: u64,
@@ -67,7 +67,7 @@ struct Entity {
     deadlines: BTreeMap<DeadlineKind, BTreeSet<(Timestamp, SequenceNumber)>>,
     duplicates: BTreeSet<(Timestamp, String)>,
     duplicates_in_order: BTreeSet<(Timestamp, String)>,
-    forwarding: [Forwarding; 2],
+    forwarding: PerSubQueue<Forwarding>,
 }
 
 impl Entity {
@@ -184,16 +184,22 @@ impl Entity {
         let deferred = |sub: usize| self.messages[sub].values().filter(|m| m.deferred).count();
         let main = SubQueue::Main as usize;
         let dead = SubQueue::DeadLetter as usize;
+        let transfer = SubQueue::Transfer as usize;
+        let failed = SubQueue::TransferDeadLetter as usize;
         let seen = Counts {
             active: (self.messages[main].len() - deferred(main)) as u64,
             deferred: deferred(main) as u64,
             dead_lettered: self.messages[dead].len() as u64,
+            transfer: self.messages[transfer].len() as u64,
+            transfer_dead_lettered: self.messages[failed].len() as u64,
             scheduled: self.scheduled.len() as u64,
             ..*counts
         };
         assert_eq!(*counts, seen, "counters and rows");
         assert!(counts.balanced(), "COUNT-5 is broken: {counts:?}");
         assert_eq!(self.state.dead_letter_deferred, deferred(dead) as u64);
+        assert_eq!(self.state.transfer_dead_letter_deferred, deferred(failed) as u64);
+        assert_eq!(self.state.available[transfer], 0, "on its way, but to be had");
         let stored: u64 = self.messages.iter().flat_map(|m| m.values()).map(size).sum();
         let stored = stored + self.sizes_scheduled + self.sizes_states;
         if let Specifics::Queue | Specifics::Subscription(_) = self.specifics {
@@ -328,7 +334,7 @@ pub struct Timers {
     sessions: sessions::Timers,
     copies_max: BTreeMap<EntityId, u64>,
     waiting: BTreeMap<QueueId, Waiting>,
-    shipments: BTreeSet<(QueueId, u64)>,
+    shipments: BTreeSet<(Line, u64)>,
     /// Windows of temporary entities (IDLE-1).
     temporary: BTreeMap<EntityId, Span>,
 }
@@ -350,11 +356,11 @@ impl Timers {
                 ForwardEffect::Waiting { queue, waiting } => {
                     self.waiting.insert(queue, waiting);
                 }
-                ForwardEffect::Shipment { queue, serial } => {
-                    self.shipments.insert((queue, serial));
+                ForwardEffect::Shipment { line, serial } => {
+                    self.shipments.insert((line, serial));
                 }
-                ForwardEffect::Settled { queue, serial } => {
-                    self.shipments.remove(&(queue, serial));
+                ForwardEffect::Settled { line, serial } => {
+                    self.shipments.remove(&(line, serial));
                 }
             },
             Effect::Deleted { entity } => {
@@ -364,7 +370,7 @@ impl Timers {
                 self.available.retain(|queue, _| queue.entity != *entity);
                 self.copies_max.remove(entity);
                 self.waiting.retain(|queue, _| queue.entity != *entity);
-                self.shipments.retain(|(queue, _)| queue.entity != *entity);
+                self.shipments.retain(|(line, _)| line.queue.entity != *entity);
                 self.temporary.remove(entity);
             }
             Effect::Temporary { entity, window } => {
@@ -387,9 +393,11 @@ impl Timers {
     /// wait for a receiver.
     pub fn check(&self, rows: &MemoryRows) {
         let mut locks = BTreeMap::new();
-        let shipments = rows.0.keys().filter_map(|key| match key {
-            Key::Shipment(queue, serial) if rows.0.contains_key(&Key::Entity(queue.entity)) => {
-                Some((*queue, *serial))
+        let shipments = rows.0.iter().filter_map(|(key, row)| match (key, row) {
+            (Key::Shipment(queue, serial), Row::Shipment(row))
+                if rows.0.contains_key(&Key::Entity(queue.entity)) =>
+            {
+                Some((Line::of(*queue, row.destination), *serial))
             }
             _ => None,
         });

@@ -43,12 +43,17 @@ pub fn check(rows: &MemoryRows, topic: EntityId, specifics: &TopicSpecifics) {
 fn check_bodies(rows: &MemoryRows, topic: EntityId, charged: u64, copies_bytes: u64) {
     let mut wanted: BTreeMap<SequenceNumber, u32> = BTreeMap::new();
     let (mut bodies, mut copies) = (BTreeSet::new(), BTreeMap::new());
-    let mut scheduled = 0;
+    let mut own = 0;
     for (key, row) in &rows.0 {
         match (key, row) {
             (Key::Scheduled(of, number), Row::Scheduled(row)) if *of == topic => {
                 wanted.insert(*number, 1);
-                scheduled += u64::from(row.size_bytes);
+                own += u64::from(row.size_bytes);
+            }
+            // FWD-14: sent via the topic.
+            (Key::Message(queue, _), Row::Message(row)) if queue.entity == topic => {
+                wanted.insert(row.body, 1);
+                own += u64::from(row.size_bytes);
             }
             // Of subscriptions deleted and not swept yet as well.
             (Key::Message(queue, _), Row::Message(row))
@@ -65,7 +70,7 @@ fn check_bodies(rows: &MemoryRows, topic: EntityId, charged: u64, copies_bytes: 
             _ => (),
         }
     }
-    assert_eq!(charged, copies_bytes + scheduled, "the topic's size");
+    assert_eq!(charged, copies_bytes + own, "the topic's size");
     assert_eq!(bodies, wanted.keys().copied().collect(), "bodies of the topic");
     wanted.retain(|_, count| *count > 1);
     assert_eq!(copies, wanted, "copies that share a body");

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Arrive, Arriving, Command, CreateQueue, Destination, EntityId, ForwardCommand, Key, NewMessage,
-    Outcome, QueueId, QueueProperties, Row, Send, ShardId, Ship, Shipped, Span, SystemProperty,
-    Unpark, UpdateQueue,
+    Arrive, Arriving, Command, CreateQueue, Destination, EntityId, ForwardCommand, Key, Line,
+    NewMessage, Outcome, QueueId, QueueProperties, Row, Send, ShardId, Ship, Shipped, Span,
+    SystemProperty, Unpark, UpdateQueue,
 };
 
 use crate::support::{EPOCH, Shard, content};
@@ -114,6 +114,18 @@ impl World {
         serials.collect()
     }
 
+    /// The shipments of the line that one of them is in, in order.
+    fn line(&mut self, source: Destination, queue: QueueId, serial: u64) -> Option<Vec<u64>> {
+        let serials = self.shipments(source, queue);
+        let rows = &self.shard(source).rows;
+        let line = |serial: u64| match rows.0.get(&Key::Shipment(queue, serial)) {
+            Some(Row::Shipment(row)) => Some(Line::of(queue, row.destination)),
+            _ => None,
+        };
+        let of = line(serial)?;
+        Some(serials.into_iter().filter(|serial| line(*serial) == Some(of)).collect())
+    }
+
     /// A shipment as it is brought to its destination, and where that is.
     pub fn arrival(
         &mut self,
@@ -121,7 +133,9 @@ impl World {
         queue: QueueId,
         serial: u64,
     ) -> Option<(Destination, Arrive)> {
-        let first = self.shipments(source, queue).first().copied()?;
+        let line = self.line(source, queue, serial)?;
+        let first = line.first().copied()?;
+        let before = line.into_iter().take_while(|before| *before < serial).last();
         let rows = &self.shard(source).rows;
         let shipment = domain::shipment(rows, queue, serial)?;
         let messages: Vec<Arriving> = shipment
@@ -153,6 +167,7 @@ impl World {
             source: queue,
             serial,
             settled_to: first - 1,
+            follows: before.unwrap_or_default(),
             destination: shipment.destination.entity,
             count: messages.len() as u32,
             skipped: 0,
@@ -167,7 +182,15 @@ impl World {
 
     /// Settles a shipment with what its destination said, if that was all of it.
     pub fn settle(&mut self, source: Destination, queue: QueueId, serial: u64, said: Outcome) {
-        let Outcome::Arrived { refused, .. } = said else { return };
+        let Some(row) = self.shard(source).rows.0.get(&Key::Shipment(queue, serial)) else {
+            return;
+        };
+        let Row::Shipment(row) = row else { panic!("{row:?}") };
+        let count = row.numbers.len() as u32;
+        let Outcome::Arrived { done, refused } = said else { return };
+        if done < count {
+            return;
+        }
         let shipped = ForwardCommand::Shipped(Shipped { queue, serial, refused });
         assert_eq!(self.shard(source).apply(Command::Forward(shipped)), Outcome::Done);
     }
@@ -176,10 +199,10 @@ impl World {
     pub fn carry(&mut self, source: Destination, queue: QueueId) {
         for serial in self.shipments(source, queue) {
             let Some((to, arrive)) = self.arrival(source, queue, serial) else { continue };
-            let count = arrive.count;
+            let (count, mut before) = (arrive.count, 0);
             let said = loop {
                 match self.arrive(to, arrive.clone()) {
-                    Outcome::Arrived { done, .. } if done < count => (),
+                    Outcome::Arrived { done, .. } if done < count && done > before => before = done,
                     said => break said,
                 }
             };

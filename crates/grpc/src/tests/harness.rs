@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
+use auth::{Access, Key};
 use domain::NodeRow;
 use replication::Replication;
 use service::{Founding, Node, RunningNode};
@@ -62,8 +63,9 @@ impl Server {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let config = crate::Config { secret: secret.map(str::to_owned) };
-        let served = tokio::spawn(crate::serve(listener, config, broker, async {
+        let access = secret.map(|secret| Access::keys([Key::root(secret)])).unwrap_or_default();
+        let (arrivals, config) = (transport::plain(listener), crate::Config { access });
+        let served = tokio::spawn(crate::serve(arrivals, config, broker, async {
             let _ = stopped.await;
         }));
         let channel = Channel::from_shared(format!("http://{address}")).expect("an address");

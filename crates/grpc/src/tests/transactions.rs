@@ -52,7 +52,7 @@ fn operation(operation: Operation) -> v1::TransactionOperation {
 
 fn sending(bodies: &[&str]) -> v1::TransactionOperation {
     let messages = bodies.iter().map(|body| message(body)).collect();
-    operation(Operation::Send(v1::SendMessages { messages }))
+    operation(Operation::Send(v1::SendMessages { messages, to: String::new() }))
 }
 
 fn completing(received: &v1::ReceivedMessage) -> v1::TransactionOperation {
@@ -175,4 +175,29 @@ async fn tx_7_a_server_that_stops_rolls_back() {
     let mut open = Open::at(&server).await;
     assert_eq!(open.perform(sending(&["a"])).await, accepted());
     server.stop().await;
+}
+
+/// FWD-14: the messages of an operation may be for another entity.
+#[tokio::test]
+async fn fwd_14_an_operation_sends_via_its_entity() {
+    let mut server = Server::with_queue(Default::default()).await;
+    let request = v1::CreateQueueRequest { name: "d".into(), ..Default::default() };
+    server.entities.create_queue(request).await.expect("created");
+    let mut open = Open::at(&server).await;
+    let messages = vec![message("a")];
+    let send = v1::SendMessages { messages, to: "d".into() };
+    assert_eq!(open.perform(operation(Operation::Send(send.clone()))).await, accepted());
+    let nowhere = v1::SendMessages { to: "none".into(), ..send };
+    let refusal = refused(open.perform(operation(Operation::Send(nowhere))).await);
+    assert_eq!(refusal, "MessagingEntityNotFound");
+    assert!(matches!(open.ask(commit(1, false, Vec::new())).await, Answer::Committed(_)));
+    let moved = async {
+        while server.counters().await.forwarded < 1 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), moved).await.expect("it arrives");
+    let request = v1::GetQueueRequest { name: "d".into() };
+    let there = server.entities.get_queue(request).await.expect("the queue").into_inner();
+    assert_eq!(there.counters.expect("counters").active, 1);
 }

@@ -137,7 +137,7 @@ impl Elements<'_> {
                 ("d2p1:DeadLetterMessageCount", counts.dead_lettered),
                 ("d2p1:ScheduledMessageCount", counts.scheduled),
                 ("d2p1:TransferMessageCount", counts.transfer),
-                ("d2p1:TransferDeadLetterMessageCount", 0),
+                ("d2p1:TransferDeadLetterMessageCount", counts.transfer_dead_lettered),
             ] {
                 text(xml, name, &count.to_string())?;
             }

@@ -8,8 +8,11 @@ use domain::{
 
 use super::*;
 
-const ASKED: Asked<'static> =
-    Asked { authority: "localhost:5300", query: Some("api-version=2024-05&enrich=False") };
+const ASKED: Asked<'static> = Asked {
+    scheme: "http",
+    authority: "localhost:5300",
+    query: Some("api-version=2024-05&enrich=False"),
+};
 
 fn info(name: &str, properties: QueueProperties, specifics: Specifics) -> EntityInfo {
     EntityInfo {
@@ -27,6 +30,7 @@ fn info(name: &str, properties: QueueProperties, specifics: Specifics) -> Entity
         },
         available: 1,
         available_dead_letter: 4,
+        available_transfer_dead_letter: 0,
         size_bytes: 512,
         next_sequence: SequenceNumber(11),
         specifics,

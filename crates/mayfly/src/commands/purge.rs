@@ -36,10 +36,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     // One cut-off for all batches: what arrives meanwhile stays.
     let now_ms = client.now().await?.now_ms;
     let before_ms = args.before.map_or(now_ms, |before| before.resolve(now_ms));
-    let counters = counters(&client, &path.queue).await?;
-    let total = match args.queue.dead_letter_queue {
-        false => counters.active,
-        true => counters.dead_lettered,
+    let total = match path.sub_queue {
+        // Perhaps a topic's, whose counters are others.
+        client::v1::SubQueue::TransferDeadLetter => 0,
+        client::v1::SubQueue::Main => counters(&client, &path.queue).await?.active,
+        client::v1::SubQueue::DeadLetter => counters(&client, &path.queue).await?.dead_lettered,
     };
     let bar = terminal::bar("purging", total);
     let mut deleted = 0_u64;
@@ -59,5 +60,8 @@ pub fn name(path: &QueuePath) -> String {
     match path.sub_queue {
         client::v1::SubQueue::Main => format!("'{}'", path.queue),
         client::v1::SubQueue::DeadLetter => format!("the dead-letter queue of '{}'", path.queue),
+        client::v1::SubQueue::TransferDeadLetter => {
+            format!("the transfer dead-letter queue of '{}'", path.queue)
+        }
     }
 }

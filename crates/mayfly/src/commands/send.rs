@@ -22,6 +22,7 @@ Examples:
   date | mayfly send orders -                             standard input is the body
   mayfly send orders 'remind me' --schedule 10m           or --schedule 2026-01-31T12:00:00Z
   mayfly send orders 'load' --count 1000
+  mayfly send billing 'paid' --via orders                 stored at orders, which brings it there
   mayfly send alerts --lines --message-id '{id}' --ttl 1h -p 'magnitude:double={mag}' < quakes.jsonl
   mayfly send alerts --lines 'quake {id} near {place}' < quakes.jsonl
 
@@ -47,6 +48,9 @@ pub struct Args {
     /// Send the same so many times
     #[arg(long, default_value_t = 1, conflicts_with = "lines", value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
+    /// A queue or topic that takes the message and brings it to its destination, exactly once
+    #[arg(long, value_name = "QUEUE", conflicts_with_all = ["lines", "count"])]
+    via: Option<String>,
     #[command(flatten)]
     fields: Fields,
     #[command(flatten)]
@@ -108,6 +112,15 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Some(_) => client.now().await?.now_ms,
         None => 0,
     };
+    if let Some(via) = &args.via {
+        let message = args.fields.plain(body(&args)?, now_ms)?;
+        let numbers = client.send_via(via, &args.queue, vec![message]).await?;
+        let number = numbers.first().copied().unwrap_or_default();
+        let to = &args.queue;
+        return terminal::line(format!(
+            "1 message on its way to '{to}', sequence number {number} in '{via}'"
+        ));
+    }
     let sender = client.sender(&args.queue, SenderOptions::default());
     let (submitted, answers) = mpsc::unbounded_channel();
     let bar = match (args.lines, args.count) {
@@ -128,28 +141,30 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
 type Submitted = mpsc::UnboundedSender<(u64, Sending)>;
 
+/// Without templates.
+fn body(args: &Args) -> anyhow::Result<Bytes> {
+    match (&args.text, &args.file) {
+        (Some(text), _) if text != "-" => Ok(Bytes::from(text.clone())),
+        (Some(_), _) => read_all(std::io::stdin().lock(), "standard input"),
+        (None, Some(path)) => {
+            let name = path.display().to_string();
+            let file = std::fs::File::open(path)
+                .map_err(|error| terminal::usage(format!("cannot open '{name}': {error}")))?;
+            read_all(file, &name)
+        }
+        (None, None) => Err(terminal::usage(
+            "nothing to send; give a text, --file PATH, - for standard input, or --lines",
+        )),
+    }
+}
+
 async fn send_same(
     args: &Args,
     now_ms: u64,
     sender: &client::Sender,
     submitted: Submitted,
 ) -> anyhow::Result<()> {
-    let body = match (&args.text, &args.file) {
-        (Some(text), _) if text != "-" => Bytes::from(text.clone()),
-        (Some(_), _) => read_all(std::io::stdin().lock(), "standard input")?,
-        (None, Some(path)) => {
-            let name = path.display().to_string();
-            let file = std::fs::File::open(path)
-                .map_err(|error| terminal::usage(format!("cannot open '{name}': {error}")))?;
-            read_all(file, &name)?
-        }
-        (None, None) => {
-            return Err(terminal::usage(
-                "nothing to send; give a text, --file PATH, - for standard input, or --lines",
-            ));
-        }
-    };
-    let message = Fields::plain(&args.fields, body, now_ms)?;
+    let message = args.fields.plain(body(args)?, now_ms)?;
     for number in 1..=args.count {
         let sending = sender.submit(vec![message.clone()]).await?;
         submitted.send((number, sending))?;

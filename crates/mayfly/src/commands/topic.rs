@@ -233,6 +233,9 @@ fn show(topic: &v1::Topic) -> anyhow::Result<()> {
         ("accepted since creation", terminal::count(counters.accepted)),
         ("published", terminal::count(counters.published)),
         ("cancelled", terminal::count(counters.cancelled)),
+        ("waiting to be moved on", terminal::count(counters.transfer)),
+        ("transfer dead-lettered", terminal::count(counters.transfer_dead_lettered)),
+        ("moved on", terminal::count(counters.forwarded)),
     ])
 }
 
@@ -262,6 +265,9 @@ fn as_json(topic: &v1::Topic) -> Value {
             "cancelled": counters.cancelled,
             "sql_filters": counters.sql_filters,
             "correlation_filters": counters.correlation_filters,
+            "transfer": counters.transfer,
+            "transfer_dead_lettered": counters.transfer_dead_lettered,
+            "forwarded": counters.forwarded,
         },
         "created_at": instant::show_ms(topic.created_at_ms),
         "updated_at": instant::show_ms(topic.updated_at_ms),

@@ -3,12 +3,14 @@
 
 mod check;
 mod file;
+mod security;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use auth::Access;
 use clap::ValueEnum;
 use serde::Deserialize;
 
@@ -29,13 +31,18 @@ pub struct Config {
     pub nodes: BTreeMap<u64, Addresses>,
     pub data_groups: u16,
     pub replication_factor: u8,
+    /// Asked of peers.
     pub secret: Option<String>,
+    /// Asked of clients.
+    pub access: Access,
     pub insecure: bool,
+    pub tls: Option<TlsFiles>,
     pub storage: Storage,
     pub raft: Raft,
     pub clock: Clock,
     /// `[idle]`: how long a new leader deletes nothing as idle.
     pub idle_reattach: Duration,
+    pub transactions_bytes_max: usize,
     pub log: Log,
 }
 
@@ -45,8 +52,19 @@ pub struct Listen {
     pub grpc: SocketAddr,
     pub http: SocketAddr,
     pub peer: SocketAddr,
-    /// `None`: AMQP is not served.
+    /// `None`: AMQP is not served there.
     pub amqp: Option<SocketAddr>,
+    /// With TLS.
+    pub amqps: Option<SocketAddr>,
+    /// A second port for HTTP, where SDKs look for the WebSocket.
+    pub websocket: Option<SocketAddr>,
+}
+
+/// `[tls]`: how clients know this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 /// `[amqp]`: what one client may cost.
@@ -129,11 +147,22 @@ impl Config {
         check::check(file, args).map_err(|told| format!("{name}: {told}"))
     }
 
-    /// Ports that listen beyond this machine.
-    pub fn open_ports(&self) -> Vec<SocketAddr> {
-        let Listen { grpc, http, peer, amqp } = self.listen;
-        let all = [Some(grpc), Some(http), Some(peer), amqp].into_iter().flatten();
+    /// Ports for clients that listen beyond this machine, whoever may use them.
+    pub fn open_to_clients(&self) -> Vec<SocketAddr> {
+        let Listen { grpc, http, peer: _, amqp, amqps, websocket } = self.listen;
+        let all = [Some(grpc), Some(http), amqp, amqps, websocket].into_iter().flatten();
         all.filter(|address| !address.ip().is_loopback()).collect()
+    }
+
+    /// The port for peers, if it listens beyond this machine.
+    pub fn open_to_peers(&self) -> Option<SocketAddr> {
+        Some(self.listen.peer).filter(|address| !address.ip().is_loopback())
+    }
+
+    /// Ports that listen beyond this machine and ask for no proof.
+    pub fn unguarded(&self) -> Vec<SocketAddr> {
+        let clients = self.open_to_clients().into_iter().filter(|_| self.access.is_anyone());
+        clients.chain(self.open_to_peers().filter(|_| self.secret.is_none())).collect()
     }
 }
 
@@ -176,7 +205,7 @@ http = "127.0.0.1:6300"
         assert_eq!((config.node, config.cluster_id, config.nodes.len()), (2, Some(0xff), 2));
         assert_eq!(config.listen.grpc, "127.0.0.1:6310".parse().expect("an address"));
         assert_eq!(config.replication_factor, 2);
-        assert!(config.storage.synced && config.open_ports().is_empty());
+        assert!(config.storage.synced && config.open_to_clients().is_empty());
     }
 
     #[test]
@@ -229,7 +258,7 @@ http = "127.0.0.1:6300"
             (
                 "[nodes]\n",
                 "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `amqp`, `cluster`, \
-                 `security`, `storage`, `raft`, `clock`, `idle`, `log`",
+                 `security`, `tls`, `storage`, `raft`, `clock`, `idle`, `log`",
             ),
             (
                 "[node]\nid = \"one\"\n",
@@ -274,6 +303,45 @@ http = "127.0.0.1:6300"
                  or pass --insecure",
             ),
             (
+                "[node]\ndata_dir = \"x\"\n[listen]\namqp = \"0.0.0.0:5672\"\n[security]\nsecret = \"s\"\n\
+                 auth = \"off\"\n",
+                "mayfly.toml: 0.0.0.0:5672 is not loopback and security.auth is \"off\"; set it to \"on\", or \
+                 pass --insecure",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[security]\nauth = \"on\"\n",
+                "mayfly.toml: security.auth is \"on\", which takes a secret; set security.secret (or \
+                 MAYFLY_SECRET)",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[[security.key]]\nname = \"a\"\nkey = \"k\"\nrights = [\"send\"]\n",
+                "mayfly.toml: [[security.key]] 'a' is of no use without a secret for the other ports; set \
+                 security.secret (or MAYFLY_SECRET)",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"s\"\n[[security.key]]\nname = \"a\"\n\
+                 key = \"k\"\nrights = []\n",
+                "mayfly.toml: [[security.key]] 'a': rights is empty; name some of listen, send and manage",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[[security.key]]\nname = \"a\"\nkey = \"k\"\nrights = [\"read\"]\n",
+                "mayfly.toml:6: rights: unknown variant `read`, expected one of `listen`, `send`, `manage`",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"s\"\n[[security.key]]\n\
+                 name = \"RootManageSharedAccessKey\"\nkey = \"k\"\nrights = [\"send\"]\n",
+                "mayfly.toml: [[security.key]] 'RootManageSharedAccessKey' is the name of the secret's own \
+                 key; choose another, or set security.secret to this key",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[tls]\ncertificate = \"c.pem\"\n",
+                "mayfly.toml: tls.key is missing; name the PEM file with the key of tls.certificate",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[listen]\namqps = \"127.0.0.1:5671\"\n",
+                "mayfly.toml: listen.amqps takes a certificate; set tls.certificate and tls.key",
+            ),
+            (
                 "[node]\ndata_dir = \"x\"\n[cluster]\nreplication_factor = 3\n",
                 "mayfly.toml: cluster.replication_factor is 3, allowed is 1 to the number of nodes, 1",
             ),
@@ -289,9 +357,40 @@ http = "127.0.0.1:6300"
                 "[node]\ndata_dir = \"x\"\n[idle]\nreattach = \"10m\"\n",
                 "mayfly.toml: idle.reattach is 10m, allowed is 1s to 5m",
             ),
+            (
+                "[node]\ndata_dir = \"x\"\n[transactions]\nmemory_mebibytes = 0\n",
+                "mayfly.toml: transactions.memory_mebibytes is 0, allowed is 1 to 65536",
+            ),
         ] {
             assert_eq!(load(text, Args::default()).expect_err(text), told, "{text}");
         }
+    }
+
+    #[test]
+    fn keys_have_rights_and_a_scope() {
+        const KEYS: &str = r#"
+[node]
+data_dir = "data"
+[security]
+secret = "s3cret"
+[[security.key]]
+name = "worker"
+key = "k1"
+secondary_key = "k2"
+rights = ["listen", "send"]
+scope = "orders"
+"#;
+        let config = load(KEYS, Args::default()).expect("the file is right");
+        let worker = config.access.login("worker", "k2").expect("its second key");
+        assert_eq!((worker.path.as_str(), worker.rights.manage), ("orders", false));
+        assert!(worker.rights.listen && worker.rights.send);
+        assert!(config.access.login("worker", "s3cret").is_none());
+        let root = config.access.login("RootManageSharedAccessKey", "s3cret").expect("the secret");
+        assert!(root.path.is_empty() && root.rights.manage);
+        let off = KEYS.replace("secret =", "auth = \"off\"\nsecret =");
+        let config = load(&off, Args::default()).expect("the file is right");
+        assert!(config.access.is_anyone() && config.secret.is_some());
+        assert!(!format!("{config:?}").contains("k1"), "keys are not shown");
     }
 
     #[test]

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use auth::Access;
 use domain::NodeRow;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::Replication;
 use service::{ClockConfig, Founding, IdleConfig, RunningNode, Skew};
 use store::{DataDir, Durability, Identity, LogStore, RowStore};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+use transport::Tls;
 
-use super::config::{Addresses, Config};
-use super::{disk, process, telemetry};
+use super::config::{Addresses, Config, TlsFiles};
+use super::fronts::{Fronts, Ports};
+use super::{certificate, disk, handles, process, telemetry};
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -34,15 +36,11 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
         tracing::info!("{why}");
         return Ok(());
     }
+    handles::raise(&config);
     // Before anything is read or written: a port in use is the commonest mistake.
-    let grpc_port = bind(config.listen.grpc, "the native API", "grpc").await?;
-    let http_port = bind(config.listen.http, "health and metrics", "http").await?;
-    let amqp_port = match config.listen.amqp {
-        Some(address) => Some(bind(address, "AMQP", "amqp").await?),
-        None => None,
-    };
-    drop(bind(config.listen.peer, "peers", "peer").await?);
-    let ports = Ports { grpc: grpc_port, http: http_port, amqp: amqp_port };
+    let ports = Ports::bind(&config.listen).await?;
+    let tls = config.tls.as_ref().map(|TlsFiles { certificate, key }| Tls::load(certificate, key));
+    let tls = tls.transpose()?;
     let recorder = telemetry::metrics()?;
     let cluster_id = cluster_id(&config)?;
     announce(&config, cluster_id);
@@ -66,7 +64,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     let result = match replication {
         Ok(replication) => {
             let running = node.start(replication);
-            serve(&config, exit_with_parent, running, ports, recorder).await
+            serve(&config, exit_with_parent, running, Clients { ports, tls, recorder }).await
         }
         Err(error) => Err(error.into()),
     };
@@ -74,11 +72,11 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     result
 }
 
-/// Where clients are listened to.
-struct Ports {
-    grpc: TcpListener,
-    http: TcpListener,
-    amqp: Option<TcpListener>,
+/// How clients are met.
+struct Clients {
+    ports: Ports,
+    tls: Option<Tls>,
+    recorder: PrometheusHandle,
 }
 
 /// Serves until it is told to end, or cannot go on.
@@ -86,42 +84,23 @@ async fn serve(
     config: &Config,
     exit_with_parent: bool,
     running: RunningNode,
-    ports: Ports,
-    recorder: PrometheusHandle,
+    clients: Clients,
 ) -> anyhow::Result<()> {
     tokio::spawn(process::sample(config.data_dir.clone()));
-
+    let Clients { ports, tls, recorder } = clients;
+    if let Some(tls) = &tls {
+        tokio::spawn(certificate::keep_fresh(tls.clone()));
+    }
     let (stop, stopping) = watch::channel(false);
-    let stopped = move |mut stopping: watch::Receiver<bool>| async move {
-        // Fails only with the sender, which is this function's.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
-    };
-    let broker = running.broker().clone();
-    let settings = grpc::Config { secret: config.secret.clone() };
-    let serve = grpc::serve(ports.grpc, settings, broker.clone(), stopped(stopping.clone()));
-    let mut grpc_front = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
-    let settings = http::Config { secret: config.secret.clone() };
-    let serve =
-        http::serve(ports.http, settings, broker.clone(), recorder, stopped(stopping.clone()));
-    let mut http_front = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
-    let settings = amqp_config(config);
-    let mut amqp_front = tokio::spawn(async move {
-        let stop = stopped(stopping);
-        match ports.amqp {
-            Some(port) => Ok(amqp::server::serve(port, settings, broker, stop).await?),
-            None => {
-                stop.await;
-                Ok(())
-            }
-        }
-    });
+    let Fronts { mut grpc, mut http, mut amqp } =
+        ports.serve(config, tls.as_ref(), running.broker(), recorder, &stopping);
 
     let why = tokio::select! {
         why = told_to_end(exit_with_parent) => why?,
         error = running.failed() => return Err(error.into()),
-        ended = &mut grpc_front => bail!("the native API ended: {}", reason(ended)),
-        ended = &mut http_front => bail!("HTTP ended: {}", reason(ended)),
-        ended = &mut amqp_front => bail!("AMQP ended: {}", reason(ended)),
+        ended = &mut grpc => bail!("the native API ended: {}", reason(ended)),
+        ended = &mut http => bail!("HTTP ended: {}", reason(ended)),
+        ended = &mut amqp => bail!("AMQP ended: {}", reason(ended)),
         full = running.disk_full() => {
             stop.send_replace(true);
             return Err(disk::start_over(&full).await);
@@ -129,19 +108,9 @@ async fn serve(
     };
     tracing::info!("{why}; handing leaderships over");
     stop.send_replace(true);
-    end(running, [grpc_front, http_front, amqp_front]).await;
+    end(running, [grpc, http, amqp]).await;
     tracing::info!("ended");
     Ok(())
-}
-
-async fn bind(address: std::net::SocketAddr, what: &str, key: &str) -> anyhow::Result<TcpListener> {
-    match TcpListener::bind(address).await {
-        Ok(listener) => Ok(listener),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => bail!(
-            "{address} ({what}) is in use; end what listens there, or choose another with --{key}"
-        ),
-        Err(error) => bail!("cannot listen on {address} ({what}): {error}"),
-    }
 }
 
 fn announce(config: &Config, cluster_id: u128) {
@@ -157,6 +126,21 @@ fn announce(config: &Config, cluster_id: u128) {
         Some(address) => tracing::info!("AMQP on {address}"),
         None => tracing::info!("AMQP is off"),
     }
+    if let Some(files) = &config.tls {
+        let amqps = listen.amqps.map(|address| format!("AMQP over TLS on {address}, "));
+        tracing::info!(
+            "{}HTTP and gRPC take TLS beside plain text, with '{}'",
+            amqps.unwrap_or_default(),
+            files.certificate.display()
+        );
+    }
+    match &config.access {
+        Access::Keys(keys) => tracing::info!("clients are asked for one of {} keys", keys.len()),
+        Access::Anyone if config.secret.is_some() => {
+            tracing::warn!("security.auth is \"off\": clients may do everything with any key");
+        }
+        Access::Anyone => tracing::info!("clients are asked for no key"),
+    }
     if !config.storage.synced {
         tracing::warn!(
             "durability is \"replicated\": what is acknowledged is in memory at a majority, not on disk"
@@ -168,9 +152,9 @@ fn announce(config: &Config, cluster_id: u128) {
     if config.clock.skew != Skew::None {
         tracing::warn!("an experiment: this node's wall clock is bent, {:?} ms", config.clock.skew);
     }
-    let open = config.open_ports();
-    if config.secret.is_none() && !open.is_empty() {
-        tracing::warn!("--insecure: no secret is asked for on {open:?}");
+    let unguarded = config.unguarded();
+    if !unguarded.is_empty() {
+        tracing::warn!("--insecure: no secret is asked for on {unguarded:?}");
     }
 }
 
@@ -244,37 +228,10 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         development: config.development,
         clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },
         idle: IdleConfig { reattach: config.idle_reattach, ..IdleConfig::default() },
+        transactions_bytes_max: config.transactions_bytes_max,
         durability: if config.storage.synced { "synced" } else { "replicated" },
         version: env!("CARGO_PKG_VERSION"),
         ..service::Config::new(config.node, own)
-    }
-}
-
-/// The secret is the key of the rule that every namespace is created with.
-fn amqp_config(config: &Config) -> amqp::server::Config {
-    use amqp::server::{Access, Key};
-    let key = |secret: &String| Key {
-        name: "RootManageSharedAccessKey".to_owned(),
-        key: secret.clone(),
-        rights: amqp::sas::Rights::ALL,
-    };
-    let settings = config.amqp;
-    let defaults = amqp::server::Config::default();
-    amqp::server::Config {
-        access: match &config.secret {
-            Some(secret) => Access::Keys(vec![key(secret)]),
-            None => Access::Anyone,
-        },
-        limits: amqp::Limits {
-            frame_bytes_max: settings.frame_bytes_max,
-            idle_ms: settings.idle_ms,
-            incoming_unsettled_max: settings.unsettled_max,
-            outgoing_unsettled_max: settings.unsettled_max as usize,
-            output_bytes_max: settings.unread_bytes_max,
-            ..defaults.limits
-        },
-        connections_max: settings.connections_max,
-        container_id: format!("mayfly-{}", config.node),
     }
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::certificate;
 use super::member::Member;
 use crate::serve::config::Addresses;
 use crate::terminal;
@@ -19,6 +20,7 @@ const GRPC_PORT: u16 = 5310;
 const HTTP_PORT: u16 = 5300;
 const PEER_PORT: u16 = 5320;
 const AMQP_PORT: u16 = 5672;
+const AMQPS_PORT: u16 = 5671;
 /// Passes connections on to the nodes' AMQP ports.
 const FORWARD_PORT: u16 = 5700;
 const NODE_STEP: u16 = 1000;
@@ -40,6 +42,8 @@ pub struct Plan {
     pub log: Option<String>,
     /// A new leader deletes nothing that is idle before receivers had so long to come back.
     pub idle_reattach: Option<Duration>,
+    /// With a certificate made for the cluster.
+    pub tls: bool,
 }
 
 /// Something happened to a node that nobody asked for.
@@ -52,6 +56,8 @@ pub enum Event {
 /// Running nodes. Dropped, they are killed.
 pub struct LocalCluster {
     id: String,
+    plan: Plan,
+    certificate: Option<certificate::Files>,
     members: Vec<Member>,
     events: mpsc::UnboundedReceiver<Event>,
     supervisors: JoinSet<()>,
@@ -66,12 +72,21 @@ struct Founded {
 }
 
 impl Plan {
+    /// Of a node, counted from 1. `None`: there is no such port.
+    fn address(&self, node: u16, port: u16) -> Option<String> {
+        let offset = (node - 1).checked_mul(NODE_STEP)?.checked_add(self.base_offset)?;
+        Some(format!("127.0.0.1:{}", port.checked_add(offset)?))
+    }
+
+    /// Where each node speaks AMQP over TLS, if any does.
+    fn amqps_addresses(&self) -> Vec<String> {
+        let nodes = (1..=self.nodes).filter(|_| self.tls);
+        nodes.filter_map(|node| self.address(node, AMQPS_PORT)).collect()
+    }
+
     fn addresses(&self, node: u16) -> anyhow::Result<Addresses> {
-        let address = |port: u16| {
-            let offset = (node - 1).checked_mul(NODE_STEP)?.checked_add(self.base_offset)?;
-            Some(format!("127.0.0.1:{}", port.checked_add(offset)?))
-        };
-        let ports = [GRPC_PORT, HTTP_PORT, PEER_PORT, AMQP_PORT].map(address);
+        let ports = [GRPC_PORT, HTTP_PORT, PEER_PORT, AMQP_PORT];
+        let ports = ports.map(|port| self.address(node, port));
         match ports {
             [Some(grpc), Some(http), Some(peer), amqp @ Some(_)] => {
                 Ok(Addresses { grpc, http, peer, amqp })
@@ -96,7 +111,7 @@ impl Plan {
         let nodes = (1..=self.nodes).filter_map(|node| self.addresses(node).ok());
         let ports =
             nodes.flat_map(|node| [Some(node.grpc), Some(node.http), Some(node.peer), node.amqp]);
-        let mut ports = ports.flatten();
+        let mut ports = ports.flatten().chain(self.amqps_addresses());
         ports.find(|address| std::net::TcpListener::bind(address).is_err())
     }
 
@@ -122,7 +137,13 @@ impl Plan {
         Ok(id)
     }
 
-    fn config(&self, member: &Member, id: &str, members: &[Member]) -> anyhow::Result<String> {
+    fn config(
+        &self,
+        member: &Member,
+        id: &str,
+        members: &[Member],
+        certificate: Option<&certificate::Files>,
+    ) -> anyhow::Result<String> {
         let node = |member: &Member| {
             let Addresses { grpc, http, peer, amqp } = member.addresses().clone();
             let id = ("id".to_owned(), toml::Value::from(member.id() as i64));
@@ -161,6 +182,14 @@ impl Plan {
             let reattach = humantime::format_duration(reattach).to_string();
             config.push(("idle", table(vec![("reattach", reattach.into())])));
         }
+        let amqps = self.amqps_addresses();
+        let amqps = usize::try_from(member.id()).ok().and_then(|id| amqps.get(id - 1));
+        if let (Some(files), Some(amqps)) = (certificate, amqps) {
+            let path = |path: &Path| toml::Value::from(path.display().to_string());
+            let (certificate, key) = (path(&files.certificate), path(&files.key));
+            config.push(("tls", table(vec![("certificate", certificate), ("key", key)])));
+            config.push(("listen", table(vec![("amqps", amqps.clone().into())])));
+        }
         let config = table(config);
         Ok(format!("# Written by `mayfly up` at every start.\n{}", toml::to_string(&config)?))
     }
@@ -194,8 +223,13 @@ impl LocalCluster {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let (tell, events) = mpsc::unbounded_channel();
         let mut supervisors = JoinSet::new();
+        let certificate = match plan.tls {
+            true => Some(certificate::ensure(&plan.dir.join("tls"))?),
+            false => None,
+        };
         for member in &members {
-            write(&member.config_path(), &plan.config(member, &id, &members)?)?;
+            let text = plan.config(member, &id, &members, certificate.as_ref())?;
+            write(&member.config_path(), &text)?;
         }
         for member in &members {
             supervisors.spawn(member.clone().supervise(
@@ -204,7 +238,7 @@ impl LocalCluster {
                 tell.clone(),
             ));
         }
-        Ok(LocalCluster { id, members, events, supervisors })
+        Ok(LocalCluster { id, plan, certificate, members, events, supervisors })
     }
 
     pub fn members(&self) -> impl Iterator<Item = &Member> {
@@ -213,6 +247,15 @@ impl LocalCluster {
 
     pub fn member(&self, id: u64) -> Option<&Member> {
         self.members.iter().find(|member| member.id() == id)
+    }
+
+    /// The file that clients have to trust, if they are to use TLS.
+    pub fn authority(&self) -> Option<&Path> {
+        self.certificate.as_ref().map(|files| files.authority.as_path())
+    }
+
+    pub fn amqps_addresses(&self) -> Vec<String> {
+        self.plan.amqps_addresses()
     }
 
     pub fn grpc_addresses(&self) -> Vec<String> {
@@ -299,6 +342,7 @@ mod tests {
             memory_mebibytes: None,
             log: None,
             idle_reattach: None,
+            tls: true,
         }
     }
 
@@ -331,12 +375,15 @@ mod tests {
             Member::new(node.into(), plan.addresses(node).expect("in range"), dir)
         };
         let members = [member(1), member(2)];
-        let text = plan.config(&members[1], &"ab".repeat(16), &members).expect("it is written");
+        let files = certificate::ensure(&dir.path().join("tls")).expect("a certificate");
+        let text = plan.config(&members[1], &"ab".repeat(16), &members, Some(&files));
+        let text = text.expect("it is written");
         let path = dir.path().join("mayfly.toml");
         fs::write(&path, text).expect("written");
         let args = crate::serve::Args { config: Some(path), ..Default::default() };
         let config = crate::serve::config::Config::load(&args).expect("it is right");
         assert_eq!((config.node, config.nodes.len(), config.listen.http.port()), (2, 2, 6400));
         assert_eq!(config.listen.amqp.map(|address| address.port()), Some(6772));
+        assert_eq!(config.listen.amqps.map(|address| address.port()), Some(6771));
     }
 }

@@ -30,17 +30,30 @@ pub struct Cluster {
     pub short_of_space: BTreeSet<u64>,
     addresses: BTreeMap<u64, SocketAddr>,
     data_groups: u16,
+    configure: fn(&mut Config),
     dir: TempDir,
 }
 
 impl Cluster {
     pub async fn start(size: u64, data_groups: u16) -> Cluster {
+        Cluster::start_with(size, data_groups, |_| ()).await
+    }
+
+    pub async fn start_with(size: u64, data_groups: u16, configure: fn(&mut Config)) -> Cluster {
         let addresses = (1..=size).zip(free_addresses(size)).collect();
         let dir = tempfile::tempdir().expect("a directory");
         let (nodes, logs, databases) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let short_of_space = BTreeSet::new();
-        let mut cluster =
-            Cluster { databases, nodes, logs, short_of_space, addresses, data_groups, dir };
+        let mut cluster = Cluster {
+            databases,
+            nodes,
+            logs,
+            short_of_space,
+            addresses,
+            data_groups,
+            configure,
+            dir,
+        };
         for node in 1..=size {
             cluster.start_node(node).await;
         }
@@ -68,6 +81,7 @@ impl Cluster {
             replication_factor: 3.min(self.addresses.len() as u8),
             nodes: self.addresses.iter().map(|(node, address)| (*node, row(address))).collect(),
         });
+        (self.configure)(&mut config);
         let path = self.dir.path().join(id.to_string());
         let options = store::Options::default();
         let log = until(|| LogStore::open(&path.join("log"), &options).ok()).await;

@@ -31,7 +31,7 @@ fn settling(messages: &[Received], disposition: Disposition) -> Operation {
 }
 
 async fn perform(transaction: &mut Transaction, entity: &str, operation: Operation) {
-    let performed = soon("an operation", transaction.perform(entity, operation)).await;
+    let performed = soon("an operation", transaction.perform(entity, None, operation)).await;
     performed.expect("the operation is part of the transaction");
 }
 
@@ -115,14 +115,14 @@ async fn tx_9_a_pending_settlement_is_nobody_elses() {
     for operation in
         [settling(&got, Disposition::Complete), settling(&got[..1], Disposition::Release)]
     {
-        assert_eq!(refusal(second.perform("q", operation).await), "MessageLockLost");
+        assert_eq!(refusal(second.perform("q", None, operation).await), "MessageLockLost");
     }
     // Twice in one transaction is once too often as well.
     let again = settling(&got[..1], Disposition::Complete);
-    assert_eq!(refusal(first.perform("q", again).await), "MessageLockLost");
+    assert_eq!(refusal(first.perform("q", None, again).await), "MessageLockLost");
     // One that never asked whether it may.
     let mut blind = broker.transaction();
-    blind.repeat("q", settling(&got[..1], Disposition::Complete)).await.expect("unchecked");
+    blind.repeat("q", None, settling(&got[..1], Disposition::Complete)).await.expect("unchecked");
     assert_eq!(refusal(commit(blind).await), "TransactionException");
     perform(&mut second, "q", settling(&got[1..], Disposition::Complete)).await;
     commit(second).await.expect("committed");
@@ -154,7 +154,7 @@ async fn tx_9_a_lock_that_lapses_fails_the_commit_as_a_whole() {
     let mut late = broker.transaction();
     counted(&broker, "q", |_| true).await;
     let operation = settling(&got, Disposition::Complete);
-    assert_eq!(refusal(late.perform("q", operation).await), "MessageLockLost");
+    assert_eq!(refusal(late.perform("q", None, operation).await), "MessageLockLost");
 }
 
 #[tokio::test]
@@ -164,17 +164,22 @@ async fn tx_4_tx_5_what_a_transaction_may_hold() {
     let mut transaction = broker.transaction();
     let many = |count: u32| sending((0..count).map(|n| message(&n.to_string())).collect());
     perform(&mut transaction, "q", many(60)).await;
-    let refused = transaction.perform("q", many(41)).await;
+    let refused = transaction.perform("q", None, many(41)).await;
     assert_eq!(refusal(refused), "TransactionSizeExceededException");
-    assert_eq!(refusal(transaction.perform("q", many(0)).await), "ArgumentOutOfRangeException");
-    assert_eq!(refusal(transaction.perform("other", many(1)).await), "InvalidOperationException");
-    assert_eq!(refusal(transaction.perform("none", many(1)).await), "MessagingEntityNotFound");
+    assert_eq!(
+        refusal(transaction.perform("q", None, many(0)).await),
+        "ArgumentOutOfRangeException"
+    );
+    assert_eq!(
+        refusal(transaction.perform("none", None, many(1)).await),
+        "MessagingEntityNotFound"
+    );
     let never = Renew {
         origin: None,
         queue: QueueId { entity: UNROUTED, sub: SubQueue::Main },
         tokens: vec![LockToken { sequence: domain::SequenceNumber(1), nonce: 1 }],
     };
-    let refused = transaction.perform("q", Operation::Renew(never)).await;
+    let refused = transaction.perform("q", None, Operation::Renew(never)).await;
     assert_eq!(refusal(refused), "MessageLockLost");
     // None of what was refused is part of it.
     perform(&mut transaction, "q", many(40)).await;
@@ -215,19 +220,22 @@ async fn tx_6_a_subscription_counts_for_its_topic() {
         created.await.expect("created");
     }
     send(&broker, "t", messages(&["m"])).await;
+    send(&broker, "q", messages(&["kept"])).await;
     let got = lock(&broker, "t/Subscriptions/a", MAIN, 1).await;
     let mut transaction = broker.transaction();
     let path = "t/Subscriptions/a";
     perform(&mut transaction, path, settling(&got, Disposition::Complete)).await;
     perform(&mut transaction, "t", sending(messages(&["n"]))).await;
-    assert_eq!(
-        refusal(transaction.perform("q", sending(messages(&["x"]))).await),
-        "InvalidOperationException"
-    );
+    // TX-5: elsewhere it is sent, via the topic, and never received from.
+    let elsewhere = lock(&broker, "q", MAIN, 1).await;
+    let refused = transaction.perform("q", None, settling(&elsewhere, Disposition::Complete)).await;
+    assert_eq!(refusal(refused), "InvalidOperationException");
+    perform(&mut transaction, "q", sending(messages(&["x"]))).await;
     // SEND-7.
-    let refused = transaction.perform(path, sending(messages(&["x"]))).await;
+    let refused = transaction.perform(path, None, sending(messages(&["x"]))).await;
     assert_eq!(refusal(refused), "InvalidOperationException");
     commit(transaction).await.expect("committed");
+    assert_eq!(arrived(&broker, "q", 1).await, ["x"]);
     assert_eq!(bodies(&lock(&broker, path, MAIN, 5).await), ["n"]);
     assert_eq!(bodies(&lock(&broker, "t/Subscriptions/b", MAIN, 5).await), ["m", "n"]);
 }
@@ -247,7 +255,7 @@ async fn tx_13_tx_14_a_commit_asked_again_is_answered_as_before() {
     let first = transaction.commit(asker(false)).await.expect("committed");
     let mut again = broker.transaction();
     for operation in operations() {
-        again.repeat("q", operation).await.expect("repeated");
+        again.repeat("q", None, operation).await.expect("repeated");
     }
     assert_eq!(again.commit(asker(true)).await.expect("committed"), first);
     let counts = broker.get_queue("q").await.expect("the queue").info.counts;
@@ -282,4 +290,111 @@ async fn tx_9_the_leader_keeps_locks_for_transactions_of_other_nodes() {
         }
     };
     soon("the lock to be free", settled).await;
+}
+
+/// Bodies of so many messages as they come.
+async fn arrived(broker: &Broker, queue: &str, count: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    let receive = async {
+        while all.len() < count {
+            let wait = Duration::from_secs(5);
+            let got = broker.receive(queue, MAIN, DELETE, 10, wait).await.expect("received");
+            all.extend(bodies(&got));
+        }
+    };
+    soon("the messages", receive).await;
+    all
+}
+
+/// TX-3: two minutes from the first operation, here less; then nothing was done, and locks are free.
+#[tokio::test]
+async fn tx_3_a_transaction_is_rolled_back_if_it_takes_too_long() {
+    const TIMEOUT: Duration = Duration::from_millis(1500);
+    let row = domain::NodeRow {
+        peer_address: String::new(),
+        grpc_address: String::new(),
+        http_address: String::new(),
+    };
+    let default = service::Config::new(1, row).transaction_timeout;
+    assert_eq!(default, Duration::from_secs(120));
+    let cluster = Cluster::start_with(1, 1, |config| config.transaction_timeout = TIMEOUT).await;
+    let broker = cluster.broker(1);
+    let created = broker.create_queue("q", domain::QueueProperties::default(), None);
+    soon("a queue", created).await.expect("created");
+    send(&broker, "q", messages(&["a"])).await;
+    let got = lock(&broker, "q", MAIN, 1).await;
+    let mut transaction = broker.transaction();
+    // Not from its beginning.
+    sleep(TIMEOUT).await;
+    assert_eq!(transaction.expires_at(), None);
+    perform(&mut transaction, "q", sending(messages(&["b"]))).await;
+    let expires_at = transaction.expires_at().expect("it has begun");
+    perform(&mut transaction, "q", settling(&got, Disposition::Complete)).await;
+    assert_eq!(transaction.expires_at(), Some(expires_at));
+    assert_eq!(completed(&broker, &got[0]).await, ["MessageLockLost"]);
+    tokio::time::sleep_until(expires_at).await;
+    let late = transaction.perform("q", None, sending(messages(&["c"]))).await;
+    let refused = late.expect_err("too late");
+    assert_eq!(refused.refusal(), Some(&Refusal::TransactionTimedOut));
+    let refused = commit(transaction).await.expect_err("too late");
+    assert_eq!(refused.refusal(), Some(&Refusal::TransactionTimedOut));
+    // TX-8.
+    assert_eq!(completed(&broker, &got[0]).await, [""; 0]);
+    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    assert_eq!((counts.accepted, counts.completed), (1, 1));
+}
+
+/// FWD-14, TX-5: to another group, by name or because it is not the transaction's.
+#[tokio::test]
+async fn fwd_14_tx_5_messages_for_another_entity_go_via_the_transactions() {
+    let cluster = Cluster::start(1, 2).await;
+    let broker = cluster.broker(1);
+    for name in ["v", "d", "e"] {
+        let properties = domain::QueueProperties::default();
+        soon("a queue", broker.create_queue(name, properties, None)).await.expect("created");
+    }
+    send(&broker, "v", messages(&["a"])).await;
+    let got = lock(&broker, "v", MAIN, 1).await;
+    let mut transaction = broker.transaction();
+    perform(&mut transaction, "v", settling(&got, Disposition::Complete)).await;
+    perform(&mut transaction, "d", sending(messages(&["b"]))).await;
+    let to_e = transaction.perform("v", Some("e"), sending(messages(&["c"]))).await;
+    to_e.expect("the operation is part of the transaction");
+    let to_itself = transaction.perform("v", Some("V"), sending(messages(&["d"]))).await;
+    to_itself.expect("the operation is part of the transaction");
+    // Deleted, or never there: its sender is told.
+    let nowhere = transaction.perform("v", Some("none"), sending(messages(&["x"]))).await;
+    assert_eq!(refusal(nowhere), "MessagingEntityNotFound");
+    let no_send = transaction.perform("v", Some("d"), settling(&got, Disposition::Complete)).await;
+    assert_eq!(refusal(no_send), "InvalidOperationException");
+    let performed = commit(transaction).await.expect("committed");
+    let sent = |number| Performed::Sent { sequences: vec![domain::SequenceNumber(number)] };
+    assert_eq!(performed, [Performed::Done, sent(2), sent(3), sent(4)]);
+    assert_eq!(arrived(&broker, "d", 1).await, ["b"]);
+    assert_eq!(arrived(&broker, "e", 1).await, ["c"]);
+    assert_eq!(arrived(&broker, "v", 1).await, ["d"]);
+    let counts = counted(&broker, "v", |counts| counts.transfer == 0).await;
+    assert_eq!((counts.moved, counts.transfer_dead_lettered), (2, 0));
+}
+
+/// FWD-14, DLQ-16: outside of a transaction as well; and what is refused is kept by the one between.
+#[tokio::test]
+async fn fwd_14_dlq_16_what_is_sent_via_an_entity_and_refused_is_dead_lettered_there() {
+    let (_cluster, broker) = one_queue("v", |_| ()).await;
+    broker.create_queue("d", domain::QueueProperties::default(), None).await.expect("created");
+    let numbers = broker.send_via("v", "d", messages(&["a", "b"]), Asker::Edge).await;
+    assert_eq!(numbers.expect("sent").len(), 2);
+    assert_eq!(arrived(&broker, "d", 2).await, ["a", "b"]);
+    let disable = |properties: &mut domain::QueueProperties| {
+        properties.status = domain::EntityStatus::SendDisabled;
+        Ok(())
+    };
+    broker.update_queue("d", disable).await.expect("updated");
+    broker.send_via("v", "d", messages(&["c"]), Asker::Edge).await.expect("sent");
+    counted(&broker, "v", |counts| counts.transfer_dead_lettered == 1).await;
+    let failed = lock(&broker, "v", SubQueue::TransferDeadLetter, 1).await;
+    assert_eq!(bodies(&failed), ["c"]);
+    broker.update_queue("v", disable).await.expect("updated");
+    let refused = broker.send_via("v", "d", messages(&["x"]), Asker::Edge).await;
+    assert_eq!(refusal(refused), "MessagingEntityDisabled");
 }

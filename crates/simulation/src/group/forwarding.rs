@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Arrive, Arriving, Command, CreateQueue, Destination, EntityId, EntityStatus, ForwardCommand,
-    Key, MemoryRows, NewMessage, Outcome, QueueId, QueueProperties, Row, Send, SequenceNumber,
-    ShardId, Ship, Shipped, SubQueue, Timestamp, Unpark, UpdateQueue,
+    Arrive, Arriving, CancelScheduled, Command, Commit, CreateQueue, Destination, EntityId,
+    EntityStatus, ForwardCommand, Key, MemoryRows, NewMessage, Operation, Outcome, QueueId,
+    QueueProperties, Row, Send, SendVia, SequenceNumber, ShardId, Ship, Shipped, SubQueue,
+    Timestamp, Unpark, UpdateQueue,
 };
 use engine::{Carried, Errand};
 
 use super::{Group, Scene};
+use crate::bug::Bug;
 use crate::forwarding::{Parcel, Ticket, source, taker};
 use crate::leader::{Leader, Reply};
 use crate::raft::Payload;
@@ -29,14 +31,15 @@ impl Group {
         next: &mut u64,
         random: &mut Random,
     ) -> Vec<Parcel> {
+        let (group, now) = (self.index, scene.now);
+        let to = (group + 1) % usize::from(self.options.groups);
         if let Some(node) = self.newest() {
-            let commands = self.forward_life(scene, next, random);
+            let destination = Destination { entity: taker(to), shard: ShardId(to as u16) };
+            let commands = self.forward_life(scene, ready.then_some(destination), next, random);
             if let Some(leader) = self.reigns.get_mut(&node) {
                 leader.asked.extend(commands.into_iter().map(|command| (command, Reply::Nobody)));
             }
         }
-        let (group, now) = (self.index, scene.now);
-        let to = (group + 1) % usize::from(self.options.groups);
         let mut parcels = Vec::new();
         let nodes: Vec<usize> = self.reigns.keys().copied().collect();
         for node in nodes {
@@ -61,7 +64,15 @@ impl Group {
         parcels
     }
 
-    fn forward_life(&self, scene: Scene<'_>, next: &mut u64, random: &mut Random) -> Vec<Command> {
+    /// `to`: the next group's taker, if it is there.
+    fn forward_life(
+        &self,
+        scene: Scene<'_>,
+        to: Option<Destination>,
+        next: &mut u64,
+        random: &mut Random,
+    ) -> Vec<Command> {
+        let destination = to;
         let rows = &self.reference.rows;
         let (source, taker) = (source(self.index), taker(self.index));
         let status = |entity| match rows.0.get(&Key::Entity(entity)) {
@@ -105,6 +116,13 @@ impl Group {
             let messages = (0..random.between(1, 4)).map(|_| message(next)).collect();
             commands.push(Command::Send(Send { origin: None, entity: source, messages }));
         }
+        if let Some(destination) = destination
+            && !scene.peace
+            && status(source).is_some()
+            && random.chance(200)
+        {
+            commands.push(sent_via(source, destination, next, random));
+        }
         commands
     }
 
@@ -136,13 +154,17 @@ impl Group {
         }
         let clock = self.clock(scene, ticket.node);
         let Some(leader) = self.reigns.get_mut(&ticket.node) else { return };
-        let Ticket { queue, serial, count, .. } = ticket;
-        if leader.number != ticket.reign || leader.carrying.remove(&(queue, serial)).is_none() {
+        let Ticket { line, serial, count, .. } = ticket;
+        if leader.number != ticket.reign || leader.carrying.remove(&(line, serial)).is_none() {
             return;
         }
         let refused = match outcome {
             Outcome::Arrived { done, refused } if *done >= count => refused.clone(),
-            _ => return leader.engine.carried(queue, serial, Carried::Lost, clock),
+            _ => return leader.engine.carried(line, serial, Carried::Lost, clock),
+        };
+        let refused = match leader.bug() {
+            Some(Bug::ForgetsRefusals) => Vec::new(),
+            _ => refused,
         };
         let refusals: u32 = refused.iter().map(|refused| refused.count).sum();
         let carried = match refusals {
@@ -150,8 +172,8 @@ impl Group {
             _ if refusals < count => Carried::Some,
             _ => Carried::Nothing,
         };
-        let shipped = ForwardCommand::Shipped(Shipped { queue, serial, refused });
-        let reply = Reply::Shipped { queue, serial, carried };
+        let shipped = ForwardCommand::Shipped(Shipped { queue: line.queue, serial, refused });
+        let reply = Reply::Shipped { line, serial, carried };
         leader.asked.push((Command::Forward(shipped), reply));
     }
 
@@ -161,10 +183,27 @@ impl Group {
         for record in &self.log[from..] {
             let Payload::Entry(proposed) = &record.log.payload else { continue };
             for (command, outcome) in proposed.entry.commands.iter().zip(&record.outcomes) {
-                if let (Command::Send(send), Outcome::Sent { .. }) = (command, outcome)
-                    && send.entity == source(self.index)
-                {
-                    sent.extend(send.messages.iter().map(|message| text(&message.content)));
+                let texts = |messages: &[NewMessage]| -> Vec<String> {
+                    messages.iter().map(|message| text(&message.content)).collect()
+                };
+                match (command, outcome) {
+                    (Command::Send(send), Outcome::Sent { .. })
+                        if send.entity == source(self.index) =>
+                    {
+                        sent.extend(texts(&send.messages));
+                    }
+                    (Command::Commit(commit), Outcome::Committed { .. })
+                        if commit.entity == source(self.index) =>
+                    {
+                        for operation in &commit.operations {
+                            if let Operation::SendVia(SendVia { messages, .. })
+                            | Operation::Send(Send { messages, .. }) = operation
+                            {
+                                sent.extend(texts(messages));
+                            }
+                        }
+                    }
+                    _ => (),
                 }
             }
         }
@@ -238,6 +277,30 @@ fn message(next: &mut u64) -> NewMessage {
     }
 }
 
+/// A transaction that sends via the source, and now and then to it as well (TX-5). One that ends with
+/// a cancellation of nothing leaves nothing (TX-2).
+fn sent_via(
+    source: EntityId,
+    destination: Destination,
+    next: &mut u64,
+    random: &mut Random,
+) -> Command {
+    let mut operations = Vec::new();
+    for _ in 0..random.between(1, 3) {
+        let messages = (0..random.between(1, 3)).map(|_| message(next)).collect();
+        operations.push(match random.chance(300) {
+            true => Operation::Send(Send { origin: None, entity: source, messages }),
+            false => Operation::SendVia(SendVia { via: source, destination, messages }),
+        });
+    }
+    if random.chance(200) {
+        let (origin, numbers) = (None, vec![SequenceNumber::MAX]);
+        let cancel = CancelScheduled { origin, entity: source, numbers };
+        operations.push(Operation::CancelScheduled(cancel));
+    }
+    Command::Commit(Commit { origin: None, entity: source, operations })
+}
+
 /// Which leader an errand is of, when, and the group its shipments go to.
 #[derive(Clone, Copy)]
 struct Place {
@@ -275,12 +338,19 @@ fn errand_of(
             leader.asked.push((Command::Forward(unpark), Reply::Pack { queue }));
             None
         }
-        Errand::Carry { queue, serial, settled_to } => {
+        Errand::Carry { line, serial, settled_to, follows } => {
+            let queue = line.queue;
             let Some(shipment) = domain::shipment(rows, queue, serial) else {
-                leader.engine.carried(queue, serial, Carried::Lost, clock);
+                leader.engine.carried(line, serial, Carried::Lost, clock);
                 return None;
             };
-            leader.carrying.insert((queue, serial), now + PATIENCE_MS);
+            if leader.bug() == Some(Bug::LosesShipment) && serial % 4 == 0 {
+                let settled = ForwardCommand::Shipped(Shipped { queue, serial, refused: vec![] });
+                let reply = Reply::Shipped { line, serial, carried: Carried::All };
+                leader.asked.push((Command::Forward(settled), reply));
+                return None;
+            }
+            leader.carrying.insert((line, serial), now + PATIENCE_MS);
             let destination = shipment.destination.entity;
             let messages: Vec<Arriving> = shipment
                 .messages
@@ -294,10 +364,18 @@ fn errand_of(
                 .collect();
             let count = messages.len() as u32;
             let (source, skipped) = (queue, 0);
-            let arrive =
-                Arrive { source, serial, settled_to, destination, count, skipped, messages };
+            let arrive = Arrive {
+                source,
+                serial,
+                settled_to,
+                follows,
+                destination,
+                count,
+                skipped,
+                messages,
+            };
             let reign = leader.number;
-            Some(Parcel { ticket: Ticket { group, node, reign, queue, serial, count }, to, arrive })
+            Some(Parcel { ticket: Ticket { group, node, reign, line, serial, count }, to, arrive })
         }
     }
 }

@@ -395,5 +395,6 @@ fn engine_options() -> EngineOptions {
         acquire_bytes_max: 200,
         reserved_max: 8,
         shipments_max: 2,
+        transfers_max: 2,
     }
 }

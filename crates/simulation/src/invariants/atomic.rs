@@ -2,7 +2,7 @@
 //! is left of one that was refused is found where rows are compared with what is known (`one_place`,
 //! `lost`, `conservation`).
 
-use domain::{Command, Operation, Outcome, Performed};
+use domain::{Command, Operation, Outcome, Performed, Send, SendVia};
 
 use crate::report::{Broken, Holds};
 
@@ -27,9 +27,10 @@ pub fn answered(asked: &Command, outcome: &Outcome) -> Holds {
 
 fn is_all(operation: &Operation, performed: &Performed) -> bool {
     match (operation, performed) {
-        (Operation::Send(send), Performed::Sent { sequences }) => {
-            send.messages.len() == sequences.len()
-        }
+        (
+            Operation::Send(Send { messages, .. }) | Operation::SendVia(SendVia { messages, .. }),
+            Performed::Sent { sequences },
+        ) => messages.len() == sequences.len(),
         (Operation::Renew(renew), Performed::Renewed { until }) => {
             renew.tokens.len() == until.len()
         }

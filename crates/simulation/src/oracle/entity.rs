@@ -166,6 +166,8 @@ impl Entity {
                 Place::In(SubQueue::Main) if message.deferred => counts.deferred += 1,
                 Place::In(SubQueue::Main) => counts.active += 1,
                 Place::In(SubQueue::DeadLetter) => counts.dead_lettered += 1,
+                Place::In(SubQueue::Transfer) => counts.transfer += 1,
+                Place::In(SubQueue::TransferDeadLetter) => counts.transfer_dead_lettered += 1,
             }
         }
         counts

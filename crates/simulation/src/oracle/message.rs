@@ -68,7 +68,7 @@ impl Message {
             (Place::In(SubQueue::Main), Lifetime::Derived) => {
                 self.enqueued_at.plus(properties.default_ttl)
             }
-            (Place::Scheduled { .. } | Place::In(SubQueue::DeadLetter), _) => Timestamp::NEVER,
+            (Place::Scheduled { .. } | Place::In(_), _) => Timestamp::NEVER,
         }
     }
 

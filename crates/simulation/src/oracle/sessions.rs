@@ -120,7 +120,7 @@ impl Oracle {
             Place::In(SubQueue::Main) => {
                 !message.deferred && message.lock.is_none_or(|lock| lock.until <= at)
             }
-            Place::In(SubQueue::DeadLetter) => false,
+            Place::In(_) => false,
         };
         let mut all = self.messages.range(of(entity));
         all.any(|(_, of)| of.session.as_ref() == Some(session) && is_available(of))

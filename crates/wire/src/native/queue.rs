@@ -118,6 +118,8 @@ pub(super) fn counters(info: &EntityInfo) -> v1::QueueCounters {
         deleted: counts.deleted,
         transfer: counts.transfer,
         forwarded: counts.moved,
+        transfer_dead_lettered: counts.transfer_dead_lettered,
+        available_transfer_dead_letter: info.available_transfer_dead_letter,
     }
 }
 

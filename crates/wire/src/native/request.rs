@@ -11,6 +11,7 @@ pub fn sub_queue(value: i32) -> Result<SubQueue, Refusal> {
     match v1::SubQueue::try_from(value) {
         Ok(v1::SubQueue::Main) => Ok(SubQueue::Main),
         Ok(v1::SubQueue::DeadLetter) => Ok(SubQueue::DeadLetter),
+        Ok(v1::SubQueue::TransferDeadLetter) => Ok(SubQueue::TransferDeadLetter),
         Err(_) => {
             let why = format!("{value} is no subqueue");
             Err(Refusal::Argument { what: "sub_queue", why })

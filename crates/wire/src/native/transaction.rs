@@ -8,8 +8,16 @@ use domain::{
 use super::{lock_token, session_token, settlement, sub_queue};
 use crate::v1::{self, transaction_operation::Operation as Asked};
 
-/// An operation whose entity is written in when it is known. `new_messages`: how its edge takes
-/// messages in.
+/// The other entity that an operation's messages are for, if they are (FWD-14).
+pub fn transfer_destination(operation: &v1::TransactionOperation) -> Option<String> {
+    match &operation.operation {
+        Some(Asked::Send(send)) => Some(send.to.clone()).filter(|to| !to.is_empty()),
+        _ => None,
+    }
+}
+
+/// An operation whose entity is written in when it is known; see [`transfer_destination`] as well.
+/// `new_messages`: how its edge takes messages in.
 pub fn operation(
     operation: v1::TransactionOperation,
     new_messages: impl FnOnce(Vec<v1::Message>) -> Result<Vec<NewMessage>, Refusal>,

@@ -16,7 +16,7 @@ impl AcceptSession {
         let mut entity = step.open(self.queue.entity)?;
         entity.check_receive(self.queue)?;
         entity.check_sessions()?;
-        if self.queue.sub == SubQueue::DeadLetter {
+        if self.queue.sub != SubQueue::Main {
             return Err(Refusal::NotSupported { what: "a session in a dead-letter queue" });
         }
         validate::id("SessionId", self.session.as_ref().map(SessionId::as_str))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use service::{IdleConfig, Skew};
 
 use super::file::{Durability, File};
-use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage};
+use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage, security};
 use crate::input::duration;
 use crate::serve::Args;
 
@@ -24,7 +24,12 @@ const OFFSET_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Durat
 /// Some SDKs refuse less than 5 s, and one sends heartbeats only when it is called.
 const AMQP_IDLE_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(10)..=Duration::from_secs(3600);
+/// Where SDKs look for AMQP over TLS.
+const AMQPS_PORT: u16 = 5671;
 const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
+const TRANSACTIONS_MEBIBYTES: usize = 64;
+/// One transaction holds 1 MiB at most (TX-4).
+const TRANSACTIONS_RANGE: RangeInclusive<usize> = 1..=65_536;
 /// Receivers look for a new leader within a second; a queue is deleted after five minutes at the
 /// earliest.
 const REATTACH_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(300);
@@ -40,7 +45,9 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
             known.join(", ")
         ));
     };
-    let listen = listen(&file, args, own)?;
+    let tls = security::tls(&file.tls)?;
+    let listen = listen(&file, args, own, tls.is_some())?;
+    let secret = secret(&file, args)?;
     let data_dir = args.data_dir.clone().or(file.node.data_dir.clone());
     let config = Config {
         node,
@@ -54,23 +61,22 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         data_groups: data_groups(&file)?,
         replication_factor: replication_factor(&file, nodes.len())?,
         nodes,
-        secret: secret(&file, args)?,
+        access: security::access(&file.security, secret.as_deref())?,
+        secret,
+        tls,
         insecure: args.insecure || file.security.insecure,
         storage: storage(&file)?,
         raft: raft(&file)?,
         clock: clock(&file, args)?,
         idle_reattach: idle_reattach(&file)?,
+        transactions_bytes_max: transactions_bytes_max(&file)?,
         log: Log {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
         },
     };
-    match config.open_ports().first() {
-        Some(address) if config.secret.is_none() && !config.insecure => Err(format!(
-            "{address} is not loopback; set security.secret (or MAYFLY_SECRET), or pass --insecure"
-        )),
-        _ => Ok(config),
-    }
+    security::check_open(&config)?;
+    Ok(config)
 }
 
 fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
@@ -111,7 +117,12 @@ fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
     Ok(nodes)
 }
 
-fn listen(file: &File, args: &Args, own: &Addresses) -> Result<Listen, String> {
+fn listen(
+    file: &File,
+    args: &Args,
+    own: &Addresses,
+    has_certificate: bool,
+) -> Result<Listen, String> {
     let address = |key: &str, flag: &Option<String>, file: &Option<String>, own: &String| {
         let text = flag.as_ref().or(file.as_ref()).unwrap_or(own);
         let address: Result<SocketAddr, _> = text.replace("localhost", "127.0.0.1").parse();
@@ -119,20 +130,38 @@ fn listen(file: &File, args: &Args, own: &Addresses) -> Result<Listen, String> {
             "grpc" => "127.0.0.1:5310",
             "http" => "127.0.0.1:5300",
             "amqp" => "127.0.0.1:5672",
+            "amqps" => "127.0.0.1:5671",
+            "websocket" => "127.0.0.1:443",
             _ => "127.0.0.1:5320",
         };
         address
             .map_err(|_| format!("listen.{key}: '{text}' is no address; write one like {example}"))
     };
+    let optional = |key: &str, text: Option<&String>| match text {
+        None => Ok(None),
+        Some(off) if off == "off" => Ok(None),
+        Some(text) => address(key, &None, &None, text).map(Some),
+    };
+    let amqp = args.amqp.as_ref().or(file.listen.amqp.as_ref()).or(own.amqp.as_ref());
+    let amqp = optional("amqp", amqp)?;
+    let is_alone = file.cluster.node.is_empty();
+    let amqps = match args.amqps.as_ref().or(file.listen.amqps.as_ref()) {
+        // Nodes of a cluster may share a machine, so one that is told no port takes none.
+        None if has_certificate && is_alone => {
+            amqp.map(|amqp| SocketAddr::new(amqp.ip(), AMQPS_PORT))
+        }
+        told => optional("amqps", told)?,
+    };
+    if amqps.is_some() && !has_certificate {
+        return Err("listen.amqps takes a certificate; set tls.certificate and tls.key".to_owned());
+    }
     Ok(Listen {
         grpc: address("grpc", &args.grpc, &file.listen.grpc, &own.grpc)?,
         http: address("http", &args.http, &file.listen.http, &own.http)?,
         peer: address("peer", &args.peer, &file.listen.peer, &own.peer)?,
-        amqp: match args.amqp.as_ref().or(file.listen.amqp.as_ref()).or(own.amqp.as_ref()) {
-            None => None,
-            Some(off) if off == "off" => None,
-            Some(text) => Some(address("amqp", &None, &None, text)?),
-        },
+        amqp,
+        amqps,
+        websocket: optional("websocket", file.listen.websocket.as_ref())?,
     })
 }
 
@@ -270,6 +299,17 @@ fn clock(file: &File, args: &Args) -> Result<Clock, String> {
         ));
     }
     Ok(Clock { offset_max, skew })
+}
+
+fn transactions_bytes_max(file: &File) -> Result<usize, String> {
+    let mebibytes = file.transactions.memory_mebibytes.unwrap_or(TRANSACTIONS_MEBIBYTES);
+    if !TRANSACTIONS_RANGE.contains(&mebibytes) {
+        let (least, most) = (TRANSACTIONS_RANGE.start(), TRANSACTIONS_RANGE.end());
+        return Err(format!(
+            "transactions.memory_mebibytes is {mebibytes}, allowed is {least} to {most}"
+        ));
+    }
+    Ok(mebibytes * MEBIBYTE)
 }
 
 fn idle_reattach(file: &File) -> Result<Duration, String> {

@@ -18,10 +18,12 @@ pub struct File {
     pub amqp: Amqp,
     pub cluster: Cluster,
     pub security: Security,
+    pub tls: Tls,
     pub storage: Storage,
     pub raft: Raft,
     pub clock: Clock,
     pub idle: Idle,
+    pub transactions: Transactions,
     pub log: Log,
 }
 
@@ -40,6 +42,8 @@ pub struct Listen {
     pub http: Option<String>,
     pub peer: Option<String>,
     pub amqp: Option<String>,
+    pub amqps: Option<String>,
+    pub websocket: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -85,7 +89,43 @@ impl ClusterNode {
 pub struct Security {
     pub secret: Option<String>,
     pub secret_file: Option<std::path::PathBuf>,
+    pub auth: Option<Auth>,
     pub insecure: bool,
+    pub key: Vec<SecurityKey>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    On,
+    Off,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecurityKey {
+    pub name: String,
+    pub key: Option<String>,
+    pub key_file: Option<std::path::PathBuf>,
+    pub secondary_key: Option<String>,
+    pub rights: Vec<Right>,
+    #[serde(default)]
+    pub scope: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Right {
+    Listen,
+    Send,
+    Manage,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tls {
+    pub certificate: Option<std::path::PathBuf>,
+    pub key: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -128,6 +168,12 @@ pub struct Clock {
 pub struct Idle {
     #[serde(deserialize_with = "a_duration")]
     pub reattach: Option<Duration>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Transactions {
+    pub memory_mebibytes: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]

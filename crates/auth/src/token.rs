@@ -1,4 +1,4 @@
-//! Shared access signatures (§2): parsing, verification, and what a token covers.
+//! Shared access signatures (§2): parsing and verification.
 
 use std::borrow::Cow;
 
@@ -8,6 +8,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 use thiserror::Error;
+
+use crate::access::Grant;
+use crate::key::Key;
+use crate::path::{covers, resource_path};
 
 /// What a token begins with. Its kind is told by this, whatever it is called beside it (rule 2).
 const PREFIX: &str = "SharedAccessSignature ";
@@ -19,6 +23,8 @@ const BYTES_MAX: usize = 8192;
 pub struct Token<'a> {
     /// `sr`, still encoded: it is signed letter for letter.
     resource: &'a str,
+    /// What it is for.
+    path: String,
     signature: Vec<u8>,
     /// `se`, as written; and as a number, seconds since the Unix epoch.
     expiry: &'a str,
@@ -35,68 +41,12 @@ pub enum TokenError {
     Malformed { part: &'static str },
     #[error("the token has expired")]
     Expired,
-    #[error("no rule has the name the token gives")]
-    UnknownRule,
+    #[error("no key has the name the token gives")]
+    UnknownKey,
     #[error("the token's signature is not valid")]
     Signature,
     #[error("the token is for another resource")]
     Resource,
-}
-
-/// What a rule lets its bearers do. Manage includes the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rights {
-    pub listen: bool,
-    pub send: bool,
-    pub manage: bool,
-}
-
-/// One right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Right {
-    Listen,
-    Send,
-    Manage,
-}
-
-/// A named key pair (QUOTA-23), either of which signs.
-#[derive(Clone, Copy, Debug)]
-pub struct Rule<'a> {
-    pub name: &'a str,
-    pub primary_key: &'a str,
-    pub secondary_key: &'a str,
-    pub rights: Rights,
-    /// Path of the entity it belongs to, empty for the whole namespace.
-    pub scope: &'a str,
-}
-
-/// What a good token is good for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// Normalised path, see [`resource_path`]; it and all below it is covered.
-    pub path: String,
-    pub rights: Rights,
-    /// Seconds since the Unix epoch; from then on the grant is void (ERR-25).
-    pub expires_at_s: u64,
-}
-
-impl Rights {
-    pub const ALL: Rights = Rights { listen: true, send: true, manage: true };
-
-    pub fn allow(self, right: Right) -> bool {
-        match right {
-            Right::Listen => self.listen || self.manage,
-            Right::Send => self.send || self.manage,
-            Right::Manage => self.manage,
-        }
-    }
-}
-
-impl Grant {
-    /// Whether it covers using `path` (normalised) that way at that time.
-    pub fn allows(&self, path: &str, right: Right, now_s: u64) -> bool {
-        now_s < self.expires_at_s && self.rights.allow(right) && covers(&self.path, path)
-    }
 }
 
 impl<'a> Token<'a> {
@@ -117,18 +67,25 @@ impl<'a> Token<'a> {
         let signature =
             BASE64.decode(&*signature).map_err(|_| TokenError::Malformed { part: "sig" })?;
         let key_name = decoded(part("skn")?, "skn")?;
-        Ok(Token { resource: part("sr")?, signature, expiry, expires_at_s, key_name })
+        let resource = part("sr")?;
+        let path = resource_path(resource);
+        Ok(Token { resource, path, signature, expiry, expires_at_s, key_name })
     }
 
-    /// The rule that is to have signed it. Python may have encoded it twice.
-    pub fn key_name(&self) -> &str {
-        &self.key_name
+    /// Takes a resource that is no more than this host for the whole namespace: JS writes it so in
+    /// supplementary tokens.
+    #[must_use]
+    pub fn at(mut self, host: &str) -> Token<'a> {
+        let resource = percent_decode_str(self.resource).decode_utf8_lossy();
+        if resource.eq_ignore_ascii_case(host) {
+            self.path.clear();
+        }
+        self
     }
 
-    fn is_signed_by(&self, rule: &Rule<'_>) -> bool {
-        [rule.primary_key, rule.secondary_key]
-            .into_iter()
-            .any(|key| !key.is_empty() && self.is_signed_with(key))
+    /// Either key of the pair may have signed.
+    fn is_signed_by(&self, key: &Key) -> bool {
+        key.pair().any(|key| self.is_signed_with(key))
     }
 
     /// The key is the text as it stands, not what it would be as base64 (§2). The comparison takes the
@@ -142,67 +99,47 @@ impl<'a> Token<'a> {
         mac.verify_slice(&self.signature).is_ok()
     }
 
-    /// Checks the token against the rules at a time and for an audience.
+    /// Checks the token against the keys at a time and for an audience.
     ///
     /// # Errors
-    /// [`TokenError`]. A rule of an entity does not vouch for what is not below that entity.
-    pub fn verify<'r>(
+    /// [`TokenError`]. A key of an entity does not vouch for what is not below that entity.
+    pub fn verify<'k>(
         &self,
-        rules: impl IntoIterator<Item = Rule<'r>>,
+        keys: impl IntoIterator<Item = &'k Key>,
         audience: &str,
         now_s: u64,
     ) -> Result<Grant, TokenError> {
         if now_s >= self.expires_at_s {
             return Err(TokenError::Expired);
         }
-        let mut refusal = TokenError::UnknownRule;
-        for rule in rules {
-            if !self.names(rule.name) {
+        let mut refusal = TokenError::UnknownKey;
+        for key in keys {
+            if !self.names(&key.name) {
                 continue;
             }
-            if !self.is_signed_by(&rule) {
+            if !self.is_signed_by(key) {
                 refusal = TokenError::Signature;
                 continue;
             }
             let path = resource_path(audience);
-            let is_covered = covers(&resource_path(self.resource), &path)
-                && covers(&resource_path(rule.scope), &path);
+            let is_covered = covers(&self.path, &path) && covers(&resource_path(&key.scope), &path);
             if is_covered {
-                return Ok(Grant { path, rights: rule.rights, expires_at_s: self.expires_at_s });
+                return Ok(Grant { path, rights: key.rights, expires_at_s: self.expires_at_s });
             }
             refusal = TokenError::Resource;
         }
         Err(refusal)
     }
 
-    fn names(&self, rule: &str) -> bool {
+    /// Python may have encoded the name twice.
+    fn names(&self, key: &str) -> bool {
         let twice = percent_decode_str(&self.key_name).decode_utf8();
-        *self.key_name == *rule || twice.is_ok_and(|name| name == rule)
+        *self.key_name == *key || twice.is_ok_and(|name| name == key)
     }
 }
 
 fn decoded<'a>(text: &'a str, part: &'static str) -> Result<Cow<'a, str>, TokenError> {
     percent_decode_str(text).decode_utf8().map_err(|_| TokenError::Malformed { part })
-}
-
-/// The path of a resource or an audience (§2, §3): scheme and authority dropped, percent-decoded,
-/// slashes at its ends dropped, in lower case. Empty for the whole namespace.
-pub fn resource_path(resource: &str) -> String {
-    let decoded = percent_decode_str(resource).decode_utf8_lossy();
-    let path = match decoded.split_once("://") {
-        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-        None => &decoded,
-    };
-    path.trim_matches('/').to_ascii_lowercase()
-}
-
-/// Whether `inner` is `outer` or lies below it; both normalised. A token for `q` covers `q/$management`
-/// and not `q2`.
-pub fn covers(outer: &str, inner: &str) -> bool {
-    match inner.strip_prefix(outer) {
-        Some(rest) => outer.is_empty() || rest.is_empty() || rest.starts_with('/'),
-        None => false,
-    }
 }
 
 /// Signs a token, for tests and tools: `resource` is written as given, so it is encoded already.
@@ -220,17 +157,19 @@ pub fn sign(resource: &str, key_name: &str, key: &str, expires_at_s: u64) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::right::{Right, Rights};
 
     const KEY: &str = "c2VjcmV0";
     const NOW_S: u64 = 1_700_000_000;
 
-    fn rule(scope: &'static str) -> Rule<'static> {
+    fn key(scope: &str) -> Key {
         let rights = Rights { send: true, ..Rights::default() };
-        Rule { name: "Root", primary_key: "other", secondary_key: KEY, rights, scope }
+        let (name, scope) = ("Root".to_owned(), scope.to_owned());
+        Key { name, primary: "other".to_owned(), secondary: KEY.to_owned(), rights, scope }
     }
 
-    fn check(token: &str, scope: &'static str, audience: &str) -> Result<Grant, TokenError> {
-        Token::parse(token)?.verify([rule(scope)], audience, NOW_S)
+    fn check(token: &str, scope: &str, audience: &str) -> Result<Grant, TokenError> {
+        Token::parse(token)?.verify([&key(scope)], audience, NOW_S)
     }
 
     fn signed(resource: &str) -> String {
@@ -267,7 +206,7 @@ mod tests {
             (good.replace("&se=", "&sx="), TokenError::Malformed { part: "se" }),
             (good.replace("sig=", "sig=!"), TokenError::Malformed { part: "sig" }),
             (late, TokenError::Expired),
-            (good.replace("skn=Root", "skn=Other"), TokenError::UnknownRule),
+            (good.replace("skn=Root", "skn=Other"), TokenError::UnknownKey),
             (tampered, TokenError::Signature),
             (sign("sb%3A%2F%2Fh%2Fq", "Root", "", NOW_S + 60), TokenError::Signature),
         ];
@@ -289,8 +228,8 @@ mod tests {
     #[test]
     fn section_2_a_key_name_may_be_encoded_twice() {
         let token = sign("sb%3A%2F%2Fh", "Root%2520Key", KEY, NOW_S + 60);
-        let named = Rule { name: "Root Key", ..rule("") };
-        assert!(Token::parse(&token).unwrap().verify([named], "sb://h/q", NOW_S).is_ok());
+        let named = Key { name: "Root Key".to_owned(), ..key("") };
+        assert!(Token::parse(&token).unwrap().verify([&named], "sb://h/q", NOW_S).is_ok());
     }
 
     /// ERR-17, ERR-25: a right that was not given, and one that has run out.
@@ -300,6 +239,5 @@ mod tests {
         assert!(grant.allows("q/$management", Right::Send, NOW_S));
         assert!(!grant.allows("q", Right::Listen, NOW_S));
         assert!(!grant.allows("q", Right::Send, NOW_S + 60));
-        assert!(Rights { manage: true, ..Rights::default() }.allow(Right::Listen));
     }
 }

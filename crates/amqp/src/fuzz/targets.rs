@@ -1,0 +1,266 @@
+//! What is fed, and what must hold whatever it is fed with.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::discriminant;
+
+use auth::{Key, Token, resource_path};
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::unhex;
+use crate::Limits;
+use crate::codec::{DeliveryState, Encode, Performative, Reader, SaslFrame, Tag, Value};
+use crate::engine::{Config, Connection, Delivery, Event, Millis, Outgoing, Payload};
+use crate::message::{Message, Neutral, ingest, native, stored};
+use crate::{cbs, management};
+
+/// More events than bytes there are, from one input: it never ends.
+const EVENTS_MAX: usize = 1 << 20;
+/// What one input may make a connection remember to write.
+const OUTPUT_BYTES_MAX: usize = 16 << 20;
+/// Long after every deadline.
+const LATE: Millis = Millis(1 << 40);
+/// A login as Python does it, between two headers.
+const LOGIN: &str = "414d515003010000\
+    0000002602010000005341c01903a309414e4f4e594d4f5553a000a1096c6f63616c686f7374\
+    414d515000010000";
+
+#[derive(Clone, Copy)]
+pub enum Target {
+    /// All a client sends, from the first byte.
+    Login,
+    /// What it sends once it is logged in.
+    Connection,
+    Value,
+    Performative,
+    Sasl,
+    /// A message's sections, as received and as stored.
+    Message,
+    /// Requests to `$management` and to `$cbs`.
+    Request,
+    Token,
+}
+
+impl Target {
+    pub const ALL: [Target; 8] = [
+        Target::Login,
+        Target::Connection,
+        Target::Value,
+        Target::Performative,
+        Target::Sasl,
+        Target::Message,
+        Target::Request,
+        Target::Token,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Login => "login",
+            Target::Connection => "connection",
+            Target::Value => "value",
+            Target::Performative => "performative",
+            Target::Sasl => "sasl",
+            Target::Message => "message",
+            Target::Request => "request",
+            Target::Token => "token",
+        }
+    }
+
+    /// A digest of what came of it: equal for what took the same way through the code, most likely.
+    pub fn answer(self, input: &[u8]) -> u64 {
+        let mut answer = Answer(DefaultHasher::new());
+        let bytes = Bytes::copy_from_slice(input);
+        match self {
+            Target::Login => connection(&[], input, &mut answer),
+            Target::Connection => connection(&unhex(LOGIN), input, &mut answer),
+            Target::Value => value(&bytes, &mut answer),
+            Target::Performative => {
+                let mut reader = Reader::new(&bytes, &Limits::default());
+                if let Some(read) = answer.of(Performative::read(&mut reader)) {
+                    answer.kind(&discriminant(&read));
+                    let mut out = BytesMut::new();
+                    read.write(&mut out);
+                    let out = out.freeze();
+                    let again = Performative::read(&mut Reader::new(&out, &Limits::default()));
+                    assert!(again.is_ok(), "what was read is written readably: {again:?}");
+                }
+            }
+            Target::Sasl => {
+                let read = SaslFrame::read(&mut Reader::new(&bytes, &Limits::default()));
+                if let Some(read) = answer.of(read) {
+                    answer.kind(&discriminant(&read));
+                }
+            }
+            Target::Message => message(&bytes, &mut answer),
+            Target::Request => request(&bytes, &mut answer),
+            Target::Token => token(input, &mut answer),
+        }
+        answer.0.finish()
+    }
+}
+
+struct Answer(DefaultHasher);
+
+impl Answer {
+    fn kind(&mut self, kind: &impl Hash) {
+        kind.hash(&mut self.0);
+    }
+
+    /// An error's words without its numbers.
+    fn words(&mut self, words: &str) {
+        let words = words.bytes().filter(|byte| !byte.is_ascii_digit()).take(60);
+        words.for_each(|byte| byte.hash(&mut self.0));
+    }
+
+    fn of<T, E: ToString>(&mut self, result: Result<T, E>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.words(&error.to_string());
+                None
+            }
+        }
+    }
+}
+
+/// The engine with an owner that agrees to everything. Memory stays bounded, and it can be ended.
+fn connection(login: &[u8], input: &[u8], answer: &mut Answer) {
+    let limits = Limits::default();
+    let config = Config { container_id: "fuzz".into(), hostname: None, properties: None, limits };
+    let mut connection = Connection::server(config, Millis(0));
+    let mut buffer = BytesMut::from(login);
+    let mut left = EVENTS_MAX;
+    // In pieces of a size that the input chooses: frames come in any.
+    let piece = usize::from(input.first().copied().unwrap_or(0)) + 1;
+    for piece in input.chunks(piece * 16) {
+        buffer.extend_from_slice(piece);
+        while let Some(event) = connection.poll(&mut buffer, Millis(1)) {
+            left = left.checked_sub(1).expect("events end");
+            own(&mut connection, event, answer);
+        }
+        connection.flush();
+        let output = connection.output();
+        assert!(output.remaining() < OUTPUT_BYTES_MAX, "{} bytes to write", output.remaining());
+        output.advance(output.remaining());
+    }
+    let frame_bytes_max = Limits::default().frame_bytes_max as usize;
+    assert!(buffer.len() <= frame_bytes_max.max(input.len()), "{} bytes kept", buffer.len());
+    // Silence ends it, twice: one deadline may be that of an answer to a close.
+    for now in [LATE, Millis(LATE.0 * 2)] {
+        connection.tick(now);
+    }
+    assert!(connection.is_finished(), "it outlives every deadline");
+}
+
+fn own(connection: &mut Connection, event: Event, answer: &mut Answer) {
+    answer.kind(&discriminant(&event));
+    // What is gone meanwhile is named so, and that is all.
+    match event {
+        Event::Login(_) => connection.login(true),
+        Event::AttachRequested { link, attach, .. } => {
+            let _ = connection.accept(link, attach.reply(1 << 20));
+            let _ = connection.grant(link, 10);
+        }
+        Event::Credit { link, drain, .. } => {
+            let outgoing = Outgoing {
+                tag: Tag::new(b"tag").expect("a short one"),
+                message_format: 0,
+                settled: false,
+                state: None,
+                payload: Payload::from(Bytes::from_static(b"\0SpE")),
+            };
+            let sent = connection.send(link, &outgoing);
+            answer.kind(&sent.is_ok());
+            if drain {
+                let _ = connection.drained(link);
+            }
+        }
+        Event::Delivery(Delivery { id, settled, payload, .. }) => {
+            if let Ok(payload) = payload {
+                message(&payload, answer);
+            }
+            if !settled {
+                let _ = connection.settle(id, DeliveryState::ACCEPTED);
+            }
+        }
+        Event::Disposed { id, settled: false, .. } => {
+            let _ = connection.answer(id, DeliveryState::ACCEPTED);
+        }
+        Event::Closed { error, .. }
+        | Event::Ended { error, .. }
+        | Event::Detached { error, .. } => {
+            let error = error.map(|error| error.condition.to_string());
+            answer.words(&error.unwrap_or_default());
+        }
+        Event::Opened(_)
+        | Event::Began(_)
+        | Event::Attached { .. }
+        | Event::Drained(_)
+        | Event::Settled { .. }
+        | Event::Disposed { .. } => {}
+    }
+}
+
+/// What was decoded is encoded again to what decodes to the same.
+fn value(bytes: &Bytes, answer: &mut Answer) {
+    let limits = Limits::default();
+    let Some(value) = answer.of(Value::parse(bytes, &limits)) else { return };
+    answer.kind(&discriminant(&value));
+    let encoded = |value: &Value| {
+        let mut out = BytesMut::new();
+        value.encode(&mut out);
+        out.freeze()
+    };
+    let once = encoded(&value);
+    if let Ok(again) = Value::parse(&once, &limits) {
+        // By bytes: a float may be no number, and then equals nothing.
+        assert_eq!(encoded(&again), once, "{value:?}");
+    }
+}
+
+fn message(bytes: &Bytes, answer: &mut Answer) {
+    let (limits, scratch) = (Limits::default(), &mut BytesMut::new());
+    let guid = || [7; 16];
+    for format in [0, Delivery::BATCH_FORMAT] {
+        if let Some(messages) = answer.of(ingest(format, bytes, &limits, guid, scratch)) {
+            answer.kind(&messages.len().min(8));
+            for message in messages {
+                let shown = answer.of(stored(&message.content, &limits, scratch));
+                assert!(shown.is_some(), "what was taken can be shown");
+            }
+        }
+    }
+    answer.of(native(bytes));
+    let Some(message) = answer.of(Message::parse(bytes.clone(), &limits)) else { return };
+    answer.kind(&message.body_kind().map(|kind| discriminant(&kind)));
+    answer.of(message.header(&limits));
+    answer.of(message.properties(&limits));
+    answer.of(message.message_annotations(&limits));
+    answer.of(message.application_properties(&limits));
+    if let Some(neutral) = answer.of(Neutral::from_amqp(&message, &limits)) {
+        neutral.to_amqp(scratch);
+    }
+}
+
+fn request(bytes: &Bytes, answer: &mut Answer) {
+    let limits = Limits::default();
+    if let Some((_, operation)) = answer.of(management::decode(bytes, &limits)) {
+        if let Some(operation) = answer.of(operation) {
+            answer.kind(&discriminant(&operation));
+        }
+    }
+    if let Some((envelope, request)) = answer.of(cbs::decode(bytes, &limits)) {
+        answer.kind(&discriminant(&request));
+        cbs::Status::accepted().reply(&envelope, &mut BytesMut::new());
+    }
+}
+
+/// Nobody gets in without the key.
+fn token(input: &[u8], answer: &mut Answer) {
+    const KEY: &str = "a key that is in no seed";
+    let text = String::from_utf8_lossy(input);
+    resource_path(&text);
+    let Some(token) = answer.of(Token::parse(&text)) else { return };
+    let granted = token.at("localhost").verify([&Key::root(KEY)], "sb://localhost/q", 1);
+    assert!(granted.is_err(), "{granted:?}");
+    answer.of(granted);
+}

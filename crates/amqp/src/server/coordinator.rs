@@ -1,0 +1,357 @@
+//! Transactions of a connection (§8): its control links, and what links and requests do within a
+//! transaction, in the order it came. A transaction is its connection's alone (TX-7).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use domain::{
+    CancelScheduled, EntityId, Operation, QueueId, Refusal, Renew, Send, SessionToken,
+    SetSessionState, Settle, Settlement, SubQueue,
+};
+use tokio::sync::mpsc;
+
+use super::access;
+use super::address::{Entity, Node};
+use super::failure;
+use super::links::{Kind, Link, Links};
+use super::requests;
+use super::transacting::{self, Act, Answer, Asked, Part};
+use super::verdict::verdict;
+use crate::codec::{
+    AnyTarget, Attach, Control, Declared, DecodeError, DeliveryState, Discharge, Error, Outcome,
+    Role, Tag,
+};
+use crate::engine::{Delivery, DeliveryId, LinkId, SessionId};
+use crate::management::{self, Reply};
+use crate::message::{BodyKind, Message};
+use crate::request::Envelope;
+use crate::sas::Right;
+use crate::{Limits, condition};
+
+/// Names the entity that a sender link's messages are for, if they only go via its target (§3.1).
+pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
+/// Most transactions that a connection has open.
+const OPEN_MAX: usize = 256;
+
+/// What a connection has open, by id.
+#[derive(Default)]
+pub(super) struct Transactions(BTreeMap<Bytes, Open>);
+
+struct Open {
+    /// The control link that declared it.
+    control: LinkId,
+    acts: mpsc::UnboundedSender<Act>,
+}
+
+impl Transactions {
+    /// TX-7: what the link declared and did not discharge is rolled back.
+    pub fn close(&mut self, link: LinkId) {
+        self.0.retain(|_, open| open.control != link);
+    }
+
+    /// Whether there is such a transaction to be told.
+    fn tell(&self, id: &Bytes, act: Act) -> bool {
+        self.0.get(id).is_some_and(|open| open.acts.send(act).is_ok())
+    }
+}
+
+impl Links {
+    /// A link whose target is the coordinator.
+    pub(super) fn control(attach: &Attach) -> Option<Result<Kind, Error>> {
+        let Some(AnyTarget::Coordinator(_)) = attach.target else { return None };
+        Some(match attach.role {
+            Role::Sender => Ok(Kind::Control),
+            Role::Receiver => {
+                let why = "the coordinator sends nothing";
+                Err(Error::new(condition::NOT_ALLOWED, why))
+            }
+        })
+    }
+
+    /// A message on a control link.
+    pub(super) fn on_control(&mut self, delivery: &Delivery) {
+        let limits = &self.shared.config.limits;
+        let id = (!delivery.settled).then_some(delivery.id);
+        let asked = match &delivery.payload {
+            Ok(payload) => control_of(payload, limits),
+            Err(_) => Err(DecodeError::Size),
+        };
+        let state = match asked {
+            Ok(Control::Declare(_)) => self.declare(delivery.link),
+            Ok(Control::Discharge(Discharge { txn_id, fail })) => {
+                let open = self.transactions.0.remove(&txn_id);
+                match open.map(|open| open.acts.send(Act::Discharge { id, fail })) {
+                    Some(Ok(())) => return,
+                    Some(Err(_)) | None => unknown_id(),
+                }
+            }
+            Err(error) => {
+                DeliveryState::rejected(Error::new(condition::DECODE_ERROR, error.to_string()))
+            }
+        };
+        if let Some(id) = id {
+            let _ = self.engine.settle(id, state);
+        }
+    }
+
+    fn declare(&mut self, control: LinkId) -> DeliveryState {
+        if self.transactions.0.len() >= OPEN_MAX {
+            let why = "this connection has as many transactions open as it may; discharge some";
+            let error = Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why);
+            return DeliveryState::rejected(error);
+        }
+        // Drawn, so that no other connection's id is taken for one of these.
+        let txn_id = Bytes::copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+        let (acts, waiting) = mpsc::unbounded_channel();
+        let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
+        self.work.push(Box::pin(transacting::run(txn_id.clone(), broker, waiting, notes)));
+        self.transactions.0.insert(txn_id.clone(), Open { control, acts });
+        DeliveryState::Declared(Declared { txn_id })
+    }
+
+    /// A message on a sender link, within a transaction.
+    pub(super) fn take_in_transaction(&mut self, delivery: &Delivery, state: &DeliveryState) {
+        let id = (!delivery.settled).then_some(delivery.id);
+        let operation = self
+            .messages(delivery)
+            .map(|messages| Operation::Send(Send { origin: None, entity: EntityId(0), messages }));
+        let Some(link) = self.links.get(&delivery.link) else { return };
+        let Some(entity) = link.entity() else { return };
+        let to = link.attach.property(TRANSFER_DESTINATION).and_then(entity_of);
+        let to = to.map(|to| to.name);
+        let answer = Answer::Transfer(delivery.link, id);
+        let part = Part { entity: entity.name, to, operation, answer };
+        match self.perform(state, part) {
+            Ok(()) if id.is_none() => self.count_presettled(delivery.link),
+            Ok(()) => {}
+            Err(refused) => {
+                if let Some(id) = id {
+                    let _ = self.engine.settle(id, refused);
+                }
+            }
+        }
+    }
+
+    /// A verdict on what was sent to the client, within a transaction.
+    pub(super) fn decide_in_transaction(
+        &mut self,
+        id: DeliveryId,
+        link: LinkId,
+        tag: &Tag,
+        state: &DeliveryState,
+        settled: bool,
+    ) {
+        let id_wanted = (!settled).then_some(id);
+        let entity = self.links.get(&link).and_then(Link::entity);
+        let outcome = match state {
+            DeliveryState::Transactional { outcome, .. } => outcome.clone(),
+            _ => None,
+        };
+        let decided = verdict(id_wanted, tag, outcome.map(DeliveryState::Outcome));
+        let refused = match (decided, entity) {
+            (Ok(verdict), Some(Entity { name, sub })) => {
+                let queue = QueueId { entity: EntityId(0), sub };
+                let settlements = vec![verdict.settlement];
+                let settle = Settle { origin: None, queue, settlements, atomic: true };
+                let outcome = match verdict.answer {
+                    DeliveryState::Outcome(outcome) => outcome,
+                    _ => Outcome::Accepted,
+                };
+                let answer = Answer::Verdict(id_wanted, outcome);
+                let operation = Ok(Operation::Settle(settle));
+                match self.perform(state, Part { entity: name, to: None, operation, answer }) {
+                    Ok(()) => return,
+                    Err(refused) => refused,
+                }
+            }
+            (Err(refused), _) => refused,
+            (Ok(_), None) => return,
+        };
+        if !settled {
+            let _ = self.engine.answer(id, refused);
+        }
+    }
+
+    /// A management request within a transaction: its effect is that of the commit.
+    pub(super) fn request_in_transaction(
+        &mut self,
+        session: SessionId,
+        entity: Entity,
+        delivery: &Delivery,
+        state: &DeliveryState,
+    ) {
+        let id = (!delivery.settled).then_some(delivery.id);
+        let known = match state {
+            DeliveryState::Transactional { txn_id, .. } => self.transactions.0.contains_key(txn_id),
+            _ => false,
+        };
+        if let Some(id) = id {
+            let state = match state {
+                DeliveryState::Transactional { txn_id, .. } if known => {
+                    let (txn_id, outcome) = (txn_id.clone(), Some(Outcome::Accepted));
+                    DeliveryState::Transactional { txn_id, outcome }
+                }
+                _ => unknown_id(),
+            };
+            let _ = self.engine.settle(id, state);
+        }
+        let Ok(payload) = &delivery.payload else { return };
+        let limits = &self.shared.config.limits;
+        // Who sends what is no message cannot be replied to.
+        let Ok((envelope, operation)) = management::decode(payload, limits) else { return };
+        let node = super::conversing::reply_node(&entity);
+        let asked = operation.and_then(|operation| {
+            let right = requests::right(&operation);
+            let allowed = self.grants.allow(&self.shared.config.access, &node, right);
+            let held = self.session_of(&entity, &operation)?;
+            Ok((allowed, right, in_transaction(operation, &entity, held, limits)?))
+        });
+        let (operation, reply) = match asked {
+            Ok((true, _, (operation, reply))) => (Ok(operation), reply),
+            Ok((false, right, _)) => {
+                let error = failure::unauthorized(access::name(right), &entity.name);
+                return self.refuse_request(session, &node, &envelope, error);
+            }
+            Err(refusal) => (Err(refusal), Reply::Done),
+        };
+        let envelope = Box::new(envelope);
+        let answer =
+            Answer::Request(Box::new(Asked { session, node: node.clone(), envelope, reply }));
+        let part = Part { entity: entity.name, to: None, operation, answer };
+        // The reply to one that is not told is in the state of the request itself.
+        if self.perform(state, part).is_ok() {
+            self.requests += 1;
+        }
+    }
+
+    fn refuse_request(
+        &mut self,
+        session: SessionId,
+        node: &str,
+        envelope: &Envelope,
+        error: Error,
+    ) {
+        let reply = Reply::Refused(error).encode(envelope, &mut self.scratch);
+        self.reply(session, node, envelope, reply);
+    }
+
+    /// Tells a transaction what to do, or says what is wrong with its id.
+    fn perform(&self, state: &DeliveryState, part: Part) -> Result<(), DeliveryState> {
+        let DeliveryState::Transactional { txn_id, .. } = state else {
+            let why = "the state of the transfer is no transaction's";
+            return Err(DeliveryState::rejected(Error::new(condition::INVALID_FIELD, why)));
+        };
+        match self.transactions.tell(txn_id, Act::Perform(Box::new(part))) {
+            true => Ok(()),
+            false => Err(unknown_id()),
+        }
+    }
+
+    /// FWD-14: where the messages of a sender link go, if its target only brings them there. That takes
+    /// the right to send to both.
+    pub(super) fn transfer_destination(&self, attach: &Attach) -> Result<Option<Entity>, Error> {
+        let Some(address) = attach.property(TRANSFER_DESTINATION) else { return Ok(None) };
+        if !self.grants.allow(&self.shared.config.access, address, Right::Send) {
+            return Err(failure::unauthorized(access::name(Right::Send), address));
+        }
+        match entity_of(address) {
+            Some(entity) if entity.sub == SubQueue::Main && entity.subscription().is_none() => {
+                Ok(Some(entity))
+            }
+            _ => {
+                let why = "messages are sent to queues and topics only";
+                Err(failure::refusal(Refusal::InvalidOperation { why }, address))
+            }
+        }
+    }
+}
+
+impl Link {
+    /// The entity at the other end.
+    fn entity(&self) -> Option<Entity> {
+        entity_of(self.address()?)
+    }
+}
+
+fn entity_of(address: &str) -> Option<Entity> {
+    match Node::parse(address) {
+        Ok(Node::Entity(entity)) => Some(entity),
+        Ok(Node::Cbs | Node::Management(_)) | Err(_) => None,
+    }
+}
+
+fn control_of(payload: &Bytes, limits: &Limits) -> Result<Control, DecodeError> {
+    let message = Message::parse(payload.clone(), limits)?;
+    match message.body_kind() {
+        Some(BodyKind::Value) => Control::parse(&message.body(), limits),
+        Some(BodyKind::Data | BodyKind::Sequence) | None => {
+            Err(DecodeError::Descriptor { expected: "amqp-value" })
+        }
+    }
+}
+
+/// TX-7: never declared here, discharged, or gone with its control link.
+fn unknown_id() -> DeliveryState {
+    DeliveryState::rejected(failure::refusal(Refusal::TransactionUnknown, ""))
+}
+
+/// What a request asks of a transaction, and what it is replied.
+fn in_transaction(
+    operation: management::Operation,
+    entity: &Entity,
+    held: Option<SessionToken>,
+    limits: &Limits,
+) -> Result<(Operation, Reply), Refusal> {
+    let (origin, unrouted) = (None, EntityId(0));
+    let queue = QueueId { entity: unrouted, sub: entity.sub };
+    match operation {
+        management::Operation::Schedule { messages } => {
+            let messages: Vec<_> = messages
+                .iter()
+                .map(|scheduled| requests::scheduled(scheduled, limits))
+                .collect::<Result<_, _>>()?;
+            // TX-2: the numbers are given by the commit; until then there are none to tell.
+            let numbers = vec![domain::SequenceNumber(0); messages.len()];
+            let send = Send { origin, entity: unrouted, messages };
+            Ok((Operation::Send(send), Reply::Scheduled(numbers)))
+        }
+        management::Operation::CancelScheduled { sequences: numbers } => {
+            let cancel = CancelScheduled { origin, entity: unrouted, numbers };
+            Ok((Operation::CancelScheduled(cancel), Reply::Done))
+        }
+        management::Operation::UpdateDisposition {
+            tokens, verdict, properties_to_modify, ..
+        } => {
+            let disposition = match requests::disposition(verdict, properties_to_modify) {
+                Some(disposition) => disposition,
+                None => {
+                    let renew = Renew { origin, queue, tokens };
+                    return Ok((Operation::Renew(renew), Reply::Done));
+                }
+            };
+            let settlement = |token| Settlement { token, disposition: disposition.clone() };
+            let settlements = tokens.into_iter().map(settlement).collect();
+            let settle = Settle { origin, queue, settlements, atomic: true };
+            Ok((Operation::Settle(settle), Reply::Done))
+        }
+        management::Operation::SetSessionState { state, session_id } => {
+            let session = Some(session_id.as_str().into());
+            let token = held.ok_or(Refusal::SessionLockLost { session })?;
+            let set = SetSessionState { origin, entity: unrouted, token, state };
+            Ok((Operation::SetState(set), Reply::Done))
+        }
+        // TX-1: receiving and looking are never part of one.
+        management::Operation::Peek { .. }
+        | management::Operation::ReceiveBySequence { .. }
+        | management::Operation::RenewLock { .. }
+        | management::Operation::RenewSessionLock { .. }
+        | management::Operation::GetSessionState { .. }
+        | management::Operation::GetMessageSessions { .. }
+        | management::Operation::AddRule { .. }
+        | management::Operation::RemoveRule { .. }
+        | management::Operation::EnumerateRules { .. }
+        | management::Operation::BatchDelete { .. } => {
+            Err(Refusal::NotSupported { what: "this request within a transaction" })
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Operations on messages: by number, by lock, or the oldest.
+
+use bytes::BytesMut;
+use domain::{
+    Disposition, LockToken, NewMessage, PEEK_MESSAGES_MAX, Properties, Refusal, SequenceNumber,
+    Settlement, Timestamp,
+};
+use service::{Asker, Error, Received};
+
+use super::{Node, argument};
+use crate::Limits;
+use crate::management::{ReceiveMode, Reply, Scheduled, Verdict};
+use crate::message::{Message, Shown, new_message};
+use crate::server::address::Entity;
+
+/// A reply takes no further message beyond this: who peeks asks again from where it ended (PEEK-2).
+const REPLY_BYTES_MAX: usize = 1 << 20;
+
+impl Node {
+    pub(super) async fn renew(&self, tokens: Vec<LockToken>) -> Result<Reply, Error> {
+        let renewed = self.broker.renew(&self.entity.name, self.entity.sub, tokens);
+        renewed.await.map(Reply::LocksRenewed)
+    }
+
+    /// PEEK-9: a session's messages only, where one is named.
+    pub(super) async fn peek(
+        &self,
+        from: SequenceNumber,
+        count: u32,
+        omit_body: bool,
+    ) -> Result<Reply, Error> {
+        let Entity { name, sub } = &self.entity;
+        let count = count.min(PEEK_MESSAGES_MAX);
+        let peeked = match self.session.clone() {
+            Some(token) => self.broker.peek_session(name, token, from, count).await?,
+            None => self.broker.peek(name, *sub, from, count, false).await?,
+        };
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        for received in &peeked {
+            let mut message = self.encode(received, Shown::Peek)?;
+            if omit_body && let Ok(whole) = Message::parse(message.clone(), &self.limits) {
+                message = whole.without_body();
+            }
+            bytes += message.len();
+            if bytes > REPLY_BYTES_MAX && !messages.is_empty() {
+                break;
+            }
+            messages.push(message);
+        }
+        Ok(Reply::Peeked(messages))
+    }
+
+    pub(super) async fn schedule(&self, scheduled: &[Scheduled]) -> Result<Reply, Error> {
+        let messages: Result<Vec<NewMessage>, Refusal> =
+            scheduled.iter().map(|one| self::scheduled(one, &self.limits)).collect();
+        let messages = messages.map_err(|refusal| self.refused(refusal))?;
+        let sent = self.broker.send(&self.entity.name, messages, Asker::Edge);
+        sent.await.map(Reply::Scheduled)
+    }
+
+    pub(super) async fn cancel(&self, sequences: Vec<SequenceNumber>) -> Result<Reply, Error> {
+        self.broker.cancel_scheduled(&self.entity.name, sequences, Asker::Edge).await?;
+        Ok(Reply::Done)
+    }
+
+    /// DEFER-10: of a session, with its lock.
+    pub(super) async fn receive_deferred(
+        &self,
+        sequences: Vec<SequenceNumber>,
+        mode: ReceiveMode,
+    ) -> Result<Reply, Error> {
+        let Entity { name, sub } = &self.entity;
+        let (mode, shown) = match mode {
+            ReceiveMode::PeekLock => (service::ReceiveMode::PeekLock, Shown::Deferred),
+            ReceiveMode::ReceiveAndDelete => {
+                (service::ReceiveMode::ReceiveAndDelete, Shown::ReceiveAndDelete)
+            }
+        };
+        let broker = &self.broker;
+        let received = match self.session.clone() {
+            Some(token) => broker.receive_session_deferred(name, token, mode, sequences).await?,
+            None => broker.receive_deferred(name, *sub, mode, sequences).await?,
+        };
+        let entry = |received: &Received| {
+            // What was deleted has no lock; the field is there all the same.
+            let none = LockToken { sequence: SequenceNumber(0), nonce: 0 };
+            let token = received.delivery.lock.map_or(none, |lock| lock.token);
+            Ok((token, self.encode(received, shown)?))
+        };
+        received.iter().map(entry).collect::<Result<_, Error>>().map(Reply::Received)
+    }
+
+    /// LOCK-17: all tokens or none.
+    pub(super) async fn settle(
+        &self,
+        tokens: Vec<LockToken>,
+        verdict: Verdict,
+        properties: Properties,
+    ) -> Result<Reply, Error> {
+        let Some(disposition) = self::disposition(verdict, properties) else {
+            return self.renew(tokens).await;
+        };
+        let settlement = |token| Settlement { token, disposition: disposition.clone() };
+        let settlements = tokens.into_iter().map(settlement).collect();
+        let Entity { name, sub } = &self.entity;
+        let refusals = self.broker.settle(name, *sub, settlements, true, Asker::Edge).await?;
+        match refusals.into_iter().next() {
+            Some((_, refusal)) => Err(self.refused(refusal)),
+            None => Ok(Reply::Done),
+        }
+    }
+
+    /// BATCH-1, BATCH-7.
+    pub(super) async fn delete(
+        &self,
+        count: u32,
+        before: Option<Timestamp>,
+    ) -> Result<Reply, Error> {
+        let Entity { name, sub } = &self.entity;
+        let deleted = match self.session.clone() {
+            Some(token) => self.broker.delete_session_batch(name, token, count, before).await,
+            None => self.broker.delete_batch(name, *sub, count, before).await,
+        };
+        deleted.map(Reply::Deleted)
+    }
+}
+
+/// A message to be scheduled.
+pub(in crate::server) fn scheduled(
+    scheduled: &Scheduled,
+    limits: &Limits,
+) -> Result<NewMessage, Refusal> {
+    let message = Message::parse(scheduled.message.clone(), limits)
+        .map_err(|error| argument(error.to_string()))?;
+    let guid = || *uuid::Uuid::new_v4().as_bytes();
+    let new = new_message(&message, limits, guid, &mut BytesMut::new())?;
+    match new.scheduled_at {
+        Some(_) => Ok(new),
+        None => Err(argument("it has no x-opt-scheduled-enqueue-time".to_owned())),
+    }
+}
+
+/// What becomes of a message; `None`: nothing, its lock is renewed.
+pub(in crate::server) fn disposition(
+    verdict: Verdict,
+    properties: Properties,
+) -> Option<Disposition> {
+    Some(match verdict {
+        Verdict::Renew => return None,
+        Verdict::Complete => Disposition::Complete,
+        Verdict::Abandon => Disposition::Abandon { properties },
+        Verdict::Defer => Disposition::Defer { properties },
+        Verdict::Release => Disposition::Release,
+        Verdict::DeadLetter { reason, description } => {
+            Disposition::DeadLetter { reason, description, properties }
+        }
+    })
+}

@@ -1,0 +1,49 @@
+//! A client's sender link whose messages are for another entity than its target (FWD-14): each
+//! delivery is a transaction of its own, one after the other, unless it is part of one (§8).
+
+use service::{Asker, Broker, Error};
+use tokio::sync::mpsc;
+
+use super::address::Entity;
+use super::failure;
+use super::note::{Note, Notes, Terms, tell};
+use super::sending::{self, Delivered};
+use crate::codec::DeliveryState;
+use crate::engine::LinkId;
+
+/// Serves the link until the connection lets go of its end.
+pub(super) async fn run(
+    link: LinkId,
+    broker: Broker,
+    via: Entity,
+    to: Entity,
+    mut deliveries: mpsc::UnboundedReceiver<Delivered>,
+    notes: Notes,
+) {
+    let terms = match check(&broker, &via, &to).await {
+        Ok(terms) => terms,
+        Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
+    };
+    tell(&notes, Note::Ready(link, terms));
+    while let Some(Delivered { id, messages }) = deliveries.recv().await {
+        let sent = match messages {
+            Ok(messages) => broker.send_via(&via.name, &to.name, messages, Asker::Edge).await,
+            Err(refusal) => Err(Error::new(refusal, via.name.as_str())),
+        };
+        let note = match (id, sent) {
+            (None, _) => Note::Stored(link),
+            (Some(id), Ok(_)) => Note::Decided(id, DeliveryState::ACCEPTED),
+            (Some(id), Err(error)) => {
+                Note::Decided(id, DeliveryState::rejected(failure::error(&error)))
+            }
+        };
+        tell(&notes, note);
+    }
+}
+
+/// That both are there (§3.2), and what the first one takes. Whether the other takes it is found when
+/// it arrives there.
+async fn check(broker: &Broker, via: &Entity, to: &Entity) -> Result<Terms, Error> {
+    broker.get_entity(&to.name).await?;
+    sending::terms(broker, &via.name).await
+}

@@ -1,0 +1,94 @@
+//! What clients are asked for, and what a proof of theirs is good for.
+
+use std::sync::Arc;
+
+use crate::key::{Key, is_same};
+use crate::path::{covers, resource_path};
+use crate::right::{Right, Rights};
+use crate::token::{Token, TokenError};
+
+/// How clients prove who they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// No proof is asked for: any token and any key will do, as with the emulator.
+    #[default]
+    Anyone,
+    /// A token signed with one of these keys, or a key itself.
+    Keys(Arc<[Key]>),
+}
+
+/// What a proof is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Normalised, see [`resource_path`]; it and all below it is covered.
+    pub path: String,
+    pub rights: Rights,
+    /// Seconds since the Unix epoch; from then on the grant is void (ERR-25).
+    pub expires_at_s: u64,
+}
+
+impl Grant {
+    /// Everything, for ever.
+    pub fn all() -> Grant {
+        Grant { path: String::new(), rights: Rights::ALL, expires_at_s: u64::MAX }
+    }
+
+    /// Whether it covers using `path` (normalised) that way at that time.
+    pub fn allows(&self, path: &str, right: Right, now_s: u64) -> bool {
+        now_s < self.expires_at_s && self.rights.allow(right) && covers(&self.path, path)
+    }
+}
+
+impl Access {
+    pub fn keys(keys: impl IntoIterator<Item = Key>) -> Access {
+        Access::Keys(keys.into_iter().collect())
+    }
+
+    pub fn is_anyone(&self) -> bool {
+        match self {
+            Access::Anyone => true,
+            Access::Keys(_) => false,
+        }
+    }
+
+    /// What whoever knows the key of that name may do (§1.2); `None`: it is not the key.
+    pub fn login(&self, name: &str, key: &str) -> Option<Grant> {
+        let Access::Keys(keys) = self else { return Some(Grant::all()) };
+        let known = keys.iter().find(|known| known.name == name && known.is(key))?;
+        let path = resource_path(&known.scope);
+        Some(Grant { path, rights: known.rights, expires_at_s: u64::MAX })
+    }
+
+    /// What a token is good for when it is put for an audience.
+    ///
+    /// # Errors
+    /// [`TokenError`]. Where anyone may do anything there are none, whatever the token is.
+    pub fn verify(&self, token: &str, audience: &str, now_s: u64) -> Result<Grant, TokenError> {
+        let Access::Keys(keys) = self else { return Ok(Grant::all()) };
+        Token::parse(token)?.verify(keys.iter(), audience, now_s)
+    }
+
+    /// The same for a token beside a request's own (§2 of the management contract), which came to
+    /// this host.
+    ///
+    /// # Errors
+    /// As [`Access::verify`].
+    pub fn verify_beside(
+        &self,
+        token: &str,
+        host: &str,
+        audience: &str,
+        now_s: u64,
+    ) -> Result<Grant, TokenError> {
+        let Access::Keys(keys) = self else { return Ok(Grant::all()) };
+        Token::parse(token)?.at(host).verify(keys.iter(), audience, now_s)
+    }
+
+    /// Whether `given` is itself a key that may do everything: whoever knows it needs no token.
+    pub fn is_master(&self, given: &str) -> bool {
+        let Access::Keys(keys) = self else { return true };
+        let is_master = |key: &&Key| key.scope.is_empty() && key.rights.manage;
+        let pairs = keys.iter().filter(is_master).flat_map(Key::pair);
+        pairs.fold(false, |found, key| found | is_same(key, given))
+    }
+}

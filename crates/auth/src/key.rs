@@ -1,0 +1,80 @@
+//! Named keys.
+
+use std::fmt;
+use std::hint::black_box;
+
+use crate::right::Rights;
+
+/// A named pair of keys, either of which signs and logs in, so that one can be replaced while the
+/// other is in use (QUOTA-23). Nothing prints the keys.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key {
+    pub name: String,
+    /// The text as it stands, not what it would be as base64 (§2).
+    pub primary: String,
+    /// Empty: there is none.
+    pub secondary: String,
+    pub rights: Rights,
+    /// Path of the entity it is for, with all below; empty for the whole namespace.
+    pub scope: String,
+}
+
+impl Key {
+    /// The name of the rule that every namespace is created with.
+    pub const ROOT: &str = "RootManageSharedAccessKey";
+
+    /// A key that may do everything.
+    pub fn root(key: impl Into<String>) -> Key {
+        Key {
+            name: Key::ROOT.to_owned(),
+            primary: key.into(),
+            secondary: String::new(),
+            rights: Rights::ALL,
+            scope: String::new(),
+        }
+    }
+
+    /// Those of the pair that there are.
+    pub(crate) fn pair(&self) -> impl Iterator<Item = &str> {
+        [&self.primary, &self.secondary]
+            .into_iter()
+            .map(String::as_str)
+            .filter(|key| !key.is_empty())
+    }
+
+    pub(crate) fn is(&self, given: &str) -> bool {
+        self.pair().fold(false, |found, key| found | is_same(key, given))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Key { name, primary: _, secondary: _, rights, scope } = self;
+        let mut shown = out.debug_struct("Key");
+        shown.field("name", name).field("rights", rights).field("scope", scope);
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// Compares secrets in a time that depends on their lengths only.
+pub(crate) fn is_same(a: &str, b: &str) -> bool {
+    let pairs = a.bytes().zip(b.bytes());
+    let differ = pairs.fold(0, |differ, (a, b)| black_box(differ | (a ^ b)));
+    a.len() == b.len() && differ == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_key_of_a_pair_will_do_and_none_is_shown() {
+        let key = Key { secondary: "second".into(), ..Key::root("first") };
+        for (given, good) in [("first", true), ("second", true), ("firs", false), ("", false)] {
+            assert_eq!(key.is(given), good, "{given}");
+        }
+        assert!(!Key::root("first").is(""), "an absent key is no key");
+        let shown = format!("{key:?}");
+        assert!(!shown.contains("first") && !shown.contains("second"), "{shown}");
+    }
+}

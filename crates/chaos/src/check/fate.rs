@@ -1,0 +1,182 @@
+//! Everything that was asked about one message in one place, and everything seen of it there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::run::Resting;
+use crate::{Call, Delivered, Entity, Held, How, Run, Sent, What};
+
+/// One message where it comes to rest.
+pub struct Fate<'a> {
+    pub entity: &'a Entity,
+    pub id: &'a str,
+    /// Of the message, in whatever entity leads here.
+    pub sends: Vec<(&'a Call, &'a Sent)>,
+    /// In the order in which they were handed over.
+    pub deliveries: Vec<&'a Delivered>,
+    pub dead_deliveries: Vec<&'a Delivered>,
+    /// A completion in a transaction is a settlement as well.
+    pub settlements: Vec<Settlement<'a>>,
+    pub renewals: Vec<(&'a Call, &'a Held, u64)>,
+    pub cancels: Vec<&'a Call>,
+    pub resting: Vec<&'a Resting>,
+}
+
+/// What a holder decided.
+#[derive(Clone, Copy)]
+pub struct Settlement<'a> {
+    pub call: &'a Call,
+    pub held: &'a Held,
+    pub how: &'a How,
+}
+
+impl Settlement<'_> {
+    /// Whether it removes the message for good, if it is done.
+    pub fn is_final(&self) -> bool {
+        *self.how == How::Complete
+    }
+}
+
+impl<'a> Fate<'a> {
+    fn new(entity: &'a Entity, id: &'a str) -> Fate<'a> {
+        Fate {
+            entity,
+            id,
+            sends: Vec::new(),
+            deliveries: Vec::new(),
+            dead_deliveries: Vec::new(),
+            settlements: Vec::new(),
+            renewals: Vec::new(),
+            cancels: Vec::new(),
+            resting: Vec::new(),
+        }
+    }
+
+    /// The instant at which the broker locked a delivery (LOCK-5).
+    pub fn taken_ms(&self, delivered: &Delivered) -> u64 {
+        delivered.locked_until_ms.saturating_sub(self.entity.lock_ms)
+    }
+
+    /// Deliveries from the queue itself by number, each in the order in which they were taken.
+    pub fn taken(&self) -> BTreeMap<u64, Vec<&'a Delivered>> {
+        let mut taken: BTreeMap<u64, Vec<&Delivered>> = BTreeMap::new();
+        for delivered in &self.deliveries {
+            taken.entry(delivered.number).or_default().push(delivered);
+        }
+        for deliveries in taken.values_mut() {
+            deliveries.sort_by_key(|delivered| (self.taken_ms(delivered), delivered.at_ms));
+        }
+        taken
+    }
+
+    /// The settlements of one delivery.
+    pub fn settled<'s>(&'s self, token: &'s str) -> impl Iterator<Item = Settlement<'a>> + 's {
+        self.settlements.iter().copied().filter(move |it| it.held.token == token)
+    }
+
+    /// Whether anybody saw it.
+    pub fn seen(&self) -> bool {
+        !(self.deliveries.is_empty() && self.dead_deliveries.is_empty() && self.resting.is_empty())
+    }
+
+    /// Every number it was seen under.
+    pub fn numbers(&self) -> BTreeSet<u64> {
+        let delivered = self.deliveries.iter().chain(&self.dead_deliveries).map(|it| it.number);
+        delivered.chain(self.resting.iter().map(|it| it.number)).collect()
+    }
+
+    /// Whether a settlement that removes it for good may have been done.
+    pub fn may_be_completed(&self) -> bool {
+        self.settlements.iter().any(|it| it.is_final() && it.call.answer.may_be_done())
+    }
+}
+
+/// All fates of a run by place and message, and what was found where nothing comes to rest.
+pub struct Fates<'a> {
+    pub all: BTreeMap<(&'a str, &'a str), Fate<'a>>,
+    pub strays: Vec<(&'a Entity, &'a Resting)>,
+}
+
+impl<'a> Fates<'a> {
+    pub fn of(run: &'a Run) -> Fates<'a> {
+        let mut fates = Fates { all: BTreeMap::new(), strays: Vec::new() };
+        for call in &run.history.calls {
+            fates.take_call(run, call);
+        }
+        for delivered in &run.history.deliveries {
+            let Some(fate) = fates.at(run, &delivered.entity, &delivered.id) else { continue };
+            match delivered.dead {
+                false => fate.deliveries.push(delivered),
+                true => fate.dead_deliveries.push(delivered),
+            }
+        }
+        for (name, found) in &run.end.entities {
+            for resting in &found.resting {
+                match run.entities.get(name) {
+                    Some(entity) if !entity.is_receivable() => {
+                        fates.strays.push((entity, resting));
+                    }
+                    Some(_) => {
+                        if let Some(fate) = fates.at(run, name, &resting.id) {
+                            fate.resting.push(resting);
+                        }
+                    }
+                    None => (),
+                }
+            }
+        }
+        fates
+    }
+
+    fn at(&mut self, run: &'a Run, place: &str, id: &'a str) -> Option<&mut Fate<'a>> {
+        let entity = run.entities.get(place)?;
+        let new = || Fate::new(entity, id);
+        Some(self.all.entry((entity.name.as_str(), id)).or_insert_with(new))
+    }
+
+    fn take_call(&mut self, run: &'a Run, call: &'a Call) {
+        match &call.what {
+            What::Send(sent) => self.take_sends(run, call, sent),
+            What::Commit { sent, completed } => {
+                self.take_sends(run, call, sent);
+                for held in completed {
+                    self.take_settlement(run, Settlement { call, held, how: &How::Complete });
+                }
+            }
+            What::Settle(held, how) => self.take_settlement(run, Settlement { call, held, how }),
+            What::Renew(held, until_ms) => {
+                if let Some(fate) = self.at(run, &call.entity, &held.id) {
+                    fate.renewals.push((call, held, *until_ms));
+                }
+            }
+            What::Cancel { id, .. } => {
+                for place in run.entities.places(&call.entity, None) {
+                    if let Some(fate) = self.at(run, &place, id) {
+                        fate.cancels.push(call);
+                    }
+                }
+            }
+            What::Accept { .. }
+            | What::RenewSession { .. }
+            | What::EndHold { .. }
+            | What::Create
+            | What::Delete
+            | What::Look => (),
+        }
+    }
+
+    fn take_sends(&mut self, run: &'a Run, call: &'a Call, sent: &'a [Sent]) {
+        for sent in sent {
+            for place in run.entities.places(&call.entity, sent.class.as_deref()) {
+                if let Some(fate) = self.at(run, &place, &sent.id) {
+                    fate.sends.push((call, sent));
+                }
+            }
+        }
+    }
+
+    fn take_settlement(&mut self, run: &'a Run, settlement: Settlement<'a>) {
+        if let Some(fate) = self.at(run, &settlement.call.entity, &settlement.held.id) {
+            fate.settlements.push(settlement);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A cluster of its own: real processes, each with a configuration in which every other node's address
+//! is the entry of a link that can be hurt.
+
+mod config;
+mod disk;
+mod process;
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use client::{Client, ClientOptions, v1};
+use rand::RngExt;
+use tempfile::TempDir;
+
+use crate::Error;
+use crate::proxy::Links;
+pub use config::Addresses;
+pub use disk::SmallDisk;
+pub use process::Process;
+
+/// How long elections and the first comparison of clocks may take on a busy machine.
+const READY_MAX: Duration = Duration::from_secs(60);
+/// Entries that a replica under load may have before it.
+const LAG_MAX: u64 = 1_000;
+/// Of a small disk: enough for both databases of an experiment.
+const SMALL_DISK_MEBIBYTES: u64 = 384;
+
+/// The cluster as it shall be.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The broker's binary.
+    pub program: PathBuf,
+    pub nodes: u64,
+    pub data_groups: u16,
+    /// Nodes with small disks of their own, which can be filled. Needs the right to mount.
+    pub small_disks: bool,
+}
+
+/// Running nodes. Dropped, those that were started here are killed and their files removed.
+pub struct Cluster {
+    pub links: Links,
+    /// Those that were started here.
+    pub nodes: BTreeMap<u64, Process>,
+    pub groups: usize,
+    /// Before the directory: what is mounted in it goes first.
+    disks: BTreeMap<u64, SmallDisk>,
+    /// Where clients enter.
+    entries: Vec<String>,
+    direct: BTreeMap<u64, String>,
+    secret: Option<String>,
+    /// Absent: somebody else's cluster.
+    dir: Option<TempDir>,
+}
+
+impl Cluster {
+    /// Writes configurations, opens links, starts the nodes and waits until every group has a leader.
+    pub async fn start(settings: &Settings) -> Result<Cluster, Error> {
+        let dir = TempDir::with_prefix("mayfly-chaos-").map_err(Error::io("a directory"))?;
+        let mut cluster = Cluster {
+            links: Links::default(),
+            nodes: BTreeMap::new(),
+            groups: 1 + usize::from(settings.data_groups),
+            disks: BTreeMap::new(),
+            entries: Vec::new(),
+            direct: BTreeMap::new(),
+            secret: None,
+            dir: None,
+        };
+        cluster.configure(settings, dir.path()).await?;
+        cluster.dir = Some(dir);
+        for process in cluster.nodes.values_mut() {
+            process.start(&[])?;
+        }
+        cluster.wait_ready().await?;
+        Ok(cluster)
+    }
+
+    /// A cluster that runs already: clients can be started, and leaders asked to go.
+    pub async fn join(addresses: &[String], secret: Option<String>) -> Result<Cluster, Error> {
+        let options = ClientOptions { secret: secret.clone(), ..patience() };
+        let status = Client::with_options(addresses, options)?.status(false).await?;
+        let nodes = status.nodes.into_iter();
+        let cluster = Cluster {
+            links: Links::default(),
+            nodes: BTreeMap::new(),
+            groups: status.groups.len(),
+            disks: BTreeMap::new(),
+            entries: addresses.to_vec(),
+            direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
+            secret,
+            dir: None,
+        };
+        Ok(cluster)
+    }
+
+    /// Whether its processes were started here.
+    pub fn is_own(&self) -> bool {
+        self.dir.is_some()
+    }
+
+    /// Every node, in order.
+    pub fn ids(&self) -> Vec<u64> {
+        self.direct.keys().copied().collect()
+    }
+
+    async fn configure(&mut self, settings: &Settings, dir: &Path) -> Result<(), Error> {
+        let ports = free_ports(settings.nodes as usize * 3)?;
+        let own: BTreeMap<u64, Addresses> =
+            (1..=settings.nodes).zip(ports.chunks_exact(3)).map(Addresses::of_ports).collect();
+        let mut entries = BTreeMap::new();
+        let opened = Error::io("a port for a link");
+        let links = &mut self.links;
+        let mut open = async |from, to, address: &str| links.open(from, to, address).await;
+        let mut all = BTreeMap::new();
+        let opening: std::io::Result<()> = async {
+            for (id, addresses) in &own {
+                entries.insert(*id, open(0, *id, &addresses.grpc).await?);
+            }
+            for from in own.keys() {
+                let mut seen = BTreeMap::new();
+                for (to, addresses) in &own {
+                    let peer = match from == to {
+                        true => addresses.peer.clone(),
+                        false => open(*from, *to, &addresses.peer).await?,
+                    };
+                    let (grpc, http) = (entries[to].clone(), addresses.http.clone());
+                    seen.insert(*to, Addresses { grpc, http, peer });
+                }
+                all.insert(*from, seen);
+            }
+            Ok(())
+        }
+        .await;
+        opening.map_err(opened)?;
+        let cluster_id: u128 = rand::random();
+        for (id, seen) in &all {
+            let home = dir.join(format!("node-{id}"));
+            let data = home.join("data");
+            std::fs::create_dir_all(&data).map_err(Error::io(home.display().to_string()))?;
+            if settings.small_disks
+                && let Some(disk) = SmallDisk::mount(&data, SMALL_DISK_MEBIBYTES)?
+            {
+                self.disks.insert(*id, disk);
+            }
+            let groups = settings.data_groups;
+            let text = config::text(*id, &data, &own[id], seen, cluster_id, groups);
+            let path = home.join("mayfly.toml");
+            std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
+            let process = Process::new(settings.program.clone(), path, home.join("node.log"), data);
+            self.nodes.insert(*id, process);
+        }
+        self.direct = own.into_iter().map(|(id, addresses)| (id, addresses.grpc)).collect();
+        self.entries = entries.into_values().collect();
+        Ok(())
+    }
+
+    /// The small disk of a node that has one.
+    pub fn disk(&self, node: u64) -> Option<&SmallDisk> {
+        self.disks.get(&node)
+    }
+
+    /// A client as an application would be: behind links that can be hurt.
+    pub fn client(&self, options: ClientOptions) -> Result<Client, Error> {
+        let options = ClientOptions { secret: self.secret.clone(), ..options };
+        Ok(Client::with_options(&self.entries, options)?)
+    }
+
+    /// A client of one node, past all links: for looking, not for load.
+    pub fn client_of(&self, node: u64) -> Result<Client, Error> {
+        self.client_of_with(node, patience())
+    }
+
+    /// As [`Cluster::client_of`], with other patience.
+    pub fn client_of_with(&self, node: u64, options: ClientOptions) -> Result<Client, Error> {
+        let address = self.direct.get(&node);
+        let address = address.ok_or_else(|| Error::Wrong(format!("there is no node {node}")))?;
+        let options = ClientOptions { secret: self.secret.clone(), ..options };
+        Ok(Client::with_options([address], options)?)
+    }
+
+    /// A client of all nodes, past all links.
+    pub fn observer(&self) -> Result<Client, Error> {
+        let options = ClientOptions { secret: self.secret.clone(), ..patience() };
+        Ok(Client::with_options(self.direct.values(), options)?)
+    }
+
+    /// Waits until every group has a leader and all its replicas.
+    pub async fn wait_ready(&mut self) -> Result<(), Error> {
+        self.wait_for("every group to have a leader", READY_MAX, |_| true).await
+    }
+
+    /// Waits until every replica has its vote and little to catch up with, which under load it always
+    /// has.
+    pub async fn wait_whole(&mut self, patience: Duration) -> Result<(), Error> {
+        self.wait_for("every replica to vote", patience, |it| it.lag < LAG_MAX).await
+    }
+
+    /// Waits until every replica has its vote and has applied what its leader has.
+    pub async fn wait_equal(&mut self, patience: Duration) -> Result<(), Error> {
+        self.wait_for("every replica to catch up", patience, |it| it.lag == 0).await
+    }
+
+    async fn wait_for(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        fits: impl Fn(&v1::ReplicaStatus) -> bool,
+    ) -> Result<(), Error> {
+        let observer = self.observer()?;
+        let until = Instant::now() + patience;
+        let holds = |group: &v1::GroupStatus| {
+            let mut replicas = group.replicas.iter();
+            group.leader != 0 && replicas.all(|it| it.reachable && it.voter && fits(it))
+        };
+        loop {
+            let status = observer.status(false).await;
+            let groups = self.groups;
+            if status.as_ref().is_ok_and(|status| {
+                status.groups.len() == groups && status.groups.iter().all(holds)
+            }) {
+                return Ok(());
+            }
+            // While it waits, nodes that found their data harmed end, and must be started again.
+            for process in self.nodes.values_mut() {
+                process.revive()?;
+            }
+            if Instant::now() > until {
+                let told = match status {
+                    Ok(status) => summary(&status),
+                    Err(error) => error.to_string(),
+                };
+                return Err(Error::Cluster(format!("waited in vain for {what}: {told}")));
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// What is not as it should be.
+fn summary(status: &v1::StatusResponse) -> String {
+    let mut told = Vec::new();
+    for group in &status.groups {
+        if group.leader == 0 {
+            told.push(format!("group {} has no leader", group.id));
+        }
+        for it in group.replicas.iter().filter(|it| !(it.reachable && it.voter && it.lag == 0)) {
+            let (reached, voter) = (it.reachable, it.voter);
+            told.push(format!(
+                "group {} on node {}: reachable {reached}, voter {voter}, lag {}",
+                group.id, it.node, it.lag
+            ));
+        }
+    }
+    let notes = status.nodes.iter().filter(|node| !node.note.is_empty());
+    told.extend(notes.map(|node| format!("node {}: {}", node.id, node.note)));
+    told.join("; ")
+}
+
+fn patience() -> ClientOptions {
+    let (attempt_timeout, give_up_after) = (Duration::from_secs(5), Duration::from_secs(10));
+    ClientOptions { attempt_timeout, give_up_after, ..ClientOptions::default() }
+}
+
+/// Ports nobody listens on now, below the range from which outgoing connections are numbered.
+fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
+    let mut ports = Vec::new();
+    for _ in 0..10_000 {
+        let port = rand::rng().random_range(11_000..32_000);
+        if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            ports.push(port);
+        }
+        if ports.len() == count {
+            return Ok(ports);
+        }
+    }
+    Err(Error::Cluster("no free ports are found".to_owned()))
+}

@@ -1,0 +1,144 @@
+//! One node's process, and nobody else's.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::Error;
+
+/// How long a node may take to hand everything over and end.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// At least between two starts of a node that ends by itself.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// A node that runs, or could.
+pub struct Process {
+    program: PathBuf,
+    config: PathBuf,
+    log: PathBuf,
+    data: PathBuf,
+    child: Option<Child>,
+    /// As it was last started.
+    flags: Vec<String>,
+    started: Instant,
+    /// It ended though nobody asked it to: its last words, each time.
+    pub deaths: Vec<String>,
+    /// What it said when it last ended by itself, with reason or without.
+    pub last_death: Option<String>,
+    /// It was given a reason to end by itself: its data were harmed, or its disk filled.
+    pub may_die: bool,
+}
+
+impl Process {
+    pub fn new(program: PathBuf, config: PathBuf, log: PathBuf, data: PathBuf) -> Process {
+        Process {
+            program,
+            config,
+            log,
+            data,
+            child: None,
+            flags: Vec::new(),
+            started: Instant::now(),
+            deaths: Vec::new(),
+            last_death: None,
+            may_die: false,
+        }
+    }
+
+    /// Where it keeps its data.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Starts it, unless it runs. It ends when this process does, however that ends.
+    pub fn start(&mut self, flags: &[String]) -> Result<(), Error> {
+        if self.child.is_some() {
+            return Ok(());
+        }
+        let log = File::options().create(true).append(true).open(&self.log);
+        let log = log.map_err(Error::io(self.log.display().to_string()))?;
+        let child = Command::new(&self.program)
+            .args(["serve", "--exit-with-parent", "--config"])
+            .arg(&self.config)
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        let told = format!("cannot start '{}'", self.program.display());
+        self.child = Some(child.map_err(Error::io(told))?);
+        self.flags = flags.to_vec();
+        self.started = Instant::now();
+        Ok(())
+    }
+
+    /// Sends a signal, if it runs.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child
+            && let Ok(pid) = i32::try_from(child.id())
+        {
+            // It may have ended by itself; that is noticed elsewhere.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Fails only where it has ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// SIGTERM, and waits until it has ended in good order; one that does not is killed, and noted.
+    pub async fn stop(&mut self) {
+        self.signal(Signal::SIGTERM);
+        let until = Instant::now() + ENDS_WITHIN;
+        while let Some(child) = &mut self.child {
+            if matches!(child.try_wait(), Ok(Some(_))) {
+                self.child = None;
+            } else if Instant::now() > until {
+                self.deaths.push(format!("did not end within {ENDS_WITHIN:?} of SIGTERM"));
+                self.kill();
+            } else {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    /// Starts it again where it ended by itself, and remembers that.
+    pub fn revive(&mut self) -> Result<(), Error> {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
+        if self.started.elapsed() < RESTART_AFTER {
+            return Ok(()); // Else one that cannot start would keep the machine busy.
+        }
+        self.child = None;
+        let told = format!("{status}: {}", self.last_words());
+        if !self.may_die {
+            self.deaths.push(told.clone());
+        }
+        self.last_death = Some(told);
+        let flags = self.flags.clone();
+        self.start(&flags)
+    }
+
+    /// The end of its log.
+    fn last_words(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(3).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,306 @@
+//! What is done to a cluster, and how it is undone. One fault at a time: so a minority is hurt, whatever
+//! comes.
+
+mod damage;
+
+use std::time::Duration;
+
+use client::v1::StatusResponse;
+use nix::sys::signal::Signal;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use crate::cluster::Cluster;
+use crate::plan::{Direction, FaultKind, Others, Planned, Victim};
+use crate::proxy::{Condition, Flow};
+use crate::{Clock, Error};
+
+/// A node that lost what it held must be whole again before another may.
+const WHOLE_WITHIN: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A fault as it was.
+#[derive(Clone, Debug, Serialize)]
+pub struct Happened {
+    pub kind: FaultKind,
+    pub begun_ms: u64,
+    pub ended_ms: u64,
+    /// As people read it.
+    pub told: String,
+    /// Why it was not done.
+    pub skipped: Option<String>,
+    /// The longest time in which some entity acknowledged no send, from its beginning until after its
+    /// end.
+    pub outage_ms: u64,
+}
+
+/// How a fault that was begun is to be undone.
+enum Undo {
+    Start(u64),
+    Continue(u64),
+    Restart(u64),
+    Heal,
+    ClearDisk(u64),
+    Nothing,
+}
+
+/// Begins a fault, lets it last, and undoes it.
+pub async fn carry_out(
+    cluster: &mut Cluster,
+    clock: &Clock,
+    fault: &Planned,
+) -> Result<Happened, Error> {
+    let begun_ms = clock.now_ms();
+    let done = begin(cluster, fault).await?;
+    let lasts = tokio::time::Instant::now() + Duration::from_millis(fault.lasts_ms);
+    if done.is_ok() {
+        watch_until(cluster, lasts).await?;
+    }
+    let (told, skipped) = match done {
+        Ok((told, undo)) => {
+            self::undo(cluster, undo).await?;
+            (told, None)
+        }
+        Err(why) => (format!("{} of {}", fault.kind, fault.victim), Some(why)),
+    };
+    let ended_ms = clock.now_ms();
+    Ok(Happened { kind: fault.kind, begun_ms, ended_ms, told, skipped, outage_ms: 0 })
+}
+
+/// Waits, and starts nodes again that end by themselves.
+pub async fn watch_until(cluster: &mut Cluster, until: tokio::time::Instant) -> Result<(), Error> {
+    while tokio::time::Instant::now() < until {
+        for process in cluster.nodes.values_mut() {
+            process.revive()?;
+        }
+        tokio::time::sleep(LOOK_EVERY.min(until - tokio::time::Instant::now())).await;
+    }
+    Ok(())
+}
+
+/// Says what was done and how it is undone, or why it was not done.
+async fn begin(
+    cluster: &mut Cluster,
+    fault: &Planned,
+) -> Result<Result<(String, Undo), String>, Error> {
+    let mut random = ChaCha8Rng::seed_from_u64(fault.seed);
+    let node = victim(cluster, fault.victim).await;
+    let seconds = fault.lasts_ms as f64 / 1e3;
+    let whose = match fault.victim {
+        Victim::Node(_) => format!("node {node}"),
+        leader @ Victim::LeaderOf(_) => format!("node {node}, {leader}"),
+    };
+    if fault.kind.harms_data()
+        && let Err(why) = cluster.wait_whole(WHOLE_WITHIN).await
+    {
+        return Ok(Err(format!("another node is not whole yet: {why}")));
+    }
+    Ok(match fault.kind {
+        FaultKind::Kill => {
+            process(cluster, node)?.kill();
+            Ok((format!("killed {whose}; down for {seconds:.1} s"), Undo::Start(node)))
+        }
+        FaultKind::Pause => {
+            process(cluster, node)?.signal(Signal::SIGSTOP);
+            Ok((format!("stopped {whose} for {seconds:.1} s"), Undo::Continue(node)))
+        }
+        FaultKind::Restart => {
+            process(cluster, node)?.stop().await;
+            Ok((format!("ended {whose}; down for {seconds:.1} s"), Undo::Start(node)))
+        }
+        FaultKind::Partition => {
+            let cut = Condition { cut: true, ..Condition::default() };
+            let flows = hurt_links(cluster, node, fault, cut);
+            Ok((format!("cut {whose}: {flows}; for {seconds:.1} s"), Undo::Heal))
+        }
+        FaultKind::Delay => {
+            let ms = Duration::from_millis;
+            let delay = ms(random.random_range(10..120));
+            let jitter = ms(random.random_range(0..200));
+            let slow = Condition { delay, jitter, ..Condition::default() };
+            let flows = hurt_links(cluster, node, fault, slow);
+            let told = format!("delayed {whose} by {delay:?} and up to {jitter:?} more: {flows}");
+            Ok((told, Undo::Heal))
+        }
+        FaultKind::Loss => {
+            let loss = random.random_range(0.02..0.3);
+            let flows =
+                hurt_links(cluster, node, fault, Condition { loss, ..Condition::default() });
+            let percent = loss * 100.0;
+            Ok((format!("lost {percent:.0}% of segments of {whose}: {flows}"), Undo::Heal))
+        }
+        FaultKind::Slow => {
+            let speed = random.random_range(16..256) * 1024;
+            let slow = Condition { bytes_per_second: Some(speed), ..Condition::default() };
+            let flows = hurt_links(cluster, node, fault, slow);
+            let told = format!("slowed {whose} to {} KiB/s: {flows}", speed / 1024);
+            Ok((told, Undo::Heal))
+        }
+        FaultKind::ClockSkew | FaultKind::ClockJump => {
+            let flags = wrong_clock(fault.kind, &mut random);
+            let process = process(cluster, node)?;
+            process.kill();
+            process.start(&flags)?;
+            Ok((format!("restarted {whose} with {}", flags.join(" ")), Undo::Restart(node)))
+        }
+        FaultKind::FullDisk => match cluster.disk(node) {
+            None => Err("this process may not mount a small disk; run it as root".to_owned()),
+            Some(disk) => {
+                disk.fill()?;
+                process(cluster, node)?.may_die = true;
+                let told = format!("filled the disk of {whose} for {seconds:.1} s");
+                Ok((told, Undo::ClearDisk(node)))
+            }
+        },
+        FaultKind::BitFlip | FaultKind::Truncate | FaultKind::Wipe => {
+            harm(cluster, node, &whose, fault.kind, &mut random).await?
+        }
+        FaultKind::Transfer => transfer(cluster, node, fault.victim, &mut random).await,
+    })
+}
+
+fn process(cluster: &mut Cluster, node: u64) -> Result<&mut crate::cluster::Process, Error> {
+    cluster.nodes.get_mut(&node).ok_or_else(|| Error::Wrong(format!("there is no node {node}")))
+}
+
+/// Of a leader, the node that leads now, as far as any says; node 1 where none does.
+async fn victim(cluster: &Cluster, victim: Victim) -> u64 {
+    match victim {
+        Victim::Node(node) => node,
+        Victim::LeaderOf(group) => match status(cluster).await {
+            Some(status) => leader(&status, group).unwrap_or(1),
+            None => 1,
+        },
+    }
+}
+
+async fn status(cluster: &Cluster) -> Option<StatusResponse> {
+    cluster.observer().ok()?.status(true).await.ok()
+}
+
+fn leader(status: &StatusResponse, group: u32) -> Option<u64> {
+    let found = status.groups.iter().find(|it| it.id == group);
+    found.map(|group| group.leader).filter(|leader| *leader != 0)
+}
+
+/// Sets the condition on every direction that the fault names; which they are.
+fn hurt_links(cluster: &Cluster, node: u64, fault: &Planned, condition: Condition) -> String {
+    let others: Vec<u64> = match fault.others {
+        Others::Clients => vec![0],
+        Others::Node(other) if other != node => vec![other],
+        // The node itself was drawn.
+        Others::Nodes | Others::Node(_) => {
+            cluster.ids().into_iter().filter(|other| *other != node).collect()
+        }
+    };
+    let mut told = Vec::new();
+    for other in others {
+        let (out, back): (Flow, Flow) = ((node, other), (other, node));
+        let flows = match fault.direction {
+            Direction::Both => vec![out, back],
+            Direction::Out => vec![out],
+            Direction::In => vec![back],
+        };
+        for (from, to) in flows {
+            cluster.links.set((from, to), condition);
+            told.push(format!("{}→{}", name(from), name(to)));
+        }
+    }
+    told.join(" ")
+}
+
+fn name(node: u64) -> String {
+    if node == 0 { "clients".to_owned() } else { node.to_string() }
+}
+
+/// A clock of a minority may be wrong by anything (TIME-8).
+fn wrong_clock(kind: FaultKind, random: &mut ChaCha8Rng) -> Vec<String> {
+    const AMOUNTS: [&str; 6] = ["2s", "5m", "3h", "10d", "1y", "30y"];
+    let amount = AMOUNTS.choose(random).unwrap_or(&AMOUNTS[0]);
+    let ahead = random.random_bool(0.5);
+    match kind {
+        FaultKind::ClockJump => vec![format!("--clock-skew-jump={amount}")],
+        _ => vec![format!("--clock-skew={}{amount}", if ahead { "+" } else { "-" })],
+    }
+}
+
+async fn harm(
+    cluster: &mut Cluster,
+    node: u64,
+    whose: &str,
+    kind: FaultKind,
+    random: &mut ChaCha8Rng,
+) -> Result<Result<(String, Undo), String>, Error> {
+    let process = process(cluster, node)?;
+    process.may_die = true;
+    // In good order its rows are flushed: then there are files of both kinds to harm.
+    match random.random_bool(0.5) {
+        true => process.stop().await,
+        false => process.kill(),
+    }
+    let data = process.data().to_owned();
+    let done = match kind {
+        FaultKind::BitFlip => damage::flip_a_bit(&data, random),
+        FaultKind::Truncate => damage::truncate(&data, random),
+        _ => damage::wipe(&data),
+    };
+    let done = done.map_err(Error::io(data.display().to_string()))?;
+    Ok(match done {
+        Some(what) => Ok((format!("stopped {whose} and {what}"), Undo::Start(node))),
+        None => {
+            process.start(&[])?;
+            Err("it has no file that could be harmed".to_owned())
+        }
+    })
+}
+
+async fn transfer(
+    cluster: &Cluster,
+    node: u64,
+    victim: Victim,
+    random: &mut ChaCha8Rng,
+) -> Result<(String, Undo), String> {
+    let Some(status) = status(cluster).await else {
+        return Err("no node tells who leads".to_owned());
+    };
+    let group = match victim {
+        Victim::LeaderOf(group) => group,
+        Victim::Node(_) => random.random_range(0..cluster.groups as u32),
+    };
+    let from = leader(&status, group).unwrap_or(node);
+    let to: Vec<u64> = cluster.ids().into_iter().filter(|node| *node != from).collect();
+    let Some(to) = to.choose(random) else { return Err("there is no other node".to_owned()) };
+    let observer = cluster.observer().map_err(|error| error.to_string())?;
+    let done = observer.transfer_leader(group, *to).await;
+    let outcome = done.map_or_else(|error| format!(": {error}"), |()| String::new());
+    let told = format!("handed group {group} from node {from} to node {to}{outcome}");
+    Ok((told, Undo::Nothing))
+}
+
+async fn undo(cluster: &mut Cluster, undo: Undo) -> Result<(), Error> {
+    match undo {
+        Undo::Start(node) => process(cluster, node)?.start(&[]),
+        Undo::Continue(node) => {
+            process(cluster, node)?.signal(Signal::SIGCONT);
+            Ok(())
+        }
+        Undo::Restart(node) => {
+            let process = process(cluster, node)?;
+            process.stop().await;
+            process.start(&[])
+        }
+        Undo::Heal => {
+            cluster.links.heal();
+            Ok(())
+        }
+        Undo::ClearDisk(node) => {
+            if let Some(disk) = cluster.disk(node) {
+                disk.clear();
+            }
+            Ok(())
+        }
+        Undo::Nothing => Ok(()),
+    }
+}

@@ -1,0 +1,44 @@
+//! Fault experiments: a cluster of real processes under load, hurt in every way a user-space program
+//! can hurt it, and a checker that holds what clients were told against what is there at the end.
+//!
+//! Invariants: only processes that were started here are ever touched; the checker complains only where
+//! no correct broker could have caused what was seen; the same seed gives the same plan and the same
+//! choices of every client.
+//!
+//! Reading order: what is known of a run ([`Entity`], [`History`], [`Run`]) and the checks of it; then
+//! what makes a run: clusters and their links, plans and faults, workloads; then the experiment, and
+//! what is told of it.
+
+mod clock;
+mod entity;
+mod error;
+mod history;
+mod run;
+
+mod check;
+
+mod proxy;
+
+mod cluster;
+
+mod faults;
+mod plan;
+
+mod observe;
+mod workloads;
+
+mod experiment;
+mod report;
+mod timeline;
+mod watcher;
+
+pub use check::{Promise, Violation, check};
+pub use clock::Clock;
+pub use entity::{Entities, Entity, Kind};
+pub use error::Error;
+pub use experiment::{Experiment, Target, Tell};
+pub use history::{Answer, Call, Delivered, Held, History, How, Open, Recorder, Sent, Token, What};
+pub use plan::{FaultKind, Planned, parse_schedule};
+pub use report::Report;
+pub use run::{Counters, End, Found, Resting, Run};
+pub use workloads::Workload;

@@ -1,0 +1,107 @@
+//! The kinds of faults.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What can be done to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// `kill -9`; started again when it is over. What `rows/` had not flushed is lost.
+    Kill,
+    /// `SIGSTOP`, and `SIGCONT` when it is over.
+    Pause,
+    /// Ended in good order, and started again.
+    Restart,
+    /// Nothing arrives, in one direction or both.
+    Partition,
+    /// Everything arrives later, by up to some hundred milliseconds.
+    Delay,
+    /// Segments are lost, and sent again by TCP.
+    Loss,
+    /// A link of some kilobytes per second.
+    Slow,
+    /// A wall clock that is wrong by seconds, days or years.
+    ClockSkew,
+    /// A wall clock that is ahead in one second and behind in the next.
+    ClockJump,
+    /// A disk without a free byte. Needs the right to mount.
+    FullDisk,
+    /// A bit flipped in the log, the rows or a snapshot of a stopped node.
+    BitFlip,
+    /// A file of a stopped node cut short.
+    Truncate,
+    /// A stopped node's data are gone: it leaves and joins its groups, under load.
+    Wipe,
+    /// A group's leadership handed to another node.
+    Transfer,
+}
+
+impl FaultKind {
+    pub const ALL: [FaultKind; 14] = [
+        FaultKind::Kill,
+        FaultKind::Pause,
+        FaultKind::Restart,
+        FaultKind::Partition,
+        FaultKind::Delay,
+        FaultKind::Loss,
+        FaultKind::Slow,
+        FaultKind::ClockSkew,
+        FaultKind::ClockJump,
+        FaultKind::FullDisk,
+        FaultKind::BitFlip,
+        FaultKind::Truncate,
+        FaultKind::Wipe,
+        FaultKind::Transfer,
+    ];
+
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultKind::Kill => "kill",
+            FaultKind::Pause => "pause",
+            FaultKind::Restart => "restart",
+            FaultKind::Partition => "partition",
+            FaultKind::Delay => "delay",
+            FaultKind::Loss => "loss",
+            FaultKind::Slow => "slow",
+            FaultKind::ClockSkew => "clock-skew",
+            FaultKind::ClockJump => "clock-jump",
+            FaultKind::FullDisk => "full-disk",
+            FaultKind::BitFlip => "bit-flip",
+            FaultKind::Truncate => "truncate",
+            FaultKind::Wipe => "wipe",
+            FaultKind::Transfer => "transfer",
+        }
+    }
+
+    /// Whether a node may lose what it held: no other may until it is whole again.
+    pub fn harms_data(self) -> bool {
+        matches!(self, FaultKind::BitFlip | FaultKind::Truncate | FaultKind::Wipe)
+    }
+
+    /// Whether it can be done to a cluster whose processes are not ours.
+    pub fn needs_no_process(self) -> bool {
+        self == FaultKind::Transfer
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_the_one_that_is_written_in_schedules() {
+        for kind in FaultKind::ALL {
+            let written = serde_json::to_string(&kind).expect("a name");
+            assert_eq!(written, format!("{:?}", kind.name()));
+        }
+    }
+}

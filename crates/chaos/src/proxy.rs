@@ -1,0 +1,245 @@
+//! Links that can be hurt: a proxy in user space for every ordered pair of nodes, and one from all
+//! clients to each node. No privileges are needed.
+//!
+//! Conditions belong to a direction of travel, not to a connection: what node 1 says to node 2 may be
+//! held back while what node 2 says to node 1 arrives, on whoever's connection it travels.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rand::RngExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+const CHUNK_BYTES: usize = 16 * 1024;
+/// Chunks between reading and writing: at 16 KiB each, what a long link holds.
+const UNDER_WAY_MAX: usize = 256;
+/// A lost segment is sent again after the sender's timeout.
+const RETRANSMISSION: Duration = Duration::from_millis(200);
+
+/// Who speaks to whom. All clients together are node 0.
+pub type Flow = (u64, u64);
+
+/// How one direction is at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Condition {
+    /// Nothing arrives, and nobody is told. When it ends, what was said arrives, as TCP would have it.
+    pub cut: bool,
+    pub delay: Duration,
+    /// Up to so much more, drawn anew for each chunk.
+    pub jitter: Duration,
+    /// Of chunks, how many must be sent again: they and all behind them come so much later.
+    pub loss: f64,
+    pub bytes_per_second: Option<u64>,
+}
+
+/// All links of a cluster. Dropped, they are closed.
+pub struct Links {
+    flows: Arc<Flows>,
+    tasks: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Flows(Mutex<BTreeMap<Flow, watch::Sender<Condition>>>);
+
+impl Flows {
+    fn with<T>(&self, flow: Flow, look: impl FnOnce(&watch::Sender<Condition>) -> T) -> T {
+        let mut flows = self.0.lock().unwrap_or_else(|poison| poison.into_inner());
+        look(flows.entry(flow).or_insert_with(|| watch::Sender::new(Condition::default())))
+    }
+}
+
+impl Default for Links {
+    fn default() -> Links {
+        Links { flows: Arc::default(), tasks: JoinSet::new() }
+    }
+}
+
+impl Links {
+    /// Opens a link from one to the other, who listens at `to_address`; where it is entered.
+    pub async fn open(&mut self, from: u64, to: u64, to_address: &str) -> io::Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?.to_string();
+        let link = Link { from, to, address: to_address.to_owned(), flows: self.flows.clone() };
+        self.tasks.spawn(link.accept(listener));
+        Ok(address)
+    }
+
+    /// Sets how one direction is from now on.
+    pub fn set(&self, flow: Flow, condition: Condition) {
+        self.flows.with(flow, |sender| sender.send_replace(condition));
+    }
+
+    /// All directions are as they should be.
+    pub fn heal(&self) {
+        let flows = self.flows.0.lock().unwrap_or_else(|poison| poison.into_inner());
+        for sender in flows.values() {
+            sender.send_replace(Condition::default());
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Link {
+    from: u64,
+    to: u64,
+    address: String,
+    flows: Arc<Flows>,
+}
+
+impl Link {
+    async fn accept(self, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        while let Ok((near, _)) = listener.accept().await {
+            connections.spawn(self.clone().connect(near));
+            while connections.try_join_next().is_some() {}
+        }
+    }
+
+    /// One connection, until both directions have ended.
+    async fn connect(self, near: TcpStream) {
+        // A node that is down refuses, and its caller sees its connection end.
+        let Ok(far) = TcpStream::connect(&self.address).await else { return };
+        if near.set_nodelay(true).and(far.set_nodelay(true)).is_err() {
+            return;
+        }
+        let (from_near, to_near) = near.into_split();
+        let (from_far, to_far) = far.into_split();
+        let there = self.flows.with((self.from, self.to), watch::Sender::subscribe);
+        let back = self.flows.with((self.to, self.from), watch::Sender::subscribe);
+        tokio::join!(carry(from_near, to_far, there), carry(from_far, to_near, back));
+    }
+}
+
+/// Carries one direction to its end. Reading and writing go side by side, so that a long delay does
+/// not make a link narrow.
+async fn carry(from: OwnedReadHalf, to: OwnedWriteHalf, condition: watch::Receiver<Condition>) {
+    let (sender, receiver) = mpsc::channel(UNDER_WAY_MAX);
+    let writing = write(to, receiver, condition.clone());
+    tokio::join!(read(from, sender, condition), writing);
+}
+
+async fn read(
+    mut from: OwnedReadHalf,
+    sender: mpsc::Sender<(Instant, Vec<u8>)>,
+    condition: watch::Receiver<Condition>,
+) {
+    // Behind a chunk that was lost all others wait.
+    let mut not_before = Instant::now();
+    loop {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        // An end travels like anything else: held back where the link is cut.
+        let Ok(count @ 1..) = from.read(&mut chunk).await else { return };
+        chunk.truncate(count);
+        let now = *condition.borrow();
+        let mut delay = now.delay + now.jitter.mul_f64(rand::random());
+        if now.loss > 0.0 && rand::rng().random_bool(now.loss.min(1.0)) {
+            delay += RETRANSMISSION;
+        }
+        not_before = not_before.max(Instant::now() + delay);
+        if sender.send((not_before, chunk)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write(
+    mut to: OwnedWriteHalf,
+    mut receiver: mpsc::Receiver<(Instant, Vec<u8>)>,
+    mut condition: watch::Receiver<Condition>,
+) {
+    while let Some((at, chunk)) = receiver.recv().await {
+        tokio::time::sleep_until(at).await;
+        if condition.wait_for(|now| !now.cut).await.is_err() {
+            return; // The links are closed.
+        }
+        let speed = condition.borrow().bytes_per_second;
+        if let Some(speed) = speed {
+            let takes = chunk.len() as f64 / speed.max(1) as f64;
+            tokio::time::sleep(Duration::from_secs_f64(takes)).await;
+        }
+        if to.write_all(&chunk).await.is_err() {
+            return; // And with the receiver gone, reading ends as well.
+        }
+    }
+    // The end was said before the link was cut, or waits like everything.
+    if condition.wait_for(|now| !now.cut).await.is_ok() {
+        let _ = to.shutdown().await; // It may be gone already.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Links from 1 to 2, who sends everything back.
+    async fn linked() -> (Links, TcpStream) {
+        let echo = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = echo.local_addr().expect("bound").to_string();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = echo.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        let mut links = Links::default();
+        let entry = links.open(1, 2, &address).await.expect("a port");
+        (links, TcpStream::connect(entry).await.expect("it listens"))
+    }
+
+    async fn answer(stream: &mut TcpStream) -> [u8; 4] {
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer).await.expect("an answer");
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_cut_holds_back_one_direction_and_gives_it_back_when_healed() {
+        for flow in [(1, 2), (2, 1)] {
+            let (links, mut stream) = linked().await;
+            stream.write_all(b"ping").await.expect("open");
+            assert_eq!(&answer(&mut stream).await, b"ping");
+            links.set(flow, Condition { cut: true, ..Condition::default() });
+            stream.write_all(b"pong").await.expect("open");
+            let wait = Duration::from_millis(60);
+            assert!(tokio::time::timeout(wait, answer(&mut stream)).await.is_err());
+            links.heal();
+            assert_eq!(&answer(&mut stream).await, b"pong");
+        }
+    }
+
+    #[tokio::test]
+    async fn delay_holds_for_each_direction_and_does_not_add_up_over_chunks() {
+        let (links, mut stream) = linked().await;
+        let delay = Duration::from_millis(80);
+        links.set((2, 1), Condition { delay, ..Condition::default() });
+        let begun = Instant::now();
+        for _ in 0..5 {
+            stream.write_all(b"ping").await.expect("open");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for _ in 0..5 {
+            assert_eq!(&answer(&mut stream).await, b"ping");
+        }
+        let took = begun.elapsed();
+        assert!(took >= delay && took < delay * 4, "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn an_end_travels_through() {
+        let (_links, mut stream) = linked().await;
+        stream.write_all(b"last").await.expect("open");
+        stream.shutdown().await.expect("open");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.expect("an end");
+        assert_eq!(all, b"last");
+    }
+}

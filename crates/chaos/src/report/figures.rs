@@ -1,0 +1,120 @@
+//! A run in numbers.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::check::EXPIRED;
+use crate::faults::Happened;
+use crate::{Answer, Run, What};
+
+/// When what began and ended, on the experiment's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled {
+    pub begun_ms: u64,
+    pub load_ended_ms: u64,
+    pub healed_ms: u64,
+}
+
+/// Counts and times of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    pub load_seconds: f64,
+    /// From the end of the load until every replica voted and had caught up.
+    pub heal_seconds: f64,
+    pub messages_sent: u64,
+    /// Sends that were perhaps done, and those that were refused or certainly not done.
+    pub messages_perhaps: u64,
+    pub messages_not_sent: u64,
+    pub deliveries: u64,
+    pub settlements: u64,
+    pub settlements_refused: u64,
+    pub transactions: u64,
+    pub transactions_perhaps: u64,
+    pub sessions_held: u64,
+    pub cancelled: u64,
+    /// Found at the end or received from a dead-letter queue, by reason.
+    pub dead_lettered: BTreeMap<String, u64>,
+    /// From a deadline until its message came out of the dead-letter queue; absent where none did.
+    pub late_p50_ms: Option<u64>,
+    pub late_p99_ms: Option<u64>,
+    pub late_max_ms: Option<u64>,
+    pub outage_max_ms: u64,
+}
+
+impl Figures {
+    pub fn of(run: &Run, faults: &[Happened], settled: Settled) -> Figures {
+        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e3;
+        let mut figures = Figures {
+            load_seconds: seconds(settled.begun_ms, settled.load_ended_ms),
+            heal_seconds: seconds(settled.load_ended_ms, settled.healed_ms),
+            deliveries: run.history.deliveries.len() as u64,
+            outage_max_ms: faults.iter().map(|fault| fault.outage_ms).max().unwrap_or(0),
+            ..Figures::default()
+        };
+        for call in &run.history.calls {
+            figures.count(&call.what, &call.answer);
+        }
+        figures.count_dead(run);
+        figures
+    }
+
+    fn count(&mut self, what: &What, answer: &Answer) {
+        let done = u64::from(*answer == Answer::Done);
+        match what {
+            What::Send(sent) => {
+                let count = sent.len() as u64;
+                match answer {
+                    Answer::Done => self.messages_sent += count,
+                    Answer::Perhaps => self.messages_perhaps += count,
+                    Answer::Refused(_) | Answer::NotDone => self.messages_not_sent += count,
+                }
+            }
+            What::Settle(..) => {
+                self.settlements += done;
+                self.settlements_refused += u64::from(matches!(answer, Answer::Refused(_)));
+            }
+            What::Commit { sent, .. } => {
+                self.transactions += done;
+                self.messages_sent += done * sent.len() as u64;
+                self.transactions_perhaps += u64::from(*answer == Answer::Perhaps);
+            }
+            What::Accept { .. } => self.sessions_held += done,
+            What::Cancel { .. } => self.cancelled += done,
+            What::Renew(..)
+            | What::RenewSession { .. }
+            | What::EndHold { .. }
+            | What::Create
+            | What::Delete
+            | What::Look => (),
+        }
+    }
+
+    fn count_dead(&mut self, run: &Run) {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut late = Vec::new();
+        for it in run.history.deliveries.iter().filter(|it| it.dead) {
+            if !seen.insert((&it.entity, it.number)) {
+                continue;
+            }
+            let reason = it.reason.clone().unwrap_or_default();
+            // What was held beyond its deadline goes when its holder lets go (TTL-12).
+            if reason == EXPIRED && it.count <= 1 {
+                late.extend(it.expires_ms.map(|at| it.at_ms.saturating_sub(at)));
+            }
+            *self.dead_lettered.entry(reason).or_default() += 1;
+        }
+        for (name, found) in &run.end.entities {
+            for it in found.resting.iter().filter(|it| it.dead) {
+                if seen.insert((name, it.number)) {
+                    let reason = it.reason.clone().unwrap_or_default();
+                    *self.dead_lettered.entry(reason).or_default() += 1;
+                }
+            }
+        }
+        late.sort_unstable();
+        let rank = |share: f64| late.get((late.len() as f64 * share) as usize).copied();
+        (self.late_p50_ms, self.late_p99_ms) = (rank(0.5), rank(0.99));
+        self.late_max_ms = late.last().copied();
+    }
+}

@@ -1,0 +1,69 @@
+//! The checker, checked: histories of a broker too plain to be wrong pass, and each of the bugs that can
+//! be planted in that broker is caught, under the promise that it breaks.
+
+mod model;
+
+use chaos::{Promise, check};
+use model::{Bug, Model};
+use proptest::prelude::*;
+
+/// Seeds within which each bug must show: it needs its occasion.
+const SEEDS: u64 = 12;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_a_right_broker_does_breaks_no_promise(seed in any::<u64>()) {
+        let run = Model::new(seed, None).run();
+        prop_assert!(run.history.deliveries.len() > 100, "too little happened to prove anything");
+        let broken = check(&run);
+        prop_assert!(broken.is_empty(), "{:#?}", broken);
+    }
+}
+
+#[test]
+fn each_planted_bug_is_caught_under_the_promise_it_breaks() {
+    let mut missed = Vec::new();
+    for (bug, promise) in BUGS {
+        let caught = (0..SEEDS).any(|seed| {
+            let broken = check(&Model::new(seed, Some(*bug)).run());
+            broken.iter().any(|violation| violation.promise == *promise)
+        });
+        if !caught {
+            missed.push((bug, promise));
+        }
+    }
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}
+
+const BUGS: &[(Bug, Promise)] = &[
+    (Bug::LosesMessage, Promise::NothingLost),
+    (Bug::DropsInsteadOfDeadLettering, Promise::NothingLost),
+    (Bug::SkipsCopy, Promise::NothingLost),
+    (Bug::StoresRefused, Promise::NothingPhantom),
+    (Bug::CopiesToAll, Promise::NothingPhantom),
+    (Bug::StoresTwice, Promise::StoredOnce),
+    (Bug::ForwardsTwice, Promise::StoredOnce),
+    (Bug::ForgetsDuplicates, Promise::StoredOnce),
+    (Bug::ForgetsCompletion, Promise::SettledOnce),
+    (Bug::DeliversExpired, Promise::NotDeliveredAfterExpiry),
+    (Bug::ExpiresEarly, Promise::NotExpiredEarly),
+    (Bug::NeverSweeps, Promise::ExpiredInTheEnd),
+    (Bug::StampsWrong, Promise::RightInstants),
+    (Bug::WrongReason, Promise::DeadLetteredRight),
+    (Bug::LocksTwice, Promise::OneLock),
+    (Bug::AcceptsStaleToken, Promise::StaleTokenRefused),
+    (Bug::ForgetsCount, Promise::RightCount),
+    (Bug::DeliversTooOften, Promise::RightCount),
+    (Bug::NumbersBackwards, Promise::NumbersInOrder),
+    (Bug::MixesSession, Promise::SessionInOrder),
+    (Bug::GrantsSessionTwice, Promise::OneHolder),
+    (Bug::ActivatesEarly, Promise::ScheduledRight),
+    (Bug::IgnoresCancel, Promise::ScheduledRight),
+    (Bug::CommitsInPart, Promise::AllOrNothing),
+    (Bug::CountsWrong, Promise::CountersRight),
+    (Bug::ReplicaDiffers, Promise::ReplicasEqual),
+    (Bug::DeletesUsed, Promise::TemporaryRight),
+    (Bug::KeepsIdle, Promise::TemporaryRight),
+];

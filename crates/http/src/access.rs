@@ -1,0 +1,292 @@
+//! Authorization (§3 of the management contract): a token of an SDK, or a key as a bearer token. Entities
+//! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2).
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use auth::{Access, Denials, Grant, Right, resource_path};
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::connection::Peer;
+use crate::server::refuse;
+use crate::{atom, path};
+
+/// Elements of a description, and the headers with tokens for where they forward to.
+const FORWARDING: [(&str, &str); 2] = [
+    ("ForwardTo", "servicebussupplementaryauthorization"),
+    ("ForwardDeadLetteredMessagesTo", "servicebusdlqsupplementaryauthorization"),
+];
+/// Elements and texts of one body.
+const NODES_MAX: u32 = 10_000;
+const BEARER: &str = "Bearer ";
+
+/// Who may do what, and who hears of those who may not.
+pub(crate) struct Guard {
+    access: Access,
+    denials: Denials,
+    started: Instant,
+}
+
+/// What a request's credentials are good for.
+struct Proof(Grant);
+
+impl Guard {
+    pub fn new(access: Access) -> Guard {
+        Guard { access, denials: Denials::default(), started: Instant::now() }
+    }
+
+    /// ERR-17, ERR-25. The reason goes to the client.
+    fn proof(&self, path: &str, right: Right, headers: &HeaderMap) -> Result<Proof, String> {
+        let given = headers
+            .get(AUTHORIZATION)
+            .ok_or("send a shared access signature, or the secret as 'Authorization: Bearer …'")?;
+        let given = given.to_str().map_err(|_| "the Authorization header is no text")?;
+        if let Some(key) = given.strip_prefix(BEARER) {
+            return match self.access.is_master(key) {
+                true => Ok(Proof(Grant::all())),
+                false => Err("the bearer token is not this cluster's secret".to_owned()),
+            };
+        }
+        let grant = self.access.verify(given, path, now_s()).map_err(|error| error.to_string())?;
+        match grant.allows(&resource_path(path), right, now_s()) {
+            true => Ok(Proof(grant)),
+            false => Err(format!("the token lacks the right '{}'", right.name())),
+        }
+    }
+
+    /// FWD-2. A header that is missing falls back to the request's own token.
+    fn may_forward(&self, proof: &Proof, headers: &HeaderMap, body: &[u8]) -> Result<(), String> {
+        for (element, header, target) in forwards(body) {
+            let path = resource_path(&target);
+            let allowed = match headers.get(header).map(HeaderValue::to_str) {
+                None => {
+                    let Proof(grant) = proof;
+                    grant.allows(&path, Right::Send, now_s()) || self.signs_too(headers, &target)
+                }
+                Some(Ok(token)) => self.is_granted(headers, token, &target),
+                Some(Err(_)) => false,
+            };
+            if !allowed {
+                return Err(format!(
+                    "{element} takes a token with the right 'Send' for its target"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the request's own token, verified for its own path, covers the target as well.
+    fn signs_too(&self, headers: &HeaderMap, target: &str) -> bool {
+        let token = headers.get(AUTHORIZATION).and_then(|token| token.to_str().ok());
+        token.is_some_and(|token| self.is_granted(headers, token, target))
+    }
+
+    fn is_granted(&self, headers: &HeaderMap, token: &str, target: &str) -> bool {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let granted = self.access.verify_beside(token, host, target, now_s());
+        granted.is_ok_and(|grant| grant.allows(&resource_path(target), Right::Send, now_s()))
+    }
+
+    fn tell(&self, request: &Request, why: &str) {
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let Some(untold) = self.denials.count(now_ms) {
+            let peer = request.extensions().get::<Peer>().map(|Peer(peer)| *peer);
+            tracing::warn!(?peer, untold, "HTTP request refused: {why}");
+        }
+    }
+}
+
+/// Lets a request pass, or answers 401.
+pub(crate) async fn check(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if guard.access.is_anyone() {
+        return next.run(request).await;
+    }
+    let path = request.uri().path();
+    let target = path::target(request.method(), path, request.uri().query());
+    // What is not there takes as much as what is, so that nobody finds out without.
+    let right = target.map_or(Right::Manage, |target| target.right());
+    let proof = match guard.proof(path, right, request.headers()) {
+        Ok(proof) => proof,
+        Err(why) => {
+            guard.tell(&request, &why);
+            return unauthorized(request.uri().path(), why);
+        }
+    };
+    if request.method() != Method::PUT || right != Right::Manage {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, atom::BODY_BYTES_MAX).await else {
+        let why = format!("a description may have {} bytes", atom::BODY_BYTES_MAX);
+        return refuse(StatusCode::PAYLOAD_TOO_LARGE, why);
+    };
+    let allowed = guard.may_forward(&proof, &parts.headers, &body);
+    let request = Request::from_parts(parts, Body::from(body));
+    match allowed {
+        Ok(()) => next.run(request).await,
+        Err(why) => {
+            guard.tell(&request, &why);
+            unauthorized(request.uri().path(), why)
+        }
+    }
+}
+
+/// Element, header and target of each way a description forwards. One that cannot be read forwards
+/// nowhere: it is refused by whoever reads it next.
+fn forwards(body: &[u8]) -> Vec<(&'static str, &'static str, String)> {
+    let options = roxmltree::ParsingOptions { nodes_limit: NODES_MAX, ..Default::default() };
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let Ok(document) = roxmltree::Document::parse_with_options(text, options) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for node in document.descendants() {
+        let named = FORWARDING.iter().find(|(element, _)| *element == node.tag_name().name());
+        let target = node.text().map(str::trim).filter(|target| !target.is_empty());
+        if let (Some((element, header)), Some(target)) = (named, target) {
+            found.push((*element, *header, target.to_owned()));
+        }
+    }
+    found
+}
+
+fn unauthorized(path: &str, why: String) -> Response {
+    let code = StatusCode::UNAUTHORIZED;
+    let mut response = match path {
+        "/health/details" | "/metrics" => refuse(code, why),
+        _ => {
+            // The reason is ours, so there is nothing to escape in it.
+            let id = service::draw_message_id();
+            let xml = "application/xml; charset=utf-8";
+            let body = format!(
+                "<Error><Code>401</Code><Detail>{why}. TrackingId:{id}, SystemTracker:mayfly</Detail></Error>"
+            );
+            (code, [(CONTENT_TYPE, xml)], body).into_response()
+        }
+    };
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+/// Tokens run out by the wall clock, whatever the cluster's time was moved to (ERR-25).
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::{Key, Rights, sign};
+
+    use super::*;
+
+    fn guard() -> Guard {
+        let key = |name: &str, right: Right, scope: &str| Key {
+            name: name.to_owned(),
+            rights: Rights::default().with(right),
+            scope: scope.to_owned(),
+            ..Key::root("key")
+        };
+        let keys = [
+            key("All", Right::Manage, ""),
+            key("Q", Right::Manage, "q"),
+            key("S", Right::Send, ""),
+        ];
+        Guard::new(Access::keys(keys.into_iter().chain([Key::root("secret")])))
+    }
+
+    fn token(resource: &str, name: &str) -> String {
+        sign(resource, name, "key", now_s() + 60)
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &str)| {
+            (axum::http::HeaderName::from_static(name), value.parse().expect("a value"))
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    /// §3: the audience as Python, JS and .NET write it; and what else is sent.
+    #[test]
+    fn section_3_tokens_of_every_sdk_are_understood() {
+        const PYTHON: &str = "https%3A%2F%2Flocalhost%3A5300";
+        const JS: &str = "https%3a%2f%2flocalhost%3a5300%2fq%3fapi-version%3d2021-05";
+        const NET: &str = "http%3A%2F%2Flocalhost%3A5300%2Fq";
+        let late = sign(PYTHON, "All", "key", now_s());
+        let forged = sign(PYTHON, "All", "guess", now_s() + 60);
+        for (given, path, allowed) in [
+            (token(PYTHON, "All"), "/Q", true),
+            (token(PYTHON, "All"), "/$Resources/queues", true),
+            (token(JS, "All"), "/q", true),
+            (token(JS, "All"), "/other", false),
+            (token(NET, "All"), "/q/subscriptions/s", true),
+            (token(NET, "All"), "/$namespaceinfo", false),
+            // A key of one queue, and a right that is not Manage.
+            (token(PYTHON, "Q"), "/q", true),
+            (token(PYTHON, "Q"), "/other", false),
+            (token(PYTHON, "S"), "/q", false),
+            (late, "/q", false),
+            (forged, "/q", false),
+            ("Bearer secret".to_owned(), "/metrics", true),
+            ("Bearer secre".to_owned(), "/metrics", false),
+            ("Basic c2VjcmV0".to_owned(), "/q", false),
+        ] {
+            let proof = guard().proof(path, Right::Manage, &headers(&[("authorization", &given)]));
+            assert_eq!(proof.is_ok(), allowed, "{path} {given}");
+        }
+        assert!(guard().proof("/q", Right::Manage, &HeaderMap::new()).is_err());
+        // Messages take the right of what is done with them.
+        let sender = token("http%3A%2F%2Flocalhost%3A5300%2Fq", "S");
+        let sender = headers(&[("authorization", &sender)]);
+        for (right, allowed) in [(Right::Send, true), (Right::Listen, false)] {
+            let proof = guard().proof("/q/messages", right, &sender);
+            assert_eq!(proof.is_ok(), allowed, "{right:?}");
+        }
+    }
+
+    /// FWD-2: Manage on the source, Send on the target, from the header meant for it or from the
+    /// request's own token.
+    #[test]
+    fn fwd_2_forwarding_takes_send_on_the_target() {
+        let body = r#"<e><D xmlns="x"><ForwardTo>sb://localhost:5300/Target</ForwardTo></D></e>"#;
+        let dead = body.replace("ForwardTo", "ForwardDeadLetteredMessagesTo");
+        const OWN: &str = "http%3A%2F%2Flocalhost%3A5300%2Fq";
+        const TARGET: &str = "sb%3A%2F%2Flocalhost%3A5300%2Ftarget";
+        const ELSEWHERE: &str = "sb%3A%2F%2Flocalhost%3A5300%2Felse";
+        const HOST_ONLY: &str = "localhost%3a5300";
+        const ALL: &str = "https%3A%2F%2Flocalhost%3A5300";
+        for (own, beside, allowed) in [
+            (token(OWN, "All"), Some(token(TARGET, "S")), true),
+            (token(OWN, "All"), Some(token(HOST_ONLY, "S")), true),
+            (token(OWN, "All"), Some(token(ELSEWHERE, "S")), false),
+            (token(OWN, "All"), Some(token(TARGET, "Q")), false),
+            (token(OWN, "All"), None, false),
+            (token(ALL, "All"), None, true),
+            (token(ALL, "Q"), None, false),
+            ("Bearer secret".to_owned(), None, true),
+        ] {
+            for (body, [(_, header), (_, other)]) in
+                [(body, FORWARDING), (&dead, [FORWARDING[1], FORWARDING[0]])]
+            {
+                let mut pairs = vec![("authorization", own.as_str()), ("host", "localhost:5300")];
+                pairs.extend(beside.as_deref().map(|token| (header, token)));
+                // A token for the one is none for the other.
+                let junk = "SharedAccessSignature junk";
+                pairs.push((other, junk));
+                let headers = headers(&pairs);
+                let proof =
+                    guard().proof("/q", Right::Manage, &headers).expect("Manage on the source");
+                let may = guard().may_forward(&proof, &headers, body.as_bytes());
+                assert_eq!(may.is_ok(), allowed, "{own} {beside:?} {header}");
+            }
+        }
+    }
+}

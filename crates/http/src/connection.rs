@@ -1,0 +1,94 @@
+//! Connections, one task each.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::uri::{Authority, PathAndQuery, Scheme};
+use axum::http::{Request, Uri, header};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tower::Service;
+use transport::{Arrival, Arrivals};
+
+/// A request's head takes no longer, and a connection without a request lasts no longer.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
+/// Of a request's head. A token has up to 8 KiB, and there may be three.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Whose request it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer(pub SocketAddr);
+
+/// Serves until `stop` resolves, and then until open requests are answered.
+pub(crate) async fn serve(
+    mut arrivals: Arrivals,
+    app: Router,
+    connections_max: usize,
+    stop: impl Future<Output = ()>,
+) {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
+    let slots = Arc::new(Semaphore::new(connections_max));
+    let (stopping, stopped) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        let Arrival { stream, peer } = tokio::select! {
+            () = &mut stop => break,
+            Some(arrival) = arrivals.recv() => arrival,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok(slot) = slots.clone().try_acquire_owned() else {
+            tracing::debug!(%peer, "closed: too many HTTP connections");
+            continue;
+        };
+        let (app, is_tls) = (app.clone(), stream.is_tls());
+        let service = service_fn(move |request| app.clone().call(seen_from(request, peer, is_tls)));
+        let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let mut stopped = stopped.clone();
+        connections.spawn(async move {
+            let mut served = pin!(served);
+            let ended = tokio::select! {
+                ended = served.as_mut() => ended,
+                _ = stopped.changed() => {
+                    served.as_mut().graceful_shutdown();
+                    served.await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%peer, %error, "HTTP connection lost");
+            }
+            drop(slot);
+        });
+    }
+    drop(arrivals);
+    stopping.send_replace(true);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Tells the request whose it is, and its scheme.
+fn seen_from(mut request: Request<Incoming>, peer: SocketAddr, is_tls: bool) -> Request<Incoming> {
+    request.extensions_mut().insert(Peer(peer));
+    if is_tls && let Some(uri) = absolute(&request) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+/// `None`: the client does not say which host it means.
+fn absolute<B>(request: &Request<B>) -> Option<Uri> {
+    let host = request.headers().get(header::HOST)?;
+    let path = request.uri().path_and_query().cloned();
+    let mut parts = axum::http::uri::Parts::default();
+    parts.scheme = Some(Scheme::HTTPS);
+    parts.authority = Some(Authority::try_from(host.as_bytes()).ok()?);
+    parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    Uri::from_parts(parts).ok()
+}

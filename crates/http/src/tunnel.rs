@@ -1,0 +1,127 @@
+//! AMQP through a WebSocket (§1 of the AMQP contract): binary frames carry its bytes, and where one
+//! frame ends means nothing.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::Extension;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::{Buf, Bytes, BytesMut};
+use futures::{Sink, Stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::mpsc;
+use transport::Arrival;
+
+use crate::connection::Peer;
+use crate::server::refuse;
+
+pub(crate) const PATH: &str = "/$servicebus/websocket";
+/// As .NET writes it.
+pub(crate) const PATH_WITH_SLASH: &str = "/$servicebus/websocket/";
+const PROTOCOL: &str = "AMQPWSB10";
+/// Of one frame from a client. Larger than any that an SDK sends: they cut at AMQP's frames.
+const FRAME_BYTES_MAX: usize = 1 << 20;
+/// Of one frame to a client.
+const WRITE_BYTES_MAX: usize = 64 * 1024;
+/// An idle connection holds as much, so little.
+const READ_BYTES: usize = 8 * 1024;
+
+/// Opens a WebSocket and hands its bytes to whoever speaks AMQP.
+pub(crate) async fn open(
+    Extension(tunnels): Extension<Option<mpsc::Sender<Arrival>>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let Some(tunnels) = tunnels else {
+        return refuse(StatusCode::NOT_FOUND, "this node does not speak AMQP".to_owned());
+    };
+    let upgrade = upgrade
+        .protocols([PROTOCOL])
+        .max_frame_size(FRAME_BYTES_MAX)
+        .max_message_size(FRAME_BYTES_MAX)
+        .read_buffer_size(READ_BYTES)
+        .write_buffer_size(WRITE_BYTES_MAX);
+    if upgrade.selected_protocol().is_none() {
+        let why = format!("open the WebSocket with the subprotocol {PROTOCOL}");
+        return refuse(StatusCode::BAD_REQUEST, why);
+    }
+    upgrade.on_upgrade(async move |socket| {
+        let stream = transport::Stream::Tunnel(Box::new(Tunnel { socket, unread: Bytes::new() }));
+        // Fails only when the node ends.
+        drop(tunnels.send(Arrival { stream, peer }).await);
+    })
+}
+
+/// The bytes in a WebSocket's frames.
+struct Tunnel {
+    socket: WebSocket,
+    unread: Bytes,
+}
+
+impl AsyncRead for Tunnel {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.unread.is_empty() {
+            match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+                Some(Ok(Message::Binary(bytes))) => self.unread = bytes,
+                // Pongs are sent without being asked for here.
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(Message::Text(_))) => {
+                    let why = "AMQP comes in binary frames";
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
+                }
+                Some(Ok(Message::Close(_))) | None => return Poll::Ready(Ok(())),
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+            }
+        }
+        let count = self.unread.len().min(into.remaining());
+        into.put_slice(&self.unread[..count]);
+        self.unread.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Tunnel {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    /// All slices in one frame, as far as they fit.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(Pin::new(&mut self.socket).poll_ready(cx)).map_err(io::Error::other)?;
+        let mut frame = BytesMut::new();
+        for slice in slices {
+            let room = WRITE_BYTES_MAX - frame.len();
+            frame.extend_from_slice(&slice[..slice.len().min(room)]);
+        }
+        let count = frame.len();
+        let sent = Pin::new(&mut self.socket).start_send(Message::Binary(frame.freeze()));
+        Poll::Ready(sent.map(|()| count).map_err(io::Error::other))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx).map_err(io::Error::other)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_close(cx).map_err(io::Error::other)
+    }
+}

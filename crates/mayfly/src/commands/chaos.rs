@@ -1,0 +1,190 @@
+//! `mayfly chaos`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use chaos::{Experiment, FaultKind, Target, Workload, parse_schedule};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly chaos                                       a minute of everything, on a cluster of its own
+  mayfly chaos --seed 7 --minutes 10 --nodes 5
+  mayfly chaos --fault kill,partition --workload queue,sessions
+  mayfly chaos --schedule faults.toml --report out   out/report.html has a timeline
+  mayfly chaos --connect node-1:5310                 against a cluster that runs: leader transfers only
+
+A schedule is TOML, an entry for each fault; at and lasts are seconds:
+  [[fault]]
+  at = 5.0
+  lasts = 3.0
+  kind = \"partition\"
+  node = 2            # or leader_of = 1, a group
+  direction = \"out\"   # or \"in\"; without it, both
+  others = \"nodes\"    # or \"clients\", or a node's number
+
+Faults are drawn from a seed, which is printed; the same seed hurts the same nodes in the same way at
+the same times. After it everything is healed and received, and every call of every client is held
+against what is there. Exit code 1 and the command that repeats it if any promise was broken.";
+
+/// Groups with data in a cluster of its own: few, so that faults meet leaders.
+const DATA_GROUPS: u16 = 3;
+const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What faults and clients are drawn from; another every time without it
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How long to hurt the cluster
+    #[arg(long, value_name = "MINUTES", default_value_t = 1.0, value_parser = minutes)]
+    minutes: f64,
+    /// Nodes of the cluster it starts
+    #[arg(long, value_name = "3|5", default_value = "3", value_parser = ["3", "5"])]
+    nodes: String,
+    /// Kinds of faults; all of them without it
+    #[arg(long = "fault", value_name = "KIND,…", value_delimiter = ',', value_parser = faults())]
+    faults: Vec<FaultKind>,
+    /// What clients do; everything without it
+    #[arg(long = "workload", value_name = "KIND,…", value_delimiter = ',')]
+    #[arg(value_parser = workloads())]
+    workloads: Vec<Workload>,
+    /// Faults from a file, in the place of faults drawn from the seed
+    #[arg(long, value_name = "PATH", conflicts_with = "faults")]
+    schedule: Option<PathBuf>,
+    /// Messages per second of all clients together
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 200)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: u32,
+    /// Where to write report.json, report.html and, if a promise was broken, history.json
+    #[arg(long, value_name = "DIRECTORY")]
+    report: Option<PathBuf>,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Nodes of a cluster that runs, in the place of one of its own
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
+    #[arg(conflicts_with = "nodes")]
+    connect: Vec<String>,
+    /// The cluster's secret, if it has one
+    #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
+    #[arg(help_heading = "Connection")]
+    secret: Option<String>,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|_| format!("'{text}' is no number of minutes"))?;
+    match minutes > 0.0 && minutes <= MINUTES_MAX {
+        true => Ok(minutes),
+        false => Err(format!("{minutes} minutes; allowed is more than 0, and at most a week")),
+    }
+}
+
+/// Reads a kind of fault by its name.
+fn faults() -> impl TypedValueParser<Value = FaultKind> {
+    PossibleValuesParser::new(FaultKind::ALL.map(FaultKind::name)).map(|given| {
+        let named = FaultKind::ALL.into_iter().find(|kind| kind.name() == given);
+        named.expect("the parser lets only these through")
+    })
+}
+
+/// Reads a workload by its name.
+fn workloads() -> impl TypedValueParser<Value = Workload> {
+    PossibleValuesParser::new(Workload::ALL.map(Workload::name)).map(|given| {
+        let named = Workload::ALL.into_iter().find(|kind| kind.name() == given);
+        named.expect("the parser lets only these through")
+    })
+}
+
+pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let seed = args.seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128() as u64 % 1_000_000);
+    // First, before anything that can fail.
+    terminal::note(&format!("seed {seed}"));
+    let experiment = args.experiment(seed)?;
+    let report = experiment.run(Arc::new(terminal::note)).await;
+    let report = report.map_err(|error| match error {
+        chaos::Error::Wrong(told) => terminal::usage(told),
+        other => other.into(),
+    })?;
+    if let Some(dir) = &args.report {
+        report.write(dir)?;
+        terminal::note(&format!("see {}", dir.join("report.html").display()));
+    }
+    if args.json {
+        terminal::json(&report)?
+    } else {
+        terminal::line(&report)?
+    }
+    Ok(if report.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Args {
+    fn experiment(&self, seed: u64) -> anyhow::Result<Experiment> {
+        let nodes: u64 = self.nodes.parse().context("3 or 5")?;
+        let target = match self.connect.is_empty() {
+            true => Target::Own {
+                program: std::env::current_exe().context("cannot find this program's own file")?,
+                nodes,
+                data_groups: DATA_GROUPS,
+            },
+            false => Target::Given { addresses: self.connect.clone(), secret: self.secret.clone() },
+        };
+        let schedule = match &self.schedule {
+            None => None,
+            Some(path) => {
+                let name = path.display();
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| terminal::usage(format!("cannot read '{name}': {error}")))?;
+                let plan = parse_schedule(&text, nodes, seed);
+                Some(plan.map_err(|told| terminal::usage(format!("{name}: {told}")))?)
+            }
+        };
+        Ok(Experiment {
+            seed,
+            lasts: Duration::from_secs_f64(self.minutes * 60.0),
+            target,
+            faults: either(&self.faults, &FaultKind::ALL),
+            schedule,
+            workloads: either(&self.workloads, &Workload::ALL),
+            rate: self.rate,
+            command: self.command(seed),
+        })
+    }
+
+    /// What repeats it.
+    fn command(&self, seed: u64) -> String {
+        let mut command = format!("mayfly chaos --seed {seed} --minutes {}", self.minutes);
+        // Writing to a string does not fail.
+        let mut add = |name: &str, value: String| {
+            let _ = write!(command, " --{name} {value}");
+        };
+        let names = |names: Vec<&str>| names.join(",");
+        match self.connect.is_empty() {
+            true => add("nodes", self.nodes.clone()),
+            false => add("connect", self.connect.join(",")),
+        }
+        if !self.faults.is_empty() {
+            add("fault", names(self.faults.iter().map(|kind| kind.name()).collect()));
+        }
+        if !self.workloads.is_empty() {
+            add("workload", names(self.workloads.iter().map(|kind| kind.name()).collect()));
+        }
+        if let Some(path) = &self.schedule {
+            add("schedule", path.display().to_string());
+        }
+        add("rate", self.rate.to_string());
+        command
+    }
+}
+
+/// What was asked for, or all.
+fn either<T: Clone>(asked: &[T], all: &[T]) -> Vec<T> {
+    if asked.is_empty() { all.to_vec() } else { asked.to_vec() }
+}

@@ -1,0 +1,40 @@
+//! The node's certificate, read again when its files change.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use tokio::signal::unix::{SignalKind, signal};
+use transport::Tls;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Reloads for ever: when a file changes, and on SIGHUP.
+pub async fn keep_fresh(tls: Tls) {
+    let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
+    let mut seen = changed(&tls);
+    loop {
+        let is_asked = tokio::select! {
+            _ = asked.recv() => true,
+            () = tokio::time::sleep(LOOK_EVERY) => false,
+        };
+        let now = changed(&tls);
+        if !is_asked && now == seen {
+            continue;
+        }
+        seen = now;
+        match tls.reload() {
+            Ok(()) => {
+                tracing::info!("the certificate was read again; new connections are shown it")
+            }
+            // Files are replaced one after the other: the next look may find them whole.
+            Err(error) => tracing::warn!("the certificate stays as it was: {error}"),
+        }
+    }
+}
+
+/// When each file changed last.
+fn changed(tls: &Tls) -> [Option<SystemTime>; 2] {
+    let at = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    tls.files().map(at)
+}

@@ -1,0 +1,147 @@
+//! `[security]` and `[tls]`: who is let in, and how clients know whom they talk to.
+
+use auth::{Access, Key, Rights, resource_path};
+use transport::Tls;
+
+use super::{Config, TlsFiles, file};
+
+/// QUOTA-23: of the namespace, and of each entity.
+const KEYS_MAX: usize = 12;
+
+/// What clients are asked for. The error is one line.
+pub fn access(security: &file::Security, secret: Option<&str>) -> Result<Access, String> {
+    let keys = security.key.iter().map(key).collect::<Result<Vec<Key>, String>>()?;
+    for (position, key) in keys.iter().enumerate() {
+        let Key { name, scope, .. } = key;
+        if name == Key::ROOT {
+            return Err(format!(
+                "[[security.key]] '{name}' is the name of the secret's own key; choose another, or set \
+                 security.secret to this key"
+            ));
+        }
+        if keys[..position].iter().any(|other| other.name == *name && other.scope == *scope) {
+            return Err(format!("two [[security.key]] of one scope have the name '{name}'"));
+        }
+        let of_scope = keys.iter().filter(|other| other.scope == *scope).count();
+        if of_scope > KEYS_MAX {
+            return Err(format!(
+                "{of_scope} [[security.key]] have the scope '{scope}', allowed is {KEYS_MAX}"
+            ));
+        }
+    }
+    match (security.auth, secret, keys.first()) {
+        (Some(file::Auth::Off), _, _) => Ok(Access::Anyone),
+        (_, Some(secret), _) => Ok(Access::keys([Key::root(secret)].into_iter().chain(keys))),
+        (_, None, Some(key)) => Err(format!(
+            "[[security.key]] '{}' is of no use without a secret for the other ports; set \
+             security.secret (or MAYFLY_SECRET)",
+            key.name
+        )),
+        (Some(file::Auth::On), None, None) => {
+            Err("security.auth is \"on\", which takes a secret; set security.secret (or \
+                 MAYFLY_SECRET)"
+                .to_owned())
+        }
+        (None, None, None) => Ok(Access::Anyone),
+    }
+}
+
+fn key(written: &file::SecurityKey) -> Result<Key, String> {
+    let file::SecurityKey { name, key, key_file, secondary_key, rights, scope } = written;
+    let wrong = |why: &str| Err(format!("[[security.key]] '{name}': {why}"));
+    if name.is_empty() {
+        return Err("a [[security.key]] has an empty name".to_owned());
+    }
+    let primary = match (key, key_file) {
+        (Some(_), Some(_)) => return wrong("key and key_file are both set; keep one"),
+        (None, None) => return wrong("key is missing; set it, or key_file"),
+        (Some(key), None) => key.clone(),
+        (None, Some(path)) => match std::fs::read_to_string(path) {
+            Ok(key) => key.trim().to_owned(),
+            Err(error) => {
+                return wrong(&format!("key_file: cannot read '{}': {error}", path.display()));
+            }
+        },
+    };
+    if primary.is_empty() {
+        return wrong("the key is empty");
+    }
+    if rights.is_empty() {
+        return wrong("rights is empty; name some of listen, send and manage");
+    }
+    let rights = rights.iter().fold(Rights::default(), |rights, right| {
+        rights.with(match right {
+            file::Right::Listen => auth::Right::Listen,
+            file::Right::Send => auth::Right::Send,
+            file::Right::Manage => auth::Right::Manage,
+        })
+    });
+    Ok(Key {
+        name: name.clone(),
+        primary,
+        secondary: secondary_key.clone().unwrap_or_default(),
+        rights,
+        scope: resource_path(scope),
+    })
+}
+
+/// The files of `[tls]`, which are tried: what is wrong with them is told now.
+pub fn tls(written: &file::Tls) -> Result<Option<TlsFiles>, String> {
+    match (&written.certificate, &written.key) {
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err("tls.key is missing; name the PEM file with the key of tls.certificate".to_owned())
+        }
+        (None, Some(_)) => {
+            Err("tls.certificate is missing; name the PEM file with the certificate of tls.key"
+                .to_owned())
+        }
+        (Some(certificate), Some(key)) => {
+            Tls::load(certificate, key).map_err(|error| format!("tls: {error}"))?;
+            Ok(Some(TlsFiles { certificate: certificate.clone(), key: key.clone() }))
+        }
+    }
+}
+
+/// Beyond this machine a proof is asked for, unless someone says that none shall be.
+pub fn check_open(config: &Config) -> Result<(), String> {
+    match config.unguarded().first() {
+        Some(address) if !config.insecure => Err(match config.secret {
+            Some(_) => format!(
+                "{address} is not loopback and security.auth is \"off\"; set it to \"on\", or pass \
+                 --insecure"
+            ),
+            None => format!(
+                "{address} is not loopback; set security.secret (or MAYFLY_SECRET), or pass --insecure"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(scopes: impl IntoIterator<Item = String>) -> Result<Access, String> {
+        let key = |(number, scope): (usize, String)| file::SecurityKey {
+            name: format!("key-{number}"),
+            key: Some("k".to_owned()),
+            key_file: None,
+            secondary_key: None,
+            rights: vec![file::Right::Send],
+            scope,
+        };
+        let key = scopes.into_iter().enumerate().map(key).collect();
+        access(&file::Security { key, ..Default::default() }, Some("secret"))
+    }
+
+    #[test]
+    fn quota_23_a_scope_has_up_to_12_keys() {
+        let of = |scope: &str, count| std::iter::repeat_n(scope.to_owned(), count);
+        assert!(keys(of("", 12).chain(of("q", 12))).is_ok());
+        // However it is written.
+        let told = keys(of("q", 12).chain(of("/Q/", 1))).expect_err("one too many");
+        assert_eq!(told, "13 [[security.key]] have the scope 'q', allowed is 12");
+    }
+}

@@ -1,0 +1,124 @@
+"""A cluster of real processes, as `mayfly up` starts them."""
+
+import ctypes
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+READY_MAX = 90  # Seconds a cluster, or a node that was killed, may take.
+END_MAX = 30  # Seconds it may take to end.
+# Of node 1; those of the others are 1000 apart.
+HTTP, GRPC, PEERS, AMQP = 5300, 5310, 5320, 5672
+FORWARDED = 5700
+NODES = (1, 2, 3)
+PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """The cluster ends with this process, however it ends; its nodes end with the cluster."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _free_offset() -> int:
+    """To be added to every port. All of them stay below the range for outgoing connections."""
+    ports = [port + 1000 * (node - 1) for node in NODES for port in (HTTP, GRPC, PEERS, AMQP)]
+    for _ in range(100):
+        offset = random.randrange(8_000, 24_000, 10)
+        if all(_is_free(port + offset) for port in (*ports, FORWARDED)):
+            return offset
+    raise RuntimeError("no free ports for a cluster")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        return listener.connect_ex(("127.0.0.1", port)) != 0
+
+
+class Cluster:
+    """Three nodes and the address that forwards to those that live."""
+
+    def __init__(self, mayfly: Path, directory: Path) -> None:
+        self._log = directory / "up.log"
+        self._offset = _free_offset()
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    mayfly, "up", "--development", "--memory", "128",
+                    "--base-offset", str(self._offset), "--data-dir", directory / "data",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_end_with_parent,
+            )  # fmt: skip
+
+    def __enter__(self) -> "Cluster":
+        until = time.monotonic() + READY_MAX
+        while "ready; Ctrl-C" not in self.log():
+            if self._process.poll() is not None or time.monotonic() > until:
+                self._end()
+                raise RuntimeError(f"the cluster does not start:\n{self.log()}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(END_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    @property
+    def forwarded(self) -> str:
+        """Where any node that lives speaks AMQP."""
+        return f"localhost:{FORWARDED + self._offset}"
+
+    def amqp(self, node: int) -> str:
+        return f"localhost:{AMQP + self._offset + 1000 * (node - 1)}"
+
+    def http(self, node: int) -> str:
+        return f"localhost:{HTTP + self._offset + 1000 * (node - 1)}"
+
+    def _pid(self, node: int) -> int:
+        """Of the node's newest process, as the cluster has told."""
+        text = self.log()
+        first = re.search(rf"^ *{node} +(\d+) +127", text, re.MULTILINE)
+        later = re.findall(rf"node {node} started again, pid (\d+)", text)
+        if not first:
+            raise RuntimeError(f"the cluster tells of no node {node}:\n{text}")
+        return int(later[-1] if later else first[1])
+
+    def kill(self, node: int) -> int:
+        """`kill -9`. Returns the process that is gone; `mayfly up` starts another."""
+        pid = self._pid(node)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def wait_back(self, node: int, killed: int) -> None:
+        """Until another process than the killed one is ready to serve."""
+        until = time.monotonic() + READY_MAX
+        while self._pid(node) == killed or not self._is_ready(node):
+            if time.monotonic() > until:
+                raise RuntimeError(f"node {node} does not come back:\n{self.log()}")
+            time.sleep(0.1)
+
+    def _is_ready(self, node: int) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self.http(node)}/health/ready", timeout=2):
+                return True
+        except (OSError, urllib.error.URLError):
+            return False

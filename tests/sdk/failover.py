@@ -1,0 +1,112 @@
+"""Messages sent and received while each node in turn is killed with `kill -9`, and comes back."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from cluster import NODES, Cluster
+from environment import HERE, Environment
+
+WARM_UP = 2  # Seconds of undisturbed traffic before a node is killed, and after it is back.
+START_MAX = 60  # Seconds a worker may take to send its first message.
+DRAIN_MAX = 120  # Seconds it may take to receive what is left.
+
+
+class Worker:
+    """A program that sends and receives over one of the SDKs until its input ends."""
+
+    def __init__(self, command: list[str | Path], env: dict[str, str], result: Path) -> None:
+        self._result = result
+        self._process = subprocess.Popen(
+            [*command, "--json", result], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def wait_started(self) -> None:
+        until = time.monotonic() + START_MAX
+        while not self._result.with_suffix(".started").exists():
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"{self._result.stem} does not start")
+            time.sleep(0.05)
+
+    def stop_sending(self) -> None:
+        if self._process.stdin:
+            self._process.stdin.close()
+
+    def account(self) -> dict[str, Any]:
+        """What it sent and received, once it has received all it can."""
+        try:
+            self._process.wait(DRAIN_MAX)
+            return json.loads(self._result.read_text())
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            return {"failure": f"{self._result.stem} ended without an account: {error}"}
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Failover:
+    """The run through the forwarding address, and the one at the nodes that survive."""
+
+    def __init__(self, environment: Environment, cluster: Cluster, directory: Path) -> None:
+        self._environment, self._cluster, self._directory = environment, cluster, directory
+        self._workers: list[Worker] = []
+
+    def __enter__(self) -> "Failover":
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        for worker in self._workers:
+            worker.end()
+
+    def _start(self, name: str, addresses: Iterable[str], *flags: str) -> dict[str, Worker]:
+        """A worker for each language, on a queue of its own."""
+        programs: dict[str, list[str | Path]] = {
+            "async": [self._environment.python, HERE / "python/failover.py"],
+            "js": [self._environment.node, HERE / "js/failover.mjs"],
+        }
+        env = {**os.environ, "MAYFLY_SDK_MODULES": str(self._environment.modules)}
+        workers = {}
+        for suite, program in programs.items():
+            queue = f"failover-{name}-{suite}"
+            where = ["--amqp", ",".join(addresses), "--http", self._cluster.http(1)]
+            command = [*program, *where, "--queue", queue, *flags]
+            workers[suite] = Worker(command, env, self._directory / f"{queue}.json")
+        self._workers += workers.values()
+        return workers
+
+    def run(self, rounds: int) -> list[dict[str, Any]]:
+        """The accounts, each with the run and the SDK it is of."""
+        accounts = []
+        forwarded = self._start("forwarded", [self._cluster.forwarded], "--detect-duplicates")
+        for worker in forwarded.values():
+            worker.wait_started()
+        for turn in range(rounds):
+            for node in NODES:
+                accounts += self._kill(turn, node)
+        for worker in forwarded.values():
+            worker.stop_sending()
+        for suite, worker in forwarded.items():
+            accounts.append({"run": "forwarded", "suite": suite, **worker.account()})
+        return accounts
+
+    def _kill(self, turn: int, node: int) -> list[dict[str, Any]]:
+        """One node dies and comes back, while others are spoken to directly."""
+        survivors = [self._cluster.amqp(other) for other in NODES if other != node]
+        direct = self._start(f"direct-{turn}-{node}", survivors)
+        for worker in direct.values():
+            worker.wait_started()
+        time.sleep(WARM_UP)
+        killed = self._cluster.kill(node)
+        self._cluster.wait_back(node, killed)
+        time.sleep(WARM_UP)
+        for worker in direct.values():
+            worker.stop_sending()
+        return [
+            {"run": "direct", "suite": suite, **worker.account()}
+            for suite, worker in direct.items()
+        ]

@@ -1,0 +1,61 @@
+// The SDK, from where the driver has installed it: `MAYFLY_SDK_MODULES` is the directory above
+// `node_modules`. Modules beside this file are not looked for there by `import`.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, resolve } from "node:path";
+
+const require = createRequire(resolve(process.env.MAYFLY_SDK_MODULES ?? ".", "package.json"));
+
+export const { ServiceBusClient, ServiceBusAdministrationClient, isServiceBusError } =
+  require("@azure/service-bus");
+export const Long = require("long");
+
+const CLASSES = [
+  "ServiceBusClient",
+  "ServiceBusSender",
+  "ServiceBusMessageBatch",
+  "ServiceBusReceiver",
+  "ServiceBusSessionReceiver",
+  "ServiceBusRuleManager",
+  "ServiceBusAdministrationClient",
+];
+
+/** Every public method of the SDK as `Class.name`, from its own type declarations. */
+export function inventory() {
+  const manifest = require.resolve("@azure/service-bus/package.json");
+  const types = join(dirname(manifest), require("@azure/service-bus/package.json").types);
+  const text = readFileSync(types, "utf8").replace(/\/\*\*[^]*?\*\//g, "");
+  const methods = new Set();
+  for (const kind of CLASSES) {
+    const declared = new RegExp(
+      `^export declare (?:class|interface) ${kind}\\b[^{]*\\{([^]*?)^\\}`,
+      "m",
+    ).exec(text)[1];
+    for (const [, name] of declared.matchAll(/^ {4}(?!private)(?:readonly )?(\w+)(?=[(:<])/gm)) {
+      if (name !== "constructor") methods.add(`${kind}.${name}`);
+    }
+  }
+  return [...methods];
+}
+
+export function connectionString(address) {
+  return (
+    `Endpoint=sb://${address};SharedAccessKeyName=RootManageSharedAccessKey;` +
+    "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+  );
+}
+
+/** An administration client that goes without TLS, which the SDK offers no option for. */
+export function administration(address) {
+  const client = new ServiceBusAdministrationClient(connectionString(address));
+  client.pipeline.addPolicy({
+    name: "plainHttp",
+    sendRequest(request, next) {
+      request.url = request.url.replace(/^https:/, "http:");
+      request.allowInsecureConnection = true;
+      return next(request);
+    },
+  });
+  return client;
+}

@@ -1,0 +1,105 @@
+//! Byte streams to a node's ports as clients make them: TCP, TLS that trusts one certificate, and a
+//! WebSocket over that.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
+use tungstenite::{Message, WebSocket};
+
+/// Longer than a handshake on a busy machine.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
+/// Afterwards a read that finds nothing ends soon, and is tried again.
+const READ_EVERY: Duration = Duration::from_millis(20);
+
+/// Bytes both ways.
+pub trait Wire: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Wire for T {}
+
+type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+/// Plain.
+pub fn tcp(address: &str) -> anyhow::Result<TcpStream> {
+    let stream = TcpStream::connect(address).with_context(|| address.to_owned())?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(READ_EVERY))?;
+    Ok(stream)
+}
+
+/// TLS, for a server that has this certificate or one signed with it.
+pub fn tls(address: &str, trusted: &Path) -> anyhow::Result<TlsStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(trusted)?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
+    let stream = TcpStream::connect(address).with_context(|| address.to_owned())?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+    let mut tls = StreamOwned::new(connection, stream);
+    while tls.conn.is_handshaking() {
+        tls.conn.complete_io(&mut tls.sock)?;
+    }
+    tls.sock.set_read_timeout(Some(READ_EVERY))?;
+    Ok(tls)
+}
+
+/// A WebSocket for AMQP, over TLS.
+pub fn websocket(address: &str, trusted: &Path, path: &str) -> anyhow::Result<impl Wire + use<>> {
+    let stream = tls(address, trusted)?;
+    stream.sock.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+    let timeouts = stream.sock.try_clone()?;
+    let mut request = format!("wss://localhost{path}").into_client_request()?;
+    let protocol = HeaderValue::from_static("AMQPWSB10");
+    request.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
+    let (socket, _) = tungstenite::client::client(request, stream)
+        .map_err(|error| anyhow::anyhow!("no WebSocket: {error}"))?;
+    timeouts.set_read_timeout(Some(READ_EVERY))?;
+    Ok(Frames { socket, unread: io::Cursor::default() })
+}
+
+/// The bytes in a WebSocket's frames.
+struct Frames {
+    socket: WebSocket<TlsStream>,
+    unread: io::Cursor<Vec<u8>>,
+}
+
+impl Read for Frames {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.unread.read(into)?;
+        if count > 0 {
+            return Ok(count);
+        }
+        match self.socket.read() {
+            Ok(Message::Binary(bytes)) => self.unread = io::Cursor::new(bytes.to_vec()),
+            Ok(Message::Close(_)) => return Ok(0),
+            Ok(_) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(tungstenite::Error::Io(error)) => return Err(error),
+            Err(error) => return Err(io::Error::other(error)),
+        }
+        self.unread.read(into)
+    }
+}
+
+impl Write for Frames {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.socket.send(Message::binary(bytes.to_vec()));
+        sent.map(|()| bytes.len()).map_err(io::Error::other)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush().map_err(io::Error::other)
+    }
+}
