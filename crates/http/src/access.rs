@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::connection::Peer;
+use crate::failure::Failure;
 use crate::server::refuse;
 use crate::{atom, path};
 
@@ -21,8 +22,6 @@ const FORWARDING: [(&str, &str); 2] = [
     ("ForwardTo", "servicebussupplementaryauthorization"),
     ("ForwardDeadLetteredMessagesTo", "servicebusdlqsupplementaryauthorization"),
 ];
-/// Elements and texts of one body.
-const NODES_MAX: u32 = 10_000;
 const BEARER: &str = "Bearer ";
 
 /// Who may do what, and who hears of those who may not.
@@ -127,8 +126,7 @@ pub(crate) async fn check(
     }
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, atom::BODY_BYTES_MAX).await else {
-        let why = format!("a description may have {} bytes", atom::BODY_BYTES_MAX);
-        return refuse(StatusCode::PAYLOAD_TOO_LARGE, why);
+        return Failure::not_whole(atom::BODY_BYTES_MAX, "a description").into_response();
     };
     let allowed = guard.may_forward(&proof, &parts.headers, &body);
     let request = Request::from_parts(parts, Body::from(body));
@@ -141,14 +139,11 @@ pub(crate) async fn check(
     }
 }
 
-/// Element, header and target of each way a description forwards. One that cannot be read forwards
-/// nowhere: it is refused by whoever reads it next.
+/// Element, header and target of each way a description forwards. It is read as it is read next, or a
+/// body could say one thing here and another there; one that cannot be read is refused there.
 fn forwards(body: &[u8]) -> Vec<(&'static str, &'static str, String)> {
-    let options = roxmltree::ParsingOptions { nodes_limit: NODES_MAX, ..Default::default() };
-    let text = std::str::from_utf8(body).unwrap_or_default();
-    let Ok(document) = roxmltree::Document::parse_with_options(text, options) else {
-        return Vec::new();
-    };
+    let Ok(text) = atom::text(body) else { return Vec::new() };
+    let Ok(document) = atom::parse(text) else { return Vec::new() };
     let mut found = Vec::new();
     for node in document.descendants() {
         let named = FORWARDING.iter().find(|(element, _)| *element == node.tag_name().name());
@@ -251,6 +246,15 @@ mod tests {
             let proof = guard().proof("/q/messages", right, &sender);
             assert_eq!(proof.is_ok(), allowed, "{right:?}");
         }
+    }
+
+    /// FWD-2: whatever is read as a description is looked at here as well.
+    #[test]
+    fn fwd_2_no_body_that_is_read_hides_where_it_forwards_to() {
+        let filler = "<a/>".repeat(15_000);
+        let body = format!("<e><D xmlns='x'>{filler}<ForwardTo>t</ForwardTo></D></e>");
+        assert!(atom::text(body.as_bytes()).and_then(atom::parse).is_ok());
+        assert_eq!(forwards(body.as_bytes()).len(), 1);
     }
 
     /// FWD-2: Manage on the source, Send on the target, from the header meant for it or from the

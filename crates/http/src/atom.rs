@@ -29,10 +29,10 @@ use wire::{native, v1};
 use crate::CLIENT_REQUEST_ID;
 use crate::failure::Failure;
 use crate::path::Target;
-use description::{description, description_of, parse};
+use description::{description, description_of};
 use document::{Entry, Xml};
 
-pub(crate) use description::BODY_BYTES_MAX;
+pub(crate) use description::{BODY_BYTES_MAX, parse, text};
 pub(crate) use feed::Cursors;
 
 const ENTRY_TYPE: HeaderValue =
@@ -96,7 +96,7 @@ impl Request<'_> {
         match *method {
             Method::GET => self.get(target).await,
             Method::PUT => {
-                let text = description::text(body)?;
+                let text = text(body)?;
                 match self.headers.contains_key(IF_MATCH) {
                     true => self.update(target, text).await,
                     false => self.create(target, text).await,

@@ -45,21 +45,23 @@ async fn answered(
     // As the client reached us: links must lead back here.
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let authority = host.or(uri.host()).unwrap_or("localhost");
+    let scheme = uri.scheme_str().unwrap_or("http");
     match target {
         Target::Messages { entity } => {
             let body = whole(body, messages::BODY_BYTES_MAX, "a request to send").await?;
             messages::send(&app.broker, &entity, headers, body).await
         }
         Target::Head { queue, sub } => {
-            let queue = messages::Queue { broker: &app.broker, name: &queue, sub, authority };
+            let queue =
+                messages::Queue { broker: &app.broker, name: &queue, sub, scheme, authority };
             queue.receive(method, uri.query()).await
         }
         Target::Lock { queue, sub, token } => {
-            let queue = messages::Queue { broker: &app.broker, name: &queue, sub, authority };
+            let queue =
+                messages::Queue { broker: &app.broker, name: &queue, sub, scheme, authority };
             queue.settle(method, token).await
         }
         target => {
-            let scheme = uri.scheme_str().unwrap_or("http");
             let asked = atom::Asked { scheme, authority, query: uri.query() };
             let (broker, cursors) = (&app.broker, &*app.cursors);
             let request = atom::Request { broker, cursors, asked, headers };
@@ -74,9 +76,5 @@ async fn answered(
 
 /// Reads a body, and no more of it than is taken.
 async fn whole(body: Body, bytes_max: usize, what: &str) -> Result<Bytes, Failure> {
-    to_bytes(body, bytes_max).await.map_err(|_| {
-        Failure::bad(format!(
-            "the body ended early, or is refused at byte {bytes_max}: {what} may have no more"
-        ))
-    })
+    to_bytes(body, bytes_max).await.map_err(|_| Failure::not_whole(bytes_max, what))
 }

@@ -38,6 +38,13 @@ impl Failure {
         Failure::new(StatusCode::BAD_REQUEST, Some(BAD_REQUEST), what)
     }
 
+    /// A body that ended early or is refused before its end.
+    pub fn not_whole(bytes_max: usize, what: &str) -> Failure {
+        Failure::bad(format!(
+            "the body ended early, or is refused at byte {bytes_max}: {what} may have no more"
+        ))
+    }
+
     pub fn not_found(what: impl Into<String>) -> Failure {
         Failure::new(StatusCode::NOT_FOUND, Some(NOT_FOUND), what)
     }

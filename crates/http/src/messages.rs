@@ -55,6 +55,7 @@ pub(crate) struct Queue<'a> {
     pub name: &'a str,
     pub sub: SubQueue,
     /// As the client reached us.
+    pub scheme: &'a str,
     pub authority: &'a str,
 }
 
@@ -133,12 +134,14 @@ impl Queue<'_> {
 
     /// Where a locked message is settled. Names of entities need no escapes (ENT-1).
     fn address(&self, sequence: u64, token: Uuid) -> String {
-        let Queue { authority, name, .. } = self;
+        let Queue { scheme, authority, name, .. } = self;
         let sub = match self.sub {
-            SubQueue::Main => "",
+            // Nobody receives from the transfer queue.
+            SubQueue::Main | SubQueue::Transfer => "",
             SubQueue::DeadLetter => "/$DeadLetterQueue",
+            SubQueue::TransferDeadLetter => "/$Transfer/$DeadLetterQueue",
         };
-        format!("http://{authority}/{name}{sub}/messages/{sequence}/{token}")
+        format!("{scheme}://{authority}/{name}{sub}/messages/{sequence}/{token}")
     }
 }
 

@@ -9,7 +9,11 @@ use uuid::Uuid;
 const PAGE_MAX: usize = 100;
 const SUBSCRIPTIONS: &str = "/subscriptions";
 const MESSAGES: &str = "/messages";
-const DEAD_LETTERS: &str = "/$deadletterqueue";
+/// The longer first, as it ends like the other.
+const SUB_QUEUES: [(&str, SubQueue); 2] = [
+    ("/$transfer/$deadletterqueue", SubQueue::TransferDeadLetter),
+    ("/$deadletterqueue", SubQueue::DeadLetter),
+];
 
 /// What a request is about. Names are as the client wrote them.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,10 +150,12 @@ fn message(method: &Method, path: &str, lower: &str) -> Option<Target> {
 }
 
 fn sub_queue(path: &str) -> (String, SubQueue) {
-    match path.to_ascii_lowercase().strip_suffix(DEAD_LETTERS) {
-        Some(parent) => (path[..parent.len()].to_owned(), SubQueue::DeadLetter),
-        None => (path.to_owned(), SubQueue::Main),
-    }
+    let lower = path.to_ascii_lowercase();
+    let found = SUB_QUEUES.into_iter().find_map(|(suffix, sub)| {
+        let parent = lower.strip_suffix(suffix)?;
+        Some((path[..parent.len()].to_owned(), sub))
+    });
+    found.unwrap_or_else(|| (path.to_owned(), SubQueue::Main))
 }
 
 /// What cannot be read is taken for absent, as the service does.
@@ -245,6 +251,11 @@ mod tests {
                 Method::DELETE,
                 "/q/$DeadLetterQueue/messages/head".to_owned(),
                 head("q", SubQueue::DeadLetter),
+            ),
+            (
+                Method::DELETE,
+                "/q/$Transfer/$DeadLetterQueue/messages/head".to_owned(),
+                head("q", SubQueue::TransferDeadLetter),
             ),
             (Method::DELETE, format!("/q/messages/7/{TOKEN}"), lock("q", main)),
             (Method::PUT, format!("/q/messages/a%2Fb/{TOKEN}"), lock("q", main)),

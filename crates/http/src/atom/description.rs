@@ -22,14 +22,14 @@ const DEPTH_MAX: usize = 32;
 const ATTRIBUTES_MAX: usize = 16;
 
 /// The body as text, if it is one that may be parsed.
-pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
+pub(crate) fn text(body: &[u8]) -> Result<&str, Failure> {
     let text = std::str::from_utf8(body).map_err(|error| {
         Failure::bad(format!("the body is not UTF-8, from byte {}", error.valid_up_to()))
     })?;
     look_over(text).map(|()| text)
 }
 
-pub(super) fn parse(text: &str) -> Result<Document<'_>, Failure> {
+pub(crate) fn parse(text: &str) -> Result<Document<'_>, Failure> {
     let options = roxmltree::ParsingOptions { nodes_limit: NODES_MAX, ..Default::default() };
     Document::parse_with_options(text, options)
         .map_err(|error| Failure::bad(format!("the body is no XML: {error}")))
