@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,22 +79,20 @@ class Failover:
         self._workers += workers.values()
         return workers
 
-    def run(self, rounds: int) -> list[dict[str, Any]]:
-        """The accounts, each with the run and the SDK it is of."""
-        accounts = []
+    def run(self, rounds: int) -> Iterator[dict[str, Any]]:
+        """The accounts as they come, each with the run and the SDK it is of."""
         forwarded = self._start("forwarded", [self._cluster.forwarded], "--detect-duplicates")
         for worker in forwarded.values():
             worker.wait_started()
         for turn in range(rounds):
             for node in NODES:
-                accounts += self._kill(turn, node)
+                yield from self._kill(turn, node)
         for worker in forwarded.values():
             worker.stop_sending()
         for suite, worker in forwarded.items():
-            accounts.append({"run": "forwarded", "suite": suite, **worker.account()})
-        return accounts
+            yield {"run": "forwarded", "suite": suite, **worker.account()}
 
-    def _kill(self, turn: int, node: int) -> list[dict[str, Any]]:
+    def _kill(self, turn: int, node: int) -> Iterator[dict[str, Any]]:
         """One node dies and comes back, while others are spoken to directly."""
         survivors = [self._cluster.amqp(other) for other in NODES if other != node]
         direct = self._start(f"direct-{turn}-{node}", survivors)
@@ -106,7 +104,5 @@ class Failover:
         time.sleep(WARM_UP)
         for worker in direct.values():
             worker.stop_sending()
-        return [
-            {"run": "direct", "suite": suite, **worker.account()}
-            for suite, worker in direct.items()
-        ]
+        for suite, worker in direct.items():
+            yield {"run": "direct", "suite": suite, **worker.account()}

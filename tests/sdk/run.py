@@ -83,11 +83,12 @@ def run_suites(
 def run_failover(
     environment: Environment, cluster: Cluster, directory: Path, rounds: int
 ) -> list[dict[str, Any]]:
+    accounts = []
     with Failover(environment, cluster, directory) as failover:
-        accounts = failover.run(rounds)
-    for account in accounts:
-        told = {name: value for name, value in account.items() if value not in (0, None, {})}
-        print("failover " + ", ".join(f"{name} {value}" for name, value in told.items()))
+        for account in failover.run(rounds):
+            accounts.append(account)
+            told = [f"{name} {value}" for name, value in account.items() if value]
+            print(f"failover {', '.join(told)}", flush=True)
     return accounts
 
 

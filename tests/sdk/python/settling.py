@@ -2,7 +2,7 @@
 
 from azure.servicebus import ServiceBusSubQueue
 from azure.servicebus.exceptions import MessageAlreadySettled
-from harness import Space, bodies, check, empty, equal, raises, receive, take
+from harness import Space, check, empty, equal, raises, receive, take
 
 
 @check("ServiceBusReceiver.complete_message")
@@ -78,14 +78,15 @@ async def elsewhere(space: Space) -> None:
 
 
 @check("ServiceBusReceiver.receive_messages")
-async def transfer_dead_letter(space: Space) -> None:
-    """What cannot be forwarded is in the transfer dead-letter queue of its source."""
+async def not_forwarded(space: Space) -> None:
+    """What cannot be forwarded is in the dead-letter queue of its source, not that of transfers."""
     admin = await space.admin()
     target, source = f"{space.name}-target", f"{space.name}-source"
     await admin.create_queue(target, requires_session=True)
     await admin.create_queue(source, forward_to=target)
     await space.send(source, "without a session")
-    dead = await space.receiver(source, sub_queue=ServiceBusSubQueue.TRANSFER_DEAD_LETTER)
-    messages = await receive(dead)
-    equal(bodies(messages), ["without a session"])
-    await dead.complete_message(messages[0])
+    dead = await space.receiver(source, sub_queue=ServiceBusSubQueue.DEAD_LETTER)
+    equal(await take(dead), ["without a session"])
+    # Only what is sent via an entity gets there, which this SDK has no call for.
+    transfers = await space.receiver(source, sub_queue=ServiceBusSubQueue.TRANSFER_DEAD_LETTER)
+    assert await empty(transfers)
