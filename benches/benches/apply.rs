@@ -51,6 +51,7 @@ impl Target for MemoryRows {
     }
 
     fn write(&mut self, changes: domain::Changes, _index: u64) {
+        self.erase(&changes.erased);
         MemoryRows::write(self, changes.writes);
     }
 }
@@ -78,7 +79,7 @@ impl Target for Disk {
 
     fn write(&mut self, changes: domain::Changes, index: u64) {
         let mark = Bytes::from_static(b"a mark of some forty bytes, as Raft's is");
-        self.store.write(SHARD, changes.writes, index, mark).expect("written");
+        self.store.apply(SHARD, &changes.erased, changes.writes, index, mark).expect("written");
     }
 }
 

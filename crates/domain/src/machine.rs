@@ -121,10 +121,15 @@ impl Machine {
     }
 }
 
-/// What a step's entries left: rows to write, each key once (`None` deletes), and effects in order.
+/// What a step's entries left for storage, and for the leader.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
+    /// Ranges, from the first key to before the second, of which every row is deleted before
+    /// anything is written.
+    pub erased: Vec<(Key, Key)>,
+    /// Rows to write, each key once; `None` deletes.
     pub writes: Vec<(Key, Option<Row>)>,
+    /// In order.
     pub effects: Vec<Effect>,
 }
 
@@ -188,7 +193,7 @@ impl<'a, R: Rows> Step<'a, R> {
         }
         self.machine.meta = Some(self.meta);
         self.machine.unfinished = false;
-        Changes { writes: self.view.into_writes(), effects: self.effects }
+        Changes { effects: self.effects, ..self.view.into_changes() }
     }
 
     fn command(&mut self, command: Command) -> Outcome {

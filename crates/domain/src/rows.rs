@@ -20,7 +20,14 @@ pub trait Rows {
 pub struct MemoryRows(pub BTreeMap<Key, Row>);
 
 impl MemoryRows {
-    /// Applies what a [`crate::Step`] left: `None` deletes.
+    /// Deletes what a [`crate::Step`] erased, before its writes.
+    pub fn erase(&mut self, ranges: &[(Key, Key)]) {
+        for (from, to) in ranges {
+            self.0.retain(|key, _| key < from || key >= to);
+        }
+    }
+
+    /// Applies what a [`crate::Step`] wrote: `None` deletes.
     pub fn write(&mut self, writes: impl IntoIterator<Item = (Key, Option<Row>)>) {
         for (key, row) in writes {
             match row {

@@ -56,6 +56,7 @@ impl Group {
         let mut step = self.machine.step(&self.rows);
         let mut outcomes = step.apply(Entry { at: self.now, seed, commands: vec![command] });
         let changes = step.finish();
+        self.rows.erase(&changes.erased);
         self.rows.write(changes.writes);
         changes.effects.into_iter().for_each(|effect: Effect| self.engine.effect(effect));
         outcomes.remove(0)

@@ -170,6 +170,7 @@ impl Leader {
         let mut step = self.machine.step(&self.rows);
         let outcomes = step.apply(Entry { at: self.now, seed, commands });
         let changes = step.finish();
+        self.rows.erase(&changes.erased);
         self.rows.write(changes.writes);
         for effect in changes.effects {
             if let Effect::Locked { queue, token, .. } = effect {

@@ -70,6 +70,7 @@ impl Replica {
         }
         let mut changes = step.finish();
         tamper::written(self.bug, &mut changes.writes, &self.rows);
+        self.rows.erase(&changes.erased);
         self.rows.write(changes.writes);
         for entry in entries {
             (self.applied, self.term) = (entry.index, entry.term);

@@ -16,7 +16,7 @@ pub use shard::ShardRows;
 pub use transfer::{Export, Import};
 
 use crate::disk::{Room, room};
-use crate::keys::{applied_key, put_key};
+use crate::keys::{applied_key, encode_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage};
 
@@ -54,7 +54,7 @@ impl RowStore {
         ShardRows::new(self.clone(), shard)
     }
 
-    /// Writes rows and the mark of the entry that made them, together. `None` deletes.
+    /// [`RowStore::apply`] where nothing is erased.
     pub fn write(
         &self,
         shard: ShardId,
@@ -62,7 +62,23 @@ impl RowStore {
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
+        self.apply(shard, &[], writes, applied_index, mark)
+    }
+
+    /// Erases ranges, each from a key to before another of the same table, then writes rows (`None`
+    /// deletes), and the mark of the entry that made them, all together.
+    pub fn apply(
+        &self,
+        shard: ShardId,
+        erased: &[(Key, Key)],
+        writes: Vec<(Key, Option<Row>)>,
+        applied_index: u64,
+        mark: Bytes,
+    ) -> Result<(), Error> {
         let mut batch = WriteBatch::default();
+        for (from, to) in erased {
+            batch.delete_range(encode_key(shard, from), encode_key(shard, to));
+        }
         {
             // Groups apply at the same time: whoever comes second brings buffers of its own.
             let mut guard = self.inner.buffers.try_lock();

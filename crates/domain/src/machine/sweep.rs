@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
+use crate::machine::view::Budget;
 use crate::{
     APPLY_ROWS_MAX, Claim, DeadlineKind, EntityId, Fired, Key, Outcome, QueueId, Row, Rows,
     SequenceNumber, SessionId, SessionList, Timestamp,
@@ -40,43 +41,68 @@ fn ranges(entity: EntityId) -> [(Key, Key); 19] {
     ]
 }
 
+/// A table with more rows of an entity is erased whole. Smaller ones are deleted row by row: an erased
+/// range is kept, and asked, until storage has merged it away, which few rows are not worth.
+const SINGLY_MAX: usize = 64;
+
 impl<R: Rows> Step<'_, R> {
     pub(super) fn sweep(&mut self) -> Outcome {
         let budget = self.view.budget(APPLY_ROWS_MAX);
-        let mut fired = Fired::default();
         while let Some((entity, topic)) = self.first_swept() {
-            if self.view.left(budget) == 0 {
-                fired.more = true;
-                break;
-            }
             // With its topic gone, the bodies a subscription shared are the topic's sweep's.
             let topic = topic.filter(|topic| self.exists(*topic));
             for (from, to) in ranges(entity) {
-                let releases = topic.filter(|_| matches!(from, Key::Message(..)));
-                // Each row is visited and deleted, so half the budget is read ahead.
-                let cost = if releases.is_some() { ROWS_PER_MESSAGE } else { 2 };
-                let rows_max = self.view.left(budget) / cost;
-                let from = self.sweep_from(entity, from);
-                let found = self.swept(&from, &to, rows_max + 1);
-                let done = found.len() <= rows_max;
-                if let Some((last, _)) = found.last() {
-                    self.machine.swept_to = Some((entity, last.clone()));
-                }
-                for (key, body) in found.into_iter().take(rows_max) {
-                    self.view.delete(key);
-                    if let (Some(topic), Some(body)) = (releases, body) {
-                        self.view.release_body(topic, body);
-                    }
-                }
-                if !done {
-                    fired.more = true;
-                    return Outcome::Fired(fired);
+                let swept = match topic.filter(|_| matches!(from, Key::Message(..))) {
+                    Some(topic) => self.sweep_copies(entity, topic, (from, to), budget),
+                    None => self.sweep_table(from, to, budget),
+                };
+                if !swept {
+                    return Outcome::Fired(Fired { more: true, ..Fired::default() });
                 }
             }
             self.machine.swept_to = None;
             self.view.delete(Key::Sweep(entity));
         }
-        Outcome::Fired(fired)
+        Outcome::Fired(Fired::default())
+    }
+
+    /// Whether the budget was enough.
+    fn sweep_table(&mut self, from: Key, to: Key, budget: Budget) -> bool {
+        // Each row is visited and deleted.
+        if self.view.left(budget) < 2 * (SINGLY_MAX + 1) {
+            return false;
+        }
+        let found = self.view.keys(&from, &to, SINGLY_MAX + 1);
+        match found.len() > SINGLY_MAX {
+            true => self.view.erase(from, to),
+            false => found.into_iter().for_each(|key| self.view.delete(key)),
+        }
+        true
+    }
+
+    /// Deletes a subscription's messages, each of which gives back its share of a body. Whether the
+    /// budget was enough.
+    fn sweep_copies(
+        &mut self,
+        entity: EntityId,
+        topic: EntityId,
+        (from, to): (Key, Key),
+        budget: Budget,
+    ) -> bool {
+        let rows_max = self.view.left(budget) / ROWS_PER_MESSAGE;
+        let from = self.sweep_from(entity, from);
+        let found = self.swept(&from, &to, rows_max + 1);
+        let done = found.len() <= rows_max;
+        if let Some((last, _)) = found.last() {
+            self.machine.swept_to = Some((entity, last.clone()));
+        }
+        for (key, body) in found.into_iter().take(rows_max) {
+            self.view.delete(key);
+            if let Some(body) = body {
+                self.view.release_body(topic, body);
+            }
+        }
+        done
     }
 
     /// The first rows of a range, with the bodies of messages.

@@ -6,8 +6,9 @@ use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 
 use crate::{
-    DirectoryRow, EntityId, EntityRow, EntityState, HeldRow, Key, LockRow, MessageRow, Meta,
-    ProducerRow, QueueId, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, SessionId, SessionRow,
+    Changes, DirectoryRow, EntityId, EntityRow, EntityState, HeldRow, Key, LockRow, MessageRow,
+    Meta, ProducerRow, QueueId, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, SessionId,
+    SessionRow,
 };
 
 /// A key the step changed.
@@ -22,6 +23,8 @@ struct Slot {
 pub(super) struct View<'a, R> {
     rows: &'a R,
     slots: BTreeMap<Key, Slot>,
+    /// Ranges whose stored rows are all gone; what was written into them since is in the slots.
+    erased: Vec<(Key, Key)>,
     /// What was in the way of each change since the savepoint, if one is set, in order.
     journal: Option<Vec<(Key, Option<Slot>)>>,
     /// Rows read, visited and written so far: what a command is bounded by. It counts what commands
@@ -35,7 +38,7 @@ pub(super) struct Budget(u64);
 
 impl<'a, R: Rows> View<'a, R> {
     pub fn new(rows: &'a R) -> View<'a, R> {
-        View { rows, slots: BTreeMap::new(), journal: None, cost: 0 }
+        View { rows, slots: BTreeMap::new(), erased: Vec::new(), journal: None, cost: 0 }
     }
 
     /// From here on changes can be taken back.
@@ -87,6 +90,7 @@ impl<'a, R: Rows> View<'a, R> {
         self.cost += 1;
         match self.slots.get(key) {
             Some(slot) => slot.row.clone(),
+            None if self.is_erased(key) => None,
             None => self.rows.get(key),
         }
     }
@@ -147,6 +151,20 @@ impl<'a, R: Rows> View<'a, R> {
         there
     }
 
+    /// Deletes all rows with `from <= key < to`, however many, without a look at them. Both keys are
+    /// of one table. It cannot be taken back, so no savepoint is set.
+    pub fn erase(&mut self, from: Key, to: Key) {
+        debug_assert!(self.journal.is_none(), "what is erased cannot be taken back");
+        self.cost += 1;
+        let written: Vec<Key> = self.slots.range(&from..&to).map(|(key, _)| key.clone()).collect();
+        written.iter().for_each(|key| drop(self.slots.remove(key)));
+        self.erased.push((from, to));
+    }
+
+    fn is_erased(&self, key: &Key) -> bool {
+        self.erased.iter().any(|(from, to)| from <= key && key < to)
+    }
+
     /// Visits rows with `from <= key < to` in ascending order until the visitor breaks.
     pub fn scan(
         &mut self,
@@ -162,6 +180,7 @@ impl<'a, R: Rows> View<'a, R> {
             visited += 1;
             visit(key, row)
         };
+        let erased = &self.erased;
         let mut over = self.slots.range(from..to).peekable();
         let mut broken = false;
         self.rows.scan(from, to, &mut |key, row| {
@@ -174,6 +193,9 @@ impl<'a, R: Rows> View<'a, R> {
             let flow = match over.next_if(|(slot_key, _)| **slot_key == key) {
                 Some((_, Slot { row: None, .. })) => ControlFlow::Continue(()),
                 Some((_, Slot { row: Some(row), .. })) => visit(&key, row),
+                None if erased.iter().any(|(from, to)| *from <= key && key < *to) => {
+                    ControlFlow::Continue(())
+                }
                 None => visit(&key, &row),
             };
             broken = flow.is_break();
@@ -234,9 +256,10 @@ impl<'a, R: Rows> View<'a, R> {
         first
     }
 
-    /// What changed, each key once.
-    pub fn into_writes(self) -> Vec<(Key, Option<Row>)> {
-        self.slots.into_iter().map(|(key, slot)| (key, slot.row)).collect()
+    /// What there is to store.
+    pub fn into_changes(self) -> Changes {
+        let writes = self.slots.into_iter().map(|(key, slot)| (key, slot.row)).collect();
+        Changes { erased: self.erased, writes, effects: Vec::new() }
     }
 }
 
@@ -349,7 +372,23 @@ mod tests {
         view.delete(key(1));
         view.insert(key(1), row(5));
         view.delete(key(1));
-        assert_eq!(view.into_writes(), [(key(1), None)]);
+        assert_eq!(view.into_changes().writes, [(key(1), None)]);
+    }
+
+    /// A change of the property below.
+    #[derive(Clone, Debug)]
+    enum Change {
+        Put(u64),
+        Delete(u64),
+        Erase(u64, u64),
+    }
+
+    fn a_change() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            6 => (0..24u64).prop_map(Change::Put),
+            4 => (0..24u64).prop_map(Change::Delete),
+            1 => (0..24u64, 0..8u64).prop_map(|(from, count)| Change::Erase(from, from + count)),
+        ]
     }
 
     #[test]
@@ -396,7 +435,7 @@ mod tests {
             } else {
                 view.roll_back();
             }
-            prop_assert_eq!(view.into_writes(), expected.into_writes());
+            prop_assert_eq!(view.into_changes(), expected.into_changes());
         }
     }
 
@@ -405,7 +444,7 @@ mod tests {
         #[test]
         fn a_view_reads_like_a_map(
             base in vec(0..24u64, 0..12),
-            changes in vec((0..24u64, any::<bool>()), 0..24),
+            changes in vec(a_change(), 0..24),
             from in 0..24u64,
             to in 0..26u64,
             max in 1..6usize,
@@ -414,13 +453,21 @@ mod tests {
             rows.write(base.into_iter().map(|n| (key(n), Some(row(n)))));
             let mut model = rows.clone();
             let mut view = View::new(&rows);
-            for (n, put) in changes {
-                if put {
-                    view.put(key(n), row(n + 100));
-                } else {
-                    view.delete_if_there(key(n));
+            for change in changes {
+                match change {
+                    Change::Put(n) => {
+                        view.put(key(n), row(n + 100));
+                        model.write([(key(n), Some(row(n + 100)))]);
+                    }
+                    Change::Delete(n) => {
+                        view.delete_if_there(key(n));
+                        model.write([(key(n), None)]);
+                    }
+                    Change::Erase(from, to) => {
+                        view.erase(key(from), key(to));
+                        model.erase(&[(key(from), key(to))]);
+                    }
                 }
-                model.write([(key(n), put.then(|| row(n + 100)))]);
             }
             for n in 0..24 {
                 prop_assert_eq!(view.get(&key(n)), model.get(&key(n)));
@@ -433,12 +480,13 @@ mod tests {
             };
             prop_assert_eq!(listed(&mut view, from, to, max), expected.clone());
             prop_assert_eq!(view.first(&key(from), &key(to)), expected.first().cloned());
-            let writes = view.into_writes();
-            for (key, row) in &writes {
+            let changes = view.into_changes();
+            for (key, row) in &changes.writes {
                 prop_assert!(row.is_some() || rows.get(key).is_some());
             }
             let mut left = rows.clone();
-            left.write(writes);
+            left.erase(&changes.erased);
+            left.write(changes.writes);
             prop_assert_eq!(left, model);
         }
     }

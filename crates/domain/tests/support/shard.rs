@@ -95,6 +95,7 @@ impl Shard {
         let changes = step.finish();
         check_writes(&self.rows, &changes);
         self.written = changes.writes.len();
+        self.rows.erase(&changes.erased);
         self.rows.write(changes.writes);
 
         let mut plain_effects = Vec::new();
@@ -107,6 +108,7 @@ impl Shard {
             check_refusal(&self.plain, entry, &plain, &changes);
             assert_eq!(&plain, expected, "outcomes depend on how entries are grouped");
             assert_eq!(plain.len(), entry.commands.len(), "one outcome per command");
+            self.plain.erase(&changes.erased);
             self.plain.write(changes.writes);
             plain_effects.extend(changes.effects);
         }
@@ -133,6 +135,7 @@ impl Shard {
             }
             let changes = step.finish();
             check_writes(&rows, &changes);
+            rows.erase(&changes.erased);
             rows.write(changes.writes);
         }
         rows

@@ -68,7 +68,13 @@ impl Applier {
         let rows = changes.writes.len();
         self.replica
             .store
-            .write(self.replica.shard, changes.writes, index, record::encode_mark(&mark))
+            .apply(
+                self.replica.shard,
+                &changes.erased,
+                changes.writes,
+                index,
+                record::encode_mark(&mark),
+            )
             .map_err(io::Error::other)?;
         self.replica.set_applied(mark);
         metrics::applied(entries, rows, started.elapsed());

@@ -24,6 +24,8 @@ pub const NOW: Duration = Duration::ZERO;
 pub struct Cluster {
     databases: BTreeMap<u64, (LogStore, RowStore)>,
     pub nodes: BTreeMap<u64, RunningNode>,
+    /// For entries that no leader's driver knows of.
+    pub logs: BTreeMap<u64, Replication>,
     /// Nodes to be short of disk space once they start: they keep back more than there is.
     pub short_of_space: BTreeSet<u64>,
     addresses: BTreeMap<u64, SocketAddr>,
@@ -35,9 +37,10 @@ impl Cluster {
     pub async fn start(size: u64, data_groups: u16) -> Cluster {
         let addresses = (1..=size).zip(free_addresses(size)).collect();
         let dir = tempfile::tempdir().expect("a directory");
-        let (nodes, short_of_space) = (BTreeMap::new(), BTreeSet::new());
-        let databases = BTreeMap::new();
-        let mut cluster = Cluster { databases, nodes, short_of_space, addresses, data_groups, dir };
+        let (nodes, logs, databases) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let short_of_space = BTreeSet::new();
+        let mut cluster =
+            Cluster { databases, nodes, logs, short_of_space, addresses, data_groups, dir };
         for node in 1..=size {
             cluster.start_node(node).await;
         }
@@ -77,7 +80,9 @@ impl Cluster {
         let node = Node::new(config);
         self.databases.insert(id, (log.clone(), rows.clone()));
         let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
-        let running = node.start(replication.expect("the peer port is free"));
+        let replication = replication.expect("the peer port is free");
+        self.logs.insert(id, replication.clone());
+        let running = node.start(replication);
         self.nodes.insert(id, running);
     }
 
@@ -100,6 +105,7 @@ impl Cluster {
     /// As if the process died: nothing is handed over.
     pub fn kill(&mut self, node: u64) {
         self.databases.remove(&node);
+        self.logs.remove(&node);
         drop(self.nodes.remove(&node).expect("the node runs"));
     }
 }

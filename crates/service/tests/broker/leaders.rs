@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use domain::{Disposition, QueueProperties, Settlement};
-use service::{Asker, Next};
+use domain::{
+    Acquire, Command, Disposition, Entry, Key, Outcome, QueueId, QueueProperties, Row, Rows,
+    Settlement,
+};
+use service::{Asker, Next, Received, Receiver};
 use tokio::time::{sleep, timeout};
 
 use super::harness::*;
@@ -173,6 +176,54 @@ async fn err_24_without_a_majority_nothing_is_claimed() {
     assert_eq!(stale.expect("its own rows"), []);
 }
 
+/// LOCK-20: a leader granted a message and fell silent before it told the edge. The next one learns
+/// from the edge what arrived, and gives back the rest at once, uncounted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lock_20_a_grant_that_was_lost_on_its_way_is_released_uncounted() {
+    let cluster = three("q").await;
+    let (leader, shard) = cluster.leader_of("q").await;
+    let broker = cluster.broker(another(leader));
+    let mut receiver = broker.receiver("q", MAIN, LOCK, 1).await.expect("a receiver");
+    send(&broker, "q", messages(&["a"])).await;
+    let held = soon("a message", one(&mut receiver)).await;
+    send(&broker, "q", messages(&["b"])).await;
+
+    let log = &cluster.logs[&leader];
+    let entity = broker.get_queue("q").await.expect("the queue").info.entity;
+    let queue = QueueId::main(entity);
+    let Some(Row::Lock(lock)) = log.rows(shard).get(&Key::Lock(queue, held.delivery.sequence))
+    else {
+        panic!("the message is locked")
+    };
+    let grant = Acquire { queue, receiver: lock.receiver, count_max: 1, bytes_max: u32::MAX };
+    let entry =
+        Entry { at: broker.now().0, seed: [7; 16], commands: vec![Command::Acquire(grant)] };
+    let granted = log.propose(shard, wire::encode_entry(&entry)).await.expect("committed");
+    assert!(
+        matches!(&granted[..], [Outcome::Acquired { deliveries, .. }] if deliveries.len() == 1)
+    );
+
+    broker.transfer_leader(shard, another(leader)).await.expect("leadership moves");
+    receiver.add_credit(1);
+    // Its lock lasts longer than this waits.
+    let again = soon("the lost message", one(&mut receiver)).await;
+    assert_eq!((bodies(&[again.clone()]), again.delivery.delivery_count), (vec!["b".into()], 0));
+    // What did arrive is still held.
+    let complete = |held: &Received| Settlement {
+        token: held.delivery.lock.expect("a lock").token,
+        disposition: Disposition::Complete,
+    };
+    let settled = receiver.settle(vec![complete(&held), complete(&again)]).await;
+    assert_eq!(settled.expect("settled"), []);
+}
+
+async fn one(receiver: &mut Receiver) -> Received {
+    match receiver.next().await {
+        Ok(Next::Messages(messages)) if messages.len() == 1 => messages[0].clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// LOCK-20: what was abandoned may come again before the abandoning is confirmed; it has arrived all
 /// the same, and a change of leader leaves it to its holder.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -182,13 +233,9 @@ async fn lock_20_what_came_again_after_an_abandon_is_not_released() {
     let broker = cluster.broker(another(leader));
     let mut receiver = broker.receiver("q", MAIN, LOCK, 10).await.expect("a receiver");
     send(&broker, "q", messages(&["a"])).await;
-    let settle = |held: &service::Received, disposition| {
+    let settle = |held: &Received, disposition| {
         let token = held.delivery.lock.expect("a lock").token;
         vec![Settlement { token, disposition }]
-    };
-    let one = async |receiver: &mut service::Receiver| match receiver.next().await {
-        Ok(Next::Messages(messages)) if messages.len() == 1 => messages[0].clone(),
-        other => panic!("{other:?}"),
     };
     let held = soon("a message", one(&mut receiver)).await;
     let abandon = Disposition::Abandon { properties: Default::default() };

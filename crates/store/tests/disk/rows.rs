@@ -32,6 +32,8 @@ enum Change {
     Store(u64),
     Rewrite(u64),
     Remove(u64),
+    /// Everything from one number to before another.
+    Erase(u64, u64),
     Name(String),
     Unname(String),
     Flush,
@@ -43,6 +45,7 @@ fn change() -> impl Strategy<Value = Change> {
         8 => (0..40u64).prop_map(Change::Store),
         3 => (0..40u64).prop_map(Change::Rewrite),
         6 => (0..40u64).prop_map(Change::Remove),
+        2 => (0..40u64, 0..20u64).prop_map(|(from, count)| Change::Erase(from, from + count)),
         2 => "[a-c]{1,3}".prop_map(Change::Name),
         1 => "[a-c]{1,3}".prop_map(Change::Unname),
         1 => Just(Change::Flush),
@@ -63,6 +66,7 @@ proptest! {
         let mut issued = 0;
         let mut stored = std::collections::BTreeMap::new();
         for (index, change) in (1..).zip(changes) {
+            let mut erased = vec![];
             let writes = match change {
                 Change::Store(slot) if !stored.contains_key(&slot) => {
                     issued += 1;
@@ -80,6 +84,12 @@ proptest! {
                     Some(number) => vec![(message_key(number), None), (body_key(number), None)],
                     None => vec![],
                 },
+                Change::Erase(from, to) => {
+                    stored.retain(|_, number| *number < from || *number >= to);
+                    erased.push((message_key(from), message_key(to)));
+                    erased.push((body_key(from), body_key(to)));
+                    vec![]
+                }
                 Change::Name(name) => vec![directory(&name)],
                 Change::Unname(name) => vec![(Key::Directory(name), None)],
                 Change::Flush => {
@@ -93,8 +103,9 @@ proptest! {
                 }
                 Change::Store(_) => vec![],
             };
+            model.erase(&erased);
             model.write(writes.clone());
-            write(&store, SHARD, writes, index);
+            store.apply(SHARD, &erased, writes, index, index.to_string().into()).unwrap();
             prop_assert_eq!(store.applied(SHARD).unwrap(), Some((index, index.to_string().into())));
         }
         let rows = store.shard(SHARD);
