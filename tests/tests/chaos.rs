@@ -38,12 +38,13 @@ fn a_short_experiment_keeps_every_promise_and_leaves_a_report() -> anyhow::Resul
 
 #[test]
 fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
-    for (args, told) in [
-        (&["--fault", "meteor"][..], "invalid value 'meteor'"),
+    let cases: [(&[&str], &str); 4] = [
+        (&["--fault", "meteor"], "invalid value 'meteor'"),
         (&["--minutes", "0"], "allowed is more than 0"),
         (&["--nodes", "4"], "invalid value '4'"),
         (&["--schedule", "/nowhere.toml"], "cannot read '/nowhere.toml'"),
-    ] {
+    ];
+    for (args, told) in cases {
         let done = chaos(args)?;
         let said = String::from_utf8(done.stderr)?;
         ensure!(done.status.code() == Some(2) && said.contains(told), "{args:?}: {said}");

@@ -111,8 +111,6 @@ pub enum What {
     },
     Create,
     Delete,
-    /// Asks for an entity: done if it is there.
-    Look,
 }
 
 /// One call.
@@ -269,7 +267,7 @@ mod tests {
         let recorder = Recorder::new(Clock::start());
         let answered = recorder.begin("q", What::Create);
         let forgotten = recorder.begin("q", What::Delete);
-        let _under_way = recorder.begin("q", What::Look);
+        let _under_way = recorder.begin("q", What::Send(Vec::new()));
         answered.end_as(Answer::Done, |_| ());
         drop(forgotten);
         let answers: Vec<(What, Answer)> =
@@ -277,7 +275,7 @@ mod tests {
         let expected = [
             (What::Create, Answer::Done),
             (What::Delete, Answer::Perhaps),
-            (What::Look, Answer::Perhaps),
+            (What::Send(Vec::new()), Answer::Perhaps),
         ];
         assert_eq!(answers, expected);
     }

@@ -159,8 +159,7 @@ impl<'a> Fates<'a> {
             | What::RenewSession { .. }
             | What::EndHold { .. }
             | What::Create
-            | What::Delete
-            | What::Look => (),
+            | What::Delete => (),
         }
     }
 

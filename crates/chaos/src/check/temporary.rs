@@ -33,10 +33,11 @@ pub fn check(run: &Run) -> Vec<Violation> {
     }
     for (name, entity) in &run.entities.0 {
         let Some(found) = run.end.entities.get(name) else { continue };
-        match (&found.counters, entity.vanishes || deleted.contains_key(name.as_str())) {
-            (Some(_), true) if entity.vanishes => tell(name, "left alone, and still there"),
-            (None, false) if created.contains_key(name.as_str()) => {
-                tell(name, "gone, though nobody deleted it and it was in use")
+        let (made, deleted) = (created.contains_key(&name[..]), deleted.contains_key(&name[..]));
+        match (&found.counters, entity.vanishes) {
+            (Some(_), true) => tell(name, "left alone, and still there"),
+            (None, false) if made && !deleted => {
+                tell(name, "gone, though nobody deleted it and it was in use");
             }
             (Some(_) | None, _) => (),
         }

@@ -85,8 +85,7 @@ impl Figures {
             | What::RenewSession { .. }
             | What::EndHold { .. }
             | What::Create
-            | What::Delete
-            | What::Look => (),
+            | What::Delete => (),
         }
     }
 

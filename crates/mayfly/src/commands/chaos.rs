@@ -108,7 +108,11 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     // First, before anything that can fail.
     terminal::note(&format!("seed {seed}"));
     let experiment = args.experiment(seed)?;
-    let report = experiment.run(Arc::new(terminal::note)).await;
+    let report = tokio::select! {
+        report = experiment.run(Arc::new(terminal::note)) => report,
+        // Dropped, it ends the processes it started and removes their files.
+        _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted; what was started has ended"),
+    };
     let report = report.map_err(|error| match error {
         chaos::Error::Wrong(told) => terminal::usage(told),
         other => other.into(),

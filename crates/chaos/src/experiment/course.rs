@@ -1,0 +1,279 @@
+//! The course of one experiment, phase by phase.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use client::{Client, ClientOptions};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use super::{Experiment, Tell};
+use crate::check::{Promise, Violation, check};
+use crate::cluster::Cluster;
+use crate::entity::Kind;
+use crate::faults::{self, Happened};
+use crate::observe::{self, drained, observe};
+use crate::plan::Planned;
+use crate::report::{Report, Settled};
+use crate::run::End;
+use crate::timeline::{Timeline, outages, slices};
+use crate::watcher::Watcher;
+use crate::workloads::{Bench, Phase, TEMPORARY_IDLE, Workload};
+use crate::{Clock, Entities, Error, Recorder, Run};
+
+/// After the last fault, until every replica is whole and everything is received.
+const WHOLE_WITHIN: Duration = Duration::from_secs(90);
+const DRAINED_WITHIN: Duration = Duration::from_secs(60);
+/// Clients give up by themselves long before that.
+const CLIENTS_END_WITHIN: Duration = Duration::from_secs(60);
+/// What was held back on a link that was cut may still be acted upon when its client has given up.
+const STRAGGLERS: Duration = Duration::from_secs(1);
+/// A new leader's patience, the coordinator's pace, and a busy machine.
+const IDLE_GONE_WITHIN: Duration = Duration::from_secs(120);
+/// `clock.offset_max`, and what it takes to measure it (TIME-8).
+const TOLERANCE_MS: u64 = 510;
+
+/// A cluster with clients at work, and what is known of it so far.
+pub struct Course<'a> {
+    experiment: &'a Experiment,
+    tell: Tell,
+    cluster: Cluster,
+    /// Past all links.
+    observer: Client,
+    bench: Bench,
+    phase: watch::Sender<Phase>,
+    clients: JoinSet<()>,
+    watcher: Watcher,
+    broken: Vec<Violation>,
+    settled: Settled,
+}
+
+impl<'a> Course<'a> {
+    /// Creates what the workloads need and starts their clients.
+    pub async fn begin(
+        experiment: &'a Experiment,
+        cluster: Cluster,
+        tell: Tell,
+    ) -> Result<Course<'a>, Error> {
+        let clock = Clock::start();
+        let (phase, phases) = watch::channel(Phase::Running);
+        let (seed, pace) = (experiment.seed, experiment.pace());
+        let client = cluster.client(patience())?;
+        let bench = Bench::new(client, Recorder::new(clock), seed, pace, phases);
+        let prefix = format!("chaos-{seed}-");
+        for workload in &experiment.workloads {
+            for entity in workload.entities(&prefix) {
+                bench.create(entity).await?;
+            }
+        }
+        let (watcher, observer) = (Watcher::start(&cluster, clock)?, cluster.observer()?);
+        let mut clients = JoinSet::new();
+        for workload in &experiment.workloads {
+            workload.start(&bench, &prefix, &mut clients);
+        }
+        let begun_ms = clock.begun_ms();
+        let settled = Settled { begun_ms, load_ended_ms: begun_ms, healed_ms: begun_ms };
+        let broken = Vec::new();
+        Ok(Course {
+            experiment,
+            tell,
+            cluster,
+            observer,
+            bench,
+            phase,
+            clients,
+            watcher,
+            broken,
+            settled,
+        })
+    }
+
+    fn clock(&self) -> Clock {
+        self.bench.recorder.clock
+    }
+
+    fn not_recovered(&mut self, told: String) {
+        self.broken.push(Violation::new(Promise::Recovers, "", "", told));
+    }
+
+    /// One fault after the other, each at its time.
+    pub async fn trouble(&mut self, plan: &[Planned]) -> Result<Vec<Happened>, Error> {
+        let (begun, clock) = (Instant::now(), self.clock());
+        let end = begun + self.experiment.lasts;
+        let mut happened = Vec::new();
+        for fault in plan {
+            let at = begun + Duration::from_millis(fault.at_ms);
+            faults::watch_until(&mut self.cluster, at.min(end)).await?;
+            if Instant::now() >= end {
+                break; // Those before took longer than planned.
+            }
+            let fault = faults::carry_out(&mut self.cluster, &clock, fault).await?;
+            match &fault.skipped {
+                None => (self.tell)(&fault.told),
+                Some(why) => (self.tell)(&format!("skipped: {}: {why}", fault.told)),
+            }
+            happened.push(fault);
+        }
+        faults::watch_until(&mut self.cluster, end).await?;
+        self.settled.load_ended_ms = clock.now_ms();
+        Ok(happened)
+    }
+
+    /// Whatever is still wrong is put right, and the cluster must become whole by itself.
+    pub async fn heal(&mut self) -> Result<(), Error> {
+        (self.tell)("healing");
+        self.cluster.links.heal();
+        for process in self.cluster.nodes.values_mut() {
+            process.revive()?;
+            process.start(&[])?;
+        }
+        if let Err(error) = self.cluster.wait_whole(WHOLE_WITHIN).await {
+            let mut told = format!("not whole within {WHOLE_WITHIN:?}: {error}");
+            for (node, process) in &self.cluster.nodes {
+                if let Some(death) = &process.last_death {
+                    told += &format!("; node {node} ended by itself: {death}");
+                }
+            }
+            self.not_recovered(told);
+        }
+        self.settled.healed_ms = self.clock().now_ms();
+        Ok(())
+    }
+
+    /// Nothing new is sent, and what is there is received.
+    pub async fn drain(&mut self) -> Result<(), Error> {
+        (self.tell)("draining");
+        self.phase.send_replace(Phase::Draining);
+        let recorder = self.bench.recorder.clone();
+        let sending = async {
+            while recorder.is_sending() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        if timeout(CLIENTS_END_WITHIN, sending).await.is_err() {
+            self.not_recovered(format!("sends wait for answers for {CLIENTS_END_WITHIN:?}"));
+        }
+        tokio::time::sleep(STRAGGLERS).await;
+        let known = self.bench.entities().clone();
+        if let Some(left) = drained(&self.observer, &known, DRAINED_WITHIN).await {
+            self.not_recovered(format!("not drained within {DRAINED_WITHIN:?}: {left}"));
+        }
+        Ok(())
+    }
+
+    /// What is there; nothing where the cluster does not say.
+    pub async fn look(&mut self) -> Result<Option<End>, Error> {
+        (self.tell)("looking");
+        // Followers apply what the last answers told a moment later. Others use a cluster that was
+        // given, so that its groups never stand still.
+        if self.cluster.is_own()
+            && let Err(error) = self.cluster.wait_equal(WHOLE_WITHIN).await
+        {
+            self.not_recovered(error.to_string());
+        }
+        let known = self.bench.entities().clone();
+        let ids = self.cluster.ids().into_iter();
+        let nodes: BTreeMap<u64, Client> = ids
+            .map(|node| Ok((node, self.cluster.client_of(node)?)))
+            .collect::<Result<_, Error>>()?;
+        let seen = match observe(&self.observer, &nodes, &known, &self.clock()).await {
+            Ok(end) => self.leave_alone(&known, end).await,
+            Err(error) => Err(error),
+        };
+        match seen {
+            Ok(end) => Ok(Some(end)),
+            Err(error) => {
+                self.not_recovered(format!("the cluster does not say what is there: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// The cluster's time moves on, and what nobody uses must go; the rest must stay.
+    async fn leave_alone(&self, known: &Entities, mut end: End) -> Result<End, client::Error> {
+        if !self.experiment.workloads.contains(&Workload::Temporary) {
+            return Ok(end);
+        }
+        if !self.cluster.is_own() {
+            // Its time is not ours to move.
+            let vanishes = |name: &str| known.get(name).is_some_and(|entity| entity.vanishes);
+            end.entities.retain(|name, _| !vanishes(name));
+            return Ok(end);
+        }
+        (self.tell)("leaving temporary entities alone");
+        self.observer.advance_clock(TEMPORARY_IDLE + Duration::from_secs(30)).await?;
+        let until = Instant::now() + IDLE_GONE_WITHIN;
+        loop {
+            let mut waits = false;
+            for entity in known.0.values().filter(|entity| entity.idle_ms.is_some()) {
+                let found = observe::counters(&self.observer, entity).await?;
+                waits |= found.is_some() && entity.vanishes;
+                if found.is_none()
+                    && let Some(end) = end.entities.get_mut(&entity.name)
+                {
+                    end.counters = None;
+                }
+            }
+            if !waits || Instant::now() > until {
+                return Ok(end);
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Ends everything, and holds what clients were told against what is there.
+    pub async fn judge(
+        mut self,
+        mut faults: Vec<Happened>,
+        end: Option<End>,
+    ) -> Result<Report, Error> {
+        self.phase.send_replace(Phase::Over);
+        let ending = async { while self.clients.join_next().await.is_some() {} };
+        if timeout(CLIENTS_END_WITHIN, ending).await.is_err() {
+            self.not_recovered(format!("clients wait for answers for {CLIENTS_END_WITHIN:?}"));
+        }
+        for (node, process) in &mut self.cluster.nodes {
+            process.revive()?;
+            for death in process.deaths.drain(..) {
+                let told = format!("node {node} ended by itself: {death}");
+                self.broken.push(Violation::new(Promise::Recovers, "", "", told));
+            }
+        }
+        if !self.cluster.is_own() {
+            self.clean_up().await;
+        }
+        (self.tell)("checking");
+        let Course { experiment, cluster, bench, watcher, mut broken, settled, .. } = self;
+        let leaders = watcher.stop().await;
+        let (entities, history) = (bench.entities().clone(), bench.recorder.history());
+        let was_seen = end.is_some();
+        let end = end.unwrap_or_default();
+        let mut run = Run { entities, history, end, tolerance_ms: TOLERANCE_MS };
+        run.history.calls.sort_by_key(|call| (call.answered_ms, call.asked_ms));
+        if was_seen {
+            broken.extend(check(&run));
+        }
+        outages(&run, &mut faults, settled.load_ended_ms);
+        let timeline = Timeline { slices: slices(&run, settled.begun_ms), leaders };
+        Ok(Report::new(experiment, cluster.ids().len(), faults, settled, timeline, run, broken))
+    }
+
+    /// Leaves nothing in somebody else's cluster, as far as it lets itself be asked.
+    async fn clean_up(&self) {
+        let known = self.bench.entities().clone();
+        for entity in known.0.values() {
+            let _ = match entity.kind {
+                Kind::Queue => self.observer.delete_queue(&entity.name).await,
+                Kind::Topic => self.observer.delete_topic(&entity.name).await,
+                Kind::Subscription { .. } => Ok(()), // Goes with its topic.
+            };
+        }
+    }
+}
+
+/// Clients that give up in time to try something else.
+fn patience() -> ClientOptions {
+    let (attempt_timeout, give_up_after) = (Duration::from_secs(3), Duration::from_secs(8));
+    ClientOptions { attempt_timeout, give_up_after, ..ClientOptions::default() }
+}
