@@ -189,7 +189,7 @@ async fn lock_20_a_grant_that_was_lost_on_its_way_is_released_uncounted() {
     send(&broker, "q", messages(&["b"])).await;
 
     let log = &cluster.logs[&leader];
-    let entity = broker.get_queue("q").await.expect("the queue").info.entity;
+    let entity = broker.get_queue("q").await.expect("the queue").entity;
     let queue = QueueId::main(entity);
     let Some(Row::Lock(lock)) = log.rows(shard).get(&Key::Lock(queue, held.delivery.sequence))
     else {
