@@ -14,7 +14,7 @@ use fe2o3_amqp::transaction::{
     OwnedTransaction, TransactionDischarge, TransactionPosting, TransactionRetirement,
 };
 use fe2o3_amqp::types::definitions::Fields;
-use fe2o3_amqp::types::messaging::Outcome;
+use fe2o3_amqp::types::messaging::{Body, Outcome};
 use fe2o3_amqp::types::primitives::{Symbol, Value};
 use fe2o3_amqp::{Connection, Receiver, Sender, Session};
 use mayfly_tests::{Cluster, Settings};
@@ -127,7 +127,7 @@ async fn tx_2_what_is_declared_and_committed_is_done_as_one() -> anyhow::Result<
     client.send("q", vec![Message::new("a")]).await?;
     let mut peer = Peer::connect(&cluster).await?;
     let (mut sender, mut receiver) = (peer.sender("q").await?, peer.receiver("q").await?);
-    let delivery: Delivery<Value> = receiver.recv().await?;
+    let delivery: Delivery<Body<Value>> = receiver.recv().await?;
     let transaction = peer.declare("control").await?;
     transaction.accept(&mut receiver, &delivery).await?;
     let outcome = transaction.post(&mut sender, "b").await?;
@@ -155,7 +155,7 @@ async fn tx_7_a_connection_that_goes_takes_its_transactions_along() -> anyhow::R
     client.send("q", vec![Message::new("a")]).await?;
     let mut peer = Peer::connect(&cluster).await?;
     let (mut sender, mut receiver) = (peer.sender("q").await?, peer.receiver("q").await?);
-    let delivery: Delivery<Value> = receiver.recv().await?;
+    let delivery: Delivery<Body<Value>> = receiver.recv().await?;
     let transaction = peer.declare("control").await?;
     transaction.accept(&mut receiver, &delivery).await?;
     let outcome = transaction.post(&mut sender, "b").await?;
@@ -190,8 +190,8 @@ async fn tx_5_a_transaction_receives_from_one_entity_and_sends_to_any() -> anyho
     let mut peer = Peer::connect(&cluster).await?;
     let (mut from_q, mut from_r) = (peer.receiver("q").await?, peer.receiver("r").await?);
     let mut to_r = peer.sender("r").await?;
-    let delivery: Delivery<Value> = from_q.recv().await?;
-    let elsewhere: Delivery<Value> = from_r.recv().await?;
+    let delivery: Delivery<Body<Value>> = from_q.recv().await?;
+    let elsewhere: Delivery<Body<Value>> = from_r.recv().await?;
     let transaction = peer.declare("control").await?;
     transaction.accept(&mut from_q, &delivery).await?;
     let outcome = transaction.post(&mut to_r, "b").await?;

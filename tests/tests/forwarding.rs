@@ -55,10 +55,6 @@ async fn drain(client: &Client, path: &str, expected: usize) -> anyhow::Result<V
     Ok(seen)
 }
 
-async fn leader(client: &Client, queue: &str) -> anyhow::Result<u64> {
-    Ok(client.get_queue(queue).await?.leader_node)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn fwd_4_tx_12_a_chain_loses_and_doubles_nothing_while_nodes_are_killed() -> anyhow::Result<()>
 {
@@ -88,7 +84,7 @@ async fn fwd_4_tx_12_a_chain_loses_and_doubles_nothing_while_nodes_are_killed() 
         let sending = sender.submit(batch).await?;
         if first % 1_000 == 500 {
             // In the middle of things, with shipments under way on both sides.
-            let victim = leader(&client, ["a", "b", "c"][first as usize / 1_000 % 3]).await?;
+            let victim = cluster.leader_of(["a", "b", "c"][first as usize / 1_000 % 3]).await?;
             cluster.kill(victim)?;
             sending.await?;
             cluster.start_node(victim)?;

@@ -258,7 +258,8 @@ http = "127.0.0.1:6300"
             (
                 "[nodes]\n",
                 "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `amqp`, `cluster`, \
-                 `security`, `tls`, `storage`, `raft`, `clock`, `idle`, `log`",
+                 `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
+                 `transactions`, `log`",
             ),
             (
                 "[node]\nid = \"one\"\n",
