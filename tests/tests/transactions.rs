@@ -319,7 +319,9 @@ async fn all_bodies(client: &Client, path: &QueuePath) -> anyhow::Result<Vec<Str
 #[tokio::test(flavor = "multi_thread")]
 async fn fwd_14_what_transactions_send_elsewhere_arrives_once_though_leaders_are_killed()
 -> anyhow::Result<()> {
-    const NUMBERS: u64 = 900;
+    const NUMBERS: u64 = 3000;
+    /// Between two deaths. What is moved while a node starts again comes on top.
+    const MOVES: u64 = 200;
     let _guard = ONE_AT_A_TIME.lock().await;
     let mut cluster = Cluster::start(Settings { data_groups: 2, ..Settings::default() }).await?;
     let client = cluster.client()?;
@@ -346,7 +348,7 @@ async fn fwd_14_what_transactions_send_elsewhere_arrives_once_though_leaders_are
     }
     let count = || moves.committed.lock().expect("nobody panics").len() as u64;
     for (round, queue) in [INTAKE, ORDERS, INTAKE].into_iter().enumerate() {
-        let goal = count() + NUMBERS / 5;
+        let goal = count() + MOVES;
         let begun = Instant::now();
         while count() < goal {
             ensure!(begun.elapsed() < Duration::from_secs(90), "no progress in round {round}");

@@ -5,7 +5,11 @@ use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use domain::{NewMessage, NodeRow, QueueProperties, SequenceNumber, ShardId, Span, SubQueue};
+use bytes::Bytes;
+use domain::{
+    Arriving, NewMessage, NodeRow, Outgoing, QueueProperties, SequenceNumber, ShardId, Span,
+    SubQueue,
+};
 use replication::Replication;
 use service::{
     Asker, Broker, Config, Founding, IdleConfig, Node, ReceiveMode, Received, RunningNode,
@@ -71,6 +75,7 @@ impl Cluster {
         };
         let mut config = Config::new(id, row(&self.addresses[&id]));
         config.development = true;
+        config.forwarded = carried;
         config.idle = IdleConfig {
             reattach: Duration::from_millis(400),
             collect_every: Duration::from_millis(50),
@@ -152,6 +157,13 @@ fn free_addresses(count: u64) -> Vec<SocketAddr> {
     let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
     let listeners: Vec<TcpListener> = (0..count).map(bind).collect();
     listeners.iter().map(|listener| listener.local_addr().expect("an address")).collect()
+}
+
+/// Contents here are the bare bodies of [`message`].
+fn carried(outgoing: Outgoing, content: Bytes) -> Result<Arriving, String> {
+    let body = std::str::from_utf8(&content).map_err(|error| error.to_string())?;
+    let message = NewMessage { ttl: outgoing.ttl, ..message(body) };
+    Ok(Arriving { message, travel: outgoing.travel })
 }
 
 pub fn message(body: &str) -> NewMessage {
