@@ -279,7 +279,7 @@ async fn carry(client: Client, moves: Arc<Moves>) {
         let Ok(Some(delivery)) = receive_from(&client, INTAKE).await else { continue };
         let text = String::from_utf8_lossy(delivery.body()).into_owned();
         let Ok(number) = text.parse::<u64>() else { return };
-        if number.is_multiple_of(5) && delivery.delivery_count() == 0 {
+        if number.is_multiple_of(5) && delivery.delivery_count() == 1 {
             let mut transaction = client.transaction(INTAKE);
             let gathered = async {
                 transaction.complete(&delivery).await?;
