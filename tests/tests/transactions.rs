@@ -319,9 +319,11 @@ async fn all_bodies(client: &Client, path: &QueuePath) -> anyhow::Result<Vec<Str
 #[tokio::test(flavor = "multi_thread")]
 async fn fwd_14_what_transactions_send_elsewhere_arrives_once_though_leaders_are_killed()
 -> anyhow::Result<()> {
-    const NUMBERS: u64 = 3000;
-    /// Between two deaths. What is moved while a node starts again comes on top.
+    const ROUNDS: [&str; 3] = [INTAKE, ORDERS, INTAKE];
+    /// More than are moved before a death, so that there is always something left to move.
+    const NUMBERS_OF_ROUND: u64 = 1000;
     const MOVES: u64 = 200;
+    const NUMBERS: u64 = NUMBERS_OF_ROUND * ROUNDS.len() as u64;
     let _guard = ONE_AT_A_TIME.lock().await;
     let mut cluster = Cluster::start(Settings { data_groups: 2, ..Settings::default() }).await?;
     let client = cluster.client()?;
@@ -335,10 +337,6 @@ async fn fwd_14_what_transactions_send_elsewhere_arrives_once_though_leaders_are
         groups.insert(client.create_queue(queue, properties.clone()).await?.group);
     }
     ensure!(groups.len() == 2, "both queues are in one group");
-    for first in (1..=NUMBERS).step_by(100) {
-        let numbers = first..first + 100;
-        client.send(INTAKE, numbers.map(|n| Message::new(n.to_string())).collect()).await?;
-    }
 
     let moves = Arc::new(Moves::default());
     let all: Vec<String> = cluster.ids().map(|id| cluster.addresses(id)[0].to_owned()).collect();
@@ -347,8 +345,13 @@ async fn fwd_14_what_transactions_send_elsewhere_arrives_once_though_leaders_are
         movers.push(tokio::spawn(carry(wary_client(&all)?, moves.clone())));
     }
     let count = || moves.committed.lock().expect("nobody panics").len() as u64;
-    for (round, queue) in [INTAKE, ORDERS, INTAKE].into_iter().enumerate() {
+    let mut numbers = 1..=NUMBERS;
+    for (round, queue) in ROUNDS.into_iter().enumerate() {
         let goal = count() + MOVES;
+        for _ in 0..NUMBERS_OF_ROUND / 100 {
+            let batch = numbers.by_ref().take(100).map(|n| Message::new(n.to_string()));
+            client.send(INTAKE, batch.collect()).await?;
+        }
         let begun = Instant::now();
         while count() < goal {
             ensure!(begun.elapsed() < Duration::from_secs(90), "no progress in round {round}");
