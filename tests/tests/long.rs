@@ -232,7 +232,7 @@ fn send_latency(address: &str, count: usize) -> anyhow::Result<(Duration, Durati
 
 /// Ten thousand clients that are there and do nothing, on one node, and one that works.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes; run by tests/long.sh"]
+#[ignore = "minutes long: tests/long.sh"]
 async fn ten_thousand_connections_cost_little() -> anyhow::Result<()> {
     const CONNECTIONS: usize = 10_000;
     const SENDS: usize = 500;

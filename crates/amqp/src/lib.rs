@@ -23,5 +23,4 @@ pub mod server;
 #[cfg(test)]
 mod fuzz;
 
-pub use auth as sas;
 pub use limits::Limits;

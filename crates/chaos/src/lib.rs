@@ -1,5 +1,5 @@
-//! Fault experiments: a cluster of real processes under load, hurt in every way a user-space program
-//! can hurt it, and a checker that holds what clients were told against what is there at the end.
+//! Fault experiments: a cluster of real processes that is hurt while it works, and a checker that holds
+//! what clients were told against what is there at the end.
 //!
 //! Invariants: only processes that were started here are ever touched; the checker complains only where
 //! no correct broker could have caused what was seen; the same seed gives the same plan and the same

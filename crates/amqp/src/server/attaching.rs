@@ -18,7 +18,7 @@ use super::taking::Intake;
 use super::{receiving, sending, via};
 use crate::codec::{Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value};
 use crate::engine::{LinkId, SessionId};
-use crate::sas::Right;
+use auth::Right;
 
 /// Credit of a sender link, and deliveries of it without a verdict, together: JS and .NET send
 /// nothing without.

@@ -126,7 +126,7 @@ impl Links {
 
 impl Link {
     fn is_of(&self, node: &str) -> bool {
-        let path = |address| crate::sas::resource_path(address);
+        let path = |address| auth::resource_path(address);
         self.address().is_some_and(|address| path(address) == path(node))
     }
 }

@@ -25,8 +25,8 @@ use crate::engine::{Delivery, DeliveryId, LinkId, SessionId};
 use crate::management::{self, Reply};
 use crate::message::{BodyKind, Message};
 use crate::request::Envelope;
-use crate::sas::Right;
 use crate::{Limits, condition};
+use auth::Right;
 
 /// Names the entity that a sender link's messages are for, if they only go via its target (§3.1).
 pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";

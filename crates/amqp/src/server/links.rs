@@ -19,7 +19,7 @@ use super::taking::Intake;
 use super::verdict::verdict;
 use crate::codec::{Attach, DeliveryState, Error};
 use crate::engine::{Connection, DeliveryId, Event, LinkId, SessionId, Side};
-use crate::sas::Right;
+use auth::Right;
 
 /// Management requests under way, per connection: beyond it nothing is read.
 const REQUESTS_MAX: usize = 64;

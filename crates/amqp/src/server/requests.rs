@@ -15,7 +15,7 @@ pub(super) use messages::{disposition, scheduled};
 use crate::Limits;
 use crate::management::{Operation, Reply};
 use crate::message::{Shown, deliver, stored};
-use crate::sas::Right;
+use auth::Right;
 
 /// The right an operation takes (§2).
 pub(super) fn right(operation: &Operation) -> Right {
