@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["wire"]),
     ("workload", &["client"]),
     ("chaos", &["client"]),
-    ("simulation", &["domain", "engine"]),
+    ("simulation", &["domain", "engine", "replication", "store", "wire"]),
     (
         "mayfly",
         &[
@@ -69,6 +69,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "client",
             "workload",
             "chaos",
+            "simulation",
             "mayfly",
         ],
     ),

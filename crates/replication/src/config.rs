@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use store::DataDir;
+
+use crate::Sockets;
 
 /// One node's part in its cluster.
 #[derive(Clone, Debug)]
@@ -25,8 +28,11 @@ pub struct Config {
     pub secret: Option<String>,
     pub timings: Timings,
     pub limits: Limits,
-    /// Threads that run Raft and its sockets. Default 2. Applying has threads of its own.
+    /// Threads that run Raft and its sockets. Default 2; 0 leaves it to the runtime of the caller.
+    /// Applying has threads of its own, unless that runtime has only one.
     pub threads: usize,
+    /// What peers are reached through. Default TCP.
+    pub sockets: Option<Arc<dyn Sockets>>,
 }
 
 impl Config {
@@ -42,6 +48,7 @@ impl Config {
             timings: Timings::default(),
             limits: Limits::default(),
             threads: 2,
+            sockets: None,
         }
     }
 }

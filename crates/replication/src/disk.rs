@@ -8,9 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use store::{LogStore, RowStore};
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 use tracing::{debug, info, warn};
 
+use crate::apart::apart;
 use crate::metrics;
 
 /// At the rate a disk is written the reserve lasts for many of these.
@@ -52,7 +52,7 @@ impl Disk {
             tokio::time::sleep(PERIOD).await;
             let disk = self.clone();
             // A file system that is far away may let a caller wait.
-            if spawn_blocking(move || disk.look()).await.is_err() {
+            if apart(move || disk.look()).await.is_err() {
                 return; // The threads are going down.
             }
         }

@@ -10,6 +10,7 @@
 //! Invariant: nobody outside this crate meets openraft, and nothing of it is stored or sent: every
 //! byte that leaves has a format of ours with a version.
 
+mod apart;
 mod config;
 mod disk;
 mod error;
@@ -21,6 +22,7 @@ mod observer;
 mod peer;
 mod raft;
 mod retention;
+mod sockets;
 mod standing;
 
 pub use config::{Config, Limits, Timings};
@@ -35,3 +37,4 @@ pub use node::Replication;
 pub use observer::{Clocks, Incoming, Leadership, Observer};
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};
+pub use sockets::{BoxSocket, Socket, Sockets};

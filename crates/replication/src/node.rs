@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
+use crate::apart::apart;
 use crate::disk::Disk;
 use crate::group::start::Site;
 use crate::group::status::GroupStatus;
@@ -56,6 +57,22 @@ struct Shared {
 /// Raft's own runtime. Heartbeats wait for nothing that other parts of the process do.
 struct Threads(Option<Runtime>);
 
+impl Threads {
+    /// See [`Config::threads`].
+    fn start(count: usize) -> Result<(Handle, Threads), Error> {
+        if count == 0 {
+            return Ok((Handle::current(), Threads(None)));
+        }
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(count)
+            .thread_name("raft")
+            .enable_all()
+            .build()
+            .map_err(Error::Threads)?;
+        Ok((runtime.handle().clone(), Threads(Some(runtime))))
+    }
+}
+
 impl Drop for Threads {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
@@ -79,24 +96,18 @@ impl Replication {
             return Err(Error::Config(format!("a node's number is at most {}", member::NODE_MAX)));
         }
         let raft_config = raft_config(&config.cluster_id, config.timings)?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(config.threads.max(1))
-            .thread_name("raft")
-            .enable_all()
-            .build()
-            .map_err(Error::Threads)?;
-        let threads = runtime.handle().clone();
-        let runtime = Threads(Some(runtime));
+        let (threads, runtime) = Threads::start(config.threads)?;
         let _inside = threads.enter();
 
         let birth = config.data.as_ref().map_or(0, DataDir::birth);
         let Config { cluster_id, secret, .. } = &config;
         let identity = Identity::new(config.node, birth, cluster_id, secret.as_deref());
-        let peers = Arc::new(Peers::new(identity.clone(), config.peers));
+        let sockets = config.sockets;
+        let peers = Arc::new(Peers::new(identity.clone(), config.peers, sockets.clone()));
         let groups = Groups::default();
         let (stop, stopping) = watch::channel(false);
         let port = PeerPort { data: config.data.clone(), groups: groups.clone(), incoming };
-        let serve = port.bind(config.listen, Check::new(identity), stopped(stopping))?;
+        let serve = port.bind(config.listen, sockets, Check::new(identity), stopped(stopping))?;
         threads.spawn(async move {
             if let Err(error) = serve.await {
                 error!(%error, "the peer port failed");
@@ -281,7 +292,8 @@ impl Replication {
         }
         // What is applied need not be applied again at the next start.
         let rows = self.shared.site.rows.clone();
-        if let Ok(Err(error)) = self.shared.threads.spawn_blocking(move || rows.flush()).await {
+        let flush = apart(move || rows.flush());
+        if let Ok(Ok(Err(error))) = self.shared.threads.spawn(flush).await {
             warn!(%error, "cannot flush the rows: the next start applies their entries again");
         }
     }

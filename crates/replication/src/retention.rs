@@ -12,9 +12,9 @@ use domain::ShardId;
 use openraft::RaftMetrics;
 use openraft::async_runtime::watch::WatchReceiver;
 use store::{LogStore, RowStore};
-use tokio::task::spawn_blocking;
 use tracing::{debug, error, warn};
 
+use crate::apart::apart;
 use crate::disk::Disk;
 use crate::group::{Group, Groups};
 use crate::raft::TypeConfig;
@@ -79,7 +79,7 @@ impl Retention {
             self.candidates.insert(group.shard, group.replica.applied());
         }
         let rows = self.rows.clone();
-        match spawn_blocking(move || rows.flush()).await {
+        match apart(move || rows.flush()).await {
             Ok(Ok(())) => metrics::flushed(),
             Ok(Err(error)) => error!(%error, "cannot flush the rows: the log grows until it works"),
             Err(error) => error!(%error, "flushing the rows failed"),
@@ -91,7 +91,7 @@ impl Retention {
         let shards: Vec<ShardId> = groups.iter().map(|group| group.shard).collect();
         let rows = self.rows.clone();
         let read = move || shards.into_iter().map(|shard| rows.flushed_index(shard)).collect();
-        spawn_blocking(read).await.unwrap_or_default()
+        apart(read).await.unwrap_or_default()
     }
 
     /// Moves a group's marker to what is on disk by now, be it by our flush or by the store's own.

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use store::{Births, DataDir, Standing};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::info;
 
 use crate::Error;
+use crate::apart::apart;
 use crate::peer::connection::Peers;
 use crate::peer::v1::{RecallReply, RecallRequest};
 
@@ -65,7 +65,7 @@ pub(crate) async fn find(node: u64, data: &DataDir, peers: &Arc<Peers>) -> Resul
         }
     }
     let data = data.clone();
-    let settled = spawn_blocking(move || data.settle(standing)).await;
+    let settled = apart(move || data.settle(standing)).await;
     settled.map_err(|_| Error::Stopped)?.map_err(Error::Data)
 }
 

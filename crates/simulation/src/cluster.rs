@@ -24,6 +24,8 @@ const ECHO_TICKS: u32 = 40;
 
 /// See the file's head.
 pub struct Cluster {
+    /// As they were asked for, and as they were drawn from these.
+    asked: Options,
     pub(crate) options: Options,
     pub(crate) random: Random,
     pub(crate) now: u64,
@@ -39,6 +41,8 @@ pub struct Cluster {
 impl Cluster {
     pub fn new(seed: u64, options: &Options) -> Cluster {
         let mut random = Random::new(seed);
+        let asked = *options;
+        let options = &if asked.swarm { asked.drawn(&mut random) } else { asked };
         let nodes = (0..usize::from(options.nodes))
             .map(|index| Cluster::node(index, options, &mut random))
             .collect();
@@ -50,7 +54,7 @@ impl Cluster {
         let (options, totals) = (*options, Report::default());
         let forwarding = Forwarding::default();
         let (now, tick) = (START_MS, 0);
-        Cluster { options, random, now, nodes, groups, forwarding, totals, tick, doomed_at }
+        Cluster { asked, options, random, now, nodes, groups, forwarding, totals, tick, doomed_at }
     }
 
     fn node(index: usize, options: &Options, random: &mut Random) -> Node {
@@ -75,7 +79,7 @@ impl Cluster {
     /// Trouble, then peace, then the account. A panic is a violation too: every replica would fall
     /// at the same entry, and again after restart.
     pub fn run(mut self, seed: u64) -> Result<Report, Violation> {
-        let options = self.options;
+        let options = self.asked;
         let lived = catch_unwind(AssertUnwindSafe(|| self.live()));
         let panicked = |_| Err((u16::MAX, broken("see above".to_owned())));
         match lived.unwrap_or_else(panicked) {
@@ -207,7 +211,8 @@ impl Cluster {
     }
 
     fn report(&self) -> Report {
-        let mut report = Report { forwarded: self.forwarding.count(), ..self.totals };
+        let seconds = (self.now - START_MS) / 1_000;
+        let mut report = Report { forwarded: self.forwarding.count(), seconds, ..self.totals };
         for group in &self.groups {
             report += Report { digest: group.digest(), ..group.report() };
         }

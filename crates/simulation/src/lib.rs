@@ -3,6 +3,9 @@
 //! edges that fall, wall clocks that show anything, and networks that lose, repeat and reorder. What
 //! must hold is asked at every entry, vote, stamp and tick, and when faults have ended.
 //!
+//! That is level one: the agreement is a model of ours. Level two ([`real`]) is `replication` as it
+//! runs, over modelled disks and wires.
+//!
 //! There are three lives ([`Options`]): of queues; storms, in which nodes, disks and clocks fail more
 //! than anything else; and of topics and sessions, with rules that change, subscriptions that come and
 //! go, and holders of sessions that die.
@@ -13,7 +16,7 @@
 //!
 //! Reading order: what a run is made of ([`Options`]) and leaves ([`Report`], [`Violation`]); clocks,
 //! the agreement, replicas, leaders; clients and their network; the oracle, and one file per
-//! invariant; nodes, their faults, and the groups on them.
+//! invariant; nodes, their faults, and the groups on them; then level two.
 //!
 //! # What it was seen to catch
 //!
@@ -89,6 +92,8 @@ mod cluster;
 mod faults;
 mod forwarding;
 mod group;
+
+pub mod real;
 
 pub use bug::Bug;
 pub use options::Options;

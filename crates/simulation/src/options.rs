@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 
 use crate::bug::Bug;
+use crate::random::Random;
 
 /// Sizes and odds. The defaults are what the integration test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct Options {
     pub clock_offset_ms_max: u64,
     /// Furthest a wall clock is off that is right, ms.
     pub clock_error_ms_max: u64,
+    /// Each seed draws faults, their odds and kinds of entities of its own, out of and around these.
+    pub swarm: bool,
     /// A mistake to be found.
     pub bug: Option<Bug>,
 }
@@ -80,15 +83,49 @@ impl Options {
         }
     }
 
+    /// A life drawn around this one: together such lives reach what an even mixture of all faults and
+    /// all kinds of entities does not.
+    pub(crate) fn drawn(self, random: &mut Random) -> Options {
+        let mut odds = |usual: u32| match random.below(4) {
+            0 => 0,
+            1 => usual,
+            2 => usual / 2,
+            _ => usual * 3,
+        };
+        let drawn = Options {
+            crash: odds(self.crash),
+            step_down: odds(self.step_down),
+            packet_lost: odds(self.packet_lost),
+            proposal_dropped: odds(self.proposal_dropped),
+            repeat: odds(self.repeat),
+            power: odds(self.power),
+            wiped: odds(self.wiped),
+            flipped: odds(self.flipped),
+            cut: odds(self.cut),
+            cut_off: odds(self.cut_off),
+            clock_set: odds(self.clock_set),
+            client_crash: odds(self.client_crash),
+            ..self
+        };
+        Options {
+            groups: random.between(1, 2) as u16,
+            queues_per_group: random.between(1, 3) as u8,
+            topics_per_group: random.between(0, 2) as u8,
+            session_queues_per_group: random.between(0, 2) as u8,
+            clients_per_group: random.between(2, 5) as u8,
+            ..drawn
+        }
+    }
+
     /// What the command line is told to run such a life; none if it cannot be told.
     pub fn flags(&self) -> Option<String> {
-        let Options { ticks, nodes, bug, .. } = *self;
+        let Options { ticks, nodes, swarm, bug, .. } = *self;
         let lives = [
             (Options::default(), ""),
             (Options::storm(), "--storm "),
             (Options::topics(), "--topics "),
         ];
-        let is_like = |life: &Options| Options { ticks, nodes, bug, ..*life } == *self;
+        let is_like = |life: &Options| Options { ticks, nodes, swarm, bug, ..*life } == *self;
         let (life, flag) = lives.iter().find(|(life, _)| is_like(life))?;
         let mut flags = (*flag).to_owned();
         if ticks != life.ticks {
@@ -96,6 +133,9 @@ impl Options {
         }
         if nodes != life.nodes {
             flags += &format!("--nodes {nodes} ");
+        }
+        if swarm {
+            flags += "--swarm ";
         }
         if let Some(bug) = bug.and_then(|bug| bug.to_possible_value()) {
             flags += &format!("--bug {} ", bug.get_name());
@@ -129,6 +169,7 @@ impl Default for Options {
             majority_wiped: 20,
             clock_offset_ms_max: 500,
             clock_error_ms_max: 20,
+            swarm: false,
             bug: None,
         }
     }
@@ -150,6 +191,7 @@ mod tests {
                 Options { ticks: 9, bug, ..Options::default() },
                 Some("--ticks 9 --bug votes-before-sync "),
             ),
+            (Options { swarm: true, ..Options::storm() }, Some("--storm --swarm ")),
             (Options { crash: 999, ..Options::storm() }, None),
         ] {
             assert_eq!(options.flags().as_deref(), expected, "{options:?}");

@@ -36,6 +36,11 @@ impl Random {
         items[self.index(items.len())]
     }
 
+    /// Another source, whose course does not depend on how much is drawn from this one.
+    pub fn fork(&mut self) -> Random {
+        Random::new(self.0.random())
+    }
+
     pub fn bytes(&mut self) -> [u8; 16] {
         self.0.random()
     }

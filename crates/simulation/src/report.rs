@@ -11,6 +11,8 @@ use crate::Options;
 pub struct Report {
     /// Of all rows and counts at the end: same seed, same digest.
     pub digest: u64,
+    /// Of the clusters' time.
+    pub seconds: u64,
     pub entries: u64,
     pub elections: u64,
     pub crashes: u64,
@@ -63,6 +65,7 @@ impl AddAssign for Report {
     /// Sums; digests are folded.
     fn add_assign(&mut self, other: Report) {
         self.digest = self.digest.rotate_left(7) ^ other.digest;
+        self.seconds += other.seconds;
         self.entries += other.entries;
         self.elections += other.elections;
         self.crashes += other.crashes;
@@ -99,6 +102,12 @@ impl AddAssign for Report {
 }
 
 impl Report {
+    /// Faults of nodes, clocks and clients.
+    pub fn faults(&self) -> u64 {
+        let Report { crashes, transfers, client_crashes, clocks_set, dropped, .. } = self;
+        crashes + transfers + client_crashes + clocks_set + dropped
+    }
+
     /// What many runs together must have seen, per run on average: a simulation that became tame
     /// proves nothing. Names what fell short.
     pub fn shortfalls(&self, seeds: u64) -> Vec<String> {

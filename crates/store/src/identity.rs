@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,6 +114,18 @@ impl DataDir {
         Ok(())
     }
 
+    /// Takes another birth, because what was said under this one is lost; on disk when this returns.
+    pub fn begin_anew(&self) -> Result<(), Error> {
+        let standing = match self.standing() {
+            Standing::New => Standing::New,
+            Standing::Founder(births) | Standing::Returned(births) => Standing::Returned(births),
+        };
+        let anew = Life { birth: draw(), standing };
+        save(&self.path, self.identity, &anew)?;
+        *self.life.lock() = anew;
+        Ok(())
+    }
+
     /// Opens both databases. Where `rebuilt` says that peers hold what this node holds, data that
     /// are damaged, or less than was once synced, are laid aside for empty ones and another birth:
     /// what was said from them is not repeated and not contradicted.
@@ -164,13 +175,7 @@ impl DataDir {
             let log = LogStore::open(&self.path.join(LOG), options)?;
             (log, RowStore::open(&self.path.join(ROWS), options)?)
         };
-        let standing = match self.standing() {
-            Standing::New => Standing::New,
-            Standing::Founder(births) | Standing::Returned(births) => Standing::Returned(births),
-        };
-        let life = Life { birth: draw()?, standing };
-        save(&self.path, self.identity, &life)?;
-        *self.life.lock() = life;
+        self.begin_anew()?;
         damage::remove_note(&self.path)?;
         tracing::error!(
             "{why}; the node's data now lie in '{}', and it is rebuilt from its peers",
@@ -185,12 +190,8 @@ fn corrupt(path: &Path, reason: &str) -> Error {
 }
 
 /// A number nobody drew before, as good as certainly; not 0.
-fn draw() -> Result<u32, Error> {
-    let path = Path::new("/dev/urandom");
-    let mut bytes = [0; 4];
-    let read = fs::File::open(path).and_then(|mut source| source.read_exact(&mut bytes));
-    read.map_err(|error| Error::io(path, &error))?;
-    Ok(u32::from_be_bytes(bytes).max(1))
+fn draw() -> u32 {
+    rand::random::<u32>().max(1)
 }
 
 fn bind(path: &Path, identity: Identity) -> Result<Life, Error> {
@@ -200,7 +201,7 @@ fn bind(path: &Path, identity: Identity) -> Result<Life, Error> {
             return Err(corrupt(path, &reason));
         }
     }
-    let life = Life { birth: draw()?, standing: Standing::New };
+    let life = Life { birth: draw(), standing: Standing::New };
     save(path, identity, &life)?;
     Ok(life)
 }

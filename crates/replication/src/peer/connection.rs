@@ -2,23 +2,27 @@
 //! (snapshots and channels) on the third, so that none waits behind another's bytes.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use futures::TryFutureExt;
+use hyper_util::rt::TokioIo;
 use openraft::errors::{NetworkError, RPCError, Unreachable};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
+use tower::{Service, service_fn};
 use tracing::{info, warn};
 
 use super::identity::{Identity, Sign};
 use super::v1::peer_client::PeerClient;
 use super::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
-use crate::ChannelError;
 use crate::raft::TypeConfig;
+use crate::{BoxSocket, ChannelError, Sockets};
 
 /// A peer that does not answer the handshake in this time is down: on one site it takes
 /// milliseconds.
@@ -30,6 +34,7 @@ pub(crate) type Client = PeerClient<InterceptedService<Channel, Sign>>;
 pub(crate) struct Peers {
     identity: Identity,
     addresses: BTreeMap<u64, String>,
+    sockets: Option<Arc<dyn Sockets>>,
     peers: RwLock<BTreeMap<u64, Arc<Peer>>>,
     taken: Taken,
 }
@@ -38,8 +43,13 @@ pub(crate) struct Peers {
 type Taken = Arc<watch::Sender<Option<u64>>>;
 
 impl Peers {
-    pub fn new(identity: Identity, addresses: BTreeMap<u64, String>) -> Peers {
-        Peers { identity, addresses, peers: RwLock::default(), taken: Taken::default() }
+    pub fn new(
+        identity: Identity,
+        addresses: BTreeMap<u64, String>,
+        sockets: Option<Arc<dyn Sockets>>,
+    ) -> Peers {
+        let (peers, taken) = (RwLock::default(), Taken::default());
+        Peers { identity, addresses, sockets, peers, taken }
     }
 
     /// Resolves once a peer hears another process as this node; which peer it is.
@@ -67,10 +77,24 @@ impl Peers {
         let mut peers = self.peers.write();
         let peer = peers.entry(node).or_insert_with(|| {
             let sign = Sign::new(&self.identity, node);
-            Arc::new(Peer::new(node, endpoint, sign, self.taken.clone()))
+            let dial = |endpoint: &Endpoint| match &self.sockets {
+                None => endpoint.connect_lazy(),
+                Some(sockets) => endpoint
+                    .connect_with_connector_lazy(connector(address.clone(), sockets.clone())),
+            };
+            Arc::new(Peer::new(node, endpoint, &dial, sign, self.taken.clone()))
         });
         Some(peer.clone())
     }
+}
+
+/// Connects through sockets that are not TCP's.
+fn connector(
+    address: String,
+    sockets: Arc<dyn Sockets>,
+) -> impl Service<Uri, Response = TokioIo<BoxSocket>, Error = io::Error, Future: Send> + Send + 'static
+{
+    service_fn(move |_: Uri| sockets.connect(address.clone()).map_ok(TokioIo::new))
 }
 
 /// The connections to one node.
@@ -89,7 +113,13 @@ const UNREACHABLE: u8 = 1;
 const REFUSES: u8 = 2;
 
 impl Peer {
-    fn new(node: u64, endpoint: Endpoint, sign: Sign, taken: Taken) -> Peer {
+    fn new(
+        node: u64,
+        endpoint: Endpoint,
+        dial: &dyn Fn(&Endpoint) -> Channel,
+        sign: Sign,
+        taken: Taken,
+    ) -> Peer {
         let client = |silence: Duration| {
             let endpoint = endpoint
                 .clone()
@@ -102,7 +132,7 @@ impl Peer {
                 .http2_keep_alive_interval(silence / 2)
                 .keep_alive_timeout(silence)
                 .keep_alive_while_idle(true);
-            PeerClient::with_interceptor(endpoint.connect_lazy(), sign.clone())
+            PeerClient::with_interceptor(dial(&endpoint), sign.clone())
                 .max_decoding_message_size(MESSAGE_BYTES_MAX)
                 .max_encoding_message_size(MESSAGE_BYTES_MAX)
         };

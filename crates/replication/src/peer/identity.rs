@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tonic::metadata::{Ascii, AsciiMetadataValue, MetadataKey, MetadataMap};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};

@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// A process unheard for this long has ended: three of its questions did not come.
 const SILENT_AFTER: Duration = Duration::from_secs(3);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::ShardId;
+use futures::future::Either;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use openraft::raft::{
@@ -27,7 +28,8 @@ use super::{
 };
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
-use crate::{Clocks, Error, Incoming, member};
+use crate::sockets::Accepted;
+use crate::{Clocks, Error, Incoming, Sockets, member};
 
 /// A caller silent for this long, and that long again after a ping, is gone.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -48,24 +50,32 @@ impl PeerPort {
     pub fn bind(
         self,
         address: SocketAddr,
+        sockets: Option<Arc<dyn Sockets>>,
         check: Check,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<impl Future<Output = Result<(), tonic::transport::Error>>, Error> {
-        let sockets = TcpIncoming::bind(address)
-            .map_err(|source| Error::Listen { address, source })?
-            .with_nodelay(Some(true));
+        let failed = |source| Error::Listen { address, source };
         let service = PeerServer::new(self)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Server::builder()
+        let server = Server::builder()
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_frame_size(FRAME_BYTES)
             .max_concurrent_streams(STREAMS_MAX)
             .http2_keepalive_interval(Some(SILENCE))
             .http2_keepalive_timeout(Some(SILENCE))
-            .add_service(InterceptedService::new(service, check))
-            .serve_with_incoming_shutdown(sockets, stop))
+            .add_service(InterceptedService::new(service, check));
+        Ok(match sockets {
+            None => {
+                let incoming = TcpIncoming::bind(address).map_err(failed)?.with_nodelay(Some(true));
+                Either::Left(server.serve_with_incoming_shutdown(incoming, stop))
+            }
+            Some(sockets) => {
+                let incoming = sockets.listen(address).map_err(failed)?.map_ok(Accepted);
+                Either::Right(server.serve_with_incoming_shutdown(incoming, stop))
+            }
+        })
     }
 
     /// The replica of a group that runs here.

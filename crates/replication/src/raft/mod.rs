@@ -12,13 +12,13 @@ pub(crate) mod state;
 mod conformance;
 
 use std::fmt;
-use std::time::Instant;
 
 use bytes::Bytes;
 use domain::Outcome;
 use openraft::raft::responder::Responder;
 use openraft::{EmptyNode, OptionalSend, RaftTypeConfig};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
 
 use crate::metrics;
 

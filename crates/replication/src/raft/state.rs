@@ -11,12 +11,12 @@ use openraft::storage::EntryResponder;
 use openraft::{OptionalSend, RaftSnapshotBuilder};
 use parking_lot::Mutex;
 use store::{RowStore, ShardRows};
-use tokio::task::spawn_blocking;
 
 use super::apply::Applier;
 use super::record::{self, Mark};
 use super::snapshot::{Export, SnapshotData};
 use super::{LogId, Payload, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::apart::apart;
 use crate::{Observer, metrics};
 
 /// What one write of rows takes together, at most. A larger step holds back the replies of its
@@ -156,7 +156,7 @@ impl StateAdapter {
         let Some(mut applier) = self.applier.take() else {
             return Err(io::Error::other("this replica failed before"));
         };
-        let (applier, result) = spawn_blocking(move || {
+        let (applier, result) = apart(move || {
             let result = work(&mut applier);
             (applier, result)
         })
@@ -236,8 +236,7 @@ impl openraft::storage::RaftStateMachine<TypeConfig> for StateAdapter {
             return Ok(marker.applied.is_some().then(|| snapshot(marker, SnapshotData::Marker)));
         }
         let replica = self.replica.clone();
-        let export =
-            spawn_blocking(move || replica.begin_export()).await.map_err(io::Error::other)?;
+        let export = apart(move || replica.begin_export()).await.map_err(io::Error::other)?;
         Ok(export?.map(|(mark, export)| snapshot(mark, SnapshotData::Export(Box::new(export)))))
     }
 }

@@ -14,7 +14,8 @@ use rocksdb::{FlushOptions, WriteBatch, WriteOptions};
 
 use super::group::{GroupLog, committed_key, entry_key, purged_key, purged_value, vote_key};
 use super::marks::Marks;
-use super::{Done, Inner, LogRecord};
+use super::rocks::Inner;
+use super::{Done, LogRecord};
 use crate::{Durability, Error, Options, SyncReport, damage};
 
 /// A memtable smaller than this may fill up first.

@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
@@ -15,9 +16,10 @@ use bytes::Bytes;
 use domain::ShardId;
 use rocksdb::{DBRawIterator, IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch};
 
-use super::{RowStore, applied_value};
-use crate::Error;
+use super::rocks::{RocksRows, applied_value, database};
+use super::{RowDisk, RowsIn, RowsOut};
 use crate::keys::{applied_key, shard_range};
+use crate::{Error, Options};
 
 /// Bytes of one chunk, one row at the least.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -26,8 +28,8 @@ const CHUNKS_AHEAD: usize = 4;
 /// Bytes of one file to ingest.
 const FILE_BYTES: u64 = 256 << 20;
 
-/// A shard's rows as of one applied index, in chunks. Dropping it ends the reading.
-pub struct Export {
+/// Rows on their way out.
+pub(super) struct RocksOut {
     mark: Bytes,
     starts: Sender<Start>,
     chunks: Receiver<Result<Option<Bytes>, Error>>,
@@ -39,20 +41,16 @@ struct Start {
     out: SyncSender<Result<Option<Bytes>, Error>>,
 }
 
-impl Export {
-    /// The mark of the entry these rows were left by; empty where nothing was applied.
-    pub fn mark(&self) -> &[u8] {
+impl RowsOut for RocksOut {
+    fn mark(&self) -> &[u8] {
         &self.mark
     }
 
-    /// Waits for the next chunk; `None` at the end.
-    pub fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
+    fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
         self.chunks.recv().unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Reads on behind a key, in the same view; from the beginning, if it is empty. For a receiver
-    /// that has all up to there and lost what came after it.
-    pub fn resume_after(&mut self, key: Bytes) -> Result<(), Error> {
+    fn resume_after(&mut self, key: Bytes) -> Result<(), Error> {
         let (out, chunks) = sync_channel(CHUNKS_AHEAD);
         self.chunks = chunks;
         self.starts.send(Start { after: key, out }).map_err(|_| ended())
@@ -63,38 +61,40 @@ fn ended() -> Error {
     Error::Stopped { reason: "the export's thread has ended".to_owned() }
 }
 
-impl RowStore {
-    /// Begins to read a shard's rows, pinned as they are now.
-    pub fn export(&self, shard: ShardId) -> Result<Export, Error> {
-        let (first, begun) = sync_channel(1);
-        let (starts, starting) = channel();
-        let (out, chunks) = sync_channel(CHUNKS_AHEAD);
-        let store = self.clone();
-        thread::Builder::new()
-            .name(format!("export-{shard}"))
-            .spawn(move || read(&store, shard, &first, &starting))
-            .map_err(|error| Error::io(&self.inner.path, &error))?;
-        let mark = begun.recv().map_err(|_| ended())??;
-        starts.send(Start { after: Bytes::new(), out }).map_err(|_| ended())?;
-        Ok(Export { mark, starts, chunks })
-    }
+/// [`super::RowDisk::export`].
+pub(super) fn export(store: &RocksRows, shard: ShardId) -> Result<RocksOut, Error> {
+    let (first, begun) = sync_channel(1);
+    let (starts, starting) = channel();
+    let (out, chunks) = sync_channel(CHUNKS_AHEAD);
+    let reader = store.clone();
+    thread::Builder::new()
+        .name(format!("export-{shard}"))
+        .spawn(move || read(&reader, shard, &first, &starting))
+        .map_err(|error| Error::io(&store.inner.path, &error))?;
+    let mark = begun.recv().map_err(|_| ended())??;
+    starts.send(Start { after: Bytes::new(), out }).map_err(|_| ended())?;
+    Ok(RocksOut { mark, starts, chunks })
+}
 
-    /// Begins to take in a shard's rows as of an applied index and its mark. Nothing changes before
-    /// `finish`.
-    pub fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Import, Error> {
-        let dir = staging(&self.inner.path, shard);
-        // One that could not be installed may have taken the old rows away already: it comes first.
-        resume_one(self, &dir)?;
-        fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, &error))?;
-        let applied = applied_value(index, mark);
-        let (store, last_key) = (self.clone(), Vec::new());
-        Ok(Import { store, shard, applied, dir, files: 0, last_key, complete: false })
-    }
+/// [`super::RowDisk::import`].
+pub(super) fn import(
+    store: &RocksRows,
+    shard: ShardId,
+    index: u64,
+    mark: &[u8],
+) -> Result<RocksIn, Error> {
+    let dir = staging(&store.inner.path, shard);
+    // One that could not be installed may have taken the old rows away already: it comes first.
+    resume_one(store, &dir)?;
+    fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, &error))?;
+    let applied = applied_value(index, mark);
+    let (store, last_key) = (store.clone(), Vec::new());
+    Ok(RocksIn { store, shard, applied, dir, files: 0, file: None, last_key, complete: false })
 }
 
 /// Reads as often as it is told to start, from one snapshot.
 fn read(
-    store: &RowStore,
+    store: &RocksRows,
     shard: ShardId,
     begun: &SyncSender<Result<Bytes, Error>>,
     starts: &Receiver<Start>,
@@ -169,51 +169,43 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(head)
 }
 
-/// A shard's rows coming in. Dropped before `finish`, it leaves the old rows as they were.
-pub struct Import {
-    store: RowStore,
+/// Rows on their way in.
+pub(super) struct RocksIn {
+    store: RocksRows,
     shard: ShardId,
     /// The value of its applied mark.
     applied: Vec<u8>,
     dir: PathBuf,
     files: usize,
+    /// The one that is being written.
+    file: Option<SstFileWriter<'static>>,
     last_key: Vec<u8>,
     /// Marked as such: from here on the next start completes it if this process does not.
     complete: bool,
 }
 
-impl Import {
-    /// The last key taken in; empty before the first.
-    pub fn last_key(&self) -> &[u8] {
-        &self.last_key
+/// How incoming files are written.
+static OPTIONS: LazyLock<rocksdb::Options> = LazyLock::new(|| database(&Options::default()));
+
+impl RocksIn {
+    fn path(&self) -> PathBuf {
+        self.dir.join(format!("{:06}.sst", self.files))
     }
 
-    /// Takes in chunks until there are no more: rows of this shard, in ascending order over all
-    /// chunks of all calls. After an error the import can only be dropped.
-    pub fn take(&mut self, chunks: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
-        let options = super::database(&crate::Options::default());
-        let mut chunks = chunks.into_iter().filter(|chunk| !chunk.is_empty()).peekable();
-        while chunks.peek().is_some() {
-            let path = self.dir.join(format!("{:06}.sst", self.files));
-            let failed = |error: rocksdb::Error| Error::rocks(&path, &error);
-            let mut writer = SstFileWriter::create(&options);
-            writer.open(&path).map_err(failed)?;
-            while let Some(chunk) = chunks.next_if(|_| writer.file_size() < FILE_BYTES) {
-                self.last_key = self.write(&chunk, &mut writer, &path)?;
-            }
-            writer.finish().map_err(failed)?;
-            self.files += 1;
-        }
-        Ok(())
+    fn open_file(&mut self) -> Result<SstFileWriter<'static>, Error> {
+        self.files += 1;
+        let (path, writer) = (self.path(), SstFileWriter::create(&OPTIONS));
+        writer.open(&path).map_err(|error| Error::rocks(&path, &error))?;
+        Ok(writer)
+    }
+
+    fn close_file(&mut self) -> Result<(), Error> {
+        let Some(mut writer) = self.file.take() else { return Ok(()) };
+        writer.finish().map_err(|error| Error::rocks(self.path(), &error))
     }
 
     /// Writes the rows of one chunk, which has some; its last key.
-    fn write(
-        &self,
-        mut chunk: &[u8],
-        writer: &mut SstFileWriter<'_>,
-        path: &Path,
-    ) -> Result<Vec<u8>, Error> {
+    fn write(&self, mut chunk: &[u8], writer: &mut SstFileWriter<'_>) -> Result<Vec<u8>, Error> {
         let disorder = || Error::NotInOrder { shard: self.shard };
         let mut previous = &self.last_key[..];
         while !chunk.is_empty() {
@@ -223,14 +215,31 @@ impl Import {
             if !ours || key <= previous || key == applied_key(self.shard) {
                 return Err(disorder());
             }
-            writer.put(key, value).map_err(|error| Error::rocks(path, &error))?;
+            writer.put(key, value).map_err(|error| Error::rocks(self.path(), &error))?;
             previous = key;
         }
         Ok(previous.to_vec())
     }
+}
 
-    /// Puts these rows in the place of all the shard had, and its mark with them.
-    pub fn finish(mut self) -> Result<(), Error> {
+impl RowsIn for RocksIn {
+    fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    fn take(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        let mut writer = match self.file.take() {
+            Some(writer) => writer,
+            None => self.open_file()?,
+        };
+        self.last_key = self.write(chunk, &mut writer)?;
+        let full = writer.file_size() >= FILE_BYTES;
+        self.file = Some(writer);
+        if full { self.close_file() } else { Ok(()) }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), Error> {
+        self.close_file()?;
         let complete = self.dir.join(COMPLETE);
         let write = || -> std::io::Result<()> {
             fs::write(&complete, &self.applied)?;
@@ -243,7 +252,7 @@ impl Import {
     }
 }
 
-impl Drop for Import {
+impl Drop for RocksIn {
     fn drop(&mut self) {
         // What stays for want of permission or the like is dropped at the next start.
         if !self.complete {
@@ -268,7 +277,7 @@ fn remove(dir: &Path) -> Result<(), Error> {
 }
 
 /// Old rows out, new ones in; may be repeated from any point.
-fn install(store: &RowStore, shard: ShardId, dir: &Path, applied: &[u8]) -> Result<(), Error> {
+fn install(store: &RocksRows, shard: ShardId, dir: &Path, applied: &[u8]) -> Result<(), Error> {
     let (from, to) = shard_range(shard);
     let mut batch = WriteBatch::default();
     batch.delete_range(from, to);
@@ -316,7 +325,7 @@ fn is_sst(path: &Path) -> bool {
 }
 
 /// At start: completes what had come in whole, drops the rest.
-pub(crate) fn resume(store: &RowStore) -> Result<(), Error> {
+pub(crate) fn resume(store: &RocksRows) -> Result<(), Error> {
     let root = store.inner.path.with_file_name(STAGING);
     let Ok(entries) = fs::read_dir(&root) else { return Ok(()) };
     for entry in entries {
@@ -325,7 +334,7 @@ pub(crate) fn resume(store: &RowStore) -> Result<(), Error> {
     Ok(())
 }
 
-fn resume_one(store: &RowStore, dir: &Path) -> Result<(), Error> {
+fn resume_one(store: &RocksRows, dir: &Path) -> Result<(), Error> {
     let shard = dir.file_name().and_then(|name| name.to_str()?.parse().ok()).map(ShardId);
     match (shard, fs::read(dir.join(COMPLETE))) {
         (Some(shard), Ok(applied)) => {

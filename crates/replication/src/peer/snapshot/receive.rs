@@ -9,12 +9,12 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use futures::{Stream, StreamExt};
 use tokio::sync::{Mutex, Notify, mpsc};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tonic::{Status, Streaming};
 use tracing::info;
 
 use super::QUEUED_MAX;
+use crate::apart::apart;
 use crate::group::Group;
 use crate::peer::server::required_vote;
 use crate::peer::v1;
@@ -66,7 +66,7 @@ impl Arrivals {
 async fn drop_apart(partial: Option<Partial>) {
     if partial.is_some() {
         // Only a panic in RocksDB could fail it, and nothing is lost then.
-        let _ = spawn_blocking(move || drop(partial)).await;
+        let _ = apart(move || drop(partial)).await;
     }
 }
 
@@ -124,18 +124,15 @@ pub(crate) async fn receive(
     let (chunks, incoming) = mpsc::channel(QUEUED_MAX);
     let (store, shard) = (group.replica.store.clone(), group.shard);
     let index = mark.applied.map_or(0, |applied| applied.index);
-    let writer = spawn_blocking(move || {
-        let import = begun.map_or_else(|| store.import(shard, index, &head.mark), Ok)?;
-        write(import, incoming)
-    });
+    let begin = move || begun.map_or_else(|| store.import(shard, index, &head.mark), Ok);
+    let writer = tokio::spawn(write(begin, incoming));
     let received = tokio::select! {
         received = forward(parts, &mut reached, chunks) => received,
         () = arrivals.superseded.notified() => {
             Err(Status::cancelled("this snapshot goes on over another connection"))
         }
     };
-    let import = writer.await.map_err(|error| Status::internal(error.to_string()))?;
-    let import = import.map_err(|error| Status::internal(error.to_string()))?;
+    let import = writer.await.map_err(internal)??;
     if let Err(status) = received {
         let broken_at = Instant::now();
         *kept = Some(Partial { transfer: head.transfer, import, reached, broken_at });
@@ -163,12 +160,21 @@ async fn forget(kept: Weak<Mutex<Option<Partial>>>) {
     drop_apart(kept.take_if(|partial| partial.broken_at.elapsed() >= KEPT_MAX)).await;
 }
 
-fn write(
-    mut import: store::Import,
+/// Takes in what comes until nothing more does.
+async fn write(
+    begin: impl FnOnce() -> Result<store::Import, store::Error> + Send + 'static,
     mut chunks: mpsc::Receiver<Bytes>,
-) -> Result<store::Import, store::Error> {
-    import.take(std::iter::from_fn(|| chunks.blocking_recv()))?;
+) -> Result<store::Import, Status> {
+    let mut import = apart(begin).await.map_err(internal)?.map_err(internal)?;
+    while let Some(chunk) = chunks.recv().await {
+        let taken = apart(move || import.take([chunk]).map(|()| import)).await;
+        import = taken.map_err(internal)?.map_err(internal)?;
+    }
     Ok(import)
+}
+
+fn internal(error: impl std::fmt::Display) -> Status {
+    Status::internal(error.to_string())
 }
 
 /// Passes on the rows; fails unless they came to their end as they were sent.

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use openraft::errors::{NetworkError, RPCError};
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use tracing::info;
 
 use super::QUEUED_MAX;
+use crate::apart::apart;
 use crate::metrics;
 use crate::peer::append::Lane;
 use crate::peer::connection::Peer;
@@ -85,19 +85,15 @@ pub(crate) async fn send(
 /// what the follower said.
 async fn stream(
     peer: &Peer,
-    mut rows: store::Export,
+    rows: store::Export,
     head: v1::SnapshotHead,
     sum: u32,
 ) -> Result<(store::Export, u64, Result<Vote, Status>), RPCError<TypeConfig>> {
     let (parts, outgoing) = mpsc::channel(QUEUED_MAX);
-    let reader = spawn_blocking(move || {
-        let read = read(&mut rows, head, sum, &parts);
-        (rows, read)
-    });
+    let reader = tokio::spawn(read(rows, head, sum, parts));
     let mut client = peer.bulk.clone();
     let reply = client.install_snapshot(ReceiverStream::new(outgoing)).await;
-    let (rows, read) = reader.await.map_err(unreadable)?;
-    let bytes = read.map_err(unreadable)?;
+    let (rows, bytes) = reader.await.map_err(unreadable)?.map_err(unreadable)?;
     let reply = reply.and_then(|reply| {
         let vote = reply.into_inner().vote.map(record::vote_from_proto);
         vote.ok_or_else(|| Status::invalid_argument("a reply without a vote"))
@@ -105,28 +101,41 @@ async fn stream(
     Ok((rows, bytes, reply))
 }
 
-/// Feeds the wire; ends early when the wire is gone.
-fn read(
-    rows: &mut store::Export,
+/// Feeds the wire; ends early when the wire is gone. The rows again, and how many bytes of them it
+/// took.
+async fn read(
+    mut rows: store::Export,
     head: v1::SnapshotHead,
     sum: u32,
-    to: &mpsc::Sender<v1::SnapshotPart>,
-) -> Result<u64, io::Error> {
-    let send = |part| to.blocking_send(v1::SnapshotPart { part: Some(part) }).is_ok();
+    to: mpsc::Sender<v1::SnapshotPart>,
+) -> Result<(store::Export, u64), io::Error> {
     let (mut parts, mut bytes, mut sum) = (head.parts, 0, Hasher::new_with_initial(sum));
-    if !send(Part::Head(head)) {
-        return Ok(0);
+    if !put(&to, Part::Head(head)).await {
+        return Ok((rows, 0));
     }
-    while let Some(chunk) = rows.next_chunk().map_err(io::Error::other)? {
+    loop {
+        let chunk;
+        (rows, chunk) = next_chunk(rows).await?;
+        let Some(chunk) = chunk else { break };
         parts += 1;
         bytes += chunk.len() as u64;
         sum.update(&chunk);
-        if !send(rows_part(chunk, &sum)) {
-            return Ok(bytes);
+        if !put(&to, rows_part(chunk, &sum)).await {
+            return Ok((rows, bytes));
         }
     }
-    send(Part::End(v1::SnapshotEnd { parts }));
-    Ok(bytes)
+    put(&to, Part::End(v1::SnapshotEnd { parts })).await;
+    Ok((rows, bytes))
+}
+
+/// False once nobody takes it.
+async fn put(to: &mpsc::Sender<v1::SnapshotPart>, part: Part) -> bool {
+    to.send(v1::SnapshotPart { part: Some(part) }).await.is_ok()
+}
+
+async fn next_chunk(mut rows: store::Export) -> Result<(store::Export, Option<Bytes>), io::Error> {
+    let read = apart(move || rows.next_chunk().map(|chunk| (rows, chunk))).await;
+    read.map_err(io::Error::other)?.map_err(io::Error::other)
 }
 
 fn rows_part(rows: Bytes, sum: &Hasher) -> Part {

@@ -1,0 +1,246 @@
+//! A cluster's life: it is founded, has trouble, is left in peace, and gives account.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use replication::{GroupStatus, Leadership};
+
+use super::client::{self, Client, Known};
+use super::faults::Faults;
+use super::network::Network;
+use super::node::Node;
+use super::report::RealReport;
+use super::watch::Watch;
+use super::{RealOptions, SHARD};
+use crate::random::Random;
+use crate::report::Broken;
+
+/// Nodes move on by so much at a time.
+const STEP_MS: u64 = 2;
+/// A cluster is founded in this time, and heals in this.
+const FOUND_MS: u64 = 30_000;
+const HEAL_MS: u64 = 120_000;
+/// Statuses are looked at so often.
+const LOOK_MS: u64 = 100;
+const CLIENTS: u64 = 4;
+
+/// See the file's head.
+pub struct Cluster {
+    pub options: RealOptions,
+    pub random: Random,
+    pub now: u64,
+    pub network: Network,
+    pub nodes: BTreeMap<u64, Node>,
+    pub watch: Watch,
+    pub report: RealReport,
+    pub faults: Faults,
+    clients: Vec<Client>,
+    known: Known,
+    dir: PathBuf,
+    peace: bool,
+}
+
+impl Cluster {
+    pub fn new(seed: u64, options: RealOptions) -> Cluster {
+        let mut random = Random::new(seed);
+        let watch = Watch::default();
+        // Only what a node is lies in files: standings and births.
+        let dir = std::env::temp_dir().join(format!("mayfly-raft-{}-{seed}", std::process::id()));
+        let network = Network::new(random.fork());
+        let mut nodes = BTreeMap::new();
+        for number in 1..=options.nodes {
+            let of_node = random.fork();
+            let node = Node::new(number, options.nodes, &dir, &watch, options.bug, of_node);
+            nodes.insert(number, node);
+        }
+        Cluster {
+            faults: Faults::new(&mut random),
+            options,
+            random,
+            now: 0,
+            network,
+            nodes,
+            watch,
+            report: RealReport::default(),
+            clients: (0..CLIENTS).map(|index| Client::new(index, CLIENTS)).collect(),
+            known: Known::default(),
+            dir,
+            peace: false,
+        }
+    }
+
+    pub fn run(mut self) -> Result<RealReport, Broken> {
+        self.nodes.values_mut().for_each(|node| node.start(&self.network));
+        self.pass(FOUND_MS, "founded", Cluster::is_whole)?;
+        let until = self.now + self.options.seconds * 1_000;
+        while self.now < until {
+            self.trouble();
+            self.step()?;
+        }
+        self.mend();
+        self.peace = true;
+        self.pass(HEAL_MS, "settled", Cluster::is_settled)?;
+        self.account();
+        self.sound()?;
+        self.report.seconds = self.now / 1_000;
+        self.report.digest = self.watch.digest();
+        Ok(self.report)
+    }
+
+    /// Steps until something holds, which it must in time.
+    fn pass(
+        &mut self,
+        longest_ms: u64,
+        what: &'static str,
+        holds: fn(&Cluster) -> bool,
+    ) -> Result<(), Broken> {
+        let until = self.now + longest_ms;
+        while !(self.now.is_multiple_of(LOOK_MS) && holds(self)) {
+            if self.now > until {
+                let states = self.nodes.values().map(describe).collect::<Vec<_>>().join("; ");
+                let source = "README (How a replica fails)";
+                self.watch.broke("settled", source, format!("not {what}: {states}"));
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), Broken> {
+        self.now += STEP_MS;
+        self.watch.tick(self.now);
+        self.network.tick(self.now);
+        let mut order: Vec<u64> = self.nodes.keys().copied().collect();
+        for left in (1..order.len()).rev() {
+            order.swap(left, self.random.index(left + 1));
+        }
+        for number in order {
+            let Some(node) = self.nodes.get(&number) else { continue };
+            if let Some(process) = &node.process {
+                process.run(Duration::from_millis(STEP_MS));
+                node.log.tick(self.now);
+            }
+        }
+        self.look();
+        let Cluster { clients, now, nodes, known, peace, watch, random, .. } = &mut *self;
+        for client in clients {
+            client.step(*now, nodes, known, *peace, watch, random);
+        }
+        self.sound()
+    }
+
+    fn sound(&self) -> Result<(), Broken> {
+        self.watch.broken().map_or(Ok(()), Err)
+    }
+
+    /// Looks at what nodes announced and how they are.
+    fn look(&mut self) {
+        for (number, node) in &mut self.nodes {
+            let Some(process) = &node.process else { continue };
+            let id = process.id();
+            for leadership in process.announced() {
+                let Leadership::Leader { term } = leadership else { continue };
+                self.report.leaders += 1;
+                if !self.watch.leads(*number, id, term) {
+                    continue;
+                }
+                let missing = client::missing(node, &self.known.acknowledged);
+                if !missing.is_empty() {
+                    let what = format!("node {number} leads term {term} without {missing:?}");
+                    self.watch.broke("lost", "architecture 7", what);
+                }
+            }
+            if let Err(error) = node.has_joined() {
+                let what = format!("node {number}: {error}");
+                self.watch.broke("running", "architecture 5", what);
+            }
+            if self.now.is_multiple_of(LOOK_MS)
+                && let Some(status) = node.process.as_ref().and_then(|process| process.status())
+                && let Some(failed) = status.failed
+                && !self.faults.is_stopping(*number)
+            {
+                let what = format!("node {number}: {failed}");
+                self.watch.broke("running", "architecture 5", what);
+            }
+        }
+    }
+
+    /// All nodes are up, with full voices.
+    pub fn is_whole(&self) -> bool {
+        let all: BTreeSet<u64> = self.nodes.keys().copied().collect();
+        let full = |status: GroupStatus| status.voters == all && status.learners.is_empty();
+        self.nodes.values().all(|node| {
+            node.process.as_ref().and_then(|process| process.status()).is_some_and(full)
+        })
+    }
+
+    /// And have all there is.
+    fn is_settled(&self) -> bool {
+        let ends: BTreeSet<Option<(Option<u64>, Option<u64>)>> = self
+            .nodes
+            .values()
+            .map(|node| {
+                let status = node.process.as_ref()?.status()?;
+                Some((status.last_log, status.applied))
+            })
+            .collect();
+        let same = ends.len() == 1 && ends.iter().flatten().all(|(last, applied)| last == applied);
+        same && self.is_whole() && self.clients.iter().all(Client::is_idle)
+    }
+
+    /// Trouble ends.
+    fn mend(&mut self) {
+        self.network.mend();
+        self.faults.end(&mut self.nodes, &self.network);
+    }
+
+    fn account(&mut self) {
+        let sums: BTreeSet<(u64, u64)> =
+            self.nodes.values().map(|node| node.rows.sum(SHARD)).collect();
+        if sums.len() > 1 {
+            self.watch.broke("replicas", "Raft 5.4.3", format!("in the end they differ: {sums:?}"));
+        }
+        for (number, node) in &self.nodes {
+            let there = client::numbers(node);
+            let distinct: BTreeSet<u64> = there.iter().copied().collect();
+            if distinct.len() < there.len() {
+                self.watch.broke("once", "SEND-8", format!("node {number} has some twice"));
+            }
+            let missing: Vec<&u64> = self.known.acknowledged.difference(&distinct).collect();
+            if !missing.is_empty() {
+                let what = format!("node {number} lost {missing:?}");
+                self.watch.broke("lost", "architecture 7", what);
+            }
+            let strange = distinct.iter().find(|number| {
+                !self.known.acknowledged.contains(number) && !self.known.unknown.contains(number)
+            });
+            if let Some(strange) = strange {
+                self.watch.broke("once", "SEND-8", format!("nobody sent {strange}"));
+            }
+            let id = node.process.as_ref().map(|process| process.id());
+            if id.is_some_and(|id| node.spent.contains(&id)) {
+                let what = format!("node {number} is {id:x?} again");
+                self.watch.broke("identity", "architecture 5 (log)", what);
+            }
+            self.report.returns += u64::from(id.is_some_and(|id| id != *number));
+        }
+        self.report.entries = sums.first().map_or(0, |(applied, _)| applied + 1);
+        self.report.acknowledged = self.known.acknowledged.len() as u64;
+        self.report.unknown = self.known.unknown.len() as u64;
+        self.report.reads = self.known.reads;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Whatever is left of it is in the system's folder for such things.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A node as a violation tells of it.
+fn describe(node: &Node) -> String {
+    let status = node.process.as_ref().map(|process| (process.id(), process.status()));
+    format!("node {}: {status:?}", node.number)
+}

@@ -1,0 +1,345 @@
+//! The log: a row of writes, of which some first part is on disk.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use domain::ShardId;
+use store::{Done, Error, LogDisk, LogRecord, Room, Shortened};
+
+use super::{lock, room};
+use crate::random::Random;
+use crate::real::Planted;
+use crate::real::watch::Watch;
+
+/// So many synced writes are kept apart, so that a fault can take them back.
+const APART_MAX: usize = 24;
+
+/// A node's log. Clones share it.
+#[derive(Clone)]
+pub struct ModelLog(Arc<Mutex<State>>);
+
+struct State {
+    watch: Watch,
+    bug: Option<Planted>,
+    /// What is read.
+    memory: Image,
+    /// What is on disk, but for the last writes.
+    settled: Image,
+    recent: VecDeque<Write>,
+    queue: VecDeque<Job>,
+    /// So many of the queue are being written until then.
+    writing: Option<(usize, u64)>,
+    /// Longest that one sync takes.
+    sync_ms_max: u64,
+    random: Random,
+    /// The id under which this node speaks.
+    id: u64,
+}
+
+struct Job {
+    write: Write,
+    done: Option<Done>,
+}
+
+#[derive(Clone)]
+enum Write {
+    Append { shard: ShardId, records: Vec<LogRecord> },
+    Vote { shard: ShardId, vote: Bytes },
+    Committed { shard: ShardId, committed: Bytes },
+    Truncate { shard: ShardId, from: u64 },
+    Purge { shard: ShardId, last: u64, mark: Bytes },
+}
+
+/// What all writes together say.
+#[derive(Clone, Default)]
+struct Image(BTreeMap<ShardId, Group>);
+
+#[derive(Clone, Default)]
+struct Group {
+    vote: Option<Bytes>,
+    committed: Option<Bytes>,
+    purged: Option<(u64, Bytes)>,
+    entries: BTreeMap<u64, Bytes>,
+}
+
+impl Image {
+    fn of(&self, shard: ShardId) -> Group {
+        self.0.get(&shard).cloned().unwrap_or_default()
+    }
+
+    fn write(&mut self, write: &Write) {
+        match write {
+            Write::Append { shard, records } => {
+                let group = self.0.entry(*shard).or_default();
+                for LogRecord { index, data } in records {
+                    let last = group.last_index();
+                    assert!(last.is_none_or(|last| last + 1 == *index), "{last:?} before {index}");
+                    group.entries.insert(*index, data.clone());
+                }
+            }
+            Write::Vote { shard, vote } => {
+                self.0.entry(*shard).or_default().vote = Some(vote.clone());
+            }
+            Write::Committed { shard, committed } => {
+                self.0.entry(*shard).or_default().committed = Some(committed.clone());
+            }
+            Write::Truncate { shard, from } => {
+                self.0.entry(*shard).or_default().entries.split_off(from);
+            }
+            Write::Purge { shard, last, mark } => {
+                let group = self.0.entry(*shard).or_default();
+                if group.purged.as_ref().is_none_or(|(purged, _)| purged < last) {
+                    group.entries = group.entries.split_off(&(last + 1));
+                    group.purged = Some((*last, mark.clone()));
+                }
+            }
+        }
+    }
+}
+
+impl Group {
+    fn last_index(&self) -> Option<u64> {
+        let last = self.entries.last_key_value().map(|(index, _)| *index);
+        last.or(self.purged.as_ref().map(|(last, _)| *last))
+    }
+}
+
+impl ModelLog {
+    pub fn new(watch: Watch, bug: Option<Planted>, random: Random) -> ModelLog {
+        let (memory, settled, recent, queue) = Default::default();
+        let (writing, sync_ms_max, id) = (None, 3, 0);
+        ModelLog(Arc::new(Mutex::new(State {
+            watch,
+            bug,
+            memory,
+            settled,
+            recent,
+            queue,
+            writing,
+            sync_ms_max,
+            random,
+            id,
+        })))
+    }
+
+    /// Votes are this replica's from here on.
+    pub fn speaks_as(&self, id: u64) {
+        lock(&self.0).id = id;
+    }
+
+    pub fn set_speed(&self, sync_ms_max: u64) {
+        lock(&self.0).sync_ms_max = sync_ms_max;
+    }
+
+    /// Ends the sync that is due and begins the next.
+    pub fn tick(&self, now: u64) {
+        let told = lock(&self.0).sync(now);
+        told.into_iter().for_each(|done| done(Ok(())));
+    }
+
+    /// The process ends. Returns how many writes were lost.
+    pub fn crash(&self) -> u64 {
+        let mut state = lock(&self.0);
+        let unsynced = state.queue.len() as u64;
+        let kept = state.random.below(unsynced + 1);
+        for _ in 0..kept {
+            let Some(job) = state.queue.pop_front() else { break };
+            state.settle(job.write);
+        }
+        let dropped: Vec<Job> = state.queue.drain(..).collect();
+        state.writing = None;
+        state.read_again();
+        drop(state);
+        drop(dropped); // Outside: whoever waits hears of it.
+        unsynced - kept
+    }
+
+    /// A fault takes synced writes from the end. Returns how many.
+    pub fn cut(&self) -> u64 {
+        let mut state = lock(&self.0);
+        let most = state.recent.len() as u64;
+        if most == 0 {
+            return 0;
+        }
+        let lost = state.random.between(1, most);
+        state.recent.truncate((most - lost) as usize);
+        state.read_again();
+        lost
+    }
+
+    /// An empty disk.
+    pub fn wipe(&self) {
+        let mut state = lock(&self.0);
+        state.settled = Image::default();
+        state.recent.clear();
+        state.read_again();
+    }
+}
+
+impl State {
+    /// Whom to tell.
+    fn sync(&mut self, now: u64) -> Vec<Done> {
+        let mut told = Vec::new();
+        if let Some((count, until)) = self.writing
+            && until <= now
+        {
+            for _ in 0..count {
+                let Some(Job { write, done }) = self.queue.pop_front() else { break };
+                if done.is_some() {
+                    promise(&self.watch, self.id, &write);
+                }
+                self.settle(write);
+                told.extend(done);
+            }
+            self.writing = None;
+        }
+        if self.writing.is_none() && !self.queue.is_empty() {
+            let takes_ms = self.random.between(0, self.sync_ms_max);
+            self.writing = Some((self.queue.len(), now + takes_ms));
+        }
+        for job in &mut self.queue {
+            let early = matches!(
+                (&job.write, self.bug),
+                (Write::Append { .. }, Some(Planted::AcknowledgesBeforeSync))
+                    | (Write::Vote { .. }, Some(Planted::VotesBeforeSync))
+            );
+            if early && let Some(done) = job.done.take() {
+                promise(&self.watch, self.id, &job.write);
+                told.push(done);
+            }
+        }
+        told
+    }
+
+    fn settle(&mut self, write: Write) {
+        self.recent.push_back(write);
+        while self.recent.len() > APART_MAX {
+            let Some(write) = self.recent.pop_front() else { break };
+            self.settled.write(&write);
+        }
+    }
+
+    fn read_again(&mut self) {
+        self.memory = self.settled.clone();
+        for write in &self.recent {
+            self.memory.write(write);
+        }
+    }
+
+    fn submit(&mut self, write: Write, done: Option<Done>) {
+        self.memory.write(&write);
+        self.queue.push_back(Job { write, done });
+    }
+}
+
+/// Whoever waits for a vote's sync may answer with it.
+fn promise(watch: &Watch, id: u64, write: &Write) {
+    if let Write::Vote { vote, .. } = write {
+        watch.voted(id, vote);
+    }
+}
+
+impl LogDisk for ModelLog {
+    fn append(&self, shard: ShardId, records: Vec<LogRecord>, done: Done) {
+        lock(&self.0).submit(Write::Append { shard, records }, Some(done));
+    }
+
+    fn save_vote(&self, shard: ShardId, vote: Bytes, done: Done) {
+        lock(&self.0).submit(Write::Vote { shard, vote }, Some(done));
+    }
+
+    fn vote(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
+        Ok(lock(&self.0).memory.of(shard).vote)
+    }
+
+    fn save_committed(&self, shard: ShardId, committed: Bytes) {
+        lock(&self.0).submit(Write::Committed { shard, committed }, None);
+    }
+
+    fn committed(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
+        Ok(lock(&self.0).memory.of(shard).committed)
+    }
+
+    fn read(
+        &self,
+        shard: ShardId,
+        from: u64,
+        to: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<LogRecord>, Error> {
+        let state = lock(&self.0);
+        let Some(group) = state.memory.0.get(&shard).filter(|_| from < to) else {
+            return Ok(Vec::new());
+        };
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        for (&index, data) in group.entries.range(from..to) {
+            bytes += data.len();
+            if bytes > bytes_max && !records.is_empty() {
+                break;
+            }
+            records.push(LogRecord { index, data: data.clone() });
+        }
+        Ok(records)
+    }
+
+    fn in_memory(&self, _shard: ShardId, _from: u64) -> bool {
+        true
+    }
+
+    fn last(&self, shard: ShardId) -> Result<Option<LogRecord>, Error> {
+        let state = lock(&self.0);
+        let last = state.memory.0.get(&shard).and_then(|group| group.entries.last_key_value());
+        Ok(last.map(|(index, data)| LogRecord { index: *index, data: data.clone() }))
+    }
+
+    fn truncate(&self, shard: ShardId, from: u64, done: Done) {
+        lock(&self.0).submit(Write::Truncate { shard, from }, Some(done));
+    }
+
+    fn purge(&self, shard: ShardId, last: u64, mark: Bytes) {
+        lock(&self.0).submit(Write::Purge { shard, last, mark }, None);
+    }
+
+    fn purged(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
+        Ok(lock(&self.0).memory.of(shard).purged.map(|(_, mark)| mark))
+    }
+
+    fn synced_index(&self, shard: ShardId) -> u64 {
+        lock(&self.0).memory.of(shard).last_index().unwrap_or_default()
+    }
+
+    fn bytes(&self) -> u64 {
+        let state = lock(&self.0);
+        let entries = state.memory.0.values().flat_map(|group| group.entries.values());
+        entries.map(|data| data.len() as u64).sum()
+    }
+
+    /// Who opens this log looks for that before.
+    fn shortened(&self, _shard: ShardId) -> Option<Shortened> {
+        None
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        room()
+    }
+
+    fn failure(&self) -> Option<Error> {
+        None
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn forgotten(&self) -> BTreeMap<ShardId, u64> {
+        let state = lock(&self.0);
+        let forgotten = |group: &Group| Some(group.purged.as_ref()?.0);
+        let groups = state.memory.0.iter();
+        groups.filter_map(|(shard, group)| Some((*shard, forgotten(group)?))).collect()
+    }
+
+    fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> ! {
+        panic!("shard {shard}, index {index}: {reason}")
+    }
+}

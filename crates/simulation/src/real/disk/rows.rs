@@ -1,0 +1,298 @@
+//! The rows: in memory, and as of their last flush on disk.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use domain::{EntityId, Key, MemoryRows, Row, Rows, SequenceNumber, ShardId};
+use store::{Error, Export, Import, Room, RowDisk, RowsIn, RowsOut, decode_key, encode_key};
+
+use super::{lock, room};
+use crate::real::Planted;
+use crate::real::watch::Watch;
+
+/// Bytes of one chunk on its way, one row at the least: small, so that a connection may break between
+/// two.
+const CHUNK_BYTES: usize = 4 << 10;
+
+/// A node's rows. Clones share them.
+#[derive(Clone)]
+pub struct ModelRows(Arc<Mutex<State>>);
+
+struct State {
+    node: u64,
+    watch: Watch,
+    bug: Option<Planted>,
+    memory: BTreeMap<ShardId, Shard>,
+    flushed: BTreeMap<ShardId, Shard>,
+}
+
+#[derive(Clone, Default)]
+struct Shard {
+    rows: MemoryRows,
+    applied: Option<(u64, Bytes)>,
+    /// Of all rows, whatever order they came in.
+    sum: u64,
+}
+
+impl Shard {
+    fn put(&mut self, key: Key, row: Option<Row>) {
+        if let Some(old) = self.rows.0.get(&key) {
+            self.sum = self.sum.wrapping_sub(hash(&key, old));
+        }
+        if let Some(new) = &row {
+            self.sum = self.sum.wrapping_add(hash(&key, new));
+        }
+        self.rows.write([(key, row)]);
+    }
+}
+
+/// A row as it is written.
+fn bytes_of(row: &Row) -> Vec<u8> {
+    match row {
+        Row::Body(content) => content.to_vec(),
+        row => {
+            let mut bytes = Vec::new();
+            wire::put_row(row, &mut bytes);
+            bytes
+        }
+    }
+}
+
+fn hash(key: &Key, row: &Row) -> u64 {
+    crate::real::watch::hash(&[encode_key(ShardId(0), key), bytes_of(row)].concat())
+}
+
+impl ModelRows {
+    pub fn new(node: u64, watch: Watch, bug: Option<Planted>) -> ModelRows {
+        let (memory, flushed) = Default::default();
+        ModelRows(Arc::new(Mutex::new(State { node, watch, bug, memory, flushed })))
+    }
+
+    /// The process ends.
+    pub fn crash(&self) {
+        let mut state = lock(&self.0);
+        state.memory = state.flushed.clone();
+    }
+
+    /// An empty disk.
+    pub fn wipe(&self) {
+        let mut state = lock(&self.0);
+        (state.memory, state.flushed) = Default::default();
+    }
+
+    /// How far they are and what they are.
+    pub fn sum(&self, shard: ShardId) -> (u64, u64) {
+        let state = lock(&self.0);
+        let of = state.memory.get(&shard);
+        of.map_or((0, 0), |of| (of.applied.as_ref().map_or(0, |(index, _)| *index), of.sum))
+    }
+
+    /// The contents of all messages of an entity.
+    pub fn contents(&self, shard: ShardId, entity: EntityId) -> Vec<Bytes> {
+        let (first, last) = (SequenceNumber::MIN, SequenceNumber::MAX);
+        let mut contents = Vec::new();
+        self.scan(shard, &Key::Body(entity, first), &Key::Body(entity, last), &mut |_, row| {
+            if let Row::Body(content) = row {
+                contents.push(content);
+            }
+            ControlFlow::Continue(())
+        });
+        contents
+    }
+}
+
+impl RowDisk for ModelRows {
+    fn get(&self, shard: ShardId, key: &Key) -> Option<Row> {
+        lock(&self.0).memory.get(&shard)?.rows.get(key)
+    }
+
+    fn scan(
+        &self,
+        shard: ShardId,
+        from: &Key,
+        to: &Key,
+        visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
+    ) {
+        if let Some(of) = lock(&self.0).memory.get(&shard) {
+            of.rows.scan(from, to, visit);
+        }
+    }
+
+    fn apply(
+        &self,
+        shard: ShardId,
+        erased: &[(Key, Key)],
+        writes: Vec<(Key, Option<Row>)>,
+        applied_index: u64,
+        mark: Bytes,
+    ) -> Result<(), Error> {
+        let mut state = lock(&self.0);
+        let of = state.memory.entry(shard).or_default();
+        for (from, to) in erased {
+            let gone: Vec<Key> = of.rows.0.range(from..to).map(|(key, _)| key.clone()).collect();
+            gone.into_iter().for_each(|key| of.put(key, None));
+        }
+        for (key, row) in writes {
+            of.put(key, row);
+        }
+        of.applied = Some((applied_index, mark.clone()));
+        let sum = of.sum;
+        state.watch.applied(state.node, applied_index, sum, &mark);
+        Ok(())
+    }
+
+    fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
+        Ok(lock(&self.0).memory.get(&shard).and_then(|of| of.applied.clone()))
+    }
+
+    fn flushed_index(&self, shard: ShardId) -> u64 {
+        let state = lock(&self.0);
+        let from = match state.bug {
+            Some(Planted::ForgetsUnflushed) => &state.memory,
+            _ => &state.flushed,
+        };
+        from.get(&shard).and_then(|of| of.applied.as_ref()).map_or(0, |(index, _)| *index)
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        let mut state = lock(&self.0);
+        match state.bug {
+            Some(Planted::ForgetsUnflushed) => (),
+            Some(Planted::FlushesRowsWithoutMark) => {
+                let memory = state.memory.clone();
+                for (shard, of) in memory {
+                    let kept = state.flushed.get(&shard).and_then(|of| of.applied.clone());
+                    let applied = kept.or(of.applied.clone());
+                    state.flushed.insert(shard, Shard { applied, ..of });
+                }
+            }
+            _ => state.flushed = state.memory.clone(),
+        }
+        Ok(())
+    }
+
+    fn file_bytes(&self) -> u64 {
+        0
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        room()
+    }
+
+    fn failure(&self) -> Option<Error> {
+        None
+    }
+
+    fn bodies(&self, shard: ShardId, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
+        let body = |(entity, sequence): &(EntityId, SequenceNumber)| match self
+            .get(shard, &Key::Body(*entity, *sequence))
+        {
+            Some(Row::Body(content)) => Some(content),
+            _ => None,
+        };
+        of.iter().map(body).collect()
+    }
+
+    fn export(&self, shard: ShardId) -> Result<Export, Error> {
+        let of = lock(&self.0).memory.get(&shard).cloned().unwrap_or_default();
+        let mark = of.applied.map_or_else(Bytes::new, |(_, mark)| mark);
+        let row = |(key, row): (&Key, &Row)| (encode_key(shard, key), bytes_of(row));
+        let rows = of.rows.0.iter().map(row).collect();
+        Ok(Export::of(Out { mark, rows, next: 0 }))
+    }
+
+    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Import, Error> {
+        let of = Shard { applied: Some((index, Bytes::copy_from_slice(mark))), ..Shard::default() };
+        Ok(Import::of(In { to: self.clone(), shard, of, last_key: Vec::new() }))
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+}
+
+/// Rows on their way out.
+struct Out {
+    mark: Bytes,
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    next: usize,
+}
+
+impl RowsOut for Out {
+    fn mark(&self) -> &[u8] {
+        &self.mark
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK_BYTES
+            && let Some((key, row)) = self.rows.get(self.next)
+        {
+            for bytes in [key, row] {
+                chunk.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+                chunk.extend_from_slice(bytes);
+            }
+            self.next += 1;
+        }
+        Ok((!chunk.is_empty()).then(|| chunk.into()))
+    }
+
+    fn resume_after(&mut self, key: Bytes) -> Result<(), Error> {
+        self.next = self.rows.partition_point(|(at, _)| at[..] <= key[..]);
+        Ok(())
+    }
+}
+
+/// Rows on their way in.
+struct In {
+    to: ModelRows,
+    shard: ShardId,
+    of: Shard,
+    last_key: Vec<u8>,
+}
+
+impl In {
+    /// One key and its row, and what follows.
+    fn row<'a>(&self, bytes: &mut &'a [u8]) -> Option<(&'a [u8], Key, Row)> {
+        let mut take = || {
+            let (length, rest) = bytes.split_first_chunk()?;
+            let (head, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+            *bytes = rest;
+            Some(head)
+        };
+        let (at, row) = (take()?, take()?);
+        let (shard, key) = decode_key(at)?;
+        let row = wire::decode_row(&key, row).ok()?;
+        (shard == self.shard && at > &self.last_key[..]).then_some((at, key, row))
+    }
+}
+
+impl RowsIn for In {
+    fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    fn take(&mut self, mut chunk: &[u8]) -> Result<(), Error> {
+        while !chunk.is_empty() {
+            let row = self.row(&mut chunk);
+            let (at, key, row) = row.ok_or(Error::NotInOrder { shard: self.shard })?;
+            self.last_key = at.to_vec();
+            self.of.put(key, Some(row));
+        }
+        Ok(())
+    }
+
+    /// Rows that were installed are on disk.
+    fn finish(self: Box<Self>) -> Result<(), Error> {
+        let In { to, shard, of, .. } = *self;
+        let mut state = lock(&to.0);
+        if let Some((index, mark)) = &of.applied {
+            state.watch.applied(state.node, *index, of.sum, mark);
+        }
+        state.memory.insert(shard, of.clone());
+        state.flushed.insert(shard, of);
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! The real thing: `replication` as it is, with openraft and gRPC inside it, over modelled disks and a
+//! modelled network, in one thread and from one seed. What level one models of Raft is here what runs.
+//!
+//! Each node has a runtime of its own whose time stands still unless it is moved on, a few
+//! milliseconds at a time, one node after another. Dropping the runtime is the crash. What asks the
+//! operating system for chance gets the seed's (`chance`), so a seed is one life, to the last call:
+//! in a process that has run no other, for tokio counts its runtimes.
+//!
+//! Not modelled: RocksDB (its own crash tests are in `store`), several threads, and the byte-wise
+//! windows of TCP.
+//!
+//! Reading order: chance, the network, the disk, a node; what is watched; clients, faults, the
+//! cluster.
+
+mod chance;
+
+mod disk;
+mod network;
+mod node;
+
+mod watch;
+
+mod client;
+mod cluster;
+mod faults;
+
+mod many;
+mod report;
+
+use clap::ValueEnum;
+use domain::{EntityId, ShardId};
+
+use crate::report::Broken;
+
+pub use many::{run_many, tell};
+pub use report::RealReport;
+
+const SHARD: ShardId = ShardId(1);
+const QUEUE: EntityId = EntityId(1);
+
+/// What is done wrong on purpose, one at a time, below or around the code that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Planted {
+    /// Entries are said to be on disk before they are.
+    AcknowledgesBeforeSync,
+    /// A vote is said to be on disk before it is.
+    VotesBeforeSync,
+    /// A node with a wiped disk goes on as who it was.
+    VotesUnderOldId,
+    /// A log shorter than its mark is taken for whole.
+    IgnoresMark,
+    /// Rows are flushed apart from the mark that says how far they are.
+    FlushesRowsWithoutMark,
+    /// Rows are said to be flushed that are not, and the log is forgotten.
+    ForgetsUnflushed,
+}
+
+/// What kind of life it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RealOptions {
+    pub nodes: u64,
+    /// Seconds of trouble, in the cluster's time; then faults end.
+    pub seconds: u64,
+    pub bug: Option<Planted>,
+}
+
+impl Default for RealOptions {
+    fn default() -> RealOptions {
+        RealOptions { nodes: 3, seconds: 40, bug: None }
+    }
+}
+
+/// One cluster's life, in this process; equal ones only in processes that have run no other.
+pub fn run_here(seed: u64, options: &RealOptions) -> Result<RealReport, Broken> {
+    let options = *options;
+    let run = move || {
+        chance::seed(seed);
+        cluster::Cluster::new(seed, options).run()
+    };
+    // A thread that has met no chance yet.
+    let run = std::thread::spawn(run).join();
+    run.unwrap_or_else(|_| {
+        Err(Broken { invariant: "panic", source: "style", what: "see above".to_owned() })
+    })
+}

@@ -1,0 +1,264 @@
+//! A node: its disk, and the process that runs over it while it is up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::{Effect, ShardId};
+use replication::{
+    Channel, Clocks, Config, Error, GroupStatus, Incoming, Leadership, Limits, Observer,
+    Replication,
+};
+use store::{DataDir, Identity, LogStore, RowStore};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use super::disk::log::ModelLog;
+use super::disk::rows::ModelRows;
+use super::network::{Network, address};
+use super::watch::Watch;
+use super::{Planted, SHARD};
+use crate::random::Random;
+
+/// Small, so that logs are shortened and snapshots travel.
+const LIMITS: Limits = Limits {
+    proposals_bytes_max: 1 << 20,
+    append_window_bytes: 16 << 10,
+    flush_log_bytes: 12 << 10,
+    log_retain_bytes: 40 << 10,
+    disk_reserve_bytes: 0,
+};
+const CLUSTER_ID: u128 = 7;
+/// Nodes ask each other for their clocks so often, as they do under a service.
+const CLOCKS_EVERY: Duration = Duration::from_secs(1);
+
+pub struct Node {
+    pub number: u64,
+    pub log: ModelLog,
+    pub rows: ModelRows,
+    pub process: Option<Process>,
+    /// Ids it spoke under before it lost what it had promised.
+    pub spent: BTreeSet<u64>,
+    /// The id it speaks under, as far as it ever spoke.
+    id: Option<u64>,
+    nodes: u64,
+    dir: PathBuf,
+    watch: Watch,
+    bug: Option<Planted>,
+}
+
+/// A running node. Dropped, it is gone from one moment to the next.
+pub struct Process {
+    pub runtime: Runtime,
+    pub replication: Replication,
+    pub data: DataDir,
+    heard: Arc<Heard>,
+    joining: Option<JoinHandle<Result<(), Error>>>,
+    /// Another process was found to be this node.
+    taken: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<Leadership>>);
+
+impl Observer for Heard {
+    fn applied(&self, _shard: ShardId, _effects: Vec<Effect>) {}
+
+    fn leadership(&self, _shard: ShardId, leadership: Leadership) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(leadership);
+    }
+}
+
+/// There is no layer above.
+struct Nobody;
+
+impl Incoming for Nobody {
+    fn accept(&self, _from: u64, _channel: Channel) {}
+
+    fn clocks(&self) -> Clocks {
+        Clocks { wall_us: 0, clock_us: 0 }
+    }
+}
+
+impl Node {
+    pub fn new(
+        number: u64,
+        nodes: u64,
+        root: &Path,
+        watch: &Watch,
+        bug: Option<Planted>,
+        random: Random,
+    ) -> Node {
+        Node {
+            number,
+            log: ModelLog::new(watch.clone(), bug, random),
+            rows: ModelRows::new(number, watch.clone(), bug),
+            process: None,
+            spent: BTreeSet::new(),
+            id: None,
+            nodes,
+            dir: root.join(number.to_string()),
+            watch: watch.clone(),
+            bug,
+        }
+    }
+
+    pub fn start(&mut self, network: &Network) {
+        if let Err(error) = self.try_start(network) {
+            self.watch.broke("running", "start", format!("node {}: {error}", self.number));
+        }
+    }
+
+    fn try_start(&mut self, network: &Network) -> Result<(), Error> {
+        let identity = Identity { cluster_id: CLUSTER_ID, node: self.number };
+        let data = DataDir::open(&self.dir, identity)?;
+        if self.has_forgotten_too_much() {
+            self.lose(&data)?;
+        }
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.map_err(Error::Threads)?;
+        let inside = runtime.enter();
+        let numbers: BTreeSet<u64> = (1..=self.nodes).collect();
+        let peers: BTreeMap<u64, String> =
+            numbers.iter().map(|node| (*node, address(*node).to_string())).collect();
+        let heard = Arc::new(Heard::default());
+        let config = Config {
+            data: Some(data.clone()),
+            cluster_id: "simulated".to_owned(),
+            limits: LIMITS,
+            threads: 0,
+            sockets: Some(network.of(self.number)),
+            ..Config::new(self.number, peers, address(self.number))
+        };
+        network.speak(self.number);
+        let (log, rows) = (LogStore::on(self.log.clone()), RowStore::on(self.rows.clone()));
+        let replication = Replication::start(config, log, rows, heard.clone(), Arc::new(Nobody))?;
+        let joining = join(replication.clone(), data.clone(), self.log.clone(), numbers.clone());
+        let joining = Some(runtime.spawn(joining));
+        runtime.spawn(ask_clocks(replication.clone(), numbers));
+        let taken = {
+            let replication = replication.clone();
+            runtime.spawn(async move { drop(replication.taken().await) })
+        };
+        drop(inside);
+        self.process = Some(Process { runtime, replication, data, heard, joining, taken });
+        Ok(())
+    }
+
+    /// As `DataDir::stores` looks for it: rows that are older than where the log begins.
+    fn has_forgotten_too_much(&self) -> bool {
+        let forgotten = store::LogDisk::forgotten(&self.log);
+        forgotten.get(&SHARD).is_some_and(|forgotten| self.rows.sum(SHARD).0 < *forgotten)
+    }
+
+    /// As `DataDir::stores` does it with damaged data: they are laid aside, for another birth.
+    fn lose(&mut self, data: &DataDir) -> Result<(), Error> {
+        self.watch.note("lost", &[self.number]);
+        self.log.wipe();
+        self.rows.wipe();
+        self.spent.extend(self.id.take());
+        Ok(data.begin_anew()?)
+    }
+
+    /// Whether its group runs; an error if that cannot be.
+    pub fn has_joined(&mut self) -> Result<bool, String> {
+        let Some(process) = &mut self.process else { return Ok(false) };
+        let joined = process.has_joined()?;
+        if joined {
+            self.id = Some(process.id());
+        }
+        Ok(joined)
+    }
+
+    /// The process ends, or the power of its machine. Returns how many writes were lost.
+    pub fn crash(&mut self, power: bool, network: &Network) -> u64 {
+        if power {
+            network.fall_silent(self.number);
+        }
+        self.process = None;
+        self.rows.crash();
+        self.log.crash()
+    }
+
+    /// The disk of a node that is down takes back some of what it said was synced, which the mark
+    /// file tells.
+    pub fn cut(&mut self) -> Result<(), Error> {
+        if self.log.cut() == 0 || self.bug == Some(Planted::IgnoresMark) {
+            return Ok(());
+        }
+        let identity = Identity { cluster_id: CLUSTER_ID, node: self.number };
+        let data = DataDir::open(&self.dir, identity)?;
+        self.lose(&data)
+    }
+
+    /// A node that is down gets an empty disk.
+    pub fn wipe(&mut self) -> std::io::Result<()> {
+        self.log.wipe();
+        self.rows.wipe();
+        self.spent.extend(self.id.take());
+        if self.bug == Some(Planted::VotesUnderOldId) {
+            return Ok(());
+        }
+        std::fs::remove_dir_all(&self.dir)
+    }
+}
+
+/// Takes part, then adds the group.
+async fn join(
+    replication: Replication,
+    data: DataDir,
+    log: ModelLog,
+    members: BTreeSet<u64>,
+) -> Result<(), Error> {
+    replication.take_part().await?;
+    log.speaks_as(replication.node() | u64::from(data.incarnation()) << 16);
+    replication.add_group(SHARD, members).await
+}
+
+async fn ask_clocks(replication: Replication, nodes: BTreeSet<u64>) {
+    loop {
+        for node in nodes.iter().filter(|node| **node != replication.node()) {
+            let (replication, node) = (replication.clone(), *node);
+            tokio::spawn(async move { replication.ask_clocks(node).await });
+        }
+        tokio::time::sleep(CLOCKS_EVERY).await;
+    }
+}
+
+impl Process {
+    /// The id it speaks under.
+    pub fn id(&self) -> u64 {
+        self.replication.node() | u64::from(self.data.incarnation()) << 16
+    }
+
+    /// Moves its time on.
+    pub fn run(&self, step: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(step).await });
+    }
+
+    /// What it announced since it was last asked.
+    pub fn announced(&self) -> Vec<Leadership> {
+        std::mem::take(&mut *self.heard.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn has_joined(&mut self) -> Result<bool, String> {
+        if self.taken.is_finished() {
+            return Err("it was taken for another process".to_owned());
+        }
+        let Some(joining) = self.joining.take_if(|joining| joining.is_finished()) else {
+            return Ok(self.joining.is_none());
+        };
+        match self.runtime.block_on(joining) {
+            Ok(Ok(())) => Ok(true),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Its replica, once there is one.
+    pub fn status(&self) -> Option<GroupStatus> {
+        let _inside = self.runtime.enter(); // It asks for the time.
+        self.replication.status().pop()
+    }
+}

@@ -1,0 +1,86 @@
+//! Some lives of clusters over replication as it is; and bugs planted below it, which are found. Each
+//! life is a process of its own.
+
+use std::path::Path;
+
+use simulation::real::{Planted, RealOptions, run_many};
+
+/// Lives until a bug must have shown.
+const SEEDS_MAX: u64 = 120;
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_simulation"))
+}
+
+#[test]
+fn lives_hold_in_which_enough_happens() {
+    let seeds = 24;
+    let (report, violations) = run_many(program(), 0..seeds, &RealOptions::default());
+    println!("{report}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    assert_eq!(report.shortfalls(seeds), Vec::<String>::new());
+}
+
+/// The same seed is the same life, to the last call.
+#[test]
+fn the_same_seed_has_the_same_digest() {
+    for seed in [3, 4_711] {
+        let run = || run_many(program(), seed..seed + 1, &RealOptions::default());
+        assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn five_nodes_hold() {
+    let options = RealOptions { nodes: 5, ..RealOptions::default() };
+    let (report, violations) = run_many(program(), 0..4, &options);
+    println!("{report}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+}
+
+/// A bug breaks one of these invariants before so many lives are over.
+fn is_found(bug: Planted, by: &[&str]) {
+    let options = RealOptions { bug: Some(bug), ..RealOptions::default() };
+    let mut found = Vec::new();
+    for from in (0..SEEDS_MAX).step_by(4) {
+        let (_, violations) = run_many(program(), from..from + 4, &options);
+        for violation in violations {
+            if by.iter().any(|name| violation.contains(&format!(": {name}: "))) {
+                println!("{bug:?}: {violation}");
+                return;
+            }
+            found.push(violation);
+        }
+    }
+    panic!("{bug:?} broke none of {by:?} in {SEEDS_MAX} seeds, but:\n{}", found.join("\n"));
+}
+
+#[test]
+fn an_entry_acknowledged_before_it_is_synced_is_missed() {
+    is_found(Planted::AcknowledgesBeforeSync, &["lost", "replicas", "leaders", "running"]);
+}
+
+#[test]
+fn a_vote_given_before_it_is_synced_is_given_twice() {
+    is_found(Planted::VotesBeforeSync, &["votes", "leaders"]);
+}
+
+#[test]
+fn a_wiped_node_that_votes_under_its_old_id_is_noticed() {
+    is_found(Planted::VotesUnderOldId, &["votes", "lost", "replicas", "leaders", "running"]);
+}
+
+#[test]
+fn a_log_shorter_than_its_mark_is_missed() {
+    is_found(Planted::IgnoresMark, &["votes", "lost", "replicas", "leaders", "running"]);
+}
+
+#[test]
+fn rows_that_are_further_than_their_mark_are_noticed() {
+    is_found(Planted::FlushesRowsWithoutMark, &["replicas", "running"]);
+}
+
+#[test]
+fn a_log_that_is_forgotten_before_the_rows_are_flushed_is_missed() {
+    is_found(Planted::ForgetsUnflushed, &["lost", "replicas", "settled", "running"]);
+}

@@ -1,0 +1,255 @@
+//! The log over RocksDB: a database, what is known of it in memory, and one thread that writes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::ShardId;
+use parking_lot::Mutex;
+use rocksdb::{DB, DBRecoveryMode, ReadOptions};
+
+use super::group::{self, GroupLog};
+use super::marks::Marks;
+use super::writer::{Job, Work, Writer};
+use super::{Done, LogDisk, LogRecord, Shortened};
+use crate::disk::{Room, room};
+use crate::options::{MEMTABLES, base, blocks};
+use crate::{Error, Options, damage};
+
+/// See the file's head. Its end stops the writer.
+pub(super) struct RocksLog {
+    inner: Arc<Inner>,
+    writer: Writer,
+}
+
+pub(super) struct Inner {
+    pub db: DB,
+    pub path: PathBuf,
+    pub tail_bytes_max: usize,
+    pub groups: Mutex<BTreeMap<ShardId, GroupLog>>,
+    shortened: BTreeMap<ShardId, Shortened>,
+    /// Writes it holds and writes that were synced, where these are more.
+    missing: Option<(u64, u64)>,
+}
+
+impl RocksLog {
+    /// [`super::LogStore::open`].
+    pub fn open(path: &Path, options: &Options) -> Result<RocksLog, Error> {
+        std::fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
+        let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
+        let groups = group::read_all(&db, path)?;
+        let (marks, marked) = Marks::open(&path.with_extension("marks"))?;
+        let shortened = shortened(&groups, &marked.synced);
+        let written = db.latest_sequence_number();
+        let missing = (written < marked.writes).then_some((written, marked.writes));
+        let inner = Arc::new(Inner {
+            db,
+            path: path.to_owned(),
+            tail_bytes_max: options.tail_bytes_max,
+            groups: Mutex::new(groups),
+            shortened,
+            missing,
+        });
+        let writer = Writer::start(inner.clone(), marks, options)?;
+        Ok(RocksLog { inner, writer })
+    }
+
+    fn group<T>(&self, shard: ShardId, with: impl FnOnce(&mut GroupLog) -> T) -> T {
+        with(self.inner.groups.lock().entry(shard).or_default())
+    }
+
+    /// Changes what can be read and queues what is to be written, in one order.
+    fn change(&self, shard: ShardId, with: impl FnOnce(&mut GroupLog) -> Work) {
+        let mut groups = self.inner.groups.lock();
+        let work = with(groups.entry(shard).or_default());
+        self.writer.submit(Job { shard, work });
+    }
+
+    fn read_disk(
+        &self,
+        shard: ShardId,
+        from: u64,
+        to: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<LogRecord>, Error> {
+        let mut options = ReadOptions::default();
+        options.set_iterate_upper_bound(group::entry_key(shard, to));
+        options.fill_cache(false);
+        let mut rows = self.inner.db.raw_iterator_opt(options);
+        rows.seek(group::entry_key(shard, from));
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while let Some((key, value)) = rows.item() {
+            let expected = from + records.len() as u64;
+            if group::index_of(key) != Some(expected) {
+                return Err(self.inner.corrupt(format!("shard {shard}: no entry {expected}")));
+            }
+            bytes += value.len();
+            if bytes > bytes_max && !records.is_empty() {
+                return Ok(records);
+            }
+            records.push(LogRecord { index: expected, data: Bytes::copy_from_slice(value) });
+            rows.next();
+        }
+        rows.status().map_err(|error| Error::rocks(&self.inner.path, &error))?;
+        if records.is_empty() {
+            return Err(self.inner.corrupt(format!("shard {shard}: no entry {from}")));
+        }
+        Ok(records)
+    }
+}
+
+impl LogDisk for RocksLog {
+    fn append(&self, shard: ShardId, records: Vec<LogRecord>, done: Done) {
+        self.change(shard, |group| {
+            group.append(&records);
+            Work::Append { records, done }
+        });
+    }
+
+    fn save_vote(&self, shard: ShardId, vote: Bytes, done: Done) {
+        self.change(shard, |group| {
+            group.vote = Some(vote.clone());
+            Work::Vote { vote, done }
+        });
+    }
+
+    fn vote(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
+        Ok(self.group(shard, |group| group.vote.clone()))
+    }
+
+    fn save_committed(&self, shard: ShardId, committed: Bytes) {
+        self.group(shard, |group| group.committed = Some(committed.clone()));
+        self.writer.save_committed(shard, committed);
+    }
+
+    fn committed(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
+        Ok(self.group(shard, |group| group.committed.clone()))
+    }
+
+    fn read(
+        &self,
+        shard: ShardId,
+        from: u64,
+        to: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<LogRecord>, Error> {
+        let (mut records, tail_from, from, to) = self.group(shard, |group| {
+            let (from, to) = group.clamp(from, to);
+            (group.tail(from, to, bytes_max), group.tail_first(), from, to)
+        });
+        if from < to.min(tail_from) {
+            // The older part is on disk; what of the tail follows is read by the next call.
+            records = self.read_disk(shard, from, to.min(tail_from), bytes_max)?;
+        }
+        Ok(records)
+    }
+
+    fn in_memory(&self, shard: ShardId, from: u64) -> bool {
+        self.group(shard, |group| from >= group.tail_first())
+    }
+
+    fn last(&self, shard: ShardId) -> Result<Option<LogRecord>, Error> {
+        let (last, cached) = self.group(shard, |group| (group.last_index(), group.last_record()));
+        match (last, cached) {
+            (None, _) => Ok(None),
+            (_, Some(record)) => Ok(Some(record)),
+            (Some(index), None) => Ok(self.read_disk(shard, index, index + 1, usize::MAX)?.pop()),
+        }
+    }
+
+    fn truncate(&self, shard: ShardId, from: u64, done: Done) {
+        self.change(shard, |group| {
+            group.truncate(from);
+            Work::Truncate { from, done }
+        });
+    }
+
+    fn purge(&self, shard: ShardId, last: u64, mark: Bytes) {
+        let mut groups = self.inner.groups.lock();
+        let group = groups.entry(shard).or_default();
+        let from = group.first_index();
+        if from <= last {
+            group.purge(last, mark.clone());
+            self.writer.submit(Job { shard, work: Work::Purge { from, last, mark } });
+        }
+    }
+
+    fn purged(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
+        Ok(self.group(shard, |group| group.purged.as_ref().map(|(_, mark)| mark.clone())))
+    }
+
+    fn synced_index(&self, shard: ShardId) -> u64 {
+        self.group(shard, |group| group.synced)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.inner.groups.lock().values().map(GroupLog::bytes).sum()
+    }
+
+    fn shortened(&self, shard: ShardId) -> Option<Shortened> {
+        self.inner.shortened.get(&shard).copied()
+    }
+
+    fn room(&self) -> Result<Room, Error> {
+        room(&self.inner.path)
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.writer.failure()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let path = self.inner.path.clone();
+        if let Some((&shard, &Shortened { last, marked })) = self.inner.shortened.first_key_value()
+        {
+            return Err(Error::Shortened { path, shard, last, marked });
+        }
+        match self.inner.missing {
+            None => Ok(()),
+            Some((written, synced)) => Err(self.inner.corrupt(format!(
+                "it ends at write {written}, but {synced} were synced, and votes may be among them"
+            ))),
+        }
+    }
+
+    fn forgotten(&self) -> BTreeMap<ShardId, u64> {
+        let groups = self.inner.groups.lock();
+        let forgotten = |group: &GroupLog| Some(group.purged.as_ref()?.0);
+        groups.iter().filter_map(|(shard, group)| Some((*shard, forgotten(group)?))).collect()
+    }
+
+    fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> ! {
+        let path = self.inner.path.display();
+        damage::stop(&self.inner.path, &format!("{path}: shard {shard}, index {index}: {reason}"))
+    }
+}
+
+impl Inner {
+    fn corrupt(&self, reason: String) -> Error {
+        Error::Corrupt { path: self.path.clone(), reason }
+    }
+}
+
+fn shortened(
+    groups: &BTreeMap<ShardId, GroupLog>,
+    marked: &BTreeMap<ShardId, u64>,
+) -> BTreeMap<ShardId, Shortened> {
+    let last = |shard| groups.get(shard).map_or(0, GroupLog::end);
+    marked
+        .iter()
+        .map(|(shard, marked)| (*shard, Shortened { last: last(shard), marked: *marked }))
+        .filter(|(_, found)| found.last < found.marked)
+        .collect()
+}
+
+fn database(options: &Options) -> rocksdb::Options {
+    let mut database = base();
+    database.set_block_based_table_factory(&blocks(options.cache_bytes / 4));
+    database.set_write_buffer_size(options.log_memtable_bytes);
+    database.set_max_write_buffer_number(MEMTABLES as i32);
+    database.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    // Entries are written in order and forgotten in order: merging files gains nothing.
+    database.set_level_zero_file_num_compaction_trigger(8);
+    database
+}

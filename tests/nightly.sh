@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Simulated clusters for as many minutes as the argument says (default 480): half of them over the model
+# of Raft, in every kind of life, half over replication as it is. Prints seeds, simulated hours and
+# faults; ends at the first broken promise with the command that replays it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source deploy/env.sh
+
+minutes="${1:-480}"
+case "$minutes" in
+  '' | *[!0-9]*) echo "usage: tests/nightly.sh [minutes]" >&2; exit 2 ;;
+esac
+
+say "build"
+cargo build --release --locked -p simulation
+simulation="$CARGO_TARGET_DIR/release/simulation"
+
+share=$((minutes / 8))
+for life in '' --storm --topics '--storm --nodes 5'; do
+  say "the core over a model of Raft, $share minutes: a swarm ${life:+of lives with $life}"
+  # shellcheck disable=SC2086
+  "$simulation" $life --swarm --seeds 200 --minutes "$share"
+done
+say "replication as it is, $((minutes / 2)) minutes"
+"$simulation" raft --seeds 40 --minutes $((minutes / 2))
+say "all hold"
