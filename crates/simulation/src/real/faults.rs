@@ -30,6 +30,8 @@ struct Odds {
     transfer: u32,
     stop: u32,
     flush: u32,
+    /// In a thousand of the steps in which a node writes its vote: it falls.
+    vote: u32,
 }
 
 /// Faults of one life.
@@ -49,7 +51,7 @@ impl Faults {
         };
         let odds = Odds {
             crash: often(30),
-            power: often(8),
+            power: often(16),
             wipe: often(30),
             cut: often(30),
             hold: often(40),
@@ -59,6 +61,7 @@ impl Faults {
             transfer: often(20),
             stop: often(10),
             flush: often(100),
+            vote: often(300),
         };
         Faults { odds, starts: BTreeMap::new(), stopping: BTreeMap::new() }
     }
@@ -86,6 +89,7 @@ impl Cluster {
     /// What goes wrong in one step.
     pub fn trouble(&mut self) {
         self.start_again();
+        self.trouble_voters();
         if !self.now.is_multiple_of(EVERY_MS) {
             return;
         }
@@ -116,7 +120,9 @@ impl Cluster {
         if self.random.chance(odds.slow_disk) {
             let most = if self.random.chance(500) { 3 } else { self.random.between(20, 400) };
             self.report.slow += 1;
-            self.nodes.get(&node).into_iter().for_each(|node| node.log.set_speed(most));
+            let all = self.random.chance(400);
+            let slowed = self.nodes.values().filter(|of| all || of.number == node);
+            slowed.for_each(|node| node.log.set_speed(most));
         }
         if self.random.chance(odds.transfer) {
             self.transfer(node);
@@ -129,6 +135,17 @@ impl Cluster {
         {
             // The database does it when it likes.
             let _ = store::RowDisk::flush(&node.rows);
+        }
+    }
+
+    /// A vote is written rarely, and much depends on it.
+    fn trouble_voters(&mut self) {
+        let voting = |node: &&Node| node.process.is_some() && node.log.is_voting();
+        let voters: Vec<u64> = self.nodes.values().filter(voting).map(|node| node.number).collect();
+        for node in voters {
+            if self.random.chance(self.faults.odds.vote) {
+                self.crash(node, true);
+            }
         }
     }
 

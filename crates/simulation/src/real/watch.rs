@@ -2,8 +2,8 @@
 //!
 //! | invariant | what must hold |
 //! |---|---|
-//! | `votes` | a replica gives its vote in a term to one candidate, whatever crashes in between |
-//! | `leaders` | a term has one leader, and a node never leads a term that is not above its last |
+//! | `votes` | a replica's votes never go back, whatever crashes in between |
+//! | `leaders` | a node never leads a term that is not above the last it led |
 //! | `replicas` | rows that come from the same entries are the same, and so is who was a member |
 //! | `lost` | what was acknowledged is in the rows of every new leader, and in the end of all |
 //! | `once` | a message is there once, however often it was sent (SEND-8) |
@@ -11,6 +11,11 @@
 //! | `identity` | a node that lost what it held speaks under another id, and nobody takes it for two |
 //! | `running` | no replica stops by itself |
 //! | `settled` | once faults end, every node is a full member with all entries, and calls are answered |
+
+//!
+//! openraft orders votes by term and candidate, as we use it: whoever voted for a candidate may vote in
+//! the same term for one with a higher id, and a term may so have two leaders, one after the other.
+//! What Raft says of terms holds of these pairs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,10 +35,10 @@ struct Seen {
     broken: Option<Broken>,
     /// By index: rows and mark of whoever stopped there.
     applied: BTreeMap<u64, (u64, Bytes)>,
-    /// By replica and term: for whom.
-    votes: BTreeMap<(u64, u64), u64>,
-    /// By term: who.
-    leaders: BTreeMap<u64, u64>,
+    /// By replica: term and candidate of its last vote.
+    votes: BTreeMap<u64, (u64, u64)>,
+    /// The highest term that was led, and by whom.
+    highest: (u64, u64),
     /// By node: the last term it led.
     led: BTreeMap<u64, u64>,
 }
@@ -75,9 +80,9 @@ impl Watch {
             return seen.broke("votes", "record", format!("{vote:?} is no vote"));
         };
         seen.note("vote", &[id, term, candidate]);
-        let before = *seen.votes.entry((id, term)).or_insert(candidate);
-        if before != candidate {
-            let what = format!("{id:#x} voted for {before:#x} and {candidate:#x} in term {term}");
+        let before = seen.votes.insert(id, (term, candidate)).unwrap_or_default();
+        if before > (term, candidate) {
+            let what = format!("{id:#x} voted {:x?} after {before:x?}", (term, candidate));
             seen.broke("votes", "Raft 5.2", what);
         }
     }
@@ -97,20 +102,17 @@ impl Watch {
         }
     }
 
-    /// A node announced that it leads. Whether this is the highest term so far.
+    /// A node announced that it leads. Whether nobody led later.
     pub fn leads(&self, node: u64, id: u64, term: u64) -> bool {
         let mut seen = self.seen();
         seen.note("leads", &[node, id, term]);
-        let leader = *seen.leaders.entry(term).or_insert(id);
-        if leader != id {
-            seen.broke("leaders", "Raft 5.2", format!("{leader:#x} and {id:#x} lead {term}"));
-        }
         let last = seen.led.insert(node, term);
         if last.is_some_and(|last| last >= term) {
             let what = format!("node {node} leads term {term} after {last:?}");
             seen.broke("leaders", "Raft 5.2", what);
         }
-        seen.leaders.last_key_value().is_some_and(|(highest, _)| *highest == term)
+        seen.highest = seen.highest.max((term, id));
+        seen.highest == (term, id)
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -178,6 +180,8 @@ mod tests {
         watch.voted(1, &Bytes::from_static(&[1, 8, 5, 16, 2, 24, 1]));
         assert_eq!(watch.broken(), None);
         watch.voted(1, &Bytes::from_static(&[1, 8, 5, 16, 3]));
+        assert_eq!(watch.broken(), None, "for a higher candidate");
+        watch.voted(1, &Bytes::from_static(&[1, 8, 5, 16, 2]));
         assert!(watch.leads(1, 1, 6) && !watch.leads(2, 2, 5));
         assert_eq!(watch.broken().map(|broken| broken.invariant), Some("votes"));
     }

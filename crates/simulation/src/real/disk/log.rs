@@ -132,6 +132,11 @@ impl ModelLog {
         lock(&self.0).sync_ms_max = sync_ms_max;
     }
 
+    /// A vote is not on disk yet.
+    pub fn is_voting(&self) -> bool {
+        lock(&self.0).queue.iter().any(|job| matches!(job.write, Write::Vote { .. }))
+    }
+
     /// Ends the sync that is due and begins the next.
     pub fn tick(&self, now: u64) {
         let told = lock(&self.0).sync(now);
