@@ -21,4 +21,6 @@ pub use identity::{Births, DataDir, Identity, Standing};
 pub use keys::{decode_key, encode_key};
 pub use log::{Done, LogDisk, LogRecord, LogStore, Shortened};
 pub use options::{Durability, Options, SyncReport};
-pub use rows::{Export, Import, RowDisk, RowStore, RowsIn, RowsOut, ShardRows};
+pub use rows::{
+    Export, Import, MachineRows, ReadRows, RowDisk, RowStore, RowsIn, RowsOut, ShardRows,
+};

@@ -1,49 +1,55 @@
-//! The rows database: no write-ahead log. One write batch holds an entry's rows and the applied
-//! mark, so that a flush, whenever it comes, leaves a prefix of the log on disk.
+//! The rows database: no write-ahead log. One write batch holds the rows of some entries and the
+//! mark of the last of them, so that a flush, whenever it comes, leaves a prefix of the log on disk.
+//! What the last entries wrote is held in memory before that ([`young`]).
 
 mod moving;
+mod read;
 mod rocks;
 mod shard;
 mod transfer;
+mod young;
 
-use std::ops::{ControlFlow, Deref};
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{EntityId, Key, Row, SequenceNumber, ShardId};
+use domain::{Key, Row, ShardId, Write};
 
 use crate::disk::Room;
 use crate::{Error, Options};
 use rocks::RocksRows;
 
 pub use moving::{Export, Import, RowsIn, RowsOut};
-pub use shard::ShardRows;
+pub use shard::{MachineRows, ReadRows, ShardRows};
 
 /// What keeps all groups' rows of a node. RocksDB does; simulations bring a disk whose crashes they
 /// choose. Rows that cannot be read stop the process.
 pub trait RowDisk: Send + Sync {
-    fn get(&self, shard: ShardId, key: &Key) -> Option<Row>;
+    /// A shard's rows, for whoever reads them beside the machine.
+    fn shard(&self, shard: ShardId) -> ShardRows;
 
-    /// See [`domain::Rows::scan`].
-    fn scan(
-        &self,
-        shard: ShardId,
-        from: &Key,
-        to: &Key,
-        visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
-    );
+    /// A shard's rows, for the machine that applies its entries.
+    fn machine(&self, shard: ShardId) -> MachineRows;
 
-    /// Erases ranges, each from a key to before another of the same table, then writes rows (`None`
-    /// deletes), and the mark of the entry that made them, all together.
+    /// Erases ranges, each from a key to before another of the same table, then writes rows, and the
+    /// mark of the entry that made them, all together. Only a write of many entries' rows at once
+    /// may fail; what it holds is then still there to be read.
     fn apply(
         &self,
         shard: ShardId,
         erased: &[(Key, Key)],
-        writes: Vec<(Key, Option<Row>)>,
+        writes: Vec<(Key, Write)>,
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error>;
+
+    /// Writes the rows of shards that have had young ones for long. They would keep others from
+    /// having any.
+    fn write_out_old(&self) -> Result<(), Error>;
+
+    /// Rows written to the database since the last call: those that lived long enough.
+    fn take_rows_written(&self) -> u64;
 
     /// The last applied index and its mark; `None` for a shard that never applied anything.
     fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error>;
@@ -64,9 +70,6 @@ pub trait RowDisk: Send + Sync {
     /// Why a write failed, if one did: RocksDB refuses those after it.
     fn failure(&self) -> Option<Error>;
 
-    /// Contents of messages, in order; `None` where the message is gone.
-    fn bodies(&self, shard: ShardId, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>>;
-
     /// Begins to read a shard's rows, pinned as they are now.
     fn export(&self, shard: ShardId) -> Result<Export, Error>;
 
@@ -74,7 +77,7 @@ pub trait RowDisk: Send + Sync {
     /// [`Import::finish`].
     fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Import, Error>;
 
-    /// Whether rows on their way in or out hold on to it.
+    /// Whether readers, or rows on their way in or out, hold on to it.
     fn is_shared(&self) -> bool;
 }
 
@@ -95,12 +98,7 @@ impl RowStore {
         RowStore(Arc::new(disk))
     }
 
-    /// A shard's rows, for the machine and for reads.
-    pub fn shard(&self, shard: ShardId) -> ShardRows {
-        ShardRows::new(self.clone(), shard)
-    }
-
-    /// [`RowDisk::apply`] where nothing is erased.
+    /// [`RowDisk::apply`] where nothing is erased and nobody knows what is stored. `None` deletes.
     pub fn write(
         &self,
         shard: ShardId,
@@ -108,6 +106,8 @@ impl RowStore {
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
+        let write = |row: Option<Row>| row.map_or(Write::Delete, Write::Replace);
+        let writes = writes.into_iter().map(|(key, row)| (key, write(row))).collect();
         self.apply(shard, &[], writes, applied_index, mark)
     }
 

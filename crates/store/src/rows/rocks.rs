@@ -1,17 +1,21 @@
 //! Rows in RocksDB.
 
-use std::ops::ControlFlow;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use domain::{EntityId, Key, Row, SequenceNumber, ShardId};
-use parking_lot::Mutex;
+use domain::{Key, Row, ShardId, Write};
+use parking_lot::{Mutex, RwLock};
 use rocksdb::{DB, FlushOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions};
 
-use super::{Export, Import, RowDisk, transfer};
+use super::read::{RocksMachine, RocksShard};
+use super::young::Young;
+use super::{Export, Import, MachineRows, RowDisk, ShardRows, transfer};
 use crate::disk::{Room, room};
-use crate::keys::{applied_key, decode_key, encode_key, put_key};
+use crate::keys::{applied_key, encode_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage};
 
@@ -24,8 +28,11 @@ pub(super) struct RocksRows {
 pub(super) struct Inner {
     pub db: DB,
     pub path: PathBuf,
-    /// Reused from write to write: a key and a value at a time.
-    buffers: Mutex<(Vec<u8>, Vec<u8>)>,
+    young: Mutex<BTreeMap<ShardId, Arc<RwLock<Young>>>>,
+    /// Bytes that all shards' young rows hold, and may hold.
+    young_bytes: AtomicUsize,
+    young_bytes_max: usize,
+    rows_written: AtomicU64,
     /// Why the last write that failed did.
     failure: Mutex<Option<Error>>,
 }
@@ -35,23 +42,39 @@ impl RocksRows {
     pub fn open(path: &Path, options: &Options) -> Result<RocksRows, Error> {
         std::fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
         let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
-        let (buffers, failure) = (Mutex::default(), Mutex::default());
-        let inner = Inner { db, path: path.to_owned(), buffers, failure };
+        let inner = Inner {
+            db,
+            path: path.to_owned(),
+            young: Mutex::default(),
+            young_bytes: AtomicUsize::new(0),
+            young_bytes_max: options.young_bytes_max,
+            rows_written: AtomicU64::new(0),
+            failure: Mutex::default(),
+        };
         let store = RocksRows { inner: Arc::new(inner) };
         transfer::resume(&store)?;
         Ok(store)
     }
 
-    pub fn commit(&self, batch: WriteBatch) -> Result<(), Error> {
-        let mut options = WriteOptions::default();
-        options.disable_wal(true);
-        self.inner.db.write_opt(batch, &options).map_err(|error| self.not_written(&error))
+    fn reader(&self, shard: ShardId) -> RocksShard {
+        RocksShard::new(self.clone(), shard, self.inner.young(shard))
     }
 
-    pub fn not_written(&self, error: &rocksdb::Error) -> Error {
-        let error = self.failed(error);
-        *self.inner.failure.lock() = Some(error.clone());
-        error
+    fn write_out_if(&self, wanted: impl Fn(&Young) -> bool) -> Result<(), Error> {
+        let shards: Vec<_> =
+            self.inner.young.lock().iter().map(|(shard, young)| (*shard, young.clone())).collect();
+        for (shard, young) in shards {
+            if wanted(&young.read()) {
+                self.inner.write_out(shard, &mut young.write())?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn stored_applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
+        let value = self.inner.db.get_pinned(applied_key(shard));
+        let value = value.map_err(|error| self.failed(&error))?;
+        value.map(|value| self.applied_of(shard, &value)).transpose()
     }
 
     pub fn applied_of(&self, shard: ShardId, value: &[u8]) -> Result<(u64, Bytes), Error> {
@@ -64,118 +87,55 @@ impl RocksRows {
         }
     }
 
-    /// A database that has met damage takes no more writes: going on would only hide why.
-    pub fn stop_if_damaged(&self, during: &str, error: &Error) {
-        if error.is_damage() {
-            damage::stop(&self.inner.path, &format!("{error} (met by {during})"));
-        }
-    }
-
     pub fn failed(&self, error: &rocksdb::Error) -> Error {
-        Error::rocks(&self.inner.path, error)
-    }
-
-    fn unreadable(&self, shard: ShardId, key: &Key, reason: &dyn std::fmt::Display) -> ! {
-        let path = &self.inner.path;
-        // Where the mark cannot be read either, the line does without.
-        let applied = match self.applied(shard) {
-            Ok(Some((index, _))) => format!(", applied to index {index}"),
-            Ok(None) | Err(_) => String::new(),
-        };
-        let reason = reason.to_string().replace('\n', " ");
-        let file = path.display();
-        damage::stop(path, &format!("{file}: shard {shard}{applied}, row {key:?}: {reason}"))
+        self.inner.failed(error)
     }
 }
 
 impl RowDisk for RocksRows {
-    fn get(&self, shard: ShardId, key: &Key) -> Option<Row> {
-        let value = match self.inner.db.get_pinned(encode_key(shard, key)) {
-            Ok(value) => value?,
-            Err(error) => self.unreadable(shard, key, &error),
-        };
-        match wire::decode_row(key, &value) {
-            Ok(row) => Some(row),
-            Err(error) => self.unreadable(shard, key, &error),
-        }
+    fn shard(&self, shard: ShardId) -> ShardRows {
+        ShardRows::of(self.reader(shard))
     }
 
-    fn scan(
-        &self,
-        shard: ShardId,
-        from: &Key,
-        to: &Key,
-        visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
-    ) {
-        if from >= to {
-            return;
-        }
-        let mut options = ReadOptions::default();
-        options.set_iterate_upper_bound(encode_key(shard, to));
-        let mut rows = self.inner.db.raw_iterator_opt(options);
-        rows.seek(encode_key(shard, from));
-        while let Some((key, value)) = rows.item() {
-            let Some((_, key)) = decode_key(key) else {
-                self.unreadable(shard, from, &format_args!("{} is no key", key.escape_ascii()))
-            };
-            match wire::decode_row(&key, value) {
-                Ok(row) => {
-                    if visit(key, row).is_break() {
-                        return;
-                    }
-                    rows.next();
-                }
-                Err(error) => self.unreadable(shard, &key, &error),
-            }
-        }
-        if let Err(error) = rows.status() {
-            self.unreadable(shard, from, &error);
-        }
+    fn machine(&self, shard: ShardId) -> MachineRows {
+        MachineRows::of(RocksMachine(self.reader(shard)))
     }
 
     fn apply(
         &self,
         shard: ShardId,
         erased: &[(Key, Key)],
-        writes: Vec<(Key, Option<Row>)>,
+        writes: Vec<(Key, Write)>,
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
-        let mut batch = WriteBatch::default();
-        for (from, to) in erased {
-            batch.delete_range(encode_key(shard, from), encode_key(shard, to));
+        let young = self.inner.young(shard);
+        let mut young = young.write();
+        if !erased.is_empty() {
+            self.inner.write_out(shard, &mut young)?;
+            return self.inner.write_erased(shard, erased, &writes, &(applied_index, mark));
         }
-        {
-            // Groups apply at the same time: whoever comes second brings buffers of its own.
-            let mut guard = self.inner.buffers.try_lock();
-            let mut own = (Vec::new(), Vec::new());
-            let (key_bytes, value) = guard.as_deref_mut().unwrap_or(&mut own);
-            for (key, row) in writes {
-                put_key(shard, &key, key_bytes);
-                match row {
-                    Some(Row::Body(content)) => batch.put(&key_bytes, &content),
-                    Some(row) => {
-                        value.clear();
-                        wire::put_row(&row, value);
-                        batch.put(&key_bytes, &value);
-                    }
-                    // A body is written once and deleted once: such a pair leaves nothing at all
-                    // when it is flushed, where a plain tombstone would be kept.
-                    None if matches!(key, Key::Body(..)) => batch.single_delete(&key_bytes),
-                    None => batch.delete(&key_bytes),
-                }
-            }
+        let came = young.take(writes, (applied_index, mark));
+        let held = self.inner.young_bytes.fetch_add(came, Ordering::Relaxed) + came;
+        match young.is_full(held, self.inner.young_bytes_max) {
+            true => self.inner.write_out(shard, &mut young),
+            false => Ok(()),
         }
-        batch.put(applied_key(shard), applied_value(applied_index, &mark));
-        self.commit(batch).inspect_err(|error| {
-            self.stop_if_damaged(&format!("shard {shard}, index {applied_index}"), error);
-        })
+    }
+
+    fn write_out_old(&self) -> Result<(), Error> {
+        self.write_out_if(Young::is_old)
+    }
+
+    fn take_rows_written(&self) -> u64 {
+        self.inner.rows_written.swap(0, Ordering::Relaxed)
     }
 
     fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
-        let value = self.inner.db.get_pinned(applied_key(shard));
-        let value = value.map_err(|error| self.failed(&error))?;
-        value.map(|value| self.applied_of(shard, &value)).transpose()
+        if let Some(applied) = self.inner.young(shard).read().applied() {
+            return Ok(Some(applied.clone()));
+        }
+        self.stored_applied(shard)
     }
 
     fn flushed_index(&self, shard: ShardId) -> u64 {
@@ -189,10 +149,12 @@ impl RowDisk for RocksRows {
     }
 
     fn flush(&self) -> Result<(), Error> {
+        self.write_out_if(|_| true)?;
         let mut options = FlushOptions::default();
         options.set_wait(true);
-        let flushed = self.inner.db.flush_opt(&options).map_err(|error| self.not_written(&error));
-        flushed.inspect_err(|error| self.stop_if_damaged("a flush", error))
+        let flushed =
+            self.inner.db.flush_opt(&options).map_err(|error| self.inner.not_written(&error));
+        flushed.inspect_err(|error| self.inner.stop_if_damaged("a flush", error))
     }
 
     fn file_bytes(&self) -> u64 {
@@ -208,18 +170,6 @@ impl RowDisk for RocksRows {
         self.inner.failure.lock().clone()
     }
 
-    fn bodies(&self, shard: ShardId, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
-        let mut key = Vec::with_capacity(32);
-        let read = of.iter().map(|(entity, sequence)| {
-            put_key(shard, &Key::Body(*entity, *sequence), &mut key);
-            match self.inner.db.get_pinned(&key) {
-                Ok(value) => value.map(|value| Bytes::copy_from_slice(&value)),
-                Err(error) => self.unreadable(shard, &Key::Body(*entity, *sequence), &error),
-            }
-        });
-        read.collect()
-    }
-
     fn export(&self, shard: ShardId) -> Result<Export, Error> {
         transfer::export(self, shard).map(Export::of)
     }
@@ -230,6 +180,107 @@ impl RowDisk for RocksRows {
 
     fn is_shared(&self) -> bool {
         Arc::strong_count(&self.inner) > 1
+    }
+}
+
+impl Inner {
+    pub fn young(&self, shard: ShardId) -> Arc<RwLock<Young>> {
+        self.young.lock().entry(shard).or_default().clone()
+    }
+
+    /// Others are coming in their place.
+    pub fn forget_young(&self, shard: ShardId) {
+        let bytes = self.young(shard).write().clear();
+        self.young_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Writes a shard's young rows. They stay where it fails.
+    pub fn write_out(&self, shard: ShardId, young: &mut Young) -> Result<(), Error> {
+        let Some(applied) = young.applied() else { return Ok(()) };
+        self.write(shard, WriteBatch::default(), young.iter(), applied)?;
+        self.young_bytes.fetch_sub(young.clear(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Erases, then writes; with nothing young before.
+    fn write_erased(
+        &self,
+        shard: ShardId,
+        erased: &[(Key, Key)],
+        writes: &[(Key, Write)],
+        applied: &(u64, Bytes),
+    ) -> Result<(), Error> {
+        let mut batch = WriteBatch::default();
+        for (from, to) in erased {
+            batch.delete_range(encode_key(shard, from), encode_key(shard, to));
+        }
+        let rows = writes.iter().map(|(key, write)| (Cow::Borrowed(key), write.row()));
+        self.write(shard, batch, rows, applied)
+    }
+
+    /// Adds rows and the mark to a batch, and writes it.
+    fn write<'a>(
+        &self,
+        shard: ShardId,
+        mut batch: WriteBatch,
+        rows: impl Iterator<Item = (Cow<'a, Key>, Option<&'a Row>)>,
+        (index, mark): &(u64, Bytes),
+    ) -> Result<(), Error> {
+        let (mut key_bytes, mut value) = (Vec::new(), Vec::new());
+        for (key, row) in rows {
+            put_key(shard, &key, &mut key_bytes);
+            match row {
+                Some(Row::Body(content)) => batch.put(&key_bytes, content),
+                Some(row) => {
+                    value.clear();
+                    wire::put_row(row, &mut value);
+                    batch.put(&key_bytes, &value);
+                }
+                // A body is written once and deleted once: such a pair leaves nothing at all when
+                // it is flushed, where a plain tombstone would be kept.
+                None if matches!(*key, Key::Body(..)) => batch.single_delete(&key_bytes),
+                None => batch.delete(&key_bytes),
+            }
+        }
+        let rows = batch.len() as u64;
+        batch.put(applied_key(shard), applied_value(*index, mark));
+        self.commit(batch).inspect_err(|error| {
+            self.stop_if_damaged(&format!("shard {shard}, index {index}"), error);
+        })?;
+        self.rows_written.fetch_add(rows, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub fn commit(&self, batch: WriteBatch) -> Result<(), Error> {
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        self.db.write_opt(batch, &options).map_err(|error| self.not_written(&error))
+    }
+
+    pub fn not_written(&self, error: &rocksdb::Error) -> Error {
+        let error = self.failed(error);
+        *self.failure.lock() = Some(error.clone());
+        error
+    }
+
+    fn failed(&self, error: &rocksdb::Error) -> Error {
+        Error::rocks(&self.path, error)
+    }
+
+    /// A database that has met damage takes no more writes: going on would only hide why.
+    pub fn stop_if_damaged(&self, during: &str, error: &Error) {
+        if error.is_damage() {
+            damage::stop(&self.path, &format!("{error} (met by {during})"));
+        }
+    }
+}
+
+/// Closing in good order leaves nothing to be replayed.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for (shard, young) in std::mem::take(&mut *self.young.lock()) {
+            let _ = self.write_out(shard, &mut young.write()); // The log has it as well.
+        }
     }
 }
 

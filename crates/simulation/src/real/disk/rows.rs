@@ -5,8 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use domain::{EntityId, Key, MemoryRows, Row, Rows, SequenceNumber, ShardId};
-use store::{Error, Export, Import, Room, RowDisk, RowsIn, RowsOut, decode_key, encode_key};
+use domain::{EntityId, Key, MemoryRows, Row, Rows, SequenceNumber, ShardId, Write};
+use store::{
+    Error, Export, Import, MachineRows, ReadRows, Room, RowDisk, RowsIn, RowsOut, ShardRows,
+    decode_key, encode_key,
+};
 
 use super::{lock, room};
 use crate::real::Planted;
@@ -93,7 +96,8 @@ impl ModelRows {
     pub fn contents(&self, shard: ShardId, entity: EntityId) -> Vec<Bytes> {
         let (first, last) = (SequenceNumber::MIN, SequenceNumber::MAX);
         let mut contents = Vec::new();
-        self.scan(shard, &Key::Body(entity, first), &Key::Body(entity, last), &mut |_, row| {
+        let rows = ModelShard { of: self.clone(), shard };
+        rows.scan(&Key::Body(entity, first), &Key::Body(entity, last), &mut |_, row| {
             if let Row::Body(content) = row {
                 contents.push(content);
             }
@@ -104,27 +108,19 @@ impl ModelRows {
 }
 
 impl RowDisk for ModelRows {
-    fn get(&self, shard: ShardId, key: &Key) -> Option<Row> {
-        lock(&self.0).memory.get(&shard)?.rows.get(key)
+    fn shard(&self, shard: ShardId) -> ShardRows {
+        ShardRows::of(ModelShard { of: self.clone(), shard })
     }
 
-    fn scan(
-        &self,
-        shard: ShardId,
-        from: &Key,
-        to: &Key,
-        visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
-    ) {
-        if let Some(of) = lock(&self.0).memory.get(&shard) {
-            of.rows.scan(from, to, visit);
-        }
+    fn machine(&self, shard: ShardId) -> MachineRows {
+        MachineRows::of(ModelShard { of: self.clone(), shard })
     }
 
     fn apply(
         &self,
         shard: ShardId,
         erased: &[(Key, Key)],
-        writes: Vec<(Key, Option<Row>)>,
+        writes: Vec<(Key, Write)>,
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
@@ -135,12 +131,20 @@ impl RowDisk for ModelRows {
             gone.into_iter().for_each(|key| of.put(key, None));
         }
         for (key, row) in writes {
-            of.put(key, row);
+            of.put(key, row.into());
         }
         of.applied = Some((applied_index, mark.clone()));
         let sum = of.sum;
         state.watch.applied(state.node, applied_index, sum, &mark);
         Ok(())
+    }
+
+    fn write_out_old(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn take_rows_written(&self) -> u64 {
+        0
     }
 
     fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
@@ -185,16 +189,6 @@ impl RowDisk for ModelRows {
         None
     }
 
-    fn bodies(&self, shard: ShardId, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
-        let body = |(entity, sequence): &(EntityId, SequenceNumber)| match self
-            .get(shard, &Key::Body(*entity, *sequence))
-        {
-            Some(Row::Body(content)) => Some(content),
-            _ => None,
-        };
-        of.iter().map(body).collect()
-    }
-
     fn export(&self, shard: ShardId) -> Result<Export, Error> {
         let of = lock(&self.0).memory.get(&shard).cloned().unwrap_or_default();
         let mark = of.applied.map_or_else(Bytes::new, |(_, mark)| mark);
@@ -210,6 +204,36 @@ impl RowDisk for ModelRows {
 
     fn is_shared(&self) -> bool {
         false
+    }
+}
+
+/// One shard's rows, for whoever reads them.
+struct ModelShard {
+    of: ModelRows,
+    shard: ShardId,
+}
+
+impl Rows for ModelShard {
+    fn get(&self, key: &Key) -> Option<Row> {
+        lock(&self.of.0).memory.get(&self.shard)?.rows.get(key)
+    }
+
+    fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
+        if let Some(of) = lock(&self.of.0).memory.get(&self.shard) {
+            of.rows.scan(from, to, visit);
+        }
+    }
+}
+
+impl ReadRows for ModelShard {
+    fn bodies(&self, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
+        let body = |(entity, sequence): &(EntityId, SequenceNumber)| match self
+            .get(&Key::Body(*entity, *sequence))
+        {
+            Some(Row::Body(content)) => Some(content),
+            _ => None,
+        };
+        of.iter().map(body).collect()
     }
 }
 
