@@ -5,6 +5,7 @@ pub mod config;
 mod disk;
 mod fronts;
 mod handles;
+mod join;
 mod node;
 mod process;
 mod telemetry;
@@ -21,6 +22,8 @@ Examples:
   mayfly serve --data-dir ./data                     one node that is a cluster by itself
   mayfly serve --config /etc/mayfly/mayfly.toml
   MAYFLY_SECRET=… mayfly serve --config mayfly.toml --grpc 0.0.0.0:5310
+  MAYFLY_SECRET=… mayfly serve --data-dir ./data --join node1:5310
+                                                     joins a cluster that is there
   mayfly serve --print-config                        every setting with its default
 
 A configuration file, over it MAYFLY_… variables, over them flags. Without a secret every port
@@ -53,6 +56,12 @@ pub struct Args {
     /// Where the other nodes are listened to
     #[arg(long, env = "MAYFLY_PEER", value_name = "ADDRESS:PORT")]
     pub peer: Option<String>,
+    /// Join the cluster of these nodes (their native API), with an empty data directory and the secret
+    #[arg(long, env = "MAYFLY_JOIN", value_name = "HOST:PORT,…", value_delimiter = ',')]
+    pub join: Option<Vec<String>>,
+    /// The host others reach a joining node by, where it listens on all addresses
+    #[arg(long, env = "MAYFLY_ADVERTISE", value_name = "HOST")]
+    pub advertise: Option<String>,
     /// Asked of clients and peers
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
     pub secret: Option<String>,

@@ -30,7 +30,8 @@ pub(crate) async fn find(node: u64, data: &DataDir, peers: &Arc<Peers>) -> Resul
     if data.standing() != Standing::New {
         return Ok(());
     }
-    let others: Vec<u64> = peers.nodes().filter(|other| *other != node).collect();
+    let mut others = peers.nodes();
+    others.retain(|other| *other != node);
     let mut last_round = None;
     let mut tell_at = Instant::now() + SILENT_MAX;
     let standing = loop {

@@ -68,6 +68,8 @@ pub(crate) struct Group {
     may_stamp: AtomicBool,
     /// Other voters with whose clocks a majority agrees.
     agreeing: Mutex<BTreeSet<u64>>,
+    /// The catalog has given this node's replica to another: who leads is better asked elsewhere.
+    leaving: AtomicBool,
     /// What the driver named as idle since the coordinator last asked.
     idle: Mutex<BTreeMap<EntityId, Candidate>>,
     /// Permits one look at `effects`.
@@ -95,6 +97,7 @@ impl Group {
             short_of_space: RwLock::default(),
             may_stamp: AtomicBool::new(false),
             agreeing: Mutex::default(),
+            leaving: AtomicBool::new(false),
             idle: Mutex::default(),
             stirred: Notify::new(),
             pending: Pending::default(),
@@ -151,6 +154,14 @@ impl Group {
 
     pub fn agreeing(&self) -> BTreeSet<u64> {
         self.agreeing.lock().clone()
+    }
+
+    pub fn set_leaving(&self, leaving: bool) {
+        self.leaving.store(leaving, Ordering::Release);
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
     }
 
     pub fn may_stamp(&self) -> bool {
@@ -217,6 +228,11 @@ impl Groups {
             group
         });
         group.clone()
+    }
+
+    /// Forgets a group; its driver ends once it is told to.
+    pub fn remove(&self, shard: ShardId) -> Option<Arc<Group>> {
+        self.groups.write().remove(&shard)
     }
 
     /// In order of shard.

@@ -6,7 +6,7 @@ mod group;
 mod marks;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,6 +31,15 @@ pub struct LogRecord {
 
 /// Told once what was asked for is on disk, on the writer's thread: it must not block.
 pub type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// Which of its lives a node's replica of a group is in. A node that gave its replica up may be given
+/// another, which is not bound by what the former one said, and so must not speak in its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Runs(u32),
+    /// There was one, and nothing of it is left.
+    Over,
+}
 
 /// A log that ends before the last index it is known to have synced: the disk lost something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,6 +232,36 @@ impl LogStore {
         let groups = self.inner.groups.lock();
         let forgotten = |group: &GroupLog| Some(group.purged.as_ref()?.0);
         groups.iter().filter_map(|(shard, group)| Some((*shard, forgotten(group)?))).collect()
+    }
+
+    /// The groups of which there is a replica, or something of one.
+    pub fn held(&self) -> BTreeSet<ShardId> {
+        let groups = self.inner.groups.lock();
+        groups.iter().filter(|(_, group)| group.is_held()).map(|(shard, _)| *shard).collect()
+    }
+
+    /// The life of a replica that came after its group was founded.
+    pub fn life(&self, shard: ShardId) -> Option<Life> {
+        self.group(shard, |group| group.life)
+    }
+
+    /// Begins a life of a replica that has nothing yet; `done` is told when that is on disk.
+    pub fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done) {
+        self.change(shard, |group| {
+            let life = Life::Runs(incarnation);
+            group.life = Some(life);
+            Work::Begin { life, done }
+        });
+    }
+
+    /// Forgets a replica that its group needs no more: entries, vote and all; `done` is told when
+    /// that is on disk. Nobody may use it any more.
+    pub fn forget(&self, shard: ShardId, done: Done) {
+        self.writer.drop_committed(shard);
+        self.change(shard, |group| {
+            group.forget();
+            Work::Forget { done }
+        });
     }
 
     /// Stops the process over an entry that is not what was written.

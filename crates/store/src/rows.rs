@@ -138,6 +138,12 @@ impl RowStore {
         flushed.inspect_err(|error| self.stop_if_damaged("a flush", error))
     }
 
+    /// Removes all rows of a shard, and what was coming in for it; gone from the disk when this
+    /// returns. Nobody may use the shard meanwhile.
+    pub fn forget(&self, shard: ShardId) -> Result<(), Error> {
+        transfer::forget(self, shard)
+    }
+
     /// Contents of messages, in order; `None` where the message is gone.
     pub fn bodies(&self, shard: ShardId, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
         let mut key = Vec::with_capacity(32);

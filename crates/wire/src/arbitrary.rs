@@ -380,6 +380,12 @@ fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         text().prop_map(|name| CatalogCommand::Delete { name }),
         (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Deleted { name, entity }),
         (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::SetNode { node, row }),
+        (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::AddNode { node, row }),
+        any::<(u64, bool)>().prop_map(|(node, cancel)| CatalogCommand::Drain { node, cancel }),
+        any::<(u64, bool)>().prop_map(|(node, dead)| CatalogCommand::Remove { node, dead }),
+        any::<(u16, u64, u64, u64)>().prop_map(|(shard, from, to, moves)| {
+            CatalogCommand::MoveReplica { shard: ShardId(shard), from, to, moves }
+        }),
         (any::<u64>(), text(), topic_properties()).prop_map(|(request, name, properties)| {
             CatalogCommand::CreateTopic { request, name, properties: Box::new(properties) }
         }),
@@ -870,6 +876,11 @@ fn other_tables() -> impl Strategy<Value = (Key, Row)> {
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {
             (Key::Group(ShardId(id)), Row::Group(GroupRow { replicas }))
         }),
+        any::<(u64, bool)>().prop_map(|(node, removed)| {
+            let state = if removed { NodeState::Removed } else { NodeState::Draining };
+            (Key::NodeState(node), Row::NodeState(state))
+        }),
+        any::<(u16, u64)>().prop_map(|(id, moves)| (Key::Moves(ShardId(id)), Row::Moves(moves))),
     ]
 }
 

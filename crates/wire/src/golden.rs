@@ -239,8 +239,23 @@ fn commands() {
             "0f05064f7264657273ac02",
         ),
         (
-            Command::Catalog(CatalogCommand::SetNode { node: 1, row: node }),
+            Command::Catalog(CatalogCommand::SetNode { node: 1, row: node.clone() }),
             "0f060103613a3103613a3203613a33",
+        ),
+        (
+            Command::Catalog(CatalogCommand::AddNode { node: 4, row: node }),
+            "0f0c0403613a3103613a3203613a33",
+        ),
+        (Command::Catalog(CatalogCommand::Drain { node: 1, cancel: true }), "0f0d0101"),
+        (Command::Catalog(CatalogCommand::Remove { node: 1, dead: false }), "0f0e0100"),
+        (
+            Command::Catalog(CatalogCommand::MoveReplica {
+                shard: ShardId(5),
+                from: 1,
+                to: 4,
+                moves: 7,
+            }),
+            "0f0f05010407",
         ),
         (
             Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),
@@ -475,6 +490,9 @@ fn rows() {
             "01ac0203064f726465727300090380d095ffbc31",
         ),
         (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
+        (Row::NodeState(NodeState::Draining), "0100"),
+        (Row::NodeState(NodeState::Removed), "0101"),
+        (Row::Moves(300), "01ac02"),
         (
             with(Specifics::Topic(of_topic)),
             "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000010100050102030480d095ffbc3180d095ffbc31",

@@ -68,10 +68,16 @@ impl<R: Rows> Step<'_, R> {
                 self.view.put(Key::Node(node), Row::Node(row));
                 Ok(Outcome::Done)
             }
+            CatalogCommand::AddNode { node, row } => self.add_node(node, row),
+            CatalogCommand::Drain { node, cancel } => self.drain(node, cancel),
+            CatalogCommand::Remove { node, dead } => self.remove(node, dead),
+            CatalogCommand::MoveReplica { shard, from, to, moves } => {
+                self.move_replica(shard, from, to, moves)
+            }
         }
     }
 
-    fn cluster(&mut self) -> Option<ClusterRow> {
+    pub(super) fn cluster(&mut self) -> Option<ClusterRow> {
         match self.view.get(&Key::Cluster) {
             Some(Row::Cluster(row)) => Some(row),
             _ => None,
@@ -204,7 +210,7 @@ impl<R: Rows> Step<'_, R> {
         })
     }
 
-    fn formed(&mut self) -> Result<ClusterRow, Refusal> {
+    pub(super) fn formed(&mut self) -> Result<ClusterRow, Refusal> {
         let why = "the cluster is not formed yet";
         self.cluster().ok_or(Refusal::InvalidOperation { why })
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use auth::Access;
 use clap::ValueEnum;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Args;
 pub use file::TEMPLATE;
@@ -29,6 +29,10 @@ pub struct Config {
     pub cluster_id: Option<u128>,
     /// Every founding node, this one included.
     pub nodes: BTreeMap<u64, Addresses>,
+    /// Nodes to ask at the first start to be taken into their cluster.
+    pub join: Option<Vec<String>>,
+    /// It is one that was taken in, and founds nothing.
+    pub joined: bool,
     pub data_groups: u16,
     pub replication_factor: u8,
     /// Asked of peers.
@@ -78,7 +82,7 @@ pub struct Amqp {
 }
 
 /// Where others reach a node.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Addresses {
     pub grpc: String,
@@ -206,6 +210,29 @@ http = "127.0.0.1:6300"
         assert_eq!(config.listen.grpc, "127.0.0.1:6310".parse().expect("an address"));
         assert_eq!(config.replication_factor, 2);
         assert!(config.storage.synced && config.open_to_clients().is_empty());
+    }
+
+    #[test]
+    fn a_node_that_joins_is_told_the_rest_by_the_cluster() {
+        let args = |peer: &str, advertise: Option<&str>| Args {
+            data_dir: Some("data".into()),
+            join: Some(vec!["127.0.0.1:5310".into()]),
+            peer: Some(peer.into()),
+            advertise: advertise.map(str::to_owned),
+            secret: Some("s".into()),
+            ..Args::default()
+        };
+        let config = Config::load(&args("127.0.0.1:8320", None)).expect("it is right");
+        assert_eq!((config.node, config.cluster_id, config.listen.amqp), (0, None, None));
+        assert_eq!(config.nodes[&0].peer, "127.0.0.1:8320");
+        let config = Config::load(&args("0.0.0.0:8320", Some("n4.example"))).expect("it is right");
+        assert_eq!(config.nodes[&0].peer, "n4.example:8320");
+        assert_eq!(config.listen.peer, "0.0.0.0:8320".parse().expect("an address"));
+        let told = Config::load(&args("0.0.0.0:8320", None)).expect_err("nobody reaches it");
+        assert!(told.contains("name it with --advertise"), "{told}");
+        let told = load(THREE, Args { join: Some(vec!["a:1".into()]), ..Args::default() });
+        let told = told.expect_err("it has founders");
+        assert!(told.contains("--join is for a node without [[cluster.node]]"), "{told}");
     }
 
     #[test]

@@ -12,9 +12,12 @@ use parking_lot::{Condvar, Mutex};
 use rocksdb::properties::CUR_SIZE_ACTIVE_MEM_TABLE;
 use rocksdb::{FlushOptions, WriteBatch, WriteOptions};
 
-use super::group::{GroupLog, committed_key, entry_key, purged_key, purged_value, vote_key};
+use super::group::{
+    GroupLog, committed_key, entry_key, held_range, life_key, life_value, purged_key, purged_value,
+    vote_key,
+};
 use super::marks::Marks;
-use super::{Done, Inner, LogRecord};
+use super::{Done, Inner, Life, LogRecord};
 use crate::{Durability, Error, Options, SyncReport, damage};
 
 /// A memtable smaller than this may fill up first.
@@ -28,17 +31,43 @@ pub(super) struct Job {
 }
 
 pub(super) enum Work {
-    Append { records: Vec<LogRecord>, done: Done },
-    Vote { vote: Bytes, done: Done },
-    Truncate { from: u64, done: Done },
-    Purge { from: u64, last: u64, mark: Bytes },
+    Append {
+        records: Vec<LogRecord>,
+        done: Done,
+    },
+    Vote {
+        vote: Bytes,
+        done: Done,
+    },
+    Truncate {
+        from: u64,
+        done: Done,
+    },
+    Purge {
+        from: u64,
+        last: u64,
+        mark: Bytes,
+    },
+    /// Another life begins.
+    Begin {
+        life: Life,
+        done: Done,
+    },
+    /// All of it goes, and the life with it.
+    Forget {
+        done: Done,
+    },
 }
 
 impl Work {
     fn bytes(&self) -> usize {
         match self {
             Work::Append { records, .. } => records.iter().map(|record| record.data.len()).sum(),
-            Work::Vote { .. } | Work::Truncate { .. } | Work::Purge { .. } => 0,
+            Work::Vote { .. }
+            | Work::Truncate { .. }
+            | Work::Purge { .. }
+            | Work::Begin { .. }
+            | Work::Forget { .. } => 0,
         }
     }
 }
@@ -100,6 +129,11 @@ impl Writer {
 
     pub fn save_committed(&self, shard: ShardId, committed: Bytes) {
         self.queue.state.lock().committed.insert(shard, committed);
+    }
+
+    /// Forgets a note that did not ride along yet.
+    pub fn drop_committed(&self, shard: ShardId) {
+        self.queue.state.lock().committed.remove(&shard);
     }
 }
 
@@ -195,6 +229,15 @@ impl Pen {
                     batch.put(purged_key(*shard), purged_value(*last, mark));
                     purged = true;
                 }
+                Work::Begin { life, .. } => batch.put(life_key(*shard), life_value(*life)),
+                Work::Forget { .. } => {
+                    let (from, to) = held_range(*shard);
+                    batch.delete_range(from, to);
+                    batch.put(life_key(*shard), life_value(Life::Over));
+                    ends.insert(*shard, 0);
+                    self.marks.lower(*shard, 0);
+                    truncated.push(*shard);
+                }
             }
         }
         for (shard, committed) in committed {
@@ -260,9 +303,11 @@ impl Pen {
 fn tell(jobs: impl IntoIterator<Item = Job>, result: Result<(), Error>) {
     for job in jobs {
         match job.work {
-            Work::Append { done, .. } | Work::Vote { done, .. } | Work::Truncate { done, .. } => {
-                done(result.clone());
-            }
+            Work::Append { done, .. }
+            | Work::Vote { done, .. }
+            | Work::Truncate { done, .. }
+            | Work::Begin { done, .. }
+            | Work::Forget { done } => done(result.clone()),
             Work::Purge { .. } => {}
         }
     }

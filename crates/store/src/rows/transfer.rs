@@ -267,6 +267,16 @@ fn remove(dir: &Path) -> Result<(), Error> {
     }
 }
 
+/// Old rows out, and nothing in their place; may be repeated.
+pub(super) fn forget(store: &RowStore, shard: ShardId) -> Result<(), Error> {
+    remove(&staging(&store.inner.path, shard))?;
+    let (from, to) = shard_range(shard);
+    let mut batch = WriteBatch::default();
+    batch.delete_range(from, to);
+    store.commit(batch)?;
+    store.flush()
+}
+
 /// Old rows out, new ones in; may be repeated from any point.
 fn install(store: &RowStore, shard: ShardId, dir: &Path, applied: &[u8]) -> Result<(), Error> {
     let (from, to) = shard_range(shard);

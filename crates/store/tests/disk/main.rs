@@ -4,6 +4,7 @@
 mod again;
 mod crash;
 mod damage;
+mod forgotten;
 mod log;
 mod log_model;
 mod rows;

@@ -37,7 +37,7 @@ const REATTACH_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Durati
 /// The error names the key and what it may be.
 pub fn check(file: File, args: &Args) -> Result<Config, String> {
     let nodes = nodes(&file, args)?;
-    let node = args.node.or(file.node.id).unwrap_or(1);
+    let node = args.node.or(file.node.id).unwrap_or(if args.join.is_some() { 0 } else { 1 });
     let Some(own) = nodes.get(&node) else {
         let known: Vec<String> = nodes.keys().map(u64::to_string).collect();
         return Err(format!(
@@ -46,7 +46,10 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         ));
     };
     let tls = security::tls(&file.tls)?;
-    let listen = listen(&file, args, own, tls.is_some())?;
+    let listen = match &args.join {
+        Some(_) => listen(&file, args, &listened(&file, args), tls.is_some())?,
+        None => listen(&file, args, own, tls.is_some())?,
+    };
     let secret = secret(&file, args)?;
     let data_dir = args.data_dir.clone().or(file.node.data_dir.clone());
     let config = Config {
@@ -61,6 +64,8 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         data_groups: data_groups(&file)?,
         replication_factor: replication_factor(&file, nodes.len())?,
         nodes,
+        join: args.join.clone(),
+        joined: false,
         access: security::access(&file.security, secret.as_deref())?,
         secret,
         tls,
@@ -101,20 +106,52 @@ fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
             return Err(format!("two [[cluster.node]] have id {}", node.id));
         }
     }
+    if args.join.is_some() {
+        if !nodes.is_empty() {
+            let why =
+                "--join is for a node without [[cluster.node]]: the cluster tells it the others";
+            return Err(why.to_owned());
+        }
+        let node = args.node.or(file.node.id).unwrap_or(0);
+        return Ok([(node, advertised(file, args)?)].into());
+    }
     if nodes.is_empty() {
         // A cluster by itself, reached where it listens.
-        let address = |flag: &Option<String>, file: &Option<String>, default: &str| {
-            flag.clone().or(file.clone()).unwrap_or_else(|| default.to_owned())
-        };
-        let alone = Addresses {
-            grpc: address(&args.grpc, &file.listen.grpc, "127.0.0.1:5310"),
-            http: address(&args.http, &file.listen.http, "127.0.0.1:5300"),
-            peer: address(&args.peer, &file.listen.peer, "127.0.0.1:5320"),
-            amqp: Some(address(&args.amqp, &file.listen.amqp, "127.0.0.1:5672")),
-        };
+        let amqp = args.amqp.clone().or(file.listen.amqp.clone());
+        let amqp = Some(amqp.unwrap_or_else(|| "127.0.0.1:5672".to_owned()));
+        let alone = Addresses { amqp, ..listened(file, args) };
         nodes.insert(1, alone);
     }
     Ok(nodes)
+}
+
+/// Where a node listens that no file gives an address.
+fn listened(file: &File, args: &Args) -> Addresses {
+    let address = |flag: &Option<String>, file: &Option<String>, default: &str| {
+        flag.clone().or(file.clone()).unwrap_or_else(|| default.to_owned())
+    };
+    Addresses {
+        grpc: address(&args.grpc, &file.listen.grpc, "127.0.0.1:5310"),
+        http: address(&args.http, &file.listen.http, "127.0.0.1:5300"),
+        peer: address(&args.peer, &file.listen.peer, "127.0.0.1:5320"),
+        amqp: None,
+    }
+}
+
+/// Where others reach a node that joins: where it listens, unless that says nothing to them.
+fn advertised(file: &File, args: &Args) -> Result<Addresses, String> {
+    let address = |listened: String| {
+        let (host, port) = listened.rsplit_once(':').unwrap_or((&listened, ""));
+        match &args.advertise {
+            Some(host) => Ok(format!("{host}:{port}")),
+            None if ["0.0.0.0", "[::]"].contains(&host) => Err(format!(
+                "{listened} does not tell the other nodes which host this is; name it with --advertise"
+            )),
+            None => Ok(listened),
+        }
+    };
+    let Addresses { grpc, http, peer, amqp } = listened(file, args);
+    Ok(Addresses { grpc: address(grpc)?, http: address(http)?, peer: address(peer)?, amqp })
 }
 
 fn listen(
@@ -144,7 +181,7 @@ fn listen(
     };
     let amqp = args.amqp.as_ref().or(file.listen.amqp.as_ref()).or(own.amqp.as_ref());
     let amqp = optional("amqp", amqp)?;
-    let is_alone = file.cluster.node.is_empty();
+    let is_alone = file.cluster.node.is_empty() && args.join.is_none();
     let amqps = match args.amqps.as_ref().or(file.listen.amqps.as_ref()) {
         // Nodes of a cluster may share a machine, so one that is told no port takes none.
         None if has_certificate && is_alone => {
