@@ -201,7 +201,11 @@ impl Replication {
         let shared = self.shared.clone();
         let dropped = self.shared.threads.spawn(async move {
             if let Some(group) = shared.groups.remove(shard) {
-                stop(vec![group]).await;
+                group.arrivals.clear().await;
+                // However long it takes: what still runs would write into what is forgotten.
+                if let Err(error) = group.raft.shutdown().await {
+                    warn!(%shard, %error, "a replica that is given up stopped badly");
+                }
             }
             shared.site.forget(shard).await
         });

@@ -68,8 +68,8 @@ pub(crate) struct Group {
     may_stamp: AtomicBool,
     /// Other voters with whose clocks a majority agrees.
     agreeing: Mutex<BTreeSet<u64>>,
-    /// The catalog has given this node's replica to another: who leads is better asked elsewhere.
-    leaving: AtomicBool,
+    /// This node's replica has no vote, or is to go: who leads, others know better.
+    guest: AtomicBool,
     /// What the driver named as idle since the coordinator last asked.
     idle: Mutex<BTreeMap<EntityId, Candidate>>,
     /// Permits one look at `effects`.
@@ -97,7 +97,7 @@ impl Group {
             short_of_space: RwLock::default(),
             may_stamp: AtomicBool::new(false),
             agreeing: Mutex::default(),
-            leaving: AtomicBool::new(false),
+            guest: AtomicBool::new(false),
             idle: Mutex::default(),
             stirred: Notify::new(),
             pending: Pending::default(),
@@ -156,12 +156,12 @@ impl Group {
         self.agreeing.lock().clone()
     }
 
-    pub fn set_leaving(&self, leaving: bool) {
-        self.leaving.store(leaving, Ordering::Release);
+    pub fn set_guest(&self, guest: bool) {
+        self.guest.store(guest, Ordering::Release);
     }
 
-    pub fn is_leaving(&self) -> bool {
-        self.leaving.load(Ordering::Acquire)
+    pub fn is_guest(&self) -> bool {
+        self.guest.load(Ordering::Acquire)
     }
 
     pub fn may_stamp(&self) -> bool {

@@ -93,7 +93,11 @@ impl Replicas {
     /// Goes through all of them once; false while one is still to be started.
     pub async fn look(&mut self, placing: &Placing) -> bool {
         let (replication, own) = (self.router.replication.clone(), self.router.config.node);
-        for (node, address) in placing.peers.iter().filter(|(node, _)| **node != own) {
+        let founding = self.router.config.founding.iter().flat_map(|founding| &founding.nodes);
+        let mut named: BTreeSet<u64> = founding.map(|(node, _)| *node).collect();
+        named.insert(own);
+        // What the configuration says of a node counts: the catalog may not know that it moved.
+        for (node, address) in placing.peers.iter().filter(|(node, _)| !named.contains(node)) {
             replication.set_peer(*node, address);
         }
         replication.set_removed(placing.removed.clone());
@@ -108,12 +112,16 @@ impl Replicas {
                 self.start(*shard, placing).await;
             }
         }
+        let status = replication.status().into_iter();
+        let voters: BTreeMap<ShardId, BTreeSet<u64>> =
+            status.map(|status| (status.shard, status.voters)).collect();
         for shard in self.running.clone() {
             let Some(wanted) = placing.wanted(shard) else { continue };
             replication.want(shard, wanted);
             let leaves = !placing.holds(own, shard);
             if let Some(group) = self.groups.get(shard) {
-                group.set_leaving(leaves);
+                let votes = voters.get(&shard).is_some_and(|voters| voters.contains(&own));
+                group.set_guest(leaves || !votes);
             }
             // Without the catalog there would be nobody here to say what else shall be.
             if leaves && shard != ShardId::CATALOG && replication.is_out(shard) {

@@ -140,7 +140,7 @@ impl Router {
         let here = self.group(shard);
         let known = here.as_ref().and_then(|_| self.replication.leader(shard));
         // A replica that comes may not know yet, and one that goes not any more.
-        if known.is_some() && here.is_some_and(|group| !group.is_leaving()) {
+        if here.is_some_and(|group| !group.is_guest()) {
             return known;
         }
         if let Some(hint) = self.hints.lock().get(&shard) {
@@ -160,10 +160,7 @@ impl Router {
 
     /// A node said who leads a group, or that it does not know.
     fn hear(&self, shard: ShardId, leader: Option<u64>) {
-        if self.group(shard).is_some_and(|group| !group.is_leaving())
-            && self.replication.leader(shard).is_some()
-        {
-            self.hints.lock().remove(&shard);
+        if self.group(shard).is_some_and(|group| !group.is_guest()) {
             return; // Raft tells this node itself.
         }
         let mut hints = self.hints.lock();
