@@ -26,7 +26,8 @@ pub enum Error {
     )]
     Taken { node: u64, by: u64 },
     #[error(
-        "node {node} was removed from the cluster; its data directory is of no use any more. To add this          machine again, start it with --join, another node.id and an empty data directory"
+        "node {node} was removed from the cluster; its data directory is of no use any more. To add this \
+         machine again, start it with --join, another node.id and an empty data directory"
     )]
     Removed { node: u64 },
     #[error(transparent)]

@@ -64,6 +64,7 @@ impl Tenure {
                 if std::mem::take(&mut asks) {
                     info!(%shard, id, "this replica is a full member");
                 }
+                (led_at, told) = (Instant::now(), false);
                 sleep(LOOK_EVERY).await;
                 continue;
             }
