@@ -99,7 +99,7 @@ def deadlines(share: float) -> list[Figure]:
 def burst(share: float) -> list[Figure]:
     messages = int(MILLION / 10 * share)
     words = {
-        "expire": "messages with one deadline",
+        "expire": "messages that expire within a fraction of a second",
         "default": "messages past their time when the queue's default is lowered",
         "activate": "messages scheduled for one millisecond",
     }

@@ -27,8 +27,13 @@ class Failed(Exception):
 
 
 def end_cleanly_on_signals() -> None:
-    """Ended from outside, the script ends what it started on the way out."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    """Ended from outside, the script ends what it started on the way out, once."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit("ended by a signal")
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def end_with_parent() -> None:
