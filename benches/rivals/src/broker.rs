@@ -6,7 +6,8 @@ use futures::future::BoxFuture;
 /// Shown to a person, never acted upon.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Resolves when the broker has confirmed what was sent or acknowledged.
+/// Resolves when the broker has confirmed what was sent or acknowledged. To be polled at once: some
+/// clients hand it over only then.
 pub type Confirmed = BoxFuture<'static, Result<(), Error>>;
 
 /// One replicated queue. Every producer and consumer has a connection of its own, to the queue's
@@ -27,6 +28,6 @@ pub trait Producer: Send + 'static {
 }
 
 pub trait Consumer: Send + 'static {
-    /// The next message, and its acknowledgement, sent once that is polled.
+    /// The next message, and its acknowledgement.
     fn next(&mut self) -> impl Future<Output = Result<(Bytes, Confirmed), Error>> + Send;
 }

@@ -74,13 +74,15 @@ pub struct Producer {
 
 impl broker::Producer for Producer {
     async fn send(&mut self, body: Bytes) -> Result<Confirmed, Error> {
-        let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
-        let options = BasicPublishOptions::default();
-        let publish =
-            self.channel.basic_publish("".into(), QUEUE.into(), options, &body, properties);
-        let stored = publish.await?;
+        let channel = self.channel.clone();
+        // Not awaited here: the client resolves a publishing once it is written to the socket, and to
+        // wait for that each time would leave most of the window empty.
         let confirmed = async move {
-            match stored.await?.is_ack() {
+            let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
+            let options = BasicPublishOptions::default();
+            let publish =
+                channel.basic_publish("".into(), QUEUE.into(), options, &body, properties);
+            match publish.await?.await?.is_ack() {
                 true => Ok(()),
                 false => Err("the broker did not store a message".into()),
             }
