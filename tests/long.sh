@@ -26,6 +26,12 @@ python3 tests/sdk/run.py --rounds 5
 say "experiments"
 cargo test --release --locked --workspace --test long -- --ignored --nocapture --test-threads 1
 
+say "what benches/RESULTS.md is made by, small"
+export MAYFLY_BIN="$mayfly"
+benches/scale.py --quick
+benches/lifetime.py --share 0.02
+benches/compare.py --seconds 5
+
 data="$(mktemp -d)"
 "$mayfly" up --base-offset 20000 --memory 512 --data-dir "$data" >"$data/up.log" 2>&1 &
 up=$!

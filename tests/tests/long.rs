@@ -19,6 +19,7 @@ async fn lifecycle(
 ) -> anyhow::Result<LifecycleReport> {
     let bench = LifecycleBench {
         queues: 1,
+        queue: None,
         producers: 4,
         consumers: 4,
         window: 256,

@@ -22,6 +22,7 @@ Examples:
   mayfly bench lifecycle --rate 2000 --json
   mayfly bench expiry --messages 200000 --ttl 5s..25s --rate 2000
   mayfly bench backlog --messages 3000000 --from 1000000
+  mayfly bench backlog --messages 1000000 --from 0 --keep     then lifecycle --queue, beside it
   mayfly bench neighbour --with expire,purge --messages 1000000
   mayfly bench churn --cycles 100000";
 
@@ -51,6 +52,10 @@ struct Lifecycle {
     /// Queues, all alike
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     queues: u32,
+    /// A queue that is there and stays, with what it holds; at a --rate no more is taken from it than
+    /// is sent
+    #[arg(long, value_name = "NAME", conflicts_with = "queues")]
+    queue: Option<String>,
     /// Producers, spread over the queues
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     producers: u32,
@@ -127,6 +132,12 @@ struct Backlog {
     /// Bytes of a body
     #[arg(long, value_name = "BYTES", default_value_t = 256)]
     size: usize,
+    /// Time to live of each message: so many deadlines are pending
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
+    /// Leave the queue where it is; the report names it
+    #[arg(long)]
+    keep: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -194,6 +205,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 async fn lifecycle(args: Lifecycle) -> anyhow::Result<()> {
     let bench = LifecycleBench {
         queues: args.queues,
+        queue: args.queue,
         producers: args.producers,
         consumers: args.consumers,
         window: args.window,
@@ -224,7 +236,8 @@ async fn expiry(args: Expiry) -> anyhow::Result<()> {
 }
 
 async fn backlog(args: Backlog) -> anyhow::Result<()> {
-    let bench = BacklogBench { messages: args.messages, from: args.from, size: args.size };
+    let Backlog { messages, from, size, ttl, keep, .. } = args;
+    let bench = BacklogBench { messages, from, size, ttl, keep };
     drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
         .await
 }
