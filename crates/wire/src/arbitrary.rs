@@ -379,6 +379,7 @@ fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Created { name, entity }),
         text().prop_map(|name| CatalogCommand::Delete { name }),
         (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Deleted { name, entity }),
+        (text(), entity()).prop_map(|(name, entity)| CatalogCommand::Withdraw { name, entity }),
         (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::SetNode { node, row }),
         (any::<u64>(), text(), topic_properties()).prop_map(|(request, name, properties)| {
             CatalogCommand::CreateTopic { request, name, properties: Box::new(properties) }

@@ -254,6 +254,10 @@ fn commands() {
             }),
             "0f0b064f7264657273ac0280d095ffbc31",
         ),
+        (
+            Command::Catalog(CatalogCommand::Withdraw { name: name(), entity: ENTITY }),
+            "0f0c064f7264657273ac02",
+        ),
         (Command::Refuse(Refuse { origin: None, refusal: Refusal::PerhapsDone }), "10000f"),
         (
             Command::Topic(TopicCommand::Create(CreateTopic {
