@@ -29,7 +29,7 @@ mod checker;
 pub use backlog::{BacklogBench, BacklogReport, NodeMemory};
 pub use body::Bodies;
 pub use checker::{Checker, Verdict, Violation};
-pub use churn::{ChurnBench, ChurnReport, Look};
+pub use churn::{ChurnBench, ChurnReport, Disk, Look};
 pub use expiry::{ExpiryBench, ExpiryReport};
 pub use latency::{Latency, Recorder};
 pub use lifecycle::{LifecycleBench, LifecycleReport};

@@ -24,7 +24,7 @@ Examples:
   mayfly bench backlog --messages 3000000 --from 1000000
   mayfly bench backlog --messages 1000000 --from 0 --keep     then lifecycle --queue, beside it
   mayfly bench neighbour --with expire,purge --messages 1000000
-  mayfly bench churn --cycles 100000";
+  mayfly bench churn --cycles 100000 --move-clock";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -177,6 +177,10 @@ struct Churn {
     /// Bytes of a body
     #[arg(long, value_name = "BYTES", default_value_t = 256)]
     size: usize,
+    /// Move the clock of a cluster in development mode by 16 minutes before every twentieth: what is
+    /// kept to answer repeats has its full size then, and grows no more
+    #[arg(long)]
+    move_clock: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -254,7 +258,8 @@ async fn neighbour(args: Neighbour) -> anyhow::Result<()> {
 }
 
 async fn churn(args: Churn) -> anyhow::Result<()> {
-    let bench = ChurnBench { cycles: args.cycles, at_a_time: args.at_a_time, size: args.size };
+    let Churn { cycles, at_a_time, size, move_clock, .. } = args;
+    let bench = ChurnBench { cycles, at_a_time, size, move_clock };
     drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
         .await
 }

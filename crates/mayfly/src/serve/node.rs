@@ -187,7 +187,10 @@ fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 fn open(config: &Config, cluster_id: u128) -> Result<(DataDir, LogStore, RowStore), store::Error> {
-    let data = DataDir::open(&config.data_dir, Identity { cluster_id, node: config.node })?;
+    // Who is a cluster by itself has nobody to be rebuilt from.
+    let rebuilt = config.nodes.len() > 1;
+    let identity = Identity { cluster_id, node: config.node };
+    let data = DataDir::open(&config.data_dir, identity, rebuilt)?;
     let durability = match config.storage.synced {
         true => Durability::Synced,
         false => Durability::Replicated,
@@ -197,8 +200,7 @@ fn open(config: &Config, cluster_id: u128) -> Result<(DataDir, LogStore, RowStor
         on_sync: Some(Arc::new(telemetry::synced)),
         ..store::Options::with_memory(config.storage.memory_bytes)
     };
-    // Who is a cluster by itself has nobody to be rebuilt from.
-    let (log, rows) = data.stores(&options, config.nodes.len() > 1)?;
+    let (log, rows) = data.stores(&options, rebuilt)?;
     Ok((data, log, rows))
 }
 

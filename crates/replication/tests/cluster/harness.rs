@@ -152,7 +152,7 @@ impl Cluster {
     /// Starts a node that remembers who it is; it takes part once it knows.
     pub async fn open_node(&mut self, node: u64) -> DataDir {
         let identity = Identity { cluster_id: 7, node };
-        let data = DataDir::open(&self.path(node, ""), identity).expect("a data directory");
+        let data = DataDir::open(&self.path(node, ""), identity, true).expect("a data directory");
         let config = Config { data: Some(data.clone()), ..self.config(node) };
         self.start_node_with(config).await;
         data
