@@ -23,7 +23,7 @@ fn scheduled(schedule: &str, minutes: &str, args: &[&str]) -> anyhow::Result<(Op
     let file = tempfile::NamedTempFile::new()?;
     fs::write(&file, schedule)?;
     let path = file.path().to_string_lossy();
-    let args = [&["--json", "--minutes", minutes, "--schedule", &path], args].concat();
+    let args = [&["--json", "--minutes", minutes, "--schedule", &path[..]][..], args].concat();
     let done = chaos(&args)?;
     let told = String::from_utf8_lossy(&done.stderr);
     let json = serde_json::from_slice(&done.stdout).with_context(|| told.into_owned())?;
@@ -188,7 +188,8 @@ fn an_interrupted_experiment_is_checked_and_leaves_nothing_running() -> anyhow::
     let (report, files) = (dir.path().join("report"), dir.path().join("files"));
     fs::create_dir(&files)?;
     let place = report.to_string_lossy();
-    let args = ["--minutes", "10", "--seed", "5", "--fault", "pause,partition", "--report", &place];
+    let args =
+        ["--minutes", "10", "--seed", "5", "--fault", "pause,partition", "--report", &place[..]];
     let mut running = Running::start(&args, &files)?;
     // In the middle of its first fault, which is told when it is over.
     running.wait_for("starting 3 nodes")?;
@@ -246,7 +247,7 @@ async fn somebody_elses_cluster_is_left_as_it_was() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let place = dir.path().join("report");
     let report = place.to_string_lossy();
-    let args = ["--connect", &given, "--minutes", "10", "--seed", "3", "--report", &report];
+    let args = ["--connect", &given[..], "--minutes", "10", "--seed", "3", "--report", &report[..]];
     let mut running = Running::start(&args, dir.path())?;
     running.wait_for("handed group")?;
     running.interrupt()?;
