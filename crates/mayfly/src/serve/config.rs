@@ -43,6 +43,7 @@ pub struct Config {
     /// `[idle]`: how long a new leader deletes nothing as idle.
     pub idle_reattach: Duration,
     pub transactions_bytes_max: usize,
+    pub trouble: Trouble,
     pub log: Log,
 }
 
@@ -112,6 +113,15 @@ pub struct Clock {
     pub offset_max: Duration,
     /// For experiments.
     pub skew: service::Skew,
+}
+
+/// What the node's disk is made to do, for experiments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// Seed of what a power failure has taken.
+    pub lose_unsynced: Option<u64>,
+    /// Says how long each sync takes longer.
+    pub sync_delay_file: Option<PathBuf>,
 }
 
 /// `[log]`: what the node writes to standard error.
@@ -406,6 +416,21 @@ scope = "orders"
             told.ends_with("--clock-skew is for experiments; it needs --development"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_disk_behaves_badly_in_development_mode_only() {
+        let load = |args: Args| Config::load(&Args { data_dir: Some("data".into()), ..args });
+        let losing = Args { lose_unsynced: Some(7), ..Args::default() };
+        let slow = Args { sync_delay_file: Some("delay".into()), ..Args::default() };
+        for (args, flag) in [(losing, "--lose-unsynced"), (slow, "--sync-delay-file")] {
+            let told = load(args.clone()).expect_err("no experiment");
+            let wanted = format!("{flag} is for experiments; it needs --development");
+            assert!(told.ends_with(&wanted), "{told}");
+            let trouble = load(Args { development: true, ..args.clone() }).expect("one").trouble;
+            assert_eq!(trouble.lose_unsynced, args.lose_unsynced);
+            assert_eq!(trouble.sync_delay_file, args.sync_delay_file);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod log;
 mod log_model;
+mod power;
 mod rows;
 mod support;
 mod transfer;

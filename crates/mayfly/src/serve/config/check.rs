@@ -8,7 +8,7 @@ use std::time::Duration;
 use service::{IdleConfig, Skew};
 
 use super::file::{Durability, File};
-use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage, security};
+use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage, Trouble, security};
 use crate::input::duration;
 use crate::serve::Args;
 
@@ -70,6 +70,7 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         clock: clock(&file, args)?,
         idle_reattach: idle_reattach(&file)?,
         transactions_bytes_max: transactions_bytes_max(&file)?,
+        trouble: trouble(&file, args)?,
         log: Log {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
@@ -287,8 +288,8 @@ fn clock(file: &File, args: &Args) -> Result<Clock, String> {
         (None, Some(ms)) => Skew::Jumping(ms),
         (None, None) => Skew::None,
     };
-    if skew != Skew::None && !(args.development || file.node.development) {
-        return Err("--clock-skew is for experiments; it needs --development".to_owned());
+    if skew != Skew::None {
+        experiment("--clock-skew", file, args)?;
     }
     let offset_max = file.clock.offset_max.unwrap_or(Duration::from_millis(500));
     if !OFFSET_RANGE.contains(&offset_max) {
@@ -299,6 +300,28 @@ fn clock(file: &File, args: &Args) -> Result<Clock, String> {
         ));
     }
     Ok(Clock { offset_max, skew })
+}
+
+fn trouble(file: &File, args: &Args) -> Result<Trouble, String> {
+    let trouble = Trouble {
+        lose_unsynced: args.lose_unsynced,
+        sync_delay_file: args.sync_delay_file.clone(),
+    };
+    if trouble.lose_unsynced.is_some() {
+        experiment("--lose-unsynced", file, args)?;
+    }
+    if trouble.sync_delay_file.is_some() {
+        experiment("--sync-delay-file", file, args)?;
+    }
+    Ok(trouble)
+}
+
+/// Refuses a flag outside development mode.
+fn experiment(flag: &str, file: &File, args: &Args) -> Result<(), String> {
+    match args.development || file.node.development {
+        true => Ok(()),
+        false => Err(format!("{flag} is for experiments; it needs --development")),
+    }
 }
 
 fn transactions_bytes_max(file: &File) -> Result<usize, String> {
