@@ -106,7 +106,7 @@ async fn count_answers(run: Arc<Run>, mut answers: mpsc::UnboundedReceiver<(Inst
 }
 
 /// Bodies of one producer.
-struct Bodies {
+pub(super) struct Bodies {
     noise: Vec<u8>,
     size: usize,
     producer: u32,
@@ -114,13 +114,13 @@ struct Bodies {
 }
 
 impl Bodies {
-    fn new(size: usize, producer: u32) -> Bodies {
+    pub fn new(size: usize, producer: u32) -> Bodies {
         let mut noise = vec![0; NOISE_BYTES.max(2 * size)];
         rand::rng().fill_bytes(&mut noise);
         Bodies { noise, size, producer, number: 0 }
     }
 
-    fn next(&mut self, due: Duration) -> Bytes {
+    pub fn next(&mut self, due: Duration) -> Bytes {
         let filling = self.size - STAMP_BYTES;
         // Steps by a prime: two bodies near each other share no bytes.
         let at = (self.number as usize).wrapping_mul(7919 + filling) % (self.noise.len() - filling);
