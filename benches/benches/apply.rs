@@ -27,7 +27,7 @@ use domain::{
     NewMessage, Outcome, QueueId, QueueProperties, ReceiverId, Rows, Send, Settle, Settlement,
     ShardId, Timestamp,
 };
-use store::{LogRecord, LogStore, Options, RowStore, ShardRows};
+use store::{LogRecord, LogStore, MachineRows, Options, RowStore};
 use tempfile::TempDir;
 
 const SHARD: ShardId = ShardId(1);
@@ -58,7 +58,7 @@ impl Target for MemoryRows {
 
 struct Disk {
     store: RowStore,
-    rows: ShardRows,
+    rows: MachineRows,
     dir: TempDir,
 }
 
@@ -66,14 +66,14 @@ impl Disk {
     fn new() -> Disk {
         let dir = tempfile::tempdir().expect("a directory");
         let store = RowStore::open(&dir.path().join("rows"), &Options::default()).expect("opened");
-        Disk { rows: store.shard(SHARD), store, dir }
+        Disk { rows: store.machine(SHARD), store, dir }
     }
 }
 
 impl Target for Disk {
-    type Rows = ShardRows;
+    type Rows = MachineRows;
 
-    fn rows(&self) -> &ShardRows {
+    fn rows(&self) -> &MachineRows {
         &self.rows
     }
 

@@ -17,7 +17,7 @@ use domain::{
     Outcome, RuleFilter, Send, ShardId, SubscriptionProperties, Timestamp, TopicCommand,
     TopicProperties, Value, subscription_path,
 };
-use store::{Options, RowStore, ShardRows};
+use store::{MachineRows, Options, RowStore};
 use tempfile::TempDir;
 use wire::{content, v1};
 
@@ -29,7 +29,7 @@ const START_MS: u64 = 1_700_000_000_000;
 /// A replica of one group that holds one topic.
 struct Replica {
     store: RowStore,
-    rows: ShardRows,
+    rows: MachineRows,
     machine: Machine,
     index: u64,
     _dir: TempDir,
@@ -40,7 +40,7 @@ impl Replica {
     fn new(subscriptions: u64, correlated: bool) -> Replica {
         let dir = tempfile::tempdir().expect("a directory");
         let store = RowStore::open(&dir.path().join("rows"), &Options::default()).expect("opened");
-        let (rows, machine) = (store.shard(SHARD), Machine::reading(content::header));
+        let (rows, machine) = (store.machine(SHARD), Machine::reading(content::header));
         let mut replica = Replica { store, rows, machine, index: 0, _dir: dir };
         let properties =
             TopicProperties { max_size_megabytes: 81_920, ..TopicProperties::default() };
@@ -78,7 +78,7 @@ impl Replica {
         let mut step = self.machine.step(&self.rows);
         let outcomes = step.apply(wire::decode_entry(entry).expect("an entry"));
         let writes = step.finish().writes;
-        self.store.write(SHARD, writes, self.index, Bytes::new()).expect("written");
+        self.store.apply(SHARD, &[], writes, self.index, Bytes::new()).expect("written");
         assert!(!matches!(outcomes[0], Outcome::Refused(_)), "{outcomes:?}");
     }
 

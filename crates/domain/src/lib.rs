@@ -19,6 +19,7 @@ mod refusal;
 mod rule;
 mod topic;
 
+pub mod key_map;
 mod row;
 mod rows;
 mod session;

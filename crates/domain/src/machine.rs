@@ -128,10 +128,40 @@ pub struct Changes {
     /// Ranges, from the first key to before the second, of which every row is deleted before
     /// anything is written.
     pub erased: Vec<(Key, Key)>,
-    /// Rows to write, each key once; `None` deletes.
-    pub writes: Vec<(Key, Option<Row>)>,
+    /// Rows to write, each key once.
+    pub writes: Vec<(Key, Write)>,
     /// In order.
     pub effects: Vec<Effect>,
+}
+
+/// What becomes of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Storage holds no row there.
+    Insert(Row),
+    /// Storage holds a row there.
+    Replace(Row),
+    /// Likewise.
+    Delete,
+}
+
+impl Write {
+    /// What stands there afterwards.
+    pub fn row(&self) -> Option<&Row> {
+        match self {
+            Write::Insert(row) | Write::Replace(row) => Some(row),
+            Write::Delete => None,
+        }
+    }
+}
+
+impl From<Write> for Option<Row> {
+    fn from(write: Write) -> Option<Row> {
+        match write {
+            Write::Insert(row) | Write::Replace(row) => Some(row),
+            Write::Delete => None,
+        }
+    }
 }
 
 /// Log entries being applied. Results depend on the log alone, never on how its entries are grouped

@@ -28,9 +28,9 @@ impl MemoryRows {
     }
 
     /// Applies what a [`crate::Step`] wrote: `None` deletes.
-    pub fn write(&mut self, writes: impl IntoIterator<Item = (Key, Option<Row>)>) {
+    pub fn write(&mut self, writes: impl IntoIterator<Item = (Key, impl Into<Option<Row>>)>) {
         for (key, row) in writes {
-            match row {
+            match row.into() {
                 Some(row) => self.0.insert(key, row),
                 None => self.0.remove(&key),
             };

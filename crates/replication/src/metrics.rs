@@ -30,7 +30,7 @@ pub fn describe() {
     describe_histogram!(COMMIT_SECONDS, Unit::Seconds, "Proposal to commit, on the leader.");
     describe_histogram!(APPLY_SECONDS, Unit::Seconds, "One step: entries applied and written.");
     describe_histogram!(APPLY_ENTRIES, Unit::Count, "Entries in one step.");
-    describe_counter!(ROWS_WRITTEN, Unit::Count, "Rows written or deleted by applied entries.");
+    describe_counter!(ROWS_WRITTEN, Unit::Count, "Rows put into or deleted from the database.");
     describe_gauge!(LEADING, Unit::Count, "1 while this node leads the shard.");
     describe_counter!(ELECTIONS_WON, Unit::Count, "Leaderships this node took up.");
     describe_counter!(SNAPSHOTS_SENT, Unit::Count, "Snapshots sent to followers.");
@@ -50,8 +50,8 @@ pub(crate) fn committed(took: Duration) {
     histogram!(COMMIT_SECONDS).record(took);
 }
 
-pub(crate) fn applied(entries: usize, rows: usize, took: Duration) {
-    counter!(ROWS_WRITTEN).increment(rows as u64);
+pub(crate) fn applied(entries: usize, rows: u64, took: Duration) {
+    counter!(ROWS_WRITTEN).increment(rows);
     histogram!(APPLY_SECONDS).record(took);
     histogram!(APPLY_ENTRIES).record(entries as f64);
 }

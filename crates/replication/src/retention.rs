@@ -57,6 +57,12 @@ impl Retention {
     }
 
     async fn round(&mut self) {
+        let rows = self.rows.clone();
+        match spawn_blocking(move || rows.write_out_old()).await {
+            Ok(Ok(())) => (),
+            Ok(Err(error)) => error!(%error, "cannot write rows"),
+            Err(error) => error!(%error, "writing rows failed"),
+        }
         let groups = self.groups.all();
         let bytes = self.log.bytes();
         self.base_bytes = self.base_bytes.min(bytes);

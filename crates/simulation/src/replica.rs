@@ -69,7 +69,7 @@ impl Replica {
             });
         }
         let mut changes = step.finish();
-        tamper::written(self.bug, &mut changes.writes, &self.rows);
+        tamper::written(self.bug, &mut changes.writes);
         self.rows.erase(&changes.erased);
         self.rows.write(changes.writes);
         for entry in entries {

@@ -3,7 +3,7 @@
 
 use domain::{
     Arrive, Command, EntityId, Entry, ForwardCommand, Key, MemoryRows, QueueId, ReleaseSession,
-    Row, SessionCommand, SessionToken, Timestamp,
+    Row, SessionCommand, SessionToken, Timestamp, Write,
 };
 
 use crate::bug::Bug;
@@ -51,14 +51,13 @@ fn release(rows: &MemoryRows, command: &Command, at: Timestamp) -> Option<Comman
 
 /// For `LosesCopy` and `DoublesCopy`: one of the rows of some publishes is not written, or is written
 /// under two numbers.
-pub fn written(bug: Option<Bug>, writes: &mut Vec<(Key, Option<Row>)>, rows: &MemoryRows) {
+pub fn written(bug: Option<Bug>, writes: &mut Vec<(Key, Write)>) {
     if !matches!(bug, Some(Bug::LosesCopy | Bug::DoublesCopy)) {
         return;
     }
-    let is_new_copy = |(key, row): &(Key, Option<Row>)| {
-        matches!((key, row), (Key::Message(queue, _), Some(Row::Message(message)))
+    let is_new_copy = |(key, write): &(Key, Write)| {
+        matches!((key, write), (Key::Message(queue, _), Write::Insert(Row::Message(message)))
             if message.body.0 % 4 == 0
-                && !rows.0.contains_key(key)
                 && writes_body_of_another(writes, queue.entity, message.body))
     };
     let Some(at) = writes.iter().position(is_new_copy) else { return };
@@ -76,12 +75,12 @@ pub fn written(bug: Option<Bug>, writes: &mut Vec<(Key, Option<Row>)>, rows: &Me
 
 /// A copy's body is written with its topic.
 fn writes_body_of_another(
-    writes: &[(Key, Option<Row>)],
+    writes: &[(Key, Write)],
     entity: domain::EntityId,
     number: domain::SequenceNumber,
 ) -> bool {
-    writes.iter().any(|(key, row)| {
-        row.is_some()
+    writes.iter().any(|(key, write)| {
+        write.row().is_some()
             && matches!(key, Key::Body(topic, body) if *topic != entity && *body == number)
     })
 }

@@ -21,4 +21,4 @@ pub use identity::{Births, DataDir, Identity, Standing};
 pub use keys::{decode_key, encode_key};
 pub use log::{Done, LogRecord, LogStore, Shortened};
 pub use options::{Durability, Options, SyncReport};
-pub use rows::{Export, Import, RowStore, ShardRows};
+pub use rows::{Export, Import, MachineRows, RowStore, ShardRows};

@@ -8,7 +8,8 @@ const MIB: usize = 1 << 20;
 /// Memtables of each database that may be alive at a time: one is written, the others are on their
 /// way to a file.
 pub(crate) const MEMTABLES: usize = 3;
-/// What the databases' memory is split into: cache, memtables of the log, memtables of the rows.
+/// What the databases' memory is split into: cache, memtables of the log, young rows and memtables
+/// of the rows.
 const SHARES: [usize; 3] = [1, 8, 2];
 /// So that [`Options::default`] has round figures.
 const MEMORY_BYTES: usize = 1056 * MIB;
@@ -45,8 +46,11 @@ pub struct Options {
     /// is purged; so it should hold twice what the log grows by between two flushes of the rows,
     /// or most of the log is written a second time. Default 256 MiB.
     pub log_memtable_bytes: usize,
-    /// One memtable of the rows. Default 64 MiB, of which three may be alive.
+    /// One memtable of the rows. Default 48 MiB, of which three may be alive.
     pub rows_memtable_bytes: usize,
+    /// Rows of all groups that are not in the database yet, a second old at most; one group's may
+    /// be a quarter of them. Default 48 MiB; with 0 every entry's rows are written at once.
+    pub young_bytes_max: usize,
     /// Recent entries of one group kept in memory for followers and for applying. Default 16 MiB.
     pub tail_bytes_max: usize,
     /// One batch of the log's writer: bounds how long a small append waits behind large ones.
@@ -69,7 +73,8 @@ impl Options {
             durability: Durability::Synced,
             cache_bytes: cache,
             log_memtable_bytes: log / MEMTABLES,
-            rows_memtable_bytes: rows / MEMTABLES,
+            rows_memtable_bytes: rows / (MEMTABLES + 1),
+            young_bytes_max: rows / (MEMTABLES + 1),
             tail_bytes_max: 16 * MIB,
             sync_bytes_max: 4 * MIB,
             blob_bytes_min: 512,
@@ -91,6 +96,7 @@ impl fmt::Debug for Options {
             .field("cache_bytes", &self.cache_bytes)
             .field("log_memtable_bytes", &self.log_memtable_bytes)
             .field("rows_memtable_bytes", &self.rows_memtable_bytes)
+            .field("young_bytes_max", &self.young_bytes_max)
             .field("tail_bytes_max", &self.tail_bytes_max)
             .field("sync_bytes_max", &self.sync_bytes_max)
             .field("blob_bytes_min", &self.blob_bytes_min)
@@ -136,11 +142,11 @@ mod tests {
     fn memory_is_split_and_never_exceeded() {
         let options = Options::default();
         let sizes = (options.cache_bytes, options.log_memtable_bytes, options.rows_memtable_bytes);
-        assert_eq!(sizes, (96 * MIB, 256 * MIB, 64 * MIB));
+        assert_eq!(sizes, (96 * MIB, 256 * MIB, 48 * MIB));
         for bytes in [64 * MIB, 256 * MIB, MEMORY_BYTES] {
             let options = Options::with_memory(bytes);
             let memtables = options.log_memtable_bytes + options.rows_memtable_bytes;
-            let total = options.cache_bytes + MEMTABLES * memtables;
+            let total = options.cache_bytes + options.young_bytes_max + MEMTABLES * memtables;
             assert!(total <= bytes && total > bytes - MIB, "{total} of {bytes}");
         }
     }

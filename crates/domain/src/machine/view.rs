@@ -1,14 +1,13 @@
 //! What the entries of a step left, laid over the rows as they were: commands see each other's
 //! rows, and storage is written once per step.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 
+use crate::key_map::{Entry, KeyMap};
 use crate::{
     Changes, DirectoryRow, EntityId, EntityRow, EntityState, HeldRow, Key, LockRow, MessageRow,
     Meta, ProducerRow, QueueId, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, SessionId,
-    SessionRow,
+    SessionRow, Write,
 };
 
 /// A key the step changed.
@@ -22,7 +21,7 @@ struct Slot {
 /// Rows under a step's own changes.
 pub(super) struct View<'a, R> {
     rows: &'a R,
-    slots: BTreeMap<Key, Slot>,
+    slots: KeyMap<Slot>,
     /// Ranges whose stored rows are all gone; what was written into them since is in the slots.
     erased: Vec<(Key, Key)>,
     /// What was in the way of each change since the savepoint, if one is set, in order.
@@ -38,7 +37,7 @@ pub(super) struct Budget(u64);
 
 impl<'a, R: Rows> View<'a, R> {
     pub fn new(rows: &'a R) -> View<'a, R> {
-        View { rows, slots: BTreeMap::new(), erased: Vec::new(), journal: None, cost: 0 }
+        View { rows, slots: KeyMap::default(), erased: Vec::new(), journal: None, cost: 0 }
     }
 
     /// From here on changes can be taken back.
@@ -105,9 +104,9 @@ impl<'a, R: Rows> View<'a, R> {
         self.cost += 1;
         self.note(&key);
         match self.slots.entry(key) {
-            Entry::Vacant(slot) => drop(slot.insert(Slot { row: Some(row), born: true })),
+            Entry::Vacant(slot) => slot.insert(Slot { row: Some(row), born: true }),
             Entry::Occupied(mut slot) => {
-                debug_assert!(slot.get().row.is_none(), "a row is inserted twice");
+                debug_assert!(slot.get_mut().row.is_none(), "a row is inserted twice");
                 slot.get_mut().row = Some(row);
             }
         }
@@ -118,7 +117,7 @@ impl<'a, R: Rows> View<'a, R> {
         self.cost += 1;
         self.note(&key);
         match self.slots.entry(key) {
-            Entry::Vacant(slot) => drop(slot.insert(Slot { row: Some(row), born: false })),
+            Entry::Vacant(slot) => slot.insert(Slot { row: Some(row), born: false }),
             Entry::Occupied(mut slot) => slot.get_mut().row = Some(row),
         }
     }
@@ -136,9 +135,11 @@ impl<'a, R: Rows> View<'a, R> {
         self.cost += 1;
         self.note(&key);
         match self.slots.entry(key) {
-            Entry::Vacant(slot) => drop(slot.insert(Slot { row: None, born: false })),
-            Entry::Occupied(slot) if slot.get().born => drop(slot.remove()),
-            Entry::Occupied(mut slot) => slot.get_mut().row = None,
+            Entry::Vacant(slot) => slot.insert(Slot { row: None, born: false }),
+            Entry::Occupied(mut slot) => match slot.get_mut().born {
+                true => drop(slot.remove()),
+                false => slot.get_mut().row = None,
+            },
         }
     }
 
@@ -156,7 +157,8 @@ impl<'a, R: Rows> View<'a, R> {
     pub fn erase(&mut self, from: Key, to: Key) {
         debug_assert!(self.journal.is_none(), "what is erased cannot be taken back");
         self.cost += 1;
-        let written: Vec<Key> = self.slots.range(&from..&to).map(|(key, _)| key.clone()).collect();
+        let written: Vec<Key> =
+            self.slots.range(&from, &to).map(|(key, _)| key.into_owned()).collect();
         written.iter().for_each(|key| drop(self.slots.remove(key)));
         self.erased.push((from, to));
     }
@@ -181,11 +183,11 @@ impl<'a, R: Rows> View<'a, R> {
             visit(key, row)
         };
         let erased = &self.erased;
-        let mut over = self.slots.range(from..to).peekable();
+        let mut over = self.slots.range(from, to).peekable();
         let mut broken = false;
         self.rows.scan(from, to, &mut |key, row| {
             while let Some((slot_key, slot)) = over.next_if(|(slot_key, _)| **slot_key < key) {
-                if slot.row.as_ref().is_some_and(|row| visit(slot_key, row).is_break()) {
+                if slot.row.as_ref().is_some_and(|row| visit(&slot_key, row).is_break()) {
                     broken = true;
                     return ControlFlow::Break(());
                 }
@@ -203,7 +205,7 @@ impl<'a, R: Rows> View<'a, R> {
         });
         if !broken {
             for (key, slot) in over {
-                if slot.row.as_ref().is_some_and(|row| visit(key, row).is_break()) {
+                if slot.row.as_ref().is_some_and(|row| visit(&key, row).is_break()) {
                     break;
                 }
             }
@@ -221,10 +223,10 @@ impl<'a, R: Rows> View<'a, R> {
         if from >= to {
             return;
         }
-        for (key, slot) in self.slots.range(from..to) {
+        for (key, slot) in self.slots.range(from, to) {
             let Some(row) = &slot.row else { continue };
             self.cost += 1;
-            if visit(key, row).is_break() {
+            if visit(&key, row).is_break() {
                 break;
             }
         }
@@ -258,7 +260,12 @@ impl<'a, R: Rows> View<'a, R> {
 
     /// What there is to store.
     pub fn into_changes(self) -> Changes {
-        let writes = self.slots.into_iter().map(|(key, slot)| (key, slot.row)).collect();
+        let write = |slot: Slot| match (slot.row, slot.born) {
+            (Some(row), true) => Write::Insert(row),
+            (Some(row), false) => Write::Replace(row),
+            (None, _) => Write::Delete,
+        };
+        let writes = self.slots.into_iter().map(|(key, slot)| (key, write(slot))).collect();
         Changes { erased: self.erased, writes, effects: Vec::new() }
     }
 }
@@ -372,7 +379,7 @@ mod tests {
         view.delete(key(1));
         view.insert(key(1), row(5));
         view.delete(key(1));
-        assert_eq!(view.into_changes().writes, [(key(1), None)]);
+        assert_eq!(view.into_changes().writes, [(key(1), Write::Delete)]);
     }
 
     /// A change of the property below.
@@ -481,8 +488,8 @@ mod tests {
             prop_assert_eq!(listed(&mut view, from, to, max), expected.clone());
             prop_assert_eq!(view.first(&key(from), &key(to)), expected.first().cloned());
             let changes = view.into_changes();
-            for (key, row) in &changes.writes {
-                prop_assert!(row.is_some() || rows.get(key).is_some());
+            for (key, write) in &changes.writes {
+                prop_assert!(write.row().is_some() || rows.get(key).is_some());
             }
             let mut left = rows.clone();
             left.erase(&changes.erased);

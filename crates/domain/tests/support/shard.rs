@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use domain::{
     Changes, Command, CreateQueue, Effect, EntityId, Entry, Key, Machine, MemoryRows, Outcome,
-    QueueProperties, Row, Rows, SessionCommand, Timestamp,
+    QueueProperties, Row, Rows, SessionCommand, Timestamp, Write,
 };
 
 use crate::support::{content, invariants};
@@ -165,16 +165,17 @@ fn seed(place: usize) -> [u8; 16] {
     (place as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes()
 }
 
-/// Each key once; nothing deleted that storage does not hold, so that what is born and deleted in
-/// one step leaves no trace; every row under a key of its own table.
+/// Each key once; what storage holds is known, so that what is born and deleted before it is stored
+/// leaves no trace; every row under a key of its own table.
 fn check_writes(rows: &MemoryRows, changes: &Changes) {
     let mut seen = BTreeSet::new();
-    for (key, row) in &changes.writes {
+    let erased = |key: &Key| changes.erased.iter().any(|(from, to)| from <= key && key < to);
+    for (key, write) in &changes.writes {
         assert!(seen.insert(key.clone()), "{key:?} is written twice");
-        match row {
-            None => assert!(rows.get(key).is_some(), "{key:?} is deleted, but was never written"),
-            Some(row) => assert!(matches(key, row), "{key:?} holds {row:?}"),
-        }
+        let stored = rows.get(key).is_some() && !erased(key);
+        assert_eq!(stored, !matches!(write, Write::Insert(_)), "{key:?}: {write:?}");
+        let row = write.row();
+        assert!(row.is_none_or(|row| matches(key, row)), "{key:?} holds {row:?}");
     }
 }
 
@@ -193,10 +194,10 @@ fn check_refusal(rows: &MemoryRows, entry: &Entry, outcomes: &[Outcome], changes
     if !entry.commands.iter().zip(outcomes).all(refused) {
         return;
     }
-    for (key, row) in &changes.writes {
+    for (key, write) in &changes.writes {
         let own =
             matches!(key, Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..));
-        assert!(own || rows.get(key) == *row, "refused, yet {key:?} became {row:?}");
+        assert!(own || rows.get(key).as_ref() == write.row(), "refused, yet {key:?}: {write:?}");
     }
 }
 

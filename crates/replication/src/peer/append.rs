@@ -58,11 +58,15 @@ impl Lane {
     pub async fn append<'s, S>(
         self,
         peer: Arc<Peer>,
-        requests: S,
+        mut requests: S,
     ) -> Result<BoxStream<'s, Appended>, RPCError<TypeConfig>>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
     {
+        // Where a peer was unreachable, Raft waits before it makes the next request, not before it
+        // asks for a stream: opened without a request, streams would be tried without a pause.
+        let Some(first) = requests.next().await else { return Ok(stream::empty().boxed()) };
+        let requests = stream::iter([first]).chain(requests);
         let window = Arc::new(Window::new(self.window_bytes));
         let outgoing = outgoing(self, requests, window.clone());
         let mut client = peer.log.clone();

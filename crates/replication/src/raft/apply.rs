@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use domain::Machine;
 use openraft::storage::EntryResponder;
-use store::{Import, ShardRows};
+use store::{Import, MachineRows};
 
 use super::record::{self, Mark};
 use super::snapshot::Export;
@@ -18,7 +18,7 @@ use crate::metrics;
 /// A replica's machine and rows, passed between Raft and the threads for blocking work.
 pub(crate) struct Applier {
     replica: Arc<Replica>,
-    rows: ShardRows,
+    rows: MachineRows,
     machine: Machine,
     gapless: bool,
 }
@@ -28,7 +28,7 @@ impl Applier {
     /// the log gave it all, and its test suite leaves some out.
     pub fn new(replica: Arc<Replica>, gapless: bool) -> Applier {
         let machine = Machine::reading(wire::content::header);
-        Applier { rows: replica.rows(), replica, machine, gapless }
+        Applier { rows: replica.store.machine(replica.shard), replica, machine, gapless }
     }
 
     /// Applies entries in one step and one write; then tells who waits. Effects go first: a waiter
@@ -65,7 +65,6 @@ impl Applier {
         }
         let changes = step.finish();
         let index = mark.applied.map_or(0, |id| id.index);
-        let rows = changes.writes.len();
         self.replica
             .store
             .apply(
@@ -77,7 +76,7 @@ impl Applier {
             )
             .map_err(io::Error::other)?;
         self.replica.set_applied(mark);
-        metrics::applied(entries, rows, started.elapsed());
+        metrics::applied(entries, self.replica.store.take_rows_written(), started.elapsed());
 
         if self.replica.leading.load(Ordering::Acquire) && !changes.effects.is_empty() {
             self.replica.observer.applied(self.replica.shard, changes.effects);

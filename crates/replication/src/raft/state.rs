@@ -10,7 +10,7 @@ use futures::{Stream, StreamExt};
 use openraft::storage::EntryResponder;
 use openraft::{OptionalSend, RaftSnapshotBuilder};
 use parking_lot::Mutex;
-use store::{RowStore, ShardRows};
+use store::RowStore;
 use tokio::task::spawn_blocking;
 
 use super::apply::Applier;
@@ -65,10 +65,6 @@ impl Replica {
             exports_begun: AtomicU64::new(0),
             running: AtomicBool::new(false),
         })
-    }
-
-    pub fn rows(&self) -> ShardRows {
-        self.store.shard(self.shard)
     }
 
     pub fn applied(&self) -> Mark {

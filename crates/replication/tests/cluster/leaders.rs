@@ -242,3 +242,31 @@ async fn a_cluster_of_one_works_alone() {
     println!("a single node, restart to first write: {:?}", started.elapsed());
     assert_eq!(numbers(&cluster.node(1).rows), [1, 2]);
 }
+
+/// A peer that is away is called again after a pause, not at once.
+#[tokio::test]
+async fn a_dead_peer_is_not_called_without_a_pause() {
+    let mut cluster = Cluster::start(3).await;
+    cluster.create_queue(SHARD).await;
+    let leader = cluster.leader(SHARD).await;
+    let gone = cluster.members().into_iter().find(|node| *node != leader).expect("a follower");
+    cluster.kill(gone);
+    // Somebody hangs up in its place, and counts.
+    let listener = open(|| std::net::TcpListener::bind(&cluster.addresses[&gone])).await;
+    listener.set_nonblocking(true).expect("set");
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+    let mut calls = 0;
+    let mut sent = 0;
+    let end = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < end {
+        sent += 1;
+        cluster.send(SHARD, sent, 100).await;
+        while let Ok(Ok(_)) =
+            tokio::time::timeout(Duration::from_millis(20), listener.accept()).await
+        {
+            calls += 1;
+            assert!(calls < 200, "so many calls after {sent} messages");
+        }
+    }
+    assert!(calls > 0, "it is called, for it may come back");
+}

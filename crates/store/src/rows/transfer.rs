@@ -99,7 +99,13 @@ fn read(
     begun: &SyncSender<Result<Bytes, Error>>,
     starts: &Receiver<Start>,
 ) {
+    // What is young comes first: a view holds what is stored.
+    let written = store.inner.write_out(shard, &mut store.inner.young(shard).write());
     let snapshot = store.inner.db.snapshot();
+    if let Err(error) = written {
+        let _ = begun.send(Err(error)); // Whoever wanted it may have gone.
+        return;
+    }
     let mark = match snapshot.get_pinned(applied_key(shard)) {
         Ok(None) => Ok(Bytes::new()),
         Ok(Some(value)) => store.applied_of(shard, &value).map(|(_, mark)| mark),
@@ -123,7 +129,7 @@ fn read(
         }
         let last = feed(&mut rows, &applied_key(shard), &out).map_err(|error| store.failed(&error));
         if let Err(error) = &last {
-            store.stop_if_damaged(&format!("an export of shard {shard}"), error);
+            store.inner.stop_if_damaged(&format!("an export of shard {shard}"), error);
         }
         let _ = out.send(last.map(|()| None)); // Whoever wanted it may have gone.
     }
@@ -270,9 +276,10 @@ fn remove(dir: &Path) -> Result<(), Error> {
 /// Old rows out, new ones in; may be repeated from any point.
 fn install(store: &RowStore, shard: ShardId, dir: &Path, applied: &[u8]) -> Result<(), Error> {
     let (from, to) = shard_range(shard);
+    store.inner.forget_young(shard);
     let mut batch = WriteBatch::default();
     batch.delete_range(from, to);
-    store.commit(batch)?;
+    store.inner.commit(batch)?;
     // The deletion must be in files before the new rows come beside it.
     store.flush()?;
     let files = linked(dir)?;
@@ -280,11 +287,11 @@ fn install(store: &RowStore, shard: ShardId, dir: &Path, applied: &[u8]) -> Resu
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
         let ingested = store.inner.db.ingest_external_file_opts(&options, files);
-        ingested.map_err(|error| store.not_written(&error))?;
+        ingested.map_err(|error| store.inner.not_written(&error))?;
     }
     let mut batch = WriteBatch::default();
     batch.put(applied_key(shard), applied);
-    store.commit(batch)?;
+    store.inner.commit(batch)?;
     store.flush()?;
     remove(dir)
 }

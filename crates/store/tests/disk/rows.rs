@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use domain::{DirectoryRow, DirectoryState, Key, MemoryRows, Row, Rows, ShardId};
+use domain::{DirectoryRow, DirectoryState, Key, MemoryRows, Row, Rows, ShardId, Write};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use store::{Error, LogStore, RowStore};
+use store::{Error, LogStore, Options, RowStore};
 
 use crate::support::*;
 
@@ -36,6 +36,9 @@ enum Change {
     Erase(u64, u64),
     Name(String),
     Unname(String),
+    /// A scan beside the machine, which writes what is young there.
+    Look(u64, u64),
+    WriteOutOld,
     Flush,
     Reopen,
 }
@@ -48,19 +51,40 @@ fn change() -> impl Strategy<Value = Change> {
         2 => (0..40u64, 0..20u64).prop_map(|(from, count)| Change::Erase(from, from + count)),
         2 => "[a-c]{1,3}".prop_map(Change::Name),
         1 => "[a-c]{1,3}".prop_map(Change::Unname),
+        1 => (0..40u64, 0..20u64).prop_map(|(from, count)| Change::Look(from, from + count)),
+        1 => Just(Change::WriteOutOld),
         1 => Just(Change::Flush),
         1 => Just(Change::Reopen),
     ]
 }
 
+/// What the machine says of writes: whether a row is there.
+fn known(writes: Vec<(Key, Option<Row>)>, before: &MemoryRows) -> Vec<(Key, Write)> {
+    let known = |(key, row): (Key, Option<Row>)| {
+        let write = match (row, before.get(&key)) {
+            (Some(row), None) => Write::Insert(row),
+            (Some(row), Some(_)) => Write::Replace(row),
+            (None, Some(_)) => Write::Delete,
+            (None, None) => return None,
+        };
+        Some((key, write))
+    };
+    writes.into_iter().filter_map(known).collect()
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(30))]
 
     #[test]
-    fn rows_agree_with_a_map(changes in vec(change(), 1..80), ranges in vec((0..45u64, 0..45u64), 4)) {
+    fn rows_agree_with_a_map(
+        changes in vec(change(), 1..120),
+        ranges in vec((0..45u64, 0..45u64), 4),
+        young_bytes_max in prop::sample::select(vec![0, 20_000, 1 << 20]),
+    ) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows");
-        let mut store = RowStore::open(&path, &small()).unwrap();
+        let options = Options { young_bytes_max, ..small() };
+        let mut store = RowStore::open(&path, &options).unwrap();
         let mut model = MemoryRows::default();
         // Numbers are never reused, nor are the keys of bodies.
         let mut issued = 0;
@@ -92,20 +116,34 @@ proptest! {
                 }
                 Change::Name(name) => vec![directory(&name)],
                 Change::Unname(name) => vec![(Key::Directory(name), None)],
+                Change::Look(from, to) => {
+                    let rows = store.shard(SHARD);
+                    prop_assert_eq!(first_five(&rows, from, to), first_five(&model, from, to));
+                    vec![]
+                }
+                Change::WriteOutOld => {
+                    store.write_out_old().unwrap();
+                    vec![]
+                }
                 Change::Flush => {
                     store.flush().unwrap();
                     vec![]
                 }
                 Change::Reopen => {
                     drop(store);
-                    store = RowStore::open(&path, &small()).unwrap();
+                    store = RowStore::open(&path, &options).unwrap();
                     vec![]
                 }
                 Change::Store(_) => vec![],
             };
             model.erase(&erased);
+            let writes = known(writes, &model);
             model.write(writes.clone());
             store.apply(SHARD, &erased, writes, index, index.to_string().into()).unwrap();
+            let machine = store.machine(SHARD);
+            for (from, to) in [(0, 100), (index % 40, index % 40 + 9)] {
+                prop_assert_eq!(first_five(&machine, from, to), first_five(&model, from, to));
+            }
             prop_assert_eq!(store.applied(SHARD).unwrap(), Some((index, index.to_string().into())));
         }
         let rows = store.shard(SHARD);
@@ -176,7 +214,6 @@ fn bodies_come_in_the_order_asked_for() {
     write(&store, SHARD, vec![(body_key(4), Some(Row::Body(body(4))))], 2);
     let ask = [4, 2, 9, 1].map(|number| (ENTITY, domain::SequenceNumber(number)));
     let expected = [Some(body(4)), Some(body(2)), None, Some(body(1))];
-    assert_eq!(store.bodies(SHARD, &ask), expected);
     assert_eq!(store.shard(SHARD).bodies(&ask), expected);
 }
 
@@ -211,7 +248,7 @@ fn flushed_is_on_disk_and_the_rest_is_not() {
 fn any_moment_leaves_a_prefix() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("rows");
-    let store = RowStore::open(&path, &small()).unwrap();
+    let store = RowStore::open(&path, &Options { young_bytes_max: 0, ..small() }).unwrap();
     let mut flushed = 0;
     for index in 1..=3000u64 {
         let mut writes = vec![
@@ -227,6 +264,7 @@ fn any_moment_leaves_a_prefix() {
         flushed = now;
     }
     assert!(flushed > 0, "memtables of 256 KiB were filled");
+    assert!(store.take_rows_written() > 4 * 2900, "each entry was written at once");
     drop(store);
     let store = RowStore::open(&path, &small()).unwrap();
     let rows = store.shard(SHARD);
@@ -234,6 +272,54 @@ fn any_moment_leaves_a_prefix() {
     let expected: Vec<_> =
         (2991..=3000).map(body_key).chain((2991..=3000).map(message_key)).collect();
     assert_eq!(kept, expected, "closing in good order flushes");
+}
+
+/// What comes and goes between two writes is never written, and nothing that stays is forgotten.
+#[test]
+fn what_lives_briefly_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows");
+    let store = RowStore::open(&path, &small()).unwrap();
+    let insert = |key, row| (key, Write::Insert(row));
+    for index in 1..=300u64 {
+        let mut writes = vec![
+            insert(message_key(index), message(index)),
+            insert(body_key(index), Row::Body(body(index))),
+        ];
+        if index > 10 {
+            let old = index - 10;
+            writes.extend([(message_key(old), Write::Delete), (body_key(old), Write::Delete)]);
+        }
+        store.apply(SHARD, &[], writes, index, index.to_string().into()).unwrap();
+        assert_eq!(store.applied(SHARD).unwrap().expect("applied").0, index);
+    }
+    assert_eq!((store.take_rows_written(), store.flushed_index(SHARD)), (0, 0));
+    store.flush().unwrap();
+    assert_eq!((store.take_rows_written(), store.flushed_index(SHARD)), (20, 300));
+    // Stored by now: deleting them writes.
+    let gone =
+        (291..=300).flat_map(|n| [(message_key(n), Write::Delete), (body_key(n), Write::Delete)]);
+    store.apply(SHARD, &[], gone.collect(), 301, "301".into()).unwrap();
+    assert_eq!(all_rows(&store.shard(SHARD)), MemoryRows::default());
+    store.flush().unwrap();
+    assert_eq!(store.take_rows_written(), 20);
+    assert_eq!(all_rows(&store.shard(SHARD)), MemoryRows::default());
+}
+
+/// One group's young rows take no more than their share of what all may hold.
+#[test]
+fn young_rows_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { young_bytes_max: 400_000, ..small() };
+    let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
+    let mut written = 0;
+    for index in 1..=200u64 {
+        let row = (body_key(index), Write::Insert(Row::Body(vec![7; 9840].into())));
+        store.apply(SHARD, &[], vec![row], index, "".into()).unwrap();
+        written += store.take_rows_written();
+        assert!(index - written <= 10, "{written} of {index} are written");
+    }
+    assert!(written >= 190, "{written}");
 }
 
 #[test]

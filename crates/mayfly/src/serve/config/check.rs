@@ -17,7 +17,7 @@ const MEBIBYTE: usize = 1024 * 1024;
 /// With less, memtables would be full after a few batches.
 const MEMORY_MEBIBYTES_MIN: usize = 64;
 /// Raft's own steps are of interest only to whoever looks for a fault in them.
-pub const FILTER: &str = "info,openraft=warn";
+pub const FILTER: &str = "info,openraft=error";
 /// Tens, not thousands: each is a log of its own on every replica.
 const DATA_GROUPS_MAX: u16 = 256;
 /// Less than a busy machine can measure, and more than anyone would call right.

@@ -1,0 +1,137 @@
+//! What a shard's last entries wrote, before RocksDB has it. Under load most messages live for
+//! milliseconds: sent, locked, completed. Their rows come and go here, and storage never hears of
+//! them. The log has them, as it has everything since the last flush.
+//!
+//! Invariant: young rows over stored rows are the rows as of the young mark, and stored rows are
+//! those of the stored mark: both change together, in one write.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use domain::key_map::{Entry, KeyMap};
+use domain::{Key, Row, Write};
+
+/// More rows than this are written: the write takes some tens of milliseconds, in which its shard
+/// applies nothing.
+const ROWS_MAX: usize = 16 * 1024;
+/// Rows are young for so long. What lives longer costs what it would have cost without.
+const AGE_MAX: Duration = Duration::from_secs(1);
+/// What a row takes besides a body.
+const ROW_BYTES: usize = 160;
+/// Of the bytes all shards may hold, one may hold this share.
+const SHARE: usize = 4;
+
+#[derive(Default)]
+pub(super) struct Young {
+    slots: KeyMap<Slot>,
+    /// Index and mark of the last entry.
+    applied: Option<(u64, Bytes)>,
+    /// What has come since the last write, what is gone again included: bodies keep the entries
+    /// alive that they came in.
+    bytes: usize,
+    since: Option<Instant>,
+}
+
+struct Slot {
+    /// `None`: deleted.
+    row: Option<Row>,
+    /// Storage may hold a row under this key.
+    stored: bool,
+}
+
+impl Young {
+    /// Takes in what an entry wrote; the bytes that came with it.
+    pub fn take(&mut self, writes: Vec<(Key, Write)>, applied: (u64, Bytes)) -> usize {
+        let before = self.bytes;
+        for (key, write) in writes {
+            self.bytes += match write.row() {
+                Some(Row::Body(content)) => ROW_BYTES + content.len(),
+                _ => ROW_BYTES,
+            };
+            let inserted = matches!(write, Write::Insert(_));
+            let row = Option::from(write);
+            match self.slots.entry(key) {
+                Entry::Vacant(slot) => slot.insert(Slot { row, stored: !inserted }),
+                Entry::Occupied(mut slot) => match (row, slot.get_mut()) {
+                    (None, Slot { stored: false, .. }) => drop(slot.remove()),
+                    (row, slot) => slot.row = row,
+                },
+            }
+        }
+        self.applied = Some(applied);
+        self.since.get_or_insert_with(Instant::now);
+        self.bytes - before
+    }
+
+    /// Whether it is time to write, where all shards together hold so many of so many bytes.
+    pub fn is_full(&self, held: usize, bytes_max: usize) -> bool {
+        bytes_max == 0
+            || self.slots.len() >= ROWS_MAX
+            || held > bytes_max
+            || self.bytes > bytes_max / SHARE
+            || self.is_old()
+    }
+
+    pub fn is_old(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= AGE_MAX)
+    }
+
+    /// Index and mark of the last entry taken in; `None` where storage has all.
+    pub fn applied(&self) -> Option<&(u64, Bytes)> {
+        self.applied.as_ref()
+    }
+
+    /// What there is to write: `None` deletes. Rows of a run come in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = (std::borrow::Cow<'_, Key>, Option<&Row>)> {
+        self.slots.iter().map(|(key, slot)| (key, slot.row.as_ref()))
+    }
+
+    /// Forgets all; the bytes that were held.
+    pub fn clear(&mut self) -> usize {
+        std::mem::take(self).bytes
+    }
+
+    /// A young row, or that it is deleted; `None` where storage is to be asked.
+    pub fn get(&self, key: &Key) -> Option<Option<Row>> {
+        self.slots.get(key).map(|slot| slot.row.clone())
+    }
+
+    /// Whether storage alone would not do for this range.
+    pub fn touches(&self, from: &Key, to: &Key) -> bool {
+        self.slots.range(from, to).next().is_some()
+    }
+
+    /// Visits stored rows of a range, which `stored` brings, under what is young.
+    pub fn scan(
+        &self,
+        (from, to): (&Key, &Key),
+        stored: impl FnOnce(&mut dyn FnMut(Key, Row) -> ControlFlow<()>),
+        visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
+    ) {
+        let mut over = self.slots.range(from, to).peekable();
+        let mut ended = false;
+        stored(&mut |key, row| {
+            while let Some((young, slot)) = over.next_if(|(young, _)| **young < key) {
+                let Some(row) = &slot.row else { continue };
+                if visit(young.into_owned(), row.clone()).is_break() {
+                    ended = true;
+                    return ControlFlow::Break(());
+                }
+            }
+            let flow = match over.next_if(|(young, _)| **young == key) {
+                Some((_, Slot { row: None, .. })) => ControlFlow::Continue(()),
+                Some((_, Slot { row: Some(row), .. })) => visit(key, row.clone()),
+                None => visit(key, row),
+            };
+            ended = flow.is_break();
+            flow
+        });
+        for (key, slot) in over {
+            let Some(row) = &slot.row else { continue };
+            if ended || visit(key.into_owned(), row.clone()).is_break() {
+                return;
+            }
+        }
+    }
+}
