@@ -32,7 +32,7 @@ pub use checker::{Checker, Verdict, Violation};
 pub use churn::{ChurnBench, ChurnReport, Disk, Look};
 pub use expiry::{ExpiryBench, ExpiryReport};
 pub use latency::{Latency, Recorder};
-pub use lifecycle::{LifecycleBench, LifecycleReport};
+pub use lifecycle::{LifecycleBench, LifecycleReport, Protocol};
 pub use metrics::{Buckets, Metrics};
 pub use neighbour::{Disturbance, NeighbourBench, NeighbourReport, Strike};
 pub use nodes::{NodeLook, NodeUse, look};

@@ -6,6 +6,8 @@
 mod consumer;
 mod producer;
 
+mod over_amqp;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -17,6 +19,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
+use self::over_amqp::Fronts;
 use crate::report::{ErrorLine, Errors};
 use crate::{Bodies, Error, Latency, NodeUse, Progress, Recorder, look};
 
@@ -28,9 +31,19 @@ const MESSAGE_KILOBYTES_MAX: u32 = 1024;
 /// Queues created or deleted at a time.
 const AT_A_TIME: usize = 32;
 
+/// How producers and consumers talk to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Grpc,
+    /// At some of these addresses. Each producer and consumer has a connection of its own, as with the
+    /// Azure SDKs.
+    Amqp(Vec<String>),
+}
+
 /// What to drive.
 #[derive(Clone, Debug)]
 pub struct LifecycleBench {
+    pub protocol: Protocol,
     pub queues: u32,
     /// A queue that is there, in the place of `queues`. It stays, and at a given rate no more is taken
     /// from it than is sent to it, so that a backlog it holds is still one at the end.
@@ -53,6 +66,7 @@ pub struct LifecycleBench {
 /// What came of it. Rates and latencies are of the measured time; counts of the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct LifecycleReport {
+    pub protocol: &'static str,
     pub queues: u32,
     pub producers: u32,
     pub consumers: u32,
@@ -82,6 +96,15 @@ pub struct LifecycleReport {
     /// Rows written per settled message and replica.
     pub rows_written_per_message: Option<f64>,
     pub nodes: Vec<NodeUse>,
+}
+
+impl Protocol {
+    fn name(&self) -> &'static str {
+        match self {
+            Protocol::Grpc => "grpc",
+            Protocol::Amqp(_) => "amqp",
+        }
+    }
 }
 
 /// What all tasks of a run share.
@@ -210,13 +233,29 @@ impl LifecycleBench {
     ) -> Result<LifecycleReport, Error> {
         let run = Arc::new(Run::new(self));
         let queue = |index: u32| names[index as usize % names.len()].clone();
+        let fronts = match &self.protocol {
+            Protocol::Grpc => None,
+            Protocol::Amqp(addresses) => Some(Fronts::find(client, addresses).await?),
+        };
         let mut consumers = JoinSet::new();
         for index in 0..self.consumers {
-            consumers.spawn(consumer::consume(run.clone(), client.clone(), queue(index)));
+            let (run, queue) = (run.clone(), queue(index));
+            match &fronts {
+                None => consumers.spawn(consumer::consume(run, client.clone(), queue)),
+                Some(fronts) => {
+                    consumers.spawn(over_amqp::consume(run, fronts.clone(), queue, index))
+                }
+            };
         }
         let mut producers = JoinSet::new();
         for index in 0..self.producers {
-            producers.spawn(producer::produce(run.clone(), client.clone(), queue(index), index));
+            let (run, queue) = (run.clone(), queue(index));
+            match &fronts {
+                None => producers.spawn(producer::produce(run, client.clone(), queue, index)),
+                Some(fronts) => {
+                    producers.spawn(over_amqp::produce(run, fronts.clone(), queue, index))
+                }
+            };
         }
 
         follow(&run, run.measure_from, "warming up", progress).await;
@@ -259,6 +298,7 @@ impl LifecycleBench {
         let all_settled = run.settled.load(Ordering::Relaxed);
         let unsettled = run.unsettled.load(Ordering::Relaxed);
         LifecycleReport {
+            protocol: self.protocol.name(),
             queues: self.queues,
             producers: self.producers,
             consumers: self.consumers,
@@ -328,7 +368,8 @@ impl std::fmt::Display for LifecycleReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
-            "{} producers, {} consumers, {} queues, {} bytes, {} for {:.1} s",
+            "{}: {} producers, {} consumers, {} queues, {} bytes, {} for {:.1} s",
+            self.protocol,
             self.producers,
             self.consumers,
             self.queues,

@@ -3,13 +3,14 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Subcommand, ValueEnum};
 use client::Client;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use workload::{
     BacklogBench, ChurnBench, Disturbance, ExpiryBench, LifecycleBench, NeighbourBench, Progress,
+    Protocol,
 };
 
 use crate::connect::Connect;
@@ -20,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   mayfly bench lifecycle --seconds 20
   mayfly bench lifecycle --rate 2000 --json
+  mayfly bench lifecycle --protocol amqp
   mayfly bench expiry --messages 200000 --ttl 5s..25s --rate 2000
   mayfly bench backlog --messages 3000000 --from 1000000
   mayfly bench backlog --messages 1000000 --from 0 --keep     then lifecycle --queue, beside it
@@ -47,8 +49,24 @@ enum Command {
     Churn(Churn),
 }
 
+/// What producers and consumers speak.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Spoken {
+    /// The native API
+    Grpc,
+    /// What the Azure SDKs speak
+    Amqp,
+}
+
 #[derive(Debug, clap::Args)]
 struct Lifecycle {
+    /// What producers and consumers speak
+    #[arg(long, value_name = "PROTOCOL", default_value = "grpc")]
+    protocol: Spoken,
+    /// Where AMQP is spoken; those that do not answer are passed over
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    #[arg(default_value = "127.0.0.1:5672,127.0.0.1:6672,127.0.0.1:7672")]
+    amqp: Vec<String>,
     /// Queues, all alike
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     queues: u32,
@@ -207,7 +225,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn lifecycle(args: Lifecycle) -> anyhow::Result<()> {
+    let protocol = match args.protocol {
+        Spoken::Grpc => Protocol::Grpc,
+        Spoken::Amqp => Protocol::Amqp(args.amqp),
+    };
     let bench = LifecycleBench {
+        protocol,
         queues: args.queues,
         queue: args.queue,
         producers: args.producers,

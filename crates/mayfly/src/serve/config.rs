@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use amqp::server::IdleLimits;
 use auth::Access;
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -25,6 +26,7 @@ pub struct Config {
     pub development: bool,
     pub listen: Listen,
     pub amqp: Amqp,
+    pub grpc_connections_max: usize,
     /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
     pub cluster_id: Option<u128>,
     /// Every founding node, this one included.
@@ -76,6 +78,7 @@ pub struct Amqp {
     pub frame_bytes_max: u32,
     pub unsettled_max: u32,
     pub unread_bytes_max: usize,
+    pub idle: IdleLimits,
 }
 
 /// Where others reach a node.
@@ -267,8 +270,8 @@ http = "127.0.0.1:6300"
             ),
             (
                 "[nodes]\n",
-                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `amqp`, `cluster`, \
-                 `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
+                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `grpc`, `amqp`, \
+                 `cluster`, `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
                  `transactions`, `log`",
             ),
             (
@@ -294,6 +297,14 @@ http = "127.0.0.1:6300"
             (
                 "[node]\ndata_dir = \"x\"\n[amqp]\nidle_timeout = \"1s\"\n",
                 "mayfly.toml: amqp.idle_timeout is 1s, allowed is 10s to 1h",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[amqp]\nlink_idle_timeout = \"500ms\"\n",
+                "mayfly.toml: amqp.link_idle_timeout is 500ms, allowed is 1s to 1day, or never",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[grpc]\nconnections_max = 0\n",
+                "mayfly.toml: grpc.connections_max is 0, allowed is 1 or more",
             ),
             (
                 "[node]\nid = 1\n",
