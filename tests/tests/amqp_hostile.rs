@@ -28,6 +28,9 @@ const GROWTH_KIBIBYTES_MAX: u64 = 256 * 1024;
 /// A send, receive and complete of the client that keeps the rules.
 const CALM_WITHIN: Duration = Duration::from_secs(5);
 
+/// What one kind of hostile client does to a node's address.
+type Attack = fn(&str) -> anyhow::Result<()>;
+
 fn message(bytes: usize) -> Bytes {
     let body = Body::Binary(vec![b'x'; bytes].into());
     Neutral { body, ..Neutral::default() }.to_amqp(&mut BytesMut::new())
@@ -358,7 +361,7 @@ async fn hostile_clients_harm_nobody() -> anyhow::Result<()> {
                 thread::sleep(Duration::from_millis(50));
             }
         });
-        let kinds: [(&str, fn(&str) -> anyhow::Result<()>); 10] = [
+        let kinds: [(&str, Attack); 10] = [
             ("random bytes", random_bytes),
             ("claims", claims),
             ("faults of a session", faults_of_a_session),
