@@ -121,7 +121,7 @@ pub fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
 
 /// Writes a certificate and its key; the configuration that names them.
 fn certify(dir: &Path) -> anyhow::Result<String> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let made = rcgen::generate_simple_self_signed(["localhost", "127.0.0.1"].map(str::to_owned))?;
     let (certificate, key) = (dir.join(CERTIFICATE), dir.join("key.pem"));
     fs::write(&key, made.signing_key.serialize_pem())?;
     fs::write(&certificate, made.cert.pem())?;

@@ -20,7 +20,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("grpc", &["amqp", "auth", "domain", "service", "transport", "wire"]),
     ("http", &["amqp", "auth", "domain", "service", "transport", "wire"]),
     ("client", &["wire"]),
-    ("workload", &["client"]),
+    // Of `amqp` the client half of codec and engine: a load generator speaks what it loads.
+    ("workload", &["amqp", "client"]),
     ("chaos", &["client"]),
     ("simulation", &["domain", "engine"]),
     (

@@ -113,6 +113,9 @@ pub enum CatalogCommand {
     },
     /// The data group has created.
     Created { name: String, entity: EntityId },
+    /// The data group refused for good to create: the intent becomes one to delete. What was created
+    /// nevertheless is told as it stands.
+    Withdraw { name: String, entity: EntityId },
     /// Records the intent to delete.
     Delete { name: String },
     /// The data group has deleted: the name is free (IDLE-17), and with a topic's those of its

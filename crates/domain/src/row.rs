@@ -73,8 +73,8 @@ pub enum Key {
     BodyCopies(EntityId, SequenceNumber),
     /// A shipment of a forwarded queue or of a transfer queue that is not settled, by its serial.
     Shipment(QueueId, u64),
-    /// Dead letters set aside that the destination refused, by their shipment's serial; true: those
-    /// that are not forwarded again, by the first one's number.
+    /// Dead letters set aside because the destination refused one, by their shipment's serial; true:
+    /// those that are not forwarded again, by the first one's number.
     Parked(QueueId, bool, u64),
     /// What came of a source's shipments to a destination of this group. The source comes first: it
     /// outlives the destination here.

@@ -9,6 +9,7 @@ mod join;
 mod node;
 mod process;
 mod telemetry;
+mod trouble;
 
 use std::path::PathBuf;
 
@@ -78,6 +79,12 @@ pub struct Args {
     /// Make it wrong by so much, ahead in one second and behind in the next
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_offset_ms)]
     pub clock_skew_jump: Option<i64>,
+    /// Begin as after a power failure: of what was written and not synced, lose what this seed draws
+    #[arg(long, value_name = "SEED")]
+    pub lose_unsynced: Option<u64>,
+    /// Make each sync take longer by what this file says, as in "500ms", while it is there
+    #[arg(long, value_name = "PATH")]
+    pub sync_delay_file: Option<PathBuf>,
     /// What to log, as in "warn" or "info,replication=debug"
     #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
     pub log: Option<String>,

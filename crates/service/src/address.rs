@@ -70,6 +70,7 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
         Command::Catalog(catalog) => match catalog {
             domain::CatalogCommand::Found { .. }
             | domain::CatalogCommand::Created { .. }
+            | domain::CatalogCommand::Withdraw { .. }
             | domain::CatalogCommand::Deleted { .. }
             | domain::CatalogCommand::Seal { .. }
             | domain::CatalogCommand::Spare { .. }

@@ -56,7 +56,7 @@ mod space;
 mod timekeeper;
 
 pub use address::Asker;
-pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id};
+pub use broker::{Broker, SEND_BYTES_MAX, draw_message_id, draw_uuid};
 pub use call::Received;
 pub use clock::{ClockReport, Skew};
 pub use cluster::{GroupDepth, GroupHealth, Readiness};

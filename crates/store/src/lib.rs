@@ -19,6 +19,6 @@ pub use disk::{Room, room};
 pub use error::Error;
 pub use identity::{Births, DataDir, Identity, Standing};
 pub use keys::{decode_key, encode_key};
-pub use log::{Done, Life, LogRecord, LogStore, Shortened};
+pub use log::{Done, Life, LogRecord, LogStore, Lost, Shortened, lose_unsynced};
 pub use options::{Durability, Options, SyncReport};
 pub use rows::{Export, Import, MachineRows, RowStore, ShardRows};

@@ -4,6 +4,7 @@
 
 mod group;
 mod marks;
+mod power;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage};
 use group::GroupLog;
 use marks::Marks;
+pub use power::{Lost, lose_unsynced};
 use writer::{Job, Work, Writer};
 
 /// One entry, as replication encoded it.

@@ -56,6 +56,7 @@ impl<R: Rows> Step<'_, R> {
                 self.create_subscription(request, &topic, &name, properties, rule)
             }
             CatalogCommand::Created { name, entity } => self.created(&name, entity),
+            CatalogCommand::Withdraw { name, entity } => self.withdraw(&name, entity),
             CatalogCommand::Delete { name } => self.delete(&name),
             CatalogCommand::Deleted { name, entity } => self.deleted(&name, entity),
             CatalogCommand::Seal { name, entity, idle_since } => {
@@ -246,6 +247,16 @@ impl<R: Rows> Step<'_, R> {
         let fresh = matches!(row.state, DirectoryState::Creating { .. });
         if fresh {
             row.state = DirectoryState::Ready;
+            self.put_directory(row.clone());
+        }
+        entry(row, fresh)
+    }
+
+    fn withdraw(&mut self, name: &str, entity: EntityId) -> Result<Outcome, Refusal> {
+        let mut row = self.named(name, entity)?;
+        let fresh = matches!(row.state, DirectoryState::Creating { .. });
+        if fresh {
+            row.state = DirectoryState::Deleting;
             self.put_directory(row.clone());
         }
         entry(row, fresh)

@@ -361,3 +361,27 @@ fn quota_7_a_topic_has_two_thousand_subscriptions_at_most() {
     assert!(others.iter().all(|outcome| matches!(outcome, Outcome::Catalog(_))));
     assert_eq!(words(last), "QuotaExceeded");
 }
+
+/// RULE-10: what its group refuses for good is withdrawn; what was created meanwhile is not, and a
+/// late withdrawal finds another under the name.
+#[test]
+fn a_creation_that_its_group_refused_frees_its_name() {
+    let mut shard = catalog(1);
+    topic_created(&mut shard, "t");
+    let withdraw = |entity| {
+        let name = "t/Subscriptions/s".to_owned();
+        CatalogCommand::Withdraw { name, entity }
+    };
+    let (first, _) = entry(subscribe(&mut shard, "t", "s"));
+    for fresh in [true, false] {
+        let (row, told) = entry(ask(&mut shard, withdraw(first.entity)));
+        assert_eq!((row.state, told), (DirectoryState::Deleting, fresh));
+    }
+    let deleted = CatalogCommand::Deleted { name: first.name.clone(), entity: first.entity };
+    assert_eq!(ask(&mut shard, deleted), Outcome::Done);
+    assert_eq!(words(&ask(&mut shard, withdraw(first.entity))), "MessagingEntityNotFound");
+    let second = subscribed(&mut shard, "t", "s");
+    assert_eq!(words(&ask(&mut shard, withdraw(first.entity))), "MessagingEntityNotFound");
+    let (row, fresh) = entry(ask(&mut shard, withdraw(second.entity)));
+    assert_eq!((row.state, fresh), (DirectoryState::Ready, false));
+}

@@ -247,6 +247,10 @@ impl PeerService for PeerPort {
         let unknown = || Status::unimplemented("this node does not remember the founding");
         let data = self.data.as_ref().ok_or_else(unknown)?;
         let standing = data.standing();
+        if standing == Standing::Lost {
+            // As good as silent: neither that there is a cluster nor that there is none.
+            return Err(Status::aborted("this node does not know any more what it was"));
+        }
         Ok(Response::new(v1::RecallReply {
             birth: data.birth(),
             new: standing == Standing::New,

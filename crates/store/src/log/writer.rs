@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::ShardId;
@@ -103,6 +104,7 @@ impl Writer {
             queue: queue.clone(),
             sync: options.durability == Durability::Synced,
             bytes_max: options.sync_bytes_max,
+            delay_ms: options.sync_delay_ms.clone(),
             on_sync: options.on_sync.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -156,6 +158,7 @@ struct Pen {
     queue: Arc<Queue>,
     sync: bool,
     bytes_max: usize,
+    delay_ms: Option<Arc<AtomicU64>>,
     on_sync: Option<Arc<dyn Fn(SyncReport) + Send + Sync>>,
 }
 
@@ -244,13 +247,14 @@ impl Pen {
             batch.put(committed_key(*shard), committed);
         }
         if !truncated.is_empty() {
-            // First the marks: a crash between the two must not pass for a log that lost its end.
+            // First the marks: a crash between the two must not pass for a log that lost its end, nor
+            // a power failure, which may bring back any state of a file that is not synced.
             self.marks.write()?;
+            if self.sync {
+                self.marks.sync()?;
+            }
         }
-        let mut options = WriteOptions::default();
-        options.set_sync(self.sync);
-        let written = self.inner.db.write_opt(batch, &options);
-        written.map_err(|error| Error::rocks(&self.inner.path, &error))?;
+        self.put(batch).map_err(|error| Error::rocks(&self.inner.path, &error))?;
         self.note(ends, &truncated)?;
         if purged {
             self.drop_dead()?;
@@ -261,6 +265,21 @@ impl Pen {
             on_sync(SyncReport { entries, bytes, took: started.elapsed() });
         }
         Ok(())
+    }
+
+    /// Writes a batch; where appends are synced, it is on disk when this returns.
+    fn put(&self, batch: WriteBatch) -> Result<(), rocksdb::Error> {
+        let delay = self.delay_ms.as_ref().filter(|_| self.sync);
+        let delay = Duration::from_millis(delay.map_or(0, |ms| ms.load(Ordering::Relaxed)));
+        let mut options = WriteOptions::default();
+        options.set_sync(self.sync && delay.is_zero());
+        self.inner.db.write_opt(batch, &options)?;
+        if delay.is_zero() {
+            return Ok(());
+        }
+        // On a slow disk too what is written is there for long before it is synced.
+        std::thread::sleep(delay);
+        self.inner.db.flush_wal(true)
     }
 
     /// Lets go of a memtable of which little is needed any more: flushed now, that little is what

@@ -7,6 +7,7 @@ mod damage;
 mod forgotten;
 mod log;
 mod log_model;
+mod power;
 mod rows;
 mod support;
 mod transfer;
