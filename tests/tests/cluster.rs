@@ -34,7 +34,7 @@ impl Probe {
         let mut tasks = Vec::new();
         for queue in queues {
             client.create_queue(queue, client::v1::QueueProperties::default()).await?;
-            let sender = client.sender(queue, SenderOptions::default());
+            let sender = client.sender(*queue, SenderOptions::default());
             let (taken, stop) = (taken.clone(), stop.clone());
             let task = tokio::spawn(async move {
                 let mut acknowledged = 0;
