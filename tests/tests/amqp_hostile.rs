@@ -277,21 +277,22 @@ fn who_never_reads(address: &str) -> anyhow::Result<RawAmqp> {
 /// Byte by byte: before the open it has seconds, after that a frame that is never whole is silence.
 fn slow_loris(address: &str) -> anyhow::Result<()> {
     // The last byte of the header never comes.
-    let header = amqp::codec::frame::SASL_HEADER[..7].to_vec();
-    for (mut raw, bytes, patience) in [
-        (RawAmqp::connect(address)?, header, OPEN_WITHIN),
-        (RawAmqp::open(address)?, in_frame(&[0; 1_000]), 2 * IDLE),
-    ] {
-        let started = Instant::now();
-        let mut bytes = bytes.chunks(1);
-        while !raw.is_hung_up_on(Duration::from_secs(1))? {
-            if let Some(byte) = bytes.next() {
-                raw.say(byte)?;
-            }
-            ensure!(started.elapsed() < patience + ANSWER_WITHIN, "it goes on for ever");
+    let header = &amqp::codec::frame::SASL_HEADER[..7];
+    drips(RawAmqp::connect(address)?, header, OPEN_WITHIN)?;
+    drips(RawAmqp::open(address)?, &in_frame(&[0; 1_000]), 2 * IDLE)
+}
+
+/// Says a byte a second, for as long as the node has patience, and not much longer.
+fn drips(mut raw: RawAmqp, bytes: &[u8], patience: Duration) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let mut bytes = bytes.chunks(1);
+    while !raw.is_hung_up_on(Duration::from_secs(1))? {
+        if let Some(byte) = bytes.next() {
+            raw.say(byte)?;
         }
-        ensure!(started.elapsed() > patience / 2, "hung up on after {:?}", started.elapsed());
+        ensure!(started.elapsed() < patience + ANSWER_WITHIN, "it goes on for ever");
     }
+    ensure!(started.elapsed() > patience / 2, "hung up on after {:?}", started.elapsed());
     Ok(())
 }
 
