@@ -238,9 +238,12 @@ impl Import {
     /// Puts these rows in the place of all the shard had, and its mark with them.
     pub fn finish(mut self) -> Result<(), Error> {
         let complete = self.dir.join(COMPLETE);
+        // Under its name it is whole: one cut short would be installed with half a mark.
+        let aside = self.dir.join(format!("{COMPLETE}.new"));
         let write = || -> std::io::Result<()> {
-            fs::write(&complete, &self.applied)?;
-            fs::File::open(&complete)?.sync_all()?;
+            fs::write(&aside, &self.applied)?;
+            fs::File::open(&aside)?.sync_all()?;
+            fs::rename(&aside, &complete)?;
             fs::File::open(&self.dir)?.sync_all()
         };
         write().map_err(|error| Error::io(&complete, &error))?;
