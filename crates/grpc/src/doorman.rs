@@ -6,7 +6,8 @@ use tonic::{Request, Status};
 
 use crate::usher::Usher;
 
-/// Lets requests pass that came on a connection with a place and carry `authorization: Bearer <key>`; where no proof is asked for, all.
+/// Lets requests pass that came on a connection with a place and carry `authorization: Bearer <key>`;
+/// where no proof is asked for, all that have a place.
 #[derive(Clone)]
 pub(crate) struct Doorman {
     access: Access,

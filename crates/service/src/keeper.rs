@@ -106,10 +106,7 @@ impl Keeper {
         let (own, led) = (router.config.node, router.led());
         let decided = self.balance.look(own, &groups, &unfit, &led, Instant::now());
         let Some((shard, to)) = decided else { return };
-        match router.transfer_here(shard, to).await {
-            Ok(()) => tracing::info!(%shard, to, "leadership handed over, to spread the load"),
-            Err(error) => tracing::debug!(%shard, to, %error, "leadership stays"),
-        }
+        router.give_away(shard, to, "to spread the load").await;
     }
 
     /// A node that was moved says so once.

@@ -186,12 +186,7 @@ impl Replicas {
         self.given_away = Some(tokio::spawn(async move {
             // One after the other: each costs its group's clients some milliseconds.
             for (shard, heir) in moves {
-                match router.transfer_here(shard, heir).await {
-                    Ok(()) => {
-                        tracing::info!(%shard, heir, "leadership given away: this node is drained")
-                    }
-                    Err(error) => tracing::debug!(%shard, heir, error, "leadership not given away"),
-                }
+                router.give_away(shard, heir, "this node is drained").await;
             }
         }));
     }

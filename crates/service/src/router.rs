@@ -450,6 +450,14 @@ impl Router {
         moved.map_err(|error| error.to_string())
     }
 
+    /// The same, and tells why; where it stays, whoever wants it gone tries again.
+    pub async fn give_away(&self, shard: ShardId, heir: u64, why: &'static str) {
+        match self.transfer_here(shard, heir).await {
+            Ok(()) => tracing::info!(%shard, heir, why, "leadership given away"),
+            Err(error) => tracing::debug!(%shard, heir, why, error, "leadership not given away"),
+        }
+    }
+
     /// Hands over a leadership, wherever it is held.
     pub async fn transfer(&self, shard: ShardId, to: u64) -> Result<(), String> {
         match self.leader(shard) {

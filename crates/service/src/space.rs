@@ -146,14 +146,9 @@ impl Judge {
 }
 
 async fn hand_over(router: Arc<Router>, moves: Vec<(ShardId, u64)>) {
-    let router = &router;
-    join_all(moves.into_iter().map(|(shard, heir)| async move {
-        match router.transfer_here(shard, heir).await {
-            Ok(()) => tracing::info!(%shard, heir, "leadership given away for want of disk space"),
-            Err(error) => tracing::debug!(%shard, heir, error, "leadership not given away"),
-        }
-    }))
-    .await;
+    let moves = moves.into_iter();
+    join_all(moves.map(|(shard, heir)| router.give_away(shard, heir, "for want of disk space")))
+        .await;
 }
 
 /// `lows`: of each node that is there, whether it is short of space.
