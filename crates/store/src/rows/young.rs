@@ -5,6 +5,7 @@
 //! Invariant: young rows over stored rows are the rows as of the young mark, and stored rows are
 //! those of the stored mark: both change together, in one write.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -83,7 +84,7 @@ impl Young {
     }
 
     /// What there is to write: `None` deletes. Rows of a run come in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = (std::borrow::Cow<'_, Key>, Option<&Row>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, Key>, Option<&Row>)> {
         self.slots.iter().map(|(key, slot)| (key, slot.row.as_ref()))
     }
 
@@ -105,33 +106,15 @@ impl Young {
     /// Visits stored rows of a range, which `stored` brings, under what is young.
     pub fn scan(
         &self,
-        (from, to): (&Key, &Key),
+        range: (&Key, &Key),
         stored: impl FnOnce(&mut dyn FnMut(Key, Row) -> ControlFlow<()>),
         visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
     ) {
-        let mut over = self.slots.range(from, to).peekable();
-        let mut ended = false;
-        stored(&mut |key, row| {
-            while let Some((young, slot)) = over.next_if(|(young, _)| **young < key) {
-                let Some(row) = &slot.row else { continue };
-                if visit(young.into_owned(), row.clone()).is_break() {
-                    ended = true;
-                    return ControlFlow::Break(());
-                }
-            }
-            let flow = match over.next_if(|(young, _)| **young == key) {
-                Some((_, Slot { row: None, .. })) => ControlFlow::Continue(()),
-                Some((_, Slot { row: Some(row), .. })) => visit(key, row.clone()),
-                None => visit(key, row),
-            };
-            ended = flow.is_break();
-            flow
-        });
-        for (key, slot) in over {
-            let Some(row) = &slot.row else { continue };
-            if ended || visit(key.into_owned(), row.clone()).is_break() {
-                return;
-            }
-        }
+        self.slots.scan_over(
+            range,
+            |slot| slot.row.as_ref(),
+            stored,
+            |key, row| visit(key.into_owned(), row.into_owned()),
+        );
     }
 }
