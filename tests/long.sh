@@ -26,8 +26,14 @@ python3 tests/sdk/run.py --rounds 5
 say "experiments"
 cargo test --release --locked --workspace --test long -- --ignored --nocapture --test-threads 1
 
+say "what benches/RESULTS.md is made by, small"
+export MAYFLY_BIN="$mayfly"
+benches/scale.py --quick
+benches/lifetime.py --share 0.02
+benches/compare.py --seconds 5
+
 data="$(mktemp -d)"
-"$mayfly" up --base-offset 20000 --memory 512 --data-dir "$data" >"$data/up.log" 2>&1 &
+"$mayfly" up --development --base-offset 20000 --memory 512 --data-dir "$data" >"$data/up.log" 2>&1 &
 up=$!
 trap 'kill -INT "$up" 2>/dev/null || true; wait "$up" || true; rm -rf "$data"' EXIT
 export MAYFLY_CONNECT=127.0.0.1:25310,127.0.0.1:26310,127.0.0.1:27310
@@ -41,4 +47,4 @@ say "bulk work beside a queue in steady use"
 "$mayfly" bench neighbour --messages 5000000 --with delete
 "$mayfly" bench neighbour --messages 5000000 --with default
 say "queues created, used and deleted"
-"$mayfly" bench churn --cycles 100000
+"$mayfly" bench churn --cycles 100000 --move-clock

@@ -12,7 +12,7 @@ case "$minutes" in
 esac
 
 say "build"
-cargo build --release --locked -p simulation
+cargo build --release --locked --workspace --features simulation/raft --bin simulation --bin simulation-raft
 simulation="$CARGO_TARGET_DIR/release/simulation"
 
 share=$((minutes / 8))
@@ -22,5 +22,5 @@ for life in '' --storm --topics '--storm --nodes 5'; do
   "$simulation" $life --swarm --seeds 200 --minutes "$share"
 done
 say "replication as it is, $((minutes / 2)) minutes"
-"$simulation" raft --seeds 40 --minutes $((minutes / 2))
+"$simulation-raft" --seeds 40 --minutes $((minutes / 2))
 say "all hold"

@@ -6,8 +6,6 @@
 //! 900 at 256 KiB. Sixteen groups share the sync: at 1 KiB sixteen entries go for little more than
 //! the price of one, so 40,000 a second; at 64 KiB and above the device's 200 MB/s is the bound.
 //!
-//! MEASURED
-//!
 //! Every group keeps a number of entries under way and appends the next when one is on disk.
 //!
 //! `cargo bench -p mayfly-benches --bench flusher`; under `cargo test` it runs once, small.

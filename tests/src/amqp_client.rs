@@ -170,6 +170,22 @@ impl AmqpClient {
         }
     }
 
+    /// Waits until the other side closes the connection, and tells why.
+    pub fn closed(&mut self) -> anyhow::Result<Error> {
+        let until = Instant::now() + ANSWER_WITHIN;
+        loop {
+            let is_end = |event: &Event| matches!(event, Event::Closed { .. });
+            if let Some(at) = self.events.iter().position(is_end) {
+                return match self.events.remove(at) {
+                    Some(Event::Closed { error: Some(error), .. }) => Ok(error),
+                    other => bail!("no reason: {other:?}"),
+                };
+            }
+            ensure!(Instant::now() < until, "it stays open");
+            self.turn()?;
+        }
+    }
+
     /// The first event that fits, now or later.
     fn wait(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> anyhow::Result<Event> {
         let until = Instant::now() + ANSWER_WITHIN;

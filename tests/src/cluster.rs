@@ -65,6 +65,8 @@ struct Node {
     config: PathBuf,
     log: PathBuf,
     flags: &'static [&'static str],
+    /// Whom it asks to be taken into the cluster.
+    join: Option<String>,
     /// Where clients are sent to.
     grpc: String,
     /// Where the node listens for them, if not there.
@@ -119,7 +121,7 @@ pub fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
 
 /// Writes a certificate and its key; the configuration that names them.
 fn certify(dir: &Path) -> anyhow::Result<String> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let made = rcgen::generate_simple_self_signed(["localhost", "127.0.0.1"].map(str::to_owned))?;
     let (certificate, key) = (dir.join(CERTIFICATE), dir.join("key.pem"));
     fs::write(&key, made.signing_key.serialize_pem())?;
     fs::write(&certificate, made.cert.pem())?;
@@ -178,6 +180,7 @@ impl Cluster {
             nodes.push(Node {
                 config: home.join("mayfly.toml"),
                 log: home.join("node.log"),
+                join: None,
                 flags: settings
                     .odd
                     .filter(|odd| odd.0 == position as u64 + 1)
@@ -231,6 +234,42 @@ impl Cluster {
         let proxies = BTreeMap::new();
         let (disks, secret) = (BTreeMap::new(), settings.secret);
         Ok(Cluster { groups, nodes, proxies, disks, secret, dir })
+    }
+
+    /// Starts another node with nothing but the cluster's secret and the address of one that is
+    /// there; its number.
+    pub fn join(&mut self, via: u64) -> anyhow::Result<u64> {
+        let id = self.nodes.len() as u64 + 1;
+        let home = self.dir.path().join(format!("node-{id}"));
+        fs::create_dir_all(&home)?;
+        let ports = free_ports(4)?;
+        let [grpc, http, peer, amqp] =
+            [0, 1, 2, 3].map(|position| format!("127.0.0.1:{}", ports[position]));
+        let data = home.join("data");
+        let secret = self.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
+        let text = format!(
+            "[node]\ndata_dir = {data:?}\ndevelopment = true\n\
+             [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\namqp = {amqp:?}\n\
+             [storage]\ndisk_reserve_mebibytes = 16\n{}",
+            secret.unwrap_or_default()
+        );
+        let (config, log) = (home.join("mayfly.toml"), home.join("node.log"));
+        fs::write(&config, text)?;
+        self.nodes.push(Node {
+            config,
+            log,
+            flags: &[],
+            join: Some(self.nodes[via as usize - 1].grpc.clone()),
+            grpc,
+            grpc_behind: None,
+            http,
+            peer,
+            amqp,
+            amqps: String::new(),
+            child: None,
+        });
+        self.start_node(id)?;
+        Ok(id)
     }
 
     fn node(&mut self, id: u64) -> &mut Node {
@@ -316,6 +355,7 @@ impl Cluster {
             .args(["serve", "--exit-with-parent", "--config"])
             .arg(&node.config)
             .args(node.flags)
+            .args(node.join.iter().flat_map(|seed| ["--join", seed]))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)

@@ -9,6 +9,7 @@ mod http_client;
 mod load;
 mod proxy;
 mod raw;
+mod raw_amqp;
 pub mod wire;
 
 pub use amqp_client::AmqpClient;
@@ -19,3 +20,4 @@ pub use http_client::{HttpAnswer, ask};
 pub use load::{Load, LoadOptions};
 pub use proxy::{Harm, Plan, Proxy, Toward};
 pub use raw::Raw;
+pub use raw_amqp::{RawAmqp, framed};

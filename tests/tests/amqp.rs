@@ -117,15 +117,17 @@ async fn verdicts_are_answered_once_the_log_has_decided() -> anyhow::Result<()> 
 
 /// §3.2, §4: what is wrong with a link or a message costs that link or message, and nothing else.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_is_refused_by_its_condition() -> anyhow::Result<()> {
+async fn send_6_what_is_refused_is_refused_by_its_condition() -> anyhow::Result<()> {
     let cluster = cluster().await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
     let missing = amqp.sender("none")?.expect_err("there is no such queue");
     assert_eq!(&*missing.condition, condition::NOT_FOUND);
     let told = missing.description.context("a text")?;
     assert!(told.starts_with("The messaging entity 'none' could not be found."), "{told}");
-    let dead = amqp.sender("q/$deadletterqueue")?.expect_err("nobody sends there");
-    assert_eq!(&*dead.condition, condition::NOT_ALLOWED);
+    for dead in ["q/$deadletterqueue", "q/$Transfer/$DeadLetterQueue"] {
+        let dead = amqp.sender(dead)?.expect_err("nobody sends there");
+        assert_eq!(&*dead.condition, condition::NOT_ALLOWED);
+    }
 
     let sender = amqp.sender("q")?.expect("the queue is there");
     let garbage = rejection(amqp.send(sender, 0, Bytes::from_static(b"no message"))?)?;

@@ -132,7 +132,7 @@ async fn sess_6_a_session_is_received_by_one_link_in_order() -> anyhow::Result<(
 
 /// SESS-7, SESS-20, §3.2: a link that waits is answered when there is a session, or no more time.
 #[tokio::test(flavor = "multi_thread")]
-async fn sess_7_a_link_waits_for_the_next_session() -> anyhow::Result<()> {
+async fn sess_7_sess_20_a_link_waits_for_the_next_session() -> anyhow::Result<()> {
     let cluster = cluster(Duration::from_secs(60)).await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
     let none = amqp.session("q", Value::Null, 300)?.expect_err("there is none");

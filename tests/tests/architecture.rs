@@ -20,7 +20,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("grpc", &["amqp", "auth", "domain", "service", "transport", "wire"]),
     ("http", &["amqp", "auth", "domain", "service", "transport", "wire"]),
     ("client", &["wire"]),
-    ("workload", &["client"]),
+    // Of `amqp` the client half of codec and engine: a load generator speaks what it loads.
+    ("workload", &["amqp", "client"]),
     ("chaos", &["client"]),
     ("simulation", &["domain", "engine", "replication", "store", "wire"]),
     (
@@ -164,15 +165,35 @@ fn permitted(expression: &str) -> bool {
         .all(|group| group.split(" OR ").any(|licence| LICENCES.contains(&licence.trim())))
 }
 
-#[test]
-fn every_dependency_has_a_permissive_licence() {
+/// What cargo says of the workspace.
+fn cargo(args: &[&str]) -> Vec<u8> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(args)
+        .args(["--locked", "--offline"])
         .current_dir(root())
         .output()
-        .expect("cargo metadata");
+        .expect("cargo");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    output.stdout
+}
+
+/// A simulation's time stands still. The features of one build are those that all of it asks for, so
+/// what simulates must not be part of the build that makes the broker (`deploy/local.sh`).
+#[test]
+fn the_broker_is_built_without_what_only_simulations_need() {
+    let has_still_time = |more: &[&str]| {
+        let tree = ["tree", "--workspace", "--edges", "normal,build,features", "--invert", "tokio"];
+        let tree = cargo(&[&tree, more].concat());
+        String::from_utf8(tree).expect("text").contains("tokio feature \"test-util\"")
+    };
+    assert!(!has_still_time(&[]));
+    assert!(has_still_time(&["--features", "simulation/raft"]), "it would be seen");
+}
+
+#[test]
+fn every_dependency_has_a_permissive_licence() {
+    let metadata = cargo(&["metadata", "--format-version", "1"]);
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata).expect("JSON");
     let packages = metadata["packages"].as_array().expect("packages");
     assert!(packages.len() > 100, "cargo metadata listed {} packages", packages.len());
     let refused: Vec<String> = packages

@@ -103,6 +103,38 @@ async fn a_node_with_a_cut_log_is_rebuilt_and_votes_again() -> anyhow::Result<()
     survives(cut, "the log ends at index").await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_cannot_tell_what_it_was_is_rebuilt_and_votes_again() -> anyhow::Result<()> {
+    let garble = |data: &Path| flip_a_bit(&data.join("mayfly-data"));
+    survives(garble, "mayfly-data: damaged: its checksum differs").await
+}
+
+/// It has nobody to be rebuilt from: what it has is left as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_by_itself_is_not_emptied() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let settings = Settings { nodes: 1, data_groups: 1, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    client.create_queue("bulk", Default::default()).await?;
+    send(&client, 20, 100).await?;
+    cluster.kill(1)?;
+    let file = cluster.data_path(1).join("mayfly-data");
+    let sound = fs::read(&file)?;
+    flip_a_bit(&file)?;
+    cluster.start_node(1)?;
+    cluster.wait_ended(1).await?;
+    let last = cluster.last_words(1);
+    ensure!(last.contains("mayfly-data: damaged: its checksum differs"), "{last}");
+    ensure!(!cluster.data_path(1).join("damaged").exists(), "its data were laid aside");
+    fs::write(&file, sound)?;
+    cluster.start_node(1)?;
+    cluster.wait_ready().await?;
+    let completed = receive_all(&client).await?;
+    ensure!(completed == 20, "{completed} of 20 were completed");
+    Ok(())
+}
+
 async fn send(client: &Client, count: u32, bytes: usize) -> anyhow::Result<()> {
     let sender = client.sender("bulk", SenderOptions { window: 16, ..SenderOptions::default() });
     let mut under_way = Vec::new();

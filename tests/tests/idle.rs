@@ -229,7 +229,7 @@ async fn serves(receiver: &mut client::Receiver) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one of a thousand races came to.
+/// What one operation of a race came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Lives,
@@ -238,112 +238,151 @@ enum End {
     Unknown,
 }
 
-const KINDS: usize = 6;
+/// A send, a peek and the attach of a receiver.
+const KINDS: usize = 3;
 
-/// By turns a send, a peek and a receive, of a queue and of a topic by its subscription.
-async fn race(client: Client, name: String, kind: usize, delay: Duration) -> anyhow::Result<End> {
-    tokio::time::sleep(delay).await;
-    let path = match kind {
-        0..3 => QueuePath::main(name.as_str()),
-        _ => QueuePath::main(subscription_path(&name, "s")),
-    };
-    let outcome = match kind % 3 {
-        0 => client.send(&name, vec![Message::new("m")]).await.map(drop),
-        1 => client.peek(&path, 0, 1).await.map(drop),
-        _ => {
-            let wait = Duration::from_millis(5);
-            client.receive(&path, ReceiveMode::PeekLock, 1, wait).await.map(drop)
+/// Whoever attaches is told by then, or waits at a living entity.
+const ATTACHED: Duration = Duration::from_secs(1);
+
+/// A temporary queue, or a temporary topic with a subscription that is never idle by itself.
+struct Raced {
+    name: String,
+    /// Where its messages are.
+    path: String,
+}
+
+impl Raced {
+    async fn create(client: &Client, number: usize) -> Result<Raced, Error> {
+        let name = format!("raced-{number}");
+        if number.is_multiple_of(2) {
+            client.create_queue(&name, temporary()).await?;
+            return Ok(Raced { path: name.clone(), name });
         }
-    };
-    match outcome {
-        Ok(()) => Ok(End::Lives),
-        Err(error) if is_gone(&error) => Ok(End::NotFound),
-        Err(Error::Refused(detail)) => anyhow::bail!("{kind} on {name}: {detail:?}"),
-        Err(_) => Ok(End::Unknown),
+        client.create_topic(&name, temporary_topic()).await?;
+        client.create_subscription(&name, "s", SubscriptionProperties::default(), None).await?;
+        Ok(Raced { path: subscription_path(&name, "s"), name })
+    }
+
+    async fn race(&self, client: &Client, kind: usize, delay: Duration) -> anyhow::Result<End> {
+        tokio::time::sleep(delay).await;
+        let outcome = match kind {
+            0 => client.send(&self.name, vec![Message::new("m")]).await.map(drop),
+            1 => client.peek(&QueuePath::main(self.path.as_str()), 0, 1).await.map(drop),
+            _ => self.attach(client).await?,
+        };
+        match outcome {
+            Ok(()) => Ok(End::Lives),
+            Err(error) if is_gone(&error) => Ok(End::NotFound),
+            Err(Error::Refused(detail)) => anyhow::bail!("{kind} on {}: {detail:?}", self.path),
+            Err(_) => Ok(End::Unknown),
+        }
+    }
+
+    async fn attach(&self, client: &Client) -> anyhow::Result<Result<(), Error>> {
+        let mut receiver = client.receiver(&self.path, ReceiverOptions::default());
+        let outcome = match tokio::time::timeout(ATTACHED, receiver.recv()).await {
+            Ok(Ok(delivery)) => {
+                drop(receiver.abandon(&delivery));
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error),
+            // Nothing is there for it. It keeps the entity, or hears that it is gone.
+            Err(_) if self.holds(client).await?.is_some() => Ok(()),
+            Err(_) => tokio::time::timeout(PATIENCE, receiver.recv()).await?.map(drop),
+        };
+        receiver.close().await;
+        Ok(outcome)
+    }
+
+    /// Whether it is there, and if so how many messages it holds.
+    async fn holds(&self, client: &Client) -> anyhow::Result<Option<u64>> {
+        let counters = match self.name == self.path {
+            true => client.get_queue(&self.name).await.map(|queue| queue.counters),
+            false => client.get_subscription(&self.name, "s").await.map(|found| found.counters),
+        };
+        match counters {
+            Ok(counters) => Ok(Some(counters.unwrap_or_default().active)),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What was used lives on with what was accepted; what was not found is gone, for all who came
+    /// after as well.
+    async fn check(&self, client: &Client, ends: [End; KINDS]) -> anyhow::Result<()> {
+        let (lives, gone) = (ends.contains(&End::Lives), ends.contains(&End::NotFound));
+        ensure!(!(lives && gone), "{} lives and is gone: {ends:?}", self.path);
+        if !lives && !gone {
+            return Ok(());
+        }
+        let sent = u64::from(ends[0] == End::Lives);
+        let begun = Instant::now();
+        loop {
+            let held = self.holds(client).await?;
+            match held {
+                Some(active) if lives && active >= sent => return Ok(()),
+                None if gone => return Ok(()),
+                None => anyhow::bail!("{} was used and is gone: {ends:?}", self.path),
+                // The catalog is told a moment after the group.
+                Some(_) => (),
+            }
+            ensure!(begun.elapsed() < PATIENCE, "{} has {held:?}: {ends:?}", self.path);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 }
 
-/// Whether it is there, and if so how many messages it holds.
-async fn holds(client: &Client, name: &str, kind: usize) -> anyhow::Result<Option<u64>> {
-    let active = async || match kind {
-        0..3 => client.get_queue(name).await.map(|queue| queue.counters.unwrap_or_default().active),
-        _ => {
-            let found = client.get_subscription(name, "s").await;
-            found.map(|subscription| subscription.counters.unwrap_or_default().active)
-        }
-    };
-    match active().await {
-        Ok(active) => Ok(Some(active)),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Each succeeds on what lives on, or is told that there is nothing; and what was accepted is there.
+/// A thousand times a send, a peek and a receiver's attach against the deadline of one entity, in any
+/// order.
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_15_a_thousand_operations_race_with_the_deletion() -> anyhow::Result<()> {
+async fn idle_15_a_thousand_times_operations_race_with_the_deletion() -> anyhow::Result<()> {
     const ROUNDS: usize = 5;
-    const ENTITIES: usize = 204;
+    const ENTITIES: usize = 200;
     let settings = Settings { reattach_seconds: 1, ..Settings::default() };
     let cluster = Cluster::start(settings).await?;
     let client = cluster.client()?;
-    let mut ends = [[0; 3]; KINDS];
+    let mut came = [[0; 3]; KINDS];
     for round in 0..ROUNDS {
-        let name = |entity: usize| format!("e{round}-{entity}");
         let mut creating = JoinSet::new();
         for first in 0..12 {
             let client = client.clone();
             creating.spawn(async move {
+                let mut created = Vec::new();
                 for entity in (first..ENTITIES).step_by(12) {
-                    let name = format!("e{round}-{entity}");
-                    if entity % KINDS < 3 {
-                        client.create_queue(&name, temporary()).await?;
-                    } else {
-                        client.create_topic(&name, temporary_topic()).await?;
-                        let kept = SubscriptionProperties::default();
-                        client.create_subscription(&name, "s", kept, None).await?;
-                    }
+                    created.push(Raced::create(&client, round * ENTITIES + entity).await?);
                 }
-                anyhow::Ok(())
+                anyhow::Ok(created)
             });
         }
+        let mut raced = Vec::new();
         while let Some(created) = creating.join_next().await {
-            created??;
+            raced.extend(created??);
         }
         client.advance_clock(WINDOW).await?;
         let mut races = JoinSet::new();
-        for entity in 0..ENTITIES {
+        for (number, entity) in raced.into_iter().enumerate() {
+            let client = client.clone();
             // Over the pace of the coordinator, and what its round takes.
-            let delay = Duration::from_millis((entity as u64 * 7919) % 6_500);
-            let race = race(client.clone(), name(entity), entity % KINDS, delay);
-            races.spawn(async move { race.await.map(|end| (entity, end)) });
+            let delay =
+                move |kind| Duration::from_millis((number * 7919 + kind * 3571) as u64 % 6_500);
+            races.spawn(async move {
+                let race = |kind| entity.race(&client, kind, delay(kind));
+                let (send, peek, attach) = tokio::try_join!(race(0), race(1), race(2))?;
+                entity.check(&client, [send, peek, attach]).await?;
+                anyhow::Ok([send, peek, attach])
+            });
         }
-        while let Some(end) = races.join_next().await {
-            let (entity, end) = end??;
-            let kind = entity % KINDS;
-            ends[kind][end as usize] += 1;
-            let begun = Instant::now();
-            match end {
-                End::Lives => {
-                    let sent = u64::from(kind.is_multiple_of(3));
-                    let held = holds(&client, &name(entity), kind).await?;
-                    ensure!(held == Some(sent), "{kind}: {held:?} in {}", name(entity));
-                }
-                // The catalog is told a moment after the group.
-                End::NotFound => {
-                    while holds(&client, &name(entity), kind).await?.is_some() {
-                        ensure!(begun.elapsed() < PATIENCE, "{} is there", name(entity));
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                }
-                End::Unknown => (),
+        while let Some(ends) = races.join_next().await {
+            for (came, end) in came.iter_mut().zip(ends??) {
+                came[end as usize] += 1;
             }
         }
     }
-    println!("lives, not found, unknown: {ends:?}");
-    for [lives, not_found, unknown] in ends {
-        ensure!(lives > 0 && not_found > 0, "no race: {ends:?}");
-        ensure!(unknown * 10 < lives + not_found, "hardly any answers: {ends:?}");
+    println!("sends, peeks, attaches: living, not found, unknown: {came:?}");
+    for [lives, not_found, unknown] in came {
+        ensure!(lives + not_found + unknown == ROUNDS * ENTITIES);
+        ensure!(lives > 0 && not_found > 0, "no race: {came:?}");
+        ensure!(unknown * 10 < lives + not_found, "hardly any answers: {came:?}");
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use client::{Client, Message, SenderOptions};
 use mayfly_tests::{AmqpClient, Cluster, Settings};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
-use workload::{LifecycleBench, LifecycleReport, Metrics, Progress};
+use workload::{LifecycleBench, LifecycleReport, Metrics, Progress, Protocol};
 
 /// The lifecycle bench of the README, at a rate or as fast as it goes.
 async fn lifecycle(
@@ -18,7 +18,9 @@ async fn lifecycle(
     measured: Duration,
 ) -> anyhow::Result<LifecycleReport> {
     let bench = LifecycleBench {
+        protocol: Protocol::Grpc,
         queues: 1,
+        queue: None,
         producers: 4,
         consumers: 4,
         window: 256,
@@ -239,7 +241,8 @@ async fn ten_thousand_connections_cost_little() -> anyhow::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let needed = CONNECTIONS as u64 + 1_000;
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed))?;
-    let cluster = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
+    let config = "[amqp]\nfirst_link_timeout = \"never\"\n";
+    let cluster = Cluster::start(Settings { nodes: 1, config, ..Settings::default() }).await?;
     cluster.client()?.create_queue("busy", Default::default()).await?;
     let (pid, address) = (cluster.pid(1).context("it runs")?, cluster.amqp_address(1));
     let alone = send_latency(address, SENDS)?;

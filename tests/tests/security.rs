@@ -1,6 +1,7 @@
 //! Who is let in, over what, and what becomes of those who are not: real nodes, real sockets.
 
 use std::io::Write;
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use amqp::codec::{DeliveryState, Error};
@@ -9,8 +10,9 @@ use amqp::message::{Body, Neutral};
 use anyhow::{Context, ensure};
 use auth::sign;
 use bytes::{Bytes, BytesMut};
+use client::{Client, ClientOptions, ReceiverOptions, SenderOptions, Trust};
 use mayfly_tests::wire::{self, Wire};
-use mayfly_tests::{AmqpClient, Cluster, Settings};
+use mayfly_tests::{AmqpClient, Cluster, Settings, mayfly};
 use nix::sys::signal::Signal;
 
 const SECRET: &str = "the-cluster-secret";
@@ -101,6 +103,9 @@ async fn err_17_amqp_links_take_tokens_with_their_right() -> anyhow::Result<()> 
         let (token, audience) = token("orders", name, key, 60);
         assert_eq!(amqp.put_token(&token, &audience)?, status, "{name} {key}");
     }
+    let resource = "sb%3A%2F%2Flocalhost%3A5672%2Forders";
+    let expired = sign(resource, "sender", "sender-key", now_s() - 1);
+    assert_eq!(amqp.put_token(&expired, "sb://localhost:5672/orders")?, 401, "it has expired");
     // A key of one entity signs for no other.
     let (of_other, audience) = token("other", "sender", "sender-key", 60);
     assert_eq!(amqp.put_token(&of_other, &audience)?, 401);
@@ -117,7 +122,7 @@ async fn err_17_amqp_links_take_tokens_with_their_right() -> anyhow::Result<()> 
     // §1.2: a login with the key itself needs no token.
     let login = |user, password| {
         let stream = wire::tcp(cluster.amqp_address(1))?;
-        AmqpClient::over(stream, Mechanism::Plain { user, password })
+        AmqpClient::over(stream, Mechanism::plain(user, password))
     };
     assert!(login("sender", "guess").is_err());
     let mut amqp = login("RootManageSharedAccessKey", SECRET)?;
@@ -266,6 +271,87 @@ async fn quota_13_a_connection_too_many_is_told_so() -> anyhow::Result<()> {
     while connect().is_err() {
         ensure!(Instant::now() < until, "the place of the second stays taken");
         std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// The same over the native API: any call on it is refused, certainly not done, and may be tried again.
+#[tokio::test(flavor = "multi_thread")]
+async fn quota_13_a_native_connection_too_many_is_told_so() -> anyhow::Result<()> {
+    let config = "[grpc]\nconnections_max = 2\n";
+    let settings = Settings { nodes: 1, data_groups: 1, config, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let connect = || {
+        let give_up_after = Duration::from_secs(1);
+        let options = ClientOptions { give_up_after, ..ClientOptions::default() };
+        Client::with_options([cluster.addresses(1)[0]], options)
+    };
+    // The one that waited until the node was ready has gone, or goes at once.
+    let until = Instant::now() + Duration::from_secs(10);
+    let (first, second) = (connect()?, connect()?);
+    for client in [&first, &second] {
+        while client.status(true).await.is_err() {
+            ensure!(Instant::now() < until, "no place for two");
+        }
+    }
+    first.create_queue("q", Default::default()).await?;
+    let third = connect()?;
+    let told = third.send("q", vec![client::Message::new("x")]).await;
+    let Err(client::Error::NotDone(detail)) = &told else { anyhow::bail!("{told:?}") };
+    ensure!(detail.message.contains("as many connections as it may, 2"), "{detail}");
+    ensure!(detail.name == "QuotaExceeded" && detail.rule == "ERR-10", "{detail:?}");
+    first.send("q", vec![client::Message::new("still here")]).await?;
+    drop(second);
+    while third.status(true).await.is_err() {
+        ensure!(Instant::now() < until + Duration::from_secs(10), "the place stays taken");
+    }
+    Ok(())
+}
+
+/// The native client over TLS: whom it trusts, and that nodes it learns of are reached the same way.
+#[tokio::test(flavor = "multi_thread")]
+async fn native_clients_speak_tls() -> anyhow::Result<()> {
+    let settings = Settings { data_groups: 1, tls: true, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let port = cluster.addresses(1)[0].rsplit_once(':').context("a port")?.1;
+    let connect = |address: String, tls: Option<Trust>| {
+        let give_up_after = Duration::from_secs(2);
+        let options = ClientOptions { tls, give_up_after, ..ClientOptions::default() };
+        Client::with_options([address], options)
+    };
+    let trusted = || std::fs::read(cluster.certificate()).map(Trust::Authorities);
+    for address in [format!("https://localhost:{port}"), format!("localhost:{port}")] {
+        let client = connect(address.clone(), Some(trusted()?))?;
+        let queue = address.replace([':', '/'], "-");
+        client.create_queue(&queue, Default::default()).await?;
+        // Whichever node leads its group.
+        let sender = client.sender(&*queue, SenderOptions::default());
+        sender.send(client::Message::new("over TLS")).await?;
+        let mut receiver = client.receiver(&*queue, ReceiverOptions::default());
+        let delivery = receiver.recv().await?;
+        assert_eq!(delivery.body(), "over TLS");
+        ensure!(receiver.complete(&delivery).failures().await.is_empty(), "not completed");
+        assert_eq!(client.status(false).await?.nodes.len(), 3);
+    }
+    // Nobody vouches for a certificate that was made here.
+    let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let stranger = Trust::Authorities(stranger.cert.pem().into_bytes());
+    for (address, tls) in
+        [(format!("https://localhost:{port}"), None), (format!("localhost:{port}"), Some(stranger))]
+    {
+        let Ok(client) = connect(address.clone(), tls) else { continue }; // No system certificates.
+        let error = client.status(true).await.err().context("an unknown certificate")?;
+        ensure!(matches!(error, client::Error::NotDone(_)), "{error:?}");
+        ensure!(error.to_string().contains("certificate"), "{error}");
+    }
+    for (authority, code) in [(cluster.certificate(), 0), (cluster.dir().join("key.pem"), 2)] {
+        let address = format!("localhost:{port}");
+        let ran = Command::new(mayfly()?)
+            .args(["queue", "list", "--connect", &address, "--tls-ca"])
+            .arg(authority)
+            .output()?;
+        let told = String::from_utf8(ran.stderr)?;
+        ensure!(ran.status.code() == Some(code), "{:?}: {told}", ran.status);
     }
     Ok(())
 }

@@ -285,14 +285,15 @@ fn send_round(bench: &mut Bench, theirs: LinkId, stored: &Message, scratch: &mut
         }
         drain(server, to_client);
     });
+    let mut verdicts = BytesMut::new();
     while let Some(event) = bench.client.poll(&mut bench.to_client, NOW) {
         if let Event::Delivery(delivery) = event {
             let state = DeliveryState::Outcome(Outcome::Accepted);
             bench.client.propose(delivery.id, state).expect("unsettled");
+            // One by one, as the SDKs do.
+            drain(&mut bench.client, &mut verdicts);
         }
     }
-    let mut verdicts = BytesMut::new();
-    drain(&mut bench.client, &mut verdicts);
     bench.count(0, |bench| {
         let Bench { server, to_server, to_client, digest, .. } = bench;
         for read in verdicts.chunks(READ_BYTES) {

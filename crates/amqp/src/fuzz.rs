@@ -22,8 +22,11 @@ const SECONDS: u64 = 2;
 /// Inputs remembered for one target.
 const POOL_MAX: usize = 5_000;
 const INPUT_BYTES_MAX: usize = 64 * 1024;
-/// Of one input, on a machine busy with other tests: a million times longer than any takes.
+/// Of one input: a million times longer than any takes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// A machine busy with other things may forget about this one for so long. What is slow by itself is
+/// slow every time.
+const ANSWER_ATTEMPTS: usize = 5;
 
 /// Inputs of one target, those that were answered in new ways last.
 struct Pool {
@@ -58,20 +61,19 @@ fn pools() -> Vec<Pool> {
 
 /// What a target says to an input; a panic is told with the line that repeats it.
 fn answer(target: Target, input: &[u8]) -> u64 {
-    let started = Instant::now();
-    let answered = catch_unwind(AssertUnwindSafe(|| target.answer(input)));
-    let took = started.elapsed();
     let line = || format!("{} {}", target.name(), hex(input));
-    match answered {
-        Ok(answer) => {
-            assert!(took < ANSWER_WITHIN, "{took:?} for\n{}", line());
-            answer
-        }
-        Err(panic) => {
-            eprintln!("it failed on\n{}", line());
-            resume_unwind(panic)
+    for _ in 0..ANSWER_ATTEMPTS {
+        let started = Instant::now();
+        match catch_unwind(AssertUnwindSafe(|| target.answer(input))) {
+            Ok(answer) if started.elapsed() < ANSWER_WITHIN => return answer,
+            Ok(_) => {}
+            Err(panic) => {
+                eprintln!("it failed on\n{}", line());
+                resume_unwind(panic)
+            }
         }
     }
+    panic!("more than {ANSWER_WITHIN:?} every time for\n{}", line());
 }
 
 #[test]

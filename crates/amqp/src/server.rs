@@ -12,6 +12,7 @@ mod address;
 mod failure;
 mod verdict;
 
+mod gathering;
 mod note;
 mod opening;
 mod receiving;
@@ -24,6 +25,7 @@ mod attaching;
 mod conversing;
 mod coordinator;
 mod delivering;
+mod idling;
 mod links;
 mod taking;
 
@@ -38,6 +40,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use transport::Arrivals;
 
+pub use idling::IdleLimits;
+
 use crate::Limits;
 
 /// Connections over the maximum that are told so at a time; more are closed without a word.
@@ -50,6 +54,8 @@ pub struct Config {
     pub access: Access,
     /// Of each connection.
     pub limits: Limits,
+    /// What is held and not used.
+    pub idle: IdleLimits,
     /// Most connections at a time; more are told so and closed (QUOTA-13). Default
     /// 20,000.
     pub connections_max: usize,
@@ -62,6 +68,7 @@ impl Default for Config {
         Config {
             access: Access::Anyone,
             limits: Limits::default(),
+            idle: IdleLimits::default(),
             connections_max: 20_000,
             container_id: "mayfly".to_owned(),
         }

@@ -12,7 +12,9 @@ use chaos::{Experiment, FaultKind, Target, Workload};
 async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let [program, seed, seconds, rest @ ..] = &given[..] else {
-        eprintln!("usage: chaos BINARY SEED SECONDS [FAULTS [WORKLOADS [NODES [REPORT]]]]");
+        eprintln!(
+            "usage: chaos BINARY SEED SECONDS [FAULTS [WORKLOADS [NODES [REPORT [DURABILITY]]]]]"
+        );
         return Ok(ExitCode::from(2));
     };
     let named = |at: usize| rest.get(at).map(String::as_str).unwrap_or("all");
@@ -24,6 +26,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             program: PathBuf::from(program),
             nodes: rest.get(2).map_or(Ok(3), |nodes| nodes.parse())?,
             data_groups: 3,
+            synced: rest.get(4).is_none_or(|durability| durability == "synced"),
         },
         faults: FaultKind::ALL.into_iter().filter(|it| among(named(0), it.name())).collect(),
         schedule: None,
@@ -32,7 +35,8 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         command: format!("cargo run --release -p chaos --example chaos -- {}", given.join(" ")),
     };
     println!("seed {}", experiment.seed);
-    let report = experiment.run(Arc::new(|told: &str| eprintln!("{told}"))).await?;
+    let (_stop, stopped) = tokio::sync::watch::channel(false);
+    let report = experiment.run(Arc::new(|told: &str| eprintln!("{told}")), stopped).await?;
     println!("{report}");
     if let Some(dir) = rest.get(3) {
         report.write(&PathBuf::from(dir))?;

@@ -34,6 +34,8 @@ pub struct Settings {
     pub program: PathBuf,
     pub nodes: u64,
     pub data_groups: u16,
+    /// What is acknowledged is on disk; else a power failure of several nodes may lose it.
+    pub synced: bool,
     /// Nodes with small disks of their own, which can be filled. Needs the right to mount.
     pub small_disks: bool,
 }
@@ -144,8 +146,8 @@ impl Cluster {
             {
                 self.disks.insert(*id, disk);
             }
-            let groups = settings.data_groups;
-            let text = config::text(*id, &data, &own[id], seen, cluster_id, groups);
+            let (groups, synced) = (settings.data_groups, settings.synced);
+            let text = config::text(*id, &data, &own[id], seen, cluster_id, groups, synced);
             let path = home.join("mayfly.toml");
             std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
             let process = Process::new(settings.program.clone(), path, home.join("node.log"), data);

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::Error;
 use crate::cluster::{Cluster, Settings};
 use crate::plan::{Draw, FaultKind, Planned};
@@ -18,7 +20,10 @@ use course::Course;
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A cluster of its own, of this binary.
-    Own { program: PathBuf, nodes: u64, data_groups: u16 },
+    ///
+    /// `synced`: an acknowledgement waits for disks. Without, a power failure of several nodes may lose
+    /// what was acknowledged, and promises are broken.
+    Own { program: PathBuf, nodes: u64, data_groups: u16, synced: bool },
     /// One that runs already, by the addresses of some of its nodes: only what clients may do is done
     /// to it.
     Given { addresses: Vec<String>, secret: Option<String> },
@@ -58,12 +63,13 @@ impl Experiment {
 
     async fn cluster(&self, tell: &Tell) -> Result<(Cluster, Vec<Planned>), Error> {
         match &self.target {
-            Target::Own { program, nodes, data_groups } => {
+            Target::Own { program, nodes, data_groups, synced } => {
                 let (program, nodes, data_groups) = (program.clone(), *nodes, *data_groups);
+                let synced = *synced;
                 let plan = self.plan(nodes, data_groups.into());
                 let small_disks = plan.iter().any(|fault| fault.kind == FaultKind::FullDisk);
                 tell(&format!("starting {nodes} nodes"));
-                let settings = Settings { program, nodes, data_groups, small_disks };
+                let settings = Settings { program, nodes, data_groups, synced, small_disks };
                 Ok((Cluster::start(&settings).await?, plan))
             }
             Target::Given { addresses, secret } => {
@@ -80,10 +86,11 @@ impl Experiment {
         }
     }
 
-    /// From the first process to the verdict. Everything it starts has ended when it returns.
-    pub async fn run(&self, tell: Tell) -> Result<Report, Error> {
+    /// From the first process to the verdict. Everything it starts has ended when it returns. Once
+    /// `stopped` holds, the load ends early, and the verdict is about what was done until then.
+    pub async fn run(&self, tell: Tell, stopped: watch::Receiver<bool>) -> Result<Report, Error> {
         let (cluster, plan) = self.cluster(&tell).await?;
-        let mut course = Course::begin(self, cluster, tell).await?;
+        let mut course = Course::begin(self, cluster, tell, stopped).await?;
         let faults = course.trouble(&plan).await?;
         course.heal().await?;
         course.drain().await?;

@@ -1,7 +1,10 @@
 //! What is done to a cluster, and how it is undone. One fault at a time: so a minority is hurt, whatever
-//! comes.
+//! comes; or all nodes, by what takes nothing that was synced.
 
 mod damage;
+mod links;
+mod power;
+mod snapshot;
 
 use std::time::Duration;
 
@@ -11,10 +14,11 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::plan::{Direction, FaultKind, Others, Planned, Victim};
-use crate::proxy::{Condition, Flow};
+use crate::plan::{FaultKind, Planned, Victim};
 use crate::{Clock, Error};
 
 /// A node that lost what it held must be whole again before another may.
@@ -41,27 +45,29 @@ enum Undo {
     Start(u64),
     Continue(u64),
     Restart(u64),
+    /// With what a power failure leaves, drawn from a seed.
+    StartLosing(Vec<u64>, u64),
     Heal,
+    HealSnapshots,
+    SyncAsUsual(u64),
     ClearDisk(u64),
     Nothing,
 }
 
-/// Begins a fault, lets it last, and undoes it.
+/// Begins a fault, lets it last, unless the run is stopped, and undoes it.
 pub async fn carry_out(
     cluster: &mut Cluster,
     clock: &Clock,
     fault: &Planned,
+    stopped: &watch::Receiver<bool>,
 ) -> Result<Happened, Error> {
     let begun_ms = clock.now_ms();
     let done = begin(cluster, fault).await?;
-    let lasts = tokio::time::Instant::now() + Duration::from_millis(fault.lasts_ms);
-    if done.is_ok() {
-        watch_until(cluster, lasts).await?;
-    }
+    let lasts = Instant::now() + Duration::from_millis(fault.lasts_ms);
     let (told, skipped) = match done {
         Ok((told, undo)) => {
-            self::undo(cluster, undo).await?;
-            (told, None)
+            watch_while(cluster, lasts, stopped).await?;
+            (told + &self::undo(cluster, undo).await?, None)
         }
         Err(why) => (format!("{} of {}", fault.kind, fault.victim), Some(why)),
     };
@@ -69,13 +75,17 @@ pub async fn carry_out(
     Ok(Happened { kind: fault.kind, begun_ms, ended_ms, told, skipped, outage_ms: 0 })
 }
 
-/// Waits, and starts nodes again that end by themselves.
-pub async fn watch_until(cluster: &mut Cluster, until: tokio::time::Instant) -> Result<(), Error> {
-    while tokio::time::Instant::now() < until {
+/// Waits, unless the run is stopped, and starts nodes again that end by themselves.
+pub async fn watch_while(
+    cluster: &mut Cluster,
+    until: Instant,
+    stopped: &watch::Receiver<bool>,
+) -> Result<(), Error> {
+    while Instant::now() < until && !*stopped.borrow() {
         for process in cluster.nodes.values_mut() {
             process.revive()?;
         }
-        tokio::time::sleep(LOOK_EVERY.min(until - tokio::time::Instant::now())).await;
+        tokio::time::sleep(LOOK_EVERY.min(until - Instant::now())).await;
     }
     Ok(())
 }
@@ -92,7 +102,7 @@ async fn begin(
         Victim::Node(_) => format!("node {node}"),
         leader @ Victim::LeaderOf(_) => format!("node {node}, {leader}"),
     };
-    if fault.kind.harms_data()
+    if fault.kind.needs_whole()
         && let Err(why) = cluster.wait_whole(WHOLE_WITHIN).await
     {
         return Ok(Err(format!("another node is not whole yet: {why}")));
@@ -102,6 +112,17 @@ async fn begin(
             process(cluster, node)?.kill();
             Ok((format!("killed {whose}; down for {seconds:.1} s"), Undo::Start(node)))
         }
+        FaultKind::PowerFailure => {
+            power::cut(cluster, &[node])?;
+            let told = format!("cut the power of {whose}; down for {seconds:.1} s");
+            Ok((told, Undo::StartLosing(vec![node], fault.seed)))
+        }
+        FaultKind::Blackout => {
+            let nodes = cluster.ids();
+            power::cut(cluster, &nodes)?;
+            let told = format!("cut the power of all nodes; down for {seconds:.1} s");
+            Ok((told, Undo::StartLosing(nodes, fault.seed)))
+        }
         FaultKind::Pause => {
             process(cluster, node)?.signal(Signal::SIGSTOP);
             Ok((format!("stopped {whose} for {seconds:.1} s"), Undo::Continue(node)))
@@ -110,33 +131,8 @@ async fn begin(
             process(cluster, node)?.stop().await;
             Ok((format!("ended {whose}; down for {seconds:.1} s"), Undo::Start(node)))
         }
-        FaultKind::Partition => {
-            let cut = Condition { cut: true, ..Condition::default() };
-            let flows = hurt_links(cluster, node, fault, cut);
-            Ok((format!("cut {whose}: {flows}; for {seconds:.1} s"), Undo::Heal))
-        }
-        FaultKind::Delay => {
-            let ms = Duration::from_millis;
-            let delay = ms(random.random_range(10..120));
-            let jitter = ms(random.random_range(0..200));
-            let slow = Condition { delay, jitter, ..Condition::default() };
-            let flows = hurt_links(cluster, node, fault, slow);
-            let told = format!("delayed {whose} by {delay:?} and up to {jitter:?} more: {flows}");
-            Ok((told, Undo::Heal))
-        }
-        FaultKind::Loss => {
-            let loss = random.random_range(0.02..0.3);
-            let flows =
-                hurt_links(cluster, node, fault, Condition { loss, ..Condition::default() });
-            let percent = loss * 100.0;
-            Ok((format!("lost {percent:.0}% of segments of {whose}: {flows}"), Undo::Heal))
-        }
-        FaultKind::Slow => {
-            let speed = random.random_range(16..256) * 1024;
-            let slow = Condition { bytes_per_second: Some(speed), ..Condition::default() };
-            let flows = hurt_links(cluster, node, fault, slow);
-            let told = format!("slowed {whose} to {} KiB/s: {flows}", speed / 1024);
-            Ok((told, Undo::Heal))
+        FaultKind::Partition | FaultKind::Delay | FaultKind::Loss | FaultKind::Slow => {
+            Ok((links::hurt(cluster, node, &whose, fault, &mut random), Undo::Heal))
         }
         FaultKind::ClockSkew | FaultKind::ClockJump => {
             let flags = wrong_clock(fault.kind, &mut random);
@@ -144,6 +140,12 @@ async fn begin(
             process.kill();
             process.start(&flags)?;
             Ok((format!("restarted {whose} with {}", flags.join(" ")), Undo::Restart(node)))
+        }
+        FaultKind::SlowSync => {
+            let delay = Duration::from_millis(random.random_range(200..2_000));
+            process(cluster, node)?.delay_syncs(delay)?;
+            let told = format!("made syncs of {whose} take {delay:?} longer for {seconds:.1} s");
+            Ok((told, Undo::SyncAsUsual(node)))
         }
         FaultKind::FullDisk => match cluster.disk(node) {
             None => Err("this process may not mount a small disk; run it as root".to_owned()),
@@ -157,6 +159,10 @@ async fn begin(
         FaultKind::BitFlip | FaultKind::Truncate | FaultKind::Wipe => {
             harm(cluster, node, &whose, fault.kind, &mut random).await?
         }
+        FaultKind::DamagedSnapshot => snapshot::harm(cluster, node).await?.map(|()| {
+            let told = format!("wiped {whose} and damaged the snapshots it was sent");
+            (told, Undo::HealSnapshots)
+        }),
         FaultKind::Transfer => transfer(cluster, node, fault.victim, &mut random).await,
     })
 }
@@ -183,36 +189,6 @@ async fn status(cluster: &Cluster) -> Option<StatusResponse> {
 fn leader(status: &StatusResponse, group: u32) -> Option<u64> {
     let found = status.groups.iter().find(|it| it.id == group);
     found.map(|group| group.leader).filter(|leader| *leader != 0)
-}
-
-/// Sets the condition on every direction that the fault names; which they are.
-fn hurt_links(cluster: &Cluster, node: u64, fault: &Planned, condition: Condition) -> String {
-    let others: Vec<u64> = match fault.others {
-        Others::Clients => vec![0],
-        Others::Node(other) if other != node => vec![other],
-        // The node itself was drawn.
-        Others::Nodes | Others::Node(_) => {
-            cluster.ids().into_iter().filter(|other| *other != node).collect()
-        }
-    };
-    let mut told = Vec::new();
-    for other in others {
-        let (out, back): (Flow, Flow) = ((node, other), (other, node));
-        let flows = match fault.direction {
-            Direction::Both => vec![out, back],
-            Direction::Out => vec![out],
-            Direction::In => vec![back],
-        };
-        for (from, to) in flows {
-            cluster.links.set((from, to), condition);
-            told.push(format!("{}→{}", name(from), name(to)));
-        }
-    }
-    told.join(" ")
-}
-
-fn name(node: u64) -> String {
-    if node == 0 { "clients".to_owned() } else { node.to_string() }
 }
 
 /// A clock of a minority may be wrong by anything (TIME-8).
@@ -279,28 +255,26 @@ async fn transfer(
     Ok((told, Undo::Nothing))
 }
 
-async fn undo(cluster: &mut Cluster, undo: Undo) -> Result<(), Error> {
+/// Undoes a fault; what more there is to tell of it.
+async fn undo(cluster: &mut Cluster, undo: Undo) -> Result<String, Error> {
     match undo {
-        Undo::Start(node) => process(cluster, node)?.start(&[]),
-        Undo::Continue(node) => {
-            process(cluster, node)?.signal(Signal::SIGCONT);
-            Ok(())
-        }
+        Undo::Start(node) => process(cluster, node)?.start(&[])?,
+        Undo::Continue(node) => process(cluster, node)?.signal(Signal::SIGCONT),
         Undo::Restart(node) => {
             let process = process(cluster, node)?;
             process.stop().await;
-            process.start(&[])
+            process.start(&[])?;
         }
-        Undo::Heal => {
-            cluster.links.heal();
-            Ok(())
-        }
+        Undo::StartLosing(nodes, seed) => return power::restore(cluster, &nodes, seed).await,
+        Undo::Heal => cluster.links.heal(),
+        Undo::HealSnapshots => return snapshot::end(cluster).await,
+        Undo::SyncAsUsual(node) => process(cluster, node)?.delay_syncs(Duration::ZERO)?,
         Undo::ClearDisk(node) => {
             if let Some(disk) = cluster.disk(node) {
                 disk.clear();
             }
-            Ok(())
         }
-        Undo::Nothing => Ok(()),
+        Undo::Nothing => (),
     }
+    Ok(String::new())
 }

@@ -208,11 +208,11 @@ impl Recorder {
         delivered
     }
 
-    /// Everything so far. Calls under way stand in it as perhaps done.
-    pub fn history(&self) -> History {
+    /// Everything so far, which is kept no longer. Calls under way stand in it as perhaps done.
+    pub fn take_history(&self) -> History {
         let now = self.clock.now_ms();
-        let shared = self.shared();
-        let mut history = shared.history.clone();
+        let mut shared = self.shared();
+        let mut history = std::mem::take(&mut shared.history);
         let open = shared.open.values().cloned();
         history.calls.extend(open.map(|call| Call { answered_ms: now, ..call }));
         history
@@ -270,8 +270,12 @@ mod tests {
         let _under_way = recorder.begin("q", What::Send(Vec::new()));
         answered.end_as(Answer::Done, |_| ());
         drop(forgotten);
-        let answers: Vec<(What, Answer)> =
-            recorder.history().calls.into_iter().map(|call| (call.what, call.answer)).collect();
+        let answers: Vec<(What, Answer)> = recorder
+            .take_history()
+            .calls
+            .into_iter()
+            .map(|call| (call.what, call.answer))
+            .collect();
         let expected = [
             (What::Create, Answer::Done),
             (What::Delete, Answer::Perhaps),

@@ -4,8 +4,11 @@
 //! Conditions belong to a direction of travel, not to a connection: what node 1 says to node 2 may be
 //! held back while what node 2 says to node 1 arrives, on whoever's connection it travels.
 
+mod snapshots;
+
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+use snapshots::Snapshots;
 
 const CHUNK_BYTES: usize = 16 * 1024;
 /// Chunks between reading and writing: at 16 KiB each, what a long link holds.
@@ -37,6 +42,8 @@ pub struct Condition {
     /// Of chunks, how many must be sent again: they and all behind them come so much later.
     pub loss: f64,
     pub bytes_per_second: Option<u64>,
+    /// Of snapshots that are sent this way, bits are flipped.
+    pub harms_snapshots: bool,
 }
 
 /// All links of a cluster. Dropped, they are closed.
@@ -46,11 +53,14 @@ pub struct Links {
 }
 
 #[derive(Default)]
-struct Flows(Mutex<BTreeMap<Flow, watch::Sender<Condition>>>);
+struct Flows {
+    conditions: Mutex<BTreeMap<Flow, watch::Sender<Condition>>>,
+    flipped: AtomicU64,
+}
 
 impl Flows {
     fn with<T>(&self, flow: Flow, look: impl FnOnce(&watch::Sender<Condition>) -> T) -> T {
-        let mut flows = self.0.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut flows = self.conditions.lock().unwrap_or_else(|poison| poison.into_inner());
         look(flows.entry(flow).or_insert_with(|| watch::Sender::new(Condition::default())))
     }
 }
@@ -78,10 +88,15 @@ impl Links {
 
     /// All directions are as they should be.
     pub fn heal(&self) {
-        let flows = self.flows.0.lock().unwrap_or_else(|poison| poison.into_inner());
+        let flows = self.flows.conditions.lock().unwrap_or_else(|poison| poison.into_inner());
         for sender in flows.values() {
             sender.send_replace(Condition::default());
         }
+    }
+
+    /// Bits of snapshots that were flipped since the last look.
+    pub fn take_flipped(&self) -> u64 {
+        self.flows.flipped.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -113,22 +128,38 @@ impl Link {
         let (from_far, to_far) = far.into_split();
         let there = self.flows.with((self.from, self.to), watch::Sender::subscribe);
         let back = self.flows.with((self.to, self.from), watch::Sender::subscribe);
-        tokio::join!(carry(from_near, to_far, there), carry(from_far, to_near, back));
+        let mut snapshots = Snapshots::default();
+        let flipped = &self.flows.flipped;
+        // Whoever opens a connection is who sends snapshots over it.
+        let harm = |chunk: &mut [u8], hits: bool| {
+            let now = snapshots.pass(chunk, hits, flipped.load(Ordering::Relaxed));
+            flipped.fetch_add(now, Ordering::Relaxed);
+        };
+        tokio::join!(
+            carry(from_near, to_far, there, harm),
+            carry(from_far, to_near, back, |_, _| ())
+        );
     }
 }
 
 /// Carries one direction to its end. Reading and writing go side by side, so that a long delay does
-/// not make a link narrow.
-async fn carry(from: OwnedReadHalf, to: OwnedWriteHalf, condition: watch::Receiver<Condition>) {
+/// not make a link narrow. `harm` is told of each chunk, and whether its snapshots are to be harmed.
+async fn carry(
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    condition: watch::Receiver<Condition>,
+    harm: impl FnMut(&mut [u8], bool),
+) {
     let (sender, receiver) = mpsc::channel(UNDER_WAY_MAX);
     let writing = write(to, receiver, condition.clone());
-    tokio::join!(read(from, sender, condition), writing);
+    tokio::join!(read(from, sender, condition, harm), writing);
 }
 
 async fn read(
     mut from: OwnedReadHalf,
     sender: mpsc::Sender<(Instant, Vec<u8>)>,
     condition: watch::Receiver<Condition>,
+    mut harm: impl FnMut(&mut [u8], bool),
 ) {
     // Behind a chunk that was lost all others wait.
     let mut not_before = Instant::now();
@@ -138,6 +169,7 @@ async fn read(
         let Ok(count @ 1..) = from.read(&mut chunk).await else { return };
         chunk.truncate(count);
         let now = *condition.borrow();
+        harm(&mut chunk, now.harms_snapshots);
         let mut delay = now.delay + now.jitter.mul_f64(rand::random());
         if now.loss > 0.0 && rand::rng().random_bool(now.loss.min(1.0)) {
             delay += RETRANSMISSION;

@@ -5,7 +5,8 @@ mod figures;
 mod page;
 mod text;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -26,6 +27,8 @@ pub struct Report {
     pub command: String,
     pub nodes: usize,
     pub workloads: Vec<String>,
+    /// It was stopped before its time: what is told is of the time until then.
+    pub interrupted: bool,
     pub holds: bool,
     pub violations: Vec<Violation>,
     pub figures: Figures,
@@ -57,6 +60,7 @@ impl Report {
             command: experiment.command.clone(),
             nodes,
             workloads: experiment.workloads.iter().map(|it| it.name().to_owned()).collect(),
+            interrupted: false,
             holds: violations.is_empty(),
             figures: Figures::of(&run, &faults, settled),
             violations,
@@ -70,19 +74,22 @@ impl Report {
     /// directory that is made if need be.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         fs::create_dir_all(dir).map_err(Error::io(dir.display().to_string()))?;
-        let write = |name: &str, text: String| {
-            let path = dir.join(name);
-            fs::write(&path, text).map_err(Error::io(path.display().to_string()))
-        };
-        write("report.json", json(self)?)?;
-        write("report.html", page::page(self)?)?;
+        write_json(&dir.join("report.json"), self)?;
+        let page = dir.join("report.html");
+        fs::write(&page, page::page(self)?).map_err(Error::io(page.display().to_string()))?;
         if !self.holds {
-            write("history.json", json(&self.run)?)?;
+            write_json(&dir.join("history.json"), &self.run)?;
         }
         Ok(())
     }
 }
 
-fn json(value: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string_pretty(value).map_err(|error| Error::io("JSON")(error.into()))
+/// Piece by piece: a history may be as large as memory has room for once.
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    let write = || {
+        let mut file = BufWriter::new(File::create(path)?);
+        serde_json::to_writer_pretty(&mut file, value)?;
+        file.flush()
+    };
+    write().map_err(Error::io(path.display().to_string()))
 }

@@ -267,6 +267,37 @@ impl Client {
         self.shared.routes.forget_leaders();
         Ok(())
     }
+
+    /// Makes a node a part of the cluster. An id of 0 asks for the next free one. A repeat with the
+    /// same addresses answers the same.
+    pub async fn add_node(&self, node: v1::NodeAddress) -> Result<v1::AddNodeResponse, Error> {
+        let request = v1::AddNodeRequest { node: Some(node) };
+        let attempt = |node: Arc<Node>, _| {
+            let request = request.clone();
+            async move { node.cluster().add_node(node.request(request)).await }
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await
+    }
+
+    /// Has all a node holds moved to others, or with `cancel` lets it have its share again. Returns
+    /// once that is decided; [`Client::status`] shows how far it is.
+    pub async fn drain_node(&self, id: u64, cancel: bool) -> Result<(), Error> {
+        let request = v1::DrainNodeRequest { id, cancel };
+        let attempt = |node: Arc<Node>, _| async move {
+            node.cluster().drain_node(node.request(request)).await
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await.map(drop)
+    }
+
+    /// Takes a node out of the cluster for good: one that was drained, or with `dead` one that will
+    /// never come back.
+    pub async fn remove_node(&self, id: u64, dead: bool) -> Result<(), Error> {
+        let request = v1::RemoveNodeRequest { id, dead };
+        let attempt = |node: Arc<Node>, _| async move {
+            node.cluster().remove_node(node.request(request)).await
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await.map(drop)
+    }
 }
 
 impl Shared {

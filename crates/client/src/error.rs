@@ -81,6 +81,18 @@ impl Error {
         }))
     }
 
+    /// LOCK-15: refused as a node would.
+    pub(crate) fn no_lock() -> Error {
+        Error::Refused(Box::new(Detail {
+            code: Code::FailedPrecondition,
+            name: "InvalidOperationException".into(),
+            rule: "ERR-15".into(),
+            entity: String::new(),
+            tracking_id: String::new(),
+            message: "this delivery holds no lock: there is nothing to settle".into(),
+        }))
+    }
+
     /// Nothing was handed to any node.
     pub(crate) fn not_done(message: impl Into<String>) -> Error {
         Error::NotDone(Box::new(Detail::local(Code::Unavailable, message.into())))

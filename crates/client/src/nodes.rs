@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Status};
 
 use crate::api::cluster_client::ClusterClient;
@@ -14,7 +14,7 @@ use crate::api::entities_client::EntitiesClient;
 use crate::api::messaging_client::MessagingClient;
 use crate::api::sessions_client::SessionsClient;
 use crate::api::transactions_client::TransactionsClient;
-use crate::{ClientOptions, Error, v1};
+use crate::{ClientOptions, Error, Trust, v1};
 
 /// Flow-control windows: wide enough that a batch of large messages never waits for an update.
 const STREAM_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
@@ -26,7 +26,7 @@ const AVOID_FOR: Duration = Duration::from_millis(1500);
 
 /// One node and the way to it.
 pub(crate) struct Node {
-    /// `http://host:port`.
+    /// `http://host:port`, or `https://host:port`.
     pub address: String,
     /// 0: not known yet.
     id: AtomicU64,
@@ -39,11 +39,9 @@ pub(crate) struct Node {
 
 impl Node {
     pub fn open(address: &str, options: &ClientOptions) -> Result<Node, Error> {
-        let address = normalize(address)?;
-        let endpoint = Endpoint::from_shared(address.clone())
-            .map_err(|_| {
-                Error::argument(format!("'{address}' is no address; write http://host:port"))
-            })?
+        let address = normalize(address, options.tls.is_some())?;
+        let mut endpoint = Endpoint::from_shared(address.clone())
+            .map_err(|_| Error::argument(format!("'{address}' is no address; write host:port")))?
             .connect_timeout(options.connect_timeout)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(options.probe_interval)
@@ -51,6 +49,9 @@ impl Node {
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+        if is_tls(&address) {
+            endpoint = with_tls(endpoint, options.tls.as_ref())?;
+        }
         let authorization = match &options.secret {
             None => None,
             Some(secret) => {
@@ -144,21 +145,43 @@ impl Node {
     }
 }
 
-/// `host:port` or a URI, as `http://host:port`.
-fn normalize(address: &str) -> Result<String, Error> {
+/// `host:port` or a URI, as a URI; without a scheme it has the one that is usual here.
+fn normalize(address: &str, tls: bool) -> Result<String, Error> {
     let address = address.trim().trim_end_matches('/');
-    if address.starts_with("https://") {
-        return Err(Error::argument(format!(
-            "'{address}': TLS is not spoken on this port; write http://host:port"
-        )));
-    }
-    let host = address.strip_prefix("http://").unwrap_or(address);
+    let (scheme, host) = match address.split_once("://") {
+        Some((scheme @ ("http" | "https"), host)) => (scheme, host),
+        Some(_) => ("", ""),
+        None => (if tls { "https" } else { "http" }, address),
+    };
     match host.rsplit_once(':') {
         Some((name, port)) if !name.is_empty() && port.parse::<u16>().is_ok() => {
-            Ok(format!("http://{host}"))
+            Ok(format!("{scheme}://{host}"))
         }
         _ => Err(Error::argument(format!("'{address}' is no address; write host:port"))),
     }
+}
+
+fn is_tls(address: &str) -> bool {
+    address.starts_with("https://")
+}
+
+fn with_tls(endpoint: Endpoint, trust: Option<&Trust>) -> Result<Endpoint, Error> {
+    // A certificate names an IPv6 address without its brackets.
+    let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let config = ClientTlsConfig::new().domain_name(host);
+    let config = match trust {
+        None | Some(Trust::System) => config.with_native_roots(),
+        Some(Trust::Authorities(pem)) => config.ca_certificate(Certificate::from_pem(pem)),
+    };
+    endpoint.tls_config(config).map_err(|error| {
+        let mut why = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            why = error.to_string();
+            cause = error.source();
+        }
+        Error::argument(format!("no TLS with the certificates to be trusted: {why}"))
+    })
 }
 
 /// All nodes known.
@@ -172,10 +195,14 @@ pub(crate) struct Nodes {
 impl Nodes {
     pub fn new<A: AsRef<str>>(
         addresses: impl IntoIterator<Item = A>,
-        options: ClientOptions,
+        mut options: ClientOptions,
     ) -> Result<Nodes, Error> {
+        let addresses: Vec<A> = addresses.into_iter().collect();
+        if addresses.iter().any(|address| is_tls(address.as_ref().trim())) {
+            options.tls.get_or_insert_default();
+        }
         let nodes = addresses
-            .into_iter()
+            .iter()
             .map(|address| Node::open(address.as_ref(), &options).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         if nodes.is_empty() {
@@ -213,7 +240,8 @@ impl Nodes {
     pub fn learn(&self, named: &[v1::NodeStatus]) {
         let mut nodes = self.nodes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         for status in named {
-            let Ok(address) = normalize(&status.grpc_address) else { continue };
+            let tls = self.options.tls.is_some();
+            let Ok(address) = normalize(&status.grpc_address, tls) else { continue };
             match nodes.iter().find(|node| node.address == address) {
                 Some(node) => node.id.store(status.id, Ordering::Relaxed),
                 // A node known by another name (localhost, a forwarded port) keeps that name.
@@ -243,18 +271,35 @@ mod tests {
 
     #[test]
     fn addresses_are_read_or_refused_with_a_line() {
-        for (given, read) in [
-            ("127.0.0.1:5310", Some("http://127.0.0.1:5310")),
-            (" http://node:5310/ ", Some("http://node:5310")),
-            ("[::1]:5310", Some("http://[::1]:5310")),
-            ("https://node:5310", None),
-            ("node", None),
-            ("node:port", None),
-            (":5310", None),
-            ("", None),
+        for (given, plain, with_tls) in [
+            ("127.0.0.1:5310", Some("http://127.0.0.1:5310"), Some("https://127.0.0.1:5310")),
+            (" http://node:5310/ ", Some("http://node:5310"), Some("http://node:5310")),
+            ("[::1]:5310", Some("http://[::1]:5310"), Some("https://[::1]:5310")),
+            ("https://node:5310", Some("https://node:5310"), Some("https://node:5310")),
+            ("amqp://node:5310", None, None),
+            ("node", None, None),
+            ("node:port", None, None),
+            (":5310", None, None),
+            ("", None, None),
         ] {
-            let result = normalize(given);
-            assert_eq!(result.as_deref().ok(), read, "{given}");
+            assert_eq!(normalize(given, false).as_deref().ok(), plain, "{given}");
+            assert_eq!(normalize(given, true).as_deref().ok(), with_tls, "{given}");
+        }
+    }
+
+    /// One address that asks for TLS asks for it everywhere.
+    #[tokio::test]
+    async fn nodes_that_are_learned_are_reached_like_those_given() {
+        let tls = Some(Trust::Authorities(Vec::new()));
+        for (given, options, learned) in [
+            ("a:1", ClientOptions::default(), "http://b:1"),
+            ("a:1", ClientOptions { tls: tls.clone(), ..Default::default() }, "https://b:1"),
+            ("https://a:1", ClientOptions { tls, ..Default::default() }, "https://b:1"),
+        ] {
+            let nodes = Nodes::new([given], options).expect("an address");
+            let named = v1::NodeStatus { id: 2, grpc_address: "b:1".into(), ..Default::default() };
+            nodes.learn(&[named]);
+            assert!(order(&nodes, None).contains(&learned.to_owned()), "{given}");
         }
     }
 

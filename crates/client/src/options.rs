@@ -4,11 +4,24 @@ use std::time::Duration;
 
 use crate::v1::{ReceiveMode, SubQueue};
 
+/// Which nodes a client believes to be what they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those whose certificate an authority vouches for that this machine trusts.
+    #[default]
+    System,
+    /// Those whose certificate is vouched for by one of these, as PEM, or is one of them.
+    Authorities(Vec<u8>),
+}
+
 /// How a [`crate::Client`] talks to a cluster.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// Sent as `authorization: Bearer …` with every call. Default none.
     pub secret: Option<String>,
+    /// TLS to every node whose address does not say `http://`, those included that the cluster names.
+    /// Default none, unless an address given says `https://`: then [`Trust::System`].
+    pub tls: Option<Trust>,
     /// How long one node may take to accept a connection before the next is tried. Default 2 s.
     pub connect_timeout: Duration,
     /// How long one node may take to answer before it is asked again or another is. Default 10 s.
@@ -24,6 +37,7 @@ impl Default for ClientOptions {
     fn default() -> ClientOptions {
         ClientOptions {
             secret: None,
+            tls: None,
             connect_timeout: Duration::from_secs(2),
             attempt_timeout: Duration::from_secs(10),
             give_up_after: Duration::from_secs(30),

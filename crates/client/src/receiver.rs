@@ -150,7 +150,7 @@ impl Settler {
     pub fn settle(&self, delivery: &Delivery, disposition: Disposition) -> Settling {
         if delivery.wire().lock_token.is_none() {
             let (answer, answered) = oneshot::channel();
-            let error = Error::argument("this delivery holds no lock: nothing to settle (LOCK-15)");
+            let error = Error::no_lock();
             let _ = answer.send(vec![(Bytes::new(), error)]);
             return Settling { answered };
         }

@@ -78,8 +78,18 @@ pub struct NodeRow {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRow {
-    /// Node ids.
+    /// Node ids. Where the replicas shall be: the group follows, and may have been elsewhere before.
     pub replicas: Vec<u64>,
+}
+
+/// What a node of the cluster is not: one without such a row serves and holds its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// Its replicas and leaderships go to others; it serves clients, and may be taken back.
+    Draining,
+    /// It is no node of the cluster any more, and its number is never given again: what it once
+    /// said under it stays said.
+    Removed,
 }
 
 /// Asked of the catalog group.
@@ -103,6 +113,9 @@ pub enum CatalogCommand {
     },
     /// The data group has created.
     Created { name: String, entity: EntityId },
+    /// The data group refused for good to create: the intent becomes one to delete. What was created
+    /// nevertheless is told as it stands.
+    Withdraw { name: String, entity: EntityId },
     /// Records the intent to delete.
     Delete { name: String },
     /// The data group has deleted: the name is free (IDLE-17), and with a topic's those of its
@@ -114,6 +127,18 @@ pub enum CatalogCommand {
     Spare { name: String, entity: EntityId, idle_since: Timestamp },
     /// A node's addresses changed.
     SetNode { node: u64, row: NodeRow },
+    /// A node joins: it holds the catalog from now on, and gets its share of the rest. A repeat is
+    /// `Done`.
+    AddNode { node: u64, row: NodeRow },
+    /// Has a node's replicas moved to others, or, with `cancel`, lets it have its share again. A
+    /// repeat is `Done`.
+    Drain { node: u64, cancel: bool },
+    /// Takes a node out. One that holds replicas must be drained first; with `dead` it is gone for
+    /// good, and they are replaced on others. A repeat is `Done`.
+    Remove { node: u64, dead: bool },
+    /// Has a data group's replica live on another node from now on. `moves` is how often the group's
+    /// replicas were moved before: who decided on an older view is refused.
+    MoveReplica { shard: ShardId, from: u64, to: u64, moves: u64 },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,9 @@
 //! the contents to the destination's group ([`Arrive`]), which stores them and keeps, per source,
 //! what came of the last shipments: a repeat is answered, not done again. With the answer the source
 //! gives the messages up, and dead-letters those refused, or, out of a dead-letter queue, parks them
-//! to be shipped again ([`Shipped`]).
+//! to be shipped again ([`Shipped`]). A dead-letter queue has one shipment under way, of which the
+//! destination takes what comes before the first refusal, and nothing is shipped past what is parked:
+//! so one dead letter that cannot be taken holds those behind it, and none overtakes another (FWD-5).
 //!
 //! What a client sends to one entity through another ([`crate::SendVia`], FWD-14) is a shipment from
 //! the start, out of the transfer queue of the entity between, and is moved by the same means. Each
@@ -208,7 +210,8 @@ pub struct Forwarding {
     pub serial: u64,
     /// Messages in shipments that are not settled.
     pub in_transit: u64,
-    /// Dead letters that the destination refused, to be tried again (FWD-9).
+    /// Dead letters that the destination refused, and those behind them in their shipment, to be
+    /// tried again (FWD-9).
     pub parked: u64,
     /// Dead letters that are not forwarded again (FWD-7).
     pub stuck: u64,

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, btree_map};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
-use crate::{EntityId, Key, QueueId, SequenceNumber};
+use crate::{EntityId, Key, QueueId, Row, SequenceNumber};
 
 /// A value per key.
 #[derive(Clone, Debug)]
@@ -115,6 +115,45 @@ impl<T> KeyMap<T> {
                 Range(Kind::Runs(Runs { runs, current: None, from, to }))
             }
             _ => Range(Kind::Rest(self.rest.range::<Key, _>(from..to))),
+        }
+    }
+
+    /// Visits the rows of a range in ascending order until the visitor breaks: those that `stored`
+    /// brings, and this map over them. `row` is what a value leaves under its key, if anything. Both
+    /// keys are of one table.
+    pub fn scan_over<'a>(
+        &'a self,
+        (from, to): (&Key, &Key),
+        row: impl Fn(&'a T) -> Option<&'a Row>,
+        stored: impl FnOnce(&mut dyn FnMut(Key, Row) -> ControlFlow<()>),
+        mut visit: impl FnMut(Cow<'_, Key>, Cow<'_, Row>) -> ControlFlow<()>,
+    ) {
+        let mut over = self.range(from, to).peekable();
+        let mut ended = false;
+        let mut show = |key: Cow<'_, Key>, row: Option<Cow<'_, Row>>| match row {
+            Some(row) => visit(key, row),
+            None => ControlFlow::Continue(()),
+        };
+        let row = |value| row(value).map(Cow::Borrowed);
+        stored(&mut |key, stored| {
+            while let Some((before, value)) = over.next_if(|(over, _)| **over < key) {
+                if show(before, row(value)).is_break() {
+                    ended = true;
+                    return ControlFlow::Break(());
+                }
+            }
+            let left = match over.next_if(|(over, _)| **over == key) {
+                Some((_, value)) => row(value),
+                None => Some(Cow::Owned(stored)),
+            };
+            let flow = show(Cow::Owned(key), left);
+            ended = flow.is_break();
+            flow
+        });
+        for (key, value) in over {
+            if ended || show(key, row(value)).is_break() {
+                return;
+            }
         }
     }
 

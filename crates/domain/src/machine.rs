@@ -23,6 +23,7 @@ mod fire_locks;
 mod forward;
 mod idle;
 mod manage;
+mod members;
 mod publish;
 mod receive_deferred;
 mod renew;

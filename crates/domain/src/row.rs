@@ -9,9 +9,9 @@ use bytes::Bytes;
 
 use crate::{
     ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupRow, HeldRow, Lifetime,
-    NodeRow, Outcome, PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId, RuleRow,
-    SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals, ShardId, ShipmentRow, Span,
-    Specifics, SystemProperty, Timestamp, Travel,
+    NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId,
+    RuleRow, SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals, ShardId,
+    ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -73,12 +73,16 @@ pub enum Key {
     BodyCopies(EntityId, SequenceNumber),
     /// A shipment of a forwarded queue or of a transfer queue that is not settled, by its serial.
     Shipment(QueueId, u64),
-    /// Dead letters set aside that the destination refused, by their shipment's serial; true: those
-    /// that are not forwarded again, by the first one's number.
+    /// Dead letters set aside because the destination refused one, by their shipment's serial; true:
+    /// those that are not forwarded again, by the first one's number.
     Parked(QueueId, bool, u64),
     /// What came of a source's shipments to a destination of this group. The source comes first: it
     /// outlives the destination here.
     Arrival(QueueId, EntityId),
+    /// Catalog: of a node that is leaving or has left.
+    NodeState(u64),
+    /// Catalog: how often a data group's replicas were moved; absent where they never were.
+    Moves(ShardId),
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -141,6 +145,8 @@ pub enum Row {
     Shipment(ShipmentRow),
     Parked(Vec<SequenceNumber>),
     Arrival(ArrivalRow),
+    NodeState(NodeState),
+    Moves(u64),
 }
 
 /// What the shard as a whole remembers.

@@ -47,10 +47,11 @@ struct Source {
     /// Something became of it since it was asked for.
     moved: bool,
     shipments: BTreeMap<u64, Away>,
-    /// Nothing is shipped before this, and nothing that was refused before that.
+    /// Shipments whose errand is not over, of which some may be settled.
+    carrying: u32,
+    /// Nothing is shipped before this.
     paused_until: Timestamp,
-    retry_at: Timestamp,
-    /// The next pause of either kind, and of one that got lost.
+    /// The next pause, and that of a shipment that got lost.
     delay: Span,
     lost_delay: Span,
 }
@@ -62,8 +63,8 @@ impl Default for Source {
             packing: false,
             moved: false,
             shipments: BTreeMap::new(),
+            carrying: 0,
             paused_until: Timestamp::ZERO,
-            retry_at: Timestamp::ZERO,
             delay: DELAY_MIN,
             lost_delay: LOST_DELAY_MIN,
         }
@@ -123,7 +124,7 @@ impl Forwards {
     pub fn updated(&mut self, entity: EntityId) {
         for line in [QueueId::main(entity), QueueId::dead_letter(entity)].map(forwarded) {
             if let Some(source) = self.sources.get_mut(&line) {
-                (source.paused_until, source.retry_at) = (Timestamp::ZERO, Timestamp::ZERO);
+                source.paused_until = Timestamp::ZERO;
                 source.delay = DELAY_MIN;
                 self.changed.insert(line);
             }
@@ -178,6 +179,7 @@ impl Forwards {
 
     pub fn carried(&mut self, line: Line, serial: u64, carried: Carried, now: Timestamp) {
         let Some(source) = self.sources.get_mut(&line) else { return };
+        source.carrying = source.carrying.saturating_sub(1);
         let dead = line.queue.sub == SubQueue::DeadLetter;
         match carried {
             Carried::Lost => {
@@ -187,8 +189,8 @@ impl Forwards {
             }
             Carried::Nothing if dead => source.pause(now),
             Carried::Some if dead => {
-                source.retry_at = now.plus(source.delay);
                 source.recover();
+                source.pause(now);
             }
             Carried::All | Carried::Some | Carried::Nothing => source.recover(),
         }
@@ -203,7 +205,9 @@ impl Forwards {
     }
 
     fn look(&mut self, line: Line) {
-        match self.sources.get(&line).is_some_and(|source| source.is_idle() && !source.packing) {
+        // Where an errand is not over, pauses are still to be known.
+        let is_over = |source: &Source| source.is_idle() && !source.packing && source.carrying == 0;
+        match self.sources.get(&line).is_some_and(is_over) {
             true => {
                 self.sources.remove(&line);
                 self.changed.remove(&line);
@@ -234,10 +238,15 @@ impl Source {
         let queue = line.queue;
         let settled_to = self.shipments.first_key_value().map_or(0, |(serial, _)| serial - 1);
         let mut follows = settled_to;
+        // Where more are made than may be under way: a transaction makes them.
         let under_way_max = match line.to {
             Some(_) => options.transfers_max as usize,
-            // No more are made than may be under way.
             None => usize::MAX,
+        };
+        let has_room = match queue.sub {
+            // FWD-5: what is refused of one goes before the next, after a pause.
+            SubQueue::DeadLetter => self.shipments.is_empty() && self.carrying == 0,
+            _ => self.shipments.len() < options.shipments_max as usize,
         };
         for (&serial, away) in self.shipments.iter_mut().take(under_way_max) {
             match *away {
@@ -246,12 +255,13 @@ impl Source {
                 Away::Since(at) if at > now => return Some(at),
                 Away::Since(_) => {
                     *away = Away::UnderWay;
+                    self.carrying += 1;
                     out.push(Errand::Carry { line, serial, settled_to, follows });
                 }
             }
             follows = serial;
         }
-        if self.packing || self.shipments.len() >= options.shipments_max as usize {
+        if self.packing || !has_room {
             return None;
         }
         let Waiting { ready, parked, unwanted } = self.waiting;
@@ -261,11 +271,9 @@ impl Source {
         if self.paused_until > now {
             return Some(self.paused_until);
         }
-        let errand = match (unwanted, parked, ready) {
-            (1.., _, _) => Errand::Unpark { queue },
-            (_, 1.., _) if self.retry_at <= now => Errand::Ship { queue, again: true },
-            (_, _, 1..) => Errand::Ship { queue, again: false },
-            _ => return Some(self.retry_at),
+        let errand = match unwanted {
+            0 => Errand::Ship { queue, again: parked > 0 },
+            1.. => Errand::Unpark { queue },
         };
         (self.packing, self.moved) = (true, false);
         out.push(errand);
@@ -274,7 +282,6 @@ impl Source {
 
     fn pause(&mut self, now: Timestamp) {
         self.paused_until = now.plus(self.delay);
-        self.retry_at = self.paused_until;
         self.delay = Span(self.delay.0 * 2).min(DELAY_MAX);
     }
 

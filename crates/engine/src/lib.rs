@@ -8,11 +8,13 @@
 //! requests and effects, and returns commands.
 //!
 //! Whether its clock may stamp, [`agreement`] says, from what the clocks of the group's nodes show.
+//! Which replica moves to which node, [`placement`] says at the catalog's leader.
 //!
 //! **Invariant**: after any history a rebuilt engine has the timers of the running one, and what
 //! the wheel would fire next is what the rows say is due next.
 
 pub mod agreement;
+pub mod placement;
 
 mod coordinator;
 mod credit;

@@ -1,7 +1,7 @@
 //! `mayfly.v1.Cluster`.
 
-use domain::{Refusal, ShardId, Span};
-use service::{Broker, ClusterStatus, GroupView, NodeStatus, ReplicaView};
+use domain::{NodeRow, Refusal, ShardId, Span};
+use service::{Broker, ClusterStatus, GroupView, Joined, NodeStatus, ReplicaView, Role};
 use tonic::{Request, Response, Status};
 use wire::v1;
 
@@ -49,6 +49,71 @@ impl Cluster for ClusterService {
         moved.map_err(|error| status(&error))?;
         Ok(Response::new(v1::TransferLeaderResponse {}))
     }
+
+    async fn add_node(
+        &self,
+        request: Request<v1::AddNodeRequest>,
+    ) -> Result<Response<v1::AddNodeResponse>, Status> {
+        let v1::NodeAddress { id, peer_address, grpc_address, http_address } =
+            request.into_inner().node.unwrap_or_default();
+        for (what, address) in [
+            ("peer address", &peer_address),
+            ("gRPC address", &grpc_address),
+            ("HTTP address", &http_address),
+        ] {
+            if !is_address(address) {
+                let why = format!("'{address}' is no address; write host:port");
+                return Err(refused(Refusal::Argument { what, why }, ""));
+            }
+        }
+        let row = NodeRow { peer_address, grpc_address, http_address };
+        let added = self.broker.add_node((id != 0).then_some(id), row).await;
+        let Joined { cluster_id, node, nodes } = added.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::AddNodeResponse {
+            cluster_id: format!("{cluster_id:032x}"),
+            id: node,
+            nodes: nodes.into_iter().map(|(id, row)| address(id, row)).collect(),
+        }))
+    }
+
+    async fn drain_node(
+        &self,
+        request: Request<v1::DrainNodeRequest>,
+    ) -> Result<Response<v1::DrainNodeResponse>, Status> {
+        let v1::DrainNodeRequest { id, cancel } = request.into_inner();
+        self.broker.drain_node(id, cancel).await.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::DrainNodeResponse {}))
+    }
+
+    async fn remove_node(
+        &self,
+        request: Request<v1::RemoveNodeRequest>,
+    ) -> Result<Response<v1::RemoveNodeResponse>, Status> {
+        let v1::RemoveNodeRequest { id, dead } = request.into_inner();
+        self.broker.remove_node(id, dead).await.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::RemoveNodeResponse {}))
+    }
+}
+
+/// A name and a port; whether somebody is there is seen when it is tried.
+fn is_address(text: &str) -> bool {
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}
+
+fn address(id: u64, row: NodeRow) -> v1::NodeAddress {
+    let NodeRow { peer_address, grpc_address, http_address } = row;
+    v1::NodeAddress { id, peer_address, grpc_address, http_address }
+}
+
+fn role(role: Role) -> v1::NodeRole {
+    match role {
+        Role::Joining => v1::NodeRole::Joining,
+        Role::Active => v1::NodeRole::Active,
+        Role::Draining => v1::NodeRole::Draining,
+        Role::Drained => v1::NodeRole::Drained,
+        Role::Removed => v1::NodeRole::Removed,
+    }
 }
 
 fn shown(status: ClusterStatus) -> v1::StatusResponse {
@@ -80,6 +145,8 @@ fn node(status: NodeStatus) -> v1::NodeStatus {
         }),
         clock_offset_ms: status.clock.off_ms,
         clock_agrees: status.clock.agrees,
+        role: role(status.role).into(),
+        replicas: status.replicas,
     }
 }
 

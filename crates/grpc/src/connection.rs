@@ -1,35 +1,92 @@
-//! A connection as tonic takes it.
+//! A connection as tonic takes it, and how many there may be.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tonic::transport::server::Connected;
 use transport::Arrival;
 
-pub(crate) struct Connection(pub Arrival);
+/// Connections over the maximum that are told so at a time; more are closed without a word.
+const SURPLUS_MAX: usize = 256;
+/// One of them asks and is told within this, and is closed then: its client goes elsewhere, or comes
+/// back when there may be a place.
+const SURPLUS_FOR: Duration = Duration::from_secs(2);
+
+pub(crate) struct Connection {
+    arrival: Arrival,
+    /// `None`: it has a place of its own.
+    surplus: Option<Surplus>,
+    _place: OwnedSemaphorePermit,
+}
+
+struct Surplus {
+    connections_max: usize,
+    ends: Pin<Box<Sleep>>,
+}
+
+/// What requests know of their connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seat {
+    /// It is one more than these, which are as many as there may be.
+    pub surplus_to: Option<usize>,
+}
+
+/// Places for connections (QUOTA-13).
+pub(crate) struct Places {
+    connections_max: usize,
+    own: Arc<Semaphore>,
+    surplus: Arc<Semaphore>,
+}
+
+impl Places {
+    pub fn new(connections_max: usize) -> Places {
+        let (own, surplus) = (Semaphore::new(connections_max), Semaphore::new(SURPLUS_MAX));
+        Places { connections_max, own: Arc::new(own), surplus: Arc::new(surplus) }
+    }
+
+    /// `None`: not even a refusal is to be had.
+    pub fn seat(&self, arrival: Arrival) -> Option<Connection> {
+        if let Ok(place) = self.own.clone().try_acquire_owned() {
+            return Some(Connection { arrival, surplus: None, _place: place });
+        }
+        let place = self.surplus.clone().try_acquire_owned().ok()?;
+        let ends = Box::pin(tokio::time::sleep(SURPLUS_FOR));
+        let surplus = Surplus { connections_max: self.connections_max, ends };
+        Some(Connection { arrival, surplus: Some(surplus), _place: place })
+    }
+}
 
 impl Connection {
     fn stream(self: Pin<&mut Self>) -> Pin<&mut transport::Stream> {
-        Pin::new(&mut self.get_mut().0.stream)
+        Pin::new(&mut self.get_mut().arrival.stream)
     }
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Seat;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        TcpConnectInfo { local_addr: None, remote_addr: Some(self.0.peer) }
+    fn connect_info(&self) -> Seat {
+        Seat { surplus_to: self.surplus.as_ref().map(|surplus| surplus.connections_max) }
     }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Some(surplus) = &mut self.surplus
+            && surplus.ends.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Ok(())); // As if its client had hung up.
+        }
         self.stream().poll_read(cx, into)
     }
 }
@@ -52,7 +109,7 @@ impl AsyncWrite for Connection {
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.stream.is_write_vectored()
+        self.arrival.stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

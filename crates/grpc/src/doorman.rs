@@ -4,7 +4,10 @@ use auth::Access;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-/// Lets requests pass that carry `authorization: Bearer <key>`; where no proof is asked for, all.
+use crate::usher::Usher;
+
+/// Lets requests pass that came on a connection with a place and carry `authorization: Bearer <key>`;
+/// where no proof is asked for, all that have a place.
 #[derive(Clone)]
 pub(crate) struct Doorman {
     access: Access,
@@ -18,6 +21,7 @@ impl Doorman {
 
 impl Interceptor for Doorman {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let request = Usher.call(request)?;
         if self.access.is_anyone() {
             return Ok(request);
         }

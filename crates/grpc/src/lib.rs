@@ -7,6 +7,7 @@
 mod api;
 mod doorman;
 mod status;
+mod usher;
 
 mod cluster;
 mod entities;

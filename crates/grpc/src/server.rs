@@ -18,12 +18,13 @@ use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::transactions_server::TransactionsServer;
 use crate::cluster::ClusterService;
-use crate::connection::Connection;
+use crate::connection::Places;
 use crate::doorman::Doorman;
 use crate::entities::EntitiesService;
 use crate::messaging::MessagingService;
 use crate::sessions::SessionsService;
 use crate::transact_stream::TransactionsService;
+use crate::usher::Usher;
 
 /// Largest request. A batch has at most 1 MiB of bodies and properties (QUOTA-6) and some framing;
 /// what is larger is refused before it is decoded.
@@ -39,11 +40,25 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
 
 /// How the native API is served.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// A key that may do everything is asked of every client as `authorization: Bearer <key>`. Health
     /// and reflection are free.
     pub access: Access,
+    /// Most connections at a time; one more is told so, whatever it asks, and closed (QUOTA-13).
+    /// Default [`Config::CONNECTIONS_MAX`].
+    pub connections_max: usize,
+}
+
+impl Config {
+    /// A client holds one for each node it knows.
+    pub const CONNECTIONS_MAX: usize = 5_000;
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { access: Access::default(), connections_max: Config::CONNECTIONS_MAX }
+    }
 }
 
 /// Why the server ended.
@@ -84,8 +99,9 @@ pub async fn serve(
     let messaging = MessagingServer::new(MessagingService { broker, stopping })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
-    let connections =
-        ReceiverStream::new(arrivals).map(|arrival| Ok::<_, std::io::Error>(Connection(arrival)));
+    let places = Places::new(config.connections_max);
+    let seat = move |arrival| places.seat(arrival).map(Ok::<_, std::io::Error>);
+    let connections = ReceiverStream::new(arrivals).filter_map(seat);
     let served = Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
@@ -97,8 +113,8 @@ pub async fn serve(
         .add_service(InterceptedService::new(sessions, doorman.clone()))
         .add_service(InterceptedService::new(transactions, doorman.clone()))
         .add_service(InterceptedService::new(cluster, doorman))
-        .add_service(health_service)
-        .add_service(reflection)
+        .add_service(InterceptedService::new(health_service, Usher))
+        .add_service(InterceptedService::new(reflection, Usher))
         .serve_with_incoming_shutdown(connections, async move {
             stop.await;
             stop_streams.send_replace(true);

@@ -11,7 +11,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use wire::v1;
 
 /// Who speaks, in `ErrorInfo`.
-const DOMAIN: &str = "mayfly";
+pub(crate) const DOMAIN: &str = "mayfly";
 
 /// What an error is called on the wire.
 struct Labels {

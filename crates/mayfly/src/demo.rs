@@ -78,6 +78,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let balances = match &args.connect {
         Some(connect) => {
             let connect = Connect {
+                tls_ca: None,
                 connect: connect.clone(),
                 secret: args.secret.clone(),
                 timeout: Duration::from_secs(15),

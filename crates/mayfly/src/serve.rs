@@ -5,9 +5,11 @@ pub mod config;
 mod disk;
 mod fronts;
 mod handles;
+mod join;
 mod node;
 mod process;
 mod telemetry;
+mod trouble;
 
 use std::path::PathBuf;
 
@@ -21,6 +23,8 @@ Examples:
   mayfly serve --data-dir ./data                     one node that is a cluster by itself
   mayfly serve --config /etc/mayfly/mayfly.toml
   MAYFLY_SECRET=… mayfly serve --config mayfly.toml --grpc 0.0.0.0:5310
+  MAYFLY_SECRET=… mayfly serve --data-dir ./data --join node1:5310
+                                                     joins a cluster that is there
   mayfly serve --print-config                        every setting with its default
 
 A configuration file, over it MAYFLY_… variables, over them flags. Without a secret every port
@@ -53,6 +57,12 @@ pub struct Args {
     /// Where the other nodes are listened to
     #[arg(long, env = "MAYFLY_PEER", value_name = "ADDRESS:PORT")]
     pub peer: Option<String>,
+    /// Join the cluster of these nodes (their native API), with an empty data directory and the secret
+    #[arg(long, env = "MAYFLY_JOIN", value_name = "HOST:PORT,…", value_delimiter = ',')]
+    pub join: Option<Vec<String>>,
+    /// The host others reach a joining node by, where it listens on all addresses
+    #[arg(long, env = "MAYFLY_ADVERTISE", value_name = "HOST")]
+    pub advertise: Option<String>,
     /// Asked of clients and peers
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
     pub secret: Option<String>,
@@ -69,6 +79,12 @@ pub struct Args {
     /// Make it wrong by so much, ahead in one second and behind in the next
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_offset_ms)]
     pub clock_skew_jump: Option<i64>,
+    /// Begin as after a power failure: of what was written and not synced, lose what this seed draws
+    #[arg(long, value_name = "SEED")]
+    pub lose_unsynced: Option<u64>,
+    /// Make each sync take longer by what this file says, as in "500ms", while it is there
+    #[arg(long, value_name = "PATH")]
+    pub sync_delay_file: Option<PathBuf>,
     /// What to log, as in "warn" or "info,replication=debug"
     #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
     pub log: Option<String>,

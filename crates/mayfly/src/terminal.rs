@@ -94,6 +94,16 @@ pub fn bar(what: &str, total: u64) -> ProgressBar {
     bar
 }
 
+/// A bar of steps of which each takes its time, on standard error; nothing where no person looks.
+pub fn steps(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(1);
+    let style = ProgressStyle::with_template("{msg} {wide_bar:.cyan/dim} {pos}/{len} {elapsed}");
+    bar.set_style(style.expect("the template is a constant"));
+    bar.set_message(what.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 /// A line that turns while something of unknown length is going on.
 pub fn spinner(what: &str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner();

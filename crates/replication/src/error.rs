@@ -25,6 +25,11 @@ pub enum Error {
          one another node.id and an empty data directory"
     )]
     Taken { node: u64, by: u64 },
+    #[error(
+        "node {node} was removed from the cluster; its data directory is of no use any more. To add this \
+         machine again, start it with --join, another node.id and an empty data directory"
+    )]
+    Removed { node: u64 },
     #[error(transparent)]
     Data(#[from] store::Error),
     #[error("shard {shard} runs already")]

@@ -29,6 +29,7 @@ pub use config::{Config, Limits, Timings};
 pub use disk::DiskStatus;
 pub use error::{ChannelError, Error, ProposeError, TransferError};
 pub use group::status::GroupStatus;
+pub use member::Wanted;
 pub use metrics::{
     APPLY_ENTRIES, APPLY_SECONDS, COMMIT_SECONDS, DISK_FREE, DISK_LOW, ELECTIONS_WON, ENTRY_BYTES,
     FLUSHES, LEADING, REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,

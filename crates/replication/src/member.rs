@@ -1,7 +1,7 @@
 //! A replica's id in its group: its node, and which of the node's lives. What a replica said under
 //! one id binds whoever speaks under it, so a node that lost its disk takes another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::raft::Membership;
 
@@ -16,6 +16,16 @@ pub(crate) fn id_of(node: u64, incarnation: u32) -> u64 {
 
 pub(crate) fn node_of(id: u64) -> u64 {
     id & NODE_MAX
+}
+
+/// Which nodes shall hold a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub replicas: BTreeSet<u64>,
+    /// Those that may vote.
+    pub voters: BTreeSet<u64>,
+    /// How many of them do, at most.
+    pub voters_max: usize,
 }
 
 /// The replicas that stand for nodes, by node. While a node returns, its new replica stands for it
@@ -52,8 +62,6 @@ impl Replicas {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use openraft::EmptyNode;
 
     use super::*;

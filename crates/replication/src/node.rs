@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,13 +23,13 @@ use crate::group::{Group, Groups};
 use crate::peer::channel::{self, Channel};
 use crate::peer::clocks;
 use crate::peer::connection::{Peer, Peers};
-use crate::peer::identity::{Check, Identity};
+use crate::peer::identity::{Check, Identity, Removed};
 use crate::peer::server::PeerPort;
 use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::{
     ChannelError, Clocks, Config, DiskStatus, Error, Incoming, Observer, ProposeError,
-    TransferError, member, metrics, standing,
+    TransferError, Wanted, member, metrics, standing,
 };
 
 /// Longest a shutdown waits until others have taken over this node's leaderships.
@@ -50,6 +51,8 @@ struct Shared {
     groups: Groups,
     disk: Arc<Disk>,
     starting: Mutex<BTreeSet<ShardId>>,
+    /// Nodes that are refused.
+    removed: Removed,
     stop: watch::Sender<bool>,
     threads: Handle,
 }
@@ -107,7 +110,9 @@ impl Replication {
         let groups = Groups::default();
         let (stop, stopping) = watch::channel(false);
         let port = PeerPort { data: config.data.clone(), groups: groups.clone(), incoming };
-        let serve = port.bind(config.listen, sockets, Check::new(identity), stopped(stopping))?;
+        let removed = Removed::default();
+        let check = Check::new(identity, removed.clone());
+        let serve = port.bind(config.listen, sockets, check, stopped(stopping))?;
         threads.spawn(async move {
             if let Err(error) = serve.await {
                 error!(%error, "the peer port failed");
@@ -131,7 +136,8 @@ impl Replication {
             limits: config.limits,
         };
         let starting = Mutex::default();
-        let shared = Shared { site, groups, disk, starting, stop, threads: threads.clone() };
+        let shared =
+            Shared { site, groups, disk, starting, removed, stop, threads: threads.clone() };
         Ok(Replication { shared: Arc::new(shared), _threads: Arc::new(runtime) })
     }
 
@@ -153,17 +159,85 @@ impl Replication {
     /// same on every node; a group that is on disk keeps the membership it has. A node that lost
     /// what it held founds nothing: its replica asks the others for its place.
     pub async fn add_group(&self, shard: ShardId, members: BTreeSet<u64>) -> Result<(), Error> {
+        self.start_group(shard, Some(members)).await
+    }
+
+    /// Starts this node's replica of a group that was founded without it, or goes on with one that
+    /// was begun. It asks the others for its place, which [`Replication::want`] gives it there.
+    pub async fn join_group(&self, shard: ShardId) -> Result<(), Error> {
+        self.start_group(shard, None).await
+    }
+
+    async fn start_group(
+        &self,
+        shard: ShardId,
+        founders: Option<BTreeSet<u64>>,
+    ) -> Result<(), Error> {
         let shared = self.shared.clone();
         if shared.groups.get(shard).is_some() || !shared.starting.lock().insert(shard) {
             return Err(Error::AlreadyRunning { shard });
         }
         let started = self.shared.threads.spawn(async move {
-            let group = shared.site.start(shard, members).await;
+            let group = shared.site.start(shard, founders).await;
             let started = group.map(|group| shared.groups.insert(Arc::new(group)));
             shared.starting.lock().remove(&shard);
             started
         });
         started.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// The groups this node has a replica of, or something of one, running or not.
+    pub fn held(&self) -> BTreeSet<ShardId> {
+        self.shared.site.log.held()
+    }
+
+    /// Which nodes shall hold a group, from now on; to be said on every node that does, and again
+    /// until it is so. Replicas come and go one after the other, and a new one has caught up before it
+    /// counts.
+    pub fn want(&self, shard: ShardId, wanted: Wanted) {
+        let _inside = self.shared.threads.enter();
+        if let Some(group) = self.shared.groups.get(shard) {
+            group.want(wanted);
+        }
+    }
+
+    /// Whether a group goes on without the replica here, which is not wanted any more.
+    pub fn is_out(&self, shard: ShardId) -> bool {
+        let group = self.shared.groups.get(shard);
+        group.is_some_and(|group| group.bearing.out.load(Ordering::Acquire))
+    }
+
+    /// Stops a replica that is out, and forgets all it had.
+    pub async fn drop_group(&self, shard: ShardId) -> Result<(), Error> {
+        let shared = self.shared.clone();
+        let dropped = self.shared.threads.spawn(async move {
+            if let Some(group) = shared.groups.remove(shard) {
+                group.arrivals.clear().await;
+                // However long it takes: what still runs would write into what is forgotten.
+                if let Err(error) = group.raft.shutdown().await {
+                    warn!(%shard, %error, "a replica that is given up stopped badly");
+                }
+            }
+            shared.site.forget(shard).await
+        });
+        dropped.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// Where another node's peer port is reached, from now on.
+    pub fn set_peer(&self, node: u64, address: &str) {
+        self.shared.site.peers.set(node, address);
+    }
+
+    /// These nodes are no part of the cluster any more: they are told so, and heard no further.
+    pub fn set_removed(&self, nodes: BTreeSet<u64>) {
+        *self.shared.removed.write() = nodes;
+    }
+
+    /// Resolves once a peer has said that this node was removed from the cluster.
+    pub async fn removed(&self) -> Error {
+        let Site { node, peers, .. } = &self.shared.site;
+        peers.removed().await;
+        Error::Removed { node: *node }
     }
 
     /// Appends an encoded `domain::Entry` to a group this node leads. It is queued before this

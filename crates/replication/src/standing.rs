@@ -5,6 +5,7 @@
 //! too, in two rounds, and remembers the births of all. A round alone would not do: a node may have
 //! founded it, lost its disk and started again between the answers of two others. Whoever finds the
 //! cluster founded later is a founder if its directory's birth is among those, and returns if not.
+//! Whoever had data and cannot tell what he was waits for one that found it so, and founds nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,16 +28,29 @@ const SILENT_AGAIN: Duration = Duration::from_secs(60);
 
 /// Asks until it is known, and remembers it.
 pub(crate) async fn find(node: u64, data: &DataDir, peers: &Arc<Peers>) -> Result<(), Error> {
-    if data.standing() != Standing::New {
-        return Ok(());
-    }
-    let others: Vec<u64> = peers.nodes().filter(|other| *other != node).collect();
+    let is_lost = match data.standing() {
+        Standing::New => false,
+        Standing::Lost => true,
+        Standing::Founder(_) | Standing::Returned(_) => return Ok(()),
+    };
+    let mut others = peers.nodes();
+    others.retain(|other| *other != node);
     let mut last_round = None;
     let mut tell_at = Instant::now() + SILENT_MAX;
     let standing = loop {
         let answers = ask(peers, &others).await;
         match conclude(node, data.birth(), &others, &answers) {
+            Conclusion::Known(standing) if is_lost => break Standing::Returned(standing.births()),
             Conclusion::Known(standing) => break standing,
+            Conclusion::AllNew(_) | Conclusion::Wait { .. } if is_lost => {
+                if Instant::now() > tell_at {
+                    tell_at = Instant::now() + SILENT_AGAIN;
+                    info!(
+                        "this node does not know any more what it was; it waits for one of nodes \
+                         {others:?} that knows the cluster"
+                    );
+                }
+            }
             Conclusion::AllNew(births) if last_round.as_ref() == Some(&births) => {
                 break Standing::Founder(births);
             }
@@ -58,7 +72,7 @@ pub(crate) async fn find(node: u64, data: &DataDir, peers: &Arc<Peers>) -> Resul
         Standing::New | Standing::Founder(_) => {
             info!("this node founds the cluster with {others:?}")
         }
-        Standing::Returned(_) => {
+        Standing::Returned(_) | Standing::Lost => {
             info!(
                 "the cluster knows this node and its disk is empty: it is rebuilt from its peers"
             );

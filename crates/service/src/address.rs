@@ -70,10 +70,15 @@ pub(crate) fn mark_repeat(command: &mut Command) -> bool {
         Command::Catalog(catalog) => match catalog {
             domain::CatalogCommand::Found { .. }
             | domain::CatalogCommand::Created { .. }
+            | domain::CatalogCommand::Withdraw { .. }
             | domain::CatalogCommand::Deleted { .. }
             | domain::CatalogCommand::Seal { .. }
             | domain::CatalogCommand::Spare { .. }
-            | domain::CatalogCommand::SetNode { .. } => true,
+            | domain::CatalogCommand::SetNode { .. }
+            | domain::CatalogCommand::AddNode { .. }
+            | domain::CatalogCommand::Drain { .. }
+            | domain::CatalogCommand::Remove { .. }
+            | domain::CatalogCommand::MoveReplica { .. } => true,
             // Whoever asks for these must know whether they may have been done, and repeats them.
             domain::CatalogCommand::Create { .. }
             | domain::CatalogCommand::CreateTopic { .. }

@@ -28,27 +28,31 @@ pub(crate) struct Balance {
 
 impl Balance {
     /// A group led here and the node that shall lead it, if there is something to even out; never
-    /// one of `unfit`. The catalog stays where it is: leading it is little work.
+    /// one of `unfit`. `led`: how many groups others lead, by their own last word, of which this node
+    /// may not hold all. The catalog stays where it is: leading it is little work.
     pub fn look(
         &mut self,
         here: u64,
         groups: &[GroupStatus],
         unfit: &BTreeSet<u64>,
+        led: &BTreeMap<u64, usize>,
         now: Instant,
     ) -> Option<(ShardId, u64)> {
         let data = groups.iter().filter(|group| group.shard != ShardId::CATALOG);
-        let led: Vec<&GroupStatus> = data.clone().filter(|group| group.leading).collect();
-        self.watch(here, &led, unfit, now);
+        let own: Vec<&GroupStatus> = data.clone().filter(|group| group.leading).collect();
+        self.watch(here, &own, unfit, now);
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
         for leader in data.filter_map(|group| group.leader) {
             *counts.entry(leader).or_default() += 1;
         }
-        let count = |node: u64| counts.get(&node).copied().unwrap_or(0);
+        // Its word may be a second old, and what is seen here not all.
+        let said = |node: u64| led.get(&node).copied().unwrap_or(0);
+        let count = |node: u64| counts.get(&node).copied().unwrap_or(0).max(said(node));
         let ready = |node: u64| {
             let since = self.steady_since.get(&node);
             since.is_some_and(|since| now.duration_since(*since) >= STEADY)
         };
-        let moves = led.iter().flat_map(|group| {
+        let moves = own.iter().flat_map(|group| {
             let others = group.voters.iter().filter(|node| **node != here && ready(**node));
             others.map(|node| (group.shard, *node))
         });
@@ -71,7 +75,8 @@ impl Balance {
     }
 }
 
-fn keeps_up(group: &GroupStatus, node: u64) -> bool {
+/// Whether a node has what a group led here has, or nearly, and answers.
+pub(crate) fn keeps_up(group: &GroupStatus, node: u64) -> bool {
     let heard = group.heard_ms.get(&node).copied().flatten();
     let matched = group.matched.get(&node).copied().flatten();
     heard.is_some_and(|ms| ms <= HEARD_MS_MAX)
@@ -109,8 +114,12 @@ mod tests {
     fn decided(groups: &[GroupStatus]) -> Option<(ShardId, u64)> {
         let (mut balance, start) = (Balance::default(), Instant::now());
         let fit = BTreeSet::new();
-        assert_eq!(balance.look(HERE, groups, &fit, start), None, "nobody is steady yet");
-        balance.look(HERE, groups, &fit, start + STEADY)
+        assert_eq!(
+            balance.look(HERE, groups, &fit, &BTreeMap::new(), start),
+            None,
+            "nobody is steady yet"
+        );
+        balance.look(HERE, groups, &fit, &BTreeMap::new(), start + STEADY)
     }
 
     #[test]
@@ -130,6 +139,17 @@ mod tests {
             let expected = expected.map(|(shard, node)| (ShardId(shard), node));
             assert_eq!(decided(&groups), expected, "{leaders:?}");
         }
+    }
+
+    /// Of the groups of two nodes of four, the others' share is not seen here.
+    #[test]
+    fn what_others_lead_elsewhere_counts() {
+        let groups = [group(1, 1), group(2, 1), group(3, 1)];
+        let (mut balance, start, fit) = (Balance::default(), Instant::now(), BTreeSet::new());
+        let mut look = |led, at| balance.look(HERE, &groups, &fit, &led, start + at);
+        assert_eq!(look(BTreeMap::new(), Duration::ZERO), None);
+        assert_eq!(look([(2, 2), (3, 2)].into(), STEADY), None);
+        assert_eq!(look([(2, 2), (3, 1)].into(), STEADY), Some((ShardId(1), 3)));
     }
 
     #[test]
@@ -155,7 +175,8 @@ mod tests {
         let (fit, two) = (BTreeSet::new(), BTreeSet::from([2]));
         for (groups_then, unfit_then) in [(&faltering, &fit), (&groups, &two)] {
             let (mut balance, start) = (Balance::default(), Instant::now());
-            let mut look = |groups, unfit, at| balance.look(HERE, groups, unfit, start + at);
+            let none = BTreeMap::new();
+            let mut look = |groups, unfit, at| balance.look(HERE, groups, unfit, &none, start + at);
             assert_eq!(look(&groups, &fit, Duration::ZERO), None);
             assert_eq!(look(groups_then, unfit_then, STEADY / 2), None);
             assert_eq!(look(&groups, &fit, STEADY), None);

@@ -398,7 +398,12 @@ pub(crate) fn out_of_range(
 /// QUOTA-6 in bytes, for front ends that refuse before decoding.
 pub const SEND_BYTES_MAX: usize = BATCH_BYTES_MAX;
 
-/// A message id for a message that has none: a uuid, from this thread's generator.
+/// A message id for a message that has none: a uuid in 32 hexadecimal digits.
 pub fn draw_message_id() -> String {
-    uuid::Builder::from_random_bytes(rand::random()).into_uuid().simple().to_string()
+    uuid::Uuid::from_bytes(draw_uuid()).simple().to_string()
+}
+
+/// A uuid from this thread's generator: one for every message is too often to ask the system.
+pub fn draw_uuid() -> [u8; 16] {
+    uuid::Builder::from_random_bytes(rand::random()).into_uuid().into_bytes()
 }

@@ -8,7 +8,7 @@ use domain::{
     Row, Rows, ShardId, Span, Timestamp,
 };
 use futures::future::join_all;
-use replication::DiskStatus;
+use replication::{DiskStatus, GroupStatus};
 use std::ops::ControlFlow;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
@@ -17,9 +17,10 @@ use crate::broker::Broker;
 use crate::call::Answer;
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::link::Outgoing;
+use crate::placing::states;
 use crate::receiver::unexpected;
 use crate::router::{Failure, Router};
-use crate::status::{self, ClusterStatus, NodeReport, NodeStatus};
+use crate::status::{self, ClusterStatus, GroupView, NodeReport, NodeStatus, Role};
 
 /// How long a node may take to say how it is.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -91,8 +92,12 @@ impl Broker {
         let led = |node| groups.iter().filter(|group| group.leader == Some(node)).count() as u32;
         let mut known = nodes;
         known.entry(node).or_insert_with(|| config.addresses.clone());
+        let standing = Standing::new(&rows, &reports, &groups);
+        known.extend(standing.replaced(&rows));
         let nodes = known.into_iter().map(|(node, addresses)| NodeStatus {
             node,
+            role: standing.role(node, led(node)),
+            replicas: standing.replicas(node),
             addresses,
             reachable: reports.contains_key(&node),
             groups_led: led(node),
@@ -177,10 +182,18 @@ impl Broker {
     /// is nearly up to date here.
     pub fn readiness(&self) -> Readiness {
         let router = self.router();
-        let groups: Vec<GroupHealth> = router.replication.status().iter().map(health).collect();
+        let status = router.replication.status();
+        let groups: Vec<GroupHealth> = status.iter().map(health).collect();
         let why = match cluster(&router.replication.rows(ShardId::CATALOG)) {
             None => "the cluster is not known yet".to_owned(),
-            Some(cluster) => not_ready(router, &cluster, &groups),
+            Some(cluster) => {
+                // A replica that comes or goes serves nobody yet, or any more.
+                let serves = |(_, status): &(&GroupHealth, &GroupStatus)| {
+                    status.shard == ShardId::CATALOG || status.voters.contains(&router.config.node)
+                };
+                let serving = groups.iter().zip(&status).filter(serves);
+                not_ready(router, &cluster, serving.map(|(health, _)| *health).collect())
+            }
         };
         Readiness { ready: why.is_empty(), why, disk: router.replication.disk(), groups }
     }
@@ -207,7 +220,61 @@ fn done(result: Result<Answer, Failure>) -> Result<(), ErrorKind> {
     }
 }
 
-fn health(status: &replication::GroupStatus) -> GroupHealth {
+/// What tells a node's role.
+struct Standing<'a> {
+    draining: BTreeSet<u64>,
+    removed: BTreeSet<u64>,
+    /// Members of the catalog's group, as its leader says.
+    members: Option<BTreeSet<u64>>,
+    groups: &'a [GroupView],
+}
+
+impl<'a> Standing<'a> {
+    fn new(
+        rows: &impl Rows,
+        reports: &BTreeMap<u64, NodeReport>,
+        groups: &'a [GroupView],
+    ) -> Standing<'a> {
+        let (draining, removed) = states(rows);
+        let seen = reports.values().flat_map(|report| &report.groups);
+        let leader = seen.filter(|group| group.shard == ShardId::CATALOG && group.leading);
+        let members = leader
+            .max_by_key(|group| group.term)
+            .map(|group| group.voters.iter().chain(&group.learners).copied().collect());
+        Standing { draining, removed, members, groups }
+    }
+
+    fn replicas(&self, node: u64) -> u32 {
+        let data = self.groups.iter().filter(|group| group.shard != ShardId::CATALOG);
+        data.filter(|group| group.replicas.iter().any(|replica| replica.node == node)).count()
+            as u32
+    }
+
+    fn role(&self, node: u64, led: u32) -> Role {
+        let holds = self.replicas(node) + led > 0;
+        match (self.removed.contains(&node), self.draining.contains(&node)) {
+            (true, _) => Role::Removed,
+            (false, true) if holds => Role::Draining,
+            (false, true) => Role::Drained,
+            (false, false) => match &self.members {
+                Some(members) if !members.contains(&node) => Role::Joining,
+                Some(_) | None => Role::Active,
+            },
+        }
+    }
+
+    /// Nodes that were removed and whose replicas are not all replaced yet.
+    fn replaced(&self, rows: &impl Rows) -> Vec<(u64, NodeRow)> {
+        let still = self.removed.iter().filter(|node| self.replicas(**node) > 0);
+        let row = |node: &u64| match rows.get(&Key::Node(*node)) {
+            Some(Row::Node(row)) => Some((*node, row)),
+            _ => None,
+        };
+        still.filter_map(row).collect()
+    }
+}
+
+fn health(status: &GroupStatus) -> GroupHealth {
     let known = status.committed.unwrap_or(0).max(status.applied.unwrap_or(0));
     GroupHealth {
         shard: status.shard,
@@ -219,17 +286,16 @@ fn health(status: &replication::GroupStatus) -> GroupHealth {
     }
 }
 
-/// Why a node is not ready, or nothing.
-fn not_ready(router: &Router, cluster: &ClusterRow, groups: &[GroupHealth]) -> String {
+/// Why a node is not ready, or nothing. `groups`: those it serves.
+fn not_ready(router: &Router, cluster: &ClusterRow, groups: Vec<GroupHealth>) -> String {
     let rows = router.replication.rows(ShardId::CATALOG);
-    let mine = catalog_groups(&rows)
-        .into_iter()
-        .filter(|(_, replicas)| replicas.contains(&router.config.node));
-    if catalog_groups(&rows).len() < usize::from(cluster.data_groups) {
+    let placed = catalog_groups(&rows);
+    if placed.len() <= usize::from(cluster.data_groups) {
         return "the groups are not placed yet".to_owned();
     }
-    for (shard, _) in mine {
-        if !groups.iter().any(|group| group.shard == shard) {
+    let (own, running) = (router.config.node, router.replication.status());
+    for (shard, _) in placed.into_iter().filter(|(_, replicas)| replicas.contains(&own)) {
+        if !running.iter().any(|group| group.shard == shard) {
             return format!("group {shard} does not run here yet");
         }
     }
@@ -327,7 +393,7 @@ pub(crate) fn cluster(rows: &impl Rows) -> Option<ClusterRow> {
     }
 }
 
-/// All nodes by the catalog's rows.
+/// All nodes by the catalog's rows, but those that were removed.
 pub(crate) fn catalog_nodes(rows: &impl Rows) -> BTreeMap<u64, NodeRow> {
     let mut nodes = BTreeMap::new();
     rows.scan(&Key::Node(0), &Key::Node(u64::MAX), &mut |key, row| {
@@ -336,10 +402,12 @@ pub(crate) fn catalog_nodes(rows: &impl Rows) -> BTreeMap<u64, NodeRow> {
         }
         ControlFlow::Continue(())
     });
+    let (_, removed) = states(rows);
+    nodes.retain(|node, _| !removed.contains(node));
     nodes
 }
 
-/// The data groups' replicas by the catalog's rows.
+/// Where the groups' replicas shall be by the catalog's rows; the catalog's own come first.
 pub(crate) fn catalog_groups(rows: &impl Rows) -> BTreeMap<ShardId, Vec<u64>> {
     let mut groups = BTreeMap::new();
     let (from, to) = (Key::Group(ShardId(0)), Key::Group(ShardId(u16::MAX)));

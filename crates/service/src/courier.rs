@@ -244,6 +244,13 @@ impl Courier {
         refused: Vec<Refused>,
     ) -> Option<Carried> {
         let refusals: u32 = refused.iter().map(|refused| refused.count).sum();
+        if let Some(Refused { reason, description, .. }) = refused.first()
+            && queue.sub == SubQueue::DeadLetter
+        {
+            // FWD-5, FWD-9: nobody else would say why nothing moves.
+            tracing::warn!(shard = %self.group.shard, ?queue, serial, refusals, %reason, %description,
+                "a destination refuses a dead letter, which waits, and those behind it with it");
+        }
         self.ask(ForwardCommand::Shipped(Shipped { queue, serial, refused })).await?;
         metric::forwarded(count - refusals.min(count), refusals);
         Some(match refusals {

@@ -95,7 +95,11 @@ impl Broker {
             };
             match &row.state {
                 DirectoryState::Creating { .. } | DirectoryState::Ready => {
-                    self.finish_creation(&row, deadline).await?;
+                    match self.finish_creation(&row, deadline).await {
+                        // Somebody else's could not be, and the name is free.
+                        Err(error) if !own && is_over_quota(&error) => continue,
+                        result => result?,
+                    }
                     return if own { self.get(path).await } else { Err(taken()) };
                 }
                 DirectoryState::Deleting => self.finish_deletion(&row, deadline).await?,
@@ -355,7 +359,8 @@ impl Broker {
         }
     }
 
-    /// The data group creates, the catalog confirms.
+    /// The data group creates, the catalog confirms. What does not fit there (RULE-10) is withdrawn,
+    /// its name is free, and the refusal is returned.
     pub(crate) async fn finish_creation(
         &self,
         row: &DirectoryRow,
@@ -377,9 +382,33 @@ impl Broker {
                 Command::Topic(TopicCommand::CreateSubscription(create))
             }
         };
-        self.step(row.shard, create, &name, deadline).await?;
+        match self.step(row.shard, create, &name, deadline).await {
+            Err(error) if is_over_quota(&error) => {
+                // Unless another's attempt came when there was room.
+                if self.withdraw(row, deadline).await? {
+                    return Err(error);
+                }
+            }
+            result => drop(result?),
+        }
         let created = CatalogCommand::Created { name: name.clone(), entity };
         self.catalog(created, &name, deadline).await.map(drop)
+    }
+
+    /// Whether a creation is withdrawn now: it is not, once it was confirmed.
+    async fn withdraw(&self, row: &DirectoryRow, deadline: Instant) -> Result<bool> {
+        let withdraw = CatalogCommand::Withdraw { name: row.name.clone(), entity: row.entity };
+        match self.catalog(withdraw, &row.name, deadline).await {
+            Ok(Some((row, _))) if row.state == DirectoryState::Deleting => {
+                self.finish_deletion(&row, deadline).await?;
+                Ok(true)
+            }
+            Ok(_) => Ok(false),
+            Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => {
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The data group deletes, the catalog frees the name.
@@ -474,6 +503,10 @@ impl Broker {
     fn queue_info(&self, entity: EntityId, shard: ShardId, info: EntityInfo) -> QueueInfo {
         QueueInfo { entity, shard, leader: self.router().leader(shard), info }
     }
+}
+
+fn is_over_quota(error: &Error) -> bool {
+    matches!(error.refusal(), Some(Refusal::QuotaExceeded { .. }))
 }
 
 fn is_for_want_of_space(error: &Error) -> bool {

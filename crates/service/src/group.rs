@@ -68,6 +68,8 @@ pub(crate) struct Group {
     may_stamp: AtomicBool,
     /// Other voters with whose clocks a majority agrees.
     agreeing: Mutex<BTreeSet<u64>>,
+    /// This node's replica has no vote, or is to go: who leads, others know better.
+    guest: AtomicBool,
     /// What the driver named as idle since the coordinator last asked.
     idle: Mutex<BTreeMap<EntityId, Candidate>>,
     /// Permits one look at `effects`.
@@ -95,6 +97,7 @@ impl Group {
             short_of_space: RwLock::default(),
             may_stamp: AtomicBool::new(false),
             agreeing: Mutex::default(),
+            guest: AtomicBool::new(false),
             idle: Mutex::default(),
             stirred: Notify::new(),
             pending: Pending::default(),
@@ -151,6 +154,14 @@ impl Group {
 
     pub fn agreeing(&self) -> BTreeSet<u64> {
         self.agreeing.lock().clone()
+    }
+
+    pub fn set_guest(&self, guest: bool) {
+        self.guest.store(guest, Ordering::Release);
+    }
+
+    pub fn is_guest(&self) -> bool {
+        self.guest.load(Ordering::Acquire)
     }
 
     pub fn may_stamp(&self) -> bool {
@@ -217,6 +228,11 @@ impl Groups {
             group
         });
         group.clone()
+    }
+
+    /// Forgets a group; its driver ends once it is told to.
+    pub fn remove(&self, shard: ShardId) -> Option<Arc<Group>> {
+        self.groups.write().remove(&shard)
     }
 
     /// In order of shard.

@@ -11,26 +11,25 @@ use std::time::Duration;
 use domain::{
     CatalogCommand, Command, DirectoryRow, DirectoryState, EntityId, Key, Row, Rows, ShardId,
 };
-use replication::Error as ReplicationError;
 use tokio::time::Instant;
 
 use crate::balance::Balance;
 use crate::broker::Broker;
-use crate::cluster::{catalog_groups, catalog_nodes, cluster};
+use crate::cluster::{catalog_nodes, cluster};
 use crate::config::Founding;
 use crate::group::Groups;
+use crate::placing::{Placing, Replicas};
 
 /// While the cluster takes shape.
 const LOOK_EARLY: Duration = Duration::from_millis(100);
 /// Once it has.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(250);
 /// An intent that stands this long unfinished was left by a crash.
 const RECONCILE_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) struct Keeper {
     pub broker: Broker,
-    pub groups: Arc<Groups>,
-    pub running: BTreeSet<ShardId>,
+    pub replicas: Replicas,
     pub addresses_known: bool,
     /// How far the catalog was when a look at it found no intent: it needs none again while it
     /// stays there.
@@ -44,9 +43,8 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub fn new(broker: Broker, groups: Arc<Groups>) -> Keeper {
         Keeper {
+            replicas: Replicas::new(broker.router().clone(), groups),
             broker,
-            groups,
-            running: BTreeSet::new(),
             addresses_known: false,
             quiet_at: None,
             unfinished: BTreeSet::new(),
@@ -73,12 +71,8 @@ impl Keeper {
             }
             return false;
         };
-        let groups = catalog_groups(&rows);
-        for (shard, replicas) in &groups {
-            if replicas.contains(&router.config.node) && !self.running.contains(shard) {
-                self.run_replica(*shard, replicas.iter().copied().collect()).await;
-            }
-        }
+        let placing = Placing::read(&rows);
+        let all_run = self.replicas.look(&placing).await;
         self.tell_addresses().await;
         self.raise_clocks(&rows).await;
         if leads && Instant::now() >= self.reconcile_at {
@@ -86,8 +80,7 @@ impl Keeper {
             self.reconcile_at = Instant::now() + RECONCILE_EVERY;
         }
         self.even_out().await;
-        let mine = groups.values().filter(|replicas| replicas.contains(&router.config.node));
-        groups.len() == usize::from(cluster.data_groups) && mine.count() <= self.running.len()
+        all_run && placing.groups.len() > usize::from(cluster.data_groups)
     }
 
     async fn found(&self, founding: &Founding) {
@@ -101,16 +94,6 @@ impl Keeper {
         }
     }
 
-    async fn run_replica(&mut self, shard: ShardId, members: BTreeSet<u64>) {
-        self.groups.get_or_create(shard);
-        match self.broker.router().replication.add_group(shard, members).await {
-            Ok(()) | Err(ReplicationError::AlreadyRunning { .. }) => {
-                self.running.insert(shard);
-            }
-            Err(error) => tracing::error!(%shard, %error, "the group does not start"),
-        }
-    }
-
     /// Hands one leadership over, if another node leads fewer groups.
     async fn even_out(&mut self) {
         let router = self.broker.router();
@@ -120,12 +103,10 @@ impl Keeper {
             let agreeing = router.group(status.shard).map(|group| group.agreeing());
             status.voters.retain(|node| agreeing.as_ref().is_some_and(|fit| fit.contains(node)));
         }
-        let decided = self.balance.look(router.config.node, &groups, &unfit, Instant::now());
+        let (own, led) = (router.config.node, router.led());
+        let decided = self.balance.look(own, &groups, &unfit, &led, Instant::now());
         let Some((shard, to)) = decided else { return };
-        match router.transfer_here(shard, to).await {
-            Ok(()) => tracing::info!(%shard, to, "leadership handed over, to spread the load"),
-            Err(error) => tracing::debug!(%shard, to, %error, "leadership stays"),
-        }
+        router.give_away(shard, to, "to spread the load").await;
     }
 
     /// A node that was moved says so once.

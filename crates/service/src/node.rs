@@ -2,6 +2,7 @@
 //! [`Broker`].
 
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::sync::Arc;
 
 use domain::{Effect, ShardId};
@@ -20,6 +21,7 @@ use crate::driver::Driver;
 use crate::group::{Ends, Group, Groups, Input};
 use crate::keeper::Keeper;
 use crate::metric;
+use crate::planner::Planner;
 use crate::reads;
 use crate::router::Router;
 use crate::serve::serve;
@@ -59,11 +61,15 @@ struct Ears {
 
 impl Observer for Ears {
     fn applied(&self, shard: ShardId, effects: Vec<Effect>) {
-        self.groups.get_or_create(shard).applied(effects);
+        if let Some(group) = self.groups.get(shard) {
+            group.applied(effects);
+        }
     }
 
     fn leadership(&self, shard: ShardId, leadership: Leadership) {
-        self.groups.get_or_create(shard).leadership(leadership);
+        // One that was just removed says that it leads no more.
+        let Some(group) = self.groups.get(shard) else { return };
+        group.leadership(leadership);
         if matches!(leadership, Leadership::Leader { .. }) {
             self.elected.notify_one();
         }
@@ -107,8 +113,9 @@ impl Node {
         let (clock, groups) = (ears.clock.clone(), ears.groups.clone());
         let offset_max = config.clock.offset_max;
         let (proposer, idle) = (config.proposer.clone(), config.idle);
-        let members = config.founding.iter().flat_map(|founding| &founding.nodes);
-        let members = members.map(|(node, _)| *node).collect();
+        let founders = config.founding.as_ref().map(|founding| {
+            founding.nodes.iter().map(|(node, _)| *node).collect::<BTreeSet<u64>>()
+        });
         let router =
             Arc::new(Router::new(config, replication.clone(), clock.clone(), groups.clone()));
         let broker = Broker::new(router.clone());
@@ -130,7 +137,7 @@ impl Node {
         let keeper = Keeper::new(broker.clone(), groups.clone());
         let joining = replication.clone();
         let keeper = tokio::spawn(async move {
-            match join(&joining, members).await {
+            match join(&joining, founders).await {
                 Ok(()) => keeper.run().await,
                 Err(error) => drop(failing.send(error)), // Heard by whoever waits for it.
             }
@@ -138,7 +145,8 @@ impl Node {
         let timekeeper = tokio::spawn(timekeeper.run());
         let space = tokio::spawn(Space::new(broker.clone()).run());
         let collector = tokio::spawn(Collector { broker: broker.clone() }.run());
-        let tasks = Mutex::new(vec![keeper, space, collector, timekeeper, peers, drivers]);
+        let planner = tokio::spawn(Planner::new(broker.clone()).run());
+        let tasks = Mutex::new(vec![keeper, space, collector, planner, timekeeper, peers, drivers]);
         let failed = tokio::sync::Mutex::new(failed);
         RunningNode { broker, groups, replication, tasks, failed }
     }
@@ -167,6 +175,7 @@ impl RunningNode {
         tokio::select! {
             error = joining => error,
             error = self.replication.taken() => error,
+            error = self.replication.removed() => error,
         }
     }
 
@@ -205,26 +214,47 @@ impl Spawner {
         while let Some((group, ends)) = born.recv().await {
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
             let (errands, asked) = mpsc::unbounded_channel();
-            tasks.spawn(Courier::new(self.router.clone(), group.clone()).run(asked));
-            tasks.spawn(reads::serve(
-                group.clone(),
-                replication.clone(),
-                clock.clone(),
-                ends.reads,
-            ));
+            let courier = Courier::new(self.router.clone(), group.clone()).run(asked);
+            let reader =
+                reads::serve(group.clone(), replication.clone(), clock.clone(), ends.reads);
             let (proposer, idle) = (self.proposer.clone(), self.idle);
             let driver =
                 Driver::new(group, ends.inputs, errands, replication, clock, proposer, idle);
-            tasks.spawn(driver.run());
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(attend(driver, reader, courier));
         }
     }
 }
 
+/// Runs what belongs to a group until its driver ends, with the node or because the group's replica
+/// here is given up. Each in a task of its own: none waits for another's turn.
+async fn attend(
+    driver: Driver,
+    reader: impl Future<Output = ()> + Send + 'static,
+    courier: impl Future<Output = ()> + Send + 'static,
+) {
+    let mut helpers = tokio::task::JoinSet::new();
+    helpers.spawn(reader);
+    helpers.spawn(courier);
+    // Dropped with this one, should the node end first.
+    let mut driving = tokio::task::JoinSet::new();
+    driving.spawn(driver.run());
+    driving.join_next().await;
+}
+
 /// The catalog comes first: it names the other groups. A node with an empty disk waits here for its
-/// peers.
-async fn join(replication: &Replication, members: BTreeSet<u64>) -> Result<(), replication::Error> {
-    replication.take_part().await?;
-    replication.add_group(ShardId::CATALOG, members).await
+/// peers; one that joins is known to them already.
+async fn join(
+    replication: &Replication,
+    founders: Option<BTreeSet<u64>>,
+) -> Result<(), replication::Error> {
+    match founders {
+        Some(founders) => {
+            replication.take_part().await?;
+            replication.add_group(ShardId::CATALOG, founders).await
+        }
+        None => replication.join_group(ShardId::CATALOG).await,
+    }
 }
 
 async fn accept(router: Arc<Router>, mut channels: mpsc::UnboundedReceiver<(u64, Channel)>) {

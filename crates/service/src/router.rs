@@ -10,11 +10,12 @@ use domain::{
     ShardId,
 };
 use parking_lot::Mutex;
-use replication::{Replication, TransferError};
+use replication::{GroupStatus, Replication, TransferError};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::address::{self, Asker};
+use crate::balance::keeps_up;
 use crate::call::{Answer, Attach, CallResult, Detached, Event, Failed, Reply};
 use crate::clock::Clock;
 use crate::collector::IdleReport;
@@ -63,6 +64,8 @@ pub(crate) struct Router {
     hints: Mutex<BTreeMap<ShardId, u64>>,
     /// Nodes that should lead nothing now, by reason.
     unfit: Mutex<BTreeMap<Unfit, BTreeSet<u64>>>,
+    /// How many data groups each other node leads, as it last said.
+    led: Mutex<BTreeMap<u64, usize>>,
     /// Receivers of this edge.
     pub receivers: Arc<Receivers>,
     /// This edge as a producer, per group: its id and its last serial.
@@ -74,6 +77,8 @@ pub(crate) struct Router {
 pub(crate) enum Unfit {
     /// It is short of disk space (QUOTA-37).
     Disk,
+    /// It is drained, or was removed.
+    Leaving,
 }
 
 /// A command under way.
@@ -111,6 +116,7 @@ impl Router {
             links: Mutex::default(),
             hints: Mutex::default(),
             unfit: Mutex::default(),
+            led: Mutex::default(),
             receivers: Arc::default(),
             producers: Mutex::default(),
         }
@@ -131,13 +137,16 @@ impl Router {
     /// Who leads a group, as far as this node knows; of a group without a replica here, whoever
     /// said so last, or one of its replicas, which knows better.
     pub fn leader(&self, shard: ShardId) -> Option<u64> {
-        if self.group(shard).is_some() {
-            return self.replication.leader(shard);
+        let here = self.group(shard);
+        let known = here.as_ref().and_then(|_| self.replication.leader(shard));
+        // A replica that comes may not know yet, and one that goes not any more.
+        if here.is_some_and(|group| !group.is_guest()) {
+            return known;
         }
         if let Some(hint) = self.hints.lock().get(&shard) {
             return Some(*hint);
         }
-        self.replicas(shard).first().copied()
+        known.or_else(|| self.replicas(shard).first().copied())
     }
 
     /// The nodes of a group by the catalog's rows; the catalog's own are all nodes.
@@ -151,7 +160,7 @@ impl Router {
 
     /// A node said who leads a group, or that it does not know.
     fn hear(&self, shard: ShardId, leader: Option<u64>) {
-        if self.group(shard).is_some() {
+        if self.group(shard).is_some_and(|group| !group.is_guest()) {
             return; // Raft tells this node itself.
         }
         let mut hints = self.hints.lock();
@@ -391,6 +400,30 @@ impl Router {
         self.unfit.lock().values().flatten().copied().collect()
     }
 
+    pub fn set_led(&self, led: BTreeMap<u64, usize>) {
+        *self.led.lock() = led;
+    }
+
+    /// How many data groups each other node leads, as it last said.
+    pub fn led(&self) -> BTreeMap<u64, usize> {
+        self.led.lock().clone()
+    }
+
+    /// Who might lead a group led here: keeps up with it, has a clock that a majority agrees with,
+    /// and is not unfit; of those, who leads least.
+    pub fn heir(&self, own: u64, status: &GroupStatus) -> Option<u64> {
+        let (agreeing, unfit, led) =
+            (self.group(status.shard)?.agreeing(), self.unfit(), self.led());
+        let fit = |node: &u64| {
+            *node != own
+                && agreeing.contains(node)
+                && !unfit.contains(node)
+                && keeps_up(status, *node)
+        };
+        let heirs = status.voters.iter().copied().filter(fit);
+        heirs.min_by_key(|node| (led.get(node).copied().unwrap_or(0), *node))
+    }
+
     /// What this node knows of its groups.
     pub fn report(&self) -> NodeReport {
         let Router { clock, replication, .. } = self;
@@ -415,6 +448,14 @@ impl Router {
     pub async fn transfer_here(&self, shard: ShardId, to: u64) -> Result<(), String> {
         let moved: Result<(), TransferError> = self.replication.transfer(shard, to).await;
         moved.map_err(|error| error.to_string())
+    }
+
+    /// The same, and tells why; where it stays, whoever wants it gone tries again.
+    pub async fn give_away(&self, shard: ShardId, heir: u64, why: &'static str) {
+        match self.transfer_here(shard, heir).await {
+            Ok(()) => tracing::info!(%shard, heir, why, "leadership given away"),
+            Err(error) => tracing::debug!(%shard, heir, why, error, "leadership not given away"),
+        }
     }
 
     /// Hands over a leadership, wherever it is held.

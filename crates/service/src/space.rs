@@ -11,6 +11,7 @@ use domain::{
 };
 use futures::future::join_all;
 use parking_lot::Mutex;
+use replication::GroupStatus;
 use tokio::task::JoinHandle;
 
 use crate::broker::Broker;
@@ -35,6 +36,8 @@ pub(crate) struct Space {
 #[derive(Clone, Copy)]
 struct Heard {
     low: bool,
+    /// How many data groups it leads.
+    led: usize,
     at: Instant,
 }
 
@@ -64,7 +67,10 @@ impl Space {
             let others = nodes.into_keys().filter(|node| *node != router.config.node);
             join_all(others.map(|node| async move {
                 if let Some(report) = self.broker.ask_report(node).await {
-                    let heard = Heard { low: report.disk.low, at: Instant::now() };
+                    let data = |group: &&GroupStatus| group.shard != ShardId::CATALOG;
+                    let led = report.groups.iter().filter(data).filter(|group| group.leading);
+                    let (low, led) = (report.disk.low, led.count());
+                    let heard = Heard { low, led, at: Instant::now() };
                     self.heard.lock().insert(node, heard);
                 }
             }))
@@ -86,6 +92,7 @@ impl Space {
         let router = self.broker.router();
         let mut heard = self.heard.lock();
         heard.retain(|_, heard| heard.at.elapsed() < HEARD_MAX);
+        router.set_led(heard.iter().map(|(node, heard)| (*node, heard.led)).collect());
         let mut lows: BTreeMap<u64, bool> =
             heard.iter().map(|(node, heard)| (*node, heard.low)).collect();
         lows.insert(router.config.node, router.replication.disk().low);
@@ -139,14 +146,9 @@ impl Judge {
 }
 
 async fn hand_over(router: Arc<Router>, moves: Vec<(ShardId, u64)>) {
-    let router = &router;
-    join_all(moves.into_iter().map(|(shard, heir)| async move {
-        match router.transfer_here(shard, heir).await {
-            Ok(()) => tracing::info!(%shard, heir, "leadership given away for want of disk space"),
-            Err(error) => tracing::debug!(%shard, heir, error, "leadership not given away"),
-        }
-    }))
-    .await;
+    let moves = moves.into_iter();
+    join_all(moves.map(|(shard, heir)| router.give_away(shard, heir, "for want of disk space")))
+        .await;
 }
 
 /// `lows`: of each node that is there, whether it is short of space.

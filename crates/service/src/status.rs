@@ -29,9 +29,25 @@ pub struct ClusterStatus {
     pub groups: Vec<GroupView>,
 }
 
+/// What a node is to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It was added, and does not hold the catalog yet.
+    Joining,
+    Active,
+    Draining,
+    /// It holds and leads nothing any more: it may be stopped and removed.
+    Drained,
+    /// It is gone for good, and what it held is being replaced.
+    Removed,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeStatus {
     pub node: u64,
+    pub role: Role,
+    /// Data groups that count it among their nodes, or shall.
+    pub replicas: u32,
     pub addresses: NodeRow,
     pub reachable: bool,
     pub groups_led: u32,

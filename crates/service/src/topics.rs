@@ -80,8 +80,8 @@ impl Broker {
         let refused = |refusal: Refusal| Error::new(refusal, path.as_str());
         validate::subscription_name(name).map_err(refused)?;
         validate::subscription_properties(&properties).map_err(refused)?;
-        // RULE-10. The catalog knows names only, and what it has recorded must be carried out: so
-        // this is looked at beforehand, and two creations at once may pass the limit together.
+        // RULE-10. The topic's own log decides, when the catalog has recorded the intent. Looked at
+        // beforehand too, so that creations beyond the limit cost no entries of either.
         let of_topic = self.get_topic(topic).await?;
         if let Specifics::Topic(specifics) = &of_topic.info.specifics
             && rule.counts().sql > 0

@@ -3,8 +3,8 @@
 //! edges that fall, wall clocks that show anything, and networks that lose, repeat and reorder. What
 //! must hold is asked at every entry, vote, stamp and tick, and when faults have ended.
 //!
-//! That is level one: the agreement is a model of ours. Level two ([`real`]) is `replication` as it
-//! runs, over modelled disks and wires.
+//! That is level one: the agreement is a model of ours. Level two (`real`, with the feature `raft`) is
+//! `replication` as it runs, over modelled disks and wires.
 //!
 //! There are three lives ([`Options`]): of queues; storms, in which nodes, disks and clocks fail more
 //! than anything else; and of topics and sessions, with rules that change, subscriptions that come and
@@ -16,7 +16,7 @@
 //!
 //! Reading order: what a run is made of ([`Options`]) and leaves ([`Report`], [`Violation`]); clocks,
 //! the agreement, replicas, leaders; clients and their network; the oracle, and one file per
-//! invariant; nodes, their faults, and the groups on them; then level two.
+//! invariant; nodes, their faults, and the groups on them; then level two, and the command line of both.
 //!
 //! # What it was seen to catch
 //!
@@ -93,7 +93,10 @@ mod faults;
 mod forwarding;
 mod group;
 
+#[cfg(feature = "raft")]
 pub mod real;
+
+pub mod seeds;
 
 pub use bug::Bug;
 pub use options::Options;

@@ -37,6 +37,7 @@ impl Random {
     }
 
     /// Another source, whose course does not depend on how much is drawn from this one.
+    #[cfg(feature = "raft")]
     pub fn fork(&mut self) -> Random {
         Random::new(self.0.random())
     }

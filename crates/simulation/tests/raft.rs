@@ -9,7 +9,7 @@ use simulation::real::{Planted, RealOptions, run_many};
 const SEEDS_MAX: u64 = 120;
 
 fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_simulation"))
+    Path::new(env!("CARGO_BIN_EXE_simulation-raft"))
 }
 
 #[test]

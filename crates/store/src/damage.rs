@@ -5,6 +5,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
 use crate::Error;
 
 const NOTE: &str = "mayfly-damage";
@@ -61,6 +64,29 @@ pub(crate) fn lay_aside(dir: &Path, names: &[&str]) -> Result<PathBuf, Error> {
     }
     fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
     Ok(aside)
+}
+
+/// Refuses a database that another process has open: nothing of it is to be moved.
+pub(crate) fn check_unused(database: &Path) -> Result<(), Error> {
+    let lock = match fs::File::open(database.join("LOCK")) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(database, &error)),
+    };
+    // RocksDB locks the file from end to end.
+    let mut held = libc::flock {
+        l_type: libc::F_WRLCK as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    fcntl(&lock, FcntlArg::F_GETLK(&mut held))
+        .map_err(|errno| Error::io(database, &errno.into()))?;
+    match i32::from(held.l_type) == libc::F_UNLCK {
+        true => Ok(()),
+        false => Err(Error::Locked { path: database.to_owned() }),
+    }
 }
 
 /// Written aside, synced, renamed: a crash leaves no half-written file.

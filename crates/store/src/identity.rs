@@ -42,12 +42,15 @@ pub enum Standing {
     Founder(Births),
     /// It lost what it held, and speaks under its birth since.
     Returned(Births),
+    /// It does not know any more, and will have returned once a node that knows the cluster tells it.
+    /// It is not new: it founds nothing.
+    Lost,
 }
 
 impl Standing {
     pub fn births(&self) -> Births {
         match self {
-            Standing::New => Births::new(),
+            Standing::New | Standing::Lost => Births::new(),
             Standing::Founder(births) | Standing::Returned(births) => births.clone(),
         }
     }
@@ -71,17 +74,14 @@ struct Life {
 
 impl DataDir {
     /// Binds an empty directory to `wanted`, or checks that it is bound to it already. Refuses
-    /// another cluster's, another node's or a newer version's, and files it does not know.
-    pub fn open(path: &Path, wanted: Identity) -> Result<DataDir, Error> {
+    /// another cluster's, another node's or a newer version's, and files it does not know. Where
+    /// `rebuilt` says that peers hold what this node holds, a file that is damaged, or gone from data,
+    /// is laid aside with all of them.
+    pub fn open(path: &Path, wanted: Identity, rebuilt: bool) -> Result<DataDir, Error> {
         fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
-        let file = path.join(FILE);
-        let life = match fs::read_to_string(&file) {
-            Ok(text) => check(&file, &text, wanted)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => bind(path, wanted)?,
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                return Err(corrupt(&file, "it is no text"));
-            }
-            Err(error) => return Err(Error::io(file, &error)),
+        let life = match read(path, wanted) {
+            Err(error @ Error::Corrupt { .. }) if rebuilt => lose(path, wanted, &error)?,
+            read => read?,
         };
         let life = Arc::new(Mutex::new(life));
         Ok(DataDir { path: path.to_owned(), identity: wanted, life })
@@ -101,7 +101,7 @@ impl DataDir {
         let life = self.life.lock();
         match life.standing {
             Standing::New | Standing::Founder(_) => 0,
-            Standing::Returned(_) => life.birth,
+            Standing::Returned(_) | Standing::Lost => life.birth,
         }
     }
 
@@ -117,7 +117,7 @@ impl DataDir {
     /// Takes another birth, because what was said under this one is lost; on disk when this returns.
     pub fn begin_anew(&self) -> Result<(), Error> {
         let standing = match self.standing() {
-            Standing::New => Standing::New,
+            unknown @ (Standing::New | Standing::Lost) => unknown,
             Standing::Founder(births) | Standing::Returned(births) => Standing::Returned(births),
         };
         let anew = Life { birth: draw(), standing };
@@ -143,7 +143,7 @@ impl DataDir {
 
     fn open_both(&self, options: &Options) -> Result<(LogStore, RowStore), Error> {
         let (log, rows) = (self.path.join(LOG), self.path.join(ROWS));
-        if self.standing() != Standing::New {
+        if !matches!(self.standing(), Standing::New | Standing::Lost) {
             // Nobody settles what he is before there are both.
             for database in [&log, &rows] {
                 if !database.join("CURRENT").exists() {
@@ -194,6 +194,33 @@ fn draw() -> u32 {
     rand::random::<u32>().max(1)
 }
 
+/// What the directory's file says, or that of one that is bound now.
+fn read(path: &Path, wanted: Identity) -> Result<Life, Error> {
+    let file = path.join(FILE);
+    match fs::read_to_string(&file) {
+        Ok(text) => check(&file, &text, wanted),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => bind(path, wanted),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Err(corrupt(&file, "it is no text"))
+        }
+        Err(error) => Err(Error::io(file, &error)),
+    }
+}
+
+/// Lays the file aside that does not say any more what the node is, for one that says so. The note
+/// has the data follow it, and goes first: no step leaves data under a birth that is not theirs, nor
+/// a directory that looks like a new node's.
+fn lose(path: &Path, identity: Identity, why: &Error) -> Result<Life, Error> {
+    for database in [LOG, ROWS] {
+        damage::check_unused(&path.join(database))?;
+    }
+    damage::note(path, &why.to_string())?;
+    damage::lay_aside(path, &[FILE])?;
+    let life = Life { birth: draw(), standing: Standing::Lost };
+    save(path, identity, &life)?;
+    Ok(life)
+}
+
 fn bind(path: &Path, identity: Identity) -> Result<Life, Error> {
     for known in [LOG, ROWS] {
         if path.join(known).exists() {
@@ -211,23 +238,35 @@ fn save(path: &Path, identity: Identity, life: &Life) -> Result<(), Error> {
 }
 
 fn text(identity: Identity, life: &Life) -> String {
-    let Identity { cluster_id, node } = identity;
     let (standing, births) = match &life.standing {
         Standing::New => ("new", None),
         Standing::Founder(births) => ("founder", Some(births)),
         Standing::Returned(births) => ("returned", Some(births)),
+        Standing::Lost => ("lost", None),
     };
     let births = births.into_iter().flatten();
     let births: Vec<String> = births.map(|(node, birth)| format!("{node}:{birth:08x}")).collect();
     let mut text = format!(
-        "format = {FORMAT}\ncluster = {cluster_id:032x}\nnode = {node}\nbirth = {:08x}\n\
-         standing = {standing}\nfounders = {}\n",
+        "format = {FORMAT}\n{}birth = {:08x}\nstanding = {standing}\nfounders = {}\n",
+        named(identity),
         life.birth,
         births.join(" ")
     );
     let sum = crc32fast::hash(text.as_bytes());
     let _ = writeln!(text, "sum = {sum:08x}"); // Writing to a string cannot fail.
     text
+}
+
+/// The lines that say whose the directory is.
+fn named(Identity { cluster_id, node }: Identity) -> String {
+    format!("cluster = {cluster_id:032x}\nnode = {node}\n")
+}
+
+fn foreign(file: &Path, found: Identity, wanted: Identity) -> Error {
+    let show = |identity: Identity| {
+        format!("node {} of cluster {:032x}", identity.node, identity.cluster_id)
+    };
+    Error::Foreign { path: file.to_owned(), found: show(found), wanted: show(wanted) }
 }
 
 /// The fields of the file, one a line.
@@ -261,18 +300,35 @@ impl Fields<'_> {
             "new" => Standing::New,
             "founder" => Standing::Founder(births),
             "returned" => Standing::Returned(births),
+            "lost" => Standing::Lost,
             _ => return Err(corrupt(self.file, "its 'standing' is unknown")),
         };
         Ok(Life { birth, standing })
     }
 
+    fn sum(&self) -> Result<u32, Error> {
+        self.number("sum", |text| u32::from_str_radix(text, 16).ok())
+    }
+
+    /// What the sum is of.
+    fn covered(&self) -> &str {
+        &self.text[..self.text.find("sum = ").unwrap_or_default()]
+    }
+
     fn check_sum(&self) -> Result<(), Error> {
-        let wanted = self.number("sum", |text| u32::from_str_radix(text, 16).ok())?;
-        let covered = self.text.find("sum = ").unwrap_or_default();
-        match crc32fast::hash(&self.text.as_bytes()[..covered]) == wanted {
+        match crc32fast::hash(self.covered().as_bytes()) == self.sum()? {
             true => Ok(()),
             false => Err(corrupt(self.file, "its checksum differs")),
         }
+    }
+
+    /// Whom a damaged file names beside `wanted`; not where its sum says that the names are what is
+    /// damaged, and `wanted` was there.
+    fn stranger(&self, wanted: Identity) -> Option<Identity> {
+        let found = self.identity().ok().filter(|found| *found != wanted)?;
+        let ours = self.covered().replace(&named(found), &named(wanted));
+        let was_ours = self.sum().is_ok_and(|sum| crc32fast::hash(ours.as_bytes()) == sum);
+        (!was_ours).then_some(found)
     }
 }
 
@@ -284,29 +340,37 @@ fn births(text: &str) -> Option<Births> {
     text.split_whitespace().map(birth).collect()
 }
 
+/// Damage of somebody else's file is theirs to hear of.
 fn check(file: &Path, text: &str, wanted: Identity) -> Result<Life, Error> {
     let fields = Fields { file, text };
-    let format: u32 = fields.number("format", |text| text.parse().ok())?;
-    if format > FORMAT {
-        return Err(Error::Newer { path: file.to_owned(), found: format, newest: FORMAT });
-    }
-    // Also where the format says that there is none: what says so may be what is damaged.
-    if format == FORMAT || text.contains("sum = ") {
-        fields.check_sum()?;
-    }
-    let found = fields.identity()?;
-    let show = |identity: Identity| {
-        format!("node {} of cluster {:032x}", identity.node, identity.cluster_id)
-    };
-    if found != wanted {
-        let (found, wanted) = (show(found), show(wanted));
-        return Err(Error::Foreign { path: file.to_owned(), found, wanted });
-    }
-    match format {
-        // It has lost nothing that anybody noticed.
-        FORMAT_BEFORE_BIRTHS => Ok(Life { birth: 1, standing: Standing::Founder(Births::new()) }),
-        FORMAT => fields.life(),
-        _ => Err(corrupt(file, "no version ever wrote its 'format'")),
+    fields.check(wanted).map_err(|error| match fields.stranger(wanted) {
+        Some(found) if error.is_damage() => foreign(file, found, wanted),
+        _ => error,
+    })
+}
+
+impl Fields<'_> {
+    fn check(&self, wanted: Identity) -> Result<Life, Error> {
+        let format: u32 = self.number("format", |text| text.parse().ok())?;
+        if format > FORMAT {
+            return Err(Error::Newer { path: self.file.into(), found: format, newest: FORMAT });
+        }
+        // Also where the format says that there is none: what says so may be what is damaged.
+        if format == FORMAT || self.text.contains("sum = ") {
+            self.check_sum()?;
+        }
+        let found = self.identity()?;
+        if found != wanted {
+            return Err(foreign(self.file, found, wanted));
+        }
+        match format {
+            // It has lost nothing that anybody noticed.
+            FORMAT_BEFORE_BIRTHS => {
+                Ok(Life { birth: 1, standing: Standing::Founder(Births::new()) })
+            }
+            FORMAT => self.life(),
+            _ => Err(corrupt(self.file, "no version ever wrote its 'format'")),
+        }
     }
 }
 
@@ -319,8 +383,8 @@ mod tests {
     #[test]
     fn a_directory_is_bound_once_and_recognised_after() {
         let dir = tempfile::tempdir().expect("a directory");
-        DataDir::open(dir.path(), OURS).expect("an empty directory is bound");
-        DataDir::open(dir.path(), OURS).expect("and recognised");
+        DataDir::open(dir.path(), OURS, true).expect("an empty directory is bound");
+        DataDir::open(dir.path(), OURS, true).expect("and recognised");
     }
 
     #[test]
@@ -334,11 +398,12 @@ mod tests {
             ("format = x\n", "'format' is not a number"),
             ("format = 0\ncluster = 07\nnode = 1\n", "no version ever wrote its 'format'"),
             ("format = 2\ncluster = 07\nnode = 1\nsum = 00000000\n", "checksum differs"),
+            ("format = 2\ncluster = 07\nnode = 2\nsum = 00000000\n", "belongs to node 2"),
         ];
         for (text, expected) in cases {
             let dir = tempfile::tempdir().expect("a directory");
             fs::write(dir.path().join(FILE), text).expect("written");
-            let error = DataDir::open(dir.path(), OURS).expect_err(text).to_string();
+            let error = DataDir::open(dir.path(), OURS, false).expect_err(text).to_string();
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }
@@ -352,6 +417,7 @@ mod tests {
             Standing::Founder(births.clone()),
             Standing::Returned(births),
             Standing::Returned(Births::new()),
+            Standing::Lost,
         ] {
             let life = Life { birth: 0x9f3c_11aa, standing };
             let file = Path::new("file");
@@ -381,6 +447,27 @@ mod tests {
     fn data_without_its_file_is_not_taken_for_empty() {
         let dir = tempfile::tempdir().expect("a directory");
         fs::create_dir(dir.path().join("log")).expect("made");
-        assert!(DataDir::open(dir.path(), OURS).is_err());
+        assert!(DataDir::open(dir.path(), OURS, false).is_err());
+    }
+
+    /// Only what may be this node's own is laid aside.
+    #[test]
+    fn a_damaged_file_that_names_another_is_refused_and_a_damaged_name_is_not_believed() {
+        let life = Life { birth: 7, standing: Standing::Founder(Births::from([(1, 7)])) };
+        let (ours, theirs) = (text(OURS, &life), text(Identity { node: 2, ..OURS }, &life));
+        let (file, damaged) = (Path::new("file"), |text: &str| text.replace("founder", "f0under"));
+        for (text, told) in [
+            (damaged(&ours), "checksum differs"),
+            (ours.replace("node = 1", "node = 3"), "checksum differs"),
+            (ours.replace("cluster = 0", "cluster = 8"), "checksum differs"),
+            (ours.replace("node = 1", "nod\u{7f} = 1"), "checksum differs"),
+            (damaged(&theirs), "belongs to node 2"),
+            (theirs.replace("format = 2", "format = x"), "belongs to node 2"),
+            (theirs[..theirs.len() - 9].to_owned(), "belongs to node 2"),
+        ] {
+            let error = check(file, &text, OURS).expect_err(&text);
+            assert!(error.to_string().contains(told), "{error}, not {told}: {text}");
+            assert_eq!(error.is_damage(), told == "checksum differs");
+        }
     }
 }

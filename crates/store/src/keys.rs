@@ -86,6 +86,8 @@ fn table(key: &Key) -> u8 {
         Key::Shipment(..) => 40,
         Key::Parked(..) => 41,
         Key::Arrival(..) => 42,
+        Key::NodeState(..) => 43,
+        Key::Moves(..) => 44,
     }
 }
 
@@ -162,8 +164,8 @@ pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
             number(*serial);
         }
         Key::Directory(name) => out.extend_from_slice(name.as_bytes()),
-        Key::Node(node) => number(*node),
-        Key::Group(shard) => out.extend_from_slice(&shard.0.to_be_bytes()),
+        Key::Node(node) | Key::NodeState(node) => number(*node),
+        Key::Group(shard) | Key::Moves(shard) => out.extend_from_slice(&shard.0.to_be_bytes()),
         Key::Session(entity, session)
         | Key::SessionLocked(entity, session)
         | Key::SessionState(entity, session) => {
@@ -239,6 +241,8 @@ pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
         40 => Key::Shipment(rest.queue()?, rest.number()?),
         41 => Key::Parked(rest.queue()?, rest.flag()?, rest.number()?),
         42 => Key::Arrival(rest.queue()?, rest.entity()?),
+        43 => Key::NodeState(rest.number()?),
+        44 => Key::Moves(ShardId(rest.short()?)),
         _ => return None,
     };
     rest.0.is_empty().then_some((shard, key))
@@ -391,6 +395,8 @@ mod tests {
             (queue(), number()).prop_map(|(q, serial)| Key::Shipment(q, serial)),
             (queue(), any::<bool>(), number()).prop_map(|(q, stays, n)| Key::Parked(q, stays, n)),
             (queue(), entity()).prop_map(|(q, e)| Key::Arrival(q, e)),
+            number().prop_map(Key::NodeState),
+            any::<u16>().prop_map(|shard| Key::Moves(ShardId(shard))),
         ]
     }
 

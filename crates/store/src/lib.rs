@@ -19,8 +19,8 @@ pub use disk::{Room, room};
 pub use error::Error;
 pub use identity::{Births, DataDir, Identity, Standing};
 pub use keys::{decode_key, encode_key};
-pub use log::{Done, LogDisk, LogRecord, LogStore, Shortened};
+pub use log::{Done, Life, LogDisk, LogRecord, LogStore, Lost, Shortened, lose_unsynced};
 pub use options::{Durability, Options, SyncReport};
 pub use rows::{
-    Export, Import, MachineRows, ReadRows, RowDisk, RowStore, RowsIn, RowsOut, ShardRows,
+    Change, Export, Import, MachineRows, RowDisk, RowStore, RowsIn, RowsOut, ShardRows,
 };

@@ -4,10 +4,11 @@
 
 mod group;
 mod marks;
+mod power;
 mod rocks;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use domain::ShardId;
 
 use crate::disk::Room;
 use crate::{Error, Options};
+pub use power::{Lost, lose_unsynced};
 use rocks::RocksLog;
 
 /// One entry, as replication encoded it.
@@ -28,6 +30,15 @@ pub struct LogRecord {
 
 /// Told once what was asked for is on disk, on the writer's thread: it must not block.
 pub type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// Which of its lives a node's replica of a group is in. A node that gave its replica up may be given
+/// another, which is not bound by what the former one said, and so must not speak in its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Runs(u32),
+    /// There was one, and nothing of it is left.
+    Over,
+}
 
 /// A log that ends before the last index it is known to have synced: the disk lost something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +113,19 @@ pub trait LogDisk: Send + Sync {
 
     /// The last forgotten index of every group that has forgotten any.
     fn forgotten(&self) -> BTreeMap<ShardId, u64>;
+
+    /// The groups of which there is a replica, or something of one.
+    fn held(&self) -> BTreeSet<ShardId>;
+
+    /// The life of a replica that came after its group was founded.
+    fn life(&self, shard: ShardId) -> Option<Life>;
+
+    /// Begins a life of a replica that has nothing yet; `done` is told when that is on disk.
+    fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done);
+
+    /// Forgets a replica that its group needs no more: entries, vote and all; `done` is told when
+    /// that is on disk. Nobody may use it any more.
+    fn forget(&self, shard: ShardId, done: Done);
 
     /// Stops the process over an entry that is not what was written.
     fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> !;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
 /// Memtables of each database that may be alive at a time: one is written, the others are on their
@@ -59,6 +60,11 @@ pub struct Options {
     /// Values of at least this size go to blob files when rows are flushed, so that compaction
     /// does not rewrite bodies. Default 512.
     pub blob_bytes_min: u64,
+    /// For experiments: milliseconds that every sync of the log takes longer, read before each.
+    pub sync_delay_ms: Option<Arc<AtomicU64>>,
+    /// What tells how long rows have been young. Default `Instant::now`; a simulation has a time of its
+    /// own.
+    pub clock: fn() -> Instant,
     /// Told after every sync, on the writer's thread.
     pub on_sync: Option<Arc<dyn Fn(SyncReport) + Send + Sync>>,
 }
@@ -78,6 +84,8 @@ impl Options {
             tail_bytes_max: 16 * MIB,
             sync_bytes_max: 4 * MIB,
             blob_bytes_min: 512,
+            sync_delay_ms: None,
+            clock: Instant::now,
             on_sync: None,
         }
     }

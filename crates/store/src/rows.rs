@@ -1,7 +1,8 @@
-//! The rows database: no write-ahead log. One write batch holds the rows of some entries and the
-//! mark of the last of them, so that a flush, whenever it comes, leaves a prefix of the log on disk.
-//! What the last entries wrote is held in memory before that ([`young`]).
+//! The rows database: no write-ahead log. One write holds the rows of some entries and the mark of
+//! the last of them, so that a flush, whenever it comes, leaves a prefix of the log on disk. What the
+//! last entries wrote is held in memory before that ([`young`]).
 
+mod disk;
 mod moving;
 mod read;
 mod rocks;
@@ -9,96 +10,74 @@ mod shard;
 mod transfer;
 mod young;
 
-use std::ops::Deref;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use domain::{Key, Row, ShardId, Write};
+use parking_lot::{Mutex, RwLock};
+
+use self::rocks::RocksRows;
+use self::young::Young;
+pub use disk::{Change, RowDisk};
+pub use moving::{Export, Import, RowsIn, RowsOut};
+pub use shard::{MachineRows, ShardRows};
 
 use crate::disk::Room;
 use crate::{Error, Options};
-use rocks::RocksRows;
-
-pub use moving::{Export, Import, RowsIn, RowsOut};
-pub use shard::{MachineRows, ReadRows, ShardRows};
-
-/// What keeps all groups' rows of a node. RocksDB does; simulations bring a disk whose crashes they
-/// choose. Rows that cannot be read stop the process.
-pub trait RowDisk: Send + Sync {
-    /// A shard's rows, for whoever reads them beside the machine.
-    fn shard(&self, shard: ShardId) -> ShardRows;
-
-    /// A shard's rows, for the machine that applies its entries.
-    fn machine(&self, shard: ShardId) -> MachineRows;
-
-    /// Erases ranges, each from a key to before another of the same table, then writes rows, and the
-    /// mark of the entry that made them, all together. Only a write of many entries' rows at once
-    /// may fail; what it holds is then still there to be read.
-    fn apply(
-        &self,
-        shard: ShardId,
-        erased: &[(Key, Key)],
-        writes: Vec<(Key, Write)>,
-        applied_index: u64,
-        mark: Bytes,
-    ) -> Result<(), Error>;
-
-    /// Writes the rows of shards that have had young ones for long. They would keep others from
-    /// having any.
-    fn write_out_old(&self) -> Result<(), Error>;
-
-    /// Rows written to the database since the last call: those that lived long enough.
-    fn take_rows_written(&self) -> u64;
-
-    /// The last applied index and its mark; `None` for a shard that never applied anything.
-    fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error>;
-
-    /// The last applied index that is on disk: what a crash would leave. 0 where there is none, or
-    /// where it cannot be told.
-    fn flushed_index(&self, shard: ShardId) -> u64;
-
-    /// Puts all that is in memory on disk; blocks until it is there.
-    fn flush(&self) -> Result<(), Error>;
-
-    /// Bytes of all files of the database.
-    fn file_bytes(&self) -> u64;
-
-    /// Room on the disk that holds the rows.
-    fn room(&self) -> Result<Room, Error>;
-
-    /// Why a write failed, if one did: RocksDB refuses those after it.
-    fn failure(&self) -> Option<Error>;
-
-    /// Begins to read a shard's rows, pinned as they are now.
-    fn export(&self, shard: ShardId) -> Result<Export, Error>;
-
-    /// Begins to take in a shard's rows as of an applied index and its mark. Nothing changes before
-    /// [`Import::finish`].
-    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Import, Error>;
-
-    /// Whether readers, or rows on their way in or out, hold on to it.
-    fn is_shared(&self) -> bool;
-}
 
 /// All groups' rows on this node. Cloning shares it.
 #[derive(Clone)]
-pub struct RowStore(Arc<dyn RowDisk>);
+pub struct RowStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    disk: Box<dyn RowDisk>,
+    young: Mutex<BTreeMap<ShardId, Arc<RwLock<Young>>>>,
+    /// Bytes that all shards' young rows hold, and may hold.
+    young_bytes: AtomicUsize,
+    young_bytes_max: usize,
+    clock: fn() -> Instant,
+    rows_written: AtomicU64,
+}
 
 impl RowStore {
     /// Opens or creates the database. What a crash took since the last flush is simply not there:
     /// `applied` says from where the log is to be replayed. A snapshot whose installation was
     /// interrupted is completed, one that had not come in whole is dropped.
     pub fn open(path: &Path, options: &Options) -> Result<RowStore, Error> {
-        Ok(RowStore::on(RocksRows::open(path, options)?))
+        Ok(RowStore::on(RocksRows::open(path, options)?, options))
     }
 
     /// Rows that are kept elsewhere than in RocksDB.
-    pub fn on(disk: impl RowDisk + 'static) -> RowStore {
-        RowStore(Arc::new(disk))
+    pub fn on(disk: impl RowDisk + 'static, options: &Options) -> RowStore {
+        let inner = Inner {
+            disk: Box::new(disk),
+            young: Mutex::default(),
+            young_bytes: AtomicUsize::new(0),
+            young_bytes_max: options.young_bytes_max,
+            clock: options.clock,
+            rows_written: AtomicU64::new(0),
+        };
+        RowStore { inner: Arc::new(inner) }
     }
 
-    /// [`RowDisk::apply`] where nothing is erased and nobody knows what is stored. `None` deletes.
+    /// A shard's rows, for whoever reads them beside the machine.
+    pub fn shard(&self, shard: ShardId) -> ShardRows {
+        ShardRows::new(self.clone(), shard, self.inner.young(shard))
+    }
+
+    /// A shard's rows, for the machine that applies its entries.
+    pub fn machine(&self, shard: ShardId) -> MachineRows {
+        MachineRows(self.shard(shard))
+    }
+
+    /// [`RowStore::apply`] where nothing is erased and nobody knows what is stored. `None` deletes.
     pub fn write(
         &self,
         shard: ShardId,
@@ -111,16 +90,158 @@ impl RowStore {
         self.apply(shard, &[], writes, applied_index, mark)
     }
 
+    /// Erases ranges, each from a key to before another of the same table, then writes rows, and the
+    /// mark of the entry that made them, all together. Only a write of many entries' rows at once
+    /// may fail; what it holds is then still there to be read.
+    pub fn apply(
+        &self,
+        shard: ShardId,
+        erased: &[(Key, Key)],
+        writes: Vec<(Key, Write)>,
+        applied_index: u64,
+        mark: Bytes,
+    ) -> Result<(), Error> {
+        let young = self.inner.young(shard);
+        let mut young = young.write();
+        if !erased.is_empty() {
+            self.inner.write_out(shard, &mut young)?;
+            return self.inner.write_erased(shard, erased, &writes, &(applied_index, mark));
+        }
+        let now = (self.inner.clock)();
+        let came = young.take(writes, (applied_index, mark), now);
+        let held = self.inner.young_bytes.fetch_add(came, Ordering::Relaxed) + came;
+        match young.is_full(held, self.inner.young_bytes_max, now) {
+            true => self.inner.write_out(shard, &mut young),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the rows of shards that have had young ones for long. They would keep others from
+    /// having any.
+    pub fn write_out_old(&self) -> Result<(), Error> {
+        let now = (self.inner.clock)();
+        self.write_out_if(|young| young.is_old(now))
+    }
+
+    fn write_out_if(&self, wanted: impl Fn(&Young) -> bool) -> Result<(), Error> {
+        let shards: Vec<_> =
+            self.inner.young.lock().iter().map(|(shard, young)| (*shard, young.clone())).collect();
+        for (shard, young) in shards {
+            if wanted(&young.read()) {
+                self.inner.write_out(shard, &mut young.write())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows written to the database since the last call: those that lived long enough.
+    pub fn take_rows_written(&self) -> u64 {
+        self.inner.rows_written.swap(0, Ordering::Relaxed)
+    }
+
+    /// The last applied index and its mark; `None` for a shard that never applied anything.
+    pub fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
+        if let Some(applied) = self.inner.young(shard).read().applied() {
+            return Ok(Some(applied.clone()));
+        }
+        self.inner.disk.applied(shard)
+    }
+
+    /// The last applied index that is on disk: what a crash would leave. 0 where there is none, or
+    /// where it cannot be told.
+    pub fn flushed_index(&self, shard: ShardId) -> u64 {
+        self.inner.disk.flushed_index(shard)
+    }
+
     /// Whether this is the only handle left: dropping it closes the database.
     pub fn is_last(&self) -> bool {
-        Arc::strong_count(&self.0) == 1 && !self.is_shared()
+        Arc::strong_count(&self.inner) == 1 && !self.inner.disk.is_shared()
+    }
+
+    /// Puts all that is in memory on disk; blocks until it is there.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.write_out_if(|_| true)?;
+        self.inner.disk.flush()
+    }
+
+    /// Removes all rows of a shard, and what was coming in for it; gone from the disk when this
+    /// returns. Nobody may use the shard meanwhile.
+    pub fn forget(&self, shard: ShardId) -> Result<(), Error> {
+        self.inner.forget_young(shard);
+        self.inner.disk.forget(shard)
+    }
+
+    /// Begins to read a shard's rows, pinned as they are now.
+    pub fn export(&self, shard: ShardId) -> Result<Export, Error> {
+        // What is young comes first: a view holds what is stored.
+        self.inner.write_out(shard, &mut self.inner.young(shard).write())?;
+        self.inner.disk.export(shard).map(Export)
+    }
+
+    /// Begins to take in a shard's rows as of an applied index and its mark. Nothing changes before
+    /// [`Import::finish`].
+    pub fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Import, Error> {
+        let rows = self.inner.disk.import(shard, index, mark)?;
+        Ok(Import { rows, store: self.clone(), shard })
+    }
+
+    /// Bytes of all files of the database.
+    pub fn file_bytes(&self) -> u64 {
+        self.inner.disk.file_bytes()
+    }
+
+    /// Room on the disk that holds the rows.
+    pub fn room(&self) -> Result<Room, Error> {
+        self.inner.disk.room()
+    }
+
+    /// Why a write failed, if one did: RocksDB refuses those after it.
+    pub fn failure(&self) -> Option<Error> {
+        self.inner.disk.failure()
     }
 }
 
-impl Deref for RowStore {
-    type Target = dyn RowDisk;
+impl Inner {
+    fn young(&self, shard: ShardId) -> Arc<RwLock<Young>> {
+        self.young.lock().entry(shard).or_default().clone()
+    }
 
-    fn deref(&self) -> &(dyn RowDisk + 'static) {
-        &*self.0
+    /// Others are coming in their place.
+    fn forget_young(&self, shard: ShardId) {
+        let bytes = self.young(shard).write().clear();
+        self.young_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Writes a shard's young rows. They stay where it fails.
+    fn write_out(&self, shard: ShardId, young: &mut Young) -> Result<(), Error> {
+        let Some(applied) = young.applied() else { return Ok(()) };
+        self.disk.write(shard, &[], &mut young.changes(), applied)?;
+        self.rows_written.fetch_add(young.len() as u64, Ordering::Relaxed);
+        self.young_bytes.fetch_sub(young.clear(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Erases, then writes; with nothing young before.
+    fn write_erased(
+        &self,
+        shard: ShardId,
+        erased: &[(Key, Key)],
+        writes: &[(Key, Write)],
+        applied: &(u64, Bytes),
+    ) -> Result<(), Error> {
+        let mut changes = writes.iter().map(|(key, write)| (Cow::Borrowed(key), write.row()));
+        self.disk.write(shard, erased, &mut changes, applied)?;
+        let rows = erased.len() + writes.len();
+        self.rows_written.fetch_add(rows as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Closing in good order leaves nothing to be replayed.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for (shard, young) in std::mem::take(&mut *self.young.lock()) {
+            let _ = self.write_out(shard, &mut young.write()); // The log has it as well.
+        }
     }
 }

@@ -208,6 +208,11 @@ choice!(CatalogCommand {
     8 => CreateSubscription { request, topic, name, properties, rule },
     10 => Seal { name, entity, idle_since },
     11 => Spare { name, entity, idle_since },
+    12 => Withdraw { name, entity },
+    13 => AddNode { node, row },
+    14 => Drain { node, cancel },
+    15 => Remove { node, dead },
+    16 => MoveReplica { shard, from, to, moves },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, shard, name, kind, request, state });

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use domain::{
     ClusterRow, Counts, EntityRow, EntityState, GroupRow, Key, Lifetime, LockRow, MessageRow, Meta,
-    ProducerRow, Row, ScheduledRow,
+    NodeState, ProducerRow, Row, ScheduledRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -57,6 +57,8 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Shipment(row) => put(row, out),
         Row::Parked(numbers) => put(numbers, out),
         Row::Arrival(row) => put(row, out),
+        Row::NodeState(state) => put(state, out),
+        Row::Moves(count) => put(count, out),
     }
 }
 
@@ -99,6 +101,8 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Shipment(..) => Row::Shipment(take(&mut input)?),
         Key::Parked(..) => Row::Parked(take(&mut input)?),
         Key::Arrival(..) => Row::Arrival(take(&mut input)?),
+        Key::NodeState(_) => Row::NodeState(take(&mut input)?),
+        Key::Moves(_) => Row::Moves(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -165,6 +169,7 @@ record!(ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl, session,
 record!(ProducerRow { first, highest, seen });
 record!(ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level });
 record!(GroupRow { replicas });
+choice!(NodeState { 0 => Draining, 1 => Removed });
 
 /// A nonce is random, hence not a varint.
 impl Codec for LockRow {

@@ -27,11 +27,17 @@ pub struct BacklogBench {
     /// Growth is reckoned from so many on: before, caches and memtables fill.
     pub from: u64,
     pub size: usize,
+    /// Time to live of each message: so many deadlines are pending.
+    pub ttl: Option<Duration>,
+    /// The queue stays, for what shall be done beside it.
+    pub keep: bool,
 }
 
 /// What came of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct BacklogReport {
+    /// The queue, if it was kept.
+    pub queue: Option<String>,
     pub messages: u64,
     pub from: u64,
     pub size_bytes: usize,
@@ -57,7 +63,7 @@ pub struct NodeMemory {
 }
 
 impl BacklogBench {
-    /// Creates the queue, fills it, deletes it.
+    /// Creates the queue, fills it, and deletes it unless it is to be kept.
     pub async fn run(&self, client: &Client, progress: &Progress) -> Result<BacklogReport, Error> {
         if self.from >= self.messages {
             let what = "growth is reckoned from fewer messages than are sent: lower --from";
@@ -68,6 +74,9 @@ impl BacklogBench {
             v1::QueueProperties { max_size_megabytes: Some(81_920), ..Default::default() };
         client.create_queue(&queue, properties).await?;
         let report = self.drive(client, &queue, progress).await;
+        if self.keep {
+            return Ok(BacklogReport { queue: Some(queue), ..report });
+        }
         // The figures stand either way, and a queue left behind is only litter.
         let _ = client.delete_queue(&queue).await;
         Ok(report)
@@ -80,7 +89,11 @@ impl BacklogBench {
         let mut fillers = JoinSet::new();
         for share in fill::shares(self.messages) {
             let body = Bytes::from(vec![b'x'; self.size]);
-            let message = move || Message::new(body.clone());
+            let ttl = self.ttl;
+            let message = move || match ttl {
+                Some(ttl) => Message::new(body.clone()).ttl(ttl),
+                None => Message::new(body.clone()),
+            };
             let (client, queue, filled) = (client.clone(), queue.to_owned(), filled.clone());
             fillers.spawn(async move { filled.run(client, queue, share, message).await });
         }
@@ -103,6 +116,7 @@ impl BacklogBench {
         let replicas = nodes.len() as u64;
         let sent_bytes = (filled.sent() * self.size as u64 * replicas) as f64;
         BacklogReport {
+            queue: None,
             messages: filled.sent(),
             from: self.from,
             size_bytes: self.size,
@@ -160,6 +174,9 @@ fn slope(samples: &[Sample]) -> Option<f64> {
 impl std::fmt::Display for BacklogReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "{} messages of {} bytes queued", self.messages, self.size_bytes)?;
+        if let Some(queue) = &self.queue {
+            writeln!(f, "  kept         {queue}")?;
+        }
         writeln!(f, "  filled       {:.0} /s", self.filled_per_second)?;
         if let Some(bytes) = self.device_bytes_per_message_byte {
             writeln!(f, "  device       {bytes:.2} bytes written per message byte and replica")?;
@@ -185,9 +202,13 @@ impl std::fmt::Display for BacklogReport {
 mod tests {
     use super::*;
 
+    fn bench(messages: u64, from: u64) -> BacklogBench {
+        BacklogBench { messages, from, size: 256, ttl: None, keep: false }
+    }
+
     #[test]
     fn growth_is_found_under_the_sawtooth_of_memtables() {
-        let bench = BacklogBench { messages: 3_000_000, from: 1_000_000, size: 256 };
+        let bench = bench(3_000_000, 1_000_000);
         let sample = |step: u64| Sample {
             queued: step * 10_000,
             // 10 bytes a message beneath a sawtooth of 64 MB every 400,000 messages.
@@ -201,7 +222,7 @@ mod tests {
 
     #[test]
     fn too_few_samples_give_no_figure() {
-        let bench = BacklogBench { messages: 100, from: 50, size: 1 };
+        let bench = bench(100, 50);
         assert_eq!(bench.memory(1, vec![]), None);
         assert_eq!(bench.memory(1, vec![Sample { queued: 100, bytes: 1.0 }; 2]), None);
     }

@@ -17,8 +17,16 @@ use crate::report::{ErrorLine, Errors};
 use crate::{Error, Latency, Progress, Recorder, look};
 
 const TICK: Duration = Duration::from_millis(250);
-/// Cycles before the first look: caches and files are then as they will be.
-const WARM_UP_SHARE: f64 = 0.05;
+/// The cycles are driven in so many parts. After the first and after the last it is looked at how the
+/// cluster fares.
+const PARTS: u64 = 20;
+/// Parts before the first: caches and files are then as they will be.
+const WARM_UP_PARTS: u64 = 2;
+/// Nodes answer a repeated request from memory for a quarter of an hour (SEND-8); by then, what they
+/// keep for it has come to its full size. The clock is moved by a little more, before every part.
+const KEPT: Duration = Duration::from_secs(16 * 60);
+/// Ticks between two looks at the disks.
+const DISK_TICKS: u32 = 4;
 /// Messages in the queue that stays.
 const PROBE_MESSAGES: usize = 500;
 /// Peeks of one look.
@@ -34,17 +42,25 @@ pub struct ChurnBench {
     /// Cycles under way at a time.
     pub at_a_time: u32,
     pub size: usize,
+    /// Has the cluster, which must be in development mode, forget all it keeps for repeats again and
+    /// again: else that grows for a quarter of an hour, and with it the disks' use.
+    pub move_clock: bool,
 }
 
 /// What came of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChurnReport {
-    /// Created, sent to, received from, completed, deleted.
+    /// Created, sent to, received from, completed, deleted; those of the warm-up included.
     pub cycles: u64,
     pub cycles_per_second: f64,
     /// After the first twentieth of the cycles, and after the last.
     pub first: Look,
     pub last: Look,
+    /// During the first half of the cycles, and during the second: the log grows and is forgotten in
+    /// turns, and a half is longer than a turn.
+    pub first_half: Disk,
+    pub second_half: Disk,
+    pub moved_clock: bool,
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -55,16 +71,21 @@ pub struct Look {
     pub peek: Latency,
     /// Of a send to it.
     pub send: Latency,
-    /// Of the largest data directory, its log and its rows.
-    pub log_bytes: Option<u64>,
-    pub rows_bytes: Option<u64>,
+}
+
+/// The largest that a node's data directory ever was, its log, its rows and both together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Disk {
+    pub log_bytes: u64,
+    pub rows_bytes: u64,
+    pub bytes: u64,
 }
 
 impl ChurnBench {
     /// Creates the queue that stays, cycles, deletes it.
     pub async fn run(&self, client: &Client, progress: &Progress) -> Result<ChurnReport, Error> {
-        if self.cycles == 0 || self.at_a_time == 0 {
-            let what = "cycles, and those at a time, must be at least 1".to_owned();
+        if self.cycles < PARTS || self.at_a_time == 0 {
+            let what = format!("cycles must be at least {PARTS}, those at a time at least 1");
             return Err(Error::Wrong(what));
         }
         let run: u32 = rand::random();
@@ -84,24 +105,41 @@ impl ChurnBench {
         stays: &str,
         progress: &Progress,
     ) -> Result<ChurnReport, Error> {
-        let warm_up = ((self.cycles as f64 * WARM_UP_SHARE) as u64).max(1);
         let cycles = Arc::new(Cycles::default());
-        self.cycle(client, stays, warm_up, &cycles, progress).await;
-        let first = self.look(client, stays).await?;
-        let (started, before) = (Instant::now(), cycles.done.load(Ordering::Relaxed));
-        self.cycle(client, stays, self.cycles, &cycles, progress).await;
+        let mut halves = [Disk::default(); 2];
+        let (mut looks, mut started, mut before) = (Vec::new(), Instant::now(), 0);
+        for part in 0..WARM_UP_PARTS + PARTS {
+            if self.move_clock {
+                client.advance_clock(KEPT).await?;
+            }
+            if part == WARM_UP_PARTS {
+                (started, before) = (Instant::now(), cycles.done.load(Ordering::Relaxed));
+            }
+            let until = self.cycles * (part + 1) / PARTS;
+            let disk = self.cycle(client, stays, until, &cycles, progress).await;
+            let Some(counted) = part.checked_sub(WARM_UP_PARTS) else { continue };
+            halves[usize::from(counted >= PARTS / 2)].raise(disk);
+            if counted == 0 || counted == PARTS - 1 {
+                looks.push(self.look(client, stays).await?);
+            }
+        }
         let done = cycles.done.load(Ordering::Relaxed);
         let seconds = started.elapsed().as_secs_f64();
+        let [first, last] = looks.try_into().expect("one after the first part, one after the last");
+        let [first_half, second_half] = halves;
         Ok(ChurnReport {
             cycles: done,
             cycles_per_second: (done - before) as f64 / seconds,
             first,
-            last: self.look(client, stays).await?,
+            last,
+            first_half,
+            second_half,
+            moved_clock: self.move_clock,
             errors: cycles.errors.counted(),
         })
     }
 
-    /// Cycles until so many have begun.
+    /// Cycles until so many have begun. The largest that disks were meanwhile.
     async fn cycle(
         &self,
         client: &Client,
@@ -109,7 +147,7 @@ impl ChurnBench {
         until: u64,
         cycles: &Arc<Cycles>,
         progress: &Progress,
-    ) {
+    ) -> Disk {
         let mut workers = JoinSet::new();
         for _ in 0..self.at_a_time {
             let (client, cycles, size) = (client.clone(), cycles.clone(), self.size);
@@ -129,13 +167,21 @@ impl ChurnBench {
                 }
             });
         }
-        while !workers.is_empty() {
+        let all = self.cycles * (PARTS + WARM_UP_PARTS) / PARTS;
+        let mut disk = Disk::default();
+        for tick in (1..=DISK_TICKS).cycle() {
+            if workers.is_empty() {
+                break;
+            }
             tokio::time::sleep(TICK).await;
             while workers.try_join_next().is_some() {}
+            if tick == DISK_TICKS || workers.is_empty() {
+                disk.raise(Disk::now(client).await);
+            }
             let done = cycles.done.load(Ordering::Relaxed);
-            let share = done as f64 / self.cycles as f64;
-            progress.tell("cycling", share, &format!("{done} of {} queues", self.cycles));
+            progress.tell("cycling", done as f64 / all as f64, &format!("{done} of {all} queues"));
         }
+        disk
     }
 
     async fn look(&self, client: &Client, stays: &str) -> Result<Look, Error> {
@@ -149,17 +195,26 @@ impl ChurnBench {
             client.send(stays, vec![Message::new(vec![b's'; self.size])]).await?;
             send.record(started.elapsed());
         }
-        let nodes = look(client).await.nodes;
-        let largest = |name: &str| {
-            let bytes = nodes.values().filter_map(|node| node.sum(name));
-            bytes.reduce(f64::max).map(|bytes| bytes as u64)
-        };
-        Ok(Look {
-            peek: peek.summary(),
-            send: send.summary(),
-            log_bytes: largest(name::LOG_BYTES),
-            rows_bytes: largest(name::ROWS_BYTES),
-        })
+        Ok(Look { peek: peek.summary(), send: send.summary() })
+    }
+}
+
+impl Disk {
+    /// Of the nodes that say so.
+    async fn now(client: &Client) -> Disk {
+        let mut largest = Disk::default();
+        for node in look(client).await.nodes.values() {
+            let bytes = |name| node.sum(name).map_or(0, |bytes| bytes as u64);
+            let (log_bytes, rows_bytes) = (bytes(name::LOG_BYTES), bytes(name::ROWS_BYTES));
+            largest.raise(Disk { log_bytes, rows_bytes, bytes: log_bytes + rows_bytes });
+        }
+        largest
+    }
+
+    fn raise(&mut self, to: Disk) {
+        self.log_bytes = self.log_bytes.max(to.log_bytes);
+        self.rows_bytes = self.rows_bytes.max(to.rows_bytes);
+        self.bytes = self.bytes.max(to.bytes);
     }
 }
 
@@ -189,18 +244,34 @@ impl std::fmt::Display for ChurnReport {
             self.cycles, self.cycles_per_second
         )?;
         for (when, look) in [("first", &self.first), ("last", &self.last)] {
-            let mebibytes = |bytes: Option<u64>| {
-                bytes.map_or("?".into(), |bytes| format!("{:.0} MiB", bytes as f64 / 1048576.0))
-            };
-            writeln!(f, "  {when}")?;
+            writeln!(f, "  after the {when} twentieth")?;
             writeln!(f, "    peek   {}", look.peek)?;
             writeln!(f, "    send   {}", look.send)?;
-            writeln!(
-                f,
-                "    disk   log {}, rows {}",
-                mebibytes(look.log_bytes),
-                mebibytes(look.rows_bytes)
-            )?;
+        }
+        let halves = [("first", self.first_half), ("second", self.second_half)];
+        for (when, Disk { log_bytes, rows_bytes, bytes }) in halves {
+            let [log, rows, both] = [log_bytes, rows_bytes, bytes].map(|bytes| bytes >> 20);
+            writeln!(f, "  in the {when} half")?;
+            writeln!(f, "    disk   at most {both} MiB (log {log}, rows {rows})")?;
+        }
+        let ratio = |last: f64, first: f64| format!("{:.2}", last / first);
+        let (first, last) = (&self.first, &self.last);
+        let bytes = |disk: Disk| (disk.bytes as f64, disk.rows_bytes as f64);
+        let ((first_all, first_rows), (last_all, last_rows)) =
+            (bytes(self.first_half), bytes(self.second_half));
+        writeln!(
+            f,
+            "  last to first: peek p50 {}, p99 {}; send p50 {}, p99 {}; disk {}, its rows {}",
+            ratio(last.peek.p50_ms, first.peek.p50_ms),
+            ratio(last.peek.p99_ms, first.peek.p99_ms),
+            ratio(last.send.p50_ms, first.send.p50_ms),
+            ratio(last.send.p99_ms, first.send.p99_ms),
+            ratio(last_all, first_all),
+            ratio(last_rows, first_rows),
+        )?;
+        if !self.moved_clock {
+            let why = "what is kept for repeats grows for 15 min; --move-clock measures beyond it";
+            writeln!(f, "  ({why})")?;
         }
         write!(f, "{}", ErrorLine(&self.errors))
     }

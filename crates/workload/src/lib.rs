@@ -4,13 +4,16 @@
 //! counted as unknown. Latency under a given rate is measured from the moment a message was due to
 //! be sent, so a broker that stalls cannot hide the wait of those behind (coordinated omission).
 //!
-//! Reading order: how a node is looked into, how time is kept, the five benches, the checker.
+//! Reading order: how a node is looked into, how time is kept, what bodies hold, the five benches, the
+//! checker.
 
 mod metrics;
 mod nodes;
 
 mod latency;
 mod pace;
+
+mod body;
 
 mod fill;
 mod report;
@@ -24,11 +27,12 @@ mod neighbour;
 mod checker;
 
 pub use backlog::{BacklogBench, BacklogReport, NodeMemory};
+pub use body::Bodies;
 pub use checker::{Checker, Verdict, Violation};
-pub use churn::{ChurnBench, ChurnReport, Look};
+pub use churn::{ChurnBench, ChurnReport, Disk, Look};
 pub use expiry::{ExpiryBench, ExpiryReport};
 pub use latency::{Latency, Recorder};
-pub use lifecycle::{LifecycleBench, LifecycleReport};
+pub use lifecycle::{LifecycleBench, LifecycleReport, Protocol};
 pub use metrics::{Buckets, Metrics};
 pub use neighbour::{Disturbance, NeighbourBench, NeighbourReport, Strike};
 pub use nodes::{NodeLook, NodeUse, look};

@@ -6,6 +6,8 @@
 mod consumer;
 mod producer;
 
+mod over_amqp;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -13,20 +15,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, v1};
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
+use self::over_amqp::Fronts;
 use crate::report::{ErrorLine, Errors};
-use crate::{Error, Latency, NodeUse, Progress, Recorder, look};
+use crate::{Bodies, Error, Latency, NodeUse, Progress, Recorder, look};
 
 /// With no settlement for so long after the last send, what is left will not come.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(250);
+/// Of the queues: the most there is, so that bodies may be large.
+const MESSAGE_KILOBYTES_MAX: u32 = 1024;
+/// Queues created or deleted at a time.
+const AT_A_TIME: usize = 32;
+
+/// How producers and consumers talk to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Grpc,
+    /// At some of these addresses. Each producer and consumer has a connection of its own, as with the
+    /// Azure SDKs.
+    Amqp(Vec<String>),
+}
 
 /// What to drive.
 #[derive(Clone, Debug)]
 pub struct LifecycleBench {
+    pub protocol: Protocol,
     pub queues: u32,
+    /// A queue that is there, in the place of `queues`. It stays, and at a given rate no more is taken
+    /// from it than is sent to it, so that a backlog it holds is still one at the end.
+    pub queue: Option<String>,
     pub producers: u32,
     pub consumers: u32,
     /// Messages of one producer that are not answered yet.
@@ -45,6 +66,7 @@ pub struct LifecycleBench {
 /// What came of it. Rates and latencies are of the measured time; counts of the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct LifecycleReport {
+    pub protocol: &'static str,
     pub queues: u32,
     pub producers: u32,
     pub consumers: u32,
@@ -64,7 +86,8 @@ pub struct LifecycleReport {
     pub sent: u64,
     pub delivered: u64,
     pub settled: u64,
-    /// Acknowledged, and neither settled nor refused settlement by the end.
+    /// Acknowledged, and neither settled nor refused settlement by the end. Of a queue that was
+    /// given: how many more were sent than taken.
     pub left: u64,
     /// By name.
     pub errors: BTreeMap<String, u64>,
@@ -75,9 +98,19 @@ pub struct LifecycleReport {
     pub nodes: Vec<NodeUse>,
 }
 
+impl Protocol {
+    fn name(&self) -> &'static str {
+        match self {
+            Protocol::Grpc => "grpc",
+            Protocol::Amqp(_) => "amqp",
+        }
+    }
+}
+
 /// What all tasks of a run share.
 struct Run {
     bench: LifecycleBench,
+    bodies: Bodies,
     epoch: Instant,
     measure_from: Instant,
     measure_to: Instant,
@@ -98,6 +131,7 @@ impl Run {
         let measure_from = epoch + bench.warm_up;
         Run {
             bench: bench.clone(),
+            bodies: Bodies::new(bench.size),
             epoch,
             measure_from,
             measure_to: measure_from + bench.measured,
@@ -133,7 +167,8 @@ fn pour(own: &Recorder, into: &Mutex<Recorder>) {
 }
 
 impl LifecycleBench {
-    /// Creates the queues, drives the load, drains, deletes the queues.
+    /// Creates the queues, drives the load, drains, deletes the queues. A queue that was given is
+    /// neither drained nor deleted.
     pub async fn run(
         &self,
         client: &Client,
@@ -142,9 +177,11 @@ impl LifecycleBench {
         self.check()?;
         let names = self.create_queues(client).await?;
         let result = self.drive(client, &names, progress).await;
-        for name in &names {
+        if self.queue.is_none() {
             // The figures stand either way, and a queue left behind is only litter.
-            let _ = client.delete_queue(name).await;
+            let deletions =
+                stream::iter(names).map(|name| async move { client.delete_queue(&name).await });
+            deletions.buffer_unordered(AT_A_TIME).for_each(async |_| ()).await;
         }
         result
     }
@@ -158,7 +195,10 @@ impl LifecycleBench {
             _ if self.consumers < self.queues => {
                 wrong("fewer consumers than queues: some queues would never be emptied")
             }
-            _ if self.size < producer::STAMP_BYTES => {
+            _ if self.producers < self.queues => {
+                wrong("fewer producers than queues: some queues would stay empty")
+            }
+            _ if self.size < Bodies::SIZE_MIN => {
                 wrong("the size must be at least 16 bytes: a body carries its time and origin")
             }
             _ if self.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) => {
@@ -169,14 +209,20 @@ impl LifecycleBench {
     }
 
     async fn create_queues(&self, client: &Client) -> Result<Vec<String>, Error> {
-        let run: u32 = rand::random();
-        let mut names = Vec::new();
-        for index in 1..=self.queues {
-            let name = format!("bench-lifecycle-{run:08x}-{index}");
-            client.create_queue(&name, v1::QueueProperties::default()).await?;
-            names.push(name);
+        if let Some(queue) = &self.queue {
+            return Ok(vec![queue.clone()]);
         }
-        Ok(names)
+        let run: u32 = rand::random();
+        let names = (1..=self.queues).map(|index| format!("bench-lifecycle-{run:08x}-{index}"));
+        let properties = v1::QueueProperties {
+            max_message_size_kilobytes: Some(MESSAGE_KILOBYTES_MAX),
+            ..Default::default()
+        };
+        let creations = stream::iter(names).map(|name| {
+            let properties = properties.clone();
+            async move { client.create_queue(&name, properties).await.map(|_| name) }
+        });
+        Ok(creations.buffer_unordered(AT_A_TIME).try_collect().await?)
     }
 
     async fn drive(
@@ -187,13 +233,29 @@ impl LifecycleBench {
     ) -> Result<LifecycleReport, Error> {
         let run = Arc::new(Run::new(self));
         let queue = |index: u32| names[index as usize % names.len()].clone();
+        let fronts = match &self.protocol {
+            Protocol::Grpc => None,
+            Protocol::Amqp(addresses) => Some(Fronts::find(client, addresses).await?),
+        };
         let mut consumers = JoinSet::new();
         for index in 0..self.consumers {
-            consumers.spawn(consumer::consume(run.clone(), client.clone(), queue(index)));
+            let (run, queue) = (run.clone(), queue(index));
+            match &fronts {
+                None => consumers.spawn(consumer::consume(run, client.clone(), queue)),
+                Some(fronts) => {
+                    consumers.spawn(over_amqp::consume(run, fronts.clone(), queue, index))
+                }
+            };
         }
         let mut producers = JoinSet::new();
         for index in 0..self.producers {
-            producers.spawn(producer::produce(run.clone(), client.clone(), queue(index), index));
+            let (run, queue) = (run.clone(), queue(index));
+            match &fronts {
+                None => producers.spawn(producer::produce(run, client.clone(), queue, index)),
+                Some(fronts) => {
+                    producers.spawn(over_amqp::produce(run, fronts.clone(), queue, index))
+                }
+            };
         }
 
         follow(&run, run.measure_from, "warming up", progress).await;
@@ -205,7 +267,9 @@ impl LifecycleBench {
 
         run.stop.store(true, Ordering::Relaxed);
         while producers.join_next().await.is_some() {}
-        drain(&run, progress).await;
+        if self.queue.is_none() {
+            drain(&run, progress).await;
+        }
         consumers.shutdown().await;
 
         Ok(self.report(&run, from, to, after.since(&before)))
@@ -234,6 +298,7 @@ impl LifecycleBench {
         let all_settled = run.settled.load(Ordering::Relaxed);
         let unsettled = run.unsettled.load(Ordering::Relaxed);
         LifecycleReport {
+            protocol: self.protocol.name(),
             queues: self.queues,
             producers: self.producers,
             consumers: self.consumers,
@@ -303,7 +368,8 @@ impl std::fmt::Display for LifecycleReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
-            "{} producers, {} consumers, {} queues, {} bytes, {} for {:.1} s",
+            "{}: {} producers, {} consumers, {} queues, {} bytes, {} for {:.1} s",
+            self.protocol,
             self.producers,
             self.consumers,
             self.queues,

@@ -27,6 +27,12 @@ impl Pace {
         self.issued += 1;
         due
     }
+
+    /// How many are due by now and not issued.
+    pub fn overdue(&self, now: Instant) -> usize {
+        let due = now.saturating_duration_since(self.start).as_secs_f64() * self.per_second;
+        (due as u64 + u64::from(now >= self.start)).saturating_sub(self.issued) as usize
+    }
 }
 
 #[cfg(test)]
@@ -40,5 +46,17 @@ mod tests {
         let due: Vec<_> = (0..3).map(|_| pace.issue() - start).collect();
         assert_eq!(due, [0, 250, 500].map(Duration::from_millis));
         assert_eq!(pace.due() - start, Duration::from_millis(750));
+    }
+
+    #[test]
+    fn what_is_overdue_is_what_was_due_and_not_issued() {
+        let start = Instant::now() + Duration::from_secs(1);
+        let mut pace = Pace::new(start, 4.0);
+        assert_eq!(pace.overdue(start - Duration::from_millis(1)), 0);
+        assert_eq!(pace.overdue(start), 1);
+        assert_eq!(pace.overdue(start + Duration::from_millis(510)), 3);
+        pace.issue();
+        assert_eq!(pace.overdue(start + Duration::from_millis(510)), 2);
+        assert_eq!(pace.overdue(start), 0);
     }
 }

@@ -34,6 +34,8 @@ pub struct Config {
 pub struct Connection {
     pub(crate) config: Config,
     pub(crate) stage: Stage,
+    /// As client.
+    pub(crate) mechanism: Mechanism,
     pub(crate) remote: Remote,
     pub(crate) output: Output,
     pub(crate) sessions: Slots<Session>,
@@ -81,7 +83,8 @@ impl Connection {
 
     /// The side that connects. It opens without being asked to.
     pub fn client(config: Config, mechanism: Mechanism, now: Millis) -> Connection {
-        let mut connection = Connection::new(config, Stage::ClientSaslHeader(mechanism), now);
+        let mut connection = Connection::new(config, Stage::ClientSaslHeader, now);
+        connection.mechanism = mechanism;
         connection.output.tail().extend_from_slice(&frame::SASL_HEADER);
         connection
     }
@@ -91,6 +94,7 @@ impl Connection {
         Connection {
             config,
             stage,
+            mechanism: Mechanism::Anonymous,
             remote: Remote { frame_bytes_max: u32::MAX, channel_max: u16::MAX },
             output: Output::default(),
             sessions: Slots::default(),
@@ -160,10 +164,10 @@ impl Connection {
     fn step(&mut self, input: &mut BytesMut) -> Result<Step, Fault> {
         match self.stage {
             Stage::ServerSaslHeader
-            | Stage::ClientSaslHeader(_)
+            | Stage::ClientSaslHeader
             | Stage::ServerAmqpHeader
             | Stage::ClientAmqpHeader => Ok(self.header_step(input)),
-            Stage::ServerSaslInit | Stage::ServerSaslResponse | Stage::ClientSasl(_) => {
+            Stage::ServerSaslInit | Stage::ServerSaslResponse | Stage::ClientSasl => {
                 self.sasl_step(input)
             }
             Stage::AwaitOpen | Stage::Opened | Stage::CloseSent => self.frame_step(input),

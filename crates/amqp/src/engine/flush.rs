@@ -6,6 +6,17 @@ use super::event::{LinkId, SessionId};
 use super::session::{Run, Session, SessionPhase, Unsent};
 use crate::codec::{Composite, DeliveryState, Disposition, Flow, Role, Transfer, frame};
 
+/// What a disposition says of deliveries, and who says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Saying {
+    /// The receiver's last word.
+    Verdict,
+    /// The receiver's word that the sender has to confirm.
+    Proposal,
+    /// The sender's last word.
+    Answer,
+}
+
 /// Announced where this side sets itself no limit. It never falls.
 pub(super) const OUTGOING_WINDOW: u32 = i32::MAX as u32;
 
@@ -50,12 +61,8 @@ impl Connection {
         }
         let channel = session.channel;
         let owes_flow = session.owes_flow;
-        let (verdicts, answers) = (session.verdicts.take(), session.answers.take());
-        if let Some(run) = verdicts {
-            self.write_run(channel, Role::Receiver, run);
-        }
-        if let Some(run) = answers {
-            self.write_run(channel, Role::Sender, run);
+        for (saying, run) in session.said.take() {
+            self.write_run(channel, saying, run);
         }
         if owes_flow {
             self.write_flow(id, Flow::default());
@@ -108,37 +115,36 @@ impl Connection {
         self.write(channel, &flow);
     }
 
-    /// Gathers a state into the run of its direction; what does not fit in is written first.
+    /// Gathers a state into the run of its kind; what does not fit in is written first.
     pub(super) fn gather(
         &mut self,
         id: SessionId,
-        role: Role,
+        saying: Saying,
         delivery: u32,
         state: DeliveryState,
     ) {
         let Some(session) = self.sessions.get_mut(id.0) else { return };
-        let run = match role {
-            Role::Receiver => &mut session.verdicts,
-            Role::Sender => &mut session.answers,
-        };
+        let run = session.said.run(saying);
         if run.as_mut().is_some_and(|run| run.extend(delivery, &state)) {
             return;
         }
         let full = run.replace(Run { first: delivery, last: delivery, state });
         let channel = session.channel;
         if let Some(full) = full {
-            self.write_run(channel, role, full);
+            self.write_run(channel, saying, full);
         }
         self.touch_session(id);
     }
 
-    fn write_run(&mut self, channel: u16, role: Role, run: Run) {
+    fn write_run(&mut self, channel: u16, saying: Saying, run: Run) {
+        let (role, settled) = match saying {
+            Saying::Verdict => (Role::Receiver, true),
+            Saying::Proposal => (Role::Receiver, false),
+            Saying::Answer => (Role::Sender, true),
+        };
         let Run { first, last, state } = run;
-        let state = Some(state);
-        let settled = true;
-        let disposition =
-            Disposition { role, first, last: Some(last), settled, state, batchable: false };
-        self.write(channel, &disposition);
+        let (last, state) = (Some(last), Some(state));
+        self.write(channel, &Disposition { role, first, last, settled, state, batchable: false });
     }
 
     /// Writes what waits for the peer's window, as far as that goes.

@@ -22,8 +22,8 @@ pub(crate) enum Stage {
     /// The owner decides on a login.
     ServerVerdict,
     ServerAmqpHeader,
-    ClientSaslHeader(Mechanism),
-    ClientSasl(Mechanism),
+    ClientSaslHeader,
+    ClientSasl,
     ClientAmqpHeader,
     AwaitOpen,
     Opened,
@@ -31,17 +31,21 @@ pub(crate) enum Stage {
     Finished,
 }
 
-/// How a client logs in. PLAIN takes its user and password from the static text of tests and tools,
-/// `user` and `password` separated as the mechanism has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a client logs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     Anonymous,
     Mssbcbs,
-    Plain { user: &'static str, password: &'static str },
+    Plain { user: ByteString, password: ByteString },
 }
 
 impl Mechanism {
-    fn name(self) -> &'static str {
+    /// PLAIN: a rule's name and its key.
+    pub fn plain(user: &str, password: &str) -> Mechanism {
+        Mechanism::Plain { user: user.into(), password: password.into() }
+    }
+
+    fn name(&self) -> &'static str {
         match self {
             Mechanism::Anonymous => ANONYMOUS,
             Mechanism::Mssbcbs => MSSBCBS,
@@ -49,7 +53,7 @@ impl Mechanism {
         }
     }
 
-    fn initial_response(self) -> Bytes {
+    fn initial_response(&self) -> Bytes {
         match self {
             Mechanism::Anonymous | Mechanism::Mssbcbs => Bytes::new(),
             Mechanism::Plain { user, password } => format!("\0{user}\0{password}").into(),
@@ -90,7 +94,7 @@ impl Connection {
         let Some(found) = input.first_chunk::<8>().copied() else { return Step::Wait };
         input.advance(found.len());
         let expected = match self.stage {
-            Stage::ServerSaslHeader | Stage::ClientSaslHeader(_) => frame::SASL_HEADER,
+            Stage::ServerSaslHeader | Stage::ClientSaslHeader => frame::SASL_HEADER,
             _ => frame::AMQP_HEADER,
         };
         let is_server = matches!(self.stage, Stage::ServerSaslHeader | Stage::ServerAmqpHeader);
@@ -109,7 +113,7 @@ impl Connection {
                 self.write_sasl(&SaslFrame::Mechanisms(SaslMechanisms { mechanisms }));
                 Stage::ServerSaslInit
             }
-            Stage::ClientSaslHeader(mechanism) => Stage::ClientSasl(mechanism),
+            Stage::ClientSaslHeader => Stage::ClientSasl,
             _ => Stage::AwaitOpen,
         };
         Step::Again
@@ -131,15 +135,13 @@ impl Connection {
             (Stage::ServerSaslResponse, SaslFrame::Response(response)) => {
                 Ok(Step::of(self.on_plain(&response.response)))
             }
-            (Stage::ClientSasl(mechanism), SaslFrame::Mechanisms(offered)) => {
-                self.on_mechanisms(mechanism, &offered)
-            }
-            (Stage::ClientSasl(_), SaslFrame::Challenge(_)) => {
+            (Stage::ClientSasl, SaslFrame::Mechanisms(offered)) => self.on_mechanisms(&offered),
+            (Stage::ClientSasl, SaslFrame::Challenge(_)) => {
                 let response = SaslResponse { response: Bytes::new() };
                 self.write_sasl(&SaslFrame::Response(response));
                 Ok(Step::Again)
             }
-            (Stage::ClientSasl(_), SaslFrame::Outcome(outcome)) => self.on_outcome(&outcome),
+            (Stage::ClientSasl, SaslFrame::Outcome(outcome)) => self.on_outcome(&outcome),
             _ => Err(Fault::framing("this SASL frame is out of turn")),
         }
     }
@@ -183,11 +185,8 @@ impl Connection {
         None
     }
 
-    fn on_mechanisms(
-        &mut self,
-        mechanism: Mechanism,
-        offered: &SaslMechanisms,
-    ) -> Result<Step, Fault> {
+    fn on_mechanisms(&mut self, offered: &SaslMechanisms) -> Result<Step, Fault> {
+        let mechanism = self.mechanism.clone();
         if !offered.mechanisms.contains(mechanism.name()) {
             return Err(Fault::framing("the server does not offer the mechanism"));
         }

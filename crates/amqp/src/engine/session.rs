@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::event::LinkId;
+use super::flush::Saying;
 use super::ledger::Ledger;
 use super::payload::Payload;
 use crate::codec::{DeliveryState, Tag};
@@ -38,9 +39,8 @@ pub(crate) struct Session {
     pub received: Ledger<Received>,
     /// Deliveries begun or not that wait for the peer's window, in order.
     pub waiting: VecDeque<Unsent>,
-    /// Verdicts on what was received, and answers to verdicts on what was sent, not written yet.
-    pub verdicts: Option<Run>,
-    pub answers: Option<Run>,
+    /// Dispositions not written yet.
+    pub said: Said,
     /// A session flow is due at the next flush.
     pub owes_flow: bool,
     pub is_dirty: bool,
@@ -96,6 +96,32 @@ impl Run {
     }
 }
 
+/// One run of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    verdicts: Option<Run>,
+    proposals: Option<Run>,
+    answers: Option<Run>,
+}
+
+impl Said {
+    pub(super) fn run(&mut self, saying: Saying) -> &mut Option<Run> {
+        match saying {
+            Saying::Verdict => &mut self.verdicts,
+            Saying::Proposal => &mut self.proposals,
+            Saying::Answer => &mut self.answers,
+        }
+    }
+
+    /// Everything gathered.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (Saying, Run)> + use<> {
+        let Said { verdicts, proposals, answers } = std::mem::take(self);
+        let all =
+            [(Saying::Verdict, verdicts), (Saying::Proposal, proposals), (Saying::Answer, answers)];
+        all.into_iter().filter_map(|(saying, run)| run.map(|run| (saying, run)))
+    }
+}
+
 impl Session {
     pub(crate) fn new(channel: u16, phase: SessionPhase, incoming_window: u32) -> Session {
         Session {
@@ -113,8 +139,7 @@ impl Session {
             sent: Ledger::default(),
             received: Ledger::default(),
             waiting: VecDeque::new(),
-            verdicts: None,
-            answers: None,
+            said: Said::default(),
             owes_flow: false,
             is_dirty: false,
         }

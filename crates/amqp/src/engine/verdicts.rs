@@ -2,6 +2,7 @@
 
 use super::connection::{Connection, Disposing};
 use super::event::{DeliveryId, Event, SessionId};
+use super::flush::Saying;
 use super::outgoing::Gone;
 use super::session::Received;
 use crate::codec::{DeliveryState, Disposition, Role};
@@ -12,31 +13,21 @@ impl Connection {
     pub fn settle(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
         let session = self.sessions.get_mut(delivery.session.0).ok_or(Gone)?;
         let received = session.received.remove(delivery.id).ok_or(Gone)?;
-        self.forget_received(received);
-        self.gather(delivery.session, Role::Receiver, delivery.id, state);
+        self.count_verdict(received);
+        self.gather(delivery.session, Saying::Verdict, delivery.id, state);
         Ok(())
     }
 
     /// As receiver: a verdict that the sender still has to confirm (the SDKs' way, rule 4).
-    /// [`super::Event::Settled`] is the answer.
+    /// [`super::Event::Settled`] is the answer. Written at the next flush, together with its
+    /// neighbours.
     pub fn propose(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
         let session = self.sessions.get_mut(delivery.session.0).ok_or(Gone)?;
         let received = session.received.get_mut(delivery.id).ok_or(Gone)?;
         let before = *received;
         received.is_proposed = true;
-        let channel = session.channel;
         self.count_verdict(before);
-        self.write(
-            channel,
-            &crate::codec::Disposition {
-                role: Role::Receiver,
-                first: delivery.id,
-                last: Some(delivery.id),
-                settled: false,
-                state: Some(state),
-                batchable: false,
-            },
-        );
+        self.gather(delivery.session, Saying::Proposal, delivery.id, state);
         Ok(())
     }
 
@@ -44,7 +35,7 @@ impl Connection {
     pub fn answer(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
         let session = self.sessions.get_mut(delivery.session.0).ok_or(Gone)?;
         session.sent.remove(delivery.id).ok_or(Gone)?;
-        self.gather(delivery.session, Role::Sender, delivery.id, state);
+        self.gather(delivery.session, Saying::Answer, delivery.id, state);
         Ok(())
     }
 
@@ -92,26 +83,23 @@ impl Connection {
             }
             Role::Sender => {
                 let received = session.received.remove(id)?;
-                self.forget_received(received);
+                self.count_verdict(received);
                 Some(Event::Settled { id: delivery, state })
             }
         }
     }
 
-    /// One delivery less that waits for a verdict.
-    pub(super) fn forget_received(&mut self, received: Received) {
-        self.count_verdict(received);
+    /// One delivery less that waits for a verdict, unless it was proposed one before: the owner need not
+    /// think about it any more, and the window of its link has a place for another.
+    pub(super) fn count_verdict(&mut self, received: Received) {
+        if received.is_proposed {
+            return;
+        }
+        self.incoming_unsettled -= 1;
+        self.incoming_bytes -= received.bytes;
         if let Some(link) = self.links.get_mut(received.link.0) {
             link.unsettled -= 1;
             self.touch_link(received.link);
-        }
-    }
-
-    /// One delivery less that the owner has to think about.
-    pub(super) fn count_verdict(&mut self, received: Received) {
-        if !received.is_proposed {
-            self.incoming_unsettled -= 1;
-            self.incoming_bytes -= received.bytes;
         }
     }
 }

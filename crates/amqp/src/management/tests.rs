@@ -274,7 +274,7 @@ fn section_7_2_bad_requests_are_refused_by_name() {
 
 /// Rules 14 to 16: codes, conditions and the types of what is in the body.
 #[test]
-fn rule_15_replies_have_the_types_clients_read() {
+fn err_26_rule_15_replies_have_the_types_clients_read() {
     let at = Timestamp(5);
     let token = token(1);
     let message = Bytes::from_static(b"m");

@@ -68,6 +68,11 @@ impl Grants {
         Status::accepted()
     }
 
+    /// Whether a token or a key came, where one is asked for.
+    pub fn is_proved(&self, access: &Access) -> bool {
+        access.is_anyone() || !self.granted.is_empty()
+    }
+
     /// Whether `address`, in any form, may be used that way now.
     pub fn allow(&self, access: &Access, address: &str, right: Right) -> bool {
         if access.is_anyone() {

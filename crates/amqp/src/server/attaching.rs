@@ -38,7 +38,8 @@ impl Links {
         match self.serve(id, &attach) {
             Ok((right, kind)) => {
                 let is_waiting = matches!(kind, Kind::Intake(_) | Kind::Outlet(_));
-                self.links.insert(id, Link { session, attach, right, kind });
+                self.links.insert(id, Link { session, attach, right, kind, used_at: self.now });
+                self.idling.link_added(self.now);
                 if !is_waiting {
                     self.accept(id, Terms::Plain);
                 }

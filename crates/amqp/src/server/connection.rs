@@ -121,6 +121,7 @@ impl Socket {
     /// Takes all that was read and noted, and gathers what it leads to.
     fn turn(&mut self) {
         let now = now(&self.shared);
+        self.links.now = now;
         while let Ok(note) = self.inbox.try_recv() {
             self.links.on_note(note);
         }
@@ -167,7 +168,7 @@ impl Socket {
     async fn wait(&mut self) -> io::Result<bool> {
         let wants_input = self.links.wants_input();
         let has_output = self.has_output();
-        let Socket { stream, is_flushed, input, links, inbox, stopping, alarm, .. } = self;
+        let Socket { stream, is_flushed, input, links, inbox, stopping, alarm, shared, .. } = self;
         let (engine, work) = (&mut links.engine, &mut links.work);
         let exchange = poll_fn(|cx| {
             if has_output
@@ -183,7 +184,10 @@ impl Socket {
         tokio::select! {
             goes_on = exchange, if wants_input || has_output => return goes_on,
             Some(()) = work.next(), if !work.is_empty() => {}
-            Some(note) = inbox.recv() => links.on_note(note),
+            Some(note) = inbox.recv() => {
+                links.now = now(shared);
+                links.on_note(note);
+            }
             () = alarm.as_mut(), if self.alarm_at.is_some() => self.ring(),
             _ = stopping.changed(), if self.end_by.is_none() => self.stop(),
         }
@@ -194,7 +198,8 @@ impl Socket {
     fn set_alarm(&mut self) {
         let next = self.links.grants.next_expiry_ms();
         let tokens = next.map(|ms| Millis(now(&self.shared).0 + ms.min(TOKENS_LOOK_MS)));
-        let all = [self.links.engine.deadline(), tokens, self.end_by];
+        let idle = self.links.idling.deadline();
+        let all = [self.links.engine.deadline(), tokens, idle, self.end_by];
         let deadline = all.into_iter().flatten().min();
         let Some(at) = deadline else { return };
         if self.alarm_at.is_none_or(|set| at < set) {
@@ -205,8 +210,15 @@ impl Socket {
 
     fn ring(&mut self) {
         self.alarm_at = None;
-        self.links.engine.tick(now(&self.shared));
+        let now = now(&self.shared);
+        self.links.now = now;
+        self.links.engine.tick(now);
         self.links.detach_expired();
+        self.links.detach_idle();
+        if let Some(error) = self.links.idling.farewell(now) {
+            // The engine closes once, and waits for an answer as long as it does for any.
+            self.links.engine.close(Some(error));
+        }
     }
 
     /// Tells the client to go elsewhere: every SDK connects anew by itself.

@@ -82,7 +82,12 @@ impl Links {
     fn put_token(&mut self, request: cbs::Request) -> cbs::Status {
         match request {
             cbs::Request::PutToken { token, audience } => {
-                self.grants.put_token(&self.shared.config.access, &token, &audience)
+                let access = &self.shared.config.access;
+                let status = self.grants.put_token(access, &token, &audience);
+                if self.grants.is_proved(access) {
+                    self.idling.proved();
+                }
+                status
             }
             cbs::Request::Bad(status) => status,
         }

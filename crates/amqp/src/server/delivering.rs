@@ -42,6 +42,9 @@ impl Links {
             if self.send_messages(id) {
                 self.busy.insert(id);
             }
+            if self.outlet(id).is_some_and(|outlet| outlet.sent > 0) {
+                self.touch(id);
+            }
             if let Some(outlet) = self.outlet(id) {
                 outlet.tell_sent();
                 outlet.tell_verdicts();

@@ -28,11 +28,16 @@ pub(super) fn refusal(refusal: Refusal, entity: &str) -> codec::Error {
 
 /// ERR-17: a right is missing.
 pub(super) fn unauthorized(right: &str, entity: &str) -> codec::Error {
+    let sentence = format!("A token with the right '{right}' is required for '{entity}'");
+    told(condition::UNAUTHORIZED_ACCESS, &sentence, entity)
+}
+
+/// What is no error of the broker, in a sentence (ERR-27).
+pub(super) fn told(symbol: &'static str, sentence: &str, entity: &str) -> codec::Error {
     let tracking_id = service::draw_message_id();
     let at = now();
     let trace = Trace { tracking_id: &tracking_id, entity, at: &at };
-    let sentence = format!("A token with the right '{right}' is required for '{entity}'");
-    codec::Error::new(condition::UNAUTHORIZED_ACCESS, condition::description(&sentence, trace))
+    codec::Error::new(symbol, condition::description(sentence, trace))
 }
 
 fn now() -> String {

@@ -13,12 +13,13 @@ use super::address::Node;
 use super::coordinator::Transactions;
 use super::delivering::Outlet;
 use super::failure;
+use super::idling::Idling;
 use super::note::{Note, Notes, Work};
 use super::receiving::Order;
 use super::taking::Intake;
 use super::verdict::verdict;
 use crate::codec::{Attach, DeliveryState, Error};
-use crate::engine::{Connection, DeliveryId, Event, LinkId, SessionId, Side};
+use crate::engine::{Connection, DeliveryId, Event, LinkId, Millis, SessionId, Side};
 use auth::Right;
 
 /// Management requests under way, per connection: beyond it nothing is read.
@@ -38,6 +39,9 @@ pub(super) struct Links {
     pub(super) full: BTreeSet<LinkId>,
     pub(super) transactions: Transactions,
     pub(super) scratch: BytesMut,
+    pub(super) idling: Idling,
+    /// Of this turn.
+    pub now: Millis,
 }
 
 /// A link, from the moment it is asked for.
@@ -47,6 +51,8 @@ pub(super) struct Link {
     /// What it takes to use it, for as long as it is used.
     pub right: Option<Right>,
     pub kind: Kind,
+    /// When something last came or went on it (ERR-22).
+    pub used_at: Millis,
 }
 
 pub(super) enum Kind {
@@ -70,6 +76,7 @@ enum Ending {
 
 impl Links {
     pub fn new(engine: Connection, shared: Arc<Shared>, notes: Notes) -> Links {
+        let idling = Idling::new(shared.config.idle);
         Links {
             engine,
             shared,
@@ -82,6 +89,8 @@ impl Links {
             full: BTreeSet::new(),
             transactions: Transactions::default(),
             scratch: BytesMut::new(),
+            idling,
+            now: Millis::default(),
         }
     }
 
@@ -114,9 +123,12 @@ impl Links {
                 let ending = if is_goodbye { Ending::Closed } else { Ending::Lost };
                 self.end_links(ending, |_| true);
             }
+            Event::Opened(_) => {
+                let is_proved = self.grants.is_proved(&self.shared.config.access);
+                self.idling.opened(self.now, is_proved);
+            }
             // A server asks for no links and drains none; what a sender settles itself, it knows.
-            Event::Opened(_)
-            | Event::Began(_)
+            Event::Began(_)
             | Event::Attached { .. }
             | Event::Drained(_)
             | Event::Settled { .. } => {}
@@ -165,6 +177,7 @@ impl Links {
     }
 
     fn on_credit(&mut self, id: LinkId, credit: u32, drain: bool) {
+        self.touch(id);
         let Some(link) = self.links.get_mut(&id) else { return };
         match &mut link.kind {
             Kind::Outlet(outlet) => {
@@ -191,6 +204,7 @@ impl Links {
         state: Option<DeliveryState>,
         settled: bool,
     ) {
+        self.touch(link);
         if let Some(state @ DeliveryState::Transactional { .. }) = &state {
             return self.decide_in_transaction(id, link, tag, state, settled);
         }
@@ -240,7 +254,11 @@ impl Links {
         self.busy.remove(&id);
         self.full.remove(&id);
         self.transactions.close(id);
-        if let Some(Link { kind: Kind::Outlet(mut outlet), .. }) = self.links.remove(&id) {
+        let removed = self.links.remove(&id);
+        if removed.is_some() && self.links.is_empty() {
+            self.idling.last_link_gone(self.now);
+        }
+        if let Some(Link { kind: Kind::Outlet(mut outlet), .. }) = removed {
             // Some clients send their last verdicts along with their goodbye.
             outlet.tell_verdicts();
             outlet.give_back();

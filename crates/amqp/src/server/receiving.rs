@@ -1,6 +1,8 @@
 //! A client's receiver link (§6): its credit goes to the broker in portions, and its verdicts go to
 //! the log.
 
+use std::collections::VecDeque;
+
 use domain::{Disposition, LockToken, Settlement, TOKENS_MAX};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -19,6 +21,9 @@ use crate::engine::{DeliveryId, LinkId};
 /// Most messages asked of the broker that the client has not been sent yet: whatever credit a client
 /// gives, one that does not read is remembered for no more than these.
 const PORTION_MAX: u32 = 256;
+/// Requests with verdicts under way, per link; verdicts gather meanwhile, so that a busy link costs the
+/// log few entries.
+const SETTLING_MAX: usize = 8;
 
 /// What the connection tells the link, in the order it happened.
 #[derive(Debug)]
@@ -67,16 +72,21 @@ pub(super) async fn run(
                 Some(Order::Close) => break,
                 Some(order) => outlet.take(order),
                 // SESS-12: a lost connection leaves the session locked.
-                None => return,
+                None => return outlet.post(usize::MAX),
             },
             next = outlet.receiver.next() => {
                 if let Err(error) = outlet.received(next) {
+                    outlet.post(usize::MAX);
                     return tell(&outlet.notes, Note::Failed(link, failure::error(&error)));
                 }
             }
-            Some(answers) = outlet.settling.next() => tell(&outlet.notes, Note::Settled(answers)),
+            Some(answers) = outlet.settling.next() => {
+                tell(&outlet.notes, Note::Settled(answers));
+                outlet.post(SETTLING_MAX);
+            }
         }
     }
+    outlet.post(usize::MAX);
     if let Some((token, _)) = session {
         opening::release(&broker, &outlet.entity, token).await;
     }
@@ -96,6 +106,8 @@ struct Outlet {
     is_draining: bool,
     /// Credit is being taken back from the broker; so much of it was not used yet.
     withdrawing: Option<u32>,
+    /// Verdicts not posted yet.
+    unposted: VecDeque<Verdict>,
     settling: FuturesUnordered<BoxFuture<'static, Answers>>,
 }
 
@@ -110,6 +122,7 @@ impl Outlet {
             handed: 0,
             is_draining: false,
             withdrawing: None,
+            unposted: VecDeque::new(),
             settling: FuturesUnordered::new(),
         }
     }
@@ -125,7 +138,10 @@ impl Outlet {
                 self.handed = self.handed.saturating_sub(count);
                 self.adjust();
             }
-            Order::Settle(verdicts) => self.settle(verdicts),
+            Order::Settle(verdicts) => {
+                self.unposted.extend(verdicts);
+                self.post(SETTLING_MAX);
+            }
             Order::Release(tokens) => {
                 let count = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
                 self.handed = self.handed.saturating_sub(count);
@@ -203,11 +219,12 @@ impl Outlet {
         }
     }
 
-    fn settle(&mut self, verdicts: Vec<Verdict>) {
-        let mut verdicts = verdicts.into_iter().peekable();
-        while verdicts.peek().is_some() {
+    /// Posts verdicts, in as many requests as may be under way. With no maximum it posts all.
+    fn post(&mut self, settling_max: usize) {
+        while !self.unposted.is_empty() && self.settling.len() < settling_max {
             let (mut asked, mut settlements) = (Vec::new(), Vec::new());
-            for Verdict { id, settlement, answer } in verdicts.by_ref().take(TOKENS_MAX) {
+            let count = self.unposted.len().min(TOKENS_MAX);
+            for Verdict { id, settlement, answer } in self.unposted.drain(..count) {
                 asked.push((id, answer));
                 settlements.push(settlement);
             }

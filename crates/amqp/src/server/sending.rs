@@ -1,29 +1,25 @@
 //! A client's sender link (§4): deliveries go to the broker as they come and are answered in their
-//! order. Repeats within the cluster are the broker's [`Sender`]'s affair (SEND-8).
+//! order. While requests are under way, deliveries gather into the next one, so that a busy link costs
+//! the log few entries. Repeats within the cluster are the broker's [`Sender`]'s affair (SEND-8).
 
 use std::collections::VecDeque;
 
-use domain::{NewMessage, Refusal, SequenceNumber};
-use service::{Broker, Error, Sender};
+use domain::{Refusal, SequenceNumber};
+use service::{Broker, Error, ErrorKind, Sender};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
 use super::failure;
+use super::gathering::{Delivered, Flight, Waiting, gather};
 use super::note::{Note, Notes, Terms, tell};
 use crate::codec::DeliveryState;
 use crate::engine::{DeliveryId, LinkId};
 
-/// Deliveries submitted and not answered, per link: more wait in the link, which its credit bounds.
-const WAITING_MAX: usize = 256;
+/// Requests under way, per link. Few make larger ones under load; what waits meanwhile, the link's
+/// credit bounds.
+const REQUESTS_MAX: usize = 8;
 
-/// A delivery, as one batch.
-pub(super) struct Delivered {
-    /// `None`: the client settled it and wants no outcome (MSG-9).
-    pub id: Option<DeliveryId>,
-    pub messages: Result<Vec<NewMessage>, Refusal>,
-}
-
-/// Serves the link until the connection lets go of its end.
+/// Serves the link until the connection lets go of its end, and all that came is on its way.
 pub(super) async fn run(
     link: LinkId,
     broker: Broker,
@@ -36,21 +32,29 @@ pub(super) async fn run(
         Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
     };
     tell(&notes, Note::Ready(link, terms));
-    let mut intake = Intake { link, sender, serial: 0, waiting: VecDeque::new(), notes };
-    loop {
-        let waiting = intake.waiting.len();
+    let (waiting, flights) = (VecDeque::new(), VecDeque::new());
+    let mut intake = Intake { link, sender, serial: 0, waiting, flights, notes };
+    let mut is_open = true;
+    // What came before the end is stored, whoever still waits for its outcome.
+    while is_open || !intake.waiting.is_empty() {
+        // If anything waits, something is under way: see `dispatch`.
+        let is_answer_due = !intake.flights.is_empty();
         tokio::select! {
             biased;
-            answer = intake.sender.next(), if waiting > 0 => {
+            answer = intake.sender.next(), if is_answer_due => {
                 if let Some((_, result)) = answer {
                     intake.decided(result);
                 }
             }
-            delivered = deliveries.recv(), if waiting < WAITING_MAX => match delivered {
-                Some(delivered) => intake.submit(delivered).await,
-                None => return,
+            delivered = deliveries.recv(), if is_open => match delivered {
+                Some(delivered) => intake.waiting.push_back(Waiting::new(delivered)),
+                None => is_open = false,
             },
         }
+        while let Ok(delivered) = deliveries.try_recv() {
+            intake.waiting.push_back(Waiting::new(delivered));
+        }
+        intake.dispatch().await;
     }
 }
 
@@ -73,30 +77,43 @@ struct Intake {
     link: LinkId,
     sender: Sender,
     serial: u64,
-    /// Of what the sender has under way, in order.
-    waiting: VecDeque<Option<DeliveryId>>,
+    waiting: VecDeque<Waiting>,
+    /// What the sender has under way, in order.
+    flights: VecDeque<Flight>,
     notes: Notes,
 }
 
 impl Intake {
-    async fn submit(&mut self, delivered: Delivered) {
-        let Delivered { id, messages } = delivered;
-        match self.sender.submit(self.serial + 1, false, messages).await {
-            Ok(()) => {
-                self.serial += 1;
-                self.waiting.push_back(id);
+    /// Makes requests of what waits, as many as may be under way.
+    async fn dispatch(&mut self) {
+        while self.flights.len() < REQUESTS_MAX
+            && let Some((flight, messages)) = gather(&mut self.waiting)
+        {
+            match self.sender.submit(self.serial + 1, false, messages).await {
+                Ok(()) => {
+                    self.serial += 1;
+                    self.flights.push_back(flight);
+                }
+                Err(error) => flight.ids.into_iter().for_each(|id| self.refuse(id, &error)),
             }
-            Err(error) => self.tell(id, DeliveryState::rejected(failure::error(&error))),
         }
     }
 
+    /// What the log decided on the oldest request.
     fn decided(&mut self, result: service::Result<Vec<SequenceNumber>>) {
-        let id = self.waiting.pop_front().flatten();
-        let state = match result {
-            Ok(_) => DeliveryState::ACCEPTED,
-            Err(error) => DeliveryState::rejected(failure::error(&error)),
-        };
-        self.tell(id, state);
+        let Some(flight) = self.flights.pop_front() else { return };
+        match result {
+            Ok(_) => flight.ids.into_iter().for_each(|id| self.tell(id, DeliveryState::ACCEPTED)),
+            // It takes one to have all refused, so each is tried by itself.
+            Err(Error { kind: ErrorKind::Refused(_), .. }) if flight.is_gathered() => {
+                flight.split().rev().for_each(|each| self.waiting.push_front(each));
+            }
+            Err(error) => flight.ids.into_iter().for_each(|id| self.refuse(id, &error)),
+        }
+    }
+
+    fn refuse(&self, id: Option<DeliveryId>, error: &Error) {
+        self.tell(id, DeliveryState::rejected(failure::error(error)));
     }
 
     fn tell(&self, id: Option<DeliveryId>, state: DeliveryState) {

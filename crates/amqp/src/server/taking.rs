@@ -1,11 +1,12 @@
 //! What comes from the client: messages go to whoever serves their link, requests to their node.
 
 use domain::Refusal;
+use service::draw_uuid;
 use tokio::sync::mpsc;
 
 use super::address::Node;
+use super::gathering::Delivered;
 use super::links::{Kind, Link, Links};
-use super::sending::Delivered;
 use crate::codec::DeliveryState;
 use crate::engine::{Delivery, LinkId};
 use crate::message::ingest;
@@ -23,6 +24,7 @@ pub(super) struct Intake {
 
 impl Links {
     pub(super) fn on_delivery(&mut self, delivery: Delivery) {
+        self.touch(delivery.link);
         let id = (!delivery.settled).then_some(delivery.id);
         let Some(link) = self.links.get(&delivery.link) else { return };
         let session = link.session;
@@ -87,7 +89,6 @@ impl Links {
             max: large.max,
         })?;
         let limits = &self.shared.config.limits;
-        let guid = || *uuid::Uuid::new_v4().as_bytes();
-        ingest(delivery.message_format, payload, limits, guid, &mut self.scratch)
+        ingest(delivery.message_format, payload, limits, draw_uuid, &mut self.scratch)
     }
 }

@@ -6,8 +6,9 @@ use tokio::sync::mpsc;
 
 use super::address::Entity;
 use super::failure;
+use super::gathering::Delivered;
 use super::note::{Note, Notes, Terms, tell};
-use super::sending::{self, Delivered};
+use super::sending;
 use crate::codec::DeliveryState;
 use crate::engine::LinkId;
 

@@ -49,14 +49,13 @@ fn unlawful(counters: &Counters) -> Option<String> {
         .then(|| format!("{accepted} accepted, {here} here and {gone} gone do not add up"))
 }
 
-fn expected<'a>(
-    entity: &'a Entity,
+fn expected(
+    entity: &Entity,
     counters: &Counters,
-    fates: &'a Fates,
+    fates: &Fates,
 ) -> [(&'static str, u64, RangeInclusive<u64>); 2] {
-    let own = fates.all.values().filter(|fate| fate.entity == entity);
     let (mut accepted, mut completed) = ((0, 0), (0, 0));
-    for fate in own {
+    for fate in fates.of_entity(&entity.name) {
         let (least, most) = accepted_of(fate);
         accepted = (accepted.0 + least, accepted.1 + most);
         let finals = || fate.settlements.iter().filter(|it| it.is_final());

@@ -127,6 +127,12 @@ impl<'a> Fates<'a> {
         fates
     }
 
+    /// All fates in one place, by message.
+    pub fn of_entity<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Fate<'a>> {
+        let from = self.all.range((name, "")..);
+        from.take_while(move |((place, _), _)| *place == name).map(|(_, fate)| fate)
+    }
+
     fn at(&mut self, run: &'a Run, place: &str, id: &'a str) -> Option<&mut Fate<'a>> {
         let entity = run.entities.get(place)?;
         let new = || Fate::new(entity, id);

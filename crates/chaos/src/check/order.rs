@@ -1,18 +1,15 @@
 //! A send that began after another was acknowledged has the higher number, whoever led meanwhile.
 
+use std::collections::BTreeMap;
+
 use super::{Promise, Violation};
 use crate::{Answer, Call, Run, Sent, What};
 
 pub fn check(run: &Run) -> Vec<Violation> {
     let mut broken = Vec::new();
-    for entity in run.entities.0.values().filter(|entity| !entity.deduplicates) {
-        let of_entity = |call: &&Call| call.entity == entity.name && call.answer == Answer::Done;
-        let mut asked: Vec<(&Call, u64, &Sent)> = Vec::new();
-        for call in run.history.calls.iter().filter(of_entity) {
-            let (What::Send(sent) | What::Commit { sent, .. }) = &call.what else { continue };
-            // A scheduled message is numbered anew when it is due (SEQ-6).
-            let plain = sent.iter().filter(|sent| sent.due_ms.is_none());
-            asked.extend(plain.filter_map(|sent| Some((call, sent.number?, sent))));
+    for (name, mut asked) in numbered(run) {
+        if run.entities.get(name).is_none_or(|entity| entity.deduplicates) {
+            continue;
         }
         let mut answered = asked.clone();
         asked.sort_by_key(|(call, ..)| call.asked_ms);
@@ -30,9 +27,22 @@ pub fn check(run: &Run) -> Vec<Violation> {
             if let Some((high, earlier)) = highest.filter(|(high, _)| number <= *high) {
                 let told = format!("number {number}, after {} had number {high}", earlier.id);
                 let promise = Promise::NumbersInOrder;
-                broken.push(Violation::new(promise, &entity.name, &sent.id, told));
+                broken.push(Violation::new(promise, name, &sent.id, told));
             }
         }
     }
     broken
+}
+
+/// Every send that was acknowledged with a number, by entity.
+fn numbered(run: &Run) -> BTreeMap<&str, Vec<(&Call, u64, &Sent)>> {
+    let mut all: BTreeMap<&str, Vec<(&Call, u64, &Sent)>> = BTreeMap::new();
+    for call in run.history.calls.iter().filter(|call| call.answer == Answer::Done) {
+        let (What::Send(sent) | What::Commit { sent, .. }) = &call.what else { continue };
+        // A scheduled message is numbered anew when it is due (SEQ-6).
+        let plain = sent.iter().filter(|sent| sent.due_ms.is_none());
+        let numbered = plain.filter_map(|sent| Some((call, sent.number?, sent)));
+        all.entry(&call.entity).or_default().extend(numbered);
+    }
+    all
 }

@@ -26,6 +26,7 @@ pub fn text(
     seen: &BTreeMap<u64, Addresses>,
     cluster_id: u128,
     data_groups: u16,
+    synced: bool,
 ) -> String {
     let members: String = seen
         .iter()
@@ -36,11 +37,13 @@ pub fn text(
         })
         .collect();
     let Addresses { grpc, http, peer } = own;
+    let durability = if synced { "synced" } else { "replicated" };
     format!(
         "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = true\n\
          [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n\
          [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {data_groups}\n{members}\
          [storage]\nmemory_mebibytes = 128\ndisk_reserve_mebibytes = 16\n\
+         durability = {durability:?}\n\
          [idle]\nreattach = \"2s\"\n"
     )
 }
@@ -54,9 +57,10 @@ mod tests {
         let (_, own) = Addresses::of_ports((1, &[1, 2, 3]));
         let (_, other) = Addresses::of_ports((2, &[7, 8, 9]));
         let seen = BTreeMap::from([(1, own.clone()), (2, other)]);
-        let text = text(1, Path::new("/data"), &own, &seen, 0xff, 3);
+        let text = text(1, Path::new("/data"), &own, &seen, 0xff, 3, false);
         let file: toml::Table = text.parse().expect("it is TOML");
         assert_eq!(file["listen"]["peer"].as_str(), Some("127.0.0.1:3"));
+        assert_eq!(file["storage"]["durability"].as_str(), Some("replicated"));
         assert_eq!(file["cluster"]["node"][1]["peer"].as_str(), Some("127.0.0.1:9"));
     }
 }

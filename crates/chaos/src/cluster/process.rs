@@ -1,6 +1,8 @@
 //! One node's process, and nobody else's.
 
 use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -65,7 +67,11 @@ impl Process {
         let child = Command::new(&self.program)
             .args(["serve", "--exit-with-parent", "--config"])
             .arg(&self.config)
+            .arg("--sync-delay-file")
+            .arg(self.sync_delay_file())
             .args(flags)
+            // Ctrl-C reaches all of a terminal's group, and is for the experiment alone.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)
@@ -75,6 +81,20 @@ impl Process {
         self.flags = flags.to_vec();
         self.started = Instant::now();
         Ok(())
+    }
+
+    /// Makes each sync of its log take so much longer, from now on.
+    pub fn delay_syncs(&self, delay: Duration) -> Result<(), Error> {
+        let path = self.sync_delay_file();
+        let written = match delay.is_zero() {
+            true => fs::remove_file(&path),
+            false => fs::write(&path, format!("{}ms", delay.as_millis())),
+        };
+        written.map_err(Error::io(path.display().to_string()))
+    }
+
+    fn sync_delay_file(&self) -> PathBuf {
+        self.log.with_file_name("sync-delay")
     }
 
     /// Sends a signal, if it runs.
@@ -127,6 +147,22 @@ impl Process {
         self.last_death = Some(told);
         let flags = self.flags.clone();
         self.start(&flags)
+    }
+
+    /// How much it has logged.
+    pub fn logged_bytes(&self) -> u64 {
+        fs::metadata(&self.log).map_or(0, |log| log.len())
+    }
+
+    /// Of what it has logged since then, the first line with these words, from there on.
+    pub fn logged(&self, words: &str, since_bytes: u64) -> Option<String> {
+        let mut log = File::open(&self.log).ok()?;
+        log.seek(SeekFrom::Start(since_bytes)).ok()?;
+        let mut bytes = Vec::new();
+        log.read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let from = text.find(words)?;
+        text[from..].split_once('\n').map(|(line, _)| line.to_owned())
     }
 
     /// The end of its log.

@@ -38,6 +38,8 @@ const TOLERANCE_MS: u64 = 510;
 pub struct Course<'a> {
     experiment: &'a Experiment,
     tell: Tell,
+    /// Whether the load is to end early.
+    stopped: watch::Receiver<bool>,
     cluster: Cluster,
     /// Past all links.
     observer: Client,
@@ -55,6 +57,7 @@ impl<'a> Course<'a> {
         experiment: &'a Experiment,
         cluster: Cluster,
         tell: Tell,
+        stopped: watch::Receiver<bool>,
     ) -> Result<Course<'a>, Error> {
         let clock = Clock::start();
         let (phase, phases) = watch::channel(Phase::Running);
@@ -78,6 +81,7 @@ impl<'a> Course<'a> {
         Ok(Course {
             experiment,
             tell,
+            stopped,
             cluster,
             observer,
             bench,
@@ -104,18 +108,18 @@ impl<'a> Course<'a> {
         let mut happened = Vec::new();
         for fault in plan {
             let at = begun + Duration::from_millis(fault.at_ms);
-            faults::watch_until(&mut self.cluster, at.min(end)).await?;
-            if Instant::now() >= end {
-                break; // Those before took longer than planned.
+            faults::watch_while(&mut self.cluster, at.min(end), &self.stopped).await?;
+            if Instant::now() >= end || *self.stopped.borrow() {
+                break; // Those before may have taken longer than planned.
             }
-            let fault = faults::carry_out(&mut self.cluster, &clock, fault).await?;
+            let fault = faults::carry_out(&mut self.cluster, &clock, fault, &self.stopped).await?;
             match &fault.skipped {
                 None => (self.tell)(&fault.told),
                 Some(why) => (self.tell)(&format!("skipped: {}: {why}", fault.told)),
             }
             happened.push(fault);
         }
-        faults::watch_until(&mut self.cluster, end).await?;
+        faults::watch_while(&mut self.cluster, end, &self.stopped).await?;
         self.settled.load_ended_ms = clock.now_ms();
         Ok(happened)
     }
@@ -244,9 +248,9 @@ impl<'a> Course<'a> {
             self.clean_up().await;
         }
         (self.tell)("checking");
-        let Course { experiment, cluster, bench, watcher, mut broken, settled, .. } = self;
+        let Course { experiment, cluster, bench, watcher, mut broken, settled, stopped, .. } = self;
         let leaders = watcher.stop().await;
-        let (entities, history) = (bench.entities().clone(), bench.recorder.history());
+        let (entities, history) = (bench.entities().clone(), bench.recorder.take_history());
         let was_seen = end.is_some();
         let end = end.unwrap_or_default();
         let mut run = Run { entities, history, end, tolerance_ms: TOLERANCE_MS };
@@ -256,7 +260,10 @@ impl<'a> Course<'a> {
         }
         outages(&run, &mut faults, settled.load_ended_ms);
         let timeline = Timeline { slices: slices(&run, settled.begun_ms), leaders };
-        Ok(Report::new(experiment, cluster.ids().len(), faults, settled, timeline, run, broken))
+        let mut report =
+            Report::new(experiment, cluster.ids().len(), faults, settled, timeline, run, broken);
+        report.interrupted = *stopped.borrow();
+        Ok(report)
     }
 
     /// Leaves nothing in somebody else's cluster, as far as it lets itself be asked.

@@ -71,8 +71,8 @@ fn choose(data: &Path, random: &mut ChaCha8Rng) -> io::Result<Option<(PathBuf, u
     Ok(kinds.choose(random).and_then(|files| files.choose(random)).cloned())
 }
 
-/// RocksDB's diary and its locks hold nothing that anyone relies on. And a node whose data do not say
-/// whose they are waits for a person, as it should.
+/// RocksDB's diary and its locks hold nothing that anyone relies on. And data that call themselves a
+/// newer version's wait for a person, as they should.
 fn holds_data(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let passed_over = ["LOG", "LOCK", "IDENTITY", "OPTIONS", "mayfly-data"];

@@ -12,6 +12,11 @@ pub enum FaultKind {
     Kill,
     /// `SIGSTOP`, and `SIGCONT` when it is over.
     Pause,
+    /// `kill -9`, and of what the node had written and not synced a part is lost, as a machine without
+    /// power loses it.
+    PowerFailure,
+    /// All nodes lose their power at one moment.
+    Blackout,
     /// Ended in good order, and started again.
     Restart,
     /// Nothing arrives, in one direction or both.
@@ -26,6 +31,8 @@ pub enum FaultKind {
     ClockSkew,
     /// A wall clock that is ahead in one second and behind in the next.
     ClockJump,
+    /// Each sync of the log takes up to seconds longer.
+    SlowSync,
     /// A disk without a free byte. Needs the right to mount.
     FullDisk,
     /// A bit flipped in the log, the rows or a snapshot of a stopped node.
@@ -34,13 +41,17 @@ pub enum FaultKind {
     Truncate,
     /// A stopped node's data are gone: it leaves and joins its groups, under load.
     Wipe,
+    /// A node is wiped, and of the snapshots that it is sent bits are flipped on their way.
+    DamagedSnapshot,
     /// A group's leadership handed to another node.
     Transfer,
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 14] = [
+    pub const ALL: [FaultKind; 18] = [
         FaultKind::Kill,
+        FaultKind::PowerFailure,
+        FaultKind::Blackout,
         FaultKind::Pause,
         FaultKind::Restart,
         FaultKind::Partition,
@@ -49,10 +60,12 @@ impl FaultKind {
         FaultKind::Slow,
         FaultKind::ClockSkew,
         FaultKind::ClockJump,
+        FaultKind::SlowSync,
         FaultKind::FullDisk,
         FaultKind::BitFlip,
         FaultKind::Truncate,
         FaultKind::Wipe,
+        FaultKind::DamagedSnapshot,
         FaultKind::Transfer,
     ];
 
@@ -60,6 +73,8 @@ impl FaultKind {
     pub fn name(self) -> &'static str {
         match self {
             FaultKind::Kill => "kill",
+            FaultKind::PowerFailure => "power-failure",
+            FaultKind::Blackout => "blackout",
             FaultKind::Pause => "pause",
             FaultKind::Restart => "restart",
             FaultKind::Partition => "partition",
@@ -68,17 +83,40 @@ impl FaultKind {
             FaultKind::Slow => "slow",
             FaultKind::ClockSkew => "clock-skew",
             FaultKind::ClockJump => "clock-jump",
+            FaultKind::SlowSync => "slow-sync",
             FaultKind::FullDisk => "full-disk",
             FaultKind::BitFlip => "bit-flip",
             FaultKind::Truncate => "truncate",
             FaultKind::Wipe => "wipe",
+            FaultKind::DamagedSnapshot => "damaged-snapshot",
             FaultKind::Transfer => "transfer",
         }
     }
 
-    /// Whether a node may lose what it held: no other may until it is whole again.
-    pub fn harms_data(self) -> bool {
-        matches!(self, FaultKind::BitFlip | FaultKind::Truncate | FaultKind::Wipe)
+    /// Whether every replica must be whole before it: where a node may lose what it held, no other may
+    /// until that one has it back; and a power failure may take the mark by which a node knows of harm
+    /// that was done to it before.
+    pub fn needs_whole(self) -> bool {
+        match self {
+            FaultKind::PowerFailure
+            | FaultKind::Blackout
+            | FaultKind::BitFlip
+            | FaultKind::Truncate
+            | FaultKind::Wipe
+            | FaultKind::DamagedSnapshot => true,
+            FaultKind::Kill
+            | FaultKind::Pause
+            | FaultKind::Restart
+            | FaultKind::Partition
+            | FaultKind::Delay
+            | FaultKind::Loss
+            | FaultKind::Slow
+            | FaultKind::ClockSkew
+            | FaultKind::ClockJump
+            | FaultKind::SlowSync
+            | FaultKind::FullDisk
+            | FaultKind::Transfer => false,
+        }
     }
 
     /// Whether it can be done to a cluster whose processes are not ours.

@@ -22,6 +22,8 @@ pub struct Figures {
     pub load_seconds: f64,
     /// From the end of the load until every replica voted and had caught up.
     pub heal_seconds: f64,
+    /// Calls of clients, whatever was answered, and messages handed to them.
+    pub operations: u64,
     pub messages_sent: u64,
     /// Sends that were perhaps done, and those that were refused or certainly not done.
     pub messages_perhaps: u64,
@@ -48,6 +50,7 @@ impl Figures {
         let mut figures = Figures {
             load_seconds: seconds(settled.begun_ms, settled.load_ended_ms),
             heal_seconds: seconds(settled.load_ended_ms, settled.healed_ms),
+            operations: (run.history.calls.len() + run.history.deliveries.len()) as u64,
             deliveries: run.history.deliveries.len() as u64,
             outage_max_ms: faults.iter().map(|fault| fault.outage_ms).max().unwrap_or(0),
             ..Figures::default()

@@ -13,6 +13,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let it = &self.figures;
         writeln!(f, "seed {}, {} nodes, {}", self.seed, self.nodes, self.workloads.join(", "))?;
+        if self.interrupted {
+            writeln!(f, "  interrupted  what follows is of the time until then")?;
+        }
         let perhaps = it.messages_perhaps;
         let not_sent = it.messages_not_sent;
         writeln!(

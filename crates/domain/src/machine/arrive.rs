@@ -69,6 +69,7 @@ impl Arrive {
     ) -> Result<(), Refusal> {
         let done_before = (shipment.done - self.skipped) as usize;
         let waits = self.source.sub == SubQueue::Transfer;
+        let stays = self.source.sub == SubQueue::DeadLetter;
         let budget = step.view.budget(APPLY_ROWS_MAX);
         step.open(self.destination)?.used(); // IDLE-3.
         let left = (shipment.count - shipment.done) as usize;
@@ -80,6 +81,11 @@ impl Arrive {
             match step.arrive(self.destination, arriving) {
                 Ok(()) => (),
                 Err(unfit) if unfit.for_space && waits => break, // FWD-14: until there is room.
+                // It is tried again (FWD-9), and nothing gets ahead of it meanwhile (FWD-5).
+                Err(Unfit { reason, text, .. }) if stays => {
+                    shipment.refuse_rest(&reason, &text);
+                    break;
+                }
                 Err(Unfit { reason, text, .. }) => {
                     refuse(&mut shipment.refused, shipment.done, reason, text);
                 }
@@ -102,12 +108,15 @@ impl ArrivedShipment {
     /// FWD-8, IDLE-17: what did not come before the destination was deleted never will.
     fn abandoned(mut self, destination: EntityId) -> Outcome {
         let gone = Refusal::StaleRoute { entity: destination };
-        let text = "The destination was deleted.";
+        self.refuse_rest(&reason(&gone), "The destination was deleted.");
+        self.outcome()
+    }
+
+    fn refuse_rest(&mut self, reason: &str, text: &str) {
         while !self.is_done() {
-            refuse(&mut self.refused, self.done, reason(&gone), text.to_owned());
+            refuse(&mut self.refused, self.done, reason.to_owned(), text.to_owned());
             self.done += 1;
         }
-        self.outcome()
     }
 }
 

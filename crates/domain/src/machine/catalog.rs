@@ -56,6 +56,7 @@ impl<R: Rows> Step<'_, R> {
                 self.create_subscription(request, &topic, &name, properties, rule)
             }
             CatalogCommand::Created { name, entity } => self.created(&name, entity),
+            CatalogCommand::Withdraw { name, entity } => self.withdraw(&name, entity),
             CatalogCommand::Delete { name } => self.delete(&name),
             CatalogCommand::Deleted { name, entity } => self.deleted(&name, entity),
             CatalogCommand::Seal { name, entity, idle_since } => {
@@ -68,10 +69,16 @@ impl<R: Rows> Step<'_, R> {
                 self.view.put(Key::Node(node), Row::Node(row));
                 Ok(Outcome::Done)
             }
+            CatalogCommand::AddNode { node, row } => self.add_node(node, row),
+            CatalogCommand::Drain { node, cancel } => self.drain(node, cancel),
+            CatalogCommand::Remove { node, dead } => self.remove(node, dead),
+            CatalogCommand::MoveReplica { shard, from, to, moves } => {
+                self.move_replica(shard, from, to, moves)
+            }
         }
     }
 
-    fn cluster(&mut self) -> Option<ClusterRow> {
+    pub(super) fn cluster(&mut self) -> Option<ClusterRow> {
         match self.view.get(&Key::Cluster) {
             Some(Row::Cluster(row)) => Some(row),
             _ => None,
@@ -204,7 +211,7 @@ impl<R: Rows> Step<'_, R> {
         })
     }
 
-    fn formed(&mut self) -> Result<ClusterRow, Refusal> {
+    pub(super) fn formed(&mut self) -> Result<ClusterRow, Refusal> {
         let why = "the cluster is not formed yet";
         self.cluster().ok_or(Refusal::InvalidOperation { why })
     }
@@ -240,6 +247,16 @@ impl<R: Rows> Step<'_, R> {
         let fresh = matches!(row.state, DirectoryState::Creating { .. });
         if fresh {
             row.state = DirectoryState::Ready;
+            self.put_directory(row.clone());
+        }
+        entry(row, fresh)
+    }
+
+    fn withdraw(&mut self, name: &str, entity: EntityId) -> Result<Outcome, Refusal> {
+        let mut row = self.named(name, entity)?;
+        let fresh = matches!(row.state, DirectoryState::Creating { .. });
+        if fresh {
+            row.state = DirectoryState::Deleting;
             self.put_directory(row.clone());
         }
         entry(row, fresh)

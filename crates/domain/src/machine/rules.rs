@@ -298,7 +298,11 @@ impl<R: Rows> Step<'_, R> {
 }
 
 /// RULE-10: what a change adds must fit; what was there before the limit stays.
-fn check_limits(before: RuleCounts, after: RuleCounts, topic: RuleCounts) -> Result<(), Refusal> {
+pub(super) fn check_limits(
+    before: RuleCounts,
+    after: RuleCounts,
+    topic: RuleCounts,
+) -> Result<(), Refusal> {
     for (what, before, after, used, max) in [
         ("SQL filters of the topic", before.sql, after.sql, topic.sql, SQL_FILTERS_MAX as u32),
         (

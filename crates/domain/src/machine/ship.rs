@@ -7,8 +7,8 @@ use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::machine::entity::EntityStep;
 use crate::machine::view::Budget;
 use crate::{
-    APPLY_ROWS_MAX, Destination, Effect, Fired, ForwardEffect, HOPS_MAX, Key, Line, MessageRow,
-    Outcome, QueueId, Refusal, Row, Rows, SequenceNumber, Ship, ShipmentRow, SubQueue,
+    APPLY_ROWS_MAX, Destination, Effect, Fired, ForwardEffect, Forwarding, HOPS_MAX, Key, Line,
+    MessageRow, Outcome, QueueId, Refusal, Row, Rows, SequenceNumber, Ship, ShipmentRow, SubQueue,
 };
 
 /// Messages looked up at a time.
@@ -23,7 +23,7 @@ impl Ship {
         let Ok(mut entity) = step.open(self.queue.entity) else {
             return Outcome::Fired(Fired::default());
         };
-        if !self.holds(&entity) {
+        if !self.holds(&entity) || self.is_early(&entity) {
             return Outcome::Fired(Fired::default());
         }
         let (numbers, fired) = match self.again {
@@ -48,6 +48,14 @@ impl Ship {
         !properties.status.refuses_receive()
             && to.is_some_and(|to| to.eq_ignore_ascii_case(&self.to))
             && (self.destination.is_some() || self.queue.sub == SubQueue::Main)
+    }
+
+    /// FWD-5: what a destination refuses of a dead-letter queue is tried again, so what comes behind
+    /// waits until it is there, or known to be refused, and then until it is taken.
+    fn is_early<R: Rows>(&self, entity: &EntityStep<'_, '_, R>) -> bool {
+        let Forwarding { in_transit, parked, .. } =
+            entity.entity.state.forwarding[self.queue.sub as usize];
+        self.queue.sub == SubQueue::DeadLetter && (in_transit > 0 || (parked > 0 && !self.again))
     }
 
     /// Sets available messages aside, lowest first: those to be shipped, and what became of others.

@@ -7,12 +7,12 @@ use std::ops::ControlFlow;
 use crate::machine::Step;
 use crate::machine::entity::{Entity, EntityStep};
 use crate::machine::forward::settled;
-use crate::machine::rules::check_rule;
+use crate::machine::rules::{check_limits, check_rule};
 use crate::{
     CreateSubscription, CreateTopic, Effect, EntityId, EntityKind, EntityRow, Key, Outcome,
-    QueueProperties, Refusal, Row, Rows, SequenceNumber, Span, Specifics, SubscriptionSpecifics,
-    Timestamp, TopicCommand, TopicProperties, TopicSpecifics, UpdateSubscription, UpdateTopic,
-    validate,
+    QueueProperties, Refusal, Row, Rows, RuleCounts, SequenceNumber, Span, Specifics,
+    SubscriptionSpecifics, Timestamp, TopicCommand, TopicProperties, TopicSpecifics,
+    UpdateSubscription, UpdateTopic, validate,
 };
 
 impl TopicCommand {
@@ -73,8 +73,9 @@ impl UpdateTopic {
 }
 
 impl CreateSubscription {
-    /// A repeat for the same id is `Done`. Its quota is the catalog's to check (QUOTA-7), so that an
-    /// intent that was recorded can always be carried out.
+    /// A repeat for the same id is `Done`. How many subscriptions a topic has is the catalog's to check
+    /// (QUOTA-7). How many filters it has is known here alone (RULE-10): refused for that, the intent
+    /// that the catalog recorded is withdrawn.
     fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         if step.open(self.entity).is_ok() {
             return Ok(Outcome::Done);
@@ -98,6 +99,7 @@ impl CreateSubscription {
             rules: self.rule.counts(),
         };
         of_topic.rules = of_topic.rules.plus(specifics.rules);
+        check_limits(RuleCounts::default(), specifics.rules, of_topic.rules)?;
         topic.used_until(topic.at); // IDLE-2: an operation on one of its subscriptions.
         let properties = self.properties.common(default_ttl);
         validate::forwarding(&self.name, &properties)?;

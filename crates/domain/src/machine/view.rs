@@ -89,7 +89,7 @@ impl<'a, R: Rows> View<'a, R> {
         self.cost += 1;
         match self.slots.get(key) {
             Some(slot) => slot.row.clone(),
-            None if self.is_erased(key) => None,
+            None if is_erased(&self.erased, key) => None,
             None => self.rows.get(key),
         }
     }
@@ -163,10 +163,6 @@ impl<'a, R: Rows> View<'a, R> {
         self.erased.push((from, to));
     }
 
-    fn is_erased(&self, key: &Key) -> bool {
-        self.erased.iter().any(|(from, to)| from <= key && key < to)
-    }
-
     /// Visits rows with `from <= key < to` in ascending order until the visitor breaks.
     pub fn scan(
         &mut self,
@@ -178,38 +174,22 @@ impl<'a, R: Rows> View<'a, R> {
             return;
         }
         let mut visited = 0;
-        let mut visit = |key: &Key, row: &Row| {
-            visited += 1;
-            visit(key, row)
+        let (rows, erased) = (self.rows, &self.erased);
+        let stored = |each: &mut dyn FnMut(Key, Row) -> ControlFlow<()>| {
+            rows.scan(from, to, &mut |key, row| match is_erased(erased, &key) {
+                true => ControlFlow::Continue(()),
+                false => each(key, row),
+            });
         };
-        let erased = &self.erased;
-        let mut over = self.slots.range(from, to).peekable();
-        let mut broken = false;
-        self.rows.scan(from, to, &mut |key, row| {
-            while let Some((slot_key, slot)) = over.next_if(|(slot_key, _)| **slot_key < key) {
-                if slot.row.as_ref().is_some_and(|row| visit(&slot_key, row).is_break()) {
-                    broken = true;
-                    return ControlFlow::Break(());
-                }
-            }
-            let flow = match over.next_if(|(slot_key, _)| **slot_key == key) {
-                Some((_, Slot { row: None, .. })) => ControlFlow::Continue(()),
-                Some((_, Slot { row: Some(row), .. })) => visit(&key, row),
-                None if erased.iter().any(|(from, to)| *from <= key && key < *to) => {
-                    ControlFlow::Continue(())
-                }
-                None => visit(&key, &row),
-            };
-            broken = flow.is_break();
-            flow
-        });
-        if !broken {
-            for (key, slot) in over {
-                if slot.row.as_ref().is_some_and(|row| visit(&key, row).is_break()) {
-                    break;
-                }
-            }
-        }
+        self.slots.scan_over(
+            (from, to),
+            |slot| slot.row.as_ref(),
+            stored,
+            |key, row| {
+                visited += 1;
+                visit(&key, &row)
+            },
+        );
         self.cost += visited;
     }
 
@@ -268,6 +248,10 @@ impl<'a, R: Rows> View<'a, R> {
         let writes = self.slots.into_iter().map(|(key, slot)| (key, write(slot))).collect();
         Changes { erased: self.erased, writes, effects: Vec::new() }
     }
+}
+
+fn is_erased(ranges: &[(Key, Key)], key: &Key) -> bool {
+    ranges.iter().any(|(from, to)| from <= key && key < to)
 }
 
 /// A row's variant matches its key's: written so here, and read back so from storage.

@@ -723,7 +723,12 @@ fn owner(key: &Key) -> Option<EntityId> {
         Key::Shipment(queue, _) | Key::Parked(queue, ..) | Key::Arrival(queue, _) => {
             Some(queue.entity)
         }
-        Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
+        Key::Cluster
+        | Key::Directory(_)
+        | Key::Node(_)
+        | Key::Group(_)
+        | Key::NodeState(_)
+        | Key::Moves(_) => None,
     }
 }
 

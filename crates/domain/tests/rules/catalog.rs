@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{
     CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, Row, ShardId, SubscriptionProperties,
-    TopicProperties,
+    EntityKind, GroupRow, Key, NewRule, NodeRow, NodeState, Outcome, Row, ShardId,
+    SubscriptionProperties, TopicProperties,
 };
 
 use crate::support::Shard;
@@ -100,6 +100,70 @@ fn a_node_changes_its_addresses() {
     let command = CatalogCommand::SetNode { node: 1, row: row.clone() };
     assert_eq!(ask(&mut shard, command), Outcome::Done);
     assert_eq!(shard.rows.0.get(&Key::Node(1)), Some(&Row::Node(row)));
+}
+
+/// Each row: what is asked, and what an operator is told; nothing, where it is done.
+#[test]
+fn nodes_join_and_leave_and_never_fewer_stay_than_a_group_has_replicas() {
+    use CatalogCommand::*;
+    let mut shard = Shard::empty();
+    assert_eq!(ask(&mut shard, found(3, 2, &[1, 2])), Outcome::Done);
+    let add = |id: u64| AddNode { node: id, row: node(&format!("n{id}")) };
+    let to = |shard, from, to, moves| MoveReplica { shard: ShardId(shard), from, to, moves };
+    let (drain, back) = (|node| Drain { node, cancel: false }, |node| Drain { node, cancel: true });
+    let (remove, dead) = (|node| Remove { node, dead: false }, |node| Remove { node, dead: true });
+    for (command, told) in [
+        (drain(1), "without node 1 there would be 1 nodes for 2 replicas"),
+        (dead(1), "without node 1 there would be 1 nodes for 2 replicas"),
+        (drain(9), "there is no node 9"),
+        (add(0), "a node's number is 1 to 65535"),
+        (add(65_536), "a node's number is 1 to 65535"),
+        (add(3), ""),
+        (add(3), ""),
+        (AddNode { node: 3, row: node("other") }, "node 3 is in the cluster already, at n3:5320"),
+        (remove(1), "node 1 was not drained"),
+        (drain(1), ""),
+        (drain(1), ""),
+        (drain(2), "without node 2 there would be 1 nodes"),
+        (remove(1), "node 1 still holds 3 replicas"),
+        (to(1, 1, 3, 1), "group 1 has been moved meanwhile"),
+        (to(0, 1, 3, 0), "there is no data group 0"),
+        (to(4, 1, 3, 0), "there is no data group 4"),
+        (to(1, 3, 3, 0), "node 3 does not hold group 1"),
+        (to(1, 1, 2, 0), "node 2 holds group 1 already"),
+        (to(1, 1, 9, 0), "there is no node 9"),
+        (to(1, 1, 3, 0), ""),
+        (to(1, 1, 3, 0), "group 1 has been moved meanwhile"),
+        (to(1, 3, 1, 1), "node 1 is leaving the cluster"),
+        (remove(1), "node 1 still holds 2 replicas"),
+        (back(1), ""),
+        (back(1), ""),
+        (to(1, 3, 1, 1), ""),
+        (to(1, 1, 3, 2), ""),
+        (drain(1), ""),
+        (to(2, 1, 3, 0), ""),
+        (to(3, 1, 3, 0), ""),
+        (remove(1), ""),
+        (remove(1), ""),
+        (drain(1), "node 1 was removed from the cluster"),
+        (add(1), "node 1 was removed from the cluster; its number is not given again"),
+        (dead(2), "without node 2 there would be 1 nodes"),
+        (add(4), ""),
+        (dead(2), ""),
+    ] {
+        let outcome = ask(&mut shard, command.clone());
+        let found = match &outcome {
+            Outcome::Refused(refusal) => refusal.to_string(),
+            _ => String::new(),
+        };
+        assert_eq!(outcome == Outcome::Done, told.is_empty(), "{command:?}: {outcome:?}");
+        assert!(found.contains(told), "{command:?}: {found}");
+    }
+    assert_eq!(replicas(&shard, 0), [3, 4], "who holds the catalog");
+    assert_eq!(replicas(&shard, 1), [3, 2], "what is dead is replaced by whoever plans");
+    let state = |node| shard.rows.0.get(&Key::NodeState(node));
+    assert_eq!(state(2), Some(&Row::NodeState(NodeState::Removed)));
+    assert_eq!(state(3), None);
 }
 
 #[test]
@@ -296,4 +360,28 @@ fn quota_7_a_topic_has_two_thousand_subscriptions_at_most() {
     let (last, others) = outcomes.split_last().expect("outcomes");
     assert!(others.iter().all(|outcome| matches!(outcome, Outcome::Catalog(_))));
     assert_eq!(words(last), "QuotaExceeded");
+}
+
+/// RULE-10: what its group refuses for good is withdrawn; what was created meanwhile is not, and a
+/// late withdrawal finds another under the name.
+#[test]
+fn a_creation_that_its_group_refused_frees_its_name() {
+    let mut shard = catalog(1);
+    topic_created(&mut shard, "t");
+    let withdraw = |entity| {
+        let name = "t/Subscriptions/s".to_owned();
+        CatalogCommand::Withdraw { name, entity }
+    };
+    let (first, _) = entry(subscribe(&mut shard, "t", "s"));
+    for fresh in [true, false] {
+        let (row, told) = entry(ask(&mut shard, withdraw(first.entity)));
+        assert_eq!((row.state, told), (DirectoryState::Deleting, fresh));
+    }
+    let deleted = CatalogCommand::Deleted { name: first.name.clone(), entity: first.entity };
+    assert_eq!(ask(&mut shard, deleted), Outcome::Done);
+    assert_eq!(words(&ask(&mut shard, withdraw(first.entity))), "MessagingEntityNotFound");
+    let second = subscribed(&mut shard, "t", "s");
+    assert_eq!(words(&ask(&mut shard, withdraw(first.entity))), "MessagingEntityNotFound");
+    let (row, fresh) = entry(ask(&mut shard, withdraw(second.entity)));
+    assert_eq!((row.state, fresh), (DirectoryState::Ready, false));
 }

@@ -212,7 +212,12 @@ pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
         Key::Shipment(queue, _) | Key::Parked(queue, ..) | Key::Arrival(queue, _) => {
             Some(queue.entity)
         }
-        Key::Cluster | Key::Directory(_) | Key::Node(_) | Key::Group(_) => None,
+        Key::Cluster
+        | Key::Directory(_)
+        | Key::Node(_)
+        | Key::Group(_)
+        | Key::NodeState(_)
+        | Key::Moves(_) => None,
     };
     rows.0.keys().filter(|key| owner(key) == Some(entity)).count()
 }

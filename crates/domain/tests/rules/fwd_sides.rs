@@ -148,23 +148,31 @@ fn fwd_4_what_is_known_of_a_source_is_forgotten_late() {
     assert!(!known(&mut world));
 }
 
-/// ENT-7: a source deleted takes along what is on its way; a destination leaves what it knew.
+/// ENT-7: a source deleted takes along what is on its way, and what was refused; a destination leaves
+/// what it knew.
 #[test]
 fn ent_7_a_deleted_source_leaves_nothing_and_settles_nothing() {
-    let mut world = World::new(2);
-    world.queue("b", QueueProperties { status: domain::EntityStatus::Disabled, ..queue() });
-    world.queue("a", crate::fwd::dead_to("b"));
-    world.send("a", vec![m(), m()]);
-    world.kill("a");
-    world.forward_by("a", 1);
-    let (of, queue) = (world.id("a"), world.dead("a"));
-    world.ship(of, queue, 1, true);
-    let (there, arrive) = world.arrival(of, queue, 3).expect("a shipment");
-    world.delete("a");
-    let said = world.arrive(there, arrive);
-    world.settle(of, queue, 3, said);
-    world.shard(of).apply(Command::Sweep);
-    assert_eq!(crate::ent::rows_of(&world.shard(of).rows, of.entity), 0);
+    for under_way in [false, true] {
+        let mut world = World::new(2);
+        world.queue("b", QueueProperties { status: domain::EntityStatus::Disabled, ..queue() });
+        world.queue("a", crate::fwd::dead_to("b"));
+        world.send("a", vec![m(), m()]);
+        world.kill("a");
+        world.forward_by("a", 1);
+        let (of, queue) = (world.id("a"), world.dead("a"));
+        if under_way {
+            world.ship(of, queue, 1, true);
+        }
+        let arrival = world.arrival(of, queue, 2);
+        assert_eq!(arrival.is_some(), under_way);
+        world.delete("a");
+        if let Some((there, arrive)) = arrival {
+            let said = world.arrive(there, arrive);
+            world.settle(of, queue, 2, said);
+        }
+        world.shard(of).apply(Command::Sweep);
+        assert_eq!(crate::ent::rows_of(&world.shard(of).rows, of.entity), 0);
+    }
 }
 
 #[test]

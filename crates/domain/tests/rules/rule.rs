@@ -1,11 +1,11 @@
 //! RULE: which messages of a topic a subscription gets, and as what.
 
 use domain::{
-    Conditions, EntityStatus, NewRule, Properties, QueueId, RULE_NAME, RuleCounts, RuleFilter,
-    SequenceNumber, Specifics, SubQueue, SystemProperty, TopicProperties, Value,
+    Conditions, EntityStatus, NewRule, Outcome, Properties, QueueId, RULE_NAME, RuleCounts,
+    RuleFilter, SequenceNumber, Specifics, SubQueue, SystemProperty, TopicProperties, Value,
 };
 
-use crate::table::{m, ms, properties, text};
+use crate::table::{m, ms, properties, text, words};
 use crate::topic::*;
 
 /// The user properties laid over the messages of a queue, by number.
@@ -156,6 +156,24 @@ fn rule_10_filters_are_counted_over_the_topic() {
     assert_eq!(counts(&play), (1, RuleCounts { sql: 1, constant: 1, ..RuleCounts::default() }));
 }
 
+/// A subscription's first rule counts like any other, in the one entry that makes both.
+#[test]
+fn rule_10_quota_20_a_subscription_whose_filter_does_not_fit_is_not_made() {
+    let mut play = Topic::with(["a"]);
+    for n in 0..domain::SQL_FILTERS_MAX {
+        assert_eq!(play.add("a", rule(&format!("r{n}"), "n = 1")), "done");
+    }
+    assert_eq!(play.add("a", rule("s", "n = 1")), "QuotaExceeded");
+    let before = play.info(TOPIC);
+    let entity = domain::EntityId(TOPIC.0 + 9);
+    let refused = play.at(5).create(entity, "b", subscription(), rule("s", "n = 1"));
+    assert_eq!(words(&refused), "QuotaExceeded");
+    assert_eq!(play.info(TOPIC), before);
+    assert_eq!(play.create(entity, "b", subscription(), NewRule::default()), Outcome::Done);
+    play.remove("a", "r7");
+    play.subscribe("c", subscription(), rule("s", "n = 1"));
+}
+
 #[test]
 fn rule_11_true_and_false_take_all_and_none() {
     let mut play = Topic::with(["a"]);
@@ -295,7 +313,7 @@ fn rule_21_err_19_what_cannot_be_read_is_refused_when_the_rule_is_created() {
     assert_eq!(play.add("a", rule("x/y", "")), "ArgumentException");
     let entity = domain::EntityId(99);
     let refused = play.create(entity, "b", subscription(), rule("x", "("));
-    assert_eq!(crate::table::words(&refused), "FilterException");
+    assert_eq!(words(&refused), "FilterException");
     assert_eq!(names(&play, "a"), ["$Default"]);
 }
 

@@ -487,3 +487,22 @@ fn tx_14_a_repeated_commit_gets_its_recorded_outcome() {
     let third = numbered(3, vec![sending(vec![m()])]);
     assert_eq!(words(&play.shard.apply(again(&third))), "committed 8");
 }
+
+/// No entity is partitioned here (PART-5), so what a transaction holds may be of several sessions.
+#[test]
+fn tx_11_a_transaction_holds_messages_of_different_sessions() {
+    let mut play = Table::new(sessions());
+    play.check([
+        (0, send(m().session("s")), "sent 1", "1"),
+        (0, Accept("s"), "accepted s until 60000", "1"),
+        (0, Within("s", InSession::Get(1)), "got 1", "1L"),
+    ]);
+    let keyed = |session: &'static str| sending(vec![m().session(session)]);
+    let both = vec![
+        settling(&play, &[1], Disposition::Complete),
+        keyed("t"),
+        sending(vec![m().session("u"), m().session("s")]),
+    ];
+    assert_eq!(commit(&mut play, 0, both), "committed done 2 3 4");
+    assert_eq!(play.look(), "2 3 4 | | completed 1");
+}

@@ -234,6 +234,8 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Shipment(..) => matches!(row, Row::Shipment(_)),
         Key::Parked(..) => matches!(row, Row::Parked(_)),
         Key::Arrival(..) => matches!(row, Row::Arrival(_)),
+        Key::NodeState(_) => matches!(row, Row::NodeState(_)),
+        Key::Moves(_) => matches!(row, Row::Moves(_)),
     }
 }
 

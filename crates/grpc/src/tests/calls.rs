@@ -81,6 +81,25 @@ async fn sched_3_defer_2_peek_2_batch_1_the_other_calls() {
 }
 
 #[tokio::test]
+async fn lock_15_a_peeked_message_is_neither_settled_nor_renewed() {
+    let mut server = Server::with_queue(Default::default()).await;
+    server.send(vec![message("a")]).await.expect("sent");
+    let peek = v1::PeekRequest { queue: "q".into(), max_messages: 1, ..Default::default() };
+    let peeked = server.messaging.peek(peek).await.expect("peeked").into_inner().messages;
+    let lock_token = peeked[0].lock_token.clone().unwrap_or_default();
+    let settlements = vec![v1::Settlement { lock_token: lock_token.clone(), disposition: None }];
+    let settle = v1::SettleRequest { queue: "q".into(), settlements, ..Default::default() };
+    let settled = server.messaging.settle(settle).await.expect_err("no token");
+    let lock_tokens = vec![lock_token];
+    let renew = v1::RenewRequest { queue: "q".into(), lock_tokens, ..Default::default() };
+    let renewed = server.messaging.renew(renew).await.expect_err("no token");
+    for refused in [settled, renewed] {
+        assert_eq!(info(&refused).reason, "InvalidOperationException");
+    }
+    assert_eq!(server.counters().await.active, 1);
+}
+
+#[tokio::test]
 async fn ent_3_ent_5_queues_are_managed() {
     let mut server = Server::with_queue(v1::QueueProperties {
         lock_duration_ms: Some(30_000),

@@ -64,7 +64,8 @@ impl Server {
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let access = secret.map(|secret| Access::keys([Key::root(secret)])).unwrap_or_default();
-        let (arrivals, config) = (transport::plain(listener), crate::Config { access });
+        let (arrivals, config) =
+            (transport::plain(listener), crate::Config { access, ..Default::default() });
         let served = tokio::spawn(crate::serve(arrivals, config, broker, async {
             let _ = stopped.await;
         }));

@@ -343,6 +343,17 @@ fn any_prefix_and_any_order_are_read() {
     assert_eq!(read_queue(&with("QueueDescription", "")), Ok(QueueProperties::default()));
 }
 
+#[test]
+fn ent_10_express_is_read_and_dropped() {
+    let express = "<EnableExpress>true</EnableExpress>";
+    let queue = with("QueueDescription", express);
+    assert_eq!(read_queue(&queue), Ok(QueueProperties::default()));
+    let topic = with("TopicDescription", express);
+    assert_eq!(read_topic(&topic), Ok(TopicProperties::default()));
+    let text = written(&info("q", QueueProperties::default(), Specifics::Queue));
+    assert!(text.contains("<EnableExpress>false</EnableExpress>"), "{text}");
+}
+
 /// As the SDKs write them: cut to the path.
 #[test]
 fn fwd_1_a_destination_is_a_name_or_an_absolute_uri() {

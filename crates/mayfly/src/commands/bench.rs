@@ -3,13 +3,14 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Subcommand, ValueEnum};
 use client::Client;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use workload::{
     BacklogBench, ChurnBench, Disturbance, ExpiryBench, LifecycleBench, NeighbourBench, Progress,
+    Protocol,
 };
 
 use crate::connect::Connect;
@@ -20,10 +21,12 @@ const EXAMPLES: &str = "\
 Examples:
   mayfly bench lifecycle --seconds 20
   mayfly bench lifecycle --rate 2000 --json
+  mayfly bench lifecycle --protocol amqp
   mayfly bench expiry --messages 200000 --ttl 5s..25s --rate 2000
   mayfly bench backlog --messages 3000000 --from 1000000
+  mayfly bench backlog --messages 1000000 --from 0 --keep     then lifecycle --queue, beside it
   mayfly bench neighbour --with expire,purge --messages 1000000
-  mayfly bench churn --cycles 100000";
+  mayfly bench churn --cycles 100000 --move-clock";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,11 +49,31 @@ enum Command {
     Churn(Churn),
 }
 
+/// What producers and consumers speak.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Spoken {
+    /// The native API
+    Grpc,
+    /// What the Azure SDKs speak
+    Amqp,
+}
+
 #[derive(Debug, clap::Args)]
 struct Lifecycle {
+    /// What producers and consumers speak
+    #[arg(long, value_name = "PROTOCOL", default_value = "grpc")]
+    protocol: Spoken,
+    /// Where AMQP is spoken; those that do not answer are passed over
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    #[arg(default_value = "127.0.0.1:5672,127.0.0.1:6672,127.0.0.1:7672")]
+    amqp: Vec<String>,
     /// Queues, all alike
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     queues: u32,
+    /// A queue that is there and stays, with what it holds; at a --rate no more is taken from it than
+    /// is sent
+    #[arg(long, value_name = "NAME", conflicts_with = "queues")]
+    queue: Option<String>,
     /// Producers, spread over the queues
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     producers: u32,
@@ -127,6 +150,12 @@ struct Backlog {
     /// Bytes of a body
     #[arg(long, value_name = "BYTES", default_value_t = 256)]
     size: usize,
+    /// Time to live of each message: so many deadlines are pending
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
+    /// Leave the queue where it is; the report names it
+    #[arg(long)]
+    keep: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -166,6 +195,10 @@ struct Churn {
     /// Bytes of a body
     #[arg(long, value_name = "BYTES", default_value_t = 256)]
     size: usize,
+    /// Move the clock of a cluster in development mode by 16 minutes before every twentieth: what is
+    /// kept to answer repeats has its full size then, and grows no more
+    #[arg(long)]
+    move_clock: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -192,8 +225,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn lifecycle(args: Lifecycle) -> anyhow::Result<()> {
+    let protocol = match args.protocol {
+        Spoken::Grpc => Protocol::Grpc,
+        Spoken::Amqp => Protocol::Amqp(args.amqp),
+    };
     let bench = LifecycleBench {
+        protocol,
         queues: args.queues,
+        queue: args.queue,
         producers: args.producers,
         consumers: args.consumers,
         window: args.window,
@@ -224,7 +263,8 @@ async fn expiry(args: Expiry) -> anyhow::Result<()> {
 }
 
 async fn backlog(args: Backlog) -> anyhow::Result<()> {
-    let bench = BacklogBench { messages: args.messages, from: args.from, size: args.size };
+    let Backlog { messages, from, size, ttl, keep, .. } = args;
+    let bench = BacklogBench { messages, from, size, ttl, keep };
     drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
         .await
 }
@@ -241,7 +281,8 @@ async fn neighbour(args: Neighbour) -> anyhow::Result<()> {
 }
 
 async fn churn(args: Churn) -> anyhow::Result<()> {
-    let bench = ChurnBench { cycles: args.cycles, at_a_time: args.at_a_time, size: args.size };
+    let Churn { cycles, at_a_time, size, move_clock, .. } = args;
+    let bench = ChurnBench { cycles, at_a_time, size, move_clock };
     drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
         .await
 }

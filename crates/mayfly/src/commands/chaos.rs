@@ -9,6 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use chaos::{Experiment, FaultKind, Target, Workload, parse_schedule};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::terminal;
 
@@ -18,6 +20,8 @@ Examples:
   mayfly chaos --seed 7 --minutes 10 --nodes 5
   mayfly chaos --fault kill,partition --workload queue,sessions
   mayfly chaos --schedule faults.toml --report out   out/report.html has a timeline
+  mayfly chaos --durability replicated --fault blackout
+                                                     what nodes lose that do not sync
   mayfly chaos --connect node-1:5310                 against a cluster that runs: leader transfers only
 
 A schedule is TOML, an entry for each fault; at and lasts are seconds:
@@ -31,7 +35,14 @@ A schedule is TOML, an entry for each fault; at and lasts are seconds:
 
 Faults are drawn from a seed, which is printed; the same seed hurts the same nodes in the same way at
 the same times. After it everything is healed and received, and every call of every client is held
-against what is there. Exit code 1 and the command that repeats it if any promise was broken.";
+against what is there. Ctrl-C ends the load early and does all that nevertheless, for what was done
+until then; once more, and everything that was started ends at once.
+
+Exit codes: 0 every promise was kept, 1 one was broken (the command that repeats it is told) or the
+experiment could not be carried out, 2 wrong usage, 130 interrupted and none was broken until then.";
+
+/// As shells tell of SIGINT.
+const INTERRUPTED: u8 = 130;
 
 /// Groups with data in a cluster of its own: few, so that faults meet leaders.
 const DATA_GROUPS: u16 = 3;
@@ -59,6 +70,10 @@ pub struct Args {
     /// Faults from a file, in the place of faults drawn from the seed
     #[arg(long, value_name = "PATH", conflicts_with = "faults")]
     schedule: Option<PathBuf>,
+    /// What an acknowledgement waits for on its nodes: their disks, or their memory
+    #[arg(long, value_name = "DURABILITY", default_value = "synced")]
+    #[arg(value_parser = ["synced", "replicated"])]
+    durability: String,
     /// Messages per second of all clients together
     #[arg(long, value_name = "PER_SECOND", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -71,7 +86,7 @@ pub struct Args {
     json: bool,
     /// Nodes of a cluster that runs, in the place of one of its own
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
-    #[arg(conflicts_with = "nodes")]
+    #[arg(conflicts_with_all = ["nodes", "durability"])]
     connect: Vec<String>,
     /// The cluster's secret, if it has one
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
@@ -108,10 +123,15 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     // First, before anything that can fail.
     terminal::note(&format!("seed {seed}"));
     let experiment = args.experiment(seed)?;
+    let (stop, stopped) = watch::channel(false);
     let report = tokio::select! {
-        report = experiment.run(Arc::new(terminal::note)) => report,
+        report = experiment.run(Arc::new(terminal::note), stopped) => report,
         // Dropped, it ends the processes it started and removes their files.
-        _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted; what was started has ended"),
+        interrupted = interrupted_twice(stop) => {
+            interrupted?;
+            terminal::complain("interrupted again; what was started has ended");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
     };
     let report = report.map_err(|error| match error {
         chaos::Error::Wrong(told) => terminal::usage(told),
@@ -126,17 +146,44 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         terminal::line(&report)?
     }
-    Ok(if report.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match (report.holds, report.interrupted) {
+        (false, _) => ExitCode::FAILURE,
+        (true, true) => ExitCode::from(INTERRUPTED),
+        (true, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// The first time the experiment is told to come to its end; returns at the second.
+async fn interrupted_twice(stop: watch::Sender<bool>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    for is_last in [false, true] {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+        if !is_last {
+            terminal::note("interrupted: healing and checking; once more ends it at once");
+            stop.send_replace(true);
+        }
+    }
+    Ok(())
 }
 
 impl Args {
     fn experiment(&self, seed: u64) -> anyhow::Result<Experiment> {
         let nodes: u64 = self.nodes.parse().context("3 or 5")?;
+        let own = self.faults.iter().find(|kind| !kind.needs_no_process());
+        if let Some(kind) = own.filter(|_| !self.connect.is_empty()) {
+            let told = format!("{kind} needs a cluster of its own: leave --connect");
+            return Err(terminal::usage(told));
+        }
         let target = match self.connect.is_empty() {
             true => Target::Own {
                 program: std::env::current_exe().context("cannot find this program's own file")?,
                 nodes,
                 data_groups: DATA_GROUPS,
+                synced: self.is_synced(),
             },
             false => Target::Given { addresses: self.connect.clone(), secret: self.secret.clone() },
         };
@@ -162,6 +209,10 @@ impl Args {
         })
     }
 
+    fn is_synced(&self) -> bool {
+        self.durability == "synced"
+    }
+
     /// What repeats it.
     fn command(&self, seed: u64) -> String {
         let mut command = format!("mayfly chaos --seed {seed} --minutes {}", self.minutes);
@@ -179,6 +230,9 @@ impl Args {
         }
         if !self.workloads.is_empty() {
             add("workload", names(self.workloads.iter().map(|kind| kind.name()).collect()));
+        }
+        if !self.is_synced() {
+            add("durability", self.durability.clone());
         }
         if let Some(path) = &self.schedule {
             add("schedule", path.display().to_string());

@@ -1,18 +1,25 @@
 //! `mayfly cluster`.
 
+mod show;
+mod watch;
+
 use clap::Subcommand;
 use client::v1;
-use serde_json::{Value, json};
 
 use crate::connect::Connect;
-use crate::input::duration;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
 Examples:
   mayfly cluster status
   mayfly cluster status --json | jq '.groups[] | select(.leader == 0)'
-  mayfly cluster transfer --queue orders 2       node 2 shall lead the group of 'orders'";
+  mayfly cluster transfer --queue orders 2       node 2 shall lead the group of 'orders'
+  mayfly cluster drain 1 && mayfly cluster remove 1
+  mayfly cluster remove 3 --dead                 it will never come back: others take its place
+
+A node joins with one command on its machine, 'mayfly serve --data-dir … --join host:port', and the
+cluster's secret. What add, drain, remove and rebalance ask for the cluster does by itself: they may
+be interrupted, and run again to go on watching.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -47,13 +54,64 @@ enum Command {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Make a node a part of the cluster before it is started, and wait until it holds its share
+    Add {
+        /// Where the others shall reach it
+        #[arg(long, value_name = "HOST:PORT")]
+        peer: String,
+        /// Where clients shall reach its native API
+        #[arg(long, value_name = "HOST:PORT")]
+        grpc: String,
+        /// Where its HTTP port shall be reached
+        #[arg(long, value_name = "HOST:PORT")]
+        http: String,
+        /// Its number, if not the next free one
+        #[arg(long)]
+        node: Option<u64>,
+        #[command(flatten)]
+        watching: Watching,
+    },
+    /// Move all a node holds and leads to others
+    Drain {
+        /// The node that shall leave
+        node: u64,
+        /// Let it have its share again
+        #[arg(long)]
+        cancel: bool,
+        #[command(flatten)]
+        watching: Watching,
+    },
+    /// Take a node out of the cluster, for good
+    Remove {
+        /// A node that was drained
+        node: u64,
+        /// It is lost and will never come back: its replicas are replaced on others
+        #[arg(long)]
+        dead: bool,
+        #[command(flatten)]
+        watching: Watching,
+    },
+    /// Wait until replicas and leaders are spread evenly, which the cluster sees to by itself
+    Rebalance {
+        #[command(flatten)]
+        watching: Watching,
+    },
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Watching {
+    /// Do not wait until it is done
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    connect: Connect,
 }
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::Status { connect, local, json } => {
             let status = connect.client()?.status(local).await?;
-            if json { terminal::json(&as_json(&status)) } else { print(&status) }
+            if json { terminal::json(&show::as_json(&status)) } else { show::print(&status) }
         }
         Command::Transfer { group, queue, node, connect } => {
             let client = connect.client()?;
@@ -65,99 +123,75 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             client.transfer_leader(group, node).await?;
             terminal::line(format!("node {node} leads group {group}"))
         }
+        Command::Add { peer, grpc, http, node, watching } => {
+            add(
+                &watching,
+                v1::NodeAddress {
+                    id: node.unwrap_or(0),
+                    peer_address: peer,
+                    grpc_address: grpc,
+                    http_address: http,
+                },
+            )
+            .await
+        }
+        Command::Drain { node, cancel, watching } => drain(&watching, node, cancel).await,
+        Command::Remove { node, dead, watching } => {
+            let client = watching.connect.client()?;
+            client.remove_node(node, dead).await?;
+            terminal::line(format!("node {node} is no part of the cluster any more"))?;
+            match dead && !watching.no_wait {
+                true => watch::replaced(&client, node).await,
+                false => Ok(()),
+            }
+        }
+        Command::Rebalance { watching } => {
+            let client = watching.connect.client()?;
+            match watching.no_wait {
+                true => Ok(()),
+                false => watch::even(&client).await,
+            }
+        }
     }
 }
 
-fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
-    let mode = if status.development { ", development mode" } else { "" };
+async fn add(watching: &Watching, node: v1::NodeAddress) -> anyhow::Result<()> {
+    let client = watching.connect.client()?;
+    let (grpc, http, peer) =
+        (node.grpc_address.clone(), node.http_address.clone(), node.peer_address.clone());
+    let added = client.add_node(node).await?;
+    let seeds = watching.connect.connect.join(",");
     terminal::line(format!(
-        "cluster {}, version {}, durability {}{mode} (answered by node {})\n",
-        status.cluster_id, status.version, status.durability, status.answered_by
+        "node {} is a part of the cluster; start it there, with the cluster's secret:\n  mayfly serve \
+         --data-dir ./data --join {seeds} --node {} --peer {peer} --grpc {grpc} --http {http}",
+        added.id, added.id
     ))?;
-    let nodes = status.nodes.iter().map(|node| {
-        vec![
-            node.id.to_string(),
-            if node.reachable { "up" } else { "not reachable" }.to_owned(),
-            node.groups_led.to_string(),
-            node.disk.as_ref().map_or_else(String::new, |disk| terminal::bytes(disk.free_bytes)),
-            node.clock_offset_ms.map_or_else(|| "?".to_owned(), duration::show_offset_ms),
-            node.grpc_address.clone(),
-            node.http_address.clone(),
-            node.peer_address.clone(),
-            node.note.clone(),
-        ]
-    });
-    let header = ["node", "state", "leads", "disk free", "clock", "grpc", "http", "peers", "note"];
-    terminal::line(terminal::table(&header, &[0, 2, 3], nodes.collect()))?;
-    terminal::line("")?;
-    let groups = status.groups.iter().map(|group| {
-        let leader = if group.leader == 0 { "none".into() } else { group.leader.to_string() };
-        let replicas: Vec<String> = group.replicas.iter().map(replica).collect();
-        vec![group_name(group.id), leader, group.term.to_string(), replicas.join("  ")]
-    });
-    let header = ["group", "leader", "term", "replicas (node: applied, flushed, behind)"];
-    terminal::line(terminal::table(&header, &[1, 2], groups.collect()))
-}
-
-fn group_name(id: u32) -> String {
-    if id == 0 { "catalog".to_owned() } else { id.to_string() }
-}
-
-fn replica(replica: &v1::ReplicaStatus) -> String {
-    if !replica.reachable {
-        return format!("{}: ?", replica.node);
+    match watching.no_wait {
+        true => Ok(()),
+        false => watch::joined(&client, added.id).await,
     }
-    let v1::ReplicaStatus { node, applied_index, flushed_index, lag, voter, .. } = replica;
-    let learner = if *voter { "" } else { " (no vote yet)" };
-    format!("{node}: {applied_index}, {flushed_index}, {lag}{learner}")
 }
 
-fn as_json(status: &v1::StatusResponse) -> Value {
-    let node = |node: &v1::NodeStatus| {
-        json!({
-            "id": node.id,
-            "reachable": node.reachable,
-            "groups_led": node.groups_led,
-            "clock_offset_ms": node.clock_offset_ms,
-            "clock_agrees": node.clock_agrees,
-            "grpc_address": node.grpc_address,
-            "http_address": node.http_address,
-            "peer_address": node.peer_address,
-            "note": node.note,
-            "disk": node.disk.as_ref().map(|disk| json!({
-                "free_bytes": disk.free_bytes,
-                "reserve_bytes": disk.reserve_bytes,
-                "low": disk.low,
-            })),
-        })
-    };
-    let replica = |replica: &v1::ReplicaStatus| {
-        json!({
-            "node": replica.node,
-            "reachable": replica.reachable,
-            "last_log_index": replica.last_log_index,
-            "applied_index": replica.applied_index,
-            "flushed_index": replica.flushed_index,
-            "purged_index": replica.purged_index,
-            "lag": replica.lag,
-            "voter": replica.voter,
-        })
-    };
-    let group = |group: &v1::GroupStatus| {
-        json!({
-            "id": group.id,
-            "leader": group.leader,
-            "term": group.term,
-            "replicas": group.replicas.iter().map(replica).collect::<Vec<_>>(),
-        })
-    };
-    json!({
-        "cluster_id": status.cluster_id,
-        "version": status.version,
-        "durability": status.durability,
-        "development": status.development,
-        "answered_by": status.answered_by,
-        "nodes": status.nodes.iter().map(node).collect::<Vec<_>>(),
-        "groups": status.groups.iter().map(group).collect::<Vec<_>>(),
-    })
+async fn drain(watching: &Watching, node: u64, cancel: bool) -> anyhow::Result<()> {
+    let client = watching.connect.client()?;
+    let before = client.status(false).await?;
+    let role = before.nodes.iter().find(|known| known.id == node).map(|known| known.role());
+    client.drain_node(node, cancel).await?;
+    match (cancel, role) {
+        (true, Some(v1::NodeRole::Draining | v1::NodeRole::Drained)) => {
+            return terminal::line(format!("node {node} is given its share again"));
+        }
+        (true, _) => return terminal::line(format!("node {node} was not drained")),
+        (false, Some(v1::NodeRole::Draining)) => {
+            terminal::line(format!("node {node} is being drained already"))?;
+        }
+        (false, _) => (),
+    }
+    if watching.no_wait {
+        return Ok(());
+    }
+    watch::drained(&client, node).await?;
+    terminal::line(format!(
+        "node {node} holds nothing any more; stop it and run 'mayfly cluster remove {node}'"
+    ))
 }

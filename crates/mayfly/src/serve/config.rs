@@ -10,9 +10,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use amqp::server::IdleLimits;
 use auth::Access;
 use clap::ValueEnum;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Args;
 pub use file::TEMPLATE;
@@ -25,10 +26,15 @@ pub struct Config {
     pub development: bool,
     pub listen: Listen,
     pub amqp: Amqp,
+    pub grpc_connections_max: usize,
     /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
     pub cluster_id: Option<u128>,
     /// Every founding node, this one included.
     pub nodes: BTreeMap<u64, Addresses>,
+    /// Nodes to ask at the first start to be taken into their cluster.
+    pub join: Option<Vec<String>>,
+    /// It is one that was taken in, and founds nothing.
+    pub joined: bool,
     pub data_groups: u16,
     pub replication_factor: u8,
     /// Asked of peers.
@@ -43,6 +49,7 @@ pub struct Config {
     /// `[idle]`: how long a new leader deletes nothing as idle.
     pub idle_reattach: Duration,
     pub transactions_bytes_max: usize,
+    pub trouble: Trouble,
     pub log: Log,
 }
 
@@ -75,10 +82,11 @@ pub struct Amqp {
     pub frame_bytes_max: u32,
     pub unsettled_max: u32,
     pub unread_bytes_max: usize,
+    pub idle: IdleLimits,
 }
 
 /// Where others reach a node.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Addresses {
     pub grpc: String,
@@ -112,6 +120,15 @@ pub struct Clock {
     pub offset_max: Duration,
     /// For experiments.
     pub skew: service::Skew,
+}
+
+/// What the node's disk is made to do, for experiments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// Seed of what a power failure has taken.
+    pub lose_unsynced: Option<u64>,
+    /// Says how long each sync takes longer.
+    pub sync_delay_file: Option<PathBuf>,
 }
 
 /// `[log]`: what the node writes to standard error.
@@ -209,6 +226,29 @@ http = "127.0.0.1:6300"
     }
 
     #[test]
+    fn a_node_that_joins_is_told_the_rest_by_the_cluster() {
+        let args = |peer: &str, advertise: Option<&str>| Args {
+            data_dir: Some("data".into()),
+            join: Some(vec!["127.0.0.1:5310".into()]),
+            peer: Some(peer.into()),
+            advertise: advertise.map(str::to_owned),
+            secret: Some("s".into()),
+            ..Args::default()
+        };
+        let config = Config::load(&args("127.0.0.1:8320", None)).expect("it is right");
+        assert_eq!((config.node, config.cluster_id, config.listen.amqp), (0, None, None));
+        assert_eq!(config.nodes[&0].peer, "127.0.0.1:8320");
+        let config = Config::load(&args("0.0.0.0:8320", Some("n4.example"))).expect("it is right");
+        assert_eq!(config.nodes[&0].peer, "n4.example:8320");
+        assert_eq!(config.listen.peer, "0.0.0.0:8320".parse().expect("an address"));
+        let told = Config::load(&args("0.0.0.0:8320", None)).expect_err("nobody reaches it");
+        assert!(told.contains("name it with --advertise"), "{told}");
+        let told = load(THREE, Args { join: Some(vec!["a:1".into()]), ..Args::default() });
+        let told = told.expect_err("it has founders");
+        assert!(told.contains("--join is for a node without [[cluster.node]]"), "{told}");
+    }
+
+    #[test]
     fn flags_lie_over_the_file() {
         let args = Args {
             node: Some(1),
@@ -257,8 +297,8 @@ http = "127.0.0.1:6300"
             ),
             (
                 "[nodes]\n",
-                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `amqp`, `cluster`, \
-                 `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
+                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `grpc`, `amqp`, \
+                 `cluster`, `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
                  `transactions`, `log`",
             ),
             (
@@ -284,6 +324,14 @@ http = "127.0.0.1:6300"
             (
                 "[node]\ndata_dir = \"x\"\n[amqp]\nidle_timeout = \"1s\"\n",
                 "mayfly.toml: amqp.idle_timeout is 1s, allowed is 10s to 1h",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[amqp]\nlink_idle_timeout = \"500ms\"\n",
+                "mayfly.toml: amqp.link_idle_timeout is 500ms, allowed is 1s to 1day, or never",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[grpc]\nconnections_max = 0\n",
+                "mayfly.toml: grpc.connections_max is 0, allowed is 1 or more",
             ),
             (
                 "[node]\nid = 1\n",
@@ -406,6 +454,21 @@ scope = "orders"
             told.ends_with("--clock-skew is for experiments; it needs --development"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_disk_behaves_badly_in_development_mode_only() {
+        let load = |args: Args| Config::load(&Args { data_dir: Some("data".into()), ..args });
+        let losing = Args { lose_unsynced: Some(7), ..Args::default() };
+        let slow = Args { sync_delay_file: Some("delay".into()), ..Args::default() };
+        for (args, flag) in [(losing, "--lose-unsynced"), (slow, "--sync-delay-file")] {
+            let told = load(args.clone()).expect_err("no experiment");
+            let wanted = format!("{flag} is for experiments; it needs --development");
+            assert!(told.ends_with(&wanted), "{told}");
+            let trouble = load(Args { development: true, ..args.clone() }).expect("one").trouble;
+            assert_eq!(trouble.lose_unsynced, args.lose_unsynced);
+            assert_eq!(trouble.sync_delay_file, args.sync_delay_file);
+        }
     }
 
     #[test]

@@ -63,7 +63,8 @@ impl Ports {
         let Ports { grpc, http, websocket, .. } = self;
         let stop = || stopped(stopping.clone());
 
-        let settings = grpc::Config { access: config.access.clone() };
+        let (access, connections_max) = (config.access.clone(), config.grpc_connections_max);
+        let settings = grpc::Config { access, connections_max };
         let grpc = arrivals([Some(grpc)], tls, HTTP_2);
         let serve = grpc::serve(grpc, settings, broker.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
@@ -157,6 +158,7 @@ fn amqp_config(config: &Config) -> amqp::server::Config {
             output_bytes_max: settings.unread_bytes_max,
             ..defaults.limits
         },
+        idle: settings.idle,
         connections_max: settings.connections_max,
         container_id: format!("mayfly-{}", config.node),
     }

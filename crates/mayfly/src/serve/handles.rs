@@ -5,12 +5,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use super::config::Config;
 use super::fronts::HTTP_CONNECTIONS_MAX;
 
-/// Of the databases, of connections between nodes and of gRPC clients.
+/// Of the databases, and of connections between nodes.
 const OTHERS: u64 = 4_096;
 
 /// Raises this process's limit to what its connections need, and says so where it cannot.
 pub fn raise(config: &Config) {
-    let needed = (config.amqp.connections_max + HTTP_CONNECTIONS_MAX) as u64 + OTHERS;
+    let (amqp, grpc) = (config.amqp.connections_max, config.grpc_connections_max);
+    let needed = (amqp + grpc + HTTP_CONNECTIONS_MAX) as u64 + OTHERS;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     if soft >= needed {
         return;
@@ -25,9 +26,9 @@ pub fn raise(config: &Config) {
     };
     if most < needed {
         tracing::warn!(
-            "this process may open {most} files, and amqp.connections_max = {} takes {needed}; raise the \
-             limit (ulimit -n, LimitNOFILE), or lower that",
-            config.amqp.connections_max
+            "this process may open {most} files, and amqp.connections_max = {amqp} with \
+             grpc.connections_max = {grpc} takes {needed}; raise the limit (ulimit -n, LimitNOFILE), or \
+             lower those"
         );
     }
 }

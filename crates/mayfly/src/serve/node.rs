@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -10,7 +11,7 @@ use domain::NodeRow;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::Replication;
 use service::{ClockConfig, Founding, IdleConfig, RunningNode, Skew};
-use store::{DataDir, Durability, Identity, LogStore, RowStore};
+use store::{Births, DataDir, Durability, Identity, LogStore, RowStore, Standing};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -18,7 +19,7 @@ use transport::Tls;
 
 use super::config::{Addresses, Config, TlsFiles};
 use super::fronts::{Fronts, Ports};
-use super::{certificate, disk, handles, process, telemetry};
+use super::{certificate, disk, handles, join, process, telemetry, trouble};
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -39,6 +40,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     handles::raise(&config);
     // Before anything is read or written: a port in use is the commonest mistake.
     let ports = Ports::bind(&config.listen).await?;
+    let config = join::settle(config).await?;
     let tls = config.tls.as_ref().map(|TlsFiles { certificate, key }| Tls::load(certificate, key));
     let tls = tls.transpose()?;
     let recorder = telemetry::metrics()?;
@@ -47,8 +49,9 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
 
     let opened = {
         let config = config.clone();
+        let sync_delay_ms = trouble::sync_delay_ms(&config.trouble);
         // Opening replays what a crash left: it may take a while, and blocks.
-        tokio::task::spawn_blocking(move || open(&config, cluster_id)).await?
+        tokio::task::spawn_blocking(move || open(&config, cluster_id, sync_delay_ms)).await?
     };
     let (data, log, rows) = match opened {
         Err(full @ store::Error::DiskFull { .. }) => {
@@ -179,26 +182,38 @@ fn cluster_id(config: &Config) -> anyhow::Result<u128> {
 }
 
 /// Whole or not at all, whatever happens meanwhile.
-fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
+pub fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
     let aside = path.with_extension("new");
     std::fs::write(&aside, text)?;
     std::fs::File::open(&aside)?.sync_all()?;
     std::fs::rename(aside, path)
 }
 
-fn open(config: &Config, cluster_id: u128) -> Result<(DataDir, LogStore, RowStore), store::Error> {
-    let data = DataDir::open(&config.data_dir, Identity { cluster_id, node: config.node })?;
+fn open(
+    config: &Config,
+    cluster_id: u128,
+    sync_delay_ms: Option<Arc<AtomicU64>>,
+) -> Result<(DataDir, LogStore, RowStore), store::Error> {
+    // Who is a cluster by itself has nobody to be rebuilt from.
+    let rebuilt = config.nodes.len() > 1;
+    let identity = Identity { cluster_id, node: config.node };
+    let data = DataDir::open(&config.data_dir, identity, rebuilt)?;
     let durability = match config.storage.synced {
         true => Durability::Synced,
         false => Durability::Replicated,
     };
+    trouble::lose(&config.data_dir, durability, &config.trouble)?;
     let options = store::Options {
         durability,
+        sync_delay_ms,
         on_sync: Some(Arc::new(telemetry::synced)),
         ..store::Options::with_memory(config.storage.memory_bytes)
     };
-    // Who is a cluster by itself has nobody to be rebuilt from.
-    let (log, rows) = data.stores(&options, config.nodes.len() > 1)?;
+    let (log, rows) = data.stores(&options, rebuilt)?;
+    if config.joined && data.standing() == Standing::New {
+        // It founded nothing: what it says it says in a name of its own.
+        data.settle(Standing::Returned(Births::new()))?;
+    }
     Ok((data, log, rows))
 }
 
@@ -219,7 +234,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         forwarded: |outgoing, content| {
             amqp::message::forwarded(outgoing, content).map_err(|error| error.to_string())
         },
-        founding: Some(Founding {
+        founding: (!config.joined).then_some(Founding {
             cluster_id,
             data_groups: config.data_groups,
             replication_factor: config.replication_factor,

@@ -1,11 +1,13 @@
 //! One Raft group on this node: what goes in, what comes out, and who leads.
 
 pub(crate) mod admission;
+mod change;
 pub(crate) mod leadership;
 pub(crate) mod propose;
 pub(crate) mod read;
 pub(crate) mod start;
 pub(crate) mod status;
+pub(crate) mod tenure;
 pub(crate) mod transfer;
 
 use std::collections::BTreeMap;
@@ -15,13 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use domain::ShardId;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::RwLock;
-use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 
-use crate::ProposeError;
 use crate::member::{self, Replicas};
 use crate::peer::snapshot::Arrivals;
 use crate::raft::Raft;
 use crate::raft::state::Replica;
+use crate::{ProposeError, Wanted};
+use tenure::Bearing;
 
 pub(crate) struct Group {
     pub shard: ShardId,
@@ -35,8 +38,11 @@ pub(crate) struct Group {
     /// what every member once held, every later leader holds.
     pub held_by_all: Arc<AtomicU64>,
     pub arrivals: Arrivals,
-    /// Held while the membership changes: one change at a time.
-    pub admitting: Arc<Mutex<()>>,
+    /// Held while the members change, or this leader gives way for it: one change at a time.
+    pub changing: Arc<Mutex<()>>,
+    /// Which nodes shall hold the group; absent until somebody says so.
+    pub wanted: watch::Sender<Option<Wanted>>,
+    pub bearing: Bearing,
     proposals: mpsc::UnboundedSender<propose::Submission>,
     /// Bytes of proposals that may still be handed to Raft.
     budget: Arc<Semaphore>,
@@ -79,6 +85,11 @@ impl Groups {
 
     pub fn insert(&self, group: Arc<Group>) {
         self.0.write().insert(group.shard, group);
+    }
+
+    /// Forgets one.
+    pub fn remove(&self, shard: ShardId) -> Option<Arc<Group>> {
+        self.0.write().remove(&shard)
     }
 
     /// Forgets them all, so that what they hold can go.

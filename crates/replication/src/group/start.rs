@@ -8,13 +8,14 @@ use std::time::Duration;
 use domain::ShardId;
 use openraft::EmptyNode;
 use openraft::errors::{InitializeError, RaftError};
-use store::{DataDir, LogStore, RowStore};
-use tokio::sync::{Semaphore, mpsc};
+use store::{DataDir, Done, Life, LogStore, RowStore};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tracing::{error, info};
 
-use super::admission::Petition;
 use super::propose::Pump;
+use super::tenure::{Bearing, Tenure};
 use super::{Group, leadership, read};
+use crate::apart::apart;
 use crate::peer::append::Lane;
 use crate::peer::connection::Peers;
 use crate::peer::network::Network;
@@ -38,11 +39,15 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Starts this node's replica of a group. Where nothing is on disk yet it brings the group into
-    /// being with these members, which therefore are the same on every node; elsewhere the
-    /// membership on disk stands. On a node that lost what it held it asks for its place instead.
-    pub async fn start(&self, shard: ShardId, members: BTreeSet<u64>) -> Result<Group, Error> {
-        if !members.contains(&self.node) {
+    /// Starts this node's replica of a group. Where nothing is on disk yet and there are founders,
+    /// it brings the group into being with them, who therefore are the same on every node; elsewhere
+    /// the membership on disk stands. A replica that has none asks for its place.
+    pub async fn start(
+        &self,
+        shard: ShardId,
+        founders: Option<BTreeSet<u64>>,
+    ) -> Result<Group, Error> {
+        if founders.as_ref().is_some_and(|founders| !founders.contains(&self.node)) {
             return Err(Error::NotAMember { shard, node: self.node });
         }
         if let Some(shortened) = self.log.shortened(shard) {
@@ -53,11 +58,11 @@ impl Site {
             });
         }
         let storage = |reason: String| Error::Storage { shard, reason };
+        let incarnation = self.incarnation(shard, founders.is_some()).await?;
         let replica = Replica::open(shard, self.rows.clone(), self.observer.clone())
             .map_err(|error| storage(error.to_string()))?;
         let replica = Arc::new(replica);
         let held_by_all = Arc::new(AtomicU64::new(0));
-        let incarnation = self.data.as_ref().map_or(0, DataDir::incarnation);
         let id = member::id_of(self.node, incarnation);
         let lane = Lane {
             shard,
@@ -86,13 +91,20 @@ impl Site {
         tokio::spawn(pump.run());
         tokio::spawn(read::serve(raft.clone(), waiting));
         tokio::spawn(leadership::announce(id, raft.clone(), replica.clone()));
-        if incarnation == 0 {
-            self.initialise(shard, &raft, members).await?;
-        } else {
-            let peers = self.peers.clone();
-            let raft = raft.clone();
-            tokio::spawn(Petition { shard, id, raft, peers, members }.run());
+        if let Some(founders) = founders.filter(|_| incarnation == 0) {
+            self.initialise(shard, &raft, founders).await?;
         }
+        let (wanted, of_tenure) = watch::channel(None);
+        let bearing = Bearing::new();
+        let tenure = Tenure {
+            shard,
+            id,
+            raft: raft.clone(),
+            peers: self.peers.clone(),
+            wanted: of_tenure,
+            bearing: bearing.clone(),
+        };
+        tokio::spawn(tenure.run());
         Ok(Group {
             shard,
             node: self.node,
@@ -101,11 +113,39 @@ impl Site {
             replica,
             held_by_all,
             arrivals: Arrivals::default(),
-            admitting: Arc::default(),
+            changing: Arc::default(),
+            wanted,
+            bearing,
             proposals,
             budget,
             reads,
         })
+    }
+
+    /// Which life this node's replica of a group is in: the node's own for one that was there when
+    /// the group was founded, and for one that comes later one that nobody spoke in before.
+    async fn incarnation(&self, shard: ShardId, founds: bool) -> Result<u32, Error> {
+        let own = self.data.as_ref().map_or(0, DataDir::incarnation);
+        match self.log.life(shard) {
+            Some(Life::Runs(incarnation)) => return Ok(incarnation),
+            None if founds || self.log.held().contains(&shard) => return Ok(own),
+            None | Some(Life::Over) => (),
+        }
+        let drawn = rand::random::<u32>().max(1);
+        let (log, rows) = (self.log.clone(), self.rows.clone());
+        // A crash may have left some of a former life's.
+        apart(move || rows.forget(shard)).await.map_err(|_| Error::Stopped)??;
+        synced(|done| log.begin_life(shard, drawn, done)).await?;
+        Ok(drawn)
+    }
+
+    /// Removes what is on disk of a replica that has stopped and that its group needs no more.
+    pub async fn forget(&self, shard: ShardId) -> Result<(), Error> {
+        let (log, rows) = (self.log.clone(), self.rows.clone());
+        // First what was promised: from here on nobody speaks in this replica's name.
+        synced(|done| log.forget(shard, done)).await?;
+        let forgotten = apart(move || rows.forget(shard)).await;
+        forgotten.map_err(|_| Error::Stopped)?.map_err(Error::Data)
     }
 
     /// Brings a new group into being. Any member may do it, and the first to do so campaigns at
@@ -137,6 +177,14 @@ impl Site {
         });
         Ok(())
     }
+}
+
+/// Waits until what is asked of the log is on disk.
+async fn synced(ask: impl FnOnce(Done)) -> Result<(), store::Error> {
+    let (tell, told) = oneshot::channel();
+    ask(Box::new(move |result| drop(tell.send(result))));
+    let ended = || store::Error::Stopped { reason: "the log's writer has ended".to_owned() };
+    told.await.unwrap_or_else(|_| Err(ended()))
 }
 
 /// Spreads the first leaders of groups over the nodes.

@@ -1,5 +1,6 @@
 //! Handing leadership over.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
@@ -48,8 +49,14 @@ impl Group {
 
     /// The voter most fit to lead in this node's place, if one is.
     pub fn heir(&self) -> Option<u64> {
+        self.heir_among(&self.replicas().voters.into_keys().collect())
+    }
+
+    /// The same, of some of them.
+    pub fn heir_among(&self, some: &BTreeSet<u64>) -> Option<u64> {
         let status = self.status();
-        let others = status.voters.iter().copied().filter(|node| *node != self.node);
+        let others = status.voters.iter().copied();
+        let others = others.filter(|node| *node != self.node && some.contains(node));
         others
             .filter(|node| self.is_ready(*node))
             .max_by_key(|node| status.matched.get(node).copied().flatten())

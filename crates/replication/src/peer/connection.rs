@@ -33,10 +33,18 @@ pub(crate) type Client = PeerClient<InterceptedService<Channel, Sign>>;
 /// Where the other nodes are reached. Connections are made on first use, and again when lost.
 pub(crate) struct Peers {
     identity: Identity,
-    addresses: BTreeMap<u64, String>,
+    addresses: RwLock<BTreeMap<u64, String>>,
     sockets: Option<Arc<dyn Sockets>>,
     peers: RwLock<BTreeMap<u64, Arc<Peer>>>,
+    told: Told,
+}
+
+/// What peers have said about this process.
+#[derive(Clone, Default)]
+struct Told {
     taken: Taken,
+    /// Set once a peer has said that this node is no part of the cluster any more.
+    removed: Arc<watch::Sender<bool>>,
 }
 
 /// Set once a peer has told this process that another one is this node.
@@ -48,13 +56,31 @@ impl Peers {
         addresses: BTreeMap<u64, String>,
         sockets: Option<Arc<dyn Sockets>>,
     ) -> Peers {
-        let (peers, taken) = (RwLock::default(), Taken::default());
-        Peers { identity, addresses, sockets, peers, taken }
+        let addresses = RwLock::new(addresses);
+        Peers { identity, addresses, sockets, peers: RwLock::default(), told: Told::default() }
+    }
+
+    /// Where a node is reached from now on.
+    pub fn set(&self, node: u64, address: &str) {
+        let mut addresses = self.addresses.write();
+        if addresses.get(&node).is_some_and(|known| known == address) {
+            return;
+        }
+        addresses.insert(node, address.to_owned());
+        self.peers.write().remove(&node);
+    }
+
+    /// Resolves once a peer says that this node was removed.
+    pub async fn removed(&self) {
+        let mut told = self.told.removed.subscribe();
+        if told.wait_for(|removed| *removed).await.is_err() {
+            std::future::pending::<()>().await; // The sender is this object's.
+        }
     }
 
     /// Resolves once a peer hears another process as this node; which peer it is.
     pub async fn taken(&self) -> u64 {
-        let mut told = self.taken.subscribe();
+        let mut told = self.told.taken.subscribe();
         match told.wait_for(Option::is_some).await.map(|by| *by) {
             Ok(Some(by)) => by,
             // The sender is this object's.
@@ -63,8 +89,8 @@ impl Peers {
     }
 
     /// Every node that has an address.
-    pub fn nodes(&self) -> impl Iterator<Item = u64> {
-        self.addresses.keys().copied()
+    pub fn nodes(&self) -> Vec<u64> {
+        self.addresses.read().keys().copied().collect()
     }
 
     /// The connections to a node; none if it has no usable address. Needs a runtime.
@@ -72,7 +98,9 @@ impl Peers {
         if let Some(peer) = self.peers.read().get(&node) {
             return Some(peer.clone());
         }
-        let address = self.addresses.get(&node)?;
+        // Held until the peer is in its place: a new address takes it out again.
+        let addresses = self.addresses.read();
+        let address = addresses.get(&node)?;
         let endpoint = Endpoint::from_shared(format!("http://{address}")).ok()?;
         let mut peers = self.peers.write();
         let peer = peers.entry(node).or_insert_with(|| {
@@ -82,7 +110,7 @@ impl Peers {
                 Some(sockets) => endpoint
                     .connect_with_connector_lazy(connector(address.clone(), sockets.clone())),
             };
-            Arc::new(Peer::new(node, endpoint, &dial, sign, self.taken.clone()))
+            Arc::new(Peer::new(node, endpoint, &dial, sign, self.told.clone()))
         });
         Some(peer.clone())
     }
@@ -105,7 +133,7 @@ pub(crate) struct Peer {
     pub bulk: Client,
     /// How its last answer was: only a change is logged, for calls come many times a second.
     state: AtomicU8,
-    taken: Taken,
+    told: Told,
 }
 
 const ANSWERS: u8 = 0;
@@ -118,7 +146,7 @@ impl Peer {
         endpoint: Endpoint,
         dial: &dyn Fn(&Endpoint) -> Channel,
         sign: Sign,
-        taken: Taken,
+        told: Told,
     ) -> Peer {
         let client = |silence: Duration| {
             let endpoint = endpoint
@@ -142,7 +170,7 @@ impl Peer {
             log: client(Duration::from_secs(4)),
             bulk: client(Duration::from_secs(10)),
             state: AtomicU8::new(ANSWERS),
-            taken,
+            told,
         }
     }
 
@@ -189,7 +217,11 @@ impl Peer {
         match status.code() {
             Code::PermissionDenied => (),
             Code::AlreadyExists => {
-                self.taken.send_replace(Some(self.node));
+                self.told.taken.send_replace(Some(self.node));
+                return true;
+            }
+            Code::Unauthenticated => {
+                self.told.removed.send_replace(true);
                 return true;
             }
             _ => return false,

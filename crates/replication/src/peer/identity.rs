@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use tonic::metadata::{Ascii, AsciiMetadataValue, MetadataKey, MetadataMap};
 use tonic::service::Interceptor;
@@ -113,6 +113,8 @@ enum Reason {
     Taken(u64),
     /// Another process did a moment ago.
     Doubtful(u64),
+    /// The caller's node is no part of the cluster any more.
+    Removed(u64),
 }
 
 impl fmt::Display for Reason {
@@ -155,6 +157,7 @@ impl fmt::Display for Reason {
                 "another process runs as node {node} already; end it, or give this one another node.id \
                  and data directory"
             ),
+            Reason::Removed(node) => write!(f, "node {node} was removed from the cluster"),
             Reason::Doubtful(node) => {
                 write!(f, "another process ran as node {node} a moment ago; ask again")
             }
@@ -172,11 +175,16 @@ pub(crate) struct Check {
     seats: Arc<Mutex<Seats>>,
     /// What was refused to whom: each is said once.
     refusals: Arc<Mutex<BTreeSet<Refused>>>,
+    removed: Removed,
 }
 
+/// Nodes that are no part of the cluster any more.
+pub(crate) type Removed = Arc<RwLock<BTreeSet<u64>>>;
+
 impl Check {
-    pub fn new(identity: Identity) -> Check {
-        Check { identity: Arc::new(identity), seats: Arc::default(), refusals: Arc::default() }
+    pub fn new(identity: Identity, removed: Removed) -> Check {
+        let (seats, refusals) = Default::default();
+        Check { identity: Arc::new(identity), seats, refusals, removed }
     }
 
     /// The caller, or what is wrong.
@@ -203,6 +211,9 @@ impl Check {
         if node == here.node {
             return Err(Reason::Caller(Some(node)));
         }
+        if self.removed.read().contains(&node) {
+            return Err(Reason::Removed(node));
+        }
         match self.seats.lock().claim(node, process, Instant::now()) {
             Claim::Granted => Ok(node),
             Claim::Doubtful => Err(Reason::Doubtful(node)),
@@ -222,6 +233,7 @@ impl Check {
         }
         match reason {
             Reason::Taken(_) => Status::already_exists(reason.to_string()),
+            Reason::Removed(_) => Status::unauthenticated(reason.to_string()),
             _ => Status::permission_denied(reason.to_string()),
         }
     }
@@ -257,8 +269,9 @@ mod tests {
 
     fn answer(caller: Identity, to: u64, here: Identity) -> Result<u64, String> {
         let signed = Sign::new(&caller, to).call(Request::new(())).expect("signed");
-        let checked =
-            Check::new(here).call(signed).map_err(|status| status.message().to_owned())?;
+        let checked = Check::new(here, Removed::default())
+            .call(signed)
+            .map_err(|status| status.message().to_owned())?;
         Ok(checked.extensions().get::<Caller>().expect("a caller").0)
     }
 
@@ -296,7 +309,8 @@ mod tests {
                 let value = version.parse().expect("a header");
                 request.metadata_mut().insert(PROTOCOL_VERSION, value);
             }
-            let refused = Check::new(here()).call(request).expect_err("refused");
+            let refused =
+                Check::new(here(), Removed::default()).call(request).expect_err("refused");
             assert_eq!(refused.code(), Code::PermissionDenied);
             assert!(refused.message().contains(word), "{version:?}: {}", refused.message());
         }
@@ -304,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_caller_with_other_data_than_the_one_before_waits() {
-        let mut check = Check::new(Identity::new(2, 7, "c", None));
+        let mut check = Check::new(Identity::new(2, 7, "c", None), Removed::default());
         let mut call = |birth| {
             let caller = Identity::new(1, birth, "c", None);
             check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
@@ -316,8 +330,20 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_removed_is_told_so() {
+        let removed = Removed::new(RwLock::new([3].into()));
+        let mut check = Check::new(Identity::new(2, 7, "c", None), removed);
+        let mut call = |node| {
+            let caller = Identity::new(node, 7, "c", None);
+            check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
+        };
+        assert!(call(1).is_ok());
+        assert_eq!(call(3).expect_err("it is out").code(), Code::Unauthenticated);
+    }
+
+    #[test]
     fn refusals_are_logged_once_per_peer_and_reason() {
-        let check = Check::new(Identity::new(1, 7, "c", None));
+        let check = Check::new(Identity::new(1, 7, "c", None), Removed::default());
         for _ in 0..3 {
             check.refuse(Some(2), Reason::Cluster);
         }

@@ -45,13 +45,14 @@ impl RaftNetworkFactory<TypeConfig> for Network {
 impl Network {
     fn link(&self, addressee: u64, beats: bool) -> Link {
         let lane = Lane { addressee, ..self.lane.clone() };
-        Link { peer: self.peers.get(member::node_of(addressee)), lane, beats }
+        Link { peers: self.peers.clone(), lane, beats }
     }
 }
 
 /// One group's way to one peer.
 pub(crate) struct Link {
-    peer: Option<Arc<Peer>>,
+    /// Asked at each call: where a node is reached may change.
+    peers: Arc<Peers>,
     lane: Lane,
     /// Heartbeats only: they go over the control connection, each a call of its own.
     beats: bool,
@@ -59,7 +60,7 @@ pub(crate) struct Link {
 
 impl Link {
     fn peer(&self) -> RpcResult<Arc<Peer>> {
-        self.peer.clone().ok_or_else(|| {
+        self.peers.get(member::node_of(self.lane.addressee)).ok_or_else(|| {
             RPCError::Unreachable(Unreachable::from_string("this peer has no usable address"))
         })
     }

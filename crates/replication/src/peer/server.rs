@@ -14,6 +14,7 @@ use openraft::raft::{
     AppendEntriesRequest, TransferLeaderError, TransferLeaderRequest, VoteRequest,
 };
 use store::{DataDir, Standing};
+use tokio::time::Instant;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -117,6 +118,7 @@ fn append_request(
     let entries: Result<Vec<_>, _> =
         request.entries.into_iter().map(record::decode_entry).collect();
     group.held_by_all.fetch_max(request.held_by_all, Ordering::Relaxed);
+    *group.bearing.heard.lock() = Instant::now();
     Ok(AppendEntriesRequest {
         vote: required_vote(request.vote)?,
         prev_log_id: request.previous.map(record::log_id_from_proto),
@@ -255,6 +257,10 @@ impl PeerService for PeerPort {
         let unknown = || Status::unimplemented("this node does not remember the founding");
         let data = self.data.as_ref().ok_or_else(unknown)?;
         let standing = data.standing();
+        if standing == Standing::Lost {
+            // As good as silent: neither that there is a cluster nor that there is none.
+            return Err(Status::aborted("this node does not know any more what it was"));
+        }
         Ok(Response::new(v1::RecallReply {
             birth: data.birth(),
             new: standing == Standing::New,

@@ -20,7 +20,7 @@ use replication::{
 };
 use store::{DataDir, Identity, LogStore, RowStore};
 use tempfile::TempDir;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -152,7 +152,7 @@ impl Cluster {
     /// Starts a node that remembers who it is; it takes part once it knows.
     pub async fn open_node(&mut self, node: u64) -> DataDir {
         let identity = Identity { cluster_id: 7, node };
-        let data = DataDir::open(&self.path(node, ""), identity).expect("a data directory");
+        let data = DataDir::open(&self.path(node, ""), identity, true).expect("a data directory");
         let config = Config { data: Some(data.clone()), ..self.config(node) };
         self.start_node_with(config).await;
         data
@@ -263,7 +263,6 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Ports nobody listens on, found by listening on them for a moment.
 /// Passes connections on to a node and breaks each, both ways, after so many bytes towards it; how
 /// many it broke.
 pub async fn breaking_proxy(to: String, bytes_max: usize) -> (String, Arc<AtomicUsize>) {
@@ -292,6 +291,45 @@ pub async fn breaking_proxy(to: String, bytes_max: usize) -> (String, Arc<Atomic
     (address, broken)
 }
 
+/// Passes connections on to a node and flips a bit of what goes towards it whenever so many bytes more
+/// have gone over one, `most` times in all; how often it did.
+pub async fn flipping_proxy(to: String, every: usize, most: usize) -> (String, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let flipped = Arc::new(AtomicUsize::new(0));
+    let count = flipped.clone();
+    tokio::spawn(async move {
+        while let Ok((caller, _)) = listener.accept().await {
+            let (to, count) = (to.clone(), count.clone());
+            tokio::spawn(async move {
+                let Ok(node) = tokio::net::TcpStream::connect(to).await else { return };
+                let (mut from_caller, mut to_caller) = caller.into_split();
+                let (mut from_node, mut to_node) = node.into_split();
+                let flipping = async {
+                    let (mut chunk, mut passed) = (vec![0; 16 << 10], 0);
+                    while let Ok(bytes @ 1..) = from_caller.read(&mut chunk).await {
+                        let is_due = passed / every < (passed + bytes) / every;
+                        if is_due && count.load(Ordering::Relaxed) < most {
+                            chunk[every - 1 - passed % every] ^= 1 << (passed % 8);
+                            count.fetch_add(1, Ordering::Relaxed);
+                        }
+                        passed += bytes;
+                        if to_node.write_all(&chunk[..bytes]).await.is_err() {
+                            return;
+                        }
+                    }
+                };
+                tokio::select! {
+                    () = flipping => (),
+                    _ = tokio::io::copy(&mut from_node, &mut to_caller) => (),
+                }
+            });
+        }
+    });
+    (address, flipped)
+}
+
+/// Ports nobody listens on, found by listening on them for a moment.
 fn free_addresses(count: u64) -> Vec<String> {
     let listeners: Vec<_> =
         (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();

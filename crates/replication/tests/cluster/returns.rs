@@ -118,6 +118,48 @@ async fn a_wiped_node_returns_as_another_learns_everything_and_votes_again() {
     cluster.send(SHARD, 47, 1000).await;
 }
 
+/// Spoils what a node's directory says of it, while it is down.
+async fn forget(cluster: &mut Cluster, node: u64) {
+    let_go(cluster, node).await;
+    std::fs::write(cluster.path(node, "mayfly-data"), "garbage").expect("spoilt");
+}
+
+#[tokio::test]
+async fn a_node_that_does_not_know_what_it_was_returns_as_another() {
+    let (mut cluster, data) = founded(Limits::default()).await;
+    let births = data[0].standing().births();
+    for number in 1..=5 {
+        cluster.send(SHARD, number, 10).await;
+    }
+    let leader = cluster.leader(SHARD).await;
+    forget(&mut cluster, leader).await;
+    let data = cluster.open_node(leader).await;
+    assert_eq!(data.standing(), Standing::Lost);
+    cluster.take_part(leader).await;
+    assert_eq!(data.standing(), Standing::Returned(births));
+    assert_ne!(data.incarnation(), 0);
+    votes(&cluster, leader).await;
+    assert_eq!(numbers(&cluster.node(leader).rows), (1..=5).collect::<Vec<_>>());
+}
+
+/// As much is lost as if all disks were, but the data still lie there: they are not forgotten for a
+/// new cluster, and somebody new does not found one with them either.
+#[tokio::test]
+async fn nodes_that_do_not_know_what_they_were_found_nothing() {
+    let (mut cluster, _) = founded(Limits::default()).await;
+    forget(&mut cluster, 1).await;
+    forget(&mut cluster, 2).await;
+    wipe(&mut cluster, 3).await;
+    for node in 1..=3 {
+        cluster.open_node(node).await;
+    }
+    for node in 1..=3 {
+        let waiting = cluster.node(node).replication.take_part();
+        timeout(Duration::from_secs(1), waiting).await.expect_err("nobody knows the cluster");
+    }
+    assert!(cluster.path(1, "damaged").join("log").exists());
+}
+
 #[tokio::test]
 async fn a_wiped_node_is_rebuilt_from_a_snapshot_where_the_log_is_forgotten() {
     let small = Limits { flush_log_bytes: 1 << 20, log_retain_bytes: 4 << 20, ..Limits::default() };

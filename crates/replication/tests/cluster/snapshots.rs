@@ -6,6 +6,9 @@ use replication::Limits;
 
 use super::harness::*;
 
+/// The node that needs a large snapshot.
+const AWAY: u64 = 3;
+
 fn small() -> Limits {
     Limits { flush_log_bytes: 1 << 20, log_retain_bytes: 4 << 20, ..Limits::default() }
 }
@@ -107,21 +110,14 @@ async fn a_replica_away_for_too_long_catches_up_by_a_snapshot_and_goes_on_from_i
     assert_eq!(numbers(&cluster.node(away).rows), (1..=141).collect::<Vec<_>>());
 }
 
-/// Each connection dies long before the whole snapshot is over: only one that goes on arrives.
-#[tokio::test]
-async fn a_snapshot_goes_on_where_its_connection_broke() {
-    const AWAY: u64 = 3;
-    let mut cluster = Cluster::cold(3, vec![SHARD], small());
-    let (proxy, broken) = breaking_proxy(cluster.addresses[&AWAY].clone(), 4 << 20).await;
-    let config = |cluster: &Cluster, node| {
+/// Starts all nodes; `AWAY`, which others reach through a proxy, goes down until it needs a snapshot,
+/// of 15 MB.
+async fn away_for_too_long(cluster: &mut Cluster, proxy: &str) {
+    for node in 1..=3 {
         let mut config = cluster.config(node);
         if node != AWAY {
-            config.peers.insert(AWAY, proxy.clone());
+            config.peers.insert(AWAY, proxy.to_owned());
         }
-        config
-    };
-    for node in 1..=3 {
-        let config = config(&cluster, node);
         cluster.start_node_with(config).await;
     }
     cluster.create_queue(SHARD).await;
@@ -135,10 +131,34 @@ async fn a_snapshot_goes_on_where_its_connection_broke() {
         cluster.node(leader).replication.status()[0].purged.filter(|purged| *purged > 20)
     })
     .await;
-    broken.store(0, Ordering::Relaxed);
+}
+
+/// It comes back, and has all rows, by a snapshot.
+async fn returns(cluster: &mut Cluster) {
     cluster.start_node(AWAY).await;
     cluster.same_rows(AWAY).await;
     let there = &cluster.node(AWAY).replication.status()[0];
     assert!(there.purged > Some(20), "it came as a snapshot: {there:?}");
+}
+
+/// Each connection dies long before the whole snapshot is over: only one that goes on arrives.
+#[tokio::test]
+async fn a_snapshot_goes_on_where_its_connection_broke() {
+    let mut cluster = Cluster::cold(3, vec![SHARD], small());
+    let (proxy, broken) = breaking_proxy(cluster.addresses[&AWAY].clone(), 4 << 20).await;
+    away_for_too_long(&mut cluster, &proxy).await;
+    broken.store(0, Ordering::Relaxed);
+    returns(&mut cluster).await;
     assert!(broken.load(Ordering::Relaxed) >= 3, "15 MB over connections of 4 MB");
+}
+
+/// What arrives is not what was sent: that is noticed, wherever it is, and what is wrong comes again.
+#[tokio::test]
+async fn a_snapshot_whose_bits_change_on_their_way_arrives_as_it_was_sent() {
+    let mut cluster = Cluster::cold(3, vec![SHARD], small());
+    let (proxy, flipped) = flipping_proxy(cluster.addresses[&AWAY].clone(), 3 << 20, 4).await;
+    away_for_too_long(&mut cluster, &proxy).await;
+    assert_eq!(flipped.load(Ordering::Relaxed), 0, "so little went to a node that was away");
+    returns(&mut cluster).await;
+    assert_eq!(flipped.load(Ordering::Relaxed), 4);
 }

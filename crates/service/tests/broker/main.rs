@@ -10,4 +10,5 @@ mod leaders;
 mod lifetime;
 mod messages;
 mod space;
+mod topics;
 mod transactions;

@@ -1,35 +1,13 @@
 //! Clients: they send numbered messages, one at a time, again and again until they know; and they
 //! read.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use domain::{Command, CreateQueue, NewMessage, Origin, Outcome, Send};
+use replication::ProposeError;
 
-use bytes::Bytes;
-use domain::{Command, CreateQueue, Entry, NewMessage, Origin, Outcome, Send, Timestamp};
-use replication::{ProposeError, Replication};
-
-use super::node::Node;
-use super::watch::Watch;
+use super::call::{Answer, Around, Call, Heard};
+use super::known::Truth;
 use super::{QUEUE, SHARD};
 use crate::random::Random;
-
-/// Without an answer for so long, the outcome is unknown.
-const PATIENCE_MS: u64 = 4_000;
-
-type Answer = Result<Vec<Outcome>, ProposeError>;
-type Asked<T> = Pin<Box<dyn Future<Output = T>>>;
-
-/// What all clients together know.
-#[derive(Default)]
-pub struct Known {
-    /// Messages that were acknowledged, by their number, and those whose fate nobody knows.
-    pub acknowledged: BTreeSet<u64>,
-    pub unknown: BTreeSet<u64>,
-    pub numbers: u64,
-    pub reads: u64,
-}
 
 /// See the file's head.
 pub struct Client {
@@ -41,24 +19,15 @@ pub struct Client {
     created: bool,
     /// Sent before, with an unknown outcome.
     retry: bool,
-    asked: Option<(Asked<Answer>, u64)>,
+    asked: Option<Call<Answer>>,
     reading: Option<Reading>,
     wait_until: u64,
 }
 
 struct Reading {
-    node: u64,
-    answer: Asked<Result<(), ProposeError>>,
-    until: u64,
-    /// What was acknowledged before.
-    before: BTreeSet<u64>,
-}
-
-fn poll<T>(future: &mut Asked<T>) -> Option<T> {
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => Some(result),
-        Poll::Pending => None,
-    }
+    call: Call<Result<(), ProposeError>>,
+    /// What was true before.
+    before: Truth,
 }
 
 impl Client {
@@ -82,41 +51,24 @@ impl Client {
         self.asked.is_none() && self.reading.is_none() && self.number == 0
     }
 
-    /// Does what is next. In peace nothing new is begun.
-    pub fn step(
-        &mut self,
-        now: u64,
-        nodes: &BTreeMap<u64, Node>,
-        known: &mut Known,
-        peace: bool,
-        watch: &Watch,
-        random: &mut Random,
-    ) {
-        self.read(now, nodes, known, peace, watch, random);
-        if let Some((asked, until)) = &mut self.asked {
-            match poll(asked) {
-                None if now < *until => return,
-                None => self.take(Err(ProposeError::Unknown), known, watch),
-                Some(answer) => self.take(answer, known, watch),
-            }
+    /// Does what is next.
+    pub fn step(&mut self, around: &mut Around<'_>) {
+        self.read(around);
+        if let Some(asked) = &mut self.asked {
+            let Some(answer) = asked.outcome(around.now) else { return };
+            self.take(answer, around);
             self.asked = None;
-            self.wait_until = now + random.between(1, 120);
+            self.wait_until = around.now + around.random.between(1, 120);
         }
-        if now < self.wait_until || (peace && self.number == 0) {
+        if around.now < self.wait_until || (around.peace && self.number == 0) {
             return;
         }
-        let Some(node) = leader(nodes, random) else { return };
         if self.number == 0 {
-            known.numbers += 1;
-            self.number = known.numbers;
+            around.known.numbers += 1;
+            self.number = around.known.numbers;
         }
-        let entry = Entry {
-            at: Timestamp(1_700_000_000_000 + now),
-            seed: random.bytes(),
-            commands: vec![self.command(random)],
-        };
-        let asked = node.propose(SHARD, wire::encode_entry(&entry));
-        self.asked = Some((Box::pin(asked), now + PATIENCE_MS));
+        let command = self.command(around.random);
+        self.asked = around.propose(command);
     }
 
     fn command(&self, random: &mut Random) -> Command {
@@ -145,7 +97,7 @@ impl Client {
         Command::Send(Send { origin: Some(origin), entity: QUEUE, messages: vec![message] })
     }
 
-    fn take(&mut self, answer: Answer, known: &mut Known, watch: &Watch) {
+    fn take(&mut self, answer: Answer, around: &mut Around<'_>) {
         let outcome = match answer {
             // Certainly not done: the same again.
             Err(ProposeError::NotLeader { .. }) => return,
@@ -161,13 +113,13 @@ impl Client {
         }
         match outcome {
             Some(Outcome::Sent { .. }) => {
-                watch.note("acknowledged", &[self.number]);
-                known.acknowledged.insert(self.number);
+                around.watch.note("acknowledged", &[self.number]);
+                around.known.sent(self.number);
                 self.serial += 1;
             }
             // Its producer is not known: perhaps it was sent, and nobody can tell.
             _ => {
-                known.unknown.insert(self.number);
+                around.known.doubt(self.number);
                 self.producer += self.producers;
                 self.serial = 1;
             }
@@ -175,67 +127,30 @@ impl Client {
         (self.number, self.retry) = (0, false);
     }
 
-    fn read(
-        &mut self,
-        now: u64,
-        nodes: &BTreeMap<u64, Node>,
-        known: &mut Known,
-        peace: bool,
-        watch: &Watch,
-        random: &mut Random,
-    ) {
+    fn read(&mut self, around: &mut Around<'_>) {
         let Some(reading) = &mut self.reading else {
-            if !peace
-                && self.created
-                && random.chance(2)
-                && let Some(node) = leader(nodes, random)
-            {
-                self.reading = Some(Reading {
-                    node: node.node(),
-                    answer: Box::pin(node.read_index(SHARD)),
-                    until: now + PATIENCE_MS,
-                    before: known.acknowledged.clone(),
+            if !around.peace && self.created && around.random.chance(2) {
+                let (before, now) = (around.known.truth.clone(), around.now);
+                self.reading = around.leader().map(|node| Reading {
+                    call: Call::new(node.node(), node.read_index(SHARD), now),
+                    before,
                 });
             }
             return;
         };
-        match poll(&mut reading.answer) {
-            None if now < reading.until => return,
-            None | Some(Err(_)) => (),
-            Some(Ok(())) => {
-                known.reads += 1;
-                let missing = nodes.get(&reading.node).map(|node| missing(node, &reading.before));
-                if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
-                    let what = format!("node {} read without {missing:?}", reading.node);
-                    watch.broke("reads", "architecture 4 (reads)", what);
+        match reading.call.hear(around.now) {
+            Heard::Nothing => return,
+            Heard::TooLate | Heard::Answer(Err(_)) => (),
+            Heard::Answer(Ok(())) => {
+                around.known.reads += 1;
+                let node = around.nodes.get(&reading.call.node);
+                let wrong = node.and_then(|of| around.known.contradiction(&reading.before, of));
+                if let Some(wrong) = wrong {
+                    let what = format!("node {} read {wrong}", reading.call.node);
+                    around.watch.broke("reads", "architecture 4 (reads)", what);
                 }
             }
         }
         self.reading = None;
     }
-}
-
-/// Who says that it leads; now and then somebody else.
-fn leader<'a>(nodes: &'a BTreeMap<u64, Node>, random: &mut Random) -> Option<&'a Replication> {
-    let up: Vec<&Replication> =
-        nodes.values().filter_map(|node| Some(&node.process.as_ref()?.replication)).collect();
-    let leaders: Vec<&Replication> =
-        up.iter().copied().filter(|node| node.is_leader(SHARD)).collect();
-    match (up.is_empty(), leaders.is_empty() || random.chance(20)) {
-        (true, _) => None,
-        (false, true) => Some(random.pick(&up)),
-        (false, false) => Some(random.pick(&leaders)),
-    }
-}
-
-/// The numbers of the messages a node has, in order of acceptance.
-pub fn numbers(node: &Node) -> Vec<u64> {
-    let number = |content: Bytes| content.first_chunk().map_or(0, |at| u64::from_be_bytes(*at));
-    node.rows.contents(SHARD, QUEUE).into_iter().map(number).collect()
-}
-
-/// Which of these messages a node does not have.
-pub fn missing(node: &Node, of: &BTreeSet<u64>) -> Vec<u64> {
-    let there: BTreeSet<u64> = numbers(node).into_iter().collect();
-    of.difference(&there).copied().collect()
 }

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use replication::{GroupStatus, Leadership};
 
-use super::client::{self, Client, Known};
+use super::call::Around;
+use super::client::Client;
+use super::consumer::Consumer;
 use super::faults::Faults;
+use super::known::{self, Known};
 use super::network::Network;
 use super::node::Node;
 use super::report::RealReport;
@@ -24,6 +27,8 @@ const HEAL_MS: u64 = 120_000;
 /// Statuses are looked at so often.
 const LOOK_MS: u64 = 100;
 const CLIENTS: u64 = 4;
+/// Without consumers the rows grow, with many they come and go.
+const CONSUMERS_MAX: u64 = 3;
 
 /// See the file's head.
 pub struct Cluster {
@@ -36,6 +41,7 @@ pub struct Cluster {
     pub report: RealReport,
     pub faults: Faults,
     clients: Vec<Client>,
+    consumers: Vec<Consumer>,
     known: Known,
     dir: PathBuf,
     peace: bool,
@@ -54,6 +60,7 @@ impl Cluster {
             let node = Node::new(number, options.nodes, &dir, &watch, options.bug, of_node);
             nodes.insert(number, node);
         }
+        let consumers = random.below(CONSUMERS_MAX + 1);
         Cluster {
             faults: Faults::new(&mut random),
             options,
@@ -64,6 +71,7 @@ impl Cluster {
             watch,
             report: RealReport::default(),
             clients: (0..CLIENTS).map(|index| Client::new(index, CLIENTS)).collect(),
+            consumers: (0..consumers).map(Consumer::new).collect(),
             known: Known::default(),
             dir,
             peace: false,
@@ -123,10 +131,10 @@ impl Cluster {
             }
         }
         self.look();
-        let Cluster { clients, now, nodes, known, peace, watch, random, .. } = &mut *self;
-        for client in clients {
-            client.step(*now, nodes, known, *peace, watch, random);
-        }
+        let Cluster { clients, consumers, now, nodes, known, peace, watch, random, .. } = self;
+        let mut around = Around { now: *now, nodes, known, peace: *peace, watch, random };
+        clients.iter_mut().for_each(|client| client.step(&mut around));
+        consumers.iter_mut().for_each(|consumer| consumer.step(&mut around));
         self.sound()
     }
 
@@ -145,9 +153,8 @@ impl Cluster {
                 if !self.watch.leads(*number, id, term) {
                     continue;
                 }
-                let missing = client::missing(node, &self.known.acknowledged);
-                if !missing.is_empty() {
-                    let what = format!("node {number} leads term {term} without {missing:?}");
+                if let Some(wrong) = self.known.contradiction(&self.known.truth, node) {
+                    let what = format!("node {number} leads term {term} {wrong}");
                     self.watch.broke("lost", "architecture 7", what);
                 }
             }
@@ -186,7 +193,9 @@ impl Cluster {
             })
             .collect();
         let same = ends.len() == 1 && ends.iter().flatten().all(|(last, applied)| last == applied);
-        same && self.is_whole() && self.clients.iter().all(Client::is_idle)
+        let idle = self.clients.iter().all(Client::is_idle)
+            && self.consumers.iter().all(Consumer::is_idle);
+        same && self.is_whole() && idle
     }
 
     /// Trouble ends.
@@ -196,26 +205,20 @@ impl Cluster {
     }
 
     fn account(&mut self) {
-        let sums: BTreeSet<(u64, u64)> =
-            self.nodes.values().map(|node| node.rows.sum(SHARD)).collect();
+        let sums: BTreeSet<(u64, u64)> = self.nodes.values().map(written).collect();
         if sums.len() > 1 {
             self.watch.broke("replicas", "Raft 5.4.3", format!("in the end they differ: {sums:?}"));
         }
         for (number, node) in &self.nodes {
-            let there = client::numbers(node);
+            let there = known::numbers(node).unwrap_or_default();
             let distinct: BTreeSet<u64> = there.iter().copied().collect();
             if distinct.len() < there.len() {
                 self.watch.broke("once", "SEND-8", format!("node {number} has some twice"));
             }
-            let missing: Vec<&u64> = self.known.acknowledged.difference(&distinct).collect();
-            if !missing.is_empty() {
-                let what = format!("node {number} lost {missing:?}");
-                self.watch.broke("lost", "architecture 7", what);
+            if let Some(wrong) = self.known.contradiction(&self.known.truth, node) {
+                self.watch.broke("lost", "architecture 7", format!("node {number} ends {wrong}"));
             }
-            let strange = distinct.iter().find(|number| {
-                !self.known.acknowledged.contains(number) && !self.known.unknown.contains(number)
-            });
-            if let Some(strange) = strange {
+            if let Some(strange) = distinct.iter().find(|number| !self.known.knows(**number)) {
                 self.watch.broke("once", "SEND-8", format!("nobody sent {strange}"));
             }
             let id = node.process.as_ref().map(|process| process.id());
@@ -226,8 +229,9 @@ impl Cluster {
             self.report.returns += u64::from(id.is_some_and(|id| id != *number));
         }
         self.report.entries = sums.first().map_or(0, |(applied, _)| applied + 1);
-        self.report.acknowledged = self.known.acknowledged.len() as u64;
-        self.report.unknown = self.known.unknown.len() as u64;
+        self.report.acknowledged = self.known.acknowledged;
+        self.report.completed = self.known.truth.completed.len() as u64;
+        self.report.unknown = self.known.unknown() as u64;
         self.report.reads = self.known.reads;
     }
 }
@@ -237,6 +241,14 @@ impl Drop for Cluster {
         // Whatever is left of it is in the system's folder for such things.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// How far a node's rows are and what they are, with all that is young in its place.
+fn written(node: &Node) -> (u64, u64) {
+    if let Some(process) = &node.process {
+        let _ = process.rows.flush(); // Memory does not fail.
+    }
+    node.rows.sum(SHARD)
 }
 
 /// A node as a violation tells of it.

@@ -134,7 +134,7 @@ impl Cluster {
             && let Some(node) = self.nodes.get(&node)
         {
             // The database does it when it likes.
-            let _ = store::RowDisk::flush(&node.rows);
+            node.rows.flush();
         }
     }
 

@@ -17,8 +17,7 @@ impl RealOptions {
     /// What the command line is told to run such a life.
     pub fn flags(&self) -> Vec<String> {
         let RealOptions { nodes, seconds, bug } = self;
-        let mut flags =
-            vec!["raft".to_owned(), format!("--nodes={nodes}"), format!("--seconds={seconds}")];
+        let mut flags = vec![format!("--nodes={nodes}"), format!("--seconds={seconds}")];
         if let Some(bug) = bug.and_then(|bug| bug.to_possible_value()) {
             flags.push(format!("--bug={}", bug.get_name()));
         }
@@ -77,8 +76,8 @@ pub fn run_many(
             Err(what) => {
                 let flags = options.flags().join(" ");
                 violations.push(format!(
-                    "seed {seed}: {what}\nreplay: cargo run --release -p simulation -- {flags} \
-                     --seed {seed}"
+                    "seed {seed}: {what}\nreplay: cargo run --release -p simulation --features raft \
+                     --bin simulation-raft -- {flags} --seed {seed}"
                 ));
             }
         }

@@ -6,11 +6,11 @@
 //! operating system for chance gets the seed's (`chance`), so a seed is one life, to the last call:
 //! in a process that has run no other, for tokio counts its runtimes.
 //!
-//! Not modelled: RocksDB (its own crash tests are in `store`), several threads, and the byte-wise
-//! windows of TCP.
+//! Not modelled: RocksDB (its own crash tests are in `store`; young rows lie above it, and are here),
+//! several threads, and the byte-wise windows of TCP.
 //!
-//! Reading order: chance, the network, the disk, a node; what is watched; clients, faults, the
-//! cluster.
+//! Reading order: chance, the network, the disk, a node; what is watched; clients and consumers and
+//! what they know; faults, the cluster.
 
 mod chance;
 
@@ -20,7 +20,11 @@ mod node;
 
 mod watch;
 
+mod call;
 mod client;
+mod consumer;
+mod known;
+
 mod cluster;
 mod faults;
 

@@ -10,7 +10,7 @@ use replication::{
     Channel, Clocks, Config, Error, GroupStatus, Incoming, Leadership, Limits, Observer,
     Replication,
 };
-use store::{DataDir, Identity, LogStore, RowStore};
+use store::{DataDir, Identity, LogStore, Options, RowStore};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -30,6 +30,9 @@ const LIMITS: Limits = Limits {
     disk_reserve_bytes: 0,
 };
 const CLUSTER_ID: u128 = 7;
+/// What young rows may take, drawn for each process: nothing, so that every entry is written and can be
+/// compared; little; and as much as nodes of a real cluster let them.
+const YOUNG_BYTES_MAX: [usize; 3] = [0, 16 << 10, 48 << 20];
 /// Nodes ask each other for their clocks so often, as they do under a service.
 const CLOCKS_EVERY: Duration = Duration::from_secs(1);
 
@@ -38,6 +41,7 @@ pub struct Node {
     pub log: ModelLog,
     pub rows: ModelRows,
     pub process: Option<Process>,
+    random: Random,
     /// Ids it spoke under before it lost what it had promised.
     pub spent: BTreeSet<u64>,
     /// The id it speaks under, as far as it ever spoke.
@@ -52,6 +56,7 @@ pub struct Node {
 pub struct Process {
     pub runtime: Runtime,
     pub replication: Replication,
+    pub rows: RowStore,
     pub data: DataDir,
     heard: Arc<Heard>,
     joining: Option<JoinHandle<Result<(), Error>>>,
@@ -88,13 +93,14 @@ impl Node {
         root: &Path,
         watch: &Watch,
         bug: Option<Planted>,
-        random: Random,
+        mut random: Random,
     ) -> Node {
         Node {
             number,
-            log: ModelLog::new(watch.clone(), bug, random),
+            log: ModelLog::new(watch.clone(), bug, random.fork()),
             rows: ModelRows::new(number, watch.clone(), bug),
             process: None,
+            random,
             spent: BTreeSet::new(),
             id: None,
             nodes,
@@ -112,7 +118,7 @@ impl Node {
 
     fn try_start(&mut self, network: &Network) -> Result<(), Error> {
         let identity = Identity { cluster_id: CLUSTER_ID, node: self.number };
-        let data = DataDir::open(&self.dir, identity)?;
+        let data = DataDir::open(&self.dir, identity, true)?;
         if self.has_forgotten_too_much() {
             self.lose(&data)?;
         }
@@ -132,8 +138,15 @@ impl Node {
             ..Config::new(self.number, peers, address(self.number))
         };
         network.speak(self.number);
-        let (log, rows) = (LogStore::on(self.log.clone()), RowStore::on(self.rows.clone()));
-        let replication = Replication::start(config, log, rows, heard.clone(), Arc::new(Nobody))?;
+        let options = Options {
+            young_bytes_max: self.random.pick(&YOUNG_BYTES_MAX),
+            clock: || tokio::time::Instant::now().into_std(),
+            ..Options::default()
+        };
+        let log = LogStore::on(self.log.clone());
+        let rows = RowStore::on(self.rows.open(), &options);
+        let (observer, incoming) = (heard.clone(), Arc::new(Nobody));
+        let replication = Replication::start(config, log, rows.clone(), observer, incoming)?;
         let joining = join(replication.clone(), data.clone(), self.log.clone(), numbers.clone());
         let joining = Some(runtime.spawn(joining));
         runtime.spawn(ask_clocks(replication.clone(), numbers));
@@ -142,7 +155,7 @@ impl Node {
             runtime.spawn(async move { drop(replication.taken().await) })
         };
         drop(inside);
-        self.process = Some(Process { runtime, replication, data, heard, joining, taken });
+        self.process = Some(Process { runtime, replication, rows, data, heard, joining, taken });
         Ok(())
     }
 
@@ -188,7 +201,7 @@ impl Node {
             return Ok(());
         }
         let identity = Identity { cluster_id: CLUSTER_ID, node: self.number };
-        let data = DataDir::open(&self.dir, identity)?;
+        let data = DataDir::open(&self.dir, identity, true)?;
         self.lose(&data)
     }
 

@@ -11,6 +11,7 @@ pub struct RealReport {
     pub seconds: u64,
     pub entries: u64,
     pub acknowledged: u64,
+    pub completed: u64,
     pub unknown: u64,
     pub reads: u64,
     pub leaders: u64,
@@ -27,15 +28,16 @@ pub struct RealReport {
 }
 
 const DIGEST: &str = "digest";
-/// A client whose producer was forgotten: rare.
+/// Messages whose producer was forgotten, or whose completion had no answer: rare.
 const UNKNOWN: &str = "unknown";
 
 impl RealReport {
-    fn counts(&mut self) -> [(&'static str, &mut u64); 16] {
+    fn counts(&mut self) -> [(&'static str, &mut u64); 17] {
         [
             ("seconds", &mut self.seconds),
             ("entries", &mut self.entries),
             ("acknowledged", &mut self.acknowledged),
+            ("completed", &mut self.completed),
             (UNKNOWN, &mut self.unknown),
             ("reads", &mut self.reads),
             ("leaders", &mut self.leaders),

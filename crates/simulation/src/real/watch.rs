@@ -5,13 +5,12 @@
 //! | `votes` | a replica's votes never go back, whatever crashes in between |
 //! | `leaders` | a node never leads a term that is not above the last it led |
 //! | `replicas` | rows that come from the same entries are the same, and so is who was a member |
-//! | `lost` | what was acknowledged is in the rows of every new leader, and in the end of all |
+//! | `lost` | every new leader, and in the end all, have what was sent, and not what was completed |
 //! | `once` | a message is there once, however often it was sent (SEND-8) |
-//! | `reads` | a read sees what was acknowledged before it began |
+//! | `reads` | a read sees what was acknowledged before it began, and who receives sees contents |
 //! | `identity` | a node that lost what it held speaks under another id, and nobody takes it for two |
 //! | `running` | no replica stops by itself |
 //! | `settled` | once faults end, every node is a full member with all entries, and calls are answered |
-
 //!
 //! openraft orders votes by term and candidate, as we use it: whoever voted for a candidate may vote in
 //! the same term for one with a higher id, and a term may so have two leaders, one after the other.

@@ -1,6 +1,7 @@
 //! What is known of one group's log without asking the disk.
 //!
-//! | shard u16 | kind u8 | index u64 |, big-endian; kinds are vote 0, committed 1, purged 2, entry 3.
+//! | shard u16 | kind u8 | index u64 |, big-endian; kinds are vote 0, committed 1, purged 2, entry 3,
+//! life 4.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -9,13 +10,14 @@ use bytes::Bytes;
 use domain::ShardId;
 use rocksdb::{DB, ReadOptions};
 
-use super::LogRecord;
+use super::{Life, LogRecord};
 use crate::Error;
 
 const VOTE: u8 = 0;
 const COMMITTED: u8 = 1;
 const PURGED: u8 = 2;
 const ENTRY: u8 = 3;
+const LIFE: u8 = 4;
 
 /// Entries between two notes of how many bytes there are.
 const NOTE_ENTRIES: u64 = 64;
@@ -24,6 +26,8 @@ const NOTE_ENTRIES: u64 = 64;
 pub(super) struct GroupLog {
     pub vote: Option<Bytes>,
     pub committed: Option<Bytes>,
+    /// Which of its lives the replica is in, where it came after the group was founded.
+    pub life: Option<Life>,
     /// Last forgotten index and its mark.
     pub purged: Option<(u64, Bytes)>,
     /// Last index on disk.
@@ -45,6 +49,11 @@ pub(super) struct GroupLog {
 }
 
 impl GroupLog {
+    /// Whether there is anything of a replica.
+    pub fn is_held(&self) -> bool {
+        self.vote.is_some() || self.next > 0
+    }
+
     pub fn first_index(&self) -> u64 {
         self.purged.as_ref().map_or(0, |(last, _)| last + 1)
     }
@@ -154,6 +163,13 @@ impl GroupLog {
         }
     }
 
+    /// Nothing is left but the life, which is over.
+    pub fn forget(&mut self) {
+        // The writer counts it off again, as it does a truncation.
+        let truncations = self.truncations + 1;
+        *self = GroupLog { life: Some(Life::Over), truncations, ..GroupLog::default() };
+    }
+
     /// Bytes of entries kept, to within `NOTE_ENTRIES`.
     pub fn bytes(&self) -> u64 {
         self.appended_bytes.saturating_sub(self.forgotten_bytes)
@@ -188,6 +204,30 @@ pub(super) fn committed_key(shard: ShardId) -> [u8; 3] {
 
 pub(super) fn purged_key(shard: ShardId) -> [u8; 3] {
     single_key(shard, PURGED)
+}
+
+pub(super) fn life_key(shard: ShardId) -> [u8; 3] {
+    single_key(shard, LIFE)
+}
+
+/// The value under `life_key`: the life's number, or nothing where the last one is over.
+pub(super) fn life_value(life: Life) -> Vec<u8> {
+    match life {
+        Life::Runs(incarnation) => incarnation.to_be_bytes().to_vec(),
+        Life::Over => Vec::new(),
+    }
+}
+
+fn life_of(value: &[u8]) -> Option<Life> {
+    match value {
+        [] => Some(Life::Over),
+        value => Some(Life::Runs(u32::from_be_bytes(value.try_into().ok()?))),
+    }
+}
+
+/// All but the life of a group's replica: from the first key to before the second.
+pub(super) fn held_range(shard: ShardId) -> ([u8; 3], [u8; 3]) {
+    (single_key(shard, VOTE), single_key(shard, LIFE))
 }
 
 /// The value under `purged_key`.
@@ -227,9 +267,17 @@ fn read_one(db: &DB, path: &Path, shard: ShardId) -> Result<GroupLog, Error> {
             Some((u64::from_be_bytes(*last), Bytes::copy_from_slice(mark)))
         }
     };
+    let life = match get(life_key(shard))? {
+        None => None,
+        Some(value) => Some(life_of(&value).ok_or_else(|| Error::Corrupt {
+            path: path.to_owned(),
+            reason: format!("shard {shard}: which life its replica is in cannot be read"),
+        })?),
+    };
     let mut group = GroupLog {
         vote: get(vote_key(shard))?,
         committed: get(committed_key(shard))?,
+        life,
         purged,
         ..GroupLog::default()
     };

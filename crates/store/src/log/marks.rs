@@ -1,6 +1,6 @@
 //! The mark file: the last index of every group that was synced, and the count of all writes that
-//! were, votes among them. Written after each sync with one call and never synced itself: it is
-//! there to notice a log that lost its end, not to replace it.
+//! were, votes among them. Written after each sync with one call, and synced only before a mark is
+//! lowered: it is there to notice a log that lost its end, not to replace it.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -45,6 +45,15 @@ impl Marks {
         Ok((marks, marked))
     }
 
+    /// What a file says that need not be there.
+    pub fn read(path: &Path) -> Result<Option<Marked>, Error> {
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(decode(&bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(path, &error)),
+        }
+    }
+
     pub fn set(&mut self, shard: ShardId, synced: u64) {
         self.marked.synced.insert(shard, synced);
     }
@@ -63,6 +72,10 @@ impl Marks {
     pub fn write(&self) -> Result<(), Error> {
         let written = self.file.write_all_at(&encode(&self.marked), 0);
         written.map_err(|error| Error::io(&self.path, &error))
+    }
+
+    pub fn sync(&self) -> Result<(), Error> {
+        self.file.sync_data().map_err(|error| Error::io(&self.path, &error))
     }
 }
 

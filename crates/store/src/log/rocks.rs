@@ -1,6 +1,6 @@
 //! The log over RocksDB: a database, what is known of it in memory, and one thread that writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use rocksdb::{DB, DBRecoveryMode, ReadOptions};
 use super::group::{self, GroupLog};
 use super::marks::Marks;
 use super::writer::{Job, Work, Writer};
-use super::{Done, LogDisk, LogRecord, Shortened};
+use super::{Done, Life, LogDisk, LogRecord, Shortened};
 use crate::disk::{Room, room};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage};
@@ -217,6 +217,31 @@ impl LogDisk for RocksLog {
         let groups = self.inner.groups.lock();
         let forgotten = |group: &GroupLog| Some(group.purged.as_ref()?.0);
         groups.iter().filter_map(|(shard, group)| Some((*shard, forgotten(group)?))).collect()
+    }
+
+    fn held(&self) -> BTreeSet<ShardId> {
+        let groups = self.inner.groups.lock();
+        groups.iter().filter(|(_, group)| group.is_held()).map(|(shard, _)| *shard).collect()
+    }
+
+    fn life(&self, shard: ShardId) -> Option<Life> {
+        self.group(shard, |group| group.life)
+    }
+
+    fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done) {
+        self.change(shard, |group| {
+            let life = Life::Runs(incarnation);
+            group.life = Some(life);
+            Work::Begin { life, done }
+        });
+    }
+
+    fn forget(&self, shard: ShardId, done: Done) {
+        self.writer.drop_committed(shard);
+        self.change(shard, |group| {
+            group.forget();
+            Work::Forget { done }
+        });
     }
 
     fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> ! {

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::ShardId;
@@ -12,10 +13,13 @@ use parking_lot::{Condvar, Mutex};
 use rocksdb::properties::CUR_SIZE_ACTIVE_MEM_TABLE;
 use rocksdb::{FlushOptions, WriteBatch, WriteOptions};
 
-use super::group::{GroupLog, committed_key, entry_key, purged_key, purged_value, vote_key};
+use super::group::{
+    GroupLog, committed_key, entry_key, held_range, life_key, life_value, purged_key, purged_value,
+    vote_key,
+};
 use super::marks::Marks;
 use super::rocks::Inner;
-use super::{Done, LogRecord};
+use super::{Done, Life, LogRecord};
 use crate::{Durability, Error, Options, SyncReport, damage};
 
 /// A memtable smaller than this may fill up first.
@@ -29,17 +33,43 @@ pub(super) struct Job {
 }
 
 pub(super) enum Work {
-    Append { records: Vec<LogRecord>, done: Done },
-    Vote { vote: Bytes, done: Done },
-    Truncate { from: u64, done: Done },
-    Purge { from: u64, last: u64, mark: Bytes },
+    Append {
+        records: Vec<LogRecord>,
+        done: Done,
+    },
+    Vote {
+        vote: Bytes,
+        done: Done,
+    },
+    Truncate {
+        from: u64,
+        done: Done,
+    },
+    Purge {
+        from: u64,
+        last: u64,
+        mark: Bytes,
+    },
+    /// Another life begins.
+    Begin {
+        life: Life,
+        done: Done,
+    },
+    /// All of it goes, and the life with it.
+    Forget {
+        done: Done,
+    },
 }
 
 impl Work {
     fn bytes(&self) -> usize {
         match self {
             Work::Append { records, .. } => records.iter().map(|record| record.data.len()).sum(),
-            Work::Vote { .. } | Work::Truncate { .. } | Work::Purge { .. } => 0,
+            Work::Vote { .. }
+            | Work::Truncate { .. }
+            | Work::Purge { .. }
+            | Work::Begin { .. }
+            | Work::Forget { .. } => 0,
         }
     }
 }
@@ -75,6 +105,7 @@ impl Writer {
             queue: queue.clone(),
             sync: options.durability == Durability::Synced,
             bytes_max: options.sync_bytes_max,
+            delay_ms: options.sync_delay_ms.clone(),
             on_sync: options.on_sync.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -102,6 +133,11 @@ impl Writer {
     pub fn save_committed(&self, shard: ShardId, committed: Bytes) {
         self.queue.state.lock().committed.insert(shard, committed);
     }
+
+    /// Forgets a note that did not ride along yet.
+    pub fn drop_committed(&self, shard: ShardId) {
+        self.queue.state.lock().committed.remove(&shard);
+    }
 }
 
 impl Drop for Writer {
@@ -123,6 +159,7 @@ struct Pen {
     queue: Arc<Queue>,
     sync: bool,
     bytes_max: usize,
+    delay_ms: Option<Arc<AtomicU64>>,
     on_sync: Option<Arc<dyn Fn(SyncReport) + Send + Sync>>,
 }
 
@@ -196,19 +233,29 @@ impl Pen {
                     batch.put(purged_key(*shard), purged_value(*last, mark));
                     purged = true;
                 }
+                Work::Begin { life, .. } => batch.put(life_key(*shard), life_value(*life)),
+                Work::Forget { .. } => {
+                    let (from, to) = held_range(*shard);
+                    batch.delete_range(from, to);
+                    batch.put(life_key(*shard), life_value(Life::Over));
+                    ends.insert(*shard, 0);
+                    self.marks.lower(*shard, 0);
+                    truncated.push(*shard);
+                }
             }
         }
         for (shard, committed) in committed {
             batch.put(committed_key(*shard), committed);
         }
         if !truncated.is_empty() {
-            // First the marks: a crash between the two must not pass for a log that lost its end.
+            // First the marks: a crash between the two must not pass for a log that lost its end, nor
+            // a power failure, which may bring back any state of a file that is not synced.
             self.marks.write()?;
+            if self.sync {
+                self.marks.sync()?;
+            }
         }
-        let mut options = WriteOptions::default();
-        options.set_sync(self.sync);
-        let written = self.inner.db.write_opt(batch, &options);
-        written.map_err(|error| Error::rocks(&self.inner.path, &error))?;
+        self.put(batch).map_err(|error| Error::rocks(&self.inner.path, &error))?;
         self.note(ends, &truncated)?;
         if purged {
             self.drop_dead()?;
@@ -219,6 +266,21 @@ impl Pen {
             on_sync(SyncReport { entries, bytes, took: started.elapsed() });
         }
         Ok(())
+    }
+
+    /// Writes a batch; where appends are synced, it is on disk when this returns.
+    fn put(&self, batch: WriteBatch) -> Result<(), rocksdb::Error> {
+        let delay = self.delay_ms.as_ref().filter(|_| self.sync);
+        let delay = Duration::from_millis(delay.map_or(0, |ms| ms.load(Ordering::Relaxed)));
+        let mut options = WriteOptions::default();
+        options.set_sync(self.sync && delay.is_zero());
+        self.inner.db.write_opt(batch, &options)?;
+        if delay.is_zero() {
+            return Ok(());
+        }
+        // On a slow disk too what is written is there for long before it is synced.
+        std::thread::sleep(delay);
+        self.inner.db.flush_wal(true)
     }
 
     /// Lets go of a memtable of which little is needed any more: flushed now, that little is what
@@ -261,9 +323,11 @@ impl Pen {
 fn tell(jobs: impl IntoIterator<Item = Job>, result: Result<(), Error>) {
     for job in jobs {
         match job.work {
-            Work::Append { done, .. } | Work::Vote { done, .. } | Work::Truncate { done, .. } => {
-                done(result.clone());
-            }
+            Work::Append { done, .. }
+            | Work::Vote { done, .. }
+            | Work::Truncate { done, .. }
+            | Work::Begin { done, .. }
+            | Work::Forget { done } => done(result.clone()),
             Work::Purge { .. } => {}
         }
     }

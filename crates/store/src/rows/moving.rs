@@ -1,7 +1,9 @@
 //! A shard's rows on their way out and in, wherever they are kept.
 
 use bytes::Bytes;
+use domain::ShardId;
 
+use super::RowStore;
 use crate::Error;
 
 /// Where exported rows come from.
@@ -16,7 +18,7 @@ pub trait RowsOut: Send {
     fn resume_after(&mut self, key: Bytes) -> Result<(), Error>;
 }
 
-/// Where imported rows go. Dropped before `finish`, it leaves the old rows as they were.
+/// Where imported rows go. Dropped before they are complete, they leave the old ones as they were.
 pub trait RowsIn: Send {
     /// [`Import::last_key`].
     fn last_key(&self) -> &[u8];
@@ -24,18 +26,18 @@ pub trait RowsIn: Send {
     /// Takes in one chunk, which is not empty.
     fn take(&mut self, chunk: &[u8]) -> Result<(), Error>;
 
-    /// [`Import::finish`].
-    fn finish(self: Box<Self>) -> Result<(), Error>;
+    /// All are there: from here on they are on disk, and a crash does not keep them from being put in
+    /// their place.
+    fn complete(&mut self) -> Result<(), Error>;
+
+    /// Puts them in the place of all the shard had, once they are complete.
+    fn install(self: Box<Self>) -> Result<(), Error>;
 }
 
 /// A shard's rows as of one applied index, in chunks. Dropping it ends the reading.
-pub struct Export(Box<dyn RowsOut>);
+pub struct Export(pub(super) Box<dyn RowsOut>);
 
 impl Export {
-    pub fn of(rows: impl RowsOut + 'static) -> Export {
-        Export(Box::new(rows))
-    }
-
     /// The mark of the entry these rows were left by; empty where nothing was applied.
     pub fn mark(&self) -> &[u8] {
         self.0.mark()
@@ -54,27 +56,29 @@ impl Export {
 }
 
 /// A shard's rows coming in. Dropped before `finish`, it leaves the old rows as they were.
-pub struct Import(Box<dyn RowsIn>);
+pub struct Import {
+    pub(super) rows: Box<dyn RowsIn>,
+    pub(super) store: RowStore,
+    pub(super) shard: ShardId,
+}
 
 impl Import {
-    pub fn of(rows: impl RowsIn + 'static) -> Import {
-        Import(Box::new(rows))
-    }
-
     /// The last key taken in; empty before the first.
     pub fn last_key(&self) -> &[u8] {
-        self.0.last_key()
+        self.rows.last_key()
     }
 
     /// Takes in chunks: rows of this shard, in ascending order over all chunks of all calls. After an
     /// error the import can only be dropped.
     pub fn take(&mut self, chunks: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
         let mut chunks = chunks.into_iter().filter(|chunk| !chunk.is_empty());
-        chunks.try_for_each(|chunk| self.0.take(&chunk))
+        chunks.try_for_each(|chunk| self.rows.take(&chunk))
     }
 
     /// Puts these rows in the place of all the shard had, and its mark with them.
-    pub fn finish(self) -> Result<(), Error> {
-        self.0.finish()
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.rows.complete()?;
+        self.store.inner.forget_young(self.shard);
+        self.rows.install()
     }
 }

@@ -1,163 +1,78 @@
-//! One shard's rows in RocksDB, as the machine reads them and as others do.
+//! Reading rows that RocksDB has.
 
-use std::ops::ControlFlow;
-use std::sync::Arc;
-
-use bytes::Bytes;
-use domain::{EntityId, Key, Row, Rows, SequenceNumber, ShardId};
-use parking_lot::RwLock;
+use domain::{Key, Row, ShardId};
 use rocksdb::{DBRawIterator, ReadOptions};
 
-use super::ReadRows;
+use super::RowDisk;
 use super::rocks::RocksRows;
-use super::young::Young;
 use crate::damage;
-use crate::keys::{decode_key, encode_key, put_key};
+use crate::keys::{decode_key, encode_key};
 
-/// Reads what is applied so far. A scan sees the rows as they were when it began, and holds up no
-/// entries: what is young in its range is written first. Rows that cannot be read stop the process,
-/// because the machine must not go on without them.
-#[derive(Clone)]
-pub(super) struct RocksShard {
-    store: RocksRows,
-    shard: ShardId,
-    young: Arc<RwLock<Young>>,
-}
-
-/// As [`RocksShard`], for the one who writes: a scan looks at young rows where they are.
-#[derive(Clone)]
-pub(super) struct RocksMachine(pub RocksShard);
-
-impl RocksShard {
-    pub fn new(store: RocksRows, shard: ShardId, young: Arc<RwLock<Young>>) -> RocksShard {
-        RocksShard { store, shard, young }
-    }
-
-    fn stored(&self, key: &Key) -> Option<Row> {
-        let value = match self.store.inner.db.get_pinned(encode_key(self.shard, key)) {
+impl RocksRows {
+    /// [`RowDisk::get`].
+    pub fn read(&self, shard: ShardId, key: &Key) -> Option<Row> {
+        let value = match self.inner.db.get_pinned(encode_key(shard, key)) {
             Ok(value) => value?,
-            Err(error) => self.unreadable(key, &error),
+            Err(error) => self.unreadable(shard, key, &error),
         };
         match wire::decode_row(key, &value) {
             Ok(row) => Some(row),
-            Err(error) => self.unreadable(key, &error),
+            Err(error) => self.unreadable(shard, key, &error),
         }
     }
 
-    /// The stored rows of a range as they are now.
-    fn iterator(&self, from: &Key, to: &Key) -> DBRawIterator<'_> {
+    /// [`RowDisk::scan`].
+    pub fn read_range(&self, shard: ShardId, from: &Key, to: &Key) -> Range<'_> {
         let mut options = ReadOptions::default();
-        options.set_iterate_upper_bound(encode_key(self.shard, to));
-        let mut rows = self.store.inner.db.raw_iterator_opt(options);
-        rows.seek(encode_key(self.shard, from));
-        rows
+        options.set_iterate_upper_bound(encode_key(shard, to));
+        let mut rows = self.inner.db.raw_iterator_opt(options);
+        rows.seek(encode_key(shard, from));
+        Range { of: self, shard, from: from.clone(), rows, begun: false }
     }
 
-    fn visit(
-        &self,
-        mut rows: DBRawIterator<'_>,
-        from: &Key,
-        visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
-    ) {
-        while let Some((key, value)) = rows.item() {
-            let Some((_, key)) = decode_key(key) else {
-                self.unreadable(from, &format_args!("{} is no key", key.escape_ascii()))
-            };
-            match wire::decode_row(&key, value) {
-                Ok(row) => {
-                    if visit(key, row).is_break() {
-                        return;
-                    }
-                    rows.next();
-                }
-                Err(error) => self.unreadable(&key, &error),
-            }
-        }
-        if let Err(error) = rows.status() {
-            self.unreadable(from, &error);
-        }
-    }
-
-    pub fn unreadable(&self, key: &Key, reason: &dyn std::fmt::Display) -> ! {
-        let path = &self.store.inner.path;
+    fn unreadable(&self, shard: ShardId, key: &Key, reason: &dyn std::fmt::Display) -> ! {
+        let path = &self.inner.path;
         // Where the mark cannot be read either, the line does without.
-        let applied = match self.store.stored_applied(self.shard) {
+        let applied = match self.applied(shard) {
             Ok(Some((index, _))) => format!(", applied to index {index}"),
             Ok(None) | Err(_) => String::new(),
         };
         let reason = reason.to_string().replace('\n', " ");
-        let (file, shard) = (path.display(), self.shard);
+        let file = path.display();
         damage::stop(path, &format!("{file}: shard {shard}{applied}, row {key:?}: {reason}"))
     }
 }
 
-impl Rows for RocksShard {
-    fn get(&self, key: &Key) -> Option<Row> {
-        let young = self.young.read().get(key);
-        young.unwrap_or_else(|| self.stored(key))
-    }
-
-    fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
-        if from >= to {
-            return;
-        }
-        let rows = {
-            let mut young = self.young.write();
-            if young.touches(from, to)
-                && self.store.inner.write_out(self.shard, &mut young).is_err()
-            {
-                // The machine hears of it with its next write; what is asked for is here.
-                return young.scan(
-                    (from, to),
-                    |each| {
-                        self.visit(self.iterator(from, to), from, each);
-                    },
-                    visit,
-                );
-            }
-            self.iterator(from, to)
-        };
-        self.visit(rows, from, visit);
-    }
+/// The rows of a range, as they were when it began.
+pub(super) struct Range<'a> {
+    of: &'a RocksRows,
+    shard: ShardId,
+    from: Key,
+    rows: DBRawIterator<'a>,
+    begun: bool,
 }
 
-impl Rows for RocksMachine {
-    fn get(&self, key: &Key) -> Option<Row> {
-        self.0.get(key)
-    }
+impl Iterator for Range<'_> {
+    type Item = (Key, Row);
 
-    fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
-        if from >= to {
-            return;
+    fn next(&mut self) -> Option<(Key, Row)> {
+        // Not before it is asked for: what follows may be a long way off.
+        if std::mem::replace(&mut self.begun, true) {
+            self.rows.next();
         }
-        // The lock first: what is written out in between would be in neither.
-        let young = self.0.young.read();
-        let stored = self.0.iterator(from, to);
-        young.scan((from, to), |each| self.0.visit(stored, from, each), visit);
-    }
-}
-
-impl ReadRows for RocksShard {
-    fn bodies(&self, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
-        let keys = of.iter().map(|(entity, sequence)| Key::Body(*entity, *sequence));
-        let young: Vec<_> = {
-            let young = self.young.read();
-            keys.map(|key| (young.get(&key), key)).collect()
-        };
-        let mut bytes = Vec::with_capacity(32);
-        let body = |(young, key): (Option<Option<Row>>, Key)| match young {
-            Some(row) => row.and_then(|row| match row {
-                Row::Body(content) => Some(content),
-                _ => None,
-            }),
-            None => {
-                put_key(self.shard, &key, &mut bytes);
-                match self.store.inner.db.get_pinned(&bytes) {
-                    Ok(value) => value.map(|value| Bytes::copy_from_slice(&value)),
-                    Err(error) => self.unreadable(&key, &error),
-                }
+        let Some((key, value)) = self.rows.item() else {
+            if let Err(error) = self.rows.status() {
+                self.of.unreadable(self.shard, &self.from, &error);
             }
+            return None;
         };
-        young.into_iter().map(body).collect()
+        let Some((_, key)) = decode_key(key) else {
+            let reason = format_args!("{} is no key", key.escape_ascii());
+            self.of.unreadable(self.shard, &self.from, &reason)
+        };
+        match wire::decode_row(&key, value) {
+            Ok(row) => Some((key, row)),
+            Err(error) => self.of.unreadable(self.shard, &key, &error),
+        }
     }
 }

@@ -1,25 +1,20 @@
 //! Rows in RocksDB.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use domain::{Key, Row, ShardId, Write};
-use parking_lot::{Mutex, RwLock};
+use domain::{Key, Row, ShardId};
+use parking_lot::Mutex;
 use rocksdb::{DB, FlushOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions};
 
-use super::read::{RocksMachine, RocksShard};
-use super::young::Young;
-use super::{Export, Import, MachineRows, RowDisk, ShardRows, transfer};
+use super::{Change, RowDisk, RowsIn, RowsOut, transfer};
 use crate::disk::{Room, room};
 use crate::keys::{applied_key, encode_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage};
 
-/// See the file's head.
+/// The database. Clones share it.
 #[derive(Clone)]
 pub(super) struct RocksRows {
     pub inner: Arc<Inner>,
@@ -28,11 +23,6 @@ pub(super) struct RocksRows {
 pub(super) struct Inner {
     pub db: DB,
     pub path: PathBuf,
-    young: Mutex<BTreeMap<ShardId, Arc<RwLock<Young>>>>,
-    /// Bytes that all shards' young rows hold, and may hold.
-    young_bytes: AtomicUsize,
-    young_bytes_max: usize,
-    rows_written: AtomicU64,
     /// Why the last write that failed did.
     failure: Mutex<Option<Error>>,
 }
@@ -42,39 +32,10 @@ impl RocksRows {
     pub fn open(path: &Path, options: &Options) -> Result<RocksRows, Error> {
         std::fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
         let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
-        let inner = Inner {
-            db,
-            path: path.to_owned(),
-            young: Mutex::default(),
-            young_bytes: AtomicUsize::new(0),
-            young_bytes_max: options.young_bytes_max,
-            rows_written: AtomicU64::new(0),
-            failure: Mutex::default(),
-        };
-        let store = RocksRows { inner: Arc::new(inner) };
-        transfer::resume(&store)?;
-        Ok(store)
-    }
-
-    fn reader(&self, shard: ShardId) -> RocksShard {
-        RocksShard::new(self.clone(), shard, self.inner.young(shard))
-    }
-
-    fn write_out_if(&self, wanted: impl Fn(&Young) -> bool) -> Result<(), Error> {
-        let shards: Vec<_> =
-            self.inner.young.lock().iter().map(|(shard, young)| (*shard, young.clone())).collect();
-        for (shard, young) in shards {
-            if wanted(&young.read()) {
-                self.inner.write_out(shard, &mut young.write())?;
-            }
-        }
-        Ok(())
-    }
-
-    pub fn stored_applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
-        let value = self.inner.db.get_pinned(applied_key(shard));
-        let value = value.map_err(|error| self.failed(&error))?;
-        value.map(|value| self.applied_of(shard, &value)).transpose()
+        let inner = Inner { db, path: path.to_owned(), failure: Mutex::default() };
+        let rows = RocksRows { inner: Arc::new(inner) };
+        transfer::resume(&rows)?;
+        Ok(rows)
     }
 
     pub fn applied_of(&self, shard: ShardId, value: &[u8]) -> Result<(u64, Bytes), Error> {
@@ -93,49 +54,41 @@ impl RocksRows {
 }
 
 impl RowDisk for RocksRows {
-    fn shard(&self, shard: ShardId) -> ShardRows {
-        ShardRows::of(self.reader(shard))
-    }
-
-    fn machine(&self, shard: ShardId) -> MachineRows {
-        MachineRows::of(RocksMachine(self.reader(shard)))
-    }
-
-    fn apply(
+    fn write(
         &self,
         shard: ShardId,
         erased: &[(Key, Key)],
-        writes: Vec<(Key, Write)>,
-        applied_index: u64,
-        mark: Bytes,
+        changes: &mut dyn Iterator<Item = Change<'_>>,
+        (index, mark): &(u64, Bytes),
     ) -> Result<(), Error> {
-        let young = self.inner.young(shard);
-        let mut young = young.write();
-        if !erased.is_empty() {
-            self.inner.write_out(shard, &mut young)?;
-            return self.inner.write_erased(shard, erased, &writes, &(applied_index, mark));
+        let mut batch = WriteBatch::default();
+        for (from, to) in erased {
+            batch.delete_range(encode_key(shard, from), encode_key(shard, to));
         }
-        let came = young.take(writes, (applied_index, mark));
-        let held = self.inner.young_bytes.fetch_add(came, Ordering::Relaxed) + came;
-        match young.is_full(held, self.inner.young_bytes_max) {
-            true => self.inner.write_out(shard, &mut young),
-            false => Ok(()),
-        }
+        put_changes(shard, changes, &mut batch);
+        batch.put(applied_key(shard), applied_value(*index, mark));
+        self.inner.commit(batch).inspect_err(|error| {
+            self.inner.stop_if_damaged(&format!("shard {shard}, index {index}"), error);
+        })
     }
 
-    fn write_out_old(&self) -> Result<(), Error> {
-        self.write_out_if(Young::is_old)
+    fn get(&self, shard: ShardId, key: &Key) -> Option<Row> {
+        self.read(shard, key)
     }
 
-    fn take_rows_written(&self) -> u64 {
-        self.inner.rows_written.swap(0, Ordering::Relaxed)
+    fn scan(
+        &self,
+        shard: ShardId,
+        from: &Key,
+        to: &Key,
+    ) -> Box<dyn Iterator<Item = (Key, Row)> + '_> {
+        Box::new(self.read_range(shard, from, to))
     }
 
     fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
-        if let Some(applied) = self.inner.young(shard).read().applied() {
-            return Ok(Some(applied.clone()));
-        }
-        self.stored_applied(shard)
+        let value = self.inner.db.get_pinned(applied_key(shard));
+        let value = value.map_err(|error| self.failed(&error))?;
+        value.map(|value| self.applied_of(shard, &value)).transpose()
     }
 
     fn flushed_index(&self, shard: ShardId) -> u64 {
@@ -149,12 +102,15 @@ impl RowDisk for RocksRows {
     }
 
     fn flush(&self) -> Result<(), Error> {
-        self.write_out_if(|_| true)?;
         let mut options = FlushOptions::default();
         options.set_wait(true);
         let flushed =
             self.inner.db.flush_opt(&options).map_err(|error| self.inner.not_written(&error));
         flushed.inspect_err(|error| self.inner.stop_if_damaged("a flush", error))
+    }
+
+    fn forget(&self, shard: ShardId) -> Result<(), Error> {
+        transfer::forget(self, shard)
     }
 
     fn file_bytes(&self) -> u64 {
@@ -170,12 +126,12 @@ impl RowDisk for RocksRows {
         self.inner.failure.lock().clone()
     }
 
-    fn export(&self, shard: ShardId) -> Result<Export, Error> {
-        transfer::export(self, shard).map(Export::of)
+    fn export(&self, shard: ShardId) -> Result<Box<dyn RowsOut>, Error> {
+        Ok(Box::new(transfer::export(self, shard)?))
     }
 
-    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Import, Error> {
-        transfer::import(self, shard, index, mark).map(Import::of)
+    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
+        Ok(Box::new(transfer::import(self, shard, index, mark)?))
     }
 
     fn is_shared(&self) -> bool {
@@ -184,73 +140,6 @@ impl RowDisk for RocksRows {
 }
 
 impl Inner {
-    pub fn young(&self, shard: ShardId) -> Arc<RwLock<Young>> {
-        self.young.lock().entry(shard).or_default().clone()
-    }
-
-    /// Others are coming in their place.
-    pub fn forget_young(&self, shard: ShardId) {
-        let bytes = self.young(shard).write().clear();
-        self.young_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Writes a shard's young rows. They stay where it fails.
-    pub fn write_out(&self, shard: ShardId, young: &mut Young) -> Result<(), Error> {
-        let Some(applied) = young.applied() else { return Ok(()) };
-        self.write(shard, WriteBatch::default(), young.iter(), applied)?;
-        self.young_bytes.fetch_sub(young.clear(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Erases, then writes; with nothing young before.
-    fn write_erased(
-        &self,
-        shard: ShardId,
-        erased: &[(Key, Key)],
-        writes: &[(Key, Write)],
-        applied: &(u64, Bytes),
-    ) -> Result<(), Error> {
-        let mut batch = WriteBatch::default();
-        for (from, to) in erased {
-            batch.delete_range(encode_key(shard, from), encode_key(shard, to));
-        }
-        let rows = writes.iter().map(|(key, write)| (Cow::Borrowed(key), write.row()));
-        self.write(shard, batch, rows, applied)
-    }
-
-    /// Adds rows and the mark to a batch, and writes it.
-    fn write<'a>(
-        &self,
-        shard: ShardId,
-        mut batch: WriteBatch,
-        rows: impl Iterator<Item = (Cow<'a, Key>, Option<&'a Row>)>,
-        (index, mark): &(u64, Bytes),
-    ) -> Result<(), Error> {
-        let (mut key_bytes, mut value) = (Vec::new(), Vec::new());
-        for (key, row) in rows {
-            put_key(shard, &key, &mut key_bytes);
-            match row {
-                Some(Row::Body(content)) => batch.put(&key_bytes, content),
-                Some(row) => {
-                    value.clear();
-                    wire::put_row(row, &mut value);
-                    batch.put(&key_bytes, &value);
-                }
-                // A body is written once and deleted once: such a pair leaves nothing at all when
-                // it is flushed, where a plain tombstone would be kept.
-                None if matches!(*key, Key::Body(..)) => batch.single_delete(&key_bytes),
-                None => batch.delete(&key_bytes),
-            }
-        }
-        let rows = batch.len() as u64;
-        batch.put(applied_key(shard), applied_value(*index, mark));
-        self.commit(batch).inspect_err(|error| {
-            self.stop_if_damaged(&format!("shard {shard}, index {index}"), error);
-        })?;
-        self.rows_written.fetch_add(rows, Ordering::Relaxed);
-        Ok(())
-    }
-
     pub fn commit(&self, batch: WriteBatch) -> Result<(), Error> {
         let mut options = WriteOptions::default();
         options.disable_wal(true);
@@ -275,11 +164,25 @@ impl Inner {
     }
 }
 
-/// Closing in good order leaves nothing to be replayed.
-impl Drop for Inner {
-    fn drop(&mut self) {
-        for (shard, young) in std::mem::take(&mut *self.young.lock()) {
-            let _ = self.write_out(shard, &mut young.write()); // The log has it as well.
+fn put_changes(
+    shard: ShardId,
+    changes: &mut dyn Iterator<Item = Change<'_>>,
+    batch: &mut WriteBatch,
+) {
+    let (mut key_bytes, mut value) = (Vec::new(), Vec::new());
+    for (key, row) in changes {
+        put_key(shard, &key, &mut key_bytes);
+        match row {
+            Some(Row::Body(content)) => batch.put(&key_bytes, content),
+            Some(row) => {
+                value.clear();
+                wire::put_row(row, &mut value);
+                batch.put(&key_bytes, &value);
+            }
+            // A body is written once and deleted once: such a pair leaves nothing at all when
+            // it is flushed, where a plain tombstone would be kept.
+            None if matches!(*key, Key::Body(..)) => batch.single_delete(&key_bytes),
+            None => batch.delete(&key_bytes),
         }
     }
 }

@@ -1,51 +1,87 @@
-//! One shard's rows, wherever they are kept.
+//! One shard's rows, as the machine reads them and as others do.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{EntityId, Key, Row, Rows, SequenceNumber};
+use domain::{EntityId, Key, Row, Rows, SequenceNumber, ShardId};
+use parking_lot::RwLock;
 
-/// What reads a shard's rows beside the machine.
-pub trait ReadRows: Rows + Send + Sync {
-    /// [`ShardRows::bodies`].
-    fn bodies(&self, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>>;
-}
+use super::RowStore;
+use super::young::Young;
 
 /// Reads what is applied so far. A scan sees the rows as they were when it began, and holds up no
-/// entries. Rows that cannot be read stop the process, because the machine must not go on without
-/// them.
+/// entries: what is young in its range is written first. Rows that cannot be read stop the process,
+/// because the machine must not go on without them.
 #[derive(Clone)]
-pub struct ShardRows(Arc<dyn ReadRows>);
+pub struct ShardRows {
+    store: RowStore,
+    shard: ShardId,
+    young: Arc<RwLock<Young>>,
+}
+
+/// As [`ShardRows`], for the one who writes: a scan looks at young rows where they are.
+#[derive(Clone)]
+pub struct MachineRows(pub(super) ShardRows);
+
+type Scan<'a> = Box<dyn Iterator<Item = (Key, Row)> + 'a>;
 
 impl ShardRows {
-    pub fn of(rows: impl ReadRows + 'static) -> ShardRows {
-        ShardRows(Arc::new(rows))
+    pub(super) fn new(store: RowStore, shard: ShardId, young: Arc<RwLock<Young>>) -> ShardRows {
+        ShardRows { store, shard, young }
     }
 
     /// Contents of messages, in order; `None` where the message is gone.
     pub fn bodies(&self, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
-        self.0.bodies(of)
+        let keys = of.iter().map(|(entity, sequence)| Key::Body(*entity, *sequence));
+        let young: Vec<_> = {
+            let young = self.young.read();
+            keys.map(|key| (young.get(&key), key)).collect()
+        };
+        let body = |(young, key): (Option<Option<Row>>, Key)| match young
+            .unwrap_or_else(|| self.stored(&key))?
+        {
+            Row::Body(content) => Some(content),
+            _ => None,
+        };
+        young.into_iter().map(body).collect()
+    }
+
+    fn stored(&self, key: &Key) -> Option<Row> {
+        self.store.inner.disk.get(self.shard, key)
+    }
+
+    /// The stored rows of a range as they are now.
+    fn stored_range(&self, from: &Key, to: &Key) -> Scan<'_> {
+        self.store.inner.disk.scan(self.shard, from, to)
     }
 }
 
 impl Rows for ShardRows {
     fn get(&self, key: &Key) -> Option<Row> {
-        self.0.get(key)
+        let young = self.young.read().get(key);
+        young.unwrap_or_else(|| self.stored(key))
     }
 
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
-        self.0.scan(from, to, visit);
-    }
-}
-
-/// As [`ShardRows`], for the one who writes.
-#[derive(Clone)]
-pub struct MachineRows(Arc<dyn Rows + Send + Sync>);
-
-impl MachineRows {
-    pub fn of(rows: impl Rows + Send + Sync + 'static) -> MachineRows {
-        MachineRows(Arc::new(rows))
+        if from >= to {
+            return;
+        }
+        let rows = {
+            let mut young = self.young.write();
+            if young.touches(from, to)
+                && self.store.inner.write_out(self.shard, &mut young).is_err()
+            {
+                // The machine hears of it with its next write; what is asked for is here.
+                return young.scan((from, to), self.stored_range(from, to), visit);
+            }
+            self.stored_range(from, to)
+        };
+        for (key, row) in rows {
+            if visit(key, row).is_break() {
+                return;
+            }
+        }
     }
 }
 
@@ -55,6 +91,11 @@ impl Rows for MachineRows {
     }
 
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
-        self.0.scan(from, to, visit);
+        if from >= to {
+            return;
+        }
+        // The lock first: what is written out in between would be in neither.
+        let young = self.0.young.read();
+        young.scan((from, to), self.0.stored_range(from, to), visit);
     }
 }

@@ -99,13 +99,7 @@ fn read(
     begun: &SyncSender<Result<Bytes, Error>>,
     starts: &Receiver<Start>,
 ) {
-    // What is young comes first: a view holds what is stored.
-    let written = store.inner.write_out(shard, &mut store.inner.young(shard).write());
     let snapshot = store.inner.db.snapshot();
-    if let Err(error) = written {
-        let _ = begun.send(Err(error)); // Whoever wanted it may have gone.
-        return;
-    }
     let mark = match snapshot.get_pinned(applied_key(shard)) {
         Ok(None) => Ok(Bytes::new()),
         Ok(Some(value)) => store.applied_of(shard, &value).map(|(_, mark)| mark),
@@ -244,16 +238,23 @@ impl RowsIn for RocksIn {
         if full { self.close_file() } else { Ok(()) }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Error> {
+    fn complete(&mut self) -> Result<(), Error> {
         self.close_file()?;
         let complete = self.dir.join(COMPLETE);
+        // Under its name it is whole: one cut short would be installed with half a mark.
+        let aside = self.dir.join(format!("{COMPLETE}.new"));
         let write = || -> std::io::Result<()> {
-            fs::write(&complete, &self.applied)?;
-            fs::File::open(&complete)?.sync_all()?;
+            fs::write(&aside, &self.applied)?;
+            fs::File::open(&aside)?.sync_all()?;
+            fs::rename(&aside, &complete)?;
             fs::File::open(&self.dir)?.sync_all()
         };
         write().map_err(|error| Error::io(&complete, &error))?;
         self.complete = true;
+        Ok(())
+    }
+
+    fn install(self: Box<Self>) -> Result<(), Error> {
         install(&self.store, self.shard, &self.dir, &self.applied)
     }
 }
@@ -282,10 +283,19 @@ fn remove(dir: &Path) -> Result<(), Error> {
     }
 }
 
+/// Old rows out, and nothing in their place; may be repeated.
+pub(super) fn forget(store: &RocksRows, shard: ShardId) -> Result<(), Error> {
+    remove(&staging(&store.inner.path, shard))?;
+    let (from, to) = shard_range(shard);
+    let mut batch = WriteBatch::default();
+    batch.delete_range(from, to);
+    store.inner.commit(batch)?;
+    store.flush()
+}
+
 /// Old rows out, new ones in; may be repeated from any point.
 fn install(store: &RocksRows, shard: ShardId, dir: &Path, applied: &[u8]) -> Result<(), Error> {
     let (from, to) = shard_range(shard);
-    store.inner.forget_young(shard);
     let mut batch = WriteBatch::default();
     batch.delete_range(from, to);
     store.inner.commit(batch)?;

@@ -1,4 +1,4 @@
-//! What a shard's last entries wrote, before RocksDB has it. Under load most messages live for
+//! What a shard's last entries wrote, before the database has it. Under load most messages live for
 //! milliseconds: sent, locked, completed. Their rows come and go here, and storage never hears of
 //! them. The log has them, as it has everything since the last flush.
 //!
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use domain::key_map::{Entry, KeyMap};
 use domain::{Key, Row, Write};
+
+use super::Change;
 
 /// More rows than this are written: the write takes some tens of milliseconds, in which its shard
 /// applies nothing.
@@ -42,7 +44,12 @@ struct Slot {
 
 impl Young {
     /// Takes in what an entry wrote; the bytes that came with it.
-    pub fn take(&mut self, writes: Vec<(Key, Write)>, applied: (u64, Bytes)) -> usize {
+    pub fn take(
+        &mut self,
+        writes: Vec<(Key, Write)>,
+        applied: (u64, Bytes),
+        now: Instant,
+    ) -> usize {
         let before = self.bytes;
         for (key, write) in writes {
             self.bytes += match write.row() {
@@ -60,21 +67,25 @@ impl Young {
             }
         }
         self.applied = Some(applied);
-        self.since.get_or_insert_with(Instant::now);
+        self.since.get_or_insert(now);
         self.bytes - before
     }
 
     /// Whether it is time to write, where all shards together hold so many of so many bytes.
-    pub fn is_full(&self, held: usize, bytes_max: usize) -> bool {
+    pub fn is_full(&self, held: usize, bytes_max: usize, now: Instant) -> bool {
         bytes_max == 0
             || self.slots.len() >= ROWS_MAX
             || held > bytes_max
             || self.bytes > bytes_max / SHARE
-            || self.is_old()
+            || self.is_old(now)
     }
 
-    pub fn is_old(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() >= AGE_MAX)
+    pub fn is_old(&self, now: Instant) -> bool {
+        self.since.is_some_and(|since| now.duration_since(since) >= AGE_MAX)
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
     }
 
     /// Index and mark of the last entry taken in; `None` where storage has all.
@@ -82,8 +93,8 @@ impl Young {
         self.applied.as_ref()
     }
 
-    /// What there is to write: `None` deletes. Rows of a run come in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = (std::borrow::Cow<'_, Key>, Option<&Row>)> {
+    /// What there is to write. Rows of a run come in ascending order.
+    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         self.slots.iter().map(|(key, slot)| (key, slot.row.as_ref()))
     }
 
@@ -102,36 +113,20 @@ impl Young {
         self.slots.range(from, to).next().is_some()
     }
 
-    /// Visits stored rows of a range, which `stored` brings, under what is young.
+    /// Visits the rows of a range: these, over those that are `stored`.
     pub fn scan(
         &self,
-        (from, to): (&Key, &Key),
-        stored: impl FnOnce(&mut dyn FnMut(Key, Row) -> ControlFlow<()>),
+        range: (&Key, &Key),
+        mut stored: impl Iterator<Item = (Key, Row)>,
         visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
     ) {
-        let mut over = self.slots.range(from, to).peekable();
-        let mut ended = false;
-        stored(&mut |key, row| {
-            while let Some((young, slot)) = over.next_if(|(young, _)| **young < key) {
-                let Some(row) = &slot.row else { continue };
-                if visit(young.into_owned(), row.clone()).is_break() {
-                    ended = true;
-                    return ControlFlow::Break(());
-                }
-            }
-            let flow = match over.next_if(|(young, _)| **young == key) {
-                Some((_, Slot { row: None, .. })) => ControlFlow::Continue(()),
-                Some((_, Slot { row: Some(row), .. })) => visit(key, row.clone()),
-                None => visit(key, row),
-            };
-            ended = flow.is_break();
-            flow
-        });
-        for (key, slot) in over {
-            let Some(row) = &slot.row else { continue };
-            if ended || visit(key.into_owned(), row.clone()).is_break() {
-                return;
-            }
-        }
+        self.slots.scan_over(
+            range,
+            |slot| slot.row.as_ref(),
+            |each| {
+                let _ = stored.try_for_each(|(key, row)| each(key, row)); // Ended, or broken off.
+            },
+            |key, row| visit(key.into_owned(), row.into_owned()),
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! A node whose data are damaged or gone starts over, and never as who it was.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use domain::Rows;
@@ -16,7 +17,7 @@ fn births() -> Births {
 }
 
 fn open(dir: &Path, rebuilt: bool) -> Result<(DataDir, LogStore, RowStore), Error> {
-    let data = DataDir::open(dir, OURS)?;
+    let data = DataDir::open(dir, OURS, rebuilt)?;
     let (log, rows) = data.stores(&small(), rebuilt)?;
     Ok((data, log, rows))
 }
@@ -187,4 +188,71 @@ fn damage_met_at_work_stops_the_process_and_the_next_start_begins_anew() {
     assert!(error.contains("by the last run") && error.contains("shard 1"), "{error}");
     let (data, ..) = open(dir.path(), true).unwrap();
     assert_ne!(data.incarnation(), 0);
+}
+
+/// What is done to the file that says what the node is, and a part of the line that tells it.
+const UNKNOWN: [Case; 5] = [
+    (|dir| flip(&dir.join("mayfly-data"), 0.6), "mayfly-data: damaged: its checksum differs"),
+    (|dir| cut(&dir.join("mayfly-data"), 20), "mayfly-data: damaged: "),
+    (|dir| fs::write(dir.join("mayfly-data"), "").unwrap(), "mayfly-data: damaged: "),
+    (|dir| fs::write(dir.join("mayfly-data"), [0xff; 80]).unwrap(), "it is no text"),
+    (|dir| fs::remove_file(dir.join("mayfly-data")).unwrap(), "no 'mayfly-data' file"),
+];
+
+#[test]
+fn a_node_that_cannot_tell_what_it_was_lays_all_aside_and_is_not_new() {
+    for (harm, told) in UNKNOWN {
+        let dir = tempfile::tempdir().unwrap();
+        founder(dir.path());
+        harm(dir.path());
+
+        let alone = open(dir.path(), false).map(|_| ()).expect_err(told);
+        assert!(alone.to_string().contains(told), "{alone}, not {told}");
+        assert!(alone.is_damage() && !alone.to_string().contains('\n'), "{alone}");
+        assert!(!dir.path().join("damaged").exists(), "nobody would rebuild it");
+
+        // It may die between any two steps: what it opens next is never the old data.
+        drop(DataDir::open(dir.path(), OURS, true).expect(told));
+        let (data, log, rows) = open(dir.path(), true).expect(told);
+        let born = data.birth();
+        assert_eq!((data.standing(), data.incarnation()), (Standing::Lost, born));
+        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), vec![]);
+        assert!(log.vote(SHARD).unwrap().is_none() && rows.applied(SHARD).unwrap().is_none());
+        assert!(
+            dir.path().join("damaged/log").exists() && dir.path().join("damaged/rows").exists()
+        );
+        drop((log, rows));
+
+        let (data, ..) = open(dir.path(), true).expect("it is whole again");
+        assert_eq!((data.standing(), data.incarnation()), (Standing::Lost, born));
+        data.settle(Standing::Returned(births())).expect("settled");
+        let again = DataDir::open(dir.path(), OURS, true).expect("it knows");
+        assert_eq!((again.standing(), again.incarnation()), (Standing::Returned(births()), born));
+    }
+}
+
+/// The child has the databases open for as long as it is listened to.
+#[test]
+fn child_holds_the_data() {
+    let Some(dir) = child_dir() else { return };
+    let _open = open(&dir, true).unwrap();
+    tell("open");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+#[test]
+fn data_that_are_in_use_are_not_laid_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    founder(dir.path());
+    let mut child = spawn("again::child_holds_the_data", dir.path());
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.ends_with("open")), "it opens them");
+    fs::write(dir.path().join("mayfly-data"), "garbage").unwrap();
+    let error = open(dir.path(), true).map(|_| ()).expect_err("in use");
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    assert!(!dir.path().join("damaged").exists());
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let (data, ..) = open(dir.path(), true).expect("free again");
+    assert_eq!(data.standing(), Standing::Lost);
 }

@@ -4,8 +4,10 @@
 mod again;
 mod crash;
 mod damage;
+mod forgotten;
 mod log;
 mod log_model;
+mod power;
 mod rows;
 mod support;
 mod transfer;

@@ -134,6 +134,7 @@ pub fn spawn(test: &str, dir: &Path) -> Child {
     Command::new(std::env::current_exe().expect("a path"))
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(ROLE, dir)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -20,6 +20,10 @@ pub fn sub_queue(value: i32) -> Result<SubQueue, Refusal> {
 }
 
 pub fn lock_token(bytes: &[u8]) -> Result<LockToken, Refusal> {
+    if bytes.is_empty() {
+        let why = "this message holds no lock; receive it with peek-lock to settle or renew it";
+        return Err(Refusal::InvalidOperation { why }); // LOCK-15.
+    }
     bytes.try_into().map(LockToken::from_bytes).map_err(|_| {
         let why = format!("a lock token has 16 bytes, not {}", bytes.len());
         Refusal::Argument { what: "lock_token", why }

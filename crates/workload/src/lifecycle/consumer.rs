@@ -7,7 +7,8 @@ use std::time::Instant;
 use client::{Client, Delivery, Disposition, ReceiverOptions, Settling};
 use tokio::sync::mpsc;
 
-use super::{Run, producer};
+use super::Run;
+use crate::Pace;
 
 pub(super) async fn consume(run: Arc<Run>, client: Client, queue: String) {
     let options = ReceiverOptions { prefetch: run.bench.prefetch, ..ReceiverOptions::default() };
@@ -15,9 +16,12 @@ pub(super) async fn consume(run: Arc<Run>, client: Client, queue: String) {
     let (handed_over, answers) = mpsc::unbounded_channel();
     // Ends with its channel, after the last answer.
     tokio::spawn(count_answers(run.clone(), answers));
+    let mut ration = Ration::of(&run);
     loop {
-        match receiver.recv_many(run.bench.prefetch as usize).await {
+        let count = ration.wait().await.min(run.bench.prefetch as usize);
+        match receiver.recv_many(count).await {
             Ok(deliveries) => {
+                ration.take(deliveries.len());
                 note(&run, &deliveries);
                 let settling = receiver.settle_all(&deliveries, Disposition::Complete);
                 if handed_over.send((Instant::now(), deliveries.len(), settling)).is_err() {
@@ -34,12 +38,39 @@ pub(super) async fn consume(run: Arc<Run>, client: Client, queue: String) {
     }
 }
 
+/// How many messages a consumer may take by now. From a queue of its own, all there are; from one
+/// that was given, which may hold millions, as many as are sent meanwhile.
+struct Ration(Option<Pace>);
+
+impl Ration {
+    fn of(run: &Run) -> Ration {
+        let rate = run.bench.rate.filter(|_| run.bench.queue.is_some());
+        let each = rate.map(|rate| rate / f64::from(run.bench.consumers));
+        Ration(each.map(|each| Pace::new(run.epoch, each)))
+    }
+
+    /// Waits until it is at least one.
+    async fn wait(&self) -> usize {
+        let Some(pace) = &self.0 else { return usize::MAX };
+        tokio::time::sleep_until(pace.due().into()).await;
+        pace.overdue(Instant::now()).max(1)
+    }
+
+    fn take(&mut self, count: usize) {
+        if let Some(pace) = &mut self.0 {
+            for _ in 0..count {
+                pace.issue();
+            }
+        }
+    }
+}
+
 fn note(run: &Run, deliveries: &[Delivery]) {
     let now = Instant::now();
     let mut recorder = run.end_to_end.lock().unwrap_or_else(|poison| poison.into_inner());
     run.delivered.fetch_add(deliveries.len() as u64, Ordering::Relaxed);
     for delivery in deliveries {
-        let due = producer::due(delivery.body()).map(|since| run.epoch + since);
+        let due = run.bodies.due(delivery.body()).map(|since| run.epoch + since);
         if let Some(due) = due.filter(|due| run.is_measured(*due)) {
             recorder.record(now.saturating_duration_since(due));
         }

@@ -4,18 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, Bytes, BytesMut};
 use client::{Client, Message, Sender, SenderOptions, Sending};
-use rand::Rng;
 use tokio::sync::mpsc;
 
 use super::{Run, pour};
-use crate::{Pace, Recorder};
-
-/// At the head of each body: when it was due (ns since the run's start) and who sent it.
-pub(super) const STAMP_BYTES: usize = 16;
-/// Random bytes that bodies are cut from, so that no compression flatters the figures.
-const NOISE_BYTES: usize = 1 << 20;
+use crate::{Bodies, Pace, Recorder};
 
 pub(super) async fn produce(run: Arc<Run>, client: Client, queue: String, index: u32) {
     let options = SenderOptions { window: run.bench.window, ..SenderOptions::default() };
@@ -23,7 +16,7 @@ pub(super) async fn produce(run: Arc<Run>, client: Client, queue: String, index:
     let (submitted, answers) = mpsc::unbounded_channel();
     let counting = tokio::spawn(count_answers(run.clone(), answers));
 
-    let bodies = Bodies::new(run.bench.size, index);
+    let bodies = run.bodies.clone();
     match run.bench.rate {
         Some(rate) => open_loop(&run, &sender, bodies, &submitted, rate, index).await,
         None => closed_loop(&run, &sender, bodies, &submitted).await,
@@ -103,57 +96,4 @@ async fn count_answers(run: Arc<Run>, mut answers: mpsc::UnboundedReceiver<(Inst
         }
     }
     pour(&recorder, &run.send);
-}
-
-/// Bodies of one producer.
-struct Bodies {
-    noise: Vec<u8>,
-    size: usize,
-    producer: u32,
-    number: u32,
-}
-
-impl Bodies {
-    fn new(size: usize, producer: u32) -> Bodies {
-        let mut noise = vec![0; NOISE_BYTES.max(2 * size)];
-        rand::rng().fill_bytes(&mut noise);
-        Bodies { noise, size, producer, number: 0 }
-    }
-
-    fn next(&mut self, due: Duration) -> Bytes {
-        let filling = self.size - STAMP_BYTES;
-        // Steps by a prime: two bodies near each other share no bytes.
-        let at = (self.number as usize).wrapping_mul(7919 + filling) % (self.noise.len() - filling);
-        let mut body = BytesMut::with_capacity(self.size);
-        body.put_u64(u64::try_from(due.as_nanos()).unwrap_or(u64::MAX));
-        body.put_u32(self.producer);
-        body.put_u32(self.number);
-        body.put_slice(&self.noise[at..at + filling]);
-        self.number = self.number.wrapping_add(1);
-        body.freeze()
-    }
-}
-
-/// When the message was due, since the run's start.
-pub(super) fn due(body: &[u8]) -> Option<Duration> {
-    let stamp: [u8; 8] = body.get(..8)?.try_into().ok()?;
-    Some(Duration::from_nanos(u64::from_be_bytes(stamp)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_body_has_its_size_and_tells_when_it_was_due() {
-        for size in [STAMP_BYTES, 17, 1024, NOISE_BYTES] {
-            let mut bodies = Bodies::new(size, 3);
-            for _ in 0..3 {
-                let body = bodies.next(Duration::from_millis(1234));
-                assert_eq!(body.len(), size);
-                assert_eq!(due(&body), Some(Duration::from_millis(1234)));
-            }
-        }
-        assert_eq!(due(b"short"), None);
-    }
 }

@@ -231,3 +231,28 @@ fn section_4_deliveries_of_many_frames() {
     assert_eq!((delivery.id.id, delivery.message_format), (1, Delivery::BATCH_FORMAT));
     assert_eq!(pair.server.connection.partial_bytes, 0);
 }
+
+/// Each side says what it takes, and gets no larger frame.
+#[test]
+fn quota_31_a_frame_is_no_larger_than_the_other_side_takes() {
+    let brief = Limits { frame_bytes_max: 1_000, ..Limits::default() };
+    let mut pair = Pair::opened(brief, Limits::default());
+    let session = pair.session();
+    let (ours, theirs) = pair.link(session, attach("x", Role::Receiver));
+    pair.client.connection.grant(ours, 1).unwrap();
+    pair.run();
+    pair.client.take_events();
+    let payload = vec![b'm'; 5_000];
+    pair.server.connection.send(theirs, &message(0, payload.clone())).unwrap();
+    let written = pair.server.written();
+    let (mut frames, mut rest) = (0, &written[..]);
+    while let Some((head, _)) = rest.split_first_chunk::<4>() {
+        let bytes = u32::from_be_bytes(*head) as usize;
+        assert!(bytes <= 1_000, "a frame of {bytes} bytes");
+        (frames, rest) = (frames + 1, &rest[bytes..]);
+    }
+    assert_eq!(frames, 6);
+    pair.client.read(&written, pair.now);
+    let [Event::Delivery(delivery)] = &pair.client.events[..] else { panic!("one delivery") };
+    assert_eq!(delivery.payload.as_deref(), Ok(&payload[..]));
+}

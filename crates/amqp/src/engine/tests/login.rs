@@ -17,7 +17,7 @@ fn login(mechanism: Mechanism) -> Option<Credentials> {
 
 #[test]
 fn section_1_2_every_mechanism_logs_in() {
-    let plain = Mechanism::Plain { user: "Root", password: "key=" };
+    let plain = Mechanism::plain("Root", "key=");
     let expected = Credentials::Plain { user: "Root".into(), password: "key=".into() };
     assert_eq!(login(Mechanism::Anonymous), Some(Credentials::Anonymous));
     assert_eq!(login(Mechanism::Mssbcbs), Some(Credentials::Anonymous));
@@ -27,7 +27,7 @@ fn section_1_2_every_mechanism_logs_in() {
 #[test]
 fn section_1_2_a_refused_login_ends_the_connection() {
     let mut server = Peer::server(Limits::default());
-    let plain = Mechanism::Plain { user: "Root", password: "wrong" };
+    let plain = Mechanism::plain("Root", "wrong");
     let client = Connection::client(config(Limits::default()), plain, Millis(0));
     let mut client = Peer::new(client);
     for _ in 0..2 {

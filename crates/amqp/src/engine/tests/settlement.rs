@@ -61,7 +61,7 @@ fn rule_4_a_settlement_is_settled_by_its_answer() {
         .collect();
     assert_eq!(settled, expected);
     assert_eq!(pair.client.connection.incoming_unsettled, 0);
-    assert_eq!(pair.client.connection.credit(ours), 97);
+    assert_eq!(pair.client.connection.credit(ours), 97, "half of the window is not free yet");
 }
 
 /// §1.3: a range over all ids there are is a range over what is outstanding.
@@ -123,6 +123,28 @@ fn section_4_verdicts_are_gathered_into_ranges() {
         disposition(4, 5, &DeliveryState::ACCEPTED),
     ];
     assert_eq!(pair.server.written(), expected.concat());
+}
+
+/// The same for what a receiver asks to be confirmed; its window has room again at once.
+#[test]
+fn rule_4_proposals_are_gathered_into_ranges() {
+    let Receiving { mut pair, ours, .. } = receiving(60);
+    let ids: Vec<DeliveryId> = deliveries(&pair.client.take_events()).map(|d| d.id).collect();
+    for id in &ids {
+        pair.client.connection.propose(*id, DeliveryState::ACCEPTED).unwrap();
+    }
+    let range = Disposition {
+        role: Role::Receiver,
+        first: 0,
+        last: Some(59),
+        settled: false,
+        state: Some(DeliveryState::ACCEPTED),
+        batchable: false,
+    };
+    let written = pair.client.written();
+    let expected = frame_of(0, &range, &[]);
+    assert!(written.starts_with(&expected), "{written:02x?}");
+    assert_eq!(pair.client.connection.credit(ours), 100);
 }
 
 /// MSG-9, §6: what is sent settled is owed nothing.

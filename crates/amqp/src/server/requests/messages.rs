@@ -5,7 +5,7 @@ use domain::{
     Disposition, LockToken, NewMessage, PEEK_MESSAGES_MAX, Properties, Refusal, SequenceNumber,
     Settlement, Timestamp,
 };
-use service::{Asker, Error, Received};
+use service::{Asker, Error, Received, draw_uuid};
 
 use super::{Node, argument};
 use crate::Limits;
@@ -132,8 +132,7 @@ pub(in crate::server) fn scheduled(
 ) -> Result<NewMessage, Refusal> {
     let message = Message::parse(scheduled.message.clone(), limits)
         .map_err(|error| argument(error.to_string()))?;
-    let guid = || *uuid::Uuid::new_v4().as_bytes();
-    let new = new_message(&message, limits, guid, &mut BytesMut::new())?;
+    let new = new_message(&message, limits, draw_uuid, &mut BytesMut::new())?;
     match new.scheduled_at {
         Some(_) => Ok(new),
         None => Err(argument("it has no x-opt-scheduled-enqueue-time".to_owned())),

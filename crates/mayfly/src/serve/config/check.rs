@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use amqp::server::IdleLimits;
 use service::{IdleConfig, Skew};
 
-use super::file::{Durability, File};
-use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage, security};
+use super::file::{self, Durability, File, Limit};
+use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage, Trouble, security};
 use crate::input::duration;
 use crate::serve::Args;
 
@@ -24,6 +25,9 @@ const OFFSET_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Durat
 /// Some SDKs refuse less than 5 s, and one sends heartbeats only when it is called.
 const AMQP_IDLE_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(10)..=Duration::from_secs(3600);
+/// Shorter would strike clients that are merely slow.
+const IDLE_LIMIT_RANGE: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 /// Where SDKs look for AMQP over TLS.
 const AMQPS_PORT: u16 = 5671;
 const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
@@ -37,7 +41,7 @@ const REATTACH_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Durati
 /// The error names the key and what it may be.
 pub fn check(file: File, args: &Args) -> Result<Config, String> {
     let nodes = nodes(&file, args)?;
-    let node = args.node.or(file.node.id).unwrap_or(1);
+    let node = args.node.or(file.node.id).unwrap_or(if args.join.is_some() { 0 } else { 1 });
     let Some(own) = nodes.get(&node) else {
         let known: Vec<String> = nodes.keys().map(u64::to_string).collect();
         return Err(format!(
@@ -46,7 +50,10 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         ));
     };
     let tls = security::tls(&file.tls)?;
-    let listen = listen(&file, args, own, tls.is_some())?;
+    let listen = match &args.join {
+        Some(_) => listen(&file, args, &listened(&file, args), tls.is_some())?,
+        None => listen(&file, args, own, tls.is_some())?,
+    };
     let secret = secret(&file, args)?;
     let data_dir = args.data_dir.clone().or(file.node.data_dir.clone());
     let config = Config {
@@ -57,10 +64,13 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         development: args.development || file.node.development,
         listen,
         amqp: amqp(&file)?,
+        grpc_connections_max: grpc_connections_max(&file)?,
         cluster_id: cluster_id(&file, nodes.len())?,
         data_groups: data_groups(&file)?,
         replication_factor: replication_factor(&file, nodes.len())?,
         nodes,
+        join: args.join.clone(),
+        joined: false,
         access: security::access(&file.security, secret.as_deref())?,
         secret,
         tls,
@@ -70,6 +80,7 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         clock: clock(&file, args)?,
         idle_reattach: idle_reattach(&file)?,
         transactions_bytes_max: transactions_bytes_max(&file)?,
+        trouble: trouble(&file, args)?,
         log: Log {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
@@ -101,20 +112,52 @@ fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
             return Err(format!("two [[cluster.node]] have id {}", node.id));
         }
     }
+    if args.join.is_some() {
+        if !nodes.is_empty() {
+            let why =
+                "--join is for a node without [[cluster.node]]: the cluster tells it the others";
+            return Err(why.to_owned());
+        }
+        let node = args.node.or(file.node.id).unwrap_or(0);
+        return Ok([(node, advertised(file, args)?)].into());
+    }
     if nodes.is_empty() {
         // A cluster by itself, reached where it listens.
-        let address = |flag: &Option<String>, file: &Option<String>, default: &str| {
-            flag.clone().or(file.clone()).unwrap_or_else(|| default.to_owned())
-        };
-        let alone = Addresses {
-            grpc: address(&args.grpc, &file.listen.grpc, "127.0.0.1:5310"),
-            http: address(&args.http, &file.listen.http, "127.0.0.1:5300"),
-            peer: address(&args.peer, &file.listen.peer, "127.0.0.1:5320"),
-            amqp: Some(address(&args.amqp, &file.listen.amqp, "127.0.0.1:5672")),
-        };
+        let amqp = args.amqp.clone().or(file.listen.amqp.clone());
+        let amqp = Some(amqp.unwrap_or_else(|| "127.0.0.1:5672".to_owned()));
+        let alone = Addresses { amqp, ..listened(file, args) };
         nodes.insert(1, alone);
     }
     Ok(nodes)
+}
+
+/// Where a node listens that no file gives an address.
+fn listened(file: &File, args: &Args) -> Addresses {
+    let address = |flag: &Option<String>, file: &Option<String>, default: &str| {
+        flag.clone().or(file.clone()).unwrap_or_else(|| default.to_owned())
+    };
+    Addresses {
+        grpc: address(&args.grpc, &file.listen.grpc, "127.0.0.1:5310"),
+        http: address(&args.http, &file.listen.http, "127.0.0.1:5300"),
+        peer: address(&args.peer, &file.listen.peer, "127.0.0.1:5320"),
+        amqp: None,
+    }
+}
+
+/// Where others reach a node that joins: where it listens, unless that says nothing to them.
+fn advertised(file: &File, args: &Args) -> Result<Addresses, String> {
+    let address = |listened: String| {
+        let (host, port) = listened.rsplit_once(':').unwrap_or((&listened, ""));
+        match &args.advertise {
+            Some(host) => Ok(format!("{host}:{port}")),
+            None if ["0.0.0.0", "[::]"].contains(&host) => Err(format!(
+                "{listened} does not tell the other nodes which host this is; name it with --advertise"
+            )),
+            None => Ok(listened),
+        }
+    };
+    let Addresses { grpc, http, peer, amqp } = listened(file, args);
+    Ok(Addresses { grpc: address(grpc)?, http: address(http)?, peer: address(peer)?, amqp })
 }
 
 fn listen(
@@ -144,7 +187,7 @@ fn listen(
     };
     let amqp = args.amqp.as_ref().or(file.listen.amqp.as_ref()).or(own.amqp.as_ref());
     let amqp = optional("amqp", amqp)?;
-    let is_alone = file.cluster.node.is_empty();
+    let is_alone = file.cluster.node.is_empty() && args.join.is_none();
     let amqps = match args.amqps.as_ref().or(file.listen.amqps.as_ref()) {
         // Nodes of a cluster may share a machine, so one that is told no port takes none.
         None if has_certificate && is_alone => {
@@ -183,7 +226,35 @@ fn amqp(file: &File) -> Result<Amqp, String> {
         frame_bytes_max: frame * 1024,
         unsettled_max: file.amqp.unsettled_max.unwrap_or(defaults.incoming_unsettled_max).max(1),
         unread_bytes_max: unread.saturating_mul(1024),
+        idle: idle_limits(&file.amqp)?,
     })
+}
+
+fn idle_limits(written: &file::Amqp) -> Result<IdleLimits, String> {
+    let limit = |key: &str, written: Option<Limit>, default: Option<Duration>| match written {
+        None => Ok(default),
+        Some(Limit::Never) => Ok(None),
+        Some(Limit::After(limit)) if IDLE_LIMIT_RANGE.contains(&limit) => Ok(Some(limit)),
+        Some(Limit::After(limit)) => {
+            let (least, most) = (show(*IDLE_LIMIT_RANGE.start()), show(*IDLE_LIMIT_RANGE.end()));
+            Err(format!("amqp.{key} is {}, allowed is {least} to {most}, or never", show(limit)))
+        }
+    };
+    let defaults = IdleLimits::default();
+    Ok(IdleLimits {
+        link: limit("link_idle_timeout", written.link_idle_timeout, defaults.link)?,
+        linkless: limit("linkless_timeout", written.linkless_timeout, defaults.linkless)?,
+        first_link: limit("first_link_timeout", written.first_link_timeout, defaults.first_link)?,
+        token: limit("token_timeout", written.token_timeout, defaults.token)?,
+    })
+}
+
+fn grpc_connections_max(file: &File) -> Result<usize, String> {
+    match file.grpc.connections_max {
+        None => Ok(grpc::Config::CONNECTIONS_MAX),
+        Some(0) => Err("grpc.connections_max is 0, allowed is 1 or more".to_owned()),
+        Some(most) => Ok(most),
+    }
 }
 
 fn cluster_id(file: &File, nodes: usize) -> Result<Option<u128>, String> {
@@ -287,8 +358,8 @@ fn clock(file: &File, args: &Args) -> Result<Clock, String> {
         (None, Some(ms)) => Skew::Jumping(ms),
         (None, None) => Skew::None,
     };
-    if skew != Skew::None && !(args.development || file.node.development) {
-        return Err("--clock-skew is for experiments; it needs --development".to_owned());
+    if skew != Skew::None {
+        experiment("--clock-skew", file, args)?;
     }
     let offset_max = file.clock.offset_max.unwrap_or(Duration::from_millis(500));
     if !OFFSET_RANGE.contains(&offset_max) {
@@ -299,6 +370,28 @@ fn clock(file: &File, args: &Args) -> Result<Clock, String> {
         ));
     }
     Ok(Clock { offset_max, skew })
+}
+
+fn trouble(file: &File, args: &Args) -> Result<Trouble, String> {
+    let trouble = Trouble {
+        lose_unsynced: args.lose_unsynced,
+        sync_delay_file: args.sync_delay_file.clone(),
+    };
+    if trouble.lose_unsynced.is_some() {
+        experiment("--lose-unsynced", file, args)?;
+    }
+    if trouble.sync_delay_file.is_some() {
+        experiment("--sync-delay-file", file, args)?;
+    }
+    Ok(trouble)
+}
+
+/// Refuses a flag outside development mode.
+fn experiment(flag: &str, file: &File, args: &Args) -> Result<(), String> {
+    match args.development || file.node.development {
+        true => Ok(()),
+        false => Err(format!("{flag} is for experiments; it needs --development")),
+    }
 }
 
 fn transactions_bytes_max(file: &File) -> Result<usize, String> {

@@ -15,6 +15,7 @@ pub const TEMPLATE: &str = include_str!("template.toml");
 pub struct File {
     pub node: Node,
     pub listen: Listen,
+    pub grpc: Grpc,
     pub amqp: Amqp,
     pub cluster: Cluster,
     pub security: Security,
@@ -48,6 +49,12 @@ pub struct Listen {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+pub struct Grpc {
+    pub connections_max: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Amqp {
     pub connections_max: Option<usize>,
     #[serde(deserialize_with = "a_duration")]
@@ -55,6 +62,21 @@ pub struct Amqp {
     pub frame_kibibytes: Option<u32>,
     pub unsettled_max: Option<u32>,
     pub unread_kibibytes: Option<usize>,
+    #[serde(deserialize_with = "a_limit")]
+    pub link_idle_timeout: Option<Limit>,
+    #[serde(deserialize_with = "a_limit")]
+    pub linkless_timeout: Option<Limit>,
+    #[serde(deserialize_with = "a_limit")]
+    pub first_link_timeout: Option<Limit>,
+    #[serde(deserialize_with = "a_limit")]
+    pub token_timeout: Option<Limit>,
+}
+
+/// How long something is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Never,
+    After(Duration),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -186,6 +208,15 @@ pub struct Log {
 fn a_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(from)?;
     duration::parse(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn a_limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Limit>, D::Error> {
+    let text = String::deserialize(from)?;
+    let limit = match duration::parse_ms(&text).map_err(serde::de::Error::custom)? {
+        duration::NEVER_MS => Limit::Never,
+        ms => Limit::After(Duration::from_millis(ms)),
+    };
+    Ok(Some(limit))
 }
 
 /// Reads the file. The error is one line that names file, line and key.

@@ -1,11 +1,11 @@
 //! The log: a row of writes, of which some first part is on disk.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use domain::ShardId;
-use store::{Done, Error, LogDisk, LogRecord, Room, Shortened};
+use store::{Done, Error, Life, LogDisk, LogRecord, Room, Shortened};
 
 use super::{lock, room};
 use crate::random::Random;
@@ -49,6 +49,8 @@ enum Write {
     Committed { shard: ShardId, committed: Bytes },
     Truncate { shard: ShardId, from: u64 },
     Purge { shard: ShardId, last: u64, mark: Bytes },
+    Begin { shard: ShardId, life: Life },
+    Forget { shard: ShardId },
 }
 
 /// What all writes together say.
@@ -61,6 +63,7 @@ struct Group {
     committed: Option<Bytes>,
     purged: Option<(u64, Bytes)>,
     entries: BTreeMap<u64, Bytes>,
+    life: Option<Life>,
 }
 
 impl Image {
@@ -93,6 +96,12 @@ impl Image {
                     group.entries = group.entries.split_off(&(last + 1));
                     group.purged = Some((*last, mark.clone()));
                 }
+            }
+            Write::Begin { shard, life } => {
+                self.0.entry(*shard).or_default().life = Some(*life);
+            }
+            Write::Forget { shard } => {
+                self.0.insert(*shard, Group { life: Some(Life::Over), ..Group::default() });
             }
         }
     }
@@ -342,6 +351,25 @@ impl LogDisk for ModelLog {
         let forgotten = |group: &Group| Some(group.purged.as_ref()?.0);
         let groups = state.memory.0.iter();
         groups.filter_map(|(shard, group)| Some((*shard, forgotten(group)?))).collect()
+    }
+
+    fn held(&self) -> BTreeSet<ShardId> {
+        let state = lock(&self.0);
+        let is_held = |group: &Group| group.vote.is_some() || group.last_index().is_some();
+        state.memory.0.iter().filter(|(_, group)| is_held(group)).map(|(of, _)| *of).collect()
+    }
+
+    fn life(&self, shard: ShardId) -> Option<Life> {
+        lock(&self.0).memory.of(shard).life
+    }
+
+    fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done) {
+        let life = Life::Runs(incarnation);
+        lock(&self.0).submit(Write::Begin { shard, life }, Some(done));
+    }
+
+    fn forget(&self, shard: ShardId, done: Done) {
+        lock(&self.0).submit(Write::Forget { shard }, Some(done));
     }
 
     fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> ! {

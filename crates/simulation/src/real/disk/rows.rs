@@ -1,15 +1,12 @@
-//! The rows: in memory, and as of their last flush on disk.
+//! The rows: in memory, and as of their last flush on disk. What is young lies above, as it does over
+//! RocksDB.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use domain::{EntityId, Key, MemoryRows, Row, Rows, SequenceNumber, ShardId, Write};
-use store::{
-    Error, Export, Import, MachineRows, ReadRows, Room, RowDisk, RowsIn, RowsOut, ShardRows,
-    decode_key, encode_key,
-};
+use domain::{Key, MemoryRows, Row, Rows, ShardId};
+use store::{Change, Error, Room, RowDisk, RowsIn, RowsOut, decode_key, encode_key};
 
 use super::{lock, room};
 use crate::real::Planted;
@@ -23,10 +20,19 @@ const CHUNK_BYTES: usize = 4 << 10;
 #[derive(Clone)]
 pub struct ModelRows(Arc<Mutex<State>>);
 
+/// The same, as a process has them open. Once it has ended, what is left of it writes nothing.
+#[derive(Clone)]
+pub struct OpenRows {
+    of: ModelRows,
+    life: u64,
+}
+
 struct State {
     node: u64,
     watch: Watch,
     bug: Option<Planted>,
+    /// How many processes have ended.
+    life: u64,
     memory: BTreeMap<ShardId, Shard>,
     flushed: BTreeMap<ShardId, Shard>,
 }
@@ -69,13 +75,19 @@ fn hash(key: &Key, row: &Row) -> u64 {
 
 impl ModelRows {
     pub fn new(node: u64, watch: Watch, bug: Option<Planted>) -> ModelRows {
-        let (memory, flushed) = Default::default();
-        ModelRows(Arc::new(Mutex::new(State { node, watch, bug, memory, flushed })))
+        let (life, memory, flushed) = Default::default();
+        ModelRows(Arc::new(Mutex::new(State { node, watch, bug, life, memory, flushed })))
+    }
+
+    /// For the process that begins.
+    pub fn open(&self) -> OpenRows {
+        OpenRows { of: self.clone(), life: lock(&self.0).life }
     }
 
     /// The process ends.
     pub fn crash(&self) {
         let mut state = lock(&self.0);
+        state.life += 1;
         state.memory = state.flushed.clone();
     }
 
@@ -85,82 +97,8 @@ impl ModelRows {
         (state.memory, state.flushed) = Default::default();
     }
 
-    /// How far they are and what they are.
-    pub fn sum(&self, shard: ShardId) -> (u64, u64) {
-        let state = lock(&self.0);
-        let of = state.memory.get(&shard);
-        of.map_or((0, 0), |of| (of.applied.as_ref().map_or(0, |(index, _)| *index), of.sum))
-    }
-
-    /// The contents of all messages of an entity.
-    pub fn contents(&self, shard: ShardId, entity: EntityId) -> Vec<Bytes> {
-        let (first, last) = (SequenceNumber::MIN, SequenceNumber::MAX);
-        let mut contents = Vec::new();
-        let rows = ModelShard { of: self.clone(), shard };
-        rows.scan(&Key::Body(entity, first), &Key::Body(entity, last), &mut |_, row| {
-            if let Row::Body(content) = row {
-                contents.push(content);
-            }
-            ControlFlow::Continue(())
-        });
-        contents
-    }
-}
-
-impl RowDisk for ModelRows {
-    fn shard(&self, shard: ShardId) -> ShardRows {
-        ShardRows::of(ModelShard { of: self.clone(), shard })
-    }
-
-    fn machine(&self, shard: ShardId) -> MachineRows {
-        MachineRows::of(ModelShard { of: self.clone(), shard })
-    }
-
-    fn apply(
-        &self,
-        shard: ShardId,
-        erased: &[(Key, Key)],
-        writes: Vec<(Key, Write)>,
-        applied_index: u64,
-        mark: Bytes,
-    ) -> Result<(), Error> {
-        let mut state = lock(&self.0);
-        let of = state.memory.entry(shard).or_default();
-        for (from, to) in erased {
-            let gone: Vec<Key> = of.rows.0.range(from..to).map(|(key, _)| key.clone()).collect();
-            gone.into_iter().for_each(|key| of.put(key, None));
-        }
-        for (key, row) in writes {
-            of.put(key, row.into());
-        }
-        of.applied = Some((applied_index, mark.clone()));
-        let sum = of.sum;
-        state.watch.applied(state.node, applied_index, sum, &mark);
-        Ok(())
-    }
-
-    fn write_out_old(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn take_rows_written(&self) -> u64 {
-        0
-    }
-
-    fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
-        Ok(lock(&self.0).memory.get(&shard).and_then(|of| of.applied.clone()))
-    }
-
-    fn flushed_index(&self, shard: ShardId) -> u64 {
-        let state = lock(&self.0);
-        let from = match state.bug {
-            Some(Planted::ForgetsUnflushed) => &state.memory,
-            _ => &state.flushed,
-        };
-        from.get(&shard).and_then(|of| of.applied.as_ref()).map_or(0, |(index, _)| *index)
-    }
-
-    fn flush(&self) -> Result<(), Error> {
+    /// What was written is put on disk.
+    pub fn flush(&self) {
         let mut state = lock(&self.0);
         match state.bug {
             Some(Planted::ForgetsUnflushed) => (),
@@ -173,6 +111,91 @@ impl RowDisk for ModelRows {
                 }
             }
             _ => state.flushed = state.memory.clone(),
+        }
+    }
+
+    /// How far they are and what they are.
+    pub fn sum(&self, shard: ShardId) -> (u64, u64) {
+        let state = lock(&self.0);
+        let of = state.memory.get(&shard);
+        of.map_or((0, 0), |of| (of.applied.as_ref().map_or(0, |(index, _)| *index), of.sum))
+    }
+}
+
+impl OpenRows {
+    /// What there is, for a process that has not ended.
+    fn alive(&self) -> Option<MutexGuard<'_, State>> {
+        Some(lock(&self.of.0)).filter(|state| state.life == self.life)
+    }
+
+    fn read<T>(&self, shard: ShardId, with: impl FnOnce(&Shard) -> T) -> Option<T> {
+        lock(&self.of.0).memory.get(&shard).map(with)
+    }
+}
+
+impl RowDisk for OpenRows {
+    fn write(
+        &self,
+        shard: ShardId,
+        erased: &[(Key, Key)],
+        changes: &mut dyn Iterator<Item = Change<'_>>,
+        applied: &(u64, Bytes),
+    ) -> Result<(), Error> {
+        let Some(mut state) = self.alive() else { return Ok(()) };
+        let of = state.memory.entry(shard).or_default();
+        for (from, to) in erased {
+            let gone: Vec<Key> = of.rows.0.range(from..to).map(|(key, _)| key.clone()).collect();
+            gone.into_iter().for_each(|key| of.put(key, None));
+        }
+        for (key, row) in changes {
+            of.put(key.into_owned(), row.cloned());
+        }
+        of.applied = Some(applied.clone());
+        let sum = of.sum;
+        state.watch.applied(state.node, applied.0, sum, &applied.1);
+        Ok(())
+    }
+
+    fn get(&self, shard: ShardId, key: &Key) -> Option<Row> {
+        self.read(shard, |of| of.rows.get(key))?
+    }
+
+    fn scan(
+        &self,
+        shard: ShardId,
+        from: &Key,
+        to: &Key,
+    ) -> Box<dyn Iterator<Item = (Key, Row)> + '_> {
+        let row = |(key, row): (&Key, &Row)| (key.clone(), row.clone());
+        let rows: Option<Vec<_>> =
+            self.read(shard, |of| of.rows.0.range(from..to).map(row).collect());
+        Box::new(rows.unwrap_or_default().into_iter())
+    }
+
+    fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
+        Ok(self.read(shard, |of| of.applied.clone()).flatten())
+    }
+
+    fn flushed_index(&self, shard: ShardId) -> u64 {
+        let state = lock(&self.of.0);
+        let from = match state.bug {
+            Some(Planted::ForgetsUnflushed) => &state.memory,
+            _ => &state.flushed,
+        };
+        from.get(&shard).and_then(|of| of.applied.as_ref()).map_or(0, |(index, _)| *index)
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        if self.alive().is_some() {
+            self.of.flush();
+        }
+        Ok(())
+    }
+
+    fn forget(&self, shard: ShardId) -> Result<(), Error> {
+        if let Some(mut state) = self.alive() {
+            state.memory.remove(&shard);
+            state.flushed.remove(&shard);
         }
         Ok(())
     }
@@ -189,51 +212,21 @@ impl RowDisk for ModelRows {
         None
     }
 
-    fn export(&self, shard: ShardId) -> Result<Export, Error> {
-        let of = lock(&self.0).memory.get(&shard).cloned().unwrap_or_default();
+    fn export(&self, shard: ShardId) -> Result<Box<dyn RowsOut>, Error> {
+        let of = self.read(shard, Shard::clone).unwrap_or_default();
         let mark = of.applied.map_or_else(Bytes::new, |(_, mark)| mark);
         let row = |(key, row): (&Key, &Row)| (encode_key(shard, key), bytes_of(row));
         let rows = of.rows.0.iter().map(row).collect();
-        Ok(Export::of(Out { mark, rows, next: 0 }))
+        Ok(Box::new(Out { mark, rows, next: 0 }))
     }
 
-    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Import, Error> {
+    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
         let of = Shard { applied: Some((index, Bytes::copy_from_slice(mark))), ..Shard::default() };
-        Ok(Import::of(In { to: self.clone(), shard, of, last_key: Vec::new() }))
+        Ok(Box::new(In { to: self.clone(), shard, of, last_key: Vec::new() }))
     }
 
     fn is_shared(&self) -> bool {
         false
-    }
-}
-
-/// One shard's rows, for whoever reads them.
-struct ModelShard {
-    of: ModelRows,
-    shard: ShardId,
-}
-
-impl Rows for ModelShard {
-    fn get(&self, key: &Key) -> Option<Row> {
-        lock(&self.of.0).memory.get(&self.shard)?.rows.get(key)
-    }
-
-    fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
-        if let Some(of) = lock(&self.of.0).memory.get(&self.shard) {
-            of.rows.scan(from, to, visit);
-        }
-    }
-}
-
-impl ReadRows for ModelShard {
-    fn bodies(&self, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
-        let body = |(entity, sequence): &(EntityId, SequenceNumber)| match self
-            .get(&Key::Body(*entity, *sequence))
-        {
-            Some(Row::Body(content)) => Some(content),
-            _ => None,
-        };
-        of.iter().map(body).collect()
     }
 }
 
@@ -271,7 +264,7 @@ impl RowsOut for Out {
 
 /// Rows on their way in.
 struct In {
-    to: ModelRows,
+    to: OpenRows,
     shard: ShardId,
     of: Shard,
     last_key: Vec<u8>,
@@ -308,10 +301,14 @@ impl RowsIn for In {
         Ok(())
     }
 
+    fn complete(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Rows that were installed are on disk.
-    fn finish(self: Box<Self>) -> Result<(), Error> {
+    fn install(self: Box<Self>) -> Result<(), Error> {
         let In { to, shard, of, .. } = *self;
-        let mut state = lock(&to.0);
+        let Some(mut state) = to.alive() else { return Ok(()) };
         if let Some((index, mark)) = &of.applied {
             state.watch.applied(state.node, *index, of.sum, mark);
         }

@@ -1,0 +1,184 @@
+//! Who is in the cluster, and which nodes its groups shall be on. Only what shall be is decided
+//! here; each group's log changes its members one after the other until it is so.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use crate::machine::Step;
+use crate::{GroupRow, Key, NodeRow, NodeState, Outcome, Refusal, Row, Rows, ShardId};
+
+/// The highest number a node can have.
+const NODE_MAX: u64 = u16::MAX as u64;
+
+const WHAT: &str = "node";
+
+fn refuse(what: &'static str, why: String) -> Result<Outcome, Refusal> {
+    Err(Refusal::Argument { what, why })
+}
+
+impl<R: Rows> Step<'_, R> {
+    pub(super) fn add_node(&mut self, node: u64, row: NodeRow) -> Result<Outcome, Refusal> {
+        self.formed()?;
+        if node == 0 || node > NODE_MAX {
+            return refuse(WHAT, format!("a node's number is 1 to {NODE_MAX}, not {node}"));
+        }
+        if self.node_state(node) == Some(NodeState::Removed) {
+            return refuse(WHAT, removed(node));
+        }
+        match self.view.get(&Key::Node(node)) {
+            Some(Row::Node(known)) if known == row => return Ok(Outcome::Done),
+            Some(Row::Node(known)) => {
+                let at = known.peer_address;
+                let why = format!("node {node} is in the cluster already, at {at}; choose another");
+                return refuse(WHAT, why);
+            }
+            _ => (),
+        }
+        self.view.put(Key::Node(node), Row::Node(row));
+        let mut catalog = self.group(ShardId::CATALOG).unwrap_or_default();
+        catalog.push(node);
+        catalog.sort_unstable();
+        self.put_group(ShardId::CATALOG, catalog);
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn drain(&mut self, node: u64, cancel: bool) -> Result<Outcome, Refusal> {
+        self.known(node)?;
+        match (self.node_state(node), cancel) {
+            (None, false) => self.can_spare(node)?,
+            (Some(NodeState::Draining), true) => {
+                self.view.delete(Key::NodeState(node));
+                return Ok(Outcome::Done);
+            }
+            (None, true) | (Some(_), _) => return Ok(Outcome::Done),
+        }
+        self.view.put(Key::NodeState(node), Row::NodeState(NodeState::Draining));
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn remove(&mut self, node: u64, dead: bool) -> Result<Outcome, Refusal> {
+        if self.node_state(node) == Some(NodeState::Removed) {
+            return Ok(Outcome::Done);
+        }
+        self.known(node)?;
+        let held = self.groups_of(node);
+        match (self.node_state(node), dead) {
+            (None, false) => {
+                let why = format!(
+                    "node {node} was not drained; run `mayfly cluster drain {node}` first, or add --dead \
+                     if it is gone for good"
+                );
+                return refuse(WHAT, why);
+            }
+            (Some(_), false) if held > 0 => {
+                let why = format!("node {node} still holds {held} replicas; wait for its drain");
+                return refuse(WHAT, why);
+            }
+            (None, true) => self.can_spare(node)?,
+            (Some(_), _) => (),
+        }
+        self.view.put(Key::NodeState(node), Row::NodeState(NodeState::Removed));
+        let mut catalog = self.group(ShardId::CATALOG).unwrap_or_default();
+        catalog.retain(|other| *other != node);
+        self.put_group(ShardId::CATALOG, catalog);
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn move_replica(
+        &mut self,
+        shard: ShardId,
+        from: u64,
+        to: u64,
+        moves: u64,
+    ) -> Result<Outcome, Refusal> {
+        const WHAT: &str = "move of a replica";
+        let Some(mut replicas) = self.group(shard).filter(|_| shard != ShardId::CATALOG) else {
+            return refuse(WHAT, format!("there is no data group {shard}"));
+        };
+        let found = match self.view.get(&Key::Moves(shard)) {
+            Some(Row::Moves(found)) => found,
+            _ => 0,
+        };
+        if found != moves {
+            return refuse(WHAT, format!("group {shard} has been moved meanwhile"));
+        }
+        self.known(to)?;
+        if self.node_state(to).is_some() {
+            return refuse(WHAT, format!("node {to} is leaving the cluster"));
+        }
+        if replicas.contains(&to) {
+            return refuse(WHAT, format!("node {to} holds group {shard} already"));
+        }
+        let Some(place) = replicas.iter_mut().find(|node| **node == from) else {
+            return refuse(WHAT, format!("node {from} does not hold group {shard}"));
+        };
+        *place = to;
+        self.put_group(shard, replicas);
+        self.view.put(Key::Moves(shard), Row::Moves(moves + 1));
+        Ok(Outcome::Done)
+    }
+
+    /// Refused where the nodes that stay are fewer than a group has replicas.
+    fn can_spare(&mut self, node: u64) -> Result<(), Refusal> {
+        let wanted = usize::from(self.formed()?.replication_factor);
+        let mut staying = self.staying();
+        staying.remove(&node);
+        if staying.len() >= wanted.max(1) {
+            return Ok(());
+        }
+        let (left, plural) = (staying.len(), if wanted == 1 { "" } else { "s" });
+        let why = format!(
+            "without node {node} there would be {left} nodes for {wanted} replica{plural} of each \
+             group; add a node first"
+        );
+        Err(Refusal::Argument { what: WHAT, why })
+    }
+
+    fn known(&mut self, node: u64) -> Result<(), Refusal> {
+        let why = match (self.node_state(node), self.view.get(&Key::Node(node))) {
+            (Some(NodeState::Removed), _) => removed(node),
+            (_, Some(_)) => return Ok(()),
+            (_, None) => format!("there is no node {node}; see `mayfly cluster status`"),
+        };
+        Err(Refusal::Argument { what: WHAT, why })
+    }
+
+    fn node_state(&mut self, node: u64) -> Option<NodeState> {
+        match self.view.get(&Key::NodeState(node)) {
+            Some(Row::NodeState(state)) => Some(state),
+            _ => None,
+        }
+    }
+
+    /// The nodes that are neither leaving nor gone.
+    fn staying(&mut self) -> BTreeSet<u64> {
+        let nodes = self.group(ShardId::CATALOG).unwrap_or_default();
+        nodes.into_iter().filter(|node| self.node_state(*node).is_none()).collect()
+    }
+
+    fn group(&mut self, shard: ShardId) -> Option<Vec<u64>> {
+        match self.view.get(&Key::Group(shard)) {
+            Some(Row::Group(row)) => Some(row.replicas),
+            _ => None,
+        }
+    }
+
+    fn put_group(&mut self, shard: ShardId, replicas: Vec<u64>) {
+        self.view.put(Key::Group(shard), Row::Group(GroupRow { replicas }));
+    }
+
+    /// How many data groups shall have a replica on a node.
+    fn groups_of(&mut self, node: u64) -> usize {
+        let mut held = 0;
+        let (from, to) = (Key::Group(ShardId(1)), Key::Group(ShardId(u16::MAX)));
+        self.view.scan(&from, &to, &mut |_, row| {
+            held += usize::from(matches!(row, Row::Group(group) if group.replicas.contains(&node)));
+            ControlFlow::Continue(())
+        });
+        held
+    }
+}
+
+fn removed(node: u64) -> String {
+    format!("node {node} was removed from the cluster; its number is not given again")
+}

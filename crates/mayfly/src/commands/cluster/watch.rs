@@ -1,0 +1,134 @@
+//! Watches what the cluster does by itself, with a bar where a person looks, and a line per change
+//! where nobody does. Only reads: it may be interrupted and started again at any time.
+
+use std::time::Duration;
+
+use client::{Client, v1};
+use tokio::time::{Instant, sleep};
+
+use crate::terminal;
+
+const LOOK: Duration = Duration::from_millis(500);
+/// Leaderships are handed over some seconds after replicas have moved. What does not change for so
+/// long is as even as it gets.
+const STILL: Duration = Duration::from_secs(15);
+
+/// Until a node holds and leads nothing.
+pub async fn drained(client: &Client, node: u64) -> anyhow::Result<()> {
+    let left = |status: &v1::StatusResponse| match find(status, node) {
+        Some(known) if known.role() == v1::NodeRole::Draining => {
+            u64::from(known.replicas + known.groups_led).max(1)
+        }
+        // Drained, or removed meanwhile.
+        Some(_) | None => 0,
+    };
+    until_none(client, &format!("draining node {node}"), left).await
+}
+
+/// Until what a dead node held is held by others.
+pub async fn replaced(client: &Client, node: u64) -> anyhow::Result<()> {
+    let left = |status: &v1::StatusResponse| {
+        find(status, node).map_or(0, |known| u64::from(known.replicas))
+    };
+    until_none(client, &format!("replacing node {node}"), left).await
+}
+
+/// Until a node runs and replicas are spread evenly.
+pub async fn joined(client: &Client, node: u64) -> anyhow::Result<()> {
+    let waiting = format!("waiting for node {node}");
+    let away = |status: &v1::StatusResponse| {
+        let is_in =
+            |known: &v1::NodeStatus| known.reachable && known.role() == v1::NodeRole::Active;
+        u64::from(!find(status, node).is_some_and(is_in))
+    };
+    until_none(client, &waiting, away).await?;
+    even(client).await
+}
+
+/// Until replicas and leaders are spread evenly, or nothing changes any more.
+pub async fn even(client: &Client) -> anyhow::Result<()> {
+    until_none(client, "spreading replicas", |status| uneven(status, |node| node.replicas)).await?;
+    let mut last = (0, Instant::now());
+    let leaders = |status: &v1::StatusResponse| {
+        let left = uneven(status, |node| node.groups_led);
+        if left != last.0 {
+            last = (left, Instant::now());
+        }
+        if last.1.elapsed() > STILL { 0 } else { left }
+    };
+    until_none(client, "spreading leaders", leaders).await?;
+    terminal::line("replicas and leaders are spread evenly")
+}
+
+fn find(status: &v1::StatusResponse, node: u64) -> Option<&v1::NodeStatus> {
+    status.nodes.iter().find(|known| known.id == node)
+}
+
+/// How many of something would have to move for no active node to have two more than another.
+fn uneven(status: &v1::StatusResponse, of: impl Fn(&v1::NodeStatus) -> u32) -> u64 {
+    let active = |node: &&v1::NodeStatus| node.reachable && node.role() == v1::NodeRole::Active;
+    let counts: Vec<u32> = status.nodes.iter().filter(active).map(of).collect();
+    let (sum, count) = (counts.iter().sum::<u32>(), counts.len() as u32);
+    if counts.iter().max().unwrap_or(&0) - counts.iter().min().unwrap_or(&0) <= 1 {
+        return 0;
+    }
+    let most = sum.div_ceil(count.max(1));
+    let over: u32 = counts.iter().map(|count| count.saturating_sub(most)).sum();
+    u64::from(over.max(1))
+}
+
+/// Looks until nothing is left. A cluster that does not answer for a while is asked again: what is
+/// watched goes on without the watcher.
+async fn until_none(
+    client: &Client,
+    what: &str,
+    mut left: impl FnMut(&v1::StatusResponse) -> u64,
+) -> anyhow::Result<()> {
+    let (mut total, mut last) = (0, None);
+    let bar = terminal::steps(what);
+    loop {
+        let now = left(&client.status(false).await?);
+        if last != Some(now) {
+            total = total.max(now);
+            bar.set_length(total.max(1));
+            bar.set_position(total - now);
+            if !terminal::is_terminal() && total > 0 {
+                terminal::line(format!("{what}: {} of {total} done", total - now))?;
+            }
+            last = Some(now);
+        }
+        if now == 0 {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+        sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_uneven_is_counted() {
+        for (counts, expected) in [
+            (&[][..], 0),
+            (&[7], 0),
+            (&[4, 4, 4], 0),
+            (&[4, 5, 4], 0),
+            (&[12, 12, 12, 0], 9),
+            (&[6, 4, 4], 1),
+            (&[5, 5, 5, 3], 1),
+        ] {
+            let node = |replicas: &u32| v1::NodeStatus {
+                replicas: *replicas,
+                reachable: true,
+                role: v1::NodeRole::Active.into(),
+                ..Default::default()
+            };
+            let nodes = counts.iter().map(node).collect();
+            let status = v1::StatusResponse { nodes, ..Default::default() };
+            assert_eq!(uneven(&status, |node| node.replicas), expected, "{counts:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! How a node comes into a cluster that is there already. At its first start it tells a node of the
+//! cluster its addresses, and is told its number, the cluster's id and everybody's addresses; it
+//! keeps them with its data, and asks nobody at its next starts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use client::{Client, ClientOptions, v1};
+use serde::{Deserialize, Serialize};
+
+use super::config::{Addresses, Config};
+use super::node::write_aside;
+
+/// In the data directory of a node that joined.
+const FILE: &str = "joined.json";
+/// How long nodes of the cluster may be silent.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Joined {
+    cluster: String,
+    node: u64,
+    nodes: BTreeMap<u64, Addresses>,
+}
+
+/// The configuration with what the cluster says of this node, if it is one that joins or joined.
+pub async fn settle(config: Config) -> anyhow::Result<Config> {
+    let path = config.data_dir.join(FILE);
+    let by_itself = config.cluster_id.is_none();
+    match std::fs::read_to_string(&path) {
+        Ok(text) if by_itself => {
+            let joined: Joined = serde_json::from_str(&text)
+                .with_context(|| format!("'{}' is damaged", path.display()))?;
+            laid_over(config, joined)
+        }
+        // The configuration names the cluster's nodes itself.
+        Ok(_) => Ok(config),
+        Err(_) => match &config.join {
+            None => Ok(config),
+            Some(seeds) => {
+                let joined = ask(&config, seeds).await?;
+                std::fs::create_dir_all(&config.data_dir)?;
+                write_aside(&path, &serde_json::to_string_pretty(&joined)?)
+                    .with_context(|| format!("cannot write '{}'", path.display()))?;
+                tracing::info!("joined as node {}", joined.node);
+                laid_over(config, joined)
+            }
+        },
+    }
+}
+
+fn laid_over(config: Config, joined: Joined) -> anyhow::Result<Config> {
+    let Joined { cluster, node, mut nodes } = joined;
+    let cluster_id = u128::from_str_radix(&cluster, 16).context("the cluster's id is no id")?;
+    if config.join.is_some() {
+        // What it is told now counts, should it have moved.
+        nodes.extend(config.nodes.values().map(|own| (node, own.clone())));
+    }
+    Ok(Config { node, nodes, cluster_id: Some(cluster_id), joined: true, ..config })
+}
+
+/// Asks to be a part of the cluster. May be repeated: who asks again with the same addresses is told
+/// the same.
+async fn ask(config: &Config, seeds: &[String]) -> anyhow::Result<Joined> {
+    if !is_empty(&config.data_dir) {
+        bail!(
+            "--join takes an empty data directory, and '{}' holds a node's data",
+            config.data_dir.display()
+        );
+    }
+    let options = ClientOptions {
+        secret: config.secret.clone(),
+        give_up_after: ANSWER_MAX,
+        ..ClientOptions::default()
+    };
+    let client = Client::with_options(seeds, options)?;
+    let Some(own) = config.nodes.get(&config.node).cloned() else {
+        bail!("this node has no addresses");
+    };
+    let node = v1::NodeAddress {
+        id: config.node,
+        peer_address: own.peer,
+        grpc_address: own.grpc,
+        http_address: own.http,
+    };
+    tracing::info!("asking {} to take this node in", seeds.join(", "));
+    let told = client.add_node(node).await.context("the cluster does not take this node in")?;
+    let addresses = |node: v1::NodeAddress| {
+        let v1::NodeAddress { id, peer_address, grpc_address, http_address } = node;
+        (id, Addresses { peer: peer_address, grpc: grpc_address, http: http_address, amqp: None })
+    };
+    let nodes = told.nodes.into_iter().map(addresses).collect();
+    Ok(Joined { cluster: told.cluster_id, node: told.id, nodes })
+}
+
+fn is_empty(data_dir: &Path) -> bool {
+    ["mayfly-data", "log", "rows", "cluster-id"].iter().all(|name| !data_dir.join(name).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::Args;
+
+    fn config(dir: &Path, join: Option<&str>) -> Config {
+        let args = Args {
+            data_dir: Some(dir.to_owned()),
+            join: join.map(|seed| vec![seed.to_owned()]),
+            peer: Some("127.0.0.1:7320".to_owned()),
+            ..Args::default()
+        };
+        Config::load(&args).expect("it is right")
+    }
+
+    #[tokio::test]
+    async fn what_a_node_was_told_counts_at_its_next_starts() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let told = r#"{"cluster": "ff", "node": 4, "nodes": {
+            "1": {"peer": "a:1", "grpc": "a:2", "http": "a:3", "amqp": null},
+            "4": {"peer": "b:1", "grpc": "b:2", "http": "b:3", "amqp": null}}}"#;
+        std::fs::write(dir.path().join(FILE), told).expect("written");
+        for (join, own) in [(None, "b:1"), (Some("127.0.0.1:1"), "127.0.0.1:7320")] {
+            let config = settle(config(dir.path(), join)).await.expect("it is told");
+            assert_eq!((config.node, config.cluster_id, config.joined), (4, Some(0xff), true));
+            assert_eq!(config.nodes[&1].peer, "a:1");
+            assert_eq!(config.nodes[&4].peer, own, "who joins says where it listens now");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_directory_with_data_does_not_join() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(dir.path().join("log")).expect("made");
+        let refused =
+            settle(config(dir.path(), Some("127.0.0.1:1"))).await.expect_err("it is full");
+        assert!(refused.to_string().contains("takes an empty data directory"), "{refused}");
+    }
+}

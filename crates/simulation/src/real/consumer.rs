@@ -1,0 +1,120 @@
+//! Consumers: they take messages under locks, read their contents where they are handed out, and
+//! complete them. What they leave to its fate stays locked.
+
+use domain::{
+    Acquire, Command, Delivery, Disposition, LockToken, Outcome, QueueId, ReceiverId, Settle,
+    Settlement,
+};
+use replication::ProposeError;
+
+use super::call::{Answer, Around, Call};
+use super::known::number;
+use super::{QUEUE, SHARD};
+
+/// See the file's head.
+pub struct Consumer {
+    receiver: ReceiverId,
+    /// What it has in hand, by number.
+    held: Vec<(LockToken, u64)>,
+    asked: Option<(Asked, Call<Answer>)>,
+    wait_until: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Asked {
+    ForMessages,
+    ToComplete,
+}
+
+impl Consumer {
+    pub fn new(index: u64) -> Consumer {
+        let receiver = ReceiverId { node: 1, link: index + 1, epoch: 0 };
+        Consumer { receiver, held: Vec::new(), asked: None, wait_until: 0 }
+    }
+
+    /// Nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.asked.is_none() && self.held.is_empty()
+    }
+
+    /// Does what is next.
+    pub fn step(&mut self, around: &mut Around<'_>) {
+        if let Some((asked, call)) = &mut self.asked {
+            let Some(answer) = call.outcome(around.now) else { return };
+            let (asked, node) = (*asked, call.node);
+            self.asked = None;
+            self.wait_until = around.now + around.random.between(1, 120);
+            match asked {
+                Asked::ForMessages => self.take(node, answer, around),
+                Asked::ToComplete => self.note_completed(answer, around),
+            }
+        }
+        if around.now < self.wait_until || (around.peace && self.held.is_empty()) {
+            return;
+        }
+        let (asked, command) = match self.held.is_empty() {
+            true => (Asked::ForMessages, self.acquire(around)),
+            false => (Asked::ToComplete, self.complete()),
+        };
+        self.asked = around.propose(command).map(|call| (asked, call));
+    }
+
+    fn acquire(&self, around: &mut Around<'_>) -> Command {
+        Command::Acquire(Acquire {
+            queue: QueueId::main(QUEUE),
+            receiver: self.receiver,
+            count_max: around.random.between(1, 4) as u32,
+            bytes_max: u32::MAX,
+        })
+    }
+
+    fn complete(&self) -> Command {
+        let settlement = |(token, _): &(_, u64)| Settlement {
+            token: *token,
+            disposition: Disposition::Complete,
+        };
+        Command::Settle(Settle {
+            origin: None,
+            queue: QueueId::main(QUEUE),
+            settlements: self.held.iter().map(settlement).collect(),
+            atomic: false,
+        })
+    }
+
+    fn take(&mut self, node: u64, answer: Answer, around: &mut Around<'_>) {
+        let outcome = answer.ok().and_then(|outcomes| outcomes.into_iter().next());
+        let Some(Outcome::Acquired { deliveries, .. }) = outcome else { return };
+        let process = around.nodes.get(&node).and_then(|node| node.process.as_ref());
+        let Some(process) = process else { return };
+        let of: Vec<_> = deliveries.iter().map(|delivery| (QUEUE, delivery.body)).collect();
+        let contents = process.replication.rows(SHARD).bodies(&of);
+        for (Delivery { lock, sequence, .. }, content) in deliveries.iter().zip(contents) {
+            let (Some(lock), Some(content)) = (lock, content) else {
+                let what = format!("node {node} hands out {sequence:?} without lock or content");
+                around.watch.broke("reads", "architecture 4 (receive)", what);
+                return;
+            };
+            let number = number(&content);
+            // From the moment it is asked for, it may be done.
+            around.known.doubt(number);
+            self.held.push((lock.token, number));
+        }
+    }
+
+    fn note_completed(&mut self, answer: Answer, around: &mut Around<'_>) {
+        let outcomes = match answer {
+            // Certainly not done: the same again.
+            Err(ProposeError::NotLeader { .. }) => return,
+            Err(ProposeError::Unknown) => Vec::new(),
+            Ok(outcomes) => outcomes,
+        };
+        let held = std::mem::take(&mut self.held);
+        let Some(Outcome::Settled { refused }) = outcomes.into_iter().next() else { return };
+        for (at, (_, number)) in held.into_iter().enumerate() {
+            if refused.iter().all(|(refused, _)| *refused as usize != at) {
+                around.watch.note("completed", &[number]);
+                around.known.completed(number);
+            }
+        }
+    }
+}

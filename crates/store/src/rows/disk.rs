@@ -1,0 +1,68 @@
+//! What rows are kept on.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use domain::{Key, Row, ShardId};
+
+use super::{RowsIn, RowsOut};
+use crate::Error;
+use crate::disk::Room;
+
+/// What becomes of one key; `None` deletes.
+pub type Change<'a> = (Cow<'a, Key>, Option<&'a Row>);
+
+/// A database of all groups' rows, under those that are young. RocksDB is one; simulations bring one
+/// whose crashes they choose. Rows that cannot be read stop the process, because the machine must not
+/// go on without them.
+pub trait RowDisk: Send + Sync {
+    /// Erases ranges, each from a key to before another of the same table, then makes changes, and
+    /// notes which entry they come from (its index and its mark), all together or nothing.
+    fn write(
+        &self,
+        shard: ShardId,
+        erased: &[(Key, Key)],
+        changes: &mut dyn Iterator<Item = Change<'_>>,
+        applied: &(u64, Bytes),
+    ) -> Result<(), Error>;
+
+    fn get(&self, shard: ShardId, key: &Key) -> Option<Row>;
+
+    /// The rows of `from <= key < to`, in ascending order, as they are now.
+    fn scan(
+        &self,
+        shard: ShardId,
+        from: &Key,
+        to: &Key,
+    ) -> Box<dyn Iterator<Item = (Key, Row)> + '_>;
+
+    /// Index and mark of the last entry written; `None` for a shard that has none.
+    fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error>;
+
+    /// [`super::RowStore::flushed_index`].
+    fn flushed_index(&self, shard: ShardId) -> u64;
+
+    /// Puts all that was written where a crash does not take it; blocks until it is there.
+    fn flush(&self) -> Result<(), Error>;
+
+    /// [`super::RowStore::forget`].
+    fn forget(&self, shard: ShardId) -> Result<(), Error>;
+
+    /// [`super::RowStore::file_bytes`].
+    fn file_bytes(&self) -> u64;
+
+    /// [`super::RowStore::room`].
+    fn room(&self) -> Result<Room, Error>;
+
+    /// [`super::RowStore::failure`].
+    fn failure(&self) -> Option<Error>;
+
+    /// Begins to read a shard's rows, pinned as they are now.
+    fn export(&self, shard: ShardId) -> Result<Box<dyn RowsOut>, Error>;
+
+    /// Begins to take in a shard's rows as of an applied index and its mark.
+    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error>;
+
+    /// Whether rows on their way in or out hold on to it.
+    fn is_shared(&self) -> bool;
+}

@@ -1,0 +1,80 @@
+//! A replica that a node gives up: nothing of it is left, and the next one is somebody else.
+
+use store::{Life, LogStore, RowStore};
+
+use crate::support::*;
+
+fn forget(log: &LogStore) {
+    let (done, forgotten) = waiter();
+    log.forget(SHARD, done);
+    forgotten.recv().unwrap().unwrap();
+}
+
+#[test]
+fn nothing_of_a_replica_that_was_given_up_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    {
+        let log = LogStore::open(&path, &small()).unwrap();
+        append(&log, SHARD, records(0, 11));
+        append(&log, OTHER, records(0, 5));
+        let (done, saved) = waiter();
+        log.save_vote(SHARD, "vote".into(), done);
+        saved.recv().unwrap().unwrap();
+        log.purge(SHARD, 3, "mark".into());
+        log.save_committed(SHARD, "committed".into());
+        assert_eq!((log.held(), log.life(SHARD)), ([SHARD, OTHER].into(), None));
+        forget(&log);
+    }
+    for _ in 0..2 {
+        let log = LogStore::open(&path, &small()).unwrap();
+        log.check().unwrap();
+        assert_eq!((log.held(), log.life(SHARD)), ([OTHER].into(), Some(Life::Over)));
+        assert_eq!((log.last(SHARD).unwrap(), log.vote(SHARD).unwrap()), (None, None));
+        assert_eq!((log.committed(SHARD).unwrap(), log.purged(SHARD).unwrap()), (None, None));
+        assert_eq!(read_all(&log, OTHER, 0, 5, usize::MAX), records(0, 5));
+        forget(&log);
+    }
+}
+
+#[test]
+fn another_replica_begins_where_one_was_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    {
+        let log = LogStore::open(&path, &small()).unwrap();
+        append(&log, SHARD, records(0, 11));
+        forget(&log);
+        let (done, begun) = waiter();
+        log.begin_life(SHARD, 77, done);
+        begun.recv().unwrap().unwrap();
+        // A snapshot stands for what comes before.
+        log.purge(SHARD, 40, "mark".into());
+        append(&log, SHARD, records(41, 44));
+        assert_eq!(log.synced_index(SHARD), 43);
+    }
+    let log = LogStore::open(&path, &small()).unwrap();
+    log.check().unwrap();
+    assert_eq!((log.held(), log.life(SHARD)), ([SHARD].into(), Some(Life::Runs(77))));
+    assert_eq!(read_all(&log, SHARD, 0, 50, usize::MAX), records(41, 44));
+}
+
+#[test]
+fn forgotten_rows_are_gone_after_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows");
+    {
+        let rows = RowStore::open(&path, &small()).unwrap();
+        for shard in [SHARD, OTHER] {
+            let row = (message_key(1), Some(message(1)));
+            rows.write(shard, vec![row], 1, "mark".into()).unwrap();
+        }
+        rows.flush().unwrap();
+        rows.forget(SHARD).unwrap();
+        // Dropped without a flush of its own.
+    }
+    let rows = RowStore::open(&path, &small()).unwrap();
+    assert_eq!(rows.applied(SHARD).unwrap(), None);
+    assert!(all_rows(&rows.shard(SHARD)).0.is_empty());
+    assert!(rows.applied(OTHER).unwrap().is_some());
+}

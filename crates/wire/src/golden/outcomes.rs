@@ -1,0 +1,85 @@
+//! Outcomes.
+
+use super::*;
+
+#[test]
+fn outcomes() {
+    let delivery = Delivery {
+        sequence: NUMBER,
+        body: NUMBER,
+        topic: None,
+        size_bytes: 9,
+        state: MessageState::Deferred,
+        delivery_count: 1,
+        enqueued_at: AT,
+        enqueued_sequence: NUMBER,
+        dead_letter_source: None,
+        scheduled_at: None,
+        ttl: Some(Span(7)),
+        expires_at: None,
+        lock: Some(HeldLock { token: TOKEN, until: AT }),
+        overlay: None,
+    };
+    let fired =
+        Fired { activated: 1, dropped: 2, late_ms_max: 300, more: true, ..Fired::default() };
+    for (outcome, expected) in [
+        (Outcome::Refused(Refusal::EntityNotFound { name: "q".into() }), "01010171"),
+        (Outcome::Refused(Refusal::StaleRoute { entity: ENTITY }), "0102ac02"),
+        (Outcome::Refused(Refusal::EntityAlreadyExists { name: "q".into() }), "01030171"),
+        (
+            Outcome::Refused(Refusal::EntityDisabled { status: "Disabled" }),
+            "01040844697361626c6564",
+        ),
+        (
+            Outcome::Refused(Refusal::MessageLockLost { token: TOKEN }),
+            "0105000000000000004d0102030405060708",
+        ),
+        (
+            Outcome::Refused(Refusal::MessageNotFound { sequence: NUMBER, needs: "deferred" }),
+            "01064d086465666572726564",
+        ),
+        (
+            Outcome::Refused(Refusal::MessageSizeExceeded { what: "body", bytes: 300, max: 256 }),
+            "010704626f6479ac028002",
+        ),
+        (Outcome::Refused(Refusal::QuotaExceeded { what: "q", used: 2, max: 1 }), "010801710201"),
+        (Outcome::Refused(Refusal::Argument { what: "w", why: "y".into() }), "010901770179"),
+        (
+            Outcome::Refused(Refusal::ArgumentOutOfRange {
+                what: "w",
+                value: "0".into(),
+                allowed: "1",
+            }),
+            "010a017701300131",
+        ),
+        (
+            Outcome::Refused(Refusal::Serialization { what: "w".into(), bytes: 2, max: 1 }),
+            "010b01770201",
+        ),
+        (Outcome::Refused(Refusal::InvalidOperation { why: "y" }), "010c0179"),
+        (Outcome::Refused(Refusal::NotSupported { what: "w" }), "010d0177"),
+        (Outcome::Refused(Refusal::SerialGap { expected: 5 }), "010e05"),
+        (Outcome::Refused(Refusal::PerhapsDone), "010f"),
+        (Outcome::Refused(Refusal::StorageFull { on: vec![1, 3] }), "0110020103"),
+        (Outcome::Refused(Refusal::NoMatchingSubscription { topic: "q".into() }), "01180171"),
+        (
+            Outcome::Refused(Refusal::InvalidRule {
+                exception: "FilterException",
+                why: "y".into(),
+            }),
+            "01190f46696c746572457863657074696f6e0179",
+        ),
+        (Outcome::Sent { sequences: vec![NUMBER, NUMBER.next()] }, "02024d4e"),
+        (
+            Outcome::Acquired { deliveries: vec![delivery], more: true },
+            "03014d4d0009010180d095ffbc314d000001070001000000000000004d010203040506070880d095ffbc310001",
+        ),
+        (Outcome::Settled { refused: vec![(1, Refusal::PerhapsDone)] }, "0401010f"),
+        (Outcome::Renewed { until: vec![AT] }, "050180d095ffbc31"),
+        (Outcome::Deleted { count: 3, more: false }, "060300"),
+        (Outcome::Fired(fired), "0701020000ac020001"),
+        (Outcome::Spared, "0c"),
+    ] {
+        assert_eq!(hex(&outcome.encode()), expected, "{outcome:?}");
+    }
+}

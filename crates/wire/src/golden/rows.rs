@@ -1,0 +1,200 @@
+//! Rows.
+
+use super::*;
+
+#[test]
+fn rows() {
+    let state = EntityState {
+        next_sequence: SequenceNumber(500),
+        fresh_head: [400, 1, 1, 2].map(SequenceNumber),
+        returned: [2, 0, 0, 0],
+        returned_low: [300, 0, 1, 1].map(SequenceNumber),
+        available: [100, 1, 0, 2],
+        dead_letter_deferred: 1,
+        transfer_dead_letter_deferred: 2,
+        counts: Counts {
+            accepted: 12,
+            active: 8,
+            completed: 1,
+            transfer: 1,
+            transfer_dead_lettered: 2,
+            ..Counts::default()
+        },
+        size_bytes: 4096,
+        scheduled_next: None,
+        fixed_next: Some((AT, NUMBER)),
+        derived_cursor: NUMBER,
+        derived_next: Some(AT),
+        duplicate_next: None,
+        accessed_at: AT,
+        last_use: AT,
+        sessions: SessionTotals { free: 2, free_low: AT, turns: 9, states: 1 },
+        forwarding: [
+            Forwarding { serial: 5, in_transit: 2, parked: 1, stuck: 4 },
+            Forwarding::default(),
+            Forwarding { serial: 3, in_transit: 1, parked: 0, stuck: 0 },
+            Forwarding::default(),
+        ],
+    };
+    let message = MessageRow {
+        body: NUMBER,
+        size_bytes: 1100,
+        header_bytes: 40,
+        deferred: false,
+        delivery_count: 1,
+        enqueued_at: AT,
+        lifetime: Lifetime::Derived,
+        session: None,
+        overlay: None,
+        travel: None,
+    };
+    let travel =
+        Travel { enqueued_sequence: NUMBER, hops: 2, dead_letter_source: Some("s".into()) };
+    let travelled = Some(Box::new(travel.clone()));
+    let lifetime = Lifetime::Fixed { ttl: Span(1000), expires_at: AT.plus(Span(1000)) };
+    let texts = [(SystemProperty::Subject, Some("s".into())), (SystemProperty::To, None)].into();
+    let overlay =
+        Overlay { set: properties(), removed: vec!["c".into()], texts, scheduled_at: Some(AT) };
+    let entity = EntityRow {
+        name: "Orders".into(),
+        properties: QueueProperties::default(),
+        specifics: Specifics::Queue,
+        created_at: AT,
+        updated_at: AT,
+    };
+    let (kind, topic) = (EntityKind::Queue, EntityId(301));
+    let directory = |state| {
+        let (shard, name) = (ShardId(3), "Orders".into());
+        DirectoryRow { entity: ENTITY, shard, name, kind, request: 9, state }
+    };
+    let rules = RuleCounts { sql: 1, correlation: 2, constant: 3, with_action: 4 };
+    let of_topic = TopicSpecifics {
+        filter_before_publishing: true,
+        support_ordering: false,
+        subscriptions: 5,
+        rules,
+    };
+    let of_subscription = SubscriptionSpecifics {
+        topic,
+        own_default_ttl: Span(7),
+        dead_letter_on_filter_errors: true,
+        rules,
+    };
+    let with = |specifics| Row::Entity(Box::new(EntityRow { specifics, ..entity.clone() }));
+    for (row, expected) in [
+        (
+            Row::Meta(Meta {
+                last_at: AT,
+                clock_offset: Span(0),
+                producers: 3,
+                unbroken_since: Timestamp(7),
+            }),
+            "0180d095ffbc31000307",
+        ),
+        (
+            Row::Entity(Box::new(entity.clone())),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000100000080d095ffbc3180d095ffbc31",
+        ),
+        (
+            Row::EntityState(Box::new(state)),
+            "01f403900301010202000000ac020001016401000201020c0800000001000000000102008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc31090105020104000000000301000000000000",
+        ),
+        (Row::Body(Bytes::from_static(b"\x01body")), "01626f6479"),
+        (Row::Message(message.clone()), "014dcc0828000180d095ffbc3100000000"),
+        (
+            Row::Message(MessageRow {
+                lifetime,
+                overlay: Some(Box::new(overlay)),
+                travel: travelled,
+                ..message
+            }),
+            "014dcc0828000180d095ffbc3101e807e8d795ffbc310001020161060301620e0178010163020701017308000180d095ffbc31014d02010173",
+        ),
+        (Row::Returned, ""),
+        (
+            Row::Lock(LockRow { nonce: TOKEN.nonce, until: AT, receiver: RECEIVER }),
+            "01010203040506070880d095ffbc3102f40303",
+        ),
+        (
+            Row::Scheduled(ScheduledRow {
+                due: AT,
+                accepted_at: AT,
+                size_bytes: 10,
+                header_bytes: 2,
+                ttl: Some(Span(7)),
+                session: Some("s".into()),
+                travel: None,
+            }),
+            "0180d095ffbc3180d095ffbc310a02010701017300",
+        ),
+        (Row::Deadline, ""),
+        (Row::DuplicateId { accepted_at: AT, sequence: NUMBER }, "0180d095ffbc314d"),
+        (Row::Producer(ProducerRow { first: 1, highest: 5, seen: AT }), "01010580d095ffbc31"),
+        (Row::Outcome(Outcome::Done), "0100"),
+        (
+            Row::Cluster(ClusterRow {
+                cluster_id: 7,
+                data_groups: 16,
+                replication_factor: 3,
+                next_entity: 301,
+                feature_level: 1,
+            }),
+            "01000000000000000000000000000000071003ad0201",
+        ),
+        (Row::Directory(directory(DirectoryState::Ready)), "01ac0203064f7264657273000901"),
+        (Row::Directory(directory(DirectoryState::Deleting)), "01ac0203064f7264657273000902"),
+        (
+            Row::Directory(directory(DirectoryState::Sealing { idle_since: AT })),
+            "01ac0203064f726465727300090380d095ffbc31",
+        ),
+        (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
+        (Row::NodeState(NodeState::Draining), "0100"),
+        (Row::NodeState(NodeState::Removed), "0101"),
+        (Row::Moves(300), "01ac02"),
+        (
+            with(Specifics::Topic(of_topic)),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000010100050102030480d095ffbc3180d095ffbc31",
+        ),
+        (
+            with(Specifics::Subscription(of_subscription)),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001000002ad0207010102030480d095ffbc3180d095ffbc31",
+        ),
+        (
+            Row::Directory(DirectoryRow {
+                kind: EntityKind::Topic,
+                ..directory(DirectoryState::Ready)
+            }),
+            "01ac0203064f7264657273010901",
+        ),
+        (Row::Subscription, ""),
+        (
+            Row::Rule(Box::new(kept(rule(RuleFilter::True)))),
+            "010352656400010852454d4f564520610080d095ffbc3103",
+        ),
+        (
+            Row::Rule(Box::new(kept(rule(correlation())))),
+            "01035265640301060178020161060301620e0178010852454d4f564520610080d095ffbc3103",
+        ),
+        (Row::BodyCopies(300), "01ac02"),
+        (
+            Row::Shipment(ShipmentRow {
+                destination: Destination { entity: ENTITY, shard: ShardId(3) },
+                numbers: vec![NUMBER, NUMBER.next()],
+            }),
+            "01ac0203024d4e",
+        ),
+        (Row::Parked(vec![NUMBER]), "01014d"),
+        (
+            Row::Arrival(ArrivalRow {
+                serial: 9,
+                at: AT,
+                shipments: [(9, ArrivedShipment { count: 3, done: 2, refused: refused() })].into(),
+            }),
+            "010980d095ffbc310109030201010201720164",
+        ),
+        (Row::Sweep { topic: None }, ""),
+        (Row::Sweep { topic: Some(topic) }, "01ad02"),
+    ] {
+        assert_eq!(hex(&encode_row(&row)), expected, "{row:?}");
+    }
+}

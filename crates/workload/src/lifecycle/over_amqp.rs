@@ -1,0 +1,68 @@
+//! The same lifecycle over AMQP, as a fast client of it would: transfers pipelined up to the window,
+//! credit ahead of what was taken, verdicts and their answers in ranges.
+
+mod consumer;
+mod link;
+mod producer;
+
+pub(super) use consumer::consume;
+pub(super) use producer::produce;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use amqp::codec::Role;
+use client::Client;
+use thiserror::Error;
+
+use self::link::Link;
+
+/// After a connection was lost, the next is tried this much later.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Where AMQP is spoken, and as whom.
+#[derive(Clone)]
+pub(super) struct Fronts {
+    client: Client,
+    /// By the node's own name, as it says in `open`.
+    addresses: Arc<BTreeMap<String, String>>,
+}
+
+/// Why a connection is of no use any more.
+#[derive(Debug, Error)]
+pub(super) enum Lost {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// What the node said.
+    #[error("{0}")]
+    Ended(String),
+}
+
+impl Fronts {
+    /// Asks who is there.
+    pub async fn find(client: &Client, addresses: &[String]) -> Result<Fronts, crate::Error> {
+        let (mut found, mut why) = (BTreeMap::new(), None);
+        for address in addresses {
+            match Link::greet(address, client.secret()).await {
+                Ok(name) => drop(found.insert(name, address.clone())),
+                Err(lost) => why = why.or(Some(format!("{address}: {lost}"))),
+            }
+        }
+        if found.is_empty() {
+            let why = why.unwrap_or_else(|| "no address was given".to_owned());
+            return Err(crate::Error::Wrong(format!("AMQP is spoken nowhere: {why}")));
+        }
+        Ok(Fronts { client: client.clone(), addresses: Arc::new(found) })
+    }
+
+    /// Opens a link: at the node that leads the queue if it is among those found, which is where the
+    /// native client goes as well, else at any.
+    async fn open(&self, queue: &str, role: Role, index: u32) -> Result<Link, Lost> {
+        let leader = self.client.leader(queue).await.map(|node| format!("mayfly-{node}"));
+        let of_leader = leader.and_then(|name| self.addresses.get(&name));
+        let any = || self.addresses.values().nth(index as usize % self.addresses.len());
+        let address = of_leader.or_else(any).map_or("", String::as_str);
+        Link::open(address, self.client.secret(), queue, role).await
+    }
+}

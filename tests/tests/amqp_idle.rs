@@ -1,0 +1,88 @@
+//! AMQP clients that hold something and do nothing with it (ERR-22, ERR-23), against a real node with
+//! short patience.
+
+use std::time::{Duration, Instant};
+
+use amqp::codec::DeliveryState;
+use amqp::engine::Mechanism;
+use amqp::message::{Body, Neutral};
+use anyhow::ensure;
+use bytes::{Bytes, BytesMut};
+use mayfly_tests::{AmqpClient, Cluster, Settings, wire};
+
+const SECRET: &str = "the-cluster-secret";
+const SHORT: &str = r#"
+[amqp]
+link_idle_timeout = "3s"
+linkless_timeout = "4s"
+first_link_timeout = "2s"
+token_timeout = "1s"
+"#;
+
+async fn cluster() -> anyhow::Result<Cluster> {
+    let (secret, config) = (Some(SECRET), SHORT);
+    let settings = Settings { nodes: 1, data_groups: 1, secret, config, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    cluster.client()?.create_queue("q", Default::default()).await?;
+    Ok(cluster)
+}
+
+fn message() -> Bytes {
+    let body = Body::Binary(Bytes::from_static(b"hello"));
+    Neutral { body, ..Neutral::default() }.to_amqp(&mut BytesMut::new())
+}
+
+fn connect(cluster: &Cluster, login: Mechanism) -> anyhow::Result<AmqpClient> {
+    AmqpClient::over(wire::tcp(cluster.amqp_address(1))?, login)
+}
+
+/// ERR-23: without a token, without a first link, and with none left.
+#[tokio::test(flavor = "multi_thread")]
+async fn err_23_a_connection_of_no_use_is_closed() -> anyhow::Result<()> {
+    const FORCED: &str = "amqp:connection:forced";
+    let cluster = cluster().await?;
+    let root = || Mechanism::plain("RootManageSharedAccessKey", SECRET);
+    for (login, seconds, word) in
+        [(Mechanism::Anonymous, 1, "no token"), (root(), 2, "2000 milliseconds")]
+    {
+        let mut amqp = connect(&cluster, login)?;
+        let opened = Instant::now();
+        let error = amqp.closed()?;
+        let told = error.description.as_deref().unwrap_or_default();
+        ensure!(error.condition.as_str() == FORCED && told.contains(word), "{error:?}");
+        // It was opened a little before it could be known here.
+        ensure!(opened.elapsed() > Duration::from_millis(seconds * 1_000 - 500), "{word}");
+    }
+    let mut amqp = connect(&cluster, root())?;
+    let link = amqp.sender("q")?.expect("the queue is there");
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(amqp.send(link, 0, message())?, DeliveryState::ACCEPTED, "it has a link");
+    amqp.close(link)?;
+    let left = Instant::now();
+    let error = amqp.closed()?;
+    ensure!(error.condition.as_str() == FORCED, "{error:?}");
+    ensure!(left.elapsed() > Duration::from_millis(3_500), "after {:?}", left.elapsed());
+    Ok(())
+}
+
+/// ERR-22: traffic keeps a link, silence does not, and what is beside it stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn err_22_a_link_without_traffic_is_detached() -> anyhow::Result<()> {
+    let cluster = cluster().await?;
+    let mut amqp = connect(&cluster, Mechanism::plain("RootManageSharedAccessKey", SECRET))?;
+    let busy = amqp.sender("q")?.expect("the queue is there");
+    let idle = amqp.receiver("q", false)?.expect("the queue is there");
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(5) {
+        assert_eq!(amqp.send(busy, 0, message())?, DeliveryState::ACCEPTED);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let error = amqp.detached(idle)?;
+    assert_eq!(error.condition.as_str(), "amqp:link:detach-forced");
+    let told = error.description.as_deref().unwrap_or_default();
+    ensure!(told.contains("3000 milliseconds") && told.contains("TrackingId"), "{told}");
+    let again = amqp.receiver("q", true)?.expect("it may come back");
+    amqp.grant(again, 1)?;
+    amqp.receive(again)?;
+    Ok(())
+}
