@@ -38,13 +38,12 @@ impl ShardRows {
             let young = self.young.read();
             keys.map(|key| (young.get(&key), key)).collect()
         };
-        let body = |(young, key): (Option<Option<Row>>, Key)| match young
-            .unwrap_or_else(|| self.stored(&key))?
-        {
+        let row = |(young, key): (Option<_>, _)| young.unwrap_or_else(|| self.stored(&key));
+        let body = |row: Option<Row>| match row? {
             Row::Body(content) => Some(content),
             _ => None,
         };
-        young.into_iter().map(body).collect()
+        young.into_iter().map(row).map(body).collect()
     }
 
     fn stored(&self, key: &Key) -> Option<Row> {
