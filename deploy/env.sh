@@ -1,7 +1,8 @@
 # Sourced by deploy/local.sh and tests/run.sh: installs what a fresh Debian machine with Rust lacks,
 # and chooses where build artefacts go. Nothing here starts anything.
 
-say() { printf '\n== %s\n' "$*"; }
+# What comes next, and the seconds since the script was started.
+say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
 # Prerequisites beyond cargo: a C++ compiler for RocksDB and libclang for its bindings.
 need_packages() {

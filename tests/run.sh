@@ -15,6 +15,10 @@ cargo clippy --release --locked --workspace --all-targets --features simulation/
 # Property tests draw the same cases every time, so that what fails is the change at hand;
 # tests/long.sh draws others.
 export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-1}"
+# A test that hangs fails: the slowest of the binaries takes three minutes.
+limit='timeout --foreground --verbose --kill-after=30 1200'
+host="$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)"
+export "CARGO_TARGET_${host}_RUNNER=$limit"
 say "tests"
 cargo test --release --locked --workspace --no-fail-fast "$@"
 # Apart, because it needs a tokio whose time can stand still, and all that is built on tokio anew.
@@ -22,5 +26,5 @@ say "replication as it is, simulated"
 cargo test --release --locked --workspace --features simulation/raft --test raft
 say "the official SDKs"
 need_python
-python3 tests/sdk/run.py
+$limit python3 tests/sdk/run.py
 say "all passed"

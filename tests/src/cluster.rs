@@ -474,7 +474,11 @@ impl Cluster {
             if status.as_ref().is_ok_and(&mut holds) {
                 return Ok(());
             }
-            ensure!(Instant::now() < until, "waited in vain for {what}; status: {status:?}");
+            if Instant::now() > until {
+                let words = self.ids().map(|id| format!("node {id}:\n{}\n", self.last_words(id)));
+                let words: String = words.collect();
+                bail!("waited in vain for {what}; status: {status:?}\nlast words of {words}");
+            }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -198,8 +198,9 @@ fn an_interrupted_experiment_is_checked_and_leaves_nothing_running() -> anyhow::
     ensure!(nodes.len() == 3, "{nodes:?}");
     running.interrupt()?;
     running.wait_for("interrupted")?;
-    ensure!(running.end()? == Some(130), "not the code of an interruption");
+    let code = running.end()?;
     interrupted_report(&report)?;
+    ensure!(code == Some(130), "{code:?} is not the code of an interruption");
     for node in nodes {
         ensure!(!Path::new(&format!("/proc/{node}")).exists(), "node process {node} is left");
     }
@@ -251,8 +252,9 @@ async fn somebody_elses_cluster_is_left_as_it_was() -> anyhow::Result<()> {
     let mut running = Running::start(&args, dir.path())?;
     running.wait_for("handed group")?;
     running.interrupt()?;
-    ensure!(running.end()? == Some(130), "not the code of an interruption");
+    let code = running.end()?;
     interrupted_report(&place)?;
+    ensure!(code == Some(130), "{code:?} is not the code of an interruption");
     ensure!(client.list_queues("").await?.is_empty(), "queues are left");
     Ok(())
 }

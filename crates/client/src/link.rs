@@ -1,6 +1,10 @@
-//! What both streams share: how one ends, and how long a client goes on opening another.
+//! What both streams share: how one ends, how long one may be silent, and how long a client goes on
+//! opening another.
 
+use std::pin::Pin;
 use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
 
 use crate::Error;
 
@@ -60,5 +64,36 @@ impl Persistence {
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         true
+    }
+}
+
+/// Watches over the requests of one stream: a node that never answers one, or whose answer never
+/// comes, must not keep its asker waiting for ever.
+pub(crate) struct Vigil {
+    patience: Duration,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Vigil {
+    /// `attempt_timeout`: the node's own word on what it could not decide in time comes first.
+    pub fn new(attempt_timeout: Duration) -> Vigil {
+        let patience = attempt_timeout * 3 / 2;
+        Vigil { patience, alarm: Box::pin(tokio::time::sleep(patience)) }
+    }
+
+    /// Returns once the oldest request that waits for an answer, which was sent then, has waited for
+    /// too long; never, if none waits.
+    pub async fn overdue(&mut self, oldest_at: Option<Instant>) -> Error {
+        let Some(at) = oldest_at else { return std::future::pending().await };
+        let due = tokio::time::Instant::from_std(at + self.patience);
+        // Moved only when it rings: requests come and are answered far more often than that.
+        while tokio::time::Instant::now() < due {
+            if self.alarm.is_elapsed() {
+                self.alarm.as_mut().reset(due);
+            }
+            self.alarm.as_mut().await;
+        }
+        let patience_ms = self.patience.as_millis();
+        Error::perhaps_done(format!("a request was not answered within {patience_ms} ms"))
     }
 }

@@ -24,7 +24,8 @@ pub struct ClientOptions {
     pub tls: Option<Trust>,
     /// How long one node may take to accept a connection before the next is tried. Default 2 s.
     pub connect_timeout: Duration,
-    /// How long one node may take to answer before it is asked again or another is. Default 10 s.
+    /// How long one node may take to answer before it is asked again or another is; on a stream half
+    /// as long again, as nodes say by themselves what they could not decide in time. Default 10 s.
     pub attempt_timeout: Duration,
     /// How long a call, or a stream that finds no node, tries before it gives up. Default 30 s.
     pub give_up_after: Duration,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use crate::calls::Shared;
-use crate::link::{End, Persistence};
+use crate::link::{End, Persistence, Vigil};
 use crate::{Delivery, Disposition, Error, QueuePath, ReceiverOptions, v1};
 
 /// Most settlements in one request.
@@ -76,7 +76,8 @@ pub(crate) struct ReceivingTask {
     credit: u32,
     untaken: u32,
     waiting: VecDeque<Settle>,
-    unanswered: BTreeMap<u64, Vec<Settle>>,
+    /// By their ids, which ascend: when they were sent, and what is in them.
+    unanswered: BTreeMap<u64, (Instant, Vec<Settle>)>,
     settle_id: u64,
     closing: bool,
     /// Settlements being asked about again after their stream broke.
@@ -120,7 +121,8 @@ impl ReceivingTask {
             // What this stream had not answered is asked about by itself; what it had not used of
             // its credit is void.
             let unanswered = std::mem::take(&mut self.unanswered);
-            self.ask_again(unanswered.into_values().flatten().collect(), true);
+            let unanswered = unanswered.into_values().flat_map(|(_, settles)| settles);
+            self.ask_again(unanswered.collect(), true);
             self.credit = 0;
             match end {
                 End::Finished => break,
@@ -230,10 +232,12 @@ impl ReceivingTask {
         answers: &mut Streaming<v1::ReceiveStreamResponse>,
         requests: &mpsc::Sender<v1::ReceiveStreamRequest>,
     ) -> End {
+        let mut vigil = Vigil::new(self.shared.nodes.options().attempt_timeout);
         loop {
             if self.closing && self.waiting.is_empty() && self.unanswered.is_empty() {
                 return End::Finished;
             }
+            let oldest_at = self.unanswered.values().next().map(|(sent_at, _)| *sent_at);
             tokio::select! {
                 answer = answers.message() => match answer {
                     Ok(Some(answer)) => self.answered(answer),
@@ -244,6 +248,7 @@ impl ReceivingTask {
                 },
                 command = self.commands.recv(), if !self.closing => self.take(command),
                 Some(_) = self.asking.join_next() => (),
+                silence = vigil.overdue(oldest_at) => return End::Broken(silence),
             }
             self.collect();
             self.dispatch(requests);
@@ -300,7 +305,7 @@ impl ReceivingTask {
     }
 
     fn settled(&mut self, settled: v1::Settled) {
-        let Some(settles) = self.unanswered.remove(&settled.settle_id) else { return };
+        let Some((_, settles)) = self.unanswered.remove(&settled.settle_id) else { return };
         let failures: BTreeMap<Bytes, Error> = settled
             .failures
             .into_iter()
@@ -342,7 +347,7 @@ impl ReceivingTask {
             let settlements =
                 settles.iter().flat_map(|settle| settle.settlements.iter().cloned()).collect();
             self.settle_id += 1;
-            self.unanswered.insert(self.settle_id, settles);
+            self.unanswered.insert(self.settle_id, (Instant::now(), settles));
             let settle_id = self.settle_id;
             // Cannot be full, see `converse`; where the stream has ended, it is asked about later.
             let _ = requests.try_send(v1::ReceiveStreamRequest {

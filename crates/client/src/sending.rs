@@ -3,13 +3,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use crate::calls::{Shared, draw_number};
-use crate::link::{End, Persistence};
+use crate::link::{End, Persistence, Vigil};
 use crate::v1::{self, send_stream_response::Result as Answer};
 use crate::{Error, SenderOptions};
 
@@ -40,9 +41,19 @@ struct Flight {
     parts: Vec<Part>,
     /// A stream broke after it was sent: it may have been done.
     doubtful: bool,
+    /// When it was sent last.
+    sent_at: Instant,
 }
 
 impl Flight {
+    fn new(serial: u64, messages: Vec<v1::Message>, parts: Vec<Part>) -> Flight {
+        Flight { serial, messages, parts, doubtful: false, sent_at: Instant::now() }
+    }
+
+    fn greeting() -> Flight {
+        Flight::new(1, Vec::new(), Vec::new())
+    }
+
     fn is_greeting(&self) -> bool {
         self.parts.is_empty()
     }
@@ -184,10 +195,12 @@ impl SendingTask {
         answers: &mut Streaming<v1::SendStreamResponse>,
         requests: &mpsc::Sender<v1::SendStreamRequest>,
     ) -> End {
+        let mut vigil = Vigil::new(self.shared.nodes.options().attempt_timeout);
         loop {
             if self.closed && self.unanswered.is_empty() && self.waiting.is_empty() {
                 return End::Finished;
             }
+            let oldest_at = self.unanswered.front().map(|flight| flight.sent_at);
             tokio::select! {
                 answer = answers.message() => {
                     let broken = match answer {
@@ -215,6 +228,10 @@ impl SendingTask {
                     Some(submission) => self.waiting.push_back(submission),
                     None => self.closed = true,
                 },
+                silence = vigil.overdue(oldest_at) => {
+                    self.doubt();
+                    return End::Broken(silence);
+                }
             }
             while let Ok(submission) = self.submissions.try_recv() {
                 self.waiting.push_back(submission);
@@ -299,8 +316,7 @@ impl SendingTask {
     fn gather(&mut self) -> Option<Flight> {
         if self.serial_last == 0 && !self.waiting.is_empty() {
             self.serial_last = 1;
-            let (messages, parts) = (Vec::new(), Vec::new());
-            return Some(Flight { serial: 1, messages, parts, doubtful: false });
+            return Some(Flight::greeting());
         }
         let mut messages = Vec::new();
         let mut parts = Vec::new();
@@ -328,11 +344,17 @@ impl SendingTask {
             return None;
         }
         self.serial_last += 1;
-        Some(Flight { serial: self.serial_last, messages, parts, doubtful: false })
+        Some(Flight::new(self.serial_last, messages, parts))
     }
 
-    fn hand_over(&self, index: usize, first: bool, requests: &mpsc::Sender<v1::SendStreamRequest>) {
-        let flight = &self.unanswered[index];
+    fn hand_over(
+        &mut self,
+        index: usize,
+        first: bool,
+        requests: &mpsc::Sender<v1::SendStreamRequest>,
+    ) {
+        let flight = &mut self.unanswered[index];
+        flight.sent_at = Instant::now();
         let request = v1::SendStreamRequest {
             queue: if first { self.queue.clone() } else { String::new() },
             serial: flight.serial,
@@ -356,8 +378,7 @@ impl SendingTask {
         self.producer = draw_number();
         self.serial_last = 0;
         if self.unanswered.front().is_some_and(|flight| !flight.is_greeting()) {
-            let (messages, parts) = (Vec::new(), Vec::new());
-            self.unanswered.push_front(Flight { serial: 1, messages, parts, doubtful: false });
+            self.unanswered.push_front(Flight::greeting());
         }
         for flight in &mut self.unanswered {
             self.serial_last += 1;

@@ -56,6 +56,7 @@ async fn send_8_a_broken_stream_neither_loses_nor_repeats() {
         (1..40).step_by(4).map(|at| (at, Fault::BeforeApplying)).collect(),
         vec![(4, Fault::Unknown), (9, Fault::NotDone), (10, Fault::NotDone), (11, Fault::Unknown)],
         vec![(8, Fault::Forgets)],
+        vec![(5, Fault::Silence), (9, Fault::AfterApplying)],
     ] {
         let broker = Broker::start(3, &faults).await;
         for (number, result) in send_all(&broker, &bodies).await.into_iter().enumerate() {
@@ -108,6 +109,7 @@ async fn a_broken_stream_settles_everything_once() {
         vec![],
         vec![(3, Fault::BeforeApplying)],
         vec![(3, Fault::AfterApplying), (6, Fault::AfterApplying), (9, Fault::BeforeApplying)],
+        vec![(4, Fault::Silence)],
     ] {
         let broker = Broker::start(2, &faults).await;
         broker.fill(&bodies(200));

@@ -34,6 +34,8 @@ pub enum Fault {
     Unknown,
     /// All producers are forgotten before it is done.
     Forgets,
+    /// Never answered; the connection stays, and what follows on the stream is not seen.
+    Silence,
 }
 
 /// The broker, seen from a test.
@@ -270,8 +272,12 @@ impl Messaging for Node {
                 }
                 // A pause, so that requests are under way when something breaks.
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                let fault = state.lock().expect("no test panics with it").next_fault();
+                if fault == Some(Fault::Silence) {
+                    answer.closed().await;
+                    return;
+                }
                 let mut state = state.lock().expect("no test panics with it");
-                let fault = state.next_fault();
                 if fault == Some(Fault::BeforeApplying) {
                     let _ = answer.send(broken());
                     return;
@@ -329,11 +335,15 @@ impl Messaging for Node {
                     return;
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                let mut state = state.lock().expect("no test panics with it");
                 let fault = match request.settlements.is_empty() {
                     true => None,
-                    false => state.next_fault(),
+                    false => state.lock().expect("no test panics with it").next_fault(),
                 };
+                if fault == Some(Fault::Silence) {
+                    answer.closed().await;
+                    return;
+                }
+                let mut state = state.lock().expect("no test panics with it");
                 if fault == Some(Fault::BeforeApplying) {
                     let _ = answer.send(broken());
                     return;
