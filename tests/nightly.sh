@@ -12,7 +12,8 @@ case "$minutes" in
 esac
 
 say "build"
-cargo build --release --locked --workspace --features simulation/raft --bin simulation --bin simulation-raft
+cargo build --release --locked --workspace --features simulation/raft \
+  --bin simulation --bin simulation-raft
 simulation="$CARGO_TARGET_DIR/release/simulation"
 
 share=$((minutes / 8))

@@ -1,9 +1,9 @@
 //! Consumers: they take messages under locks, read their contents where they are handed out, and
-//! complete them. What they leave to its fate stays locked.
+//! complete most and abandon some. What they leave to its fate stays locked.
 
 use domain::{
-    Acquire, Command, Delivery, Disposition, LockToken, Outcome, QueueId, ReceiverId, Settle,
-    Settlement,
+    Acquire, Command, Delivery, Disposition, LockToken, Outcome, Properties, QueueId, ReceiverId,
+    Settle, Settlement,
 };
 use replication::ProposeError;
 
@@ -11,19 +11,28 @@ use super::call::{Answer, Around, Call};
 use super::known::number;
 use super::{QUEUE, SHARD};
 
+/// In a thousand.
+const ABANDONED: u32 = 250;
+
 /// See the file's head.
 pub struct Consumer {
     receiver: ReceiverId,
-    /// What it has in hand, by number.
-    held: Vec<(LockToken, u64)>,
+    held: Vec<Held>,
     asked: Option<(Asked, Call<Answer>)>,
     wait_until: u64,
+}
+
+/// A message in hand.
+struct Held {
+    number: u64,
+    token: LockToken,
+    abandoned: bool,
 }
 
 #[derive(Clone, Copy)]
 enum Asked {
     ForMessages,
-    ToComplete,
+    ToSettle,
 }
 
 impl Consumer {
@@ -46,7 +55,7 @@ impl Consumer {
             self.wait_until = around.now + around.random.between(1, 120);
             match asked {
                 Asked::ForMessages => self.take(node, answer, around),
-                Asked::ToComplete => self.note_completed(answer, around),
+                Asked::ToSettle => self.note_settled(answer, around),
             }
         }
         if around.now < self.wait_until || (around.peace && self.held.is_empty()) {
@@ -54,7 +63,7 @@ impl Consumer {
         }
         let (asked, command) = match self.held.is_empty() {
             true => (Asked::ForMessages, self.acquire(around)),
-            false => (Asked::ToComplete, self.complete()),
+            false => (Asked::ToSettle, self.settle()),
         };
         self.asked = around.propose(command).map(|call| (asked, call));
     }
@@ -68,10 +77,13 @@ impl Consumer {
         })
     }
 
-    fn complete(&self) -> Command {
-        let settlement = |(token, _): &(_, u64)| Settlement {
-            token: *token,
-            disposition: Disposition::Complete,
+    fn settle(&self) -> Command {
+        let settlement = |held: &Held| Settlement {
+            token: held.token,
+            disposition: match held.abandoned {
+                true => Disposition::Abandon { properties: Properties::default() },
+                false => Disposition::Complete,
+            },
         };
         Command::Settle(Settle {
             origin: None,
@@ -94,14 +106,16 @@ impl Consumer {
                 around.watch.broke("reads", "architecture 4 (receive)", what);
                 return;
             };
-            let number = number(&content);
-            // From the moment it is asked for, it may be done.
-            around.known.doubt(number);
-            self.held.push((lock.token, number));
+            let (number, abandoned) = (number(&content), around.random.chance(ABANDONED));
+            if !abandoned {
+                // From the moment it is asked for, it may be done.
+                around.known.doubt(number);
+            }
+            self.held.push(Held { number, token: lock.token, abandoned });
         }
     }
 
-    fn note_completed(&mut self, answer: Answer, around: &mut Around<'_>) {
+    fn note_settled(&mut self, answer: Answer, around: &mut Around<'_>) {
         let outcomes = match answer {
             // Certainly not done: the same again.
             Err(ProposeError::NotLeader { .. }) => return,
@@ -110,8 +124,8 @@ impl Consumer {
         };
         let held = std::mem::take(&mut self.held);
         let Some(Outcome::Settled { refused }) = outcomes.into_iter().next() else { return };
-        for (at, (_, number)) in held.into_iter().enumerate() {
-            if refused.iter().all(|(refused, _)| *refused as usize != at) {
+        for (at, Held { number, abandoned, .. }) in held.into_iter().enumerate() {
+            if !abandoned && refused.iter().all(|(refused, _)| *refused as usize != at) {
                 around.watch.note("completed", &[number]);
                 around.known.completed(number);
             }
