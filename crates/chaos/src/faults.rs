@@ -169,10 +169,12 @@ async fn begin(
             (told, Undo::HealSnapshots)
         }),
         FaultKind::Transfer => transfer(cluster, node, fault.victim, &mut random).await,
-        FaultKind::Membership => cluster
-            .invite(JOINED_WITHIN)
-            .await?
-            .map(|guest| (format!("node {guest} joined for {seconds:.1} s"), Undo::Dismiss)),
+        FaultKind::Membership => cluster.invite(JOINED_WITHIN).await?.map(|guest| {
+            (
+                format!("node {guest} joined and was given replicas; {seconds:.1} s later"),
+                Undo::Dismiss,
+            )
+        }),
     })
 }
 
@@ -285,8 +287,8 @@ async fn undo(cluster: &mut Cluster, undo: Undo) -> Result<String, Error> {
         }
         Undo::Dismiss => {
             return Ok(match cluster.dismiss(LEFT_WITHIN).await? {
-                Ok(()) => ", was drained and removed".to_owned(),
-                Err(told) => format!("; {told}"),
+                Ok(()) => " it was drained and removed".to_owned(),
+                Err(told) => format!(" it was to go: {told}"),
             });
         }
         Undo::Nothing => (),

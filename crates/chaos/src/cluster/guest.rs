@@ -20,8 +20,8 @@ pub struct Guest {
 }
 
 impl Cluster {
-    /// Starts a node that asks to be taken in, unless one is there still, and waits until it is.
-    /// Its number; or why it has none in time.
+    /// Starts a node that asks to be taken in, unless one is there still, and waits until it was given
+    /// replicas. Its number; or why it has none in time.
     pub async fn invite(&mut self, patience: Duration) -> Result<Result<u64, String>, Error> {
         if self.guest.is_none() {
             self.guest = Some(self.start_guest()?);
@@ -30,15 +30,21 @@ impl Cluster {
         loop {
             let status = self.observer()?.status(false).await;
             let told = match status.as_ref().map(|status| self.guest_in(status)) {
-                Ok(Some(node)) if node.reachable && node.role() == NodeRole::Active => {
+                Ok(Some(node)) if node.role() == NodeRole::Active && node.replicas > 0 => {
                     return Ok(Ok(node.id));
                 }
-                Ok(Some(node)) => format!("it is {}", node.role().as_str_name()),
+                Ok(Some(node)) => {
+                    format!(
+                        "it is {} and holds {} replicas",
+                        node.role().as_str_name(),
+                        node.replicas
+                    )
+                }
                 Ok(None) => "nobody knows it".to_owned(),
                 Err(error) => error.to_string(),
             };
             if Instant::now() > until {
-                return Ok(Err(format!("a node was not taken in within {patience:?}: {told}")));
+                return Ok(Err(format!("a node was given no replica within {patience:?}: {told}")));
             }
             self.revive_all().await?;
         }
