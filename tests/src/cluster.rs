@@ -383,18 +383,18 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until a node ends by itself.
-    pub async fn wait_ended(&mut self, id: u64) -> anyhow::Result<()> {
+    /// Waits until a node ends by itself; its exit code, if it ended with one.
+    pub async fn wait_ended(&mut self, id: u64) -> anyhow::Result<Option<i32>> {
         let until = Instant::now() + READY_MAX;
         while let Some(child) = &mut self.node(id).child {
-            if child.try_wait()?.is_some() {
+            if let Some(status) = child.try_wait()? {
                 self.node(id).child = None;
-                return Ok(());
+                return Ok(status.code());
             }
             ensure!(Instant::now() < until, "node {id} does not end");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(())
+        bail!("node {id} is not running")
     }
 
     /// SIGTERM; the node hands its leaderships over and must end by itself in time.

@@ -14,6 +14,9 @@ use mayfly_tests::{Cluster, Load, LoadOptions, Settings, mayfly};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 
+/// The exit code of a node that was removed.
+const REMOVED: i32 = 3;
+
 const SECRET: &str = "one secret";
 const GROUPS: u16 = 8;
 const FACTOR: usize = 3;
@@ -195,7 +198,7 @@ async fn nodes_join_leave_and_are_replaced_under_load_and_nothing_is_lost() -> a
     ensure!(worst < Duration::from_secs(10), "a stall of {worst:?}");
     probe.phase("node 1 is drained");
     run(&cluster, 3, &["remove", "1"]).await?.map_err(anyhow::Error::msg)?;
-    cluster.wait_ended(1).await?;
+    ensure!(cluster.wait_ended(1).await? == Some(REMOVED), "whoever starts it is told");
     ensure!(cluster.last_words(1).contains("was removed from the cluster"), "it says why");
     cluster
         .wait_for_status("nothing to be left of node 1", |status| {
@@ -221,7 +224,7 @@ async fn nodes_join_leave_and_are_replaced_under_load_and_nothing_is_lost() -> a
 
     // One that was removed and comes back is told so, and disturbs nobody.
     cluster.start_node(2)?;
-    cluster.wait_ended(2).await?;
+    ensure!(cluster.wait_ended(2).await? == Some(REMOVED), "whoever starts it is told");
     ensure!(cluster.last_words(2).contains("was removed from the cluster"), "it says why");
 
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -3,6 +3,7 @@
 
 mod config;
 mod disk;
+mod guest;
 mod process;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::Error;
 use crate::proxy::Links;
 pub use config::Addresses;
 pub use disk::SmallDisk;
+use guest::Guest;
 pub use process::Process;
 
 /// How long elections and the first comparison of clocks may take on a busy machine.
@@ -52,8 +54,16 @@ pub struct Cluster {
     entries: Vec<String>,
     direct: BTreeMap<u64, String>,
     secret: Option<String>,
+    /// One that joined and has not left yet.
+    guest: Option<Guest>,
     /// Absent: somebody else's cluster.
-    dir: Option<TempDir>,
+    own: Option<Own>,
+}
+
+/// What a cluster is made of that was started here.
+struct Own {
+    dir: TempDir,
+    settings: Settings,
 }
 
 impl Cluster {
@@ -68,10 +78,11 @@ impl Cluster {
             entries: Vec::new(),
             direct: BTreeMap::new(),
             secret: None,
-            dir: None,
+            guest: None,
+            own: None,
         };
         cluster.configure(settings, dir.path()).await?;
-        cluster.dir = Some(dir);
+        cluster.own = Some(Own { dir, settings: settings.clone() });
         for process in cluster.nodes.values_mut() {
             process.start(&[])?;
         }
@@ -92,14 +103,15 @@ impl Cluster {
             entries: addresses.to_vec(),
             direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
             secret,
-            dir: None,
+            guest: None,
+            own: None,
         };
         Ok(cluster)
     }
 
     /// Whether its processes were started here.
     pub fn is_own(&self) -> bool {
-        self.dir.is_some()
+        self.own.is_some()
     }
 
     /// Every node, in order.

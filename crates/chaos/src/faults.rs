@@ -24,6 +24,10 @@ use crate::{Clock, Error};
 /// A node that lost what it held must be whole again before another may.
 const WHOLE_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A node that joins is told of by the catalog; one that leaves hands over what it holds, replica by
+/// replica, while other nodes may be down.
+const JOINED_WITHIN: Duration = Duration::from_secs(20);
+const LEFT_WITHIN: Duration = Duration::from_secs(30);
 
 /// A fault as it was.
 #[derive(Clone, Debug, Serialize)]
@@ -51,6 +55,7 @@ enum Undo {
     HealSnapshots,
     SyncAsUsual(u64),
     ClearDisk(u64),
+    Dismiss,
     Nothing,
 }
 
@@ -164,6 +169,12 @@ async fn begin(
             (told, Undo::HealSnapshots)
         }),
         FaultKind::Transfer => transfer(cluster, node, fault.victim, &mut random).await,
+        FaultKind::Membership => cluster.invite(JOINED_WITHIN).await?.map(|guest| {
+            (
+                format!("node {guest} joined and was given replicas; {seconds:.1} s later"),
+                Undo::Dismiss,
+            )
+        }),
     })
 }
 
@@ -273,6 +284,12 @@ async fn undo(cluster: &mut Cluster, undo: Undo) -> Result<String, Error> {
             if let Some(disk) = cluster.disk(node) {
                 disk.clear();
             }
+        }
+        Undo::Dismiss => {
+            return Ok(match cluster.dismiss(LEFT_WITHIN).await? {
+                Ok(()) => " it was drained and removed".to_owned(),
+                Err(told) => format!(" it was to go: {told}"),
+            });
         }
         Undo::Nothing => (),
     }

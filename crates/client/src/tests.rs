@@ -150,6 +150,15 @@ async fn closing_releases_what_nobody_took() {
     assert_eq!((broker.completed(), broker.locked(), broker.ready()), (1, 0, 9));
 }
 
+/// The broker need not be asked, and nothing may wait for its answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn settling_nothing_is_done_at_once() {
+    let broker = Broker::start(1, &[(1, Fault::Silence)]).await;
+    let receiver = client(&broker).receiver(QUEUE, ReceiverOptions::default());
+    receiver.settle_all(&[], Disposition::Abandon).await.expect("there is nothing to refuse");
+    receiver.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_not_held_is_refused() {
     let broker = Broker::start(1, &[]).await;

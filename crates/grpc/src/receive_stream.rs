@@ -192,13 +192,19 @@ impl ReceiveStream {
 
     fn take(&mut self, request: v1::ReceiveStreamRequest) {
         self.receiver.add_credit(request.credit);
-        if !request.settlements.is_empty() {
+        // Who names an id waits for it.
+        if request.settle_id != 0 || !request.settlements.is_empty() {
             self.settle(request.settle_id, request.settlements);
         }
     }
 
     fn settle(&mut self, settle_id: u64, given: Vec<v1::Settlement>) {
         let queue = self.queue.clone();
+        if given.is_empty() {
+            let settled = v1::Settled { settle_id, failures: Vec::new() };
+            self.settling.push(Box::pin(std::future::ready(settled)));
+            return;
+        }
         let settlements = match new_settlements(&given) {
             Ok(settlements) => settlements,
             Err(refusal) => {

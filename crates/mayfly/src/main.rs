@@ -1,8 +1,9 @@
 //! The `mayfly` binary: one node (`serve`), a cluster on this machine (`up`), the demo job, and the
 //! commands of whoever works with queues.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage (flags, configuration). A failure is one line on
-//! standard error that names what is wrong and what to do instead.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage (flags, configuration), 3 a node that was removed from
+//! its cluster, so that whoever starts nodes again leaves it down. A failure is one line on standard
+//! error that names what is wrong and what to do instead.
 
 mod cli;
 mod commands;

@@ -29,6 +29,9 @@ pub fn note(message: &str) {
     anstream::eprintln!("{} {}", "mayfly:".cyan(), message);
 }
 
+/// Exit code of a node that was removed from its cluster: starting it again is of no use.
+pub const REMOVED: u8 = 3;
+
 /// Tells what failed; the process' exit code.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
     let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
@@ -46,7 +49,11 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
                     with --connect";
     }
     complain(&message);
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    ExitCode::from(match error.downcast_ref::<replication::Error>() {
+        Some(replication::Error::Removed { .. }) => REMOVED,
+        _ if error.is::<Usage>() => 2,
+        _ => 1,
+    })
 }
 
 /// Prints one line to standard output. Fails where nobody reads any more.

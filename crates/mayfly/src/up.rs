@@ -175,7 +175,7 @@ async fn tell(cluster: &mut LocalCluster) {
                 terminal::note(&format!("node {node} died ({how}); it is started again in 2 s"));
             }
             Event::Died { node, how, again: false } => {
-                terminal::note(&format!("node {node} died ({how}); it stays down (--no-restart)"));
+                terminal::note(&format!("node {node} ended ({how}); it stays down"));
             }
             Event::Started { node, pid } => {
                 terminal::note(&format!("node {node} started again, pid {pid}"));

@@ -36,12 +36,22 @@ pub fn text(
             )
         })
         .collect();
+    let cluster =
+        format!("[cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {data_groups}\n{members}");
+    whole(&format!("id = {id}\n"), data, own, &cluster, synced)
+}
+
+/// Of a node that joins: the cluster tells it the rest.
+pub fn guest(data: &Path, own: &Addresses, synced: bool) -> String {
+    whole("", data, own, "", synced)
+}
+
+fn whole(id: &str, data: &Path, own: &Addresses, cluster: &str, synced: bool) -> String {
     let Addresses { grpc, http, peer } = own;
     let durability = if synced { "synced" } else { "replicated" };
     format!(
-        "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = true\n\
-         [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n\
-         [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {data_groups}\n{members}\
+        "[node]\n{id}data_dir = {data:?}\ndevelopment = true\n\
+         [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n{cluster}\
          [storage]\nmemory_mebibytes = 128\ndisk_reserve_mebibytes = 16\n\
          durability = {durability:?}\n\
          [idle]\nreattach = \"2s\"\n"
@@ -62,5 +72,16 @@ mod tests {
         assert_eq!(file["listen"]["peer"].as_str(), Some("127.0.0.1:3"));
         assert_eq!(file["storage"]["durability"].as_str(), Some("replicated"));
         assert_eq!(file["cluster"]["node"][1]["peer"].as_str(), Some("127.0.0.1:9"));
+    }
+
+    #[test]
+    fn a_guest_names_no_cluster() {
+        let (_, own) = Addresses::of_ports((1, &[1, 2, 3]));
+        let file: toml::Table = guest(Path::new("/data"), &own, true).parse().expect("it is TOML");
+        assert!(
+            !file.contains_key("cluster")
+                && !file["node"].as_table().is_some_and(|node| node.contains_key("id"))
+        );
+        assert_eq!(file["storage"]["durability"].as_str(), Some("synced"));
     }
 }

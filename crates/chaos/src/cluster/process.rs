@@ -149,6 +149,11 @@ impl Process {
         self.start(&flags)
     }
 
+    /// Whether it has ended, by itself or not.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(Some(_))))
+    }
+
     /// How much it has logged.
     pub fn logged_bytes(&self) -> u64 {
         fs::metadata(&self.log).map_or(0, |log| log.len())

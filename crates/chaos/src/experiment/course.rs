@@ -132,6 +132,9 @@ impl<'a> Course<'a> {
             process.revive()?;
             process.start(&[])?;
         }
+        if let Err(told) = self.cluster.dismiss(WHOLE_WITHIN).await? {
+            self.not_recovered(told);
+        }
         if let Err(error) = self.cluster.wait_whole(WHOLE_WITHIN).await {
             let mut told = format!("not whole within {WHOLE_WITHIN:?}: {error}");
             for (node, process) in &self.cluster.nodes {

@@ -45,10 +45,12 @@ pub enum FaultKind {
     DamagedSnapshot,
     /// A group's leadership handed to another node.
     Transfer,
+    /// A node joins, and has replicas moved to it; when it is over it is drained and removed.
+    Membership,
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 18] = [
+    pub const ALL: [FaultKind; 19] = [
         FaultKind::Kill,
         FaultKind::PowerFailure,
         FaultKind::Blackout,
@@ -67,6 +69,7 @@ impl FaultKind {
         FaultKind::Wipe,
         FaultKind::DamagedSnapshot,
         FaultKind::Transfer,
+        FaultKind::Membership,
     ];
 
     /// As people write it.
@@ -90,6 +93,7 @@ impl FaultKind {
             FaultKind::Wipe => "wipe",
             FaultKind::DamagedSnapshot => "damaged-snapshot",
             FaultKind::Transfer => "transfer",
+            FaultKind::Membership => "membership",
         }
     }
 
@@ -115,7 +119,8 @@ impl FaultKind {
             | FaultKind::ClockJump
             | FaultKind::SlowSync
             | FaultKind::FullDisk
-            | FaultKind::Transfer => false,
+            | FaultKind::Transfer
+            | FaultKind::Membership => false,
         }
     }
 

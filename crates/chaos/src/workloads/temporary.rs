@@ -46,7 +46,8 @@ async fn converse(mut bench: Bench, prefix: String) {
             }
         }
         if !vanishes {
-            while bench.phase() == Phase::Running && bench.delete(&name).await == Answer::NotDone {}
+            // Also when the run has come to its end meanwhile: left alone, it would vanish too.
+            while bench.phase() < Phase::Over && bench.delete(&name).await == Answer::NotDone {}
         }
     }
 }

@@ -101,6 +101,10 @@ async fn lock_7_deliveries_come_by_credit_and_are_settled_on_the_stream() {
     assert_eq!((settled.len(), settled[0].settle_id, settled[0].failures.len()), (1, 9, 1));
     let failure = settled[0].failures[0].failure.as_ref().expect("a failure");
     assert_eq!(failure.name, "MessageLockLost", "LOCK-8: the second settlement");
+    let nothing = v1::ReceiveStreamRequest { settle_id: 10, ..Default::default() };
+    requests.send(nothing).await.expect("room");
+    let answer = next(&mut answers).await.expect("an answer, also of no settlement");
+    assert_eq!(answer.settled, [v1::Settled { settle_id: 10, failures: Vec::new() }]);
     drop(requests);
     assert_eq!(next(&mut answers).await, None, "the end of one side ends the other");
     let counters = server.counters().await;

@@ -1,7 +1,7 @@
 //! One node of a local cluster: a child process, started again when it dies.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Event;
 use crate::serve::config::Addresses;
+use crate::terminal;
 
 /// A node that died is down for so long.
 const DOWN_FOR: Duration = Duration::from_secs(2);
@@ -127,6 +128,7 @@ impl Member {
                 return;
             }
             let log_from = std::fs::metadata(self.log_path()).map_or(0, |log| log.len());
+            let mut again = restart;
             let how = match self.spawn(&program) {
                 Ok(mut child) => {
                     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
@@ -138,10 +140,11 @@ impl Member {
                     // Held open until the process is gone: waiting for a child closes its input, and
                     // the node ends with that.
                     let lifeline = child.stdin.take();
-                    let how = self.watch(&mut child, &mut wanted).await;
+                    let status = self.watch(&mut child, &mut wanted).await;
                     drop(lifeline);
                     self.inner.pid.store(0, Ordering::Relaxed);
-                    how
+                    again &= !was_removed(&status);
+                    how(&status)
                 }
                 Err(error) => format!("cannot start: {error}"),
             };
@@ -150,8 +153,8 @@ impl Member {
                 Wanted::Ended => return,
                 Wanted::Running => {
                     let how = self.last_words(log_from).unwrap_or(how);
-                    let _ = events.send(Event::Died { node: self.id(), how, again: restart });
-                    let pause = if restart { DOWN_FOR } else { Duration::MAX };
+                    let _ = events.send(Event::Died { node: self.id(), how, again });
+                    let pause = if again { DOWN_FOR } else { Duration::MAX };
                     // Elapsed or wanted otherwise: the loop looks again.
                     let _ = tokio::time::timeout(pause, wanted.changed()).await;
                 }
@@ -161,24 +164,28 @@ impl Member {
     }
 
     /// Waits until the process is gone; one that was asked to end and does not is killed.
-    async fn watch(&self, child: &mut Child, wanted: &mut watch::Receiver<Wanted>) -> String {
+    async fn watch(
+        &self,
+        child: &mut Child,
+        wanted: &mut watch::Receiver<Wanted>,
+    ) -> io::Result<ExitStatus> {
         // Waiting for a child closes its standard input, which would tell it that we have ended.
         let _held = child.stdin.take();
         tokio::select! {
-            status = child.wait() => return how(&status),
+            status = child.wait() => return status,
             () = ended(wanted) => (),
         }
         // Asked here too: it may have been starting when all were asked.
         self.signal(Signal::SIGTERM);
         if let Ok(status) = tokio::time::timeout(END_WITHIN, child.wait()).await {
-            return how(&status);
+            return status;
         }
         // Fails only where it ended meanwhile.
         let _ = child.kill().await;
-        "killed, as it did not end".to_owned()
+        child.wait().await
     }
 
-    fn spawn(&self, program: &Path) -> std::io::Result<Child> {
+    fn spawn(&self, program: &Path) -> io::Result<Child> {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path())?;
         Command::new(program)
             .arg("serve")
@@ -207,7 +214,13 @@ async fn ended(wanted: &mut watch::Receiver<Wanted>) {
     let _ = wanted.wait_for(|wanted| *wanted == Wanted::Ended).await;
 }
 
-fn how(status: &std::io::Result<ExitStatus>) -> String {
+/// Its cluster goes on without it: no start will help it.
+fn was_removed(status: &io::Result<ExitStatus>) -> bool {
+    let code = status.as_ref().ok().and_then(ExitStatus::code);
+    code == Some(i32::from(terminal::REMOVED))
+}
+
+fn how(status: &io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => format!("exit code {code}"),

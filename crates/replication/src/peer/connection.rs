@@ -18,7 +18,7 @@ use tonic::{Code, Status};
 use tower::{Service, service_fn};
 use tracing::{info, warn};
 
-use super::identity::{Identity, Sign};
+use super::identity::{Identity, REFUSED, REMOVED, Sign, TAKEN};
 use super::v1::peer_client::PeerClient;
 use super::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
 use crate::raft::TypeConfig;
@@ -214,20 +214,18 @@ impl Peer {
 
     /// Whether the peer refused us.
     pub fn is_refusal(&self, status: &Status) -> bool {
-        match status.code() {
-            Code::PermissionDenied => (),
-            Code::AlreadyExists => {
-                self.told.taken.send_replace(Some(self.node));
-                return true;
-            }
-            Code::Unauthenticated => {
-                self.told.removed.send_replace(true);
-                return true;
-            }
-            _ => return false,
+        if status.code() != Code::PermissionDenied {
+            return false;
         }
-        if self.changes_to(REFUSES) {
-            warn!(node = self.node, reason = status.message(), "a peer refuses this node");
+        let why = status.metadata().get(REFUSED).and_then(|why| why.to_str().ok());
+        match why {
+            Some(TAKEN) => drop(self.told.taken.send_replace(Some(self.node))),
+            Some(REMOVED) => drop(self.told.removed.send_replace(true)),
+            _ => {
+                if self.changes_to(REFUSES) {
+                    warn!(node = self.node, reason = status.message(), "a peer refuses this node");
+                }
+            }
         }
         true
     }

@@ -28,6 +28,14 @@ const TO: &str = "mayfly-to";
 const PROCESS: &str = "mayfly-process";
 const SECRET: &str = "mayfly-secret";
 
+/// In a refusal that ends the process refused, why: a status alone may be that of a stranger, such as
+/// another service at a mistaken address.
+pub(super) const REFUSED: &str = "mayfly-refused";
+/// Another process is this node.
+pub(super) const TAKEN: &str = "taken";
+/// The node was removed from the cluster.
+pub(super) const REMOVED: &str = "removed";
+
 /// Distinct refusals that are logged; a port scan must not fill the log, nor memory.
 const REFUSALS_MAX: usize = 256;
 
@@ -231,11 +239,16 @@ impl Check {
         if seen.len() < REFUSALS_MAX && seen.insert((from, reason)) {
             warn!(from, %reason, "refused a peer; further refusals of this kind are not logged");
         }
-        match reason {
-            Reason::Taken(_) => Status::already_exists(reason.to_string()),
-            Reason::Removed(_) => Status::unauthenticated(reason.to_string()),
-            _ => Status::permission_denied(reason.to_string()),
+        let mut status = Status::permission_denied(reason.to_string());
+        let ends = match reason {
+            Reason::Taken(_) => Some(TAKEN),
+            Reason::Removed(_) => Some(REMOVED),
+            _ => None,
+        };
+        if let Some(why) = ends {
+            status.metadata_mut().insert(REFUSED, AsciiMetadataValue::from_static(why));
         }
+        status
     }
 }
 
@@ -338,7 +351,12 @@ mod tests {
             check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
         };
         assert!(call(1).is_ok());
-        assert_eq!(call(3).expect_err("it is out").code(), Code::Unauthenticated);
+        let refused = call(3).expect_err("it is out");
+        assert_eq!(refused.code(), Code::PermissionDenied);
+        assert_eq!(
+            refused.metadata().get(REFUSED).map(|why| why.as_bytes()),
+            Some(b"removed".as_slice())
+        );
     }
 
     #[test]
