@@ -170,6 +170,10 @@ class Run:
             preexec_fn=end_with_parent,
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def runs(self) -> bool:
         return self._process.poll() is None
 

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Where the CPU goes: microseconds per message, by stage, of each node and of the load generator.
+
+    benches/budget.py                    a table in Markdown
+    benches/budget.py --seconds 30       samples for so long
+    benches/budget.py --write            also into RESULTS.md
+    benches/budget.py -- --queues 16     what follows -- goes to `mayfly bench lifecycle`
+
+Samples stacks with perf (Debian's linux-perf) while `mayfly bench lifecycle` loads a new cluster of three nodes
+on this machine. A stack counts for the first stage of the table below that has a frame in it. The binary is
+MAYFLY_BIN, or the one in CARGO_TARGET_DIR.
+"""
+
+import argparse
+import collections
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from measure import mayfly, processes, results
+from measure.mayfly import Mayfly
+from measure.processes import TICKS_PER_SECOND, Failed
+
+WARM_UP = 3  # Seconds of load before it is sampled.
+HERTZ = 297
+STACK_BYTES = 12288
+NODES = 3
+
+# In order: what a frame must hold for its stack to count here.
+STAGES = {
+    "sync of the log (kernel)": ("fdatasync", "fsync"),
+    "log": ("store::log",),
+    "apply: the machine": ("domain::machine",),
+    "apply: rows, young and stored": ("store::rows",),
+    "apply: entries in, effects out": ("replication::raft::apply", "replication::raft::state"),
+    "engine: timers, credit": ("engine::",),
+    "peers: the log on its way": ("replication::peer",),
+    "Raft": ("openraft",),
+    "leader: entries made, outcomes handed out": ("service::driver", "service::waitlist"),
+    "frames between nodes": ("service::link", "service::serve", "service::frame"),
+    "native API, and its client": ("grpc::", "tonic::", "workload::", "client::"),
+    "HTTP/2": ("hyper", "h2::"),
+    "edge: routes, senders, receivers": ("service::",),
+    "database in the background": ("rocksdb",),
+    "runtime and kernel": ("",),
+}
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def stacks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Each sample of `perf script`: a process, and its frames from the innermost."""
+    pid, frames = 0, []
+    for line in lines:
+        if frame := re.match(r"\s+[0-9a-f]+ (.*)", line):
+            frames.append(frame[1])
+        elif head := re.match(r"\S.*?\s(\d+)\s*$", line):
+            pid, frames = int(head[1]), []
+        elif frames:
+            yield pid, frames
+            frames = []
+    if frames:
+        yield pid, frames
+
+
+def stage(frames: list[str]) -> str:
+    for name, words in STAGES.items():
+        if any(word in frame for frame in frames for word in words):
+            return name
+    raise AssertionError("the last stage takes everything")
+
+
+def shares(data: Path) -> dict[int, dict[str, float]]:
+    """By process, the part of its samples in each stage."""
+    script = ["perf", "script", "-i", data, "--no-inline", "-F", "comm,pid,ip,sym"]
+    found: dict[int, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    with subprocess.Popen(
+        script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as perf:
+        assert perf.stdout
+        for pid, frames in stacks(perf.stdout):
+            found[pid][stage(frames)] += 1
+    if perf.returncode != 0:
+        raise Failed(f"perf script ended with {perf.returncode}")
+    return {
+        pid: {name: count / counts.total() for name, count in counts.items()}
+        for pid, counts in found.items()
+    }
+
+
+def measure(directory: Path, seconds: int, options: list[str]) -> str:
+    data = directory / "perf.data"
+    with Mayfly(directory, nodes=NODES) as nodes:
+        timing = ["--seconds", WARM_UP + seconds + 1, "--warm-up", WARM_UP]
+        with nodes.start_bench("lifecycle", *timing, *options) as bench:
+            pids = {f"node {node}": nodes.pid(node) for node in range(1, NODES + 1)}
+            pids["client"] = bench.pid
+            time.sleep(WARM_UP)
+            begun = time.monotonic()
+            before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+            record = ["perf", "record", "-q", "-F", str(HERTZ), "-o", data]
+            whom = ["--call-graph", f"dwarf,{STACK_BYTES}", "-p", ",".join(map(str, pids.values()))]
+            subprocess.run([*record, *whom, "--", "sleep", str(seconds)], check=True)
+            used = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
+            lasted = time.monotonic() - begun
+            report = bench.report(seconds)
+    messages = report["settled_per_second"] * lasted
+    part = shares(data)
+    names = list(pids)
+
+    def cost(name: str, at: str) -> float:
+        return used[name] / messages * 1e6 * part.get(pids[name], {}).get(at, 0.0)
+
+    rows = [[at, *(f"{cost(name, at):.1f}" for name in names)] for at in STAGES]
+    total = [used[name] / messages * 1e6 for name in names]
+    rows.append(["all", *(f"{each:.1f}" for each in total)])
+    header = ["µs of CPU per message", *names]
+    return (
+        f"{results.machine(directory)}. {report['settled_per_second']:,.0f} messages/s sent, received and"
+        f" completed while perf looked on; {sum(total):.1f} µs each in all processes.\n\n"
+        f"{results.table(header, rows)}\n\nMade by `benches/budget.py`."
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=15, help="how long to sample")
+    parser.add_argument("--write", action="store_true", help="write the section of RESULTS.md")
+    parser.add_argument("options", nargs="*", help="for `mayfly bench lifecycle`, after --")
+    args = parser.parse_args()
+    processes.end_cleanly_on_signals()
+    if not shutil.which("perf"):
+        print("perf is missing: apt-get install linux-perf", file=sys.stderr)
+        return 1
+    mayfly.binary()
+    try:
+        with tempfile.TemporaryDirectory(prefix="mayfly-budget-") as name:
+            text = measure(Path(name), args.seconds, args.options)
+    except (Failed, subprocess.CalledProcessError) as error:
+        print(f"mayfly: {error}", file=sys.stderr)
+        return 1
+    print(text)
+    if args.write:
+        results.write_section("budget", f"## Where the CPU goes\n\n{text}")
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LC_ALL", "C.UTF-8")
+    sys.exit(main())
