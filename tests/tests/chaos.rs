@@ -99,6 +99,22 @@ fn disks_and_snapshots_that_fail_break_no_promise() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A node joins under load, is given replicas, is drained and removed; then a leader dies.
+#[test]
+fn a_node_that_comes_and_goes_breaks_no_promise() -> anyhow::Result<()> {
+    let schedule = "\
+        [[fault]]\nat = 3\nlasts = 2\nkind = \"membership\"\nnode = 1\n\
+        [[fault]]\nat = 15\nlasts = 1\nkind = \"kill\"\nleader_of = 1\n";
+    let (code, report) = scheduled(schedule, "0.4", &["--seed", "1"])?;
+    let told = told(&report);
+    ensure!(code == Some(0) && report["holds"] == true, "{told:?}: {}", report["violations"]);
+    let [member, killed] = told[..] else { anyhow::bail!("{told:?}") };
+    ensure!(member.contains("joined and was given replicas"), "{member}");
+    ensure!(member.ends_with("it was drained and removed"), "{member}");
+    ensure!(killed.contains("killed node"), "{killed}");
+    Ok(())
+}
+
 /// The bug that a blackout is there to find: acknowledging before what is acknowledged is synced. It
 /// need not be planted, for nodes can be asked for it.
 #[test]

@@ -10,6 +10,8 @@ use super::{Addresses, Cluster, Own, Process, config, free_ports};
 use crate::Error;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// With what a node ends that was removed from its cluster.
+const REMOVED: i32 = 3;
 
 /// Such a node.
 pub struct Guest {
@@ -50,16 +52,24 @@ impl Cluster {
         }
     }
 
-    /// Has it drained and removed, and waits until its process has ended; without one, does nothing.
-    /// `Err`: what is left to do, which goes on, and can be waited for again.
+    /// Has it drained and removed, and waits until its process has ended for that; without one, does
+    /// nothing. `Err`: what is left to do, which goes on, and can be waited for again; or that it ended
+    /// for another reason.
     pub async fn dismiss(&mut self, patience: Duration) -> Result<Result<(), String>, Error> {
         let until = Instant::now() + patience;
         while let Some(guest) = &mut self.guest {
-            if guest.process.has_ended() {
-                let home = guest.home.clone();
-                self.guest = None;
-                std::fs::remove_dir_all(&home).map_err(Error::io(home.display().to_string()))?;
-                break;
+            match guest.process.end() {
+                None => (),
+                Some((Some(REMOVED), _)) => {
+                    let home = guest.home.clone();
+                    self.guest = None;
+                    std::fs::remove_dir_all(&home)
+                        .map_err(Error::io(home.display().to_string()))?;
+                    break;
+                }
+                Some((_, told)) => {
+                    return Ok(Err(format!("a node that had joined ended by itself: {told}")));
+                }
             }
             let told = self.see_off().await?;
             if Instant::now() > until {

@@ -149,9 +149,10 @@ impl Process {
         self.start(&flags)
     }
 
-    /// Whether it has ended, by itself or not.
-    pub fn has_ended(&mut self) -> bool {
-        self.child.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(Some(_))))
+    /// How it ended, and its last words; `None` while it runs.
+    pub fn end(&mut self) -> Option<(Option<i32>, String)> {
+        let status = self.child.as_mut()?.try_wait().ok()??;
+        Some((status.code(), format!("{status}: {}", self.last_words())))
     }
 
     /// How much it has logged.

@@ -233,3 +233,15 @@ fn how(status: &io::Result<ExitStatus>) -> String {
         Err(error) => error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_removed_node_stays_down() {
+        for (wait_status, stays) in [(0, false), (1 << 8, false), (3 << 8, true), (9, false)] {
+            assert_eq!(was_removed(&Ok(ExitStatus::from_raw(wait_status))), stays, "{wait_status}");
+        }
+    }
+}
