@@ -247,7 +247,8 @@ impl RowsIn for RocksIn {
             fs::write(&aside, &self.applied)?;
             fs::File::open(&aside)?.sync_all()?;
             fs::rename(&aside, &complete)?;
-            fs::File::open(&self.dir)?.sync_all()
+            // The names above it too: the old rows are gone for good before it is read again.
+            self.dir.ancestors().take(3).try_for_each(|dir| fs::File::open(dir)?.sync_all())
         };
         write().map_err(|error| Error::io(&complete, &error))?;
         self.complete = true;
@@ -276,9 +277,19 @@ fn staging(rows: &Path, shard: ShardId) -> PathBuf {
     rows.with_file_name(STAGING).join(shard.to_string())
 }
 
+/// Removes what came in. The mark goes first and for good: one that outlived its files would have the
+/// next start install nothing in the place of all rows.
 fn remove(dir: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(dir, &error)),
+    let unmark =
+        || fs::remove_file(dir.join(COMPLETE)).and_then(|()| fs::File::open(dir)?.sync_all());
+    gone(unmark(), dir)?;
+    gone(fs::remove_dir_all(dir), dir)
+}
+
+/// That something was removed, or was not there.
+fn gone(removed: std::io::Result<()>, path: &Path) -> Result<(), Error> {
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, &error)),
         _ => Ok(()),
     }
 }
@@ -319,7 +330,7 @@ fn install(store: &RocksRows, shard: ShardId, dir: &Path, applied: &[u8]) -> Res
 /// their first ones: so nothing is copied, and the step can be repeated.
 fn linked(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let linked = dir.join(LINKED);
-    remove(&linked)?;
+    gone(fs::remove_dir_all(&linked), &linked)?;
     let link = || -> std::io::Result<Vec<PathBuf>> {
         fs::create_dir(&linked)?;
         let mut links = Vec::new();
