@@ -62,6 +62,8 @@ static ALLOCATOR: Counting = Counting;
 
 /// Messages of one round; all of them are under way at once.
 const ROUND: u32 = 500;
+/// Credit: some of it may not be announced anew when a round begins.
+const WINDOW: u32 = 2 * ROUND;
 /// Messages sent between two flushes.
 const TURN: u32 = 32;
 const READ_BYTES: usize = 64 * 1024;
@@ -151,8 +153,8 @@ impl Bench {
         let ours = bench.client.attach(session, attach(role)).expect("a session");
         let theirs = bench.exchange().expect("a link");
         match role {
-            Role::Sender => bench.server.grant(theirs, ROUND),
-            Role::Receiver => bench.client.grant(ours, ROUND),
+            Role::Sender => bench.server.grant(theirs, WINDOW),
+            Role::Receiver => bench.client.grant(ours, WINDOW),
         }
         .expect("a receiver");
         bench.exchange();

@@ -6,6 +6,11 @@ use bytestring::ByteString;
 use super::event::{DeliveryId, LinkId, SessionId, TooLarge};
 use crate::codec::{DeliveryState, Role, Tag};
 
+/// Credit is topped up as soon as one of so many parts of the window has come free. By halves, a sender
+/// has three quarters of the window on average: receivers then fall behind senders with as large a
+/// window, and what they are late for has to be read back from disk.
+const TOP_UP_PARTS: u32 = 8;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkPhase {
     /// This side asked for it.
@@ -78,7 +83,8 @@ impl Link {
         let wanted = self.window.saturating_sub(self.unsettled);
         let gain = wanted.saturating_sub(self.credit);
         let is_receiving = self.role == Role::Receiver && self.phase == LinkPhase::Attached;
-        (is_receiving && gain > 0 && gain >= self.window.div_ceil(2)).then_some(wanted)
+        let is_worth_a_frame = gain >= self.window.div_ceil(TOP_UP_PARTS);
+        (is_receiving && gain > 0 && is_worth_a_frame).then_some(wanted)
     }
 }
 

@@ -205,7 +205,7 @@ impl Connection {
     }
 
     /// As receiver: lets the peer send, so that credit and deliveries without a verdict together are at
-    /// most `window`. It is topped up at flushes, in halves; 0 takes back what was not used.
+    /// most `window`. It is topped up at flushes, in eighths; 0 takes back what was not used.
     pub fn grant(&mut self, link: LinkId, window: u32) -> Result<(), Gone> {
         let found = self.attached(link, Role::Receiver)?;
         found.window = window;

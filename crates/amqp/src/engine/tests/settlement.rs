@@ -61,7 +61,7 @@ fn rule_4_a_settlement_is_settled_by_its_answer() {
         .collect();
     assert_eq!(settled, expected);
     assert_eq!(pair.client.connection.incoming_unsettled, 0);
-    assert_eq!(pair.client.connection.credit(ours), 97, "half of the window is not free yet");
+    assert_eq!(pair.client.connection.credit(ours), 97, "an eighth of the window is not free yet");
 }
 
 /// §1.3: a range over all ids there are is a range over what is outstanding.
