@@ -5,6 +5,7 @@
     benches/budget.py --seconds 30       samples for so long
     benches/budget.py --write            also into RESULTS.md
     benches/budget.py -- --queues 16     what follows -- goes to `mayfly bench lifecycle`
+    benches/budget.py -- --protocol amqp
 
 Samples stacks with perf (Debian's linux-perf) while `mayfly bench lifecycle` loads a new cluster of three nodes
 on this machine. A stack counts for the first stage of the table below that has a frame in it. The binary is
@@ -39,6 +40,7 @@ STAGES = {
     "apply: the machine": ("domain::machine",),
     "apply: rows, young and stored": ("store::rows",),
     "apply: entries in, effects out": ("replication::raft::apply", "replication::raft::state"),
+    "AMQP, and its client": ("amqp::engine", "amqp::server", "over_amqp"),
     "engine: timers, credit": ("engine::",),
     "peers: the log on its way": ("replication::peer",),
     "Raft": ("openraft",),
@@ -101,7 +103,8 @@ def measure(directory: Path, seconds: int, options: list[str]) -> str:
     data = directory / "perf.data"
     with Mayfly(directory, nodes=NODES) as nodes:
         timing = ["--seconds", WARM_UP + seconds + 1, "--warm-up", WARM_UP]
-        with nodes.start_bench("lifecycle", *timing, *options) as bench:
+        where = ["--amqp", nodes.amqp_addresses]
+        with nodes.start_bench("lifecycle", *timing, *where, *options) as bench:
             pids = {f"node {node}": nodes.pid(node) for node in range(1, NODES + 1)}
             pids["client"] = bench.pid
             time.sleep(WARM_UP)

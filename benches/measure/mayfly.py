@@ -16,7 +16,7 @@ from .processes import Command, Failed, Run, Servers, is_free, wait_until
 
 # Of node 1; those of the others are 1000 apart. Forwarding has one port for all.
 PORTS = (5300, 5310, 5320, 5672)
-GRPC, FORWARDED = 5310, 5700
+GRPC, AMQP, FORWARDED = 5310, 5672, 5700
 SLACK = 120  # Seconds a bench may take beyond what it was told to.
 
 
@@ -85,7 +85,14 @@ class Mayfly(Servers):
 
     @property
     def addresses(self) -> str:
-        ports = [GRPC + self._offset + 1000 * node for node in range(self._nodes)]
+        return self._addresses(GRPC)
+
+    @property
+    def amqp_addresses(self) -> str:
+        return self._addresses(AMQP)
+
+    def _addresses(self, port: int) -> str:
+        ports = [port + self._offset + 1000 * node for node in range(self._nodes)]
         return ",".join(f"127.0.0.1:{port}" for port in ports)
 
     def start_bench(self, *arguments: object) -> "Bench":
