@@ -61,7 +61,7 @@ impl<T> Ledger<T> {
         let found = |(id, value): &(u32, Option<T>)| value.is_some() && within(*id);
         // A range of half the circle or more begins both before and after everything.
         let start = match self.sorted && width < 1 << 31 {
-            true => self.entries.partition_point(|(id, _)| is_after(first, *id)),
+            true => self.lower_bound(first),
             false => 0,
         };
         self.entries.range(start..).find(|entry| found(entry)).map(|(id, _)| *id)
@@ -85,19 +85,26 @@ impl<T> Ledger<T> {
     }
 
     fn position(&self, id: u32) -> Option<usize> {
+        if self.sorted {
+            let position = self.lower_bound(id);
+            return self.entries.get(position).filter(|(found, _)| *found == id).map(|_| position);
+        }
+        // An id that is used twice means the oldest that is still open.
+        let is_open = |(other, value): &(u32, Option<T>)| *other == id && value.is_some();
+        self.guess(id).or_else(|| self.entries.iter().position(is_open))
+    }
+
+    /// Where an id stands if no id before it was left out, which is the rule.
+    fn guess(&self, id: u32) -> Option<usize> {
         let (front, _) = self.entries.front()?;
-        let guess = id.wrapping_sub(*front) as usize;
-        if self.entries.get(guess).is_some_and(|(found, _)| *found == id) {
-            return Some(guess);
-        }
-        match self.sorted {
-            true => {
-                let position = self.entries.partition_point(|(other, _)| is_after(id, *other));
-                self.entries.get(position).filter(|(found, _)| *found == id).map(|_| position)
-            }
-            // An id that is used twice means the oldest that is still open.
-            false => self.entries.iter().position(|(other, value)| *other == id && value.is_some()),
-        }
+        let position = id.wrapping_sub(*front) as usize;
+        self.entries.get(position).filter(|(found, _)| *found == id).map(|_| position)
+    }
+
+    /// Where ids from this one on begin, if they are sorted.
+    fn lower_bound(&self, id: u32) -> usize {
+        let search = || self.entries.partition_point(|(other, _)| is_after(id, *other));
+        self.guess(id).unwrap_or_else(search)
     }
 
     fn close_gaps(&mut self) {
