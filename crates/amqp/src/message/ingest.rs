@@ -24,11 +24,12 @@ pub fn ingest(
     mut guid: impl FnMut() -> [u8; 16],
     scratch: &mut BytesMut,
 ) -> Result<Vec<NewMessage>, Refusal> {
-    let messages = match message_format {
-        Delivery::BATCH_FORMAT => batch(payload, limits).map_err(malformed)?,
-        _ => vec![Message::parse(payload.clone(), limits).map_err(malformed)?],
-    };
-    messages.iter().map(|message| new_message(message, limits, &mut guid, scratch)).collect()
+    let mut taken = |message: &Message| new_message(message, limits, &mut guid, scratch);
+    if message_format == Delivery::BATCH_FORMAT {
+        return batch(payload, limits).map_err(malformed)?.iter().map(taken).collect();
+    }
+    let message = Message::parse(payload.clone(), limits).map_err(malformed)?;
+    Ok(vec![taken(&message)?])
 }
 
 /// See [`ingest`].
