@@ -140,8 +140,10 @@ impl Links {
             Note::Ready(link, terms) => self.accept(link, terms),
             Note::Failed(link, error) => self.fail(link, error),
             // Verdicts on what is gone are for nobody: so below.
-            Note::Decided(id, state) => {
-                let _ = self.engine.settle(id, state);
+            Note::Decided(ids, state) => {
+                for id in ids {
+                    let _ = self.engine.settle(id, state.clone());
+                }
             }
             Note::Stored(id) => self.stored(id),
             Note::Settled(answers) => {

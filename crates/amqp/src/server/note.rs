@@ -22,8 +22,8 @@ pub(super) enum Note {
     Ready(LinkId, Terms),
     /// The link cannot be served, or not any more.
     Failed(LinkId, Error),
-    /// The log has decided on a delivery from the client.
-    Decided(DeliveryId, DeliveryState),
+    /// The log has decided on deliveries from the client, on all the same.
+    Decided(Vec<DeliveryId>, DeliveryState),
     /// The log has decided on one that the client settled itself.
     Stored(LinkId),
     /// Messages for the client.

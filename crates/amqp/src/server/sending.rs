@@ -94,7 +94,7 @@ impl Intake {
                     self.serial += 1;
                     self.flights.push_back(flight);
                 }
-                Err(error) => flight.ids.into_iter().for_each(|id| self.refuse(id, &error)),
+                Err(error) => self.refuse(flight.ids, &error),
             }
         }
     }
@@ -103,24 +103,27 @@ impl Intake {
     fn decided(&mut self, result: service::Result<Vec<SequenceNumber>>) {
         let Some(flight) = self.flights.pop_front() else { return };
         match result {
-            Ok(_) => flight.ids.into_iter().for_each(|id| self.tell(id, DeliveryState::ACCEPTED)),
+            Ok(_) => self.tell(flight.ids, DeliveryState::ACCEPTED),
             // It takes one to have all refused, so each is tried by itself.
             Err(Error { kind: ErrorKind::Refused(_), .. }) if flight.is_gathered() => {
                 flight.split().rev().for_each(|each| self.waiting.push_front(each));
             }
-            Err(error) => flight.ids.into_iter().for_each(|id| self.refuse(id, &error)),
+            Err(error) => self.refuse(flight.ids, &error),
         }
     }
 
-    fn refuse(&self, id: Option<DeliveryId>, error: &Error) {
-        self.tell(id, DeliveryState::rejected(failure::error(error)));
+    fn refuse(&self, ids: Vec<Option<DeliveryId>>, error: &Error) {
+        self.tell(ids, DeliveryState::rejected(failure::error(error)));
     }
 
-    fn tell(&self, id: Option<DeliveryId>, state: DeliveryState) {
-        let note = match id {
-            Some(id) => Note::Decided(id, state),
-            None => Note::Stored(self.link),
-        };
-        tell(&self.notes, note);
+    /// Each delivery of a request comes to the same.
+    fn tell(&self, ids: Vec<Option<DeliveryId>>, state: DeliveryState) {
+        for _ in ids.iter().filter(|id| id.is_none()) {
+            tell(&self.notes, Note::Stored(self.link));
+        }
+        let asked: Vec<DeliveryId> = ids.into_iter().flatten().collect();
+        if !asked.is_empty() {
+            tell(&self.notes, Note::Decided(asked, state));
+        }
     }
 }

@@ -105,7 +105,8 @@ impl Open {
         };
         match answer {
             Answer::Transfer(_, Some(id)) => {
-                tell(&self.notes, Note::Decided(id, self.state(done, Outcome::Accepted)));
+                let state = self.state(done, Outcome::Accepted);
+                tell(&self.notes, Note::Decided(vec![id], state));
             }
             Answer::Transfer(link, None) => {
                 self.lost = self.lost.take().or(done.err());
@@ -151,7 +152,7 @@ impl Open {
             Err(error) => DeliveryState::rejected(failure::error(&error)),
         };
         if let Some(id) = id {
-            tell(&self.notes, Note::Decided(id, state));
+            tell(&self.notes, Note::Decided(vec![id], state));
         }
     }
 }

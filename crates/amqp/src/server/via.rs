@@ -33,9 +33,9 @@ pub(super) async fn run(
         };
         let note = match (id, sent) {
             (None, _) => Note::Stored(link),
-            (Some(id), Ok(_)) => Note::Decided(id, DeliveryState::ACCEPTED),
+            (Some(id), Ok(_)) => Note::Decided(vec![id], DeliveryState::ACCEPTED),
             (Some(id), Err(error)) => {
-                Note::Decided(id, DeliveryState::rejected(failure::error(&error)))
+                Note::Decided(vec![id], DeliveryState::rejected(failure::error(&error)))
             }
         };
         tell(&notes, note);
