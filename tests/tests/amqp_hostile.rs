@@ -26,7 +26,7 @@ const OPEN_WITHIN: Duration = Duration::from_secs(20);
 /// hundred connections, and what was stored. They claim terabytes.
 const GROWTH_KIBIBYTES_MAX: u64 = 256 * 1024;
 /// A send, receive and complete of the client that keeps the rules.
-const CALM_WITHIN: Duration = Duration::from_secs(5);
+const CALM_WITHIN: Duration = Duration::from_secs(15);
 
 /// What one kind of hostile client does to a node's address.
 type Attack = fn(&str) -> anyhow::Result<()>;

@@ -236,7 +236,7 @@ fn a_second_interruption_ends_it_at_once() -> anyhow::Result<()> {
     let begun = Instant::now();
     running.interrupt()?;
     ensure!(running.end()? == Some(130), "not the code of an interruption");
-    ensure!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+    ensure!(begun.elapsed() < Duration::from_secs(10), "it took {:?}", begun.elapsed());
     ensure!(!nodes.is_empty(), "it had begun");
     for node in nodes {
         ensure!(!Path::new(&format!("/proc/{node}")).exists(), "node process {node} is left");

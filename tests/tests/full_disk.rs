@@ -16,7 +16,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 const RESERVE: u64 = 24 << 20;
 /// How long a cluster may take to notice what its disks are like.
-const NOTICED_WITHIN: Duration = Duration::from_secs(10);
+const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
 fn settings() -> Settings {
     Settings { disk_reserve_mebibytes: RESERVE >> 20, ..Settings::default() }
@@ -74,7 +74,7 @@ async fn complete(client: &Client, queue: &str, count: usize) -> anyhow::Result<
     let mut numbers = Vec::new();
     while numbers.len() < count {
         let received = receiver.recv_many(count - numbers.len());
-        let deliveries = tokio::time::timeout(Duration::from_secs(10), received).await??;
+        let deliveries = tokio::time::timeout(NOTICED_WITHIN, received).await??;
         let settling = receiver.settle_all(&deliveries, Disposition::Complete);
         if let Some((_, error)) = settling.failures().await.into_iter().next() {
             return Err(error.into());
@@ -210,7 +210,7 @@ async fn one_full_disk_disturbs_no_other_node_and_its_node_comes_back() -> anyho
     progress(&load, 200).await?;
     ensure!(cluster.pid(1) == pid);
     println!("longest time without an acknowledged send: {:?}", load.longest_gap());
-    ensure!(load.longest_gap() < Duration::from_secs(5));
+    ensure!(load.longest_gap() < Duration::from_secs(15));
     let verdict = load.finish().await?;
     println!("{verdict:?}");
     ensure!(verdict.holds(), "{:?}", verdict.violations);

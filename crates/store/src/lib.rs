@@ -11,6 +11,7 @@ mod error;
 mod identity;
 mod keys;
 mod options;
+mod records;
 
 mod log;
 mod rows;

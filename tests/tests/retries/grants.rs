@@ -147,7 +147,7 @@ async fn waiting(
         // Whatever comes of it: nobody is there to be told.
         drop(victim.receive(&path, mode, 1, Duration::from_secs(30)).await);
     });
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(30);
     while proxy.passed(Toward::Node) < 200 {
         ensure!(Instant::now() < until, "the call is not made");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -162,7 +162,7 @@ async fn gone_before(cluster: &Cluster, calm: &Client, mode: ReceiveMode) -> any
     let (proxy, call) = waiting(cluster, &name, mode).await?;
     call.abort();
     drop(proxy);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     send(calm, &name, 20).await?;
     let counts = drain(calm, &name, ReceiveMode::PeekLock, 20).await?;
     ensure!(counts.len() == 20, "{} of 20 came", counts.len());
@@ -181,7 +181,7 @@ async fn gone_while_on_the_wire(
     // What the node says from here on reaches nobody.
     proxy.plan(Some(Plan { toward: Toward::Client, bytes: 0, harm: Harm::Swallow }));
     send(calm, &name, 2).await?;
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(30);
     while proxy.is_armed() {
         ensure!(Instant::now() < until, "nothing was put on the wire");
         tokio::time::sleep(Duration::from_millis(1)).await;

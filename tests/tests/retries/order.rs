@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use client::v1::QueueProperties;
+use client::v1::{QueueCounters, QueueProperties};
 use client::{Client, Error, Message, QueuePath, ReceiverOptions, Sender, SenderOptions, Sending};
 use mayfly_tests::{Cluster, Harm, Plan, Settings, Toward};
+use tokio::time::timeout;
 
 use crate::{ONE_AT_A_TIME, stride, wary_client};
 
@@ -85,14 +86,24 @@ async fn stream(victim: &Client, calm: &Client, queue: &str) -> anyhow::Result<(
     stored_in_order(calm, queue, row.finish().await?).await
 }
 
-/// Receives and completes all there is, as one who is told when it is all.
-async fn consume(victim: &Client, queue: &str) -> anyhow::Result<BTreeMap<u64, u32>> {
+/// Receives and completes until nothing comes and, as another client sees the queue, nothing is left.
+async fn consume(
+    victim: &Client,
+    calm: &Client,
+    queue: &str,
+    left: fn(&QueueCounters) -> u64,
+) -> anyhow::Result<BTreeMap<u64, u32>> {
     let options = ReceiverOptions { prefetch: 8, ..ReceiverOptions::default() };
     let mut receiver = victim.receiver(queue, options);
     let (mut counts, mut settling) = (BTreeMap::new(), Vec::new());
-    // What was on the wire that broke stays locked: it is not waited for.
-    while let Ok(delivery) = tokio::time::timeout(Duration::from_millis(700), receiver.recv()).await
-    {
+    loop {
+        let Ok(delivery) = timeout(Duration::from_millis(700), receiver.recv()).await else {
+            let counters = calm.get_queue(queue).await?.counters.unwrap_or_default();
+            match left(&counters) {
+                0 => break,
+                _ => continue,
+            }
+        };
         let delivery = delivery?;
         let before = counts.insert(delivery.sequence_number(), delivery.delivery_count());
         ensure!(before.is_none(), "{} came twice", delivery.sequence_number());
@@ -107,6 +118,15 @@ async fn consume(victim: &Client, queue: &str) -> anyhow::Result<BTreeMap<u64, u
     }
     receiver.close().await;
     Ok(counts)
+}
+
+/// What was on the wire that broke stays locked: it is not waited for.
+fn nothing_available(counters: &QueueCounters) -> u64 {
+    counters.available
+}
+
+fn all_settled(counters: &QueueCounters) -> u64 {
+    counters.active
 }
 
 fn plans(whole: [(Toward, u64); 2], steps: [usize; 2]) -> Vec<Plan> {
@@ -154,7 +174,7 @@ async fn lock_18_a_receiver_cut_anywhere_gets_everything_and_settles_it_once() -
     let (calm, proxy) = (cluster.client()?, cluster.proxy(1));
     let victim = || wary_client([cluster.addresses(1)[0]]);
     let fill = async |queue: &str| -> anyhow::Result<()> {
-        let lock_duration_ms = Some(5000);
+        let lock_duration_ms = Some(10_000);
         let properties = QueueProperties { lock_duration_ms, ..Default::default() };
         calm.create_queue(queue, properties).await?;
         let messages = (0..STREAMED).map(|number| Message::new(number.to_string()));
@@ -163,22 +183,24 @@ async fn lock_18_a_receiver_cut_anywhere_gets_everything_and_settles_it_once() -
     };
     fill("whole").await?;
     proxy.plan(None);
-    ensure!(consume(&victim()?, "whole").await?.len() == STREAMED, "all of a calm stream");
+    ensure!(
+        consume(&victim()?, &calm, "whole", all_settled).await?.len() == STREAMED,
+        "all of a calm stream"
+    );
     let whole = [Toward::Node, Toward::Client].map(|toward| (toward, proxy.passed(toward)));
     let mut cut = Vec::new();
     for (number, plan) in plans(whole, [stride(397)?, stride(797)?]).into_iter().enumerate() {
         let queue = format!("cut-{number}");
         fill(&queue).await?;
         proxy.plan(Some(plan));
-        let counts = consume(&victim()?, &queue).await.with_context(|| format!("{plan:?}"))?;
+        let counts = consume(&victim()?, &calm, &queue, nothing_available).await;
+        let counts = counts.with_context(|| format!("{plan:?}"))?;
         ensure!(counts.values().all(|count| *count == 1), "{plan:?}: LOCK-19: {counts:?}");
         cut.push((queue, plan, counts));
     }
     proxy.plan(None);
-    // The locks of the last one lapse.
-    tokio::time::sleep(Duration::from_secs(5)).await;
     for (queue, plan, counts) in cut {
-        let rest = consume(&calm, &queue).await?;
+        let rest = consume(&calm, &calm, &queue, all_settled).await?;
         ensure!(rest.values().all(|count| *count == 2), "{plan:?}: LOCK-18: {rest:?}");
         ensure!(rest.len() <= 8, "{plan:?}: more than the prefetch was lost: {rest:?}");
         let overlap = rest.keys().filter(|number| counts.contains_key(number)).count();

@@ -1,7 +1,8 @@
 //! `mayfly bench`.
 
 use std::fmt::Display;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
@@ -308,8 +309,12 @@ fn wrong_is_usage(error: workload::Error) -> anyhow::Error {
     }
 }
 
+/// A bar, or lines where no person looks.
 fn progress() -> (ProgressBar, Progress) {
     let bar = ProgressBar::new(1000);
+    if bar.is_hidden() {
+        return (bar, Progress::new(lines()));
+    }
     let style = ProgressStyle::with_template("{prefix:12} {wide_bar:.cyan/dim} {msg}");
     bar.set_style(style.expect("the template is a constant"));
     let told = bar.clone();
@@ -319,4 +324,19 @@ fn progress() -> (ProgressBar, Progress) {
         told.set_message(figures.to_owned());
     });
     (bar, progress)
+}
+
+/// How often a phase that lasts is told of in lines.
+const LINE_EVERY: Duration = Duration::from_secs(30);
+
+/// A line on standard error for each phase, and more of them while it lasts.
+fn lines() -> impl Fn(&str, f64, &str) + Send + Sync {
+    let last = Mutex::new((String::new(), Instant::now()));
+    move |phase, share, figures| {
+        let mut last = last.lock().expect("nobody panics holding it");
+        if last.0 != phase || last.1.elapsed() >= LINE_EVERY {
+            *last = (phase.to_owned(), Instant::now());
+            eprintln!("mayfly: {phase} {:.0} % {figures}", share * 100.0);
+        }
+    }
 }

@@ -58,7 +58,7 @@ async fn founders_start_again_as_who_they_are() {
     for number in 1..=3 {
         cluster.kill(number);
         assert_eq!(cluster.open_node(number).await.incarnation(), 0);
-        timeout(Duration::from_secs(2), cluster.take_part(number)).await.expect("at once");
+        timeout(PATIENCE, cluster.take_part(number)).await.expect("it asks nobody");
         cluster.send(SHARD, number, 10).await;
         cluster.same_rows(number).await;
     }

@@ -15,7 +15,7 @@ use super::writer::{Job, Work, Writer};
 use super::{Done, Life, LogDisk, LogRecord, Shortened};
 use crate::disk::{Room, room};
 use crate::options::{MEMTABLES, base, blocks};
-use crate::{Error, Options, damage};
+use crate::{Error, Options, damage, records};
 
 /// See the file's head. Its end stops the writer.
 pub(super) struct RocksLog {
@@ -37,6 +37,7 @@ impl RocksLog {
     /// [`super::LogStore::open`].
     pub fn open(path: &Path, options: &Options) -> Result<RocksLog, Error> {
         std::fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
+        records::check(path)?;
         let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
         let groups = group::read_all(&db, path)?;
         let (marks, marked) = Marks::open(&path.with_extension("marks"))?;

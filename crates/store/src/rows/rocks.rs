@@ -12,7 +12,7 @@ use super::{Change, RowDisk, RowsIn, RowsOut, transfer};
 use crate::disk::{Room, room};
 use crate::keys::{applied_key, encode_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
-use crate::{Error, Options, damage};
+use crate::{Error, Options, damage, records};
 
 /// The database. Clones share it.
 #[derive(Clone)]
@@ -31,6 +31,7 @@ impl RocksRows {
     /// [`super::RowStore::open`].
     pub fn open(path: &Path, options: &Options) -> Result<RocksRows, Error> {
         std::fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
+        records::check(path)?;
         let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
         let inner = Inner { db, path: path.to_owned(), failure: Mutex::default() };
         let rows = RocksRows { inner: Arc::new(inner) };
