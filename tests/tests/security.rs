@@ -176,10 +176,10 @@ fn element<'a>(text: &'a str, after: &str, name: &str) -> anyhow::Result<&'a str
     rest.split_once('<').map(|(value, _)| value).context("no end")
 }
 
-/// ENT-3, QUOTA-23: the rules in an entity's description open it, on every node and every port, with
+/// ENT-11, ENT-12: the rules in an entity's description open it, on every node and every port, with
 /// their rights and no others, and a change of them counts at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn quota_23_an_entitys_own_rules_open_it_on_every_node() -> anyhow::Result<()> {
+async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::Result<()> {
     const UNAUTHORIZED: &str = "amqp:unauthorized-access";
     let cluster = Cluster::start(Settings { secret: Some(SECRET), ..Settings::default() }).await?;
     for queue in ["other", "orders/below"] {

@@ -102,7 +102,7 @@ mod tests {
 
     /// A queue `a` and a queue `a/b` are two.
     #[test]
-    fn quota_23_a_rule_of_an_entity_reaches_no_other_below_its_name() {
+    fn ent_12_a_rule_of_an_entity_reaches_no_other_below_its_name() {
         for (outer, inner, below, entity) in [
             ("a", "a", true, true),
             ("a", "a/$management", true, true),

@@ -246,10 +246,10 @@ mod tests {
         assert!(Token::parse(&token).unwrap().verify([&named], "sb://h/q", NOW_S).is_ok());
     }
 
-    /// QUOTA-23: keys of an entity beside the node's own, also one of the same name; what they sign is
+    /// Keys of an entity beside the node's own, also one of the same name; what they sign is
     /// for that entity, and not for another below its name.
     #[test]
-    fn quota_23_an_entitys_own_keys_sign_for_it_alone() {
+    fn ent_12_an_entitys_own_keys_sign_for_it_alone() {
         let node = Key { primary: "node".to_owned(), secondary: String::new(), ..key("") };
         let access = Access::keys([node]);
         let own = [Key { reach: Reach::Entity, ..key("q") }];
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn quota_23_only_a_lack_of_keys_is_mended_by_more() {
+    fn ent_12_only_a_lack_of_keys_is_mended_by_more() {
         use TokenError::{Expired, Malformed, NotSas, Resource, Signature, UnknownKey};
         for (error, mended) in [
             (NotSas, false),

@@ -1,4 +1,4 @@
-//! Authorization rules in the description of a queue or a topic (ENT-3, QUOTA-23): named pairs of keys,
+//! Authorization rules in the description of a queue or a topic (ENT-11): named pairs of keys,
 //! and what whoever knows one may do there. They are kept and told here; the edges ask for them.
 
 use std::fmt;

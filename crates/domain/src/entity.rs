@@ -64,7 +64,7 @@ pub struct QueueProperties {
     pub user_metadata: String,
     /// Accepted, without effect (ENT-3).
     pub enable_batched_operations: bool,
-    /// At most 12, default none (QUOTA-23).
+    /// At most 12 (QUOTA-23), default none (ENT-11).
     pub authorization_rules: Vec<AuthorizationRule>,
     /// The name of the queue or topic that messages are forwarded to (FWD-1), and those of the
     /// dead-letter queue (FWD-9).

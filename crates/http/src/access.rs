@@ -1,6 +1,6 @@
 //! Authorization (§3 of the management contract): a token of an SDK, or a key as a bearer token. Entities
 //! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2). An entity's own
-//! rules are asked for where no key of the node will do (QUOTA-23).
+//! rules are asked for where no key of the node will do (ENT-12).
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -319,9 +319,9 @@ mod tests {
         }
     }
 
-    /// QUOTA-23: an entity's own rule opens it and its messages, and is nobody else's token.
+    /// An entity's own rule opens it and its messages, and is nobody else's token.
     #[test]
-    fn quota_23_an_entitys_own_rule_opens_it_alone() {
+    fn ent_12_an_entitys_own_rule_opens_it_alone() {
         let rule = |name: &str, right| {
             let (name, scope) = (name.to_owned(), "q".to_owned());
             let rights = Rights::default().with(right);

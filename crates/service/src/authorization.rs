@@ -1,4 +1,4 @@
-//! Authorization rules of an entity (ENT-3, QUOTA-23): what a client leaves out of them is settled
+//! Authorization rules of an entity (ENT-11, ENT-12): what a client leaves out of them is settled
 //! before they are proposed, since all replicas apply the same entry; and the edges ask for the keys
 //! whenever they verify a proof, so that a rule counts from its change on.
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn quota_23_keys_left_out_are_drawn_and_later_kept() {
+    fn ent_11_keys_left_out_are_drawn_and_later_kept() {
         let mut drawn = [rule("a", "", "", 0), rule("b", "own", "", 0)];
         settle(&[], &mut drawn, Timestamp(7));
         let [a, b] = &drawn;
@@ -108,9 +108,9 @@ mod tests {
         assert_eq!(again, drawn);
     }
 
-    /// ENT-3: CreatedTime and ModifiedTime, whatever the client says of them.
+    /// CreatedTime and ModifiedTime, whatever the client says of them.
     #[test]
-    fn ent_3_a_rule_remembers_when_it_came_and_was_changed() {
+    fn ent_11_a_rule_remembers_when_it_came_and_was_changed() {
         let old = [rule("a", "p", "s", 7)];
         let mut sent = rule("a", "p", "s", 5);
         sent.rights.listen = true;

@@ -202,9 +202,9 @@ mod tests {
         Key { reach: Reach::Entity, ..key(name, right, entity) }
     }
 
-    /// QUOTA-23: a token signed by an entity's own rule is good there only, and for its rights.
+    /// A token signed by an entity's own rule is good there only, and for its rights.
     #[test]
-    fn quota_23_an_entitys_own_rule_signs_tokens_for_it() {
+    fn ent_12_an_entitys_own_rule_signs_tokens_for_it() {
         let (access, mut grants) = (keys(), Grants::default());
         let rules = [own("Rule", Right::Listen, "q")];
         let token = sign("sb%3A%2F%2Fh%2Fq", "Rule", "spare", now_s() + 60);
@@ -221,10 +221,10 @@ mod tests {
         }
     }
 
-    /// QUOTA-23, §1.2: a login by a name of no key of the node proves nothing until an entity's own
+    /// §1.2: a login by a name of no key of the node proves nothing until an entity's own
     /// rule makes it good, and as long as that has this key.
     #[test]
-    fn quota_23_a_login_is_redeemed_by_an_entitys_own_rule() {
+    fn ent_12_a_login_is_redeemed_by_an_entitys_own_rule() {
         let (access, mut grants) = (keys(), Grants::default());
         assert!(grants.login(&access, &plain("Rule", "secret")));
         assert!(grants.has_claim() && !grants.is_proved(&access));

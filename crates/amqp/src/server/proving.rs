@@ -1,4 +1,4 @@
-//! Proofs by keys of an entity's own rules (QUOTA-23). Whoever knows those is asked while the client
+//! Proofs by keys of an entity's own rules (ENT-12). Whoever knows those is asked while the client
 //! waits: for a token that no key of the node has signed, and for a link of a login with no key of the
 //! node.
 

@@ -1,10 +1,10 @@
-//! Authorization rules as clients give them (ENT-3, QUOTA-23).
+//! Authorization rules as clients give them (ENT-11, QUOTA-23).
 
 use crate::{
     AUTHORIZATION_CHARS_MAX, AUTHORIZATION_RULES_MAX, AccessRights, AuthorizationRule, Refusal,
 };
 
-/// ENT-3, QUOTA-23. Keys that are left out were drawn before.
+/// ENT-11, QUOTA-23. Keys that are left out were drawn before.
 pub fn authorization_rules(rules: &[AuthorizationRule]) -> Result<(), Refusal> {
     if rules.len() > AUTHORIZATION_RULES_MAX {
         let (used, max) = (rules.len() as u64, AUTHORIZATION_RULES_MAX as u64);

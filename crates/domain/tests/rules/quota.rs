@@ -208,9 +208,9 @@ fn quota_23_a_queue_or_topic_has_at_most_12_authorization_rules() {
     }
 }
 
-/// ENT-3, QUOTA-23: each row a change to one of two good rules, and what is told.
+/// Each row a change to one of two good rules, and what is told.
 #[test]
-fn quota_23_an_authorization_rule_is_refused_for_what_is_wrong_with_it() {
+fn ent_11_an_authorization_rule_is_refused_for_what_is_wrong_with_it() {
     type Change = fn(&mut AuthorizationRule);
     for (change, told) in [
         ((|_| ()) as Change, None),

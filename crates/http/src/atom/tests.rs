@@ -444,7 +444,7 @@ fn jss_dialect_is_read() {
 /// §4.6, as Python and JS send them: keys may be left out, instants are passed over. No list at all
 /// leaves the rules as they are, an empty one takes them away.
 #[test]
-fn ent_3_authorization_rules_are_read() {
+fn ent_11_authorization_rules_are_read() {
     let old = QueueProperties {
         authorization_rules: vec![authorization_rule("old", AccessRights::ALL)],
         ..QueueProperties::default()

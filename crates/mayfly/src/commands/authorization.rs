@@ -1,9 +1,9 @@
-//! Authorization rules of queues and topics (QUOTA-23), as they are given and shown.
+//! Authorization rules of queues and topics (ENT-11), as they are given and shown.
 
 use client::v1;
 use serde_json::{Value, json};
 
-/// ENT-3.
+/// ENT-11.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Given {
     /// A rule with keys of its own, which the cluster draws: its name, and what they allow of listen,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quota_23_a_rule_is_given_by_name_and_rights_and_shown_without_its_keys() {
+    fn ent_11_a_rule_is_given_by_name_and_rights_and_shown_without_its_keys() {
         for (text, told) in [
             ("worker=listen", "worker (listen)"),
             ("w=Send, listen", "w (send, listen)"),

@@ -1,4 +1,4 @@
-//! Authorization rules (ENT-3, QUOTA-23).
+//! Authorization rules (ENT-11).
 
 use domain::{AccessRights, AuthorizationRule, Refusal, Timestamp};
 
