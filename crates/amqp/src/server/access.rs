@@ -11,7 +11,7 @@ use crate::cbs::Status;
 use crate::condition;
 use crate::engine::Credentials;
 
-/// Told of both alike: who guesses shall not learn which names there are.
+/// By a key of the node or of an entity.
 const WRONG_LOGIN: &str = "a login with a wrong name or key";
 /// Most paths one connection holds tokens for.
 const GRANTS_MAX: usize = 1000;
