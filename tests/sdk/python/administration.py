@@ -150,9 +150,7 @@ async def queue_authorization(space: Space) -> None:
     has(changed, {"key_name": "shop", "rights": ["Listen"], "primary_key": "third"})
     equal(changed.secondary_key, "second")
     many = [AuthorizationRule(key_name=f"r{n}", rights=["Send"]) for n in range(13)]
-    error = await raises(
-        HttpResponseError, admin.update_queue(queue, authorization_rules=many)
-    )
+    error = await raises(HttpResponseError, admin.update_queue(queue, authorization_rules=many))
     equal(error.status_code, 403)
 
 
