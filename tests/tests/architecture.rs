@@ -13,8 +13,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &["domain"]),
     ("store", &["domain", "wire"]),
     ("replication", &["domain", "store", "wire"]),
-    ("service", &["domain", "engine", "replication", "wire"]),
     ("auth", &[]),
+    // Of `auth` the keys of an entity, as its description has them.
+    ("service", &["auth", "domain", "engine", "replication", "wire"]),
     ("transport", &[]),
     ("amqp", &["auth", "domain", "service", "transport", "wire"]),
     ("grpc", &["amqp", "auth", "domain", "service", "transport", "wire"]),

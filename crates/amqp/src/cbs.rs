@@ -55,6 +55,11 @@ impl Status {
         Status { code, description: error.to_string().into(), condition: Some(condition) }
     }
 
+    /// Whether it is good is not known at present.
+    pub fn later(why: &str) -> Status {
+        Status { code: 503, description: why.into(), condition: Some(condition::UNAVAILABLE) }
+    }
+
     /// Encodes the reply.
     pub fn reply(&self, envelope: &Envelope, out: &mut BytesMut) -> Bytes {
         let mut properties = Map::default()

@@ -27,6 +27,7 @@ mod coordinator;
 mod delivering;
 mod idling;
 mod links;
+mod proving;
 mod taking;
 
 mod connection;

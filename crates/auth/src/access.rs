@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::key::{Key, is_same};
-use crate::path::{covers, resource_path};
+use crate::path::{Reach, resource_path};
 use crate::right::{Right, Rights};
 use crate::token::{Token, TokenError};
 
@@ -20,8 +20,9 @@ pub enum Access {
 /// What a proof is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Normalised, see [`resource_path`]; it and all below it is covered.
+    /// Normalised, see [`resource_path`]; it is covered, and what is below it as far as that reaches.
     pub path: String,
+    pub reach: Reach,
     pub rights: Rights,
     /// Seconds since the Unix epoch; from then on the grant is void (ERR-25).
     pub expires_at_s: u64,
@@ -30,12 +31,25 @@ pub struct Grant {
 impl Grant {
     /// Everything, for ever.
     pub fn all() -> Grant {
-        Grant { path: String::new(), rights: Rights::ALL, expires_at_s: u64::MAX }
+        Grant {
+            path: String::new(),
+            reach: Reach::Below,
+            rights: Rights::ALL,
+            expires_at_s: u64::MAX,
+        }
+    }
+
+    /// What one of these keys is good for to whoever knows it; `None`: it is none of them.
+    pub fn of_key(keys: &[Key], name: &str, key: &str) -> Option<Grant> {
+        let known = keys.iter().find(|known| known.name == name && known.is(key))?;
+        let Key { scope, reach, rights, .. } = known;
+        let (path, reach, rights) = (resource_path(scope), *reach, *rights);
+        Some(Grant { path, reach, rights, expires_at_s: u64::MAX })
     }
 
     /// Whether it covers using `path` (normalised) that way at that time.
     pub fn allows(&self, path: &str, right: Right, now_s: u64) -> bool {
-        now_s < self.expires_at_s && self.rights.allow(right) && covers(&self.path, path)
+        now_s < self.expires_at_s && self.rights.allow(right) && self.reach.covers(&self.path, path)
     }
 }
 
@@ -54,18 +68,32 @@ impl Access {
     /// What whoever knows the key of that name may do (§1.2); `None`: it is not the key.
     pub fn login(&self, name: &str, key: &str) -> Option<Grant> {
         let Access::Keys(keys) = self else { return Some(Grant::all()) };
-        let known = keys.iter().find(|known| known.name == name && known.is(key))?;
-        let path = resource_path(&known.scope);
-        Some(Grant { path, rights: known.rights, expires_at_s: u64::MAX })
+        Grant::of_key(keys, name, key)
     }
 
-    /// What a token is good for when it is put for an audience.
+    /// Whether there is a key of that name.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Access::Anyone => false,
+            Access::Keys(keys) => keys.iter().any(|key| key.name == name),
+        }
+    }
+
+    /// What a token is good for when it is put for an audience. `own`: keys of the entity that the
+    /// audience is of (see [`entity_path`](crate::entity_path)), as good as the node's there. Who has
+    /// to ask for those tries without any first, and looks at [`TokenError::is_for_want_of_a_key`].
     ///
     /// # Errors
     /// [`TokenError`]. Where anyone may do anything there are none, whatever the token is.
-    pub fn verify(&self, token: &str, audience: &str, now_s: u64) -> Result<Grant, TokenError> {
+    pub fn verify(
+        &self,
+        token: &str,
+        audience: &str,
+        own: &[Key],
+        now_s: u64,
+    ) -> Result<Grant, TokenError> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        Token::parse(token)?.verify(keys.iter(), audience, now_s)
+        Token::parse(token)?.verify(keys.iter().chain(own), audience, now_s)
     }
 
     /// The same for a token beside a request's own (§2 of the management contract), which came to
@@ -78,10 +106,11 @@ impl Access {
         token: &str,
         host: &str,
         audience: &str,
+        own: &[Key],
         now_s: u64,
     ) -> Result<Grant, TokenError> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        Token::parse(token)?.at(host).verify(keys.iter(), audience, now_s)
+        Token::parse(token)?.at(host).verify(keys.iter().chain(own), audience, now_s)
     }
 
     /// Whether `given` is itself a key that may do everything: whoever knows it needs no token.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hint::black_box;
 
+use crate::path::Reach;
 use crate::right::Rights;
 
 /// A named pair of keys, either of which signs and logs in, so that one can be replaced while the
@@ -15,8 +16,10 @@ pub struct Key {
     /// Empty: there is none.
     pub secondary: String,
     pub rights: Rights,
-    /// Path of the entity it is for, with all below; empty for the whole namespace.
+    /// Path of the entity it is for; empty for the whole namespace.
     pub scope: String,
+    /// What lies below the scope is covered by it so far.
+    pub reach: Reach,
 }
 
 impl Key {
@@ -31,6 +34,7 @@ impl Key {
             secondary: String::new(),
             rights: Rights::ALL,
             scope: String::new(),
+            reach: Reach::Below,
         }
     }
 
@@ -49,7 +53,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { name, primary: _, secondary: _, rights, scope } = self;
+        let Key { name, primary: _, secondary: _, rights, scope, reach: _ } = self;
         let mut shown = out.debug_struct("Key");
         shown.field("name", name).field("rights", rights).field("scope", scope);
         shown.finish_non_exhaustive()

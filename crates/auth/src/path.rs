@@ -29,6 +29,36 @@ pub fn covers(outer: &str, inner: &str) -> bool {
     }
 }
 
+/// The queue or topic that a path is of, itself or as what it is below: a subscription, a subqueue, its
+/// management. Empty for the whole namespace and for nodes that are no entity's.
+pub fn entity_path(path: &str) -> &str {
+    // No name holds either (ENT-1).
+    let ends = ["/$", "/subscriptions/"].into_iter().filter_map(|below| path.find(below));
+    let entity = ends.min().map_or(path, |end| &path[..end]);
+    if entity.starts_with('$') { "" } else { entity }
+}
+
+/// How far below its path a right goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// To all whose path begins like that, other entities too.
+    #[default]
+    Below,
+    /// To the entity with its subscriptions and subqueues, and to no other.
+    Entity,
+}
+
+impl Reach {
+    /// Whether what is for `outer` is for `inner`; both normalised.
+    pub(crate) fn covers(self, outer: &str, inner: &str) -> bool {
+        let is_within = match self {
+            Reach::Below => true,
+            Reach::Entity => entity_path(outer) == entity_path(inner),
+        };
+        is_within && covers(outer, inner)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +80,40 @@ mod tests {
             ("/", ""),
         ] {
             assert_eq!(resource_path(resource), path, "{resource}");
+        }
+    }
+
+    #[test]
+    fn section_3_a_path_is_of_its_entity() {
+        for (path, entity) in [
+            ("", ""),
+            ("$cbs", ""),
+            ("q", "q"),
+            ("a/b", "a/b"),
+            ("a/b/$management", "a/b"),
+            ("q/$deadletterqueue/$management", "q"),
+            ("q/$transfer/$deadletterqueue", "q"),
+            ("a/t/subscriptions/s", "a/t"),
+            ("t/subscriptions/s/$deadletterqueue", "t"),
+        ] {
+            assert_eq!(entity_path(path), entity, "{path}");
+        }
+    }
+
+    /// A queue `a` and a queue `a/b` are two.
+    #[test]
+    fn ent_12_a_rule_of_an_entity_reaches_no_other_below_its_name() {
+        for (outer, inner, below, entity) in [
+            ("a", "a", true, true),
+            ("a", "a/$management", true, true),
+            ("a", "a/subscriptions/s", true, true),
+            ("a", "a/b", true, false),
+            ("a", "a/b/$management", true, false),
+            ("a/$management", "a/$management", true, true),
+            ("a/$management", "a", false, false),
+        ] {
+            assert_eq!(Reach::Below.covers(outer, inner), below, "{outer} {inner}");
+            assert_eq!(Reach::Entity.covers(outer, inner), entity, "{outer} {inner}");
         }
     }
 

@@ -49,6 +49,16 @@ pub enum TokenError {
     Resource,
 }
 
+impl TokenError {
+    /// Whether the same token may be good by other keys.
+    pub fn is_for_want_of_a_key(self) -> bool {
+        match self {
+            TokenError::UnknownKey | TokenError::Signature | TokenError::Resource => true,
+            TokenError::NotSas | TokenError::Malformed { .. } | TokenError::Expired => false,
+        }
+    }
+}
+
 impl<'a> Token<'a> {
     /// Takes `sr`, `sig`, `se` and `skn` in any order.
     pub fn parse(text: &'a str) -> Result<Token<'a>, TokenError> {
@@ -124,7 +134,8 @@ impl<'a> Token<'a> {
             let path = resource_path(audience);
             let is_covered = covers(&self.path, &path) && covers(&resource_path(&key.scope), &path);
             if is_covered {
-                return Ok(Grant { path, rights: key.rights, expires_at_s: self.expires_at_s });
+                let (reach, rights, expires_at_s) = (key.reach, key.rights, self.expires_at_s);
+                return Ok(Grant { path, reach, rights, expires_at_s });
             }
             refusal = TokenError::Resource;
         }
@@ -157,6 +168,8 @@ pub fn sign(resource: &str, key_name: &str, key: &str, expires_at_s: u64) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
+    use crate::path::Reach;
     use crate::right::{Right, Rights};
 
     const KEY: &str = "c2VjcmV0";
@@ -165,7 +178,8 @@ mod tests {
     fn key(scope: &str) -> Key {
         let rights = Rights { send: true, ..Rights::default() };
         let (name, scope) = ("Root".to_owned(), scope.to_owned());
-        Key { name, primary: "other".to_owned(), secondary: KEY.to_owned(), rights, scope }
+        let (primary, secondary) = ("other".to_owned(), KEY.to_owned());
+        Key { name, primary, secondary, rights, scope, reach: Reach::Below }
     }
 
     fn check(token: &str, scope: &str, audience: &str) -> Result<Grant, TokenError> {
@@ -230,6 +244,49 @@ mod tests {
         let token = sign("sb%3A%2F%2Fh", "Root%2520Key", KEY, NOW_S + 60);
         let named = Key { name: "Root Key".to_owned(), ..key("") };
         assert!(Token::parse(&token).unwrap().verify([&named], "sb://h/q", NOW_S).is_ok());
+    }
+
+    /// Keys of an entity beside the node's own, also one of the same name; what they sign is
+    /// for that entity, and not for another below its name.
+    #[test]
+    fn ent_12_an_entitys_own_keys_sign_for_it_alone() {
+        let node = Key { primary: "node".to_owned(), secondary: String::new(), ..key("") };
+        let access = Access::keys([node]);
+        let own = [Key { reach: Reach::Entity, ..key("q") }];
+        let verify = |token: &str, audience: &str, own: &[Key]| {
+            access.verify(token, audience, own, NOW_S).map(|grant| grant.path)
+        };
+        let all = signed("sb%3A%2F%2Fh");
+        assert_eq!(verify(&all, "sb://h/q", &own), Ok("q".to_owned()));
+        assert_eq!(verify(&all, "sb://h/q", &[]), Err(TokenError::Signature));
+        assert_eq!(verify(&all, "sb://h/", &own), Err(TokenError::Resource));
+        assert_eq!(verify(&all, "sb://h/other", &own), Err(TokenError::Resource));
+        let of_node = sign("sb%3A%2F%2Fh", "Root", "node", NOW_S + 60);
+        assert_eq!(verify(&of_node, "sb://h/other", &own), Ok("other".to_owned()));
+
+        let grant = access.verify(&all, "sb://h/q", &own, NOW_S).unwrap();
+        for (path, allowed) in [("q", true), ("q/subscriptions/s", true), ("q/r", false)] {
+            assert_eq!(grant.allows(path, Right::Send, NOW_S), allowed, "{path}");
+        }
+        let login = Grant::of_key(&own, "Root", KEY).unwrap();
+        assert!(login.allows("q", Right::Send, NOW_S) && !login.allows("q/r", Right::Send, NOW_S));
+        assert!(!login.allows("q", Right::Listen, NOW_S));
+        assert_eq!(Grant::of_key(&own, "Root", "guess"), None);
+    }
+
+    #[test]
+    fn ent_12_only_a_lack_of_keys_is_mended_by_more() {
+        use TokenError::{Expired, Malformed, NotSas, Resource, Signature, UnknownKey};
+        for (error, mended) in [
+            (NotSas, false),
+            (Malformed { part: "se" }, false),
+            (Expired, false),
+            (UnknownKey, true),
+            (Signature, true),
+            (Resource, true),
+        ] {
+            assert_eq!(error.is_for_want_of_a_key(), mended, "{error}");
+        }
     }
 
     /// ERR-17, ERR-25: a right that was not given, and one that has run out.

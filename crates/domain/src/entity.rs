@@ -1,6 +1,6 @@
 //! Entities: their properties (ENT-3), status (STATE) and counters (COUNT).
 
-use crate::{Idleness, SequenceNumber, Span, Specifics, Timestamp};
+use crate::{AuthorizationRule, Idleness, SequenceNumber, Span, Specifics, Timestamp};
 
 /// STATE-1. Settable by users; creation and deletion in progress are the catalog's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct QueueProperties {
     pub user_metadata: String,
     /// Accepted, without effect (ENT-3).
     pub enable_batched_operations: bool,
+    /// At most 12 (QUOTA-23), default none (ENT-11).
+    pub authorization_rules: Vec<AuthorizationRule>,
     /// The name of the queue or topic that messages are forwarded to (FWD-1), and those of the
     /// dead-letter queue (FWD-9).
     pub forward_to: Option<String>,
@@ -86,6 +88,7 @@ impl Default for QueueProperties {
             status: EntityStatus::Active,
             user_metadata: String::new(),
             enable_batched_operations: true,
+            authorization_rules: Vec::new(),
             forward_to: None,
             forward_dead_letters_to: None,
         }

@@ -9,6 +9,7 @@
 mod id;
 mod time;
 
+mod authorization;
 mod entity;
 mod idle;
 mod limits;
@@ -39,6 +40,7 @@ mod read;
 mod session_read;
 pub mod validate;
 
+pub use authorization::*;
 pub use catalog::*;
 pub use command::*;
 pub use effect::*;

@@ -25,6 +25,10 @@ pub const SUBSCRIPTIONS_MAX: u32 = 2000;
 pub const COPIES_MAX: u64 = 100_000;
 /// QUOTA-28.
 pub const USER_METADATA_CHARS_MAX: usize = 1024;
+/// QUOTA-23: of one entity.
+pub const AUTHORIZATION_RULES_MAX: usize = 12;
+/// ENT-11: name and keys of an authorization rule, each.
+pub const AUTHORIZATION_CHARS_MAX: usize = 256;
 /// QUOTA-29: dead-letter reason and description, each.
 pub const REASON_CHARS_MAX: usize = 4096;
 /// QUOTA-25.

@@ -1,6 +1,6 @@
 //! Topics and subscriptions: what each is told to be (ENT-3), and how a subscription is named.
 
-use crate::{EntityId, EntityStatus, QueueProperties, Span};
+use crate::{AuthorizationRule, EntityId, EntityStatus, QueueProperties, Span};
 
 /// What an entity is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,6 +106,8 @@ pub struct TopicProperties {
     pub status: EntityStatus,
     pub user_metadata: String,
     pub enable_batched_operations: bool,
+    /// They hold for its subscriptions too.
+    pub authorization_rules: Vec<AuthorizationRule>,
     /// Copies are always in order of publishing: kept, without effect (RULE-15).
     pub support_ordering: bool,
     /// Refuses a message that no subscription takes (RULE-9).
@@ -151,6 +153,7 @@ impl TopicProperties {
             status: common.status,
             user_metadata: common.user_metadata.clone(),
             enable_batched_operations: common.enable_batched_operations,
+            authorization_rules: common.authorization_rules.clone(),
             support_ordering: specifics.support_ordering,
             filter_before_publishing: specifics.filter_before_publishing,
         }
@@ -172,6 +175,7 @@ impl TopicProperties {
             },
             user_metadata: self.user_metadata.clone(),
             enable_batched_operations: self.enable_batched_operations,
+            authorization_rules: self.authorization_rules.clone(),
             ..QueueProperties::default()
         }
     }

@@ -1,6 +1,10 @@
 //! Checks that need nothing but the request itself. The edge makes them before it proposes; the
 //! machine makes those of them again that its rows rely on, and refuses what is malformed.
 
+mod authorization;
+
+pub use authorization::authorization_rules;
+
 use crate::{
     BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, EntityStatus, HEADER_BYTES_MAX, ID_CHARS_MAX,
     NAME_CHARS_MAX, NewMessage, PATH_CHARS_MAX, PROPERTY_BYTES_MAX, Properties, QueueProperties,
@@ -109,6 +113,7 @@ pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
         status: _,
         user_metadata,
         enable_batched_operations: _,
+        authorization_rules: rules,
         forward_to,
         forward_dead_letters_to: _,
     } = properties;
@@ -147,7 +152,8 @@ pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
     )?;
     let chars = user_metadata.chars().count();
     let allowed = "at most 1024 characters";
-    in_range("length of UserMetadata", chars <= USER_METADATA_CHARS_MAX, chars, allowed)
+    in_range("length of UserMetadata", chars <= USER_METADATA_CHARS_MAX, chars, allowed)?;
+    authorization_rules(rules)
 }
 
 /// FWD-2: an entity of this name does not forward to itself. Whether there is a destination of that

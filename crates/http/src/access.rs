@@ -1,19 +1,22 @@
 //! Authorization (§3 of the management contract): a token of an SDK, or a key as a bearer token. Entities
-//! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2).
+//! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2). An entity's own
+//! rules are asked for where no key of the node will do (ENT-12).
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Denials, Grant, Right, resource_path};
+use auth::{Access, Denials, Grant, Key, Right, TokenError, resource_path};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use service::Broker;
 
 use crate::connection::Peer;
 use crate::failure::Failure;
+use crate::path::Target;
 use crate::server::refuse;
 use crate::{atom, path};
 
@@ -23,6 +26,8 @@ const FORWARDING: [(&str, &str); 2] = [
     ("ForwardDeadLetteredMessagesTo", "servicebusdlqsupplementaryauthorization"),
 ];
 const BEARER: &str = "Bearer ";
+/// The node's own, whatever entities are called.
+const NODE_PATHS: [&str; 2] = ["/health/details", "/metrics"];
 
 /// Who may do what, and who hears of those who may not.
 pub(crate) struct Guard {
@@ -34,13 +39,48 @@ pub(crate) struct Guard {
 /// What a request's credentials are good for.
 struct Proof(Grant);
 
+/// Why they are good for nothing.
+#[derive(Debug)]
+enum Denied {
+    /// An entity's own keys may make them good.
+    ForWantOfAKey(String),
+    Anyway(String),
+}
+
+impl Denied {
+    fn by_token(error: TokenError) -> Denied {
+        match error.is_for_want_of_a_key() {
+            true => Denied::ForWantOfAKey(error.to_string()),
+            false => Denied::Anyway(error.to_string()),
+        }
+    }
+
+    fn why(self) -> String {
+        match self {
+            Denied::ForWantOfAKey(why) | Denied::Anyway(why) => why,
+        }
+    }
+}
+
+impl From<&str> for Denied {
+    fn from(why: &str) -> Denied {
+        Denied::Anyway(why.to_owned())
+    }
+}
+
 impl Guard {
     pub fn new(access: Access) -> Guard {
         Guard { access, denials: Denials::default(), started: Instant::now() }
     }
 
-    /// ERR-17, ERR-25. The reason goes to the client.
-    fn proof(&self, path: &str, right: Right, headers: &HeaderMap) -> Result<Proof, String> {
+    /// ERR-17, ERR-25. The reason goes to the client. `own`: keys of the entity the path is of.
+    fn proof(
+        &self,
+        path: &str,
+        right: Right,
+        headers: &HeaderMap,
+        own: &[Key],
+    ) -> Result<Proof, Denied> {
         let given = headers
             .get(AUTHORIZATION)
             .ok_or("send a shared access signature, or the secret as 'Authorization: Bearer …'")?;
@@ -48,47 +88,51 @@ impl Guard {
         if let Some(key) = given.strip_prefix(BEARER) {
             return match self.access.is_master(key) {
                 true => Ok(Proof(Grant::all())),
-                false => Err("the bearer token is not this cluster's secret".to_owned()),
+                false => Err("the bearer token is not this cluster's secret".into()),
             };
         }
-        let grant = self.access.verify(given, path, now_s()).map_err(|error| error.to_string())?;
+        let grant = self.access.verify(given, path, own, now_s()).map_err(Denied::by_token)?;
         match grant.allows(&resource_path(path), right, now_s()) {
             true => Ok(Proof(grant)),
-            false => Err(format!("the token lacks the right '{}'", right.name())),
+            false => Err(Denied::Anyway(format!("the token lacks the right '{}'", right.name()))),
         }
     }
 
-    /// FWD-2. A header that is missing falls back to the request's own token.
-    fn may_forward(&self, proof: &Proof, headers: &HeaderMap, body: &[u8]) -> Result<(), String> {
-        for (element, header, target) in forwards(body) {
-            let path = resource_path(&target);
-            let allowed = match headers.get(header).map(HeaderValue::to_str) {
-                None => {
-                    let Proof(grant) = proof;
-                    grant.allows(&path, Right::Send, now_s()) || self.signs_too(headers, &target)
-                }
-                Some(Ok(token)) => self.is_granted(headers, token, &target),
-                Some(Err(_)) => false,
-            };
-            if !allowed {
-                return Err(format!(
-                    "{element} takes a token with the right 'Send' for its target"
-                ));
+    /// FWD-2. A header that is missing falls back to the request's own token. `own`: keys of the target.
+    fn may_forward(
+        &self,
+        proof: &Proof,
+        headers: &HeaderMap,
+        forward: &Forward,
+        own: &[Key],
+    ) -> bool {
+        let Forward { header, target, .. } = forward;
+        match headers.get(*header).map(HeaderValue::to_str) {
+            None => {
+                let Proof(grant) = proof;
+                grant.allows(&resource_path(target), Right::Send, now_s())
+                    || self.signs_too(headers, target, own)
             }
+            Some(Ok(token)) => self.is_granted(headers, token, target, own),
+            Some(Err(_)) => false,
         }
-        Ok(())
     }
 
     /// Whether the request's own token, verified for its own path, covers the target as well.
-    fn signs_too(&self, headers: &HeaderMap, target: &str) -> bool {
+    fn signs_too(&self, headers: &HeaderMap, target: &str, own: &[Key]) -> bool {
         let token = headers.get(AUTHORIZATION).and_then(|token| token.to_str().ok());
-        token.is_some_and(|token| self.is_granted(headers, token, target))
+        token.is_some_and(|token| self.is_granted(headers, token, target, own))
     }
 
-    fn is_granted(&self, headers: &HeaderMap, token: &str, target: &str) -> bool {
+    fn is_granted(&self, headers: &HeaderMap, token: &str, target: &str, own: &[Key]) -> bool {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let granted = self.access.verify_beside(token, host, target, now_s());
+        let granted = self.access.verify_beside(token, host, target, own, now_s());
         granted.is_ok_and(|grant| grant.allows(&resource_path(target), Right::Send, now_s()))
+    }
+
+    fn refuse(&self, request: &Request, why: String) -> Response {
+        self.tell(request, &why);
+        unauthorized(request.uri().path(), why)
     }
 
     fn tell(&self, request: &Request, why: &str) {
@@ -103,7 +147,7 @@ impl Guard {
 
 /// Lets a request pass, or answers 401.
 pub(crate) async fn check(
-    State(guard): State<Arc<Guard>>,
+    State((guard, broker)): State<(Arc<Guard>, Broker)>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -113,13 +157,20 @@ pub(crate) async fn check(
     let path = request.uri().path();
     let target = path::target(request.method(), path, request.uri().query());
     // What is not there takes as much as what is, so that nobody finds out without.
-    let right = target.map_or(Right::Manage, |target| target.right());
-    let proof = match guard.proof(path, right, request.headers()) {
-        Ok(proof) => proof,
-        Err(why) => {
-            guard.tell(&request, &why);
-            return unauthorized(request.uri().path(), why);
+    let right = target.as_ref().map_or(Right::Manage, Target::right);
+    let mut proof = guard.proof(path, right, request.headers(), &[]);
+    let entity = target.as_ref().and_then(Target::entity);
+    if let (Err(Denied::ForWantOfAKey(_)), Some(entity)) = (&proof, entity)
+        && !NODE_PATHS.contains(&path)
+    {
+        match broker.keys_of(entity).await {
+            Ok(own) => proof = guard.proof(path, right, request.headers(), &own),
+            Err(error) => return Failure::from(error).into_response(),
         }
+    }
+    let proof = match proof {
+        Ok(proof) => proof,
+        Err(denied) => return guard.refuse(&request, denied.why()),
     };
     if request.method() != Method::PUT || right != Right::Manage {
         return next.run(request).await;
@@ -128,20 +179,39 @@ pub(crate) async fn check(
     let Ok(body) = to_bytes(body, atom::BODY_BYTES_MAX).await else {
         return Failure::not_whole(atom::BODY_BYTES_MAX, "a description").into_response();
     };
-    let allowed = guard.may_forward(&proof, &parts.headers, &body);
+    let mut refused = None;
+    for forward in forwards(&body) {
+        let may = |own: &[Key]| guard.may_forward(&proof, &parts.headers, &forward, own);
+        if may(&[]) {
+            continue;
+        }
+        match broker.keys_of(&forward.target).await {
+            Ok(own) if may(&own) => (),
+            Ok(_) => refused = refused.or(Some(forward.element)),
+            Err(error) => return Failure::from(error).into_response(),
+        }
+    }
     let request = Request::from_parts(parts, Body::from(body));
-    match allowed {
-        Ok(()) => next.run(request).await,
-        Err(why) => {
-            guard.tell(&request, &why);
-            unauthorized(request.uri().path(), why)
+    match refused {
+        None => next.run(request).await,
+        Some(element) => {
+            let why = format!("{element} takes a token with the right 'Send' for its target");
+            guard.refuse(&request, why)
         }
     }
 }
 
-/// Element, header and target of each way a description forwards. It is read as it is read next, or a
-/// body could say one thing here and another there; one that cannot be read is refused there.
-fn forwards(body: &[u8]) -> Vec<(&'static str, &'static str, String)> {
+/// A way a description forwards.
+struct Forward {
+    element: &'static str,
+    /// Of the request, with the token for it.
+    header: &'static str,
+    target: String,
+}
+
+/// Each way a description forwards. It is read as it is read next, or a body could say one thing here
+/// and another there; one that cannot be read is refused there.
+fn forwards(body: &[u8]) -> Vec<Forward> {
     let Ok(text) = atom::text(body) else { return Vec::new() };
     let Ok(document) = atom::parse(text) else { return Vec::new() };
     let mut found = Vec::new();
@@ -149,7 +219,7 @@ fn forwards(body: &[u8]) -> Vec<(&'static str, &'static str, String)> {
         let named = FORWARDING.iter().find(|(element, _)| *element == node.tag_name().name());
         let target = node.text().map(str::trim).filter(|target| !target.is_empty());
         if let (Some((element, header)), Some(target)) = (named, target) {
-            found.push((*element, *header, target.to_owned()));
+            found.push(Forward { element, header, target: target.to_owned() });
         }
     }
     found
@@ -157,9 +227,9 @@ fn forwards(body: &[u8]) -> Vec<(&'static str, &'static str, String)> {
 
 fn unauthorized(path: &str, why: String) -> Response {
     let code = StatusCode::UNAUTHORIZED;
-    let mut response = match path {
-        "/health/details" | "/metrics" => refuse(code, why),
-        _ => {
+    let mut response = match NODE_PATHS.contains(&path) {
+        true => refuse(code, why),
+        false => {
             // The reason is ours, so there is nothing to escape in it.
             let id = service::draw_message_id();
             let xml = "application/xml; charset=utf-8";
@@ -180,7 +250,7 @@ fn now_s() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use auth::{Key, Rights, sign};
+    use auth::{Reach, Rights, sign};
 
     use super::*;
 
@@ -235,16 +305,46 @@ mod tests {
             ("Bearer secre".to_owned(), "/metrics", false),
             ("Basic c2VjcmV0".to_owned(), "/q", false),
         ] {
-            let proof = guard().proof(path, Right::Manage, &headers(&[("authorization", &given)]));
+            let proof =
+                guard().proof(path, Right::Manage, &headers(&[("authorization", &given)]), &[]);
             assert_eq!(proof.is_ok(), allowed, "{path} {given}");
         }
-        assert!(guard().proof("/q", Right::Manage, &HeaderMap::new()).is_err());
+        assert!(guard().proof("/q", Right::Manage, &HeaderMap::new(), &[]).is_err());
         // Messages take the right of what is done with them.
         let sender = token("http%3A%2F%2Flocalhost%3A5300%2Fq", "S");
         let sender = headers(&[("authorization", &sender)]);
         for (right, allowed) in [(Right::Send, true), (Right::Listen, false)] {
-            let proof = guard().proof("/q/messages", right, &sender);
+            let proof = guard().proof("/q/messages", right, &sender, &[]);
             assert_eq!(proof.is_ok(), allowed, "{right:?}");
+        }
+    }
+
+    /// An entity's own rule opens it and its messages, and is nobody else's token.
+    #[test]
+    fn ent_12_an_entitys_own_rule_opens_it_alone() {
+        let rule = |name: &str, right| {
+            let (name, scope) = (name.to_owned(), "q".to_owned());
+            let rights = Rights::default().with(right);
+            Key { name, scope, reach: Reach::Entity, rights, ..Key::root("key") }
+        };
+        let own = [rule("Rule", Right::Send), rule("Boss", Right::Manage)];
+        const PYTHON: &str = "https%3A%2F%2Flocalhost%3A5300";
+        const NET: &str = "http%3A%2F%2Flocalhost%3A5300%2Fq%2Fmessages";
+        for (given, path, right, allowed) in [
+            (token(PYTHON, "Rule"), "/q/messages", Right::Send, true),
+            (token(NET, "Rule"), "/q/messages", Right::Send, true),
+            (token(PYTHON, "Rule"), "/q/messages/head", Right::Listen, false),
+            (token(PYTHON, "Rule"), "/q", Right::Manage, false),
+            (token(PYTHON, "Boss"), "/q", Right::Manage, true),
+            (token(PYTHON, "Boss"), "/q/subscriptions/s/rules/r", Right::Manage, true),
+            (token(PYTHON, "Boss"), "/$namespaceinfo", Right::Manage, false),
+            (token(PYTHON, "Boss"), "/other", Right::Manage, false),
+        ] {
+            let headers = headers(&[("authorization", &given)]);
+            let without = guard().proof(path, right, &headers, &[]);
+            assert!(matches!(without, Err(Denied::ForWantOfAKey(_))), "{path}");
+            let proof = guard().proof(path, right, &headers, &own);
+            assert_eq!(proof.is_ok(), allowed, "{path} {given}");
         }
     }
 
@@ -287,10 +387,13 @@ mod tests {
                 let junk = "SharedAccessSignature junk";
                 pairs.push((other, junk));
                 let headers = headers(&pairs);
-                let proof =
-                    guard().proof("/q", Right::Manage, &headers).expect("Manage on the source");
-                let may = guard().may_forward(&proof, &headers, body.as_bytes());
-                assert_eq!(may.is_ok(), allowed, "{own} {beside:?} {header}");
+                let proof = guard()
+                    .proof("/q", Right::Manage, &headers, &[])
+                    .expect("Manage on the source");
+                let forwards = forwards(body.as_bytes());
+                let may = |forward| guard().may_forward(&proof, &headers, forward, &[]);
+                assert!(!forwards.is_empty());
+                assert_eq!(forwards.iter().all(may), allowed, "{own} {beside:?} {header}");
             }
         }
     }

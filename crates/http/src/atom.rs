@@ -1,6 +1,7 @@
 //! Entity management as the Azure SDKs' administration clients speak it: Atom entries and feeds over
 //! HTTP. What is particular to queues, topics, subscriptions and rules is in a file each.
 
+mod authorization;
 mod description;
 mod document;
 mod duration;

@@ -59,6 +59,19 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// The entity it is of, if it is one's.
+    pub fn entity(&self) -> Option<&str> {
+        match self {
+            Target::Namespace | Target::Queues(_) | Target::Topics(_) => None,
+            Target::Entity(name) | Target::Messages { entity: name } => Some(name),
+            Target::Subscriptions { topic, .. }
+            | Target::Subscription { topic, .. }
+            | Target::Rules { topic, .. }
+            | Target::Rule { topic, .. } => Some(topic),
+            Target::Head { queue, .. } | Target::Lock { queue, .. } => Some(queue),
+        }
+    }
+
     /// What it takes: Manage for entities, the right of the operation for messages (§2, §3).
     pub fn right(&self) -> Right {
         match self {

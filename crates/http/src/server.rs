@@ -57,7 +57,7 @@ pub async fn serve(
 }
 
 fn routes(config: Config, app: App) -> Router {
-    let access = Arc::new(access::Guard::new(config.access));
+    let access = (Arc::new(access::Guard::new(config.access)), app.broker.clone());
     let guarded = Router::new()
         .route("/health/details", get(health::details))
         .route("/metrics", get(metrics::metrics))

@@ -1,5 +1,6 @@
 //! Commands of those who work with queues, one file each.
 
+mod authorization;
 pub mod bench;
 pub mod chaos;
 pub mod clock;

@@ -61,11 +61,12 @@ impl Broker {
     pub async fn create_queue(
         &self,
         name: &str,
-        properties: QueueProperties,
+        mut properties: QueueProperties,
         request: Option<u64>,
     ) -> Result<QueueInfo> {
         let refused = |refusal: Refusal| Error::new(refusal, name);
         domain::validate::queue_name(name).map_err(refused)?;
+        self.settle_rules(&[], &mut properties.authorization_rules);
         domain::validate::queue_properties(&properties).map_err(refused)?;
         let (name, properties) = (name.to_owned(), Box::new(properties));
         let path = name.clone();
@@ -290,6 +291,7 @@ impl Broker {
         let old = info.properties.clone();
         let mut properties = info.properties;
         change(&mut properties).map_err(refused)?;
+        self.settle_rules(&old.authorization_rules, &mut properties.authorization_rules);
         domain::validate::queue_properties(&properties).map_err(refused)?;
         self.check_destinations(&old, &properties).await?;
         let properties = Box::new(properties);

@@ -34,6 +34,7 @@ mod router;
 mod serve;
 mod standing;
 
+mod authorization;
 mod broker;
 mod cluster;
 mod entities;

@@ -19,11 +19,12 @@ impl Broker {
     pub async fn create_topic(
         &self,
         name: &str,
-        properties: TopicProperties,
+        mut properties: TopicProperties,
         request: Option<u64>,
     ) -> Result<QueueInfo> {
         let refused = |refusal: Refusal| Error::new(refusal, name);
         validate::queue_name(name).map_err(refused)?;
+        self.settle_rules(&[], &mut properties.authorization_rules);
         validate::topic_properties(&properties).map_err(refused)?;
         let request = request.unwrap_or_else(rand::random);
         let (path, name, properties) = (name, name.to_owned(), Box::new(properties));
@@ -55,7 +56,9 @@ impl Broker {
         let QueueInfo { entity, info, .. } = self.get_topic(name).await?;
         let Specifics::Topic(specifics) = &info.specifics else { return Err(not_found(name)) };
         let properties = TopicProperties::of(&info.properties, specifics);
-        let properties = Box::new(change(properties).map_err(refused)?);
+        let mut properties = Box::new(change(properties).map_err(refused)?);
+        let old = &info.properties.authorization_rules;
+        self.settle_rules(old, &mut properties.authorization_rules);
         validate::topic_properties(&properties).map_err(refused)?;
         let update = TopicCommand::Update(UpdateTopic { origin: None, entity, properties });
         self.ask(name, update).await?;

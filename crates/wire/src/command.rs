@@ -11,6 +11,7 @@ use domain::{
     UpdateQueue, UpdateSubscription, UpdateTopic,
 };
 
+use crate::authorization::described;
 use crate::codec::{choice, record};
 use crate::{Codec, Error, Reader};
 
@@ -151,7 +152,7 @@ record!(Refuse { origin, refusal });
 record!(Seal { entity, idle_since });
 choice!(DeadlineKind { 0 => Scheduled, 1 => Fixed, 2 => Derived, 3 => Duplicate });
 
-record!(QueueProperties {
+described!(QueueProperties {
     lock_duration,
     max_size_megabytes,
     max_message_size_kilobytes,
@@ -163,12 +164,12 @@ record!(QueueProperties {
     dead_letter_on_expiration,
     max_delivery_count,
     status,
-    user_metadata,
-    enable_batched_operations,
+    user_metadata;
+    enable_batched_operations, authorization_rules;
     forward_to,
     forward_dead_letters_to,
 });
-record!(TopicProperties {
+described!(TopicProperties {
     max_size_megabytes,
     max_message_size_kilobytes,
     requires_duplicate_detection,
@@ -176,8 +177,8 @@ record!(TopicProperties {
     default_ttl,
     auto_delete_on_idle,
     status,
-    user_metadata,
-    enable_batched_operations,
+    user_metadata;
+    enable_batched_operations, authorization_rules;
     support_ordering,
     filter_before_publishing,
 });

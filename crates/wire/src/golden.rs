@@ -44,6 +44,17 @@ fn rule(filter: RuleFilter) -> NewRule {
     NewRule { name: "Red".into(), filter, action: Some(action) }
 }
 
+fn authorization_rules() -> Vec<AuthorizationRule> {
+    vec![AuthorizationRule {
+        name: "k".into(),
+        rights: AccessRights { listen: true, send: false, manage: true },
+        primary_key: "p".into(),
+        secondary_key: "s".into(),
+        created_at: AT,
+        modified_at: Timestamp(7),
+    }]
+}
+
 fn kept(NewRule { name, filter, action }: NewRule) -> RuleRow {
     RuleRow { name, filter, action, created_at: AT, order: 3 }
 }

@@ -9,6 +9,7 @@ mod codec;
 mod error;
 mod intern;
 
+mod authorization;
 mod command;
 mod forward;
 mod identity;
@@ -38,6 +39,15 @@ pub use row::{decode_row, encode_row, put_row};
 #[allow(clippy::large_enum_variant, clippy::doc_overindented_list_items)]
 pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/mayfly.v1.rs"));
+}
+
+/// As the domain's: nothing prints the keys.
+impl std::fmt::Debug for v1::AuthorizationRule {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let v1::AuthorizationRule { name, rights, .. } = self;
+        let mut shown = out.debug_struct("AuthorizationRule");
+        shown.field("name", name).field("rights", rights).finish_non_exhaustive()
+    }
 }
 
 /// An encoded `FileDescriptorSet` of the native API, for reflection.

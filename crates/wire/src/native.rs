@@ -1,6 +1,7 @@
 //! Between the native API's messages and the domain's types. What a client can get wrong is a
 //! [`domain::Refusal`]; what ranges and combinations are allowed is the domain's to judge.
 
+mod authorization;
 mod property;
 mod queue;
 mod request;

@@ -7,7 +7,8 @@ from typing import Any
 
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus import ServiceBusMessage
-from harness import Space, check, collect, equal, raises, receive
+from azure.servicebus.management import AccessRights, AuthorizationRule
+from harness import Space, check, collect, equal, raises, receive, take
 
 ADMIN = "ServiceBusAdministrationClient"
 NEVER = timedelta(days=10675198)  # The SDK reads what never ends as little more than this.
@@ -114,6 +115,43 @@ async def update_queue(space: Space) -> None:
     equal(error.status_code, 400)
     queue.name = f"{space.name}-missing"
     await raises(ResourceNotFoundError, admin.update_queue(queue))
+
+
+@check(f"{ADMIN}.create_queue", f"{ADMIN}.get_queue", f"{ADMIN}.update_queue")
+async def queue_authorization(space: Space) -> None:
+    """A queue's authorization rules are made, drawn keys are told, and changes last."""
+    admin = await space.admin()
+    shop = AuthorizationRule(
+        key_name="shop", rights=[AccessRights.SEND], primary_key="first", secondary_key="second"
+    )
+    boss = AuthorizationRule(key_name="boss", rights=["Manage", "Send", "Listen"])
+    await admin.create_queue(space.name, authorization_rules=[shop, boss])
+    queue = await admin.get_queue(space.name)
+    shop, boss = queue.authorization_rules
+    has(shop, {"key_name": "shop", "rights": ["Send"], "primary_key": "first"})
+    has(shop, {"secondary_key": "second", "claim_type": "SharedAccessKey", "claim_value": "None"})
+    is_recent(shop.created_at_utc)
+    equal(sorted(boss.rights), ["Listen", "Manage", "Send"])
+    equal((len(boss.primary_key), len(boss.secondary_key)), (44, 44))
+    assert boss.primary_key != boss.secondary_key
+    text = f"Endpoint=sb://{space.cluster.amqp};UseDevelopmentEmulator=true;EntityPath={queue.name}"
+    text += f";SharedAccessKeyName=boss;SharedAccessKey={boss.primary_key}"
+    kind = space.flavour.package.ServiceBusClient
+    client = await space.open(kind.from_connection_string(text))
+    sender = await space.open(await client.get_queue_sender(queue.name))
+    await sender.send_messages(ServiceBusMessage("signed by the boss"))
+    receiver = await space.open(await client.get_queue_receiver(queue.name))
+    equal(await take(receiver), ["signed by the boss"])
+
+    shop.rights, shop.primary_key = ["Listen"], "third"
+    queue.authorization_rules = [shop]
+    await admin.update_queue(queue)
+    [changed] = (await admin.get_queue(space.name)).authorization_rules
+    has(changed, {"key_name": "shop", "rights": ["Listen"], "primary_key": "third"})
+    equal(changed.secondary_key, "second")
+    many = [AuthorizationRule(key_name=f"r{n}", rights=["Send"]) for n in range(13)]
+    error = await raises(HttpResponseError, admin.update_queue(queue, authorization_rules=many))
+    equal(error.status_code, 403)
 
 
 @check(f"{ADMIN}.get_queue_runtime_properties")

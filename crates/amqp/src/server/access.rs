@@ -4,24 +4,34 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Denials, Grant, Right, resource_path};
+use auth::{Access, Denials, Grant, Key, Right, TokenError, entity_path, resource_path};
 use tokio::time::Instant;
 
 use crate::cbs::Status;
 use crate::condition;
 use crate::engine::Credentials;
 
+/// By a key of the node or of an entity.
+const WRONG_LOGIN: &str = "a login with a wrong name or key";
 /// Most paths one connection holds tokens for.
 const GRANTS_MAX: usize = 1000;
 
 /// What one connection may do.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Grants {
     granted: Vec<Grant>,
+    /// Of a login with no key of the node.
+    claim: Option<Claim>,
     /// A token replaced another, so something may be allowed no more.
     is_replaced: bool,
     /// Where refusals are told.
     pub ear: Option<Ear>,
+}
+
+/// A name and a key that may be of an entity's own rule: which entity's, its links tell.
+struct Claim {
+    name: String,
+    key: String,
 }
 
 /// Who hears of refusals, and whose they are.
@@ -34,26 +44,70 @@ pub(super) struct Ear {
 }
 
 impl Grants {
-    /// Whether a login is good. One with a key needs no tokens any more (§1.2).
+    /// Whether a login is good. One with a key needs no tokens any more (§1.2). One by a name that no
+    /// key of the node has proves nothing yet, and is let in to say which entity it is for.
     pub fn login(&mut self, access: &Access, credentials: &Credentials) -> bool {
         let Credentials::Plain { user, password } = credentials else { return true };
         match access.login(user, password) {
             Some(grant) => self.granted.push(grant),
-            None => self.tell("a login with a wrong name or key"),
+            None if access.has(user) || password.is_empty() => {
+                self.tell(WRONG_LOGIN);
+                return false;
+            }
+            None => {
+                let (name, key) = (user.to_string(), password.to_string());
+                self.claim = Some(Claim { name, key });
+            }
         }
-        !self.granted.is_empty()
+        true
     }
 
-    /// Takes a token. It replaces an earlier one for the same path.
-    pub fn put_token(&mut self, access: &Access, token: &str, audience: &str) -> Status {
-        let now_s = now_s();
-        let grant = match access.verify(token, audience, now_s) {
-            Ok(grant) => grant,
-            Err(error) => {
-                self.tell(&error.to_string());
-                return Status::refused(error);
+    /// Whether links have to wait for what the login is good for.
+    pub fn has_claim(&self) -> bool {
+        self.claim.is_some()
+    }
+
+    /// Takes what the login is good for by the keys of a resource's entity, and no longer what it was
+    /// good for there before.
+    pub fn redeem(&mut self, resource: &str, own: &[Key]) {
+        let Some(Claim { name, key }) = &self.claim else { return };
+        let path = resource_path(resource);
+        let entity = entity_path(&path);
+        if entity.is_empty() {
+            return;
+        }
+        match Grant::of_key(own, name, key) {
+            Some(grant) => drop(self.take(grant)),
+            None => {
+                let before = self.granted.len();
+                let is_void = |old: &Grant| old.path == entity && old.expires_at_s == u64::MAX;
+                self.granted.retain(|old| !is_void(old));
+                self.is_replaced |= self.granted.len() < before;
+                self.tell(WRONG_LOGIN);
             }
-        };
+        }
+    }
+
+    /// Takes a token, by the node's keys or the entity's own. It replaces an earlier one for the same
+    /// path.
+    pub fn put_token(
+        &mut self,
+        access: &Access,
+        token: &str,
+        audience: &str,
+        own: &[Key],
+    ) -> Result<Status, TokenError> {
+        access.verify(token, audience, own, now_s()).map(|grant| self.take(grant))
+    }
+
+    /// A token that no key makes good.
+    pub fn refuse(&self, error: TokenError) -> Status {
+        self.tell(&error.to_string());
+        Status::refused(error)
+    }
+
+    fn take(&mut self, grant: Grant) -> Status {
+        let now_s = now_s();
         let before = self.granted.len();
         self.granted.retain(|old| old.path != grant.path && old.expires_at_s > now_s);
         self.is_replaced |= self.granted.len() < before;
@@ -117,7 +171,7 @@ fn now_s() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use auth::{Key, Rights, sign};
+    use auth::{Reach, Rights, sign};
 
     use super::*;
 
@@ -125,7 +179,7 @@ mod tests {
         let rights = Rights::default().with(right);
         let (name, scope) = (name.to_owned(), scope.to_owned());
         let (primary, secondary) = ("secret".to_owned(), "spare".to_owned());
-        Key { name, primary, secondary, rights, scope }
+        Key { name, primary, secondary, rights, scope, reach: Reach::Below }
     }
 
     fn keys() -> Access {
@@ -140,18 +194,68 @@ mod tests {
         Credentials::Plain { user: user.into(), password: password.into() }
     }
 
+    fn code(status: Result<Status, TokenError>) -> i32 {
+        status.unwrap_or_else(Status::refused).code
+    }
+
+    fn own(name: &str, right: Right, entity: &str) -> Key {
+        Key { reach: Reach::Entity, ..key(name, right, entity) }
+    }
+
+    /// A token signed by an entity's own rule is good there only, and for its rights.
+    #[test]
+    fn ent_12_an_entitys_own_rule_signs_tokens_for_it() {
+        let (access, mut grants) = (keys(), Grants::default());
+        let rules = [own("Rule", Right::Listen, "q")];
+        let token = sign("sb%3A%2F%2Fh%2Fq", "Rule", "spare", now_s() + 60);
+        assert_eq!(code(grants.put_token(&access, &token, "sb://h/q", &[])), 401);
+        assert_eq!(code(grants.put_token(&access, &token, "sb://h/q", &rules)), 202);
+        for (address, right, allowed) in [
+            ("q", Right::Listen, true),
+            ("q/$deadletterqueue", Right::Listen, true),
+            ("q/Subscriptions/s/$management", Right::Listen, true),
+            ("q", Right::Send, false),
+            ("q/below", Right::Listen, false),
+        ] {
+            assert_eq!(grants.allow(&access, address, right), allowed, "{address} {right:?}");
+        }
+    }
+
+    /// §1.2: a login by a name of no key of the node proves nothing until an entity's own
+    /// rule makes it good, and as long as that has this key.
+    #[test]
+    fn ent_12_a_login_is_redeemed_by_an_entitys_own_rule() {
+        let (access, mut grants) = (keys(), Grants::default());
+        assert!(grants.login(&access, &plain("Rule", "secret")));
+        assert!(grants.has_claim() && !grants.is_proved(&access));
+        assert!(!grants.allow(&access, "q", Right::Listen));
+        let rules = [own("Rule", Right::Listen, "q")];
+        for (rules, proved) in [(&[][..], false), (&rules, true), (&rules, true), (&[], false)] {
+            grants.redeem("amqps://h/Q/$deadletterqueue", rules);
+            assert_eq!(grants.is_proved(&access), proved);
+            assert_eq!(grants.allow(&access, "q", Right::Listen), proved);
+            assert!(!grants.allow(&access, "q", Right::Send));
+            assert!(!grants.allow(&access, "q/below", Right::Listen));
+        }
+        assert!(grants.take_replaced(), "links of a rule that is gone end");
+        grants.redeem("$cbs", &rules);
+        assert!(!grants.is_proved(&access));
+        let mut by_token = Grants::default();
+        assert!(by_token.login(&access, &Credentials::Anonymous) && !by_token.has_claim());
+    }
+
     /// ERR-17: a token opens what it is for, and no more.
     #[test]
     fn err_17_a_token_grants_its_path_and_rights() {
         let (access, mut grants) = (keys(), Grants::default());
         assert!(!grants.allow(&access, "q", Right::Send));
         let token = sign("sb%3A%2F%2Flocalhost%2Fq", "Sender", "secret", now_s() + 60);
-        assert_eq!(grants.put_token(&access, &token, "sb://localhost/q").code, 202);
+        assert_eq!(code(grants.put_token(&access, &token, "sb://localhost/q", &[])), 202);
         assert!(grants.allow(&access, "amqps://localhost:5672/Q/$management", Right::Send));
         assert!(!grants.allow(&access, "q", Right::Listen));
         assert!(!grants.allow(&access, "other", Right::Send));
         let forged = sign("sb%3A%2F%2Flocalhost%2Fq", "Sender", "guess", now_s() + 60);
-        assert_eq!(grants.put_token(&access, &forged, "sb://localhost/q").code, 401);
+        assert_eq!(code(grants.put_token(&access, &forged, "sb://localhost/q", &[])), 401);
     }
 
     /// §1.2, ERR-17: each row a key as login, and what is then allowed on `q`, and on another queue.
@@ -171,7 +275,7 @@ mod tests {
                 assert_eq!(found, allowed, "{user} {address}");
             }
         }
-        for (user, password) in [("Sender", "guess"), ("Sender", ""), ("Nobody", "secret")] {
+        for (user, password) in [("Sender", "guess"), ("Sender", ""), ("Nobody", "")] {
             assert!(!Grants::default().login(&keys(), &plain(user, password)), "{user} {password}");
         }
         assert!(Grants::default().login(&Access::Anyone, &plain("who", "ever")));
@@ -183,7 +287,7 @@ mod tests {
         let (access, mut grants) = (keys(), Grants::default());
         for (seconds, replaced) in [(60, false), (3_600, true)] {
             let token = sign("sb%3A%2F%2Fh%2Fq", "Sender", "secret", now_s() + seconds);
-            assert_eq!(grants.put_token(&access, &token, "sb://h/q").code, 202);
+            assert_eq!(code(grants.put_token(&access, &token, "sb://h/q", &[])), 202);
             assert_eq!(grants.take_replaced(), replaced);
             let ms = grants.next_expiry_ms().unwrap();
             assert!((seconds - 2) * 1_000 <= ms && ms <= seconds * 1_000, "{ms}");

@@ -35,6 +35,13 @@ const SESSION_WAIT: Duration = Duration::from_secs(60);
 
 impl Links {
     pub(super) fn on_attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
+        match self.waits_for_keys(id, &attach) {
+            true => drop(self.unproved.insert(id, (session, attach))),
+            false => self.attach(session, id, attach),
+        }
+    }
+
+    pub(super) fn attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
         match self.serve(id, &attach) {
             Ok((right, kind)) => {
                 let is_waiting = matches!(kind, Kind::Intake(_) | Kind::Outlet(_));

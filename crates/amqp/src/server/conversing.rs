@@ -27,9 +27,7 @@ impl Links {
             Node::Management(entity) => entity,
             Node::Cbs => {
                 let Ok((envelope, request)) = cbs::decode(payload, limits) else { return };
-                let status = self.put_token(request);
-                let reply = status.reply(&envelope, &mut self.scratch);
-                return self.reply(session, cbs::ADDRESS, &envelope, reply);
+                return self.put_token(session, envelope, request);
             }
             Node::Entity(_) => return,
         };
@@ -76,20 +74,6 @@ impl Links {
         match held.into_iter().find(|token| token.session.as_str() == wanted) {
             Some(token) => Ok(Some(token.clone())),
             None => Err(Refusal::SessionLockLost { session: Some(wanted.into()) }),
-        }
-    }
-
-    fn put_token(&mut self, request: cbs::Request) -> cbs::Status {
-        match request {
-            cbs::Request::PutToken { token, audience } => {
-                let access = &self.shared.config.access;
-                let status = self.grants.put_token(access, &token, &audience);
-                if self.grants.is_proved(access) {
-                    self.idling.proved();
-                }
-                status
-            }
-            cbs::Request::Bad(status) => status,
         }
     }
 

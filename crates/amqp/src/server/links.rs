@@ -30,6 +30,8 @@ pub(super) struct Links {
     pub(super) shared: Arc<Shared>,
     pub(super) grants: Grants,
     pub(super) links: BTreeMap<LinkId, Link>,
+    /// Links that are asked for, and wait for the keys of their entities.
+    pub(super) unproved: BTreeMap<LinkId, (SessionId, Box<Attach>)>,
     /// Receiver links with something for the client or from it, seen to at the end of the turn.
     pub(super) busy: BTreeSet<LinkId>,
     pub(super) notes: Notes,
@@ -82,6 +84,7 @@ impl Links {
             shared,
             grants: Grants::default(),
             links: BTreeMap::new(),
+            unproved: BTreeMap::new(),
             busy: BTreeSet::new(),
             notes,
             work: FuturesUnordered::new(),
@@ -113,12 +116,17 @@ impl Links {
             Event::Disposed { id, link, tag, state, settled } => {
                 self.on_disposed(id, link, &tag, state, settled);
             }
-            Event::Detached { link, .. } => self.drop_link(link, Ending::Closed),
+            Event::Detached { link, .. } => {
+                self.unproved.remove(&link);
+                self.drop_link(link, Ending::Closed);
+            }
             Event::Ended { session, .. } => {
+                self.unproved.retain(|_, (of, _)| *of != session);
                 self.end_links(Ending::Closed, |link| link.session == session);
             }
             Event::Closed { error, by } => {
                 tracing::debug!(?error, "AMQP connection closed");
+                self.unproved.clear();
                 let is_goodbye = by == Side::Peer && error.is_none();
                 let ending = if is_goodbye { Ending::Closed } else { Ending::Lost };
                 self.end_links(ending, |_| true);
@@ -168,6 +176,7 @@ impl Links {
                 let reply = reply.encode(&envelope, &mut self.scratch);
                 self.reply(session, &node, &envelope, reply);
             }
+            Note::Keys { proof, keys } => self.on_keys(proof, keys),
         }
     }
 

@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use service::Received;
 use tokio::sync::mpsc;
 
+use super::proving::{Keys, Proof};
 use crate::codec::{DeliveryState, Error};
 use crate::engine::{DeliveryId, LinkId, SessionId};
 use crate::management::Reply;
@@ -34,6 +35,8 @@ pub(super) enum Note {
     Settled(Vec<(DeliveryId, DeliveryState)>),
     /// A management request was carried out.
     Replied { session: SessionId, node: String, envelope: Box<Envelope>, reply: Reply },
+    /// What the entities' own keys are, or why nobody knows.
+    Keys { proof: Proof, keys: Result<Keys, service::Error> },
 }
 
 /// What a client is told when its link is accepted, beside what it wrote itself.

@@ -1,9 +1,9 @@
 //! ENT: names, properties, creation, update and deletion.
 
 use domain::{
-    CatalogCommand, CatalogOutcome, Command, CreateQueue, DirectoryState, EntityId, EntityStatus,
-    Key, LockToken, MemoryRows, Outcome, QueueId, QueueProperties, Refusal, SequenceNumber, Span,
-    UpdateQueue, validate,
+    AccessRights, AuthorizationRule, CatalogCommand, CatalogOutcome, Command, CreateQueue,
+    DirectoryState, EntityId, EntityStatus, Key, LockToken, MemoryRows, Outcome, QueueId,
+    QueueProperties, Refusal, SequenceNumber, Span, UpdateQueue, validate,
 };
 
 use crate::catalog::{catalog, create, created};
@@ -87,12 +87,24 @@ fn ent_3_defaults_are_those_of_the_table() {
         status: EntityStatus::Active,
         user_metadata: String::new(),
         enable_batched_operations: true,
+        authorization_rules: Vec::new(),
         forward_to: None,
         forward_dead_letters_to: None,
     };
     assert_eq!(queue(), expected);
     assert_eq!(validate::queue_properties(&queue()), Ok(()));
     assert_eq!(Table::new(queue()).info().properties, expected);
+}
+
+fn authorization_rule() -> AuthorizationRule {
+    AuthorizationRule {
+        name: "worker".to_owned(),
+        rights: AccessRights { listen: true, ..AccessRights::default() },
+        primary_key: "p".to_owned(),
+        secondary_key: "s".to_owned(),
+        created_at: at(1),
+        modified_at: at(2),
+    }
 }
 
 type Change = (&'static str, fn(&mut QueueProperties));
@@ -112,6 +124,7 @@ const WITHIN: &[Change] = &[
     ("idle 5 min", |p| p.auto_delete_on_idle = ms(5 * MINUTE)),
     ("deliveries 1", |p| p.max_delivery_count = 1),
     ("deliveries int32 max", |p| p.max_delivery_count = i32::MAX as u32),
+    ("a rule", |p| p.authorization_rules = vec![authorization_rule()]),
     ("metadata 1024", |p| p.user_metadata = "ü".repeat(1024)),
 ];
 

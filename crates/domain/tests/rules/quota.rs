@@ -1,8 +1,9 @@
 //! QUOTA: limits of a queue.
 
 use domain::{
-    BATCH_DELETE_MAX, Command, CreateQueue, Disposition, ID_CHARS_MAX, NewMessage, Outcome,
-    PATH_CHARS_MAX, PEEK_MESSAGES_MAX, QueueProperties, Refusal, Span, TOKENS_MAX, validate,
+    AccessRights, AuthorizationRule, BATCH_DELETE_MAX, Command, CreateQueue, Disposition,
+    ID_CHARS_MAX, NewMessage, Outcome, PATH_CHARS_MAX, PEEK_MESSAGES_MAX, QueueProperties, Refusal,
+    Span, TOKENS_MAX, TopicProperties, validate,
 };
 
 use crate::support::{QUEUE, Shard};
@@ -180,6 +181,69 @@ fn quota_25_at_most_250_messages_for_each_peek() {
     play.send(vec![m(); 251]);
     assert_eq!(play.peek(MAIN, 0, u32::MAX).len(), 250);
     assert_eq!(play.peek(MAIN, 251, u32::MAX).len(), 1);
+}
+
+fn authorization_rule(name: &str) -> AuthorizationRule {
+    AuthorizationRule {
+        name: name.to_owned(),
+        rights: AccessRights { send: true, ..AccessRights::default() },
+        primary_key: "p".to_owned(),
+        secondary_key: "s".to_owned(),
+        ..AuthorizationRule::default()
+    }
+}
+
+#[test]
+fn quota_23_a_queue_or_topic_has_at_most_12_authorization_rules() {
+    let rules = |count: usize| (0..count).map(|n| authorization_rule(&format!("r{n}"))).collect();
+    for (count, refused) in [(0, None), (12, None), (13, Some("QuotaExceeded"))] {
+        let queue = QueueProperties { authorization_rules: rules(count), ..queue() };
+        let refusal = validate::queue_properties(&queue).err();
+        assert_eq!(refusal.map(|refusal| refusal.name()), refused, "{count}");
+        let topic =
+            TopicProperties { authorization_rules: rules(count), ..TopicProperties::default() };
+        let refusal = validate::topic_properties(&topic).err();
+        assert_eq!(refusal.map(|refusal| refusal.name()), refused, "{count}");
+        assert_eq!(TopicProperties::of(&topic.common(), &Default::default()), topic);
+    }
+}
+
+/// Each row a change to one of two good rules, and what is told.
+#[test]
+fn ent_11_an_authorization_rule_is_refused_for_what_is_wrong_with_it() {
+    type Change = fn(&mut AuthorizationRule);
+    for (change, told) in [
+        ((|_| ()) as Change, None),
+        (|rule| rule.name = "n".repeat(256), None),
+        (|rule| rule.name = "Az09-_.!*()".to_owned(), None),
+        (|rule| rule.name = "FIRST".to_owned(), None),
+        (|rule| rule.name = "n".repeat(257), Some("less than 1 or more than 256 characters")),
+        (|rule| rule.name = String::new(), Some("rule '' (number 2) has a name of less than 1")),
+        (|rule| rule.name = "a b".to_owned(), Some("rule 'a b' (number 2) has a name with char")),
+        (|rule| rule.name = "a\nb".to_owned(), Some("rule 'a\\nb' (number 2) has a name with")),
+        (|rule| rule.name = "é".to_owned(), Some("other than letters, digits and -_.!*()")),
+        (|rule| rule.name = "first".to_owned(), Some("rule 'first' (number 2) is there twice")),
+        (|rule| rule.rights = AccessRights::default(), Some("has no rights; name some of")),
+        (|rule| rule.rights = AccessRights::ALL, None),
+        (|rule| rule.rights.listen = true, None),
+        (|rule| rule.rights.manage = true, Some("has Manage alone; name Listen and Send too")),
+        (|rule| rule.primary_key = "k".repeat(256), None),
+        (|rule| rule.primary_key = "k".repeat(257), Some("has a primary key that is not 1 to 256")),
+        (|rule| rule.secondary_key = String::new(), Some("has a secondary key that is not 1 to")),
+        (|rule| rule.secondary_key = "a b".to_owned(), Some("visible ASCII characters")),
+    ] {
+        let mut rule = authorization_rule("second");
+        change(&mut rule);
+        let authorization_rules = vec![authorization_rule("first"), rule];
+        let properties = QueueProperties { authorization_rules, ..queue() };
+        let refusal = validate::queue_properties(&properties).err();
+        assert_eq!(refusal.is_some(), told.is_some(), "{refusal:?} {told:?}");
+        let Some((refusal, told)) = refusal.zip(told) else { continue };
+        let text = refusal.to_string();
+        assert_eq!(refusal.name(), "ArgumentException", "{text}");
+        assert!(text.contains(told) && text.lines().count() == 1, "{text}");
+        assert!(!text.contains("kkk"), "a key is told: {text}");
+    }
 }
 
 #[test]

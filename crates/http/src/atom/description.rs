@@ -185,17 +185,6 @@ impl<'a> Element<'a, '_> {
         }
     }
 
-    /// Refuses rules, which would otherwise be believed to hold.
-    pub fn no_rules(self) -> Result<(), Failure> {
-        match self.0.children().any(|child| child.is_element()) {
-            true => Err(Failure::bad(format!(
-                "{} of an entity are not supported; name keys in the nodes' configuration",
-                self.name()
-            ))),
-            false => Ok(()),
-        }
-    }
-
     /// The name of an entity: clients write it as it is, or as the path of an absolute URI. Empty:
     /// none.
     pub fn destination(self) -> Result<Option<String>, Failure> {

@@ -117,6 +117,16 @@ impl Elements<'_> {
         self.0.create_element(name).write_empty().map(drop)
     }
 
+    /// One with elements of its own.
+    pub fn nested(
+        &mut self,
+        name: &str,
+        content: impl FnOnce(&mut Elements<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let element = self.0.create_element(name);
+        element.write_inner_content(|xml| content(&mut Elements(xml))).map(drop)
+    }
+
     /// One that says of which type it is.
     pub fn typed(
         &mut self,

@@ -7,6 +7,7 @@ use roxmltree::Node;
 use wire::v1;
 
 use super::Asked;
+use super::authorization;
 use super::description::elements;
 use super::document::Elements;
 use crate::failure::Failure;
@@ -29,6 +30,7 @@ pub(super) fn write(out: &mut Elements<'_>, info: &EntityInfo, asked: Asked<'_>)
         status,
         user_metadata,
         enable_batched_operations,
+        authorization_rules,
         forward_to,
         forward_dead_letters_to,
     } = &info.properties;
@@ -44,7 +46,7 @@ pub(super) fn write(out: &mut Elements<'_>, info: &EntityInfo, asked: Asked<'_>)
     out.number("SizeInBytes", info.size_bytes)?;
     out.number("MessageCount", info.counts.total())?;
     out.flag("IsAnonymousAccessible", false)?;
-    out.empty("AuthorizationRules")?;
+    authorization::write(out, authorization_rules)?;
     out.text("Status", status.as_str())?;
     out.instant("CreatedAt", info.created_at)?;
     out.instant("UpdatedAt", info.updated_at)?;
@@ -97,7 +99,7 @@ pub(super) fn read(description: Node<'_, '_>) -> Result<v1::QueueProperties, Fai
                 given.forward_dead_letters_to = element.destination()?;
             }
             "EnablePartitioning" => element.only_false()?,
-            "AuthorizationRules" => element.no_rules()?,
+            "AuthorizationRules" => given.authorization_rules = authorization::read(element)?,
             _ => (),
         }
     }

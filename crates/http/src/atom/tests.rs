@@ -1,9 +1,9 @@
 //! What is read and written, without a broker.
 
 use domain::{
-    Conditions, Counts, EntityId, EntityStatus, QueueProperties, RuleCounts, RuleFilter,
-    SequenceNumber, Span, SqlText, SubscriptionSpecifics, SystemProperty, Timestamp,
-    TopicSpecifics, Value,
+    AccessRights, AuthorizationRule, Conditions, Counts, EntityId, EntityStatus, QueueProperties,
+    RuleCounts, RuleFilter, SequenceNumber, Span, SqlText, SubscriptionSpecifics, SystemProperty,
+    Timestamp, TopicSpecifics, Value,
 };
 
 use super::*;
@@ -39,6 +39,18 @@ fn info(name: &str, properties: QueueProperties, specifics: Specifics) -> Entity
     }
 }
 
+/// When it came is told, and not taken from clients.
+fn authorization_rule(name: &str, rights: AccessRights) -> AuthorizationRule {
+    AuthorizationRule {
+        name: name.to_owned(),
+        rights,
+        primary_key: "<p>".to_owned(),
+        secondary_key: "s+/=".to_owned(),
+        created_at: Timestamp(0),
+        modified_at: Timestamp(0),
+    }
+}
+
 fn unusual_queue() -> QueueProperties {
     QueueProperties {
         lock_duration: Span(30_500),
@@ -54,6 +66,7 @@ fn unusual_queue() -> QueueProperties {
         status: EntityStatus::SendDisabled,
         user_metadata: " <&> \"ü\"\r\n]]> ".to_owned(),
         enable_batched_operations: false,
+        authorization_rules: vec![authorization_rule("boss", AccessRights::ALL)],
         forward_to: Some("a/b".to_owned()),
         forward_dead_letters_to: Some("c".to_owned()),
     }
@@ -223,7 +236,7 @@ fn an_entry_has_the_shape_the_clients_parse() {
         "<published>2026-01-01T00:00:00Z</published><updated>2026-01-01T00:00:00.5Z</updated>",
         r#"<content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><LockDuration>PT30.5S</LockDuration>"#,
         "<SizeInBytes>512</SizeInBytes><MessageCount>10</MessageCount>",
-        "<AuthorizationRules/><Status>SendDisabled</Status>",
+        r#"<AuthorizationRules><AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Manage</AccessRights><AccessRights>Send</AccessRights><AccessRights>Listen</AccessRights></Rights><CreatedTime>1970-01-01T00:00:00Z</CreatedTime><ModifiedTime>1970-01-01T00:00:00Z</ModifiedTime><KeyName>boss</KeyName><PrimaryKey>&lt;p&gt;</PrimaryKey><SecondaryKey>s+/=</SecondaryKey></AuthorizationRule></AuthorizationRules><Status>SendDisabled</Status>"#,
         r#"<CountDetails xmlns:d2p1="http://schemas.microsoft.com/netservices/2011/06/servicebus"><d2p1:ActiveMessageCount>1</d2p1:ActiveMessageCount><d2p1:DeadLetterMessageCount>4</d2p1:DeadLetterMessageCount><d2p1:ScheduledMessageCount>2</d2p1:ScheduledMessageCount>"#,
         "</CountDetails><AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle>",
         "<ForwardTo>sb://localhost:5300/a/b</ForwardTo><UserMetadata> &lt;&amp;&gt; ",
@@ -428,6 +441,27 @@ fn jss_dialect_is_read() {
     assert_eq!(read(&none, subscription::read_rule), Ok(NewRule::default()));
 }
 
+/// §4.6, as Python and JS send them: keys may be left out, instants are passed over. No list at all
+/// leaves the rules as they are, an empty one takes them away.
+#[test]
+fn ent_11_authorization_rules_are_read() {
+    let old = QueueProperties {
+        authorization_rules: vec![authorization_rule("old", AccessRights::ALL)],
+        ..QueueProperties::default()
+    };
+    let merged = |body: &str| {
+        let given = read(body, queue::read).expect(body);
+        native::merge_properties(old.clone(), given).expect(body).authorization_rules
+    };
+    assert_eq!(merged(&with("QueueDescription", "")), old.authorization_rules);
+    assert_eq!(merged(&with("QueueDescription", "<AuthorizationRules/>")), []);
+    let send = AccessRights { send: true, ..AccessRights::default() };
+    let full = "<AuthorizationRule xmlns:i='http://www.w3.org/2001/XMLSchema-instance' i:type='SharedAccessAuthorizationRule'><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights></Rights><CreatedTime>2026-01-01T00:00:00Z</CreatedTime><KeyName>k</KeyName><PrimaryKey>&lt;p&gt;</PrimaryKey><SecondaryKey>s+/=</SecondaryKey></AuthorizationRule>";
+    let full =
+        with("QueueDescription", &format!("<AuthorizationRules>{full}</AuthorizationRules>"));
+    assert_eq!(merged(&full), [authorization_rule("k", send)]);
+}
+
 /// What and where: by its name, and by its line where the parser knows no name.
 #[test]
 fn what_cannot_be_read_is_told_by_name() {
@@ -453,8 +487,22 @@ fn what_cannot_be_read_is_told_by_name() {
             "EnablePartitioning is not supported",
         ),
         (
-            queue("<AuthorizationRules><AuthorizationRule/></AuthorizationRules>"),
-            "AuthorizationRules of an entity are not supported",
+            queue(
+                "<AuthorizationRules><AuthorizationRule><Rights><AccessRights>Sned</AccessRights></Rights></AuthorizationRule></AuthorizationRules>",
+            ),
+            "AccessRights: 'Sned' is not Listen, Send or Manage",
+        ),
+        (
+            queue(
+                "<AuthorizationRules><AuthorizationRule><ClaimType>role</ClaimType></AuthorizationRule></AuthorizationRules>",
+            ),
+            "ClaimType: 'role' is not SharedAccessKey",
+        ),
+        (
+            queue(
+                "<AuthorizationRules><AuthorizationRule i:type='p:Allow' xmlns:i='http://www.w3.org/2001/XMLSchema-instance'/></AuthorizationRules>",
+            ),
+            "an AuthorizationRule is of type SharedAccessAuthorizationRule",
         ),
         (queue("<ForwardTo>%ff</ForwardTo>"), "ForwardTo: '%ff' is not the name"),
         (String::new(), "the body is no XML"),

@@ -7,6 +7,7 @@ use roxmltree::Node;
 use wire::v1;
 
 use super::Asked;
+use super::authorization;
 use super::description::elements;
 use super::document::Elements;
 use crate::failure::Failure;
@@ -30,6 +31,7 @@ pub(super) fn write(
         status,
         user_metadata,
         enable_batched_operations,
+        authorization_rules,
         support_ordering,
         filter_before_publishing,
     } = TopicProperties::of(&info.properties, specifics);
@@ -41,7 +43,7 @@ pub(super) fn write(
     out.number("SizeInBytes", info.size_bytes)?;
     out.flag("FilteringMessagesBeforePublishing", filter_before_publishing)?;
     out.flag("IsAnonymousAccessible", false)?;
-    out.empty("AuthorizationRules")?;
+    authorization::write(out, &authorization_rules)?;
     out.text("Status", status.as_str())?;
     out.instant("CreatedAt", info.created_at)?;
     out.instant("UpdatedAt", info.updated_at)?;
@@ -84,7 +86,7 @@ pub(super) fn read(description: Node<'_, '_>) -> Result<v1::TopicProperties, Fai
             "AutoDeleteOnIdle" => given.auto_delete_on_idle_ms = element.span_ms()?,
             "UserMetadata" => given.user_metadata = Some(element.text().to_owned()),
             "EnablePartitioning" | "EnableSubscriptionPartitioning" => element.only_false()?,
-            "AuthorizationRules" => element.no_rules()?,
+            "AuthorizationRules" => given.authorization_rules = authorization::read(element)?,
             _ => (),
         }
     }

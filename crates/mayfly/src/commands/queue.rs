@@ -4,7 +4,7 @@ use clap::Subcommand;
 use client::v1;
 use serde_json::{Value, json};
 
-use crate::commands::{Output, Status, idle, status_name};
+use crate::commands::{Output, Status, authorization, idle, status_name};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -17,6 +17,8 @@ Examples:
   mayfly queue show orders --json | jq .counters
   mayfly queue update orders --status disabled
   mayfly queue create intake --forward-to orders --forward-dead-letters-to graveyard
+  mayfly queue update orders --authorization-rule worker=listen --authorization-rule shop=send
+  mayfly queue show orders --keys
   mayfly queue delete orders";
 
 #[derive(Debug, clap::Args)]
@@ -43,6 +45,9 @@ enum Command {
     Show {
         /// Name of the queue
         name: String,
+        /// The keys of its authorization rules too
+        #[arg(long)]
+        keys: bool,
         #[command(flatten)]
         output: Output,
     },
@@ -129,6 +134,8 @@ struct Properties {
     /// Forward dead letters to this queue or topic; "" forwards no more
     #[arg(long, value_name = "NAME")]
     forward_dead_letters_to: Option<String>,
+    #[command(flatten)]
+    authorization: authorization::Given,
 }
 
 impl Properties {
@@ -144,6 +151,7 @@ impl Properties {
             max_delivery_count: self.max_delivery_count,
             status: self.status.map(Status::into_wire),
             user_metadata: self.user_metadata,
+            authorization_rules: self.authorization.into_wire(),
             forward_to: self.forward_to,
             forward_dead_letters_to: self.forward_dead_letters_to,
             ..v1::QueueProperties::default()
@@ -170,18 +178,21 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             let queue = output.connect.client()?.update_queue(&name, properties).await?;
             done(&output, &queue, "updated")
         }
-        Command::Show { name, output } => {
+        Command::Show { name, keys, output } => {
             let queue = output.connect.client()?.get_queue(&name).await?;
             match output.json {
-                true => terminal::json(&as_json(&queue)),
-                false => show(&queue),
+                true => terminal::json(&as_json(&queue, keys)),
+                false => show(&queue, keys),
             }
         }
         Command::List { prefix, idle, output } => {
             let client = output.connect.client()?;
             let queues = client.list_queues(&prefix).await?;
             match output.json {
-                true => terminal::json(&queues.iter().map(as_json).collect::<Vec<_>>()),
+                true => {
+                    let queues = queues.iter().map(|queue| as_json(queue, false));
+                    terminal::json(&queues.collect::<Vec<_>>())
+                }
                 false if idle => idle::list(&queues, "no queues", client.now().await?.now_ms),
                 false => list(&queues),
             }
@@ -199,7 +210,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
 fn done(output: &Output, queue: &v1::Queue, what: &str) -> anyhow::Result<()> {
     match output.json {
-        true => terminal::json(&as_json(queue)),
+        true => terminal::json(&as_json(queue, false)),
         false => terminal::line(format!("queue '{}' {what}", queue.name)),
     }
 }
@@ -229,7 +240,7 @@ fn list(queues: &[v1::Queue]) -> anyhow::Result<()> {
     terminal::line(terminal::table(&header, &[2, 3, 4, 5, 6, 8], rows))
 }
 
-fn show(queue: &v1::Queue) -> anyhow::Result<()> {
+fn show(queue: &v1::Queue, keys: bool) -> anyhow::Result<()> {
     let properties = queue.properties.clone().unwrap_or_default();
     let counters = queue.counters.unwrap_or_default();
     let duration = |ms: Option<u64>| duration::show_ms(ms.unwrap_or(duration::NEVER_MS));
@@ -259,6 +270,10 @@ fn show(queue: &v1::Queue) -> anyhow::Result<()> {
             properties.forward_dead_letters_to.clone().unwrap_or_default(),
         ),
         ("user metadata", properties.user_metadata.clone().unwrap_or_default()),
+        (
+            "authorization rules",
+            authorization::shown(properties.authorization_rules.as_ref(), keys),
+        ),
         ("created", instant::show_ms(queue.created_at_ms)),
         ("updated", instant::show_ms(queue.updated_at_ms)),
         ("accessed", instant::show_ms(queue.accessed_at_ms)),
@@ -282,7 +297,7 @@ fn show(queue: &v1::Queue) -> anyhow::Result<()> {
     ])
 }
 
-fn as_json(queue: &v1::Queue) -> Value {
+fn as_json(queue: &v1::Queue, keys: bool) -> Value {
     let properties = queue.properties.clone().unwrap_or_default();
     let counters = queue.counters.unwrap_or_default();
     let duration = |ms: Option<u64>| ms.map(duration::show_ms);
@@ -301,6 +316,8 @@ fn as_json(queue: &v1::Queue) -> Value {
             "dead_letter_on_expiration": properties.dead_letter_on_expiration,
             "max_delivery_count": properties.max_delivery_count,
             "user_metadata": properties.user_metadata,
+            "authorization_rules":
+                authorization::as_json(properties.authorization_rules.as_ref(), keys),
             "forward_to": properties.forward_to.filter(|to| !to.is_empty()),
             "forward_dead_letters_to":
                 properties.forward_dead_letters_to.filter(|to| !to.is_empty()),

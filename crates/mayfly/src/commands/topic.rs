@@ -4,7 +4,7 @@ use clap::Subcommand;
 use client::v1;
 use serde_json::{Value, json};
 
-use crate::commands::{Output, Status, idle, status_name};
+use crate::commands::{Output, Status, authorization, idle, status_name};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -43,6 +43,9 @@ enum Command {
     Show {
         /// Name of the topic
         name: String,
+        /// The keys of its authorization rules too
+        #[arg(long)]
+        keys: bool,
         #[command(flatten)]
         output: Output,
     },
@@ -106,6 +109,8 @@ struct Properties {
     /// Free text kept with the topic
     #[arg(long, value_name = "TEXT")]
     user_metadata: Option<String>,
+    #[command(flatten)]
+    authorization: authorization::Given,
 }
 
 impl Properties {
@@ -118,6 +123,7 @@ impl Properties {
             auto_delete_on_idle_ms: self.auto_delete_on_idle,
             status: self.status.map(Status::into_wire),
             user_metadata: self.user_metadata,
+            authorization_rules: self.authorization.into_wire(),
             filter_before_publishing: self.filter_before_publishing,
             ..v1::TopicProperties::default()
         }
@@ -142,18 +148,21 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             let topic = output.connect.client()?.update_topic(&name, properties).await?;
             done(&output, &topic, "updated")
         }
-        Command::Show { name, output } => {
+        Command::Show { name, keys, output } => {
             let topic = output.connect.client()?.get_topic(&name).await?;
             match output.json {
-                true => terminal::json(&as_json(&topic)),
-                false => show(&topic),
+                true => terminal::json(&as_json(&topic, keys)),
+                false => show(&topic, keys),
             }
         }
         Command::List { prefix, idle, output } => {
             let client = output.connect.client()?;
             let topics = client.list_topics(&prefix).await?;
             match output.json {
-                true => terminal::json(&topics.iter().map(as_json).collect::<Vec<_>>()),
+                true => {
+                    let topics = topics.iter().map(|topic| as_json(topic, false));
+                    terminal::json(&topics.collect::<Vec<_>>())
+                }
                 false if idle => idle::list(&topics, "no topics", client.now().await?.now_ms),
                 false => list(&topics),
             }
@@ -171,7 +180,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
 fn done(output: &Output, topic: &v1::Topic, what: &str) -> anyhow::Result<()> {
     match output.json {
-        true => terminal::json(&as_json(topic)),
+        true => terminal::json(&as_json(topic, false)),
         false => terminal::line(format!("topic '{}' {what}", topic.name)),
     }
 }
@@ -200,7 +209,7 @@ fn list(topics: &[v1::Topic]) -> anyhow::Result<()> {
     terminal::line(terminal::table(&header, &[2, 3, 4, 5, 7], rows))
 }
 
-fn show(topic: &v1::Topic) -> anyhow::Result<()> {
+fn show(topic: &v1::Topic, keys: bool) -> anyhow::Result<()> {
     let properties = topic.properties.clone().unwrap_or_default();
     let counters = topic.counters.unwrap_or_default();
     let duration = |ms: Option<u64>| duration::show_ms(ms.unwrap_or(duration::NEVER_MS));
@@ -224,6 +233,10 @@ fn show(topic: &v1::Topic) -> anyhow::Result<()> {
         ("max size", format!("{} MB", number(properties.max_size_megabytes))),
         ("max message size", format!("{} KB", number(properties.max_message_size_kilobytes))),
         ("user metadata", properties.user_metadata.clone().unwrap_or_default()),
+        (
+            "authorization rules",
+            authorization::shown(properties.authorization_rules.as_ref(), keys),
+        ),
         ("created", instant::show_ms(topic.created_at_ms)),
         ("updated", instant::show_ms(topic.updated_at_ms)),
         ("accessed", instant::show_ms(topic.accessed_at_ms)),
@@ -239,7 +252,7 @@ fn show(topic: &v1::Topic) -> anyhow::Result<()> {
     ])
 }
 
-fn as_json(topic: &v1::Topic) -> Value {
+fn as_json(topic: &v1::Topic, keys: bool) -> Value {
     let properties = topic.properties.clone().unwrap_or_default();
     let counters = topic.counters.unwrap_or_default();
     let duration = |ms: Option<u64>| ms.map(duration::show_ms);
@@ -255,6 +268,8 @@ fn as_json(topic: &v1::Topic) -> Value {
             "auto_delete_on_idle": duration(properties.auto_delete_on_idle_ms),
             "filter_before_publishing": properties.filter_before_publishing,
             "user_metadata": properties.user_metadata,
+            "authorization_rules":
+                authorization::as_json(properties.authorization_rules.as_ref(), keys),
         },
         "counters": {
             "subscriptions": counters.subscriptions,

@@ -95,8 +95,8 @@ pub fn queue_properties() -> impl Strategy<Value = QueueProperties> {
     let sizes = any::<(u32, u32, u32)>();
     let flags = any::<(bool, bool, bool, bool)>();
     let forwards = (destination(), destination());
-    (spans, sizes, flags, status(), text(), forwards).prop_map(
-        |(spans, sizes, flags, status, text, forwards)| QueueProperties {
+    (spans, sizes, flags, status(), text(), forwards, authorization_rules()).prop_map(
+        |(spans, sizes, flags, status, text, forwards, rules)| QueueProperties {
             lock_duration: spans.0,
             max_size_megabytes: sizes.0,
             max_message_size_kilobytes: sizes.1,
@@ -110,10 +110,21 @@ pub fn queue_properties() -> impl Strategy<Value = QueueProperties> {
             status,
             user_metadata: text,
             enable_batched_operations: flags.3,
+            authorization_rules: rules,
             forward_to: forwards.0,
             forward_dead_letters_to: forwards.1,
         },
     )
+}
+
+fn authorization_rules() -> impl Strategy<Value = Vec<AuthorizationRule>> {
+    let rule = (text(), any::<(bool, bool, bool)>(), text(), text(), at(), at()).prop_map(
+        |(name, (listen, send, manage), primary_key, secondary_key, created_at, modified_at)| {
+            let rights = AccessRights { listen, send, manage };
+            AuthorizationRule { name, rights, primary_key, secondary_key, created_at, modified_at }
+        },
+    );
+    prop_oneof![Just(Vec::new()), vec(rule, 0..4)]
 }
 
 /// A name, as no empty one is.

@@ -104,6 +104,29 @@ fn commands() {
             }),
             "0201000000000000feed090100ac02e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000",
         ),
+        (
+            Command::CreateQueue(CreateQueue {
+                entity: ENTITY,
+                name: name(),
+                properties: Box::new(QueueProperties {
+                    authorization_rules: authorization_rules(),
+                    ..QueueProperties::default()
+                }),
+            }),
+            "01ac02064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000301016b050170017380d095ffbc31070000",
+        ),
+        (
+            Command::Topic(TopicCommand::Update(UpdateTopic {
+                origin: None,
+                entity: ENTITY,
+                properties: Box::new(TopicProperties {
+                    enable_batched_operations: false,
+                    authorization_rules: authorization_rules(),
+                    ..TopicProperties::default()
+                }),
+            })),
+            "140200ac028008800200c0cf24ffffffffffffffffff01ffffffffffffffffff0100000201016b050170017380d095ffbc31070000",
+        ),
         (Command::DeleteEntity { entity: ENTITY }, "03ac02"),
         (
             Command::Send(Send { origin: ORIGIN, entity: ENTITY, messages: vec![message] }),

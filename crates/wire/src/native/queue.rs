@@ -2,6 +2,7 @@
 
 use domain::{EntityInfo, EntityStatus, Idleness, QueueProperties, Refusal, ShardId, Span};
 
+use super::authorization::{rules_from_v1, rules_to_v1};
 use crate::v1;
 
 /// `base` with the given properties changed: at creation `base` is the defaults, at update what
@@ -38,6 +39,10 @@ pub fn merge_properties(
         enable_batched_operations: given
             .enable_batched_operations
             .unwrap_or(base.enable_batched_operations),
+        authorization_rules: match given.authorization_rules {
+            None => base.authorization_rules,
+            Some(rules) => rules_from_v1(rules)?,
+        },
         forward_to: destination(given.forward_to, base.forward_to),
         forward_dead_letters_to: destination(
             given.forward_dead_letters_to,
@@ -66,6 +71,7 @@ pub fn properties_of_queue(properties: &QueueProperties) -> v1::QueueProperties 
         status: Some(status_to_v1(properties.status).into()),
         user_metadata: Some(properties.user_metadata.clone()),
         enable_batched_operations: Some(properties.enable_batched_operations),
+        authorization_rules: Some(rules_to_v1(&properties.authorization_rules)),
         forward_to: Some(properties.forward_to.clone().unwrap_or_default()),
         forward_dead_letters_to: Some(
             properties.forward_dead_letters_to.clone().unwrap_or_default(),

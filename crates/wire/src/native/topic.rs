@@ -5,6 +5,7 @@ use domain::{
     split_subscription_path,
 };
 
+use super::authorization::{rules_from_v1, rules_to_v1};
 use super::queue::{counters, destination, idle_ms, status_from_v1, status_to_v1};
 use crate::v1;
 
@@ -35,6 +36,10 @@ pub fn merge_topic(
         enable_batched_operations: given
             .enable_batched_operations
             .unwrap_or(base.enable_batched_operations),
+        authorization_rules: match given.authorization_rules {
+            None => base.authorization_rules,
+            Some(rules) => rules_from_v1(rules)?,
+        },
         support_ordering: given.support_ordering.unwrap_or(base.support_ordering),
         filter_before_publishing: given
             .filter_before_publishing
@@ -53,6 +58,7 @@ pub fn properties_of_topic(properties: &TopicProperties) -> v1::TopicProperties 
         status: Some(status_to_v1(properties.status).into()),
         user_metadata: Some(properties.user_metadata.clone()),
         enable_batched_operations: Some(properties.enable_batched_operations),
+        authorization_rules: Some(rules_to_v1(&properties.authorization_rules)),
         support_ordering: Some(properties.support_ordering),
         filter_before_publishing: Some(properties.filter_before_publishing),
     }

@@ -1,6 +1,6 @@
 //! `[security]` and `[tls]`: who is let in, and how clients know whom they talk to.
 
-use auth::{Access, Key, Rights, resource_path};
+use auth::{Access, Key, Reach, Rights, resource_path};
 use transport::Tls;
 
 use super::{Config, TlsFiles, file};
@@ -82,6 +82,7 @@ fn key(written: &file::SecurityKey) -> Result<Key, String> {
         secondary: secondary_key.clone().unwrap_or_default(),
         rights,
         scope: resource_path(scope),
+        reach: Reach::Below,
     })
 }
 

@@ -258,6 +258,8 @@ impl From<QueueProperties> for v1::QueueProperties {
             max_delivery_count: of.max_delivery_count,
             status: None,
             user_metadata: of.user_metadata,
+            // The file has none.
+            authorization_rules: None,
             enable_batched_operations: of.enable_batched_operations,
             forward_to: of.forward_to,
             forward_dead_letters_to: of.forward_dead_lettered_messages_to,
@@ -276,6 +278,8 @@ impl From<TopicProperties> for v1::TopicProperties {
             auto_delete_on_idle_ms: of.auto_delete_on_idle,
             status: None,
             user_metadata: of.user_metadata,
+            // The file has none.
+            authorization_rules: None,
             enable_batched_operations: of.enable_batched_operations,
             support_ordering: of.support_ordering,
             filter_before_publishing: None,
