@@ -160,12 +160,12 @@ impl Group {
     }
 
     /// A majority has it: it is committed for good. Reference and oracle follow at once.
-    fn commit(&mut self, log: LogEntry) -> Holds {
+    fn commit(&mut self, log: LogEntry, term: u64) -> Holds {
         let mut applied = self.reference.apply(std::slice::from_ref(&log));
         let outcomes = applied.outcomes.pop().unwrap_or_default();
-        self.log.push(Record { log, outcomes });
+        self.log.push(Record { log, committed_in: term, outcomes });
         let at = self.log.len() - 1;
-        let Record { log, outcomes } = &self.log[at];
+        let Record { log, outcomes, .. } = &self.log[at];
         self.operator.committed(log.number);
         let Payload::Entry(proposed) = &log.payload else { return Ok(()) };
         let entry = &proposed.entry;

@@ -106,6 +106,8 @@ pub struct LogEntry {
 /// A committed entry, and what every replica must make of it.
 pub struct Record {
     pub log: LogEntry,
+    /// Of the leader that found a majority for it.
+    pub committed_in: u64,
     /// Outcomes as the reference replica found them; none where there was nothing to apply.
     pub outcomes: Vec<domain::Outcome>,
 }

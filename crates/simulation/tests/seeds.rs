@@ -39,6 +39,19 @@ fn topics_and_sessions_hold() {
     assert!(enough, "too tame: {report}");
 }
 
+/// Votes for an old term, long under way, make a leader when a newer term has committed already. Nobody
+/// follows it.
+#[test]
+fn a_leader_that_comes_too_late_breaks_nothing() {
+    let options = Options { nodes: 5, swarm: true, ..Options::storm() };
+    let held = run(20_264_406, &options);
+    assert!(
+        held.is_ok(),
+        "{}",
+        held.err().map(|violation| violation.to_string()).unwrap_or_default()
+    );
+}
+
 /// The same seed is the same life, to the last row.
 #[test]
 fn the_same_seed_has_the_same_digest() {

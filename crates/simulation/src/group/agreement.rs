@@ -88,7 +88,7 @@ impl Group {
         if !led && member.leads_from().is_some() {
             self.oracle.totals.elections += 1;
             self.votes.led(member.term(), member.id)?;
-            committed::complete(member.id, &member.disk.image, &self.log)?;
+            committed::complete(member.id, member.term(), &member.disk.image, &self.log)?;
             self.number += 2;
             member.append(Payload::Blank, self.number);
         }
@@ -102,10 +102,10 @@ impl Group {
     fn committed_by(&mut self, node: usize, before: u64) -> Holds {
         let Some(member) = &self.members[node] else { return Ok(()) };
         let entries = member.disk.image.from(before + 1, (member.commit - before) as usize);
-        let id = member.id;
+        let (id, term) = (member.id, member.term());
         for entry in entries {
             match entry.index == self.log.len() as u64 + 1 {
-                true => self.commit(entry)?,
+                true => self.commit(entry, term)?,
                 false => committed::same(id, &entry, &self.log)?,
             }
         }

@@ -22,9 +22,10 @@ pub fn same(id: Id, entry: &LogEntry, committed: &[Record]) -> Holds {
     }
 }
 
-/// Who leads has all that is committed, acknowledged or not.
-pub fn complete(id: Id, image: &Image, committed: &[Record]) -> Holds {
-    let count = committed.len() as u64;
+/// Who leads has all that was committed before its term, acknowledged or not. What is committed in
+/// later ones it may lack: votes that were long under way make a leader that nobody follows.
+pub fn complete(id: Id, term: u64, image: &Image, committed: &[Record]) -> Holds {
+    let count = committed.partition_point(|record| record.committed_in <= term) as u64;
     if image.last() < count {
         let last = image.last();
         return Err(broken(format!("{id:?} leads, its log ends at {last}, committed are {count}")));
