@@ -48,6 +48,8 @@ pub struct Cluster {
     /// Those that were started here.
     pub nodes: BTreeMap<u64, Process>,
     pub groups: usize,
+    /// Whose files were harmed last.
+    pub harmed: Option<Harmed>,
     /// Before the directory: what is mounted in it goes first.
     disks: BTreeMap<u64, SmallDisk>,
     /// Where clients enter.
@@ -58,6 +60,14 @@ pub struct Cluster {
     guest: Option<Guest>,
     /// Absent: somebody else's cluster.
     own: Option<Own>,
+}
+
+/// A node whose files were harmed, perhaps where it has not looked yet.
+#[derive(Clone)]
+pub struct Harmed {
+    pub node: u64,
+    /// Who its data said it was before.
+    pub identity: Vec<u8>,
 }
 
 /// What a cluster is made of that was started here.
@@ -74,6 +84,7 @@ impl Cluster {
             links: Links::default(),
             nodes: BTreeMap::new(),
             groups: 1 + usize::from(settings.data_groups),
+            harmed: None,
             disks: BTreeMap::new(),
             entries: Vec::new(),
             direct: BTreeMap::new(),
@@ -99,6 +110,7 @@ impl Cluster {
             links: Links::default(),
             nodes: BTreeMap::new(),
             groups: status.groups.len(),
+            harmed: None,
             disks: BTreeMap::new(),
             entries: addresses.to_vec(),
             direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),

@@ -6,6 +6,7 @@ mod links;
 mod power;
 mod snapshot;
 
+use std::path::Path;
 use std::time::Duration;
 
 use client::v1::StatusResponse;
@@ -17,7 +18,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Harmed};
 use crate::plan::{FaultKind, Planned, Victim};
 use crate::{Clock, Error};
 
@@ -100,18 +101,54 @@ async fn begin(
     cluster: &mut Cluster,
     fault: &Planned,
 ) -> Result<Result<(String, Undo), String>, Error> {
-    let mut random = ChaCha8Rng::seed_from_u64(fault.seed);
     let node = victim(cluster, fault.victim).await;
+    if fault.kind.needs_whole()
+        && let Err(why) = be_whole(cluster, node).await?
+    {
+        return Ok(Err(format!("another node is not whole yet: {why}")));
+    }
+    inflict(cluster, fault, node).await
+}
+
+/// Waits until no node but this one has lost anything, known or not: what two of three have lost is gone.
+async fn be_whole(cluster: &mut Cluster, node: u64) -> Result<Result<(), String>, Error> {
+    if let Err(why) = cluster.wait_whole(WHOLE_WITHIN).await {
+        return Ok(Err(why.to_string()));
+    }
+    let Some(Harmed { node: other, identity }) = cluster.harmed.clone() else { return Ok(Ok(())) };
+    let process = process(cluster, other)?;
+    if other == node || identity_of(process.data())? != identity {
+        return Ok(Ok(()));
+    }
+    // It runs on files whose harm it has not met: it would meet it while the next node is rebuilt.
+    process.may_die = true;
+    process.kill();
+    damage::wipe(process.data()).map_err(Error::io(process.data().display().to_string()))?;
+    process.start(&[])?;
+    cluster.harmed = None;
+    Ok(cluster.wait_whole(WHOLE_WITHIN).await.map_err(|why| why.to_string()))
+}
+
+/// Who a node's data say it is. One that found them damaged goes on as another.
+fn identity_of(data: &Path) -> Result<Vec<u8>, Error> {
+    let path = data.join("mayfly-data");
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.map_err(Error::io(path.display().to_string())),
+    }
+}
+
+async fn inflict(
+    cluster: &mut Cluster,
+    fault: &Planned,
+    node: u64,
+) -> Result<Result<(String, Undo), String>, Error> {
+    let mut random = ChaCha8Rng::seed_from_u64(fault.seed);
     let seconds = fault.lasts_ms as f64 / 1e3;
     let whose = match fault.victim {
         Victim::Node(_) => format!("node {node}"),
         leader @ Victim::LeaderOf(_) => format!("node {node}, {leader}"),
     };
-    if fault.kind.needs_whole()
-        && let Err(why) = cluster.wait_whole(WHOLE_WITHIN).await
-    {
-        return Ok(Err(format!("another node is not whole yet: {why}")));
-    }
     Ok(match fault.kind {
         FaultKind::Kill => {
             process(cluster, node)?.kill();
@@ -182,12 +219,15 @@ fn process(cluster: &mut Cluster, node: u64) -> Result<&mut crate::cluster::Proc
     cluster.nodes.get_mut(&node).ok_or_else(|| Error::Wrong(format!("there is no node {node}")))
 }
 
-/// Of a leader, the node that leads now, as far as any says; node 1 where none does.
+/// Of a leader, the node that leads now, as far as any says; node 1 where none does, or a guest.
 async fn victim(cluster: &Cluster, victim: Victim) -> u64 {
     match victim {
         Victim::Node(node) => node,
         Victim::LeaderOf(group) => match status(cluster).await {
-            Some(status) => leader(&status, group).unwrap_or(1),
+            Some(status) => {
+                let ours = |node: &u64| !cluster.is_own() || cluster.nodes.contains_key(node);
+                leader(&status, group).filter(ours).unwrap_or(1)
+            }
             None => 1,
         },
     }
@@ -228,6 +268,7 @@ async fn harm(
         false => process.kill(),
     }
     let data = process.data().to_owned();
+    let identity = identity_of(&data)?;
     let done = match kind {
         FaultKind::BitFlip => damage::flip_a_bit(&data, random),
         FaultKind::Truncate => damage::truncate(&data, random),
@@ -235,7 +276,10 @@ async fn harm(
     };
     let done = done.map_err(Error::io(data.display().to_string()))?;
     Ok(match done {
-        Some(what) => Ok((format!("stopped {whose} and {what}"), Undo::Start(node))),
+        Some(what) => {
+            cluster.harmed = Some(Harmed { node, identity });
+            Ok((format!("stopped {whose} and {what}"), Undo::Start(node)))
+        }
         None => {
             process.start(&[])?;
             Err("it has no file that could be harmed".to_owned())
