@@ -14,6 +14,7 @@ use super::failure;
 use super::links::{Kind, Link, Links, address_of};
 use super::note::Terms;
 use super::opening::Wanted;
+use super::proving::Unproved;
 use super::taking::Intake;
 use super::{receiving, sending, via};
 use crate::codec::{Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value};
@@ -36,7 +37,7 @@ const SESSION_WAIT: Duration = Duration::from_secs(60);
 impl Links {
     pub(super) fn on_attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
         match self.waits_for_keys(id, &attach) {
-            true => drop(self.unproved.insert(id, (session, attach))),
+            true => drop(self.unproved.insert(id, Unproved { session, attach, credit: None })),
             false => self.attach(session, id, attach),
         }
     }

@@ -15,6 +15,7 @@ use super::delivering::Outlet;
 use super::failure;
 use super::idling::Idling;
 use super::note::{Note, Notes, Work};
+use super::proving::Unproved;
 use super::receiving::Order;
 use super::taking::Intake;
 use super::verdict::verdict;
@@ -31,7 +32,7 @@ pub(super) struct Links {
     pub(super) grants: Grants,
     pub(super) links: BTreeMap<LinkId, Link>,
     /// Links that are asked for, and wait for the keys of their entities.
-    pub(super) unproved: BTreeMap<LinkId, (SessionId, Box<Attach>)>,
+    pub(super) unproved: BTreeMap<LinkId, Unproved>,
     /// Receiver links with something for the client or from it, seen to at the end of the turn.
     pub(super) busy: BTreeSet<LinkId>,
     pub(super) notes: Notes,
@@ -121,7 +122,7 @@ impl Links {
                 self.drop_link(link, Ending::Closed);
             }
             Event::Ended { session, .. } => {
-                self.unproved.retain(|_, (of, _)| *of != session);
+                self.unproved.retain(|_, waiting| waiting.session != session);
                 self.end_links(Ending::Closed, |link| link.session == session);
             }
             Event::Closed { error, by } => {
@@ -187,8 +188,11 @@ impl Links {
         }
     }
 
-    fn on_credit(&mut self, id: LinkId, credit: u32, drain: bool) {
+    pub(super) fn on_credit(&mut self, id: LinkId, credit: u32, drain: bool) {
         self.touch(id);
+        if let Some(waiting) = self.unproved.get_mut(&id) {
+            waiting.credit = Some((credit, drain));
+        }
         let Some(link) = self.links.get_mut(&id) else { return };
         match &mut link.kind {
             Kind::Outlet(outlet) => {

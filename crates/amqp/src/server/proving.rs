@@ -22,6 +22,14 @@ pub(super) enum Proof {
     Link(LinkId),
 }
 
+/// A link that was asked for and waits for keys.
+pub(super) struct Unproved {
+    pub session: SessionId,
+    pub attach: Box<Attach>,
+    /// What the client gave it, and whether it is to be drained, since it was asked for.
+    pub credit: Option<(u32, bool)>,
+}
+
 /// The keys of the entity of each resource asked about.
 pub(super) type Keys = Vec<(String, Vec<Key>)>;
 
@@ -78,7 +86,8 @@ impl Links {
             }
             Proof::Link(id) => {
                 // It may have gone in the meantime.
-                let Some((session, attach)) = self.unproved.remove(&id) else { return };
+                let Some(waiting) = self.unproved.remove(&id) else { return };
+                let Unproved { session, attach, credit } = waiting;
                 match keys {
                     Ok(keys) => {
                         for (resource, keys) in keys {
@@ -86,6 +95,9 @@ impl Links {
                         }
                         self.note_proof();
                         self.attach(session, id, attach);
+                        if let Some((credit, drain)) = credit {
+                            self.on_credit(id, credit, drain);
+                        }
                     }
                     Err(error) => {
                         let reply = attach.reply(self.shared.config.limits.message_bytes_max);
