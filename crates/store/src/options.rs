@@ -120,6 +120,9 @@ pub(crate) fn base() -> rocksdb::Options {
     options.set_max_open_files(512);
     options.set_keep_log_file_num(2);
     options.set_use_fsync(false);
+    // Files go to the device as they are written: all at once at their end, they hold up the log's
+    // syncs for as long as the device takes.
+    options.set_bytes_per_sync(MIB as u64);
     // Bodies rarely compress in load tests, and processor time is what is short.
     options.set_compression_type(rocksdb::DBCompressionType::None);
     options

@@ -19,8 +19,8 @@ const PURGED: u8 = 2;
 const ENTRY: u8 = 3;
 const LIFE: u8 = 4;
 
-/// Entries between two notes of how many bytes there are.
-const NOTE_ENTRIES: u64 = 64;
+/// Bytes between two notes of how many there are.
+const NOTE_BYTES: u64 = 64 << 10;
 
 #[derive(Default)]
 pub(super) struct GroupLog {
@@ -108,7 +108,8 @@ impl GroupLog {
             self.next = record.index + 1;
             self.tail_bytes += record.data.len();
             self.appended_bytes += record.data.len() as u64;
-            if record.index % NOTE_ENTRIES == 0 {
+            let noted = self.notes.back().map_or(self.forgotten_bytes, |(_, bytes)| *bytes);
+            if self.appended_bytes >= noted + NOTE_BYTES {
                 self.notes.push_back((record.index, self.appended_bytes));
             }
             self.tail.push_back(record.clone());
@@ -170,7 +171,7 @@ impl GroupLog {
         *self = GroupLog { life: Some(Life::Over), truncations, ..GroupLog::default() };
     }
 
-    /// Bytes of entries kept, to within `NOTE_ENTRIES`.
+    /// Bytes of entries kept, to within `NOTE_BYTES` and an entry.
     pub fn bytes(&self) -> u64 {
         self.appended_bytes.saturating_sub(self.forgotten_bytes)
     }
@@ -338,5 +339,23 @@ mod tests {
         group.purge(8, Bytes::new());
         assert_eq!((group.last_index(), group.end(), group.bytes()), (None, 8, 0));
         assert_eq!(group.clamp(0, 100), (9, 9));
+    }
+
+    /// By it the writer decides whether a memtable is dead: what few large entries leave in doubt,
+    /// sixteen groups of them together would keep it from ever being.
+    #[test]
+    fn bytes_kept_are_known_however_large_entries_are() {
+        for bytes in [1, 100, 10_000, 1 << 20] {
+            let mut group = GroupLog::default();
+            let entry = |index| LogRecord { index, data: vec![7; bytes].into() };
+            group.append(&(0..100).map(entry).collect::<Vec<_>>());
+            group.purge(39, Bytes::new());
+            let (kept, doubt) = (60 * bytes as u64, NOTE_BYTES + bytes as u64);
+            assert!((kept..=kept + doubt).contains(&group.bytes()), "{bytes}: {}", group.bytes());
+            group.truncate(40);
+            group.append(&(40..100).map(entry).collect::<Vec<_>>());
+            group.purge(99, Bytes::new());
+            assert_eq!(group.bytes(), 0);
+        }
     }
 }
