@@ -8,6 +8,8 @@ source deploy/env.sh
 
 say "format"
 cargo fmt --all --check
+# The clients of other brokers are a workspace of their own, whose lock follows our manifests.
+cargo update --quiet --workspace --locked --manifest-path benches/rivals/Cargo.toml
 say "build"
 cargo build --release --locked --workspace
 say "lints"

@@ -34,10 +34,11 @@ impl Errors {
     /// Counts an error that befell so many messages.
     pub fn count(&self, error: &client::Error, messages: u64) {
         let name = match error {
+            // Whatever made it doubtful: it is no refusal.
+            client::Error::PerhapsDone(_) => "perhaps done",
             _ if !error.name().is_empty() => error.name(),
             client::Error::Refused(_) => "refused",
             client::Error::NotDone(_) => "not done",
-            client::Error::PerhapsDone(_) => "perhaps done",
         };
         self.count_named(name, messages);
     }
