@@ -10,6 +10,12 @@ use crate::{Key, Row};
 pub trait Rows {
     fn get(&self, key: &Key) -> Option<Row>;
 
+    /// Rows of many keys, in the keys' order: cheaper than one by one where they are looked up on
+    /// disk.
+    fn get_many(&self, keys: &[Key]) -> Vec<Option<Row>> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
     /// Visits the rows with `from <= key < to` in ascending order until the visitor breaks. Both
     /// keys are of one table.
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>);

@@ -237,12 +237,12 @@ impl Engine {
     /// The round was applied: its outcomes, in the order of its commands. Poll again: what has more
     /// is due still.
     pub fn fired(&mut self, outcomes: &[Outcome]) {
-        self.timers.fired(outcomes);
+        self.timers.fired(outcomes, &self.options);
     }
 
     /// The round was not applied, or nobody knows: all of it is due again.
     pub fn fire_lost(&mut self) {
-        self.timers.lost();
+        self.timers.lost(&self.options);
     }
 
     /// When [`Engine::poll`] has something next, exactly; it may lie in the past. `None`: nothing

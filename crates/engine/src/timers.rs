@@ -12,6 +12,9 @@ use timer_wheel::{Fired, Handle, Wheel};
 use crate::EngineOptions;
 use crate::session_timers::SessionTimers;
 
+/// Far beyond what [`EngineOptions::fire_count_behind_max`] lets matter.
+const DOUBLED_MAX: u32 = 16;
+
 /// What a timer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
@@ -62,6 +65,8 @@ pub(crate) struct Timers {
     sessions: SessionTimers,
     sweep_wanted: bool,
     round: Option<Round>,
+    /// How often the bound of a round was doubled, since the last that was not behind.
+    doubled: u32,
     /// Kept for its allocation.
     fired: Vec<Fired<Key>>,
 }
@@ -172,11 +177,17 @@ impl Timers {
             return Vec::new();
         }
         let round = self.collect(now, options);
-        let commands = commands(&round, options);
+        let commands = commands(&round, self.count_max(options));
         if !commands.is_empty() {
             self.round = Some(round);
         }
         commands
+    }
+
+    /// What the fires of the next round may take together.
+    fn count_max(&self, options: &EngineOptions) -> u32 {
+        let kept = options.fire_count_max;
+        kept.saturating_mul(1 << self.doubled).min(options.fire_count_behind_max.max(kept))
     }
 
     /// Takes due timers off the wheel, as many as one round may name.
@@ -220,8 +231,13 @@ impl Timers {
     /// The round was applied, with these outcomes. Its effects were told before or will be told:
     /// they re-arm what moved. What says "more" is due again; what neither moved nor has more cannot
     /// move now (its entity is suspended, STATE-3) and rests until the entity is updated.
-    pub fn fired(&mut self, outcomes: &[Outcome]) {
+    pub fn fired(&mut self, outcomes: &[Outcome], options: &EngineOptions) {
         let Some(round) = self.round.take() else { return };
+        let behind = outcomes.iter().any(|outcome| match outcome {
+            Outcome::Fired(fired) => fired.more && fired.late_ms_max >= options.fire_behind.0,
+            _ => false,
+        });
+        self.doubled = if behind { (self.doubled + 1).min(DOUBLED_MAX) } else { 0 };
         let mut more = outcomes.iter().map(|outcome| match outcome {
             Outcome::Fired(fired) => fired.more,
             _ => false,
@@ -245,8 +261,8 @@ impl Timers {
     }
 
     /// The round was not applied, or nobody knows: all of it is due again.
-    pub fn lost(&mut self) {
-        self.fired(&[]);
+    pub fn lost(&mut self, options: &EngineOptions) {
+        self.fired(&[], options);
     }
 
     fn again(&mut self, entity: EntityId, kind: DeadlineKind) {
@@ -300,7 +316,7 @@ impl Timers {
 
 /// The commands of a round. All `Fire`s share one bound, so that an entry's work does not grow with
 /// the number of entities.
-fn commands(round: &Round, options: &EngineOptions) -> Vec<Command> {
+fn commands(round: &Round, count_max: u32) -> Vec<Command> {
     let mut commands = Vec::with_capacity(3 + round.deadlines.len());
     if !round.locks.is_empty() {
         commands.push(Command::FireLocks(FireLocks { locks: round.locks.clone() }));
@@ -309,7 +325,7 @@ fn commands(round: &Round, options: &EngineOptions) -> Vec<Command> {
         let fire = FireSessions { locks: round.sessions.clone() };
         commands.push(Command::Session(SessionCommand::Fire(fire)));
     }
-    let share = options.fire_count_max / round.deadlines.len().max(1) as u32;
+    let share = count_max / round.deadlines.len().max(1) as u32;
     for &(entity, kind) in &round.deadlines {
         commands.push(Command::Fire(Fire { entity, kind, count_max: share.max(1) }));
     }

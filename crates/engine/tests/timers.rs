@@ -142,6 +142,35 @@ fn a_round_is_bounded_and_its_fires_share_the_bound() {
     assert_eq!(round, [fire_locks(&tokens), fire(5, 50), fire(6, 50)]);
 }
 
+/// Larger rounds cost less per message; whoever sends meanwhile waits longer for them.
+#[test]
+fn rounds_that_fall_behind_grow_and_one_that_keeps_up_ends_it() {
+    let mut engine = Engine::new(EngineOptions { fire_count_max: 100, ..EngineOptions::default() });
+    next(&mut engine, 1, Timestamp(10));
+    let behind =
+        |late_ms_max, more| Outcome::Fired(Fired { late_ms_max, more, ..Fired::default() });
+    for (count_max, late_ms, more) in [
+        (100, 49, true), // More is due, but soon enough.
+        (100, 50, true),
+        (200, 90, true),
+        (400, 90, true),
+        (800, 300, true),
+        (1024, 300, true), // No more than that.
+        (1024, 49, true),
+        (100, 90, true),
+        (200, 90, false),
+    ] {
+        assert_eq!(engine.poll(Timestamp(400)), [fire(1, count_max)]);
+        engine.fired(&[behind(late_ms, more)]);
+        next(&mut engine, 1, Timestamp(10));
+    }
+    assert_eq!(engine.poll(Timestamp(400)), [fire(1, 100)]);
+    engine.fired(&[behind(50, true)]);
+    assert_eq!(engine.poll(Timestamp(400)), [fire(1, 200)]);
+    engine.fire_lost();
+    assert_eq!(engine.poll(Timestamp(400)), [fire(1, 100)], "nobody knows what became of it");
+}
+
 #[test]
 fn ent_7_a_deleted_entity_has_no_timers_and_is_swept() {
     let mut engine = Engine::new(EngineOptions::default());

@@ -111,15 +111,17 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     fn fire_fixed(&mut self, count_max: usize, fired: &mut Fired) {
         let (due, more) = self.due(DeadlineKind::Fixed, count_max);
         fired.more = more;
-        for (due, number) in due {
-            let queue = self.main();
-            let message = self.view.message(queue, number).expect("what has a deadline is stored");
+        let queue = self.main();
+        for (due, number) in &due {
+            self.remove_deadline(DeadlineKind::Fixed, *due, *number);
+        }
+        let messages = self.view.messages(queue, due.iter().map(|(_, number)| *number));
+        for ((due, number), message) in due.into_iter().zip(messages) {
+            let message = message.expect("what has a deadline is stored");
             if !message.deferred && self.is_available(queue, number, &message) {
                 self.detach(queue, number, &message);
                 let fate = self.expire(number, message);
                 fired.note(fate, due, self.at);
-            } else {
-                self.remove_deadline(DeadlineKind::Fixed, due, number);
             }
         }
     }

@@ -94,6 +94,20 @@ impl<'a, R: Rows> View<'a, R> {
         }
     }
 
+    /// As [`View::get`], of many keys, each of which counts.
+    pub fn get_many(&mut self, keys: Vec<Key>) -> Vec<Option<Row>> {
+        self.cost += keys.len() as u64;
+        let known = |key: &Key| match self.slots.get(key) {
+            Some(slot) => Some(slot.row.clone()),
+            None => is_erased(&self.erased, key).then_some(None),
+        };
+        let known: Vec<Option<Option<Row>>> = keys.iter().map(known).collect();
+        let asked = keys.into_iter().zip(&known).filter(|(_, known)| known.is_none());
+        let asked: Vec<Key> = asked.map(|(key, _)| key).collect();
+        let mut stored = self.rows.get_many(&asked).into_iter();
+        known.into_iter().map(|known| known.unwrap_or_else(|| stored.next().flatten())).collect()
+    }
+
     /// Whether there is such a row.
     pub fn contains(&mut self, key: &Key) -> bool {
         self.get(key).is_some()
@@ -282,6 +296,16 @@ impl<R: Rows> View<'_, R> {
         typed!(self.get(&Key::Message(queue, number)), Message)
     }
 
+    /// Messages by their numbers, in that order.
+    pub fn messages(
+        &mut self,
+        queue: QueueId,
+        numbers: impl Iterator<Item = SequenceNumber>,
+    ) -> Vec<Option<MessageRow>> {
+        let rows = self.get_many(numbers.map(|number| Key::Message(queue, number)).collect());
+        rows.into_iter().map(|row| typed!(row, Message)).collect()
+    }
+
     pub fn lock(&mut self, queue: QueueId, number: SequenceNumber) -> Option<LockRow> {
         typed!(self.get(&Key::Lock(queue, number)), Lock)
     }
@@ -463,6 +487,9 @@ mod tests {
             for n in 0..24 {
                 prop_assert_eq!(view.get(&key(n)), model.get(&key(n)));
             }
+            let keys: Vec<Key> = (0..24).rev().map(key).collect();
+            let expected: Vec<_> = keys.iter().map(|key| model.get(key)).collect();
+            prop_assert_eq!(view.get_many(keys), expected);
             let expected: Vec<_> = if from < to {
                 let range = model.0.range(key(from)..key(to));
                 range.take(max).map(|(key, row)| (key.clone(), row.clone())).collect()

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use domain::{
     Command, DeadlineKind, EntityId, Fire, FireLocks, FireSessions, Key, LockToken, MemoryRows,
-    QueueId, Row, SessionCommand, SessionToken, SubQueue, Timestamp, meta,
+    QueueId, Row, SessionCommand, SessionToken, Span, SubQueue, Timestamp, meta,
 };
 use engine::{Engine, EngineOptions};
 
@@ -389,6 +389,8 @@ fn stray_hints(rows: &MemoryRows, operator: &Operator, random: &mut Random) -> V
 fn engine_options() -> EngineOptions {
     EngineOptions {
         fire_count_max: 8,
+        fire_count_behind_max: 24,
+        fire_behind: Span(20),
         fire_entities_max: 2,
         fire_locks_max: 4,
         acquire_count_max: 4,

@@ -28,6 +28,11 @@ pub trait RowDisk: Send + Sync {
 
     fn get(&self, shard: ShardId, key: &Key) -> Option<Row>;
 
+    /// Rows of many keys, in the keys' order.
+    fn get_many(&self, shard: ShardId, keys: &[Key]) -> Vec<Option<Row>> {
+        keys.iter().map(|key| self.get(shard, key)).collect()
+    }
+
     /// The rows of `from <= key < to`, in ascending order, as they are now.
     fn scan(
         &self,

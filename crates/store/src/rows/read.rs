@@ -1,5 +1,7 @@
 //! Reading rows that RocksDB has.
 
+use std::ops::Deref;
+
 use domain::{Key, Row, ShardId};
 use rocksdb::{DBRawIterator, ReadOptions};
 
@@ -11,7 +13,25 @@ use crate::keys::{decode_key, encode_key};
 impl RocksRows {
     /// [`RowDisk::get`].
     pub fn read(&self, shard: ShardId, key: &Key) -> Option<Row> {
-        let value = match self.inner.db.get_pinned(encode_key(shard, key)) {
+        self.decode(shard, key, self.inner.db.get_pinned(encode_key(shard, key)))
+    }
+
+    /// [`RowDisk::get_many`]: RocksDB asks each file for all of them at once.
+    pub fn read_many(&self, shard: ShardId, keys: &[Key]) -> Vec<Option<Row>> {
+        if let [key] = keys {
+            return vec![self.read(shard, key)];
+        }
+        let values = self.inner.db.multi_get(keys.iter().map(|key| encode_key(shard, key)));
+        keys.iter().zip(values).map(|(key, value)| self.decode(shard, key, value)).collect()
+    }
+
+    fn decode(
+        &self,
+        shard: ShardId,
+        key: &Key,
+        value: Result<Option<impl Deref<Target = [u8]>>, rocksdb::Error>,
+    ) -> Option<Row> {
+        let value = match value {
             Ok(value) => value?,
             Err(error) => self.unreadable(shard, key, &error),
         };

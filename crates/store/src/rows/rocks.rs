@@ -77,6 +77,10 @@ impl RowDisk for RocksRows {
         self.read(shard, key)
     }
 
+    fn get_many(&self, shard: ShardId, keys: &[Key]) -> Vec<Option<Row>> {
+        self.read_many(shard, keys)
+    }
+
     fn scan(
         &self,
         shard: ShardId,

@@ -34,16 +34,11 @@ impl ShardRows {
     /// Contents of messages, in order; `None` where the message is gone.
     pub fn bodies(&self, of: &[(EntityId, SequenceNumber)]) -> Vec<Option<Bytes>> {
         let keys = of.iter().map(|(entity, sequence)| Key::Body(*entity, *sequence));
-        let young: Vec<_> = {
-            let young = self.young.read();
-            keys.map(|key| (young.get(&key), key)).collect()
-        };
-        let row = |(young, key): (Option<_>, _)| young.unwrap_or_else(|| self.stored(&key));
         let body = |row: Option<Row>| match row? {
             Row::Body(content) => Some(content),
             _ => None,
         };
-        young.into_iter().map(row).map(body).collect()
+        self.get_many(&keys.collect::<Vec<_>>()).into_iter().map(body).collect()
     }
 
     fn stored(&self, key: &Key) -> Option<Row> {
@@ -60,6 +55,21 @@ impl Rows for ShardRows {
     fn get(&self, key: &Key) -> Option<Row> {
         let young = self.young.read().get(key);
         young.unwrap_or_else(|| self.stored(key))
+    }
+
+    fn get_many(&self, keys: &[Key]) -> Vec<Option<Row>> {
+        let young: Vec<Option<Option<Row>>> = {
+            let young = self.young.read();
+            keys.iter().map(|key| young.get(key)).collect()
+        };
+        let stored = keys.iter().zip(&young).filter(|(_, young)| young.is_none());
+        let stored: Vec<Key> = stored.map(|(key, _)| key.clone()).collect();
+        let stored = match stored.is_empty() {
+            true => Vec::new(),
+            false => self.store.inner.disk.get_many(self.shard, &stored),
+        };
+        let mut stored = stored.into_iter();
+        young.into_iter().map(|young| young.unwrap_or_else(|| stored.next().flatten())).collect()
     }
 
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
@@ -87,6 +97,10 @@ impl Rows for ShardRows {
 impl Rows for MachineRows {
     fn get(&self, key: &Key) -> Option<Row> {
         self.0.get(key)
+    }
+
+    fn get_many(&self, keys: &[Key]) -> Vec<Option<Row>> {
+        self.0.get_many(keys)
     }
 
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
