@@ -144,6 +144,7 @@ proptest! {
             for (from, to) in [(0, 100), (index % 40, index % 40 + 9)] {
                 prop_assert_eq!(first_five(&machine, from, to), first_five(&model, from, to));
             }
+            prop_assert_eq!(machine.get_many(&keys(issued)), model.get_many(&keys(issued)));
             prop_assert_eq!(store.applied(SHARD).unwrap(), Some((index, index.to_string().into())));
         }
         let rows = store.shard(SHARD);
@@ -156,6 +157,11 @@ proptest! {
             prop_assert_eq!(first_five(&rows, from, to), first_five(&model, from, to));
         }
     }
+}
+
+/// Of all messages there were, in no order of theirs.
+fn keys(issued: u64) -> Vec<Key> {
+    (0..=issued).rev().flat_map(|number| [message_key(number), body_key(number)]).collect()
 }
 
 /// A scan that its visitor ends.
