@@ -37,19 +37,21 @@ REBUILD_MAX = 600
 @dataclass(frozen=True)
 class Figure:
     what: str
-    seen: float
+    # Absent: beyond what the scale of its histogram ends with.
+    seen: float | None
     # The most it may be; absent: told, not judged.
     most: float | None
     unit: str
 
     @property
     def holds(self) -> bool:
-        return self.most is None or self.seen <= self.most
+        return self.most is None or (self.seen is not None and self.seen <= self.most)
 
     def cells(self) -> list[str]:
         asked = "" if self.most is None else f"≤ {self.most:,g} {self.unit}"
         verdict = "" if self.most is None else "holds" if self.holds else "MISSED"
-        return [self.what, asked, f"{results.number(self.seen)} {self.unit}", verdict]
+        seen = "off the scale" if self.seen is None else f"{results.number(self.seen)} {self.unit}"
+        return [self.what, asked, seen, verdict]
 
 
 @contextmanager
