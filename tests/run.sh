@@ -8,8 +8,17 @@ source deploy/env.sh
 
 say "format"
 cargo fmt --all --check
-# The clients of other brokers are a workspace of their own, whose lock follows our manifests.
-cargo update --quiet --workspace --locked --manifest-path benches/rivals/Cargo.toml
+# The clients of other brokers are a workspace of their own, whose lock follows our manifests. Cargo
+# looks into the registry's index for it, which not every machine reaches.
+rivals=benches/rivals/Cargo.toml
+if ! told="$(cargo update --quiet --workspace --locked --manifest-path "$rivals" 2>&1)"; then
+  echo "$told" >&2
+  if [[ "$told" == *'--locked was passed'* ]]; then
+    echo "mayfly: mend it with: cargo update --workspace --manifest-path $rivals" >&2
+    exit 1
+  fi
+  echo "mayfly: whether the lock of $rivals is up to date was not looked at" >&2
+fi
 say "build"
 cargo build --release --locked --workspace
 say "lints"

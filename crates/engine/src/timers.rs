@@ -233,6 +233,7 @@ impl Timers {
     /// move now (its entity is suspended, STATE-3) and rests until the entity is updated.
     pub fn fired(&mut self, outcomes: &[Outcome], options: &EngineOptions) {
         let Some(round) = self.round.take() else { return };
+        // Of whatever kind: what is late waits for all of them.
         let behind = outcomes.iter().any(|outcome| match outcome {
             Outcome::Fired(fired) => fired.more && fired.late_ms_max >= options.fire_behind.0,
             _ => false,
