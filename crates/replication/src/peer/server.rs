@@ -10,6 +10,7 @@ use domain::ShardId;
 use futures::future::Either;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::{
     AppendEntriesRequest, TransferLeaderError, TransferLeaderRequest, VoteRequest,
 };
@@ -87,13 +88,17 @@ impl PeerPort {
             .ok_or_else(|| Status::not_found(format!("shard {shard} does not run here")))
     }
 
-    /// The same, if it is the one that is meant: nobody answers for a life this node has lost.
+    /// The same, if it is the one that is meant: nobody answers for a life this node has lost. Raft
+    /// that has stopped is asked nothing, because it would complain of each question.
     fn group(&self, shard: u32, addressee: u64) -> Result<Arc<Group>, Status> {
         let group = self.here(shard)?;
-        match group.id == addressee {
-            true => Ok(group),
-            false => Err(Status::failed_precondition("this node lost the replica that is meant")),
+        if group.id != addressee {
+            return Err(Status::failed_precondition("this node lost the replica that is meant"));
         }
+        if let Err(fatal) = &group.raft.metrics().borrow_watched().running_state {
+            return Err(stopped(fatal));
+        }
+        Ok(group)
     }
 }
 

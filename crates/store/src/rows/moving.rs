@@ -26,8 +26,12 @@ pub trait RowsIn: Send {
     /// Takes in one chunk, which is not empty.
     fn take(&mut self, chunk: &[u8]) -> Result<(), Error>;
 
+    /// [`Import::close`].
+    fn close(&mut self) -> Result<(), Error>;
+
     /// All are there: from here on they are on disk, and a crash does not keep them from being put in
-    /// their place.
+    /// their place. That it failed is a failure of the rows' disk, as [`super::RowStore::failure`]
+    /// tells it.
     fn complete(&mut self) -> Result<(), Error>;
 
     /// Puts them in the place of all the shard had, once they are complete.
@@ -55,7 +59,8 @@ impl Export {
     }
 }
 
-/// A shard's rows coming in. Dropped before `finish`, it leaves the old rows as they were.
+/// A shard's rows coming in. Dropped before `finish`, it leaves the old rows as they were. Once it is
+/// closed, `finish` needs next to no space.
 pub struct Import {
     pub(super) rows: Box<dyn RowsIn>,
     pub(super) store: RowStore,
@@ -73,6 +78,12 @@ impl Import {
     pub fn take(&mut self, chunks: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
         let mut chunks = chunks.into_iter().filter(|chunk| !chunk.is_empty());
         chunks.try_for_each(|chunk| self.rows.take(&chunk))
+    }
+
+    /// Writes out what was taken in, so that a disk that has no space for it says so before the old
+    /// rows are touched. More may follow.
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.rows.close()
     }
 
     /// Puts these rows in the place of all the shard had, and its mark with them.

@@ -152,7 +152,11 @@ impl Inner {
     }
 
     pub fn not_written(&self, error: &rocksdb::Error) -> Error {
-        let error = self.failed(error);
+        self.note(self.failed(error))
+    }
+
+    /// Keeps a failure for whoever asks for the last one.
+    pub fn note(&self, error: Error) -> Error {
         *self.failure.lock() = Some(error.clone());
         error
     }

@@ -199,9 +199,19 @@ impl RocksIn {
         Ok(writer)
     }
 
-    fn close_file(&mut self) -> Result<(), Error> {
-        let Some(mut writer) = self.file.take() else { return Ok(()) };
-        writer.finish().map_err(|error| Error::rocks(self.path(), &error))
+    /// Notes that all have come in, for the next start.
+    fn mark(&self) -> Result<(), Error> {
+        let complete = self.dir.join(COMPLETE);
+        // Under its name it is whole: one cut short would be installed with half a mark.
+        let aside = self.dir.join(format!("{COMPLETE}.new"));
+        let write = || -> std::io::Result<()> {
+            fs::write(&aside, &self.applied)?;
+            fs::File::open(&aside)?.sync_all()?;
+            fs::rename(&aside, &complete)?;
+            // The names above it too: the old rows are gone for good before it is read again.
+            self.dir.ancestors().take(3).try_for_each(|dir| fs::File::open(dir)?.sync_all())
+        };
+        write().map_err(|error| Error::io(&complete, &error))
     }
 
     /// Writes the rows of one chunk, which has some; its last key.
@@ -235,22 +245,17 @@ impl RowsIn for RocksIn {
         self.last_key = self.write(chunk, &mut writer)?;
         let full = writer.file_size() >= FILE_BYTES;
         self.file = Some(writer);
-        if full { self.close_file() } else { Ok(()) }
+        if full { self.close() } else { Ok(()) }
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        let Some(mut writer) = self.file.take() else { return Ok(()) };
+        writer.finish().map_err(|error| Error::rocks(self.path(), &error))
     }
 
     fn complete(&mut self) -> Result<(), Error> {
-        self.close_file()?;
-        let complete = self.dir.join(COMPLETE);
-        // Under its name it is whole: one cut short would be installed with half a mark.
-        let aside = self.dir.join(format!("{COMPLETE}.new"));
-        let write = || -> std::io::Result<()> {
-            fs::write(&aside, &self.applied)?;
-            fs::File::open(&aside)?.sync_all()?;
-            fs::rename(&aside, &complete)?;
-            // The names above it too: the old rows are gone for good before it is read again.
-            self.dir.ancestors().take(3).try_for_each(|dir| fs::File::open(dir)?.sync_all())
-        };
-        write().map_err(|error| Error::io(&complete, &error))?;
+        let marked = self.close().and_then(|()| self.mark());
+        marked.map_err(|error| self.store.inner.note(error))?;
         self.complete = true;
         Ok(())
     }

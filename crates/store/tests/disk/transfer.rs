@@ -249,6 +249,72 @@ fn an_installation_that_fails_is_not_forgotten() {
     assert_eq!(target.applied(SHARD).unwrap(), Some((100, Bytes::from_static(b"100"))));
 }
 
+/// Files that find no space, by their names below `incoming`.
+fn on_a_full_disk(dir: &tempfile::TempDir, store: &str, file: &str) {
+    let path = dir.path().join(store).join("incoming/1").join(file);
+    std::os::unix::fs::symlink("/dev/full", path).unwrap();
+}
+
+/// Nothing has happened to the old rows, and nothing is wrong with them: it may be tried again.
+#[test]
+fn a_disk_too_full_for_what_comes_in_says_so_when_it_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 100);
+    filled(&target, SHARD, 5000, 5010);
+    let before = all_rows(&target.shard(SHARD));
+    let sent = chunks(source.export(SHARD).unwrap());
+
+    let mut incoming = target.import(SHARD, 100, b"100").unwrap();
+    on_a_full_disk(&dir, "b", "000001.sst");
+    incoming.take(sent.clone()).unwrap();
+    let closed = incoming.close();
+    assert!(matches!(closed, Err(Error::DiskFull { .. })), "{closed:?}");
+    drop(incoming);
+    assert!(target.failure().is_none());
+    assert_eq!(all_rows(&target.shard(SHARD)), before);
+
+    import(&target, 100, sent);
+    assert_eq!(all_rows(&target.shard(SHARD)), all_rows(&source.shard(SHARD)));
+}
+
+/// By then it belongs to Raft, whose replica ends with it: the node has to know why, or it would not
+/// come back when there is space again.
+#[test]
+fn a_disk_too_full_for_the_mark_of_what_came_in_is_a_failure_of_the_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 100);
+    filled(&target, SHARD, 5000, 5010);
+    let before = all_rows(&target.shard(SHARD));
+
+    let mut incoming = target.import(SHARD, 100, b"100").unwrap();
+    incoming.take(chunks(source.export(SHARD).unwrap())).unwrap();
+    incoming.close().unwrap();
+    on_a_full_disk(&dir, "b", "complete.new");
+    let finished = incoming.finish();
+    assert!(matches!(finished, Err(Error::DiskFull { .. })), "{finished:?}");
+    assert!(matches!(target.failure(), Some(Error::DiskFull { .. })));
+    assert_eq!(all_rows(&target.shard(SHARD)), before);
+    drop(target);
+    assert_eq!(all_rows(&open(&dir, "b").shard(SHARD)), before);
+}
+
+/// What was taken in before and after it was closed is one whole.
+#[test]
+fn an_import_that_was_closed_takes_in_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 2000);
+    let mut incoming = target.import(SHARD, 2000, b"2000").unwrap();
+    for chunk in chunks(source.export(SHARD).unwrap()) {
+        incoming.take([chunk]).unwrap();
+        incoming.close().unwrap();
+    }
+    incoming.finish().unwrap();
+    assert_eq!(all_rows(&target.shard(SHARD)), all_rows(&source.shard(SHARD)));
+}
+
 #[test]
 fn chunks_out_of_order_or_of_another_shard_are_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -132,13 +132,16 @@ pub(crate) async fn receive(
             Err(Status::cancelled("this snapshot goes on over another connection"))
         }
     };
-    let import = writer.await.map_err(internal)??;
+    let mut import = writer.await.map_err(internal)??;
     if let Err(status) = received {
         let broken_at = Instant::now();
         *kept = Some(Partial { transfer: head.transfer, import, reached, broken_at });
         tokio::spawn(forget(Arc::downgrade(&arrivals.kept)));
         return Err(status);
     }
+    // Here a full disk costs a transfer. Within Raft it would end the replica.
+    let closed = apart(move || import.close().map(|()| import)).await;
+    let import = closed.map_err(internal)?.map_err(internal)?;
     let meta = SnapshotMeta { last_log_id: mark.applied, last_membership: mark.membership };
     let snapshot = Snapshot { meta, snapshot: SnapshotData::Import(Box::new(import)) };
     let installed = group.raft.install_full_snapshot(vote, snapshot).await;

@@ -301,6 +301,10 @@ impl RowsIn for In {
         Ok(())
     }
 
+    fn close(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn complete(&mut self) -> Result<(), Error> {
         Ok(())
     }
