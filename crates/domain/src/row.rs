@@ -116,7 +116,8 @@ pub enum Row {
     Returned,
     Lock(LockRow),
     Scheduled(ScheduledRow),
-    Deadline,
+    /// Of a message that came with it and may be dropped by it: what that takes.
+    Deadline(Option<DeadlineRow>),
     DuplicateId {
         accepted_at: Timestamp,
         sequence: SequenceNumber,
@@ -161,6 +162,16 @@ pub struct Meta {
     /// Since when the log has had no silence of `SILENCE_MAX`: it had a leader all the time, and
     /// whoever wanted to use an entity could.
     pub unbroken_since: Timestamp,
+}
+
+/// All that dropping a fresh message takes. Deadlines come in another order than messages: without it
+/// each would cost a look-up at a place of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeadlineRow {
+    /// As [`MessageRow::body`].
+    pub body: SequenceNumber,
+    /// As [`MessageRow::size_bytes`], while the message is fresh.
+    pub size_bytes: u32,
 }
 
 /// Catalog: the cluster as a whole.

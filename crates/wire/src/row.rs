@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use domain::{
-    ClusterRow, Counts, EntityRow, EntityState, GroupRow, Key, Lifetime, LockRow, MessageRow, Meta,
-    NodeState, ProducerRow, Row, ScheduledRow,
+    ClusterRow, Counts, DeadlineRow, EntityRow, EntityState, GroupRow, Key, Lifetime, LockRow,
+    MessageRow, Meta, NodeState, ProducerRow, Row, ScheduledRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -34,7 +34,8 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Message(row) => put(row, out),
         Row::Lock(row) => put(row, out),
         Row::EntityState(row) => put(row, out),
-        Row::Returned | Row::Deadline | Row::DuplicateTime | Row::ProducerSeen => (),
+        Row::Returned | Row::Deadline(None) | Row::DuplicateTime | Row::ProducerSeen => (),
+        Row::Deadline(Some(row)) => put(row, out),
         Row::SessionMessage | Row::SessionLocked => (),
         Row::SessionState(state) => out.extend_from_slice(state),
         Row::Subscription | Row::Sweep { topic: None } => (),
@@ -72,7 +73,8 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Lock(..) => Row::Lock(take(&mut input)?),
         Key::EntityState(_) => Row::EntityState(take(&mut input)?),
         Key::Returned(..) => Row::Returned,
-        Key::Deadline(..) => Row::Deadline,
+        Key::Deadline(..) if input.remaining() == 0 => Row::Deadline(None),
+        Key::Deadline(..) => Row::Deadline(Some(take(&mut input)?)),
         Key::DuplicateTime(..) => Row::DuplicateTime,
         Key::Sweep(_) if input.remaining() == 0 => Row::Sweep { topic: None },
         Key::Sweep(_) => Row::Sweep { topic: Some(take(&mut input)?) },
@@ -166,6 +168,7 @@ record!(MessageRow {
 });
 choice!(Lifetime { 0 => Derived, 1 => Fixed { ttl, expires_at } });
 record!(ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl, session, travel });
+record!(DeadlineRow { body, size_bytes });
 record!(ProducerRow { first, highest, seen });
 record!(ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level });
 record!(GroupRow { replicas });

@@ -106,7 +106,7 @@ impl Taken<'_> {
         message: MessageRow,
     ) {
         let queue = self.acquire.queue;
-        entity.detach(queue, number, &message);
+        entity.detach(queue, number, message.session.as_ref());
         if entity.is_expired(queue, &message) {
             entity.expire(number, message);
             self.cleared += 1;

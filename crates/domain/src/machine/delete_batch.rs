@@ -72,7 +72,7 @@ impl DeleteBatch {
             return false;
         }
         let fresh = number >= entity.entity.state.fresh_head[self.queue.sub as usize];
-        entity.detach(self.queue, number, &message);
+        entity.detach(self.queue, number, message.session.as_ref());
         if fresh {
             entity.pass_head(self.queue, number);
         }

@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::machine::entity::EntityStep;
+use crate::machine::marks::Deadline;
 use crate::machine::queue::Fate;
 use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
 use crate::{
     APPLY_ROWS_MAX, DeadlineKind, EntityKind, Fire, Fired, Lifetime, MessageRow, Outcome, Rows,
-    SequenceNumber, Timestamp,
+    SequenceNumber, SubQueue, Timestamp,
 };
 
 impl Fire {
@@ -56,23 +57,23 @@ impl Fired {
 }
 
 impl<R: Rows> EntityStep<'_, '_, R> {
-    /// At most so many deadlines that are reached, in order, and whether there are more.
+    /// At most so many deadlines that are reached, in order, and the next one if it is reached too.
     pub(super) fn due(
         &mut self,
         kind: DeadlineKind,
         count_max: usize,
-    ) -> (Vec<(Timestamp, SequenceNumber)>, bool) {
+    ) -> (Vec<Deadline>, Option<Deadline>) {
         let mut due = self.deadlines(kind, self.at, count_max + 1);
-        let more = due.len() > count_max;
-        due.truncate(count_max);
-        (due, more)
+        let next = due.split_off(due.len().min(count_max)).pop();
+        (due, next)
     }
 
     /// SCHED-5, SCHED-7: in order of (due, number), each appended as if it were sent now.
     fn fire_scheduled(&mut self, count_max: usize, fired: &mut Fired) {
-        let (due, more) = self.due(DeadlineKind::Scheduled, count_max);
-        fired.more = more;
-        for (due, number) in due {
+        let (due, next) = self.due(DeadlineKind::Scheduled, count_max);
+        fired.more = next.is_some();
+        self.pass_mark(DeadlineKind::Scheduled, &due, next);
+        for Deadline { due, number, .. } in due {
             let row = self.unschedule(due, number);
             if let Some(session) = &row.session {
                 self.unlist_scheduled(session, number);
@@ -107,19 +108,34 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// A locked message is shielded (TTL-11) and a deferred one is asked for by number (DEFER-8):
-    /// their deadlines are taken off, because release and retrieval look for themselves.
+    /// their deadlines are taken off, because release and retrieval look for themselves. A fresh one
+    /// is neither, and is dropped without a look at it.
     fn fire_fixed(&mut self, count_max: usize, fired: &mut Fired) {
-        let (due, more) = self.due(DeadlineKind::Fixed, count_max);
-        fired.more = more;
+        let (due, next) = self.due(DeadlineKind::Fixed, count_max);
+        fired.more = next.is_some();
+        self.pass_mark(DeadlineKind::Fixed, &due, next);
         let queue = self.main();
-        for (due, number) in &due {
-            self.remove_deadline(DeadlineKind::Fixed, *due, *number);
+        for deadline in &due {
+            self.remove_deadline(DeadlineKind::Fixed, deadline.due, deadline.number);
         }
-        let messages = self.view.messages(queue, due.iter().map(|(_, number)| *number));
-        for ((due, number), message) in due.into_iter().zip(messages) {
-            let message = message.expect("what has a deadline is stored");
+        let drops = !self.properties().dead_letter_on_expiration;
+        let head = self.entity.state.fresh_head[SubQueue::Main as usize];
+        let known = |deadline: &Deadline| match deadline.row {
+            Some(row) if drops && deadline.number >= head => Some(row),
+            _ => None,
+        };
+        let asked = due.iter().filter(|deadline| known(deadline).is_none());
+        let mut messages = self.view.messages(queue, asked.map(|asked| asked.number)).into_iter();
+        for deadline in due {
+            let Deadline { due, number, .. } = deadline;
+            if let Some(row) = known(&deadline) {
+                self.drop_fresh(number, &row);
+                fired.note(Fate::Dropped, due, self.at);
+                continue;
+            }
+            let message = messages.next().flatten().expect("what has a deadline is stored");
             if !message.deferred && self.is_available(queue, number, &message) {
-                self.detach(queue, number, &message);
+                self.detach(queue, number, message.session.as_ref());
                 let fate = self.expire(number, message);
                 fired.note(fate, due, self.at);
             }
@@ -147,7 +163,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             let head = self.entity.state.fresh_head[0];
             let is_fresh = message.session.is_none() && number >= head;
             if is_derived && !message.deferred && self.is_available(queue, number, &message) {
-                self.detach(queue, number, &message);
+                self.detach(queue, number, message.session.as_ref());
                 let fate = self.expire(number, message);
                 fired.note(fate, due, self.at);
                 if is_fresh && at_head {

@@ -5,14 +5,31 @@ use std::ops::ControlFlow;
 
 use crate::machine::entity::EntityStep;
 use crate::{
-    DeadlineKind, EntityState, Key, Lifetime, QueueProperties, Row, Rows, SequenceNumber, Span,
-    Timestamp,
+    DeadlineKind, DeadlineRow, EntityState, Key, Lifetime, MessageRow, QueueProperties, Row, Rows,
+    SequenceNumber, Span, Timestamp,
 };
 
 /// Most rows looked at for the next derived deadline when an entry ends. If none of them is derived,
 /// the mark stands at the last of them: its deadline is no later than the next derived one's, so
 /// the timer comes early and `Fire` searches on.
 const DERIVED_ROWS_MAX: usize = 256;
+
+/// When a message is due, and which it is: the order of an entity's deadlines of one kind.
+pub(super) type Mark = (Timestamp, SequenceNumber);
+
+/// A row of an entity's deadlines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    pub due: Timestamp,
+    pub number: SequenceNumber,
+    pub row: Option<DeadlineRow>,
+}
+
+impl Deadline {
+    fn mark(&self) -> Mark {
+        (self.due, self.number)
+    }
+}
 
 /// Marks whose row is gone, or that may have a better one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,8 +62,14 @@ impl EntityState {
 
 impl<R: Rows> EntityStep<'_, '_, R> {
     /// A deadline or schedule that was not there.
-    pub fn add_deadline(&mut self, kind: DeadlineKind, due: Timestamp, number: SequenceNumber) {
-        self.view.insert(Key::Deadline(self.id, kind, due, number), Row::Deadline);
+    pub fn add_deadline(
+        &mut self,
+        kind: DeadlineKind,
+        due: Timestamp,
+        number: SequenceNumber,
+        row: Option<DeadlineRow>,
+    ) {
+        self.view.insert(Key::Deadline(self.id, kind, due, number), Row::Deadline(row));
         self.lower_mark(kind, due, number);
     }
 
@@ -62,10 +85,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     pub fn remove_deadline(&mut self, kind: DeadlineKind, due: Timestamp, number: SequenceNumber) {
         self.view.delete(Key::Deadline(self.id, kind, due, number));
         if *self.mark(kind) == Some((due, number)) {
-            match kind {
-                DeadlineKind::Scheduled => self.stale().scheduled = true,
-                _ => self.stale().fixed = true,
-            }
+            *self.stale_mark(kind) = true;
         }
     }
 
@@ -80,6 +100,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                 self.remove_deadline(DeadlineKind::Fixed, expires_at, number);
             }
         }
+        self.pass_cursor(number);
+    }
+
+    /// A message is gone: the cursor does not stand at it.
+    pub fn pass_cursor(&mut self, number: SequenceNumber) {
         let state = self.state();
         if state.derived_cursor == number {
             state.derived_cursor = number.next();
@@ -88,10 +113,14 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// The deadline of a message that enters the main queue under a fresh number.
-    pub fn add_lifetime(&mut self, number: SequenceNumber, lifetime: Lifetime) {
+    pub fn add_lifetime(&mut self, number: SequenceNumber, message: &MessageRow) {
+        let lifetime = message.lifetime;
         match lifetime {
             Lifetime::Fixed { expires_at, .. } if !expires_at.is_never() => {
-                self.add_deadline(DeadlineKind::Fixed, expires_at, number);
+                // One of a session is in more rows than this one could name.
+                let MessageRow { body, size_bytes, ref session, .. } = *message;
+                let row = session.is_none().then_some(DeadlineRow { body, size_bytes });
+                self.add_deadline(DeadlineKind::Fixed, expires_at, number, row);
             }
             Lifetime::Fixed { .. } | Lifetime::Derived => (),
         }
@@ -106,10 +135,28 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         }
     }
 
-    fn mark(&mut self, kind: DeadlineKind) -> &mut Option<(Timestamp, SequenceNumber)> {
+    /// All that are due are about to be taken off: the mark moves once, to what is `next`, and the rows
+    /// of those before it are not looked at again. Without a next one it moves to the last of them,
+    /// where the search for a later one starts.
+    pub fn pass_mark(&mut self, kind: DeadlineKind, due: &[Deadline], next: Option<Deadline>) {
+        let Some(mark) = next.as_ref().or(due.last()) else { return };
+        *self.mark(kind) = Some(mark.mark());
+        if next.is_some() {
+            *self.stale_mark(kind) = false;
+        }
+    }
+
+    fn mark(&mut self, kind: DeadlineKind) -> &mut Option<Mark> {
         match kind {
             DeadlineKind::Scheduled => &mut self.entity.state.scheduled_next,
             _ => &mut self.entity.state.fixed_next,
+        }
+    }
+
+    fn stale_mark(&mut self, kind: DeadlineKind) -> &mut bool {
+        match kind {
+            DeadlineKind::Scheduled => &mut self.stale().scheduled,
+            _ => &mut self.stale().fixed,
         }
     }
 
@@ -119,11 +166,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         if stale.scheduled {
             self.entity.state.scheduled_next = match self.entity.state.counts.scheduled {
                 0 => None,
-                _ => self.first_deadline(DeadlineKind::Scheduled),
+                _ => self.first_mark(DeadlineKind::Scheduled),
             };
         }
         if stale.fixed {
-            self.entity.state.fixed_next = self.first_deadline(DeadlineKind::Fixed);
+            self.entity.state.fixed_next = self.first_mark(DeadlineKind::Fixed);
         }
         if stale.derived {
             self.refresh_derived();
@@ -139,21 +186,27 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         kind: DeadlineKind,
         until: Timestamp,
         count_max: usize,
-    ) -> Vec<(Timestamp, SequenceNumber)> {
+    ) -> Vec<Deadline> {
         let Some((due, number)) = *self.mark(kind) else { return Vec::new() };
         let from = Key::Deadline(self.id, kind, due, number);
         let to = Key::Deadline(self.id, kind, Timestamp(until.0.saturating_add(1)), NONE);
         let mut found = Vec::new();
-        for key in self.view.keys(&from, &to, count_max) {
-            if let Key::Deadline(_, _, due, number) = key {
-                found.push((due, number));
-            }
+        if count_max > 0 {
+            self.view.scan(&from, &to, &mut |key, row| {
+                if let (&Key::Deadline(_, _, due, number), &Row::Deadline(row)) = (key, row) {
+                    found.push(Deadline { due, number, row });
+                }
+                match found.len() < count_max {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            });
         }
         found
     }
 
-    fn first_deadline(&mut self, kind: DeadlineKind) -> Option<(Timestamp, SequenceNumber)> {
-        self.deadlines(kind, Timestamp::NEVER, 1).pop()
+    fn first_mark(&mut self, kind: DeadlineKind) -> Option<Mark> {
+        self.deadlines(kind, Timestamp::NEVER, 1).pop().map(|first| first.mark())
     }
 
     fn refresh_derived(&mut self) {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::machine::Step;
 use crate::machine::entity::EntityStep;
+use crate::machine::marks::Deadline;
 use crate::machine::overlay::lay;
 use crate::machine::rules::{Copy, Made};
 use crate::{
@@ -145,10 +146,10 @@ impl<R: Rows> Step<'_, R> {
         fired: &mut Fired,
     ) {
         let Ok(mut opened) = self.open(topic) else { return };
-        let (due, more) = opened.due(DeadlineKind::Scheduled, count_max);
-        fired.more = more;
+        let (due, next) = opened.due(DeadlineKind::Scheduled, count_max);
+        fired.more = next.is_some();
         let mut copies = 0;
-        for (due, scheduled) in due {
+        for Deadline { due, number: scheduled, .. } in due {
             if copies >= count_max {
                 fired.more = true;
                 return;

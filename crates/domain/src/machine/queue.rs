@@ -4,8 +4,8 @@
 use crate::machine::entity::EntityStep;
 use crate::machine::overlay::explain;
 use crate::{
-    DeadlineKind, Effect, HeldLock, Key, Lifetime, LockRow, LockToken, MessageRow, QueueId,
-    ReceiverId, Row, Rows, SequenceNumber, SessionId, Span, SubQueue, Timestamp,
+    DeadlineKind, DeadlineRow, Effect, HeldLock, Key, Lifetime, LockRow, LockToken, MessageRow,
+    QueueId, ReceiverId, Row, Rows, SequenceNumber, SessionId, Span, SubQueue, Timestamp,
 };
 
 /// What became of a message that was released, or that ran out of time.
@@ -36,7 +36,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
 
     /// Appends a message under a fresh number. Its body is stored already, or will be.
     pub fn append(&mut self, number: SequenceNumber, message: MessageRow) {
-        self.add_lifetime(number, message.lifetime);
+        self.add_lifetime(number, &message);
         self.state().counts.active += 1;
         if let Some(session) = message.session.clone() {
             self.join_session(&session, number);
@@ -86,9 +86,9 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// Takes an available message out of those that can be received.
-    pub fn detach(&mut self, queue: QueueId, number: SequenceNumber, message: &MessageRow) {
+    pub fn detach(&mut self, queue: QueueId, number: SequenceNumber, session: Option<&SessionId>) {
         let sub = queue.sub as usize;
-        if let Some(session) = &message.session {
+        if let Some(session) = session {
             self.unlist_ready(session, number);
             self.state().available[sub] -= 1;
             return;
@@ -215,7 +215,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         match message.lifetime {
             Lifetime::Fixed { expires_at, .. } => {
                 let key = Key::Deadline(self.id, DeadlineKind::Fixed, expires_at, number);
-                self.view.put(key, Row::Deadline);
+                self.view.put(key, Row::Deadline(None));
                 self.lower_mark(DeadlineKind::Fixed, expires_at, number);
             }
             Lifetime::Derived => self.search_derived_from(number),
@@ -239,6 +239,20 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.remove(self.main(), number, &message);
         self.state().counts.expired += 1;
         Fate::Dropped
+    }
+
+    /// Drops a message by its deadline (TTL-9), without its row: it is fresh, so nothing has changed
+    /// since it came.
+    pub fn drop_fresh(&mut self, number: SequenceNumber, message: &DeadlineRow) {
+        let queue = self.main();
+        self.detach(queue, number, None);
+        self.view.delete(Key::Message(queue, number));
+        self.pass_cursor(number);
+        self.release_body(message.body);
+        let state = self.state();
+        state.size_bytes -= u64::from(message.size_bytes);
+        state.counts.active -= 1;
+        state.counts.expired += 1;
     }
 
     /// LOCK-21: as [`EntityStep::expire`], for a message delivered too often.

@@ -152,7 +152,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             self.list_scheduled(session, number);
         }
         self.view.insert(Key::Body(self.id, number), Row::Body(message.content));
-        self.add_deadline(DeadlineKind::Scheduled, row.due, number);
+        self.add_deadline(DeadlineKind::Scheduled, row.due, number, None);
         self.view.insert(Key::Scheduled(self.id, number), Row::Scheduled(row));
         let state = self.state();
         state.size_bytes += u64::from(message.size_bytes);

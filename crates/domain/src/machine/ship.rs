@@ -122,7 +122,7 @@ impl Packed<'_> {
     ) {
         let queue = self.ship.queue;
         let fresh = number >= entity.entity.state.fresh_head[queue.sub as usize];
-        entity.detach(queue, number, &message);
+        entity.detach(queue, number, message.session.as_ref());
         if fresh {
             entity.pass_head(queue, number);
         }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Counts, DeadlineKind, Effect, EntityId, EntityRow, EntityState, EntityStatus, ForwardEffect,
-    Forwarding, Key, Lifetime, Line, LockToken, MemoryRows, MessageRow, Meta, PerSubQueue, QueueId,
-    Row, SequenceNumber, Span, Specifics, SubQueue, Timestamp, Waiting,
+    Counts, DeadlineKind, DeadlineRow, Effect, EntityId, EntityRow, EntityState, EntityStatus,
+    ForwardEffect, Forwarding, Key, Lifetime, Line, LockToken, MemoryRows, MessageRow, Meta,
+    PerSubQueue, QueueId, Row, SequenceNumber, Span, Specifics, SubQueue, Timestamp, Waiting,
 };
 
 use crate::support::{sessions, topics};
@@ -65,6 +65,8 @@ struct Entity {
     sizes_states: u64,
     bodies: BTreeSet<SequenceNumber>,
     deadlines: BTreeMap<DeadlineKind, BTreeSet<(Timestamp, SequenceNumber)>>,
+    /// What deadlines say of their messages.
+    told: BTreeMap<SequenceNumber, DeadlineRow>,
     duplicates: BTreeSet<(Timestamp, String)>,
     duplicates_in_order: BTreeSet<(Timestamp, String)>,
     forwarding: PerSubQueue<Forwarding>,
@@ -87,6 +89,7 @@ impl Entity {
             sizes_states: 0,
             bodies: BTreeSet::new(),
             deadlines: BTreeMap::new(),
+            told: BTreeMap::new(),
             duplicates: BTreeSet::new(),
             duplicates_in_order: BTreeSet::new(),
             forwarding: Default::default(),
@@ -126,8 +129,11 @@ impl Entity {
                 (Key::Body(owner, number), _) if *owner == entity => {
                     read.bodies.insert(*number);
                 }
-                (Key::Deadline(owner, kind, due, number), _) if *owner == entity => {
+                (Key::Deadline(owner, kind, due, number), Row::Deadline(row))
+                    if *owner == entity =>
+                {
                     read.deadlines.entry(*kind).or_default().insert((*due, *number));
+                    read.told.extend(row.map(|row| (*number, row)));
                 }
                 (Key::DuplicateId(owner, id), Row::DuplicateId { accepted_at, .. })
                     if *owner == entity =>
@@ -286,6 +292,14 @@ impl Entity {
                 panic!("a deadline of {number}, which is not there or has none");
             };
             assert_eq!(expires_at, *due, "deadline of {number}");
+        }
+        for (number, told) in self.told.range(state.fresh_head[SubQueue::Main as usize]..) {
+            let row = &main[number];
+            assert_eq!((told.body, told.size_bytes), (row.body, row.size_bytes), "{number}");
+            assert!(
+                row.session.is_none() && !row.deferred,
+                "{number} is not to be dropped blindly"
+            );
         }
         let available = |(number, row): &(&SequenceNumber, &MessageRow)| {
             self.is_available(SubQueue::Main, **number, row)

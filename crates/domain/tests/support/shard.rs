@@ -211,7 +211,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Returned(..) => matches!(row, Row::Returned),
         Key::Lock(..) => matches!(row, Row::Lock(_)),
         Key::Scheduled(..) => matches!(row, Row::Scheduled(_)),
-        Key::Deadline(..) => matches!(row, Row::Deadline),
+        Key::Deadline(..) => matches!(row, Row::Deadline(_)),
         Key::DuplicateId(..) => matches!(row, Row::DuplicateId { .. }),
         Key::DuplicateTime(..) => matches!(row, Row::DuplicateTime),
         Key::Sweep(_) => matches!(row, Row::Sweep { .. }),

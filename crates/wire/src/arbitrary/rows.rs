@@ -35,6 +35,10 @@ pub fn forwarding(n: &[u64]) -> Forwarding {
     Forwarding { serial: n[0], in_transit: n[1], parked: n[2], stuck: n[3] }
 }
 
+pub fn deadline_row() -> impl Strategy<Value = DeadlineRow> {
+    (number(), any::<u32>()).prop_map(|(body, size_bytes)| DeadlineRow { body, size_bytes })
+}
+
 pub fn message_row() -> impl Strategy<Value = MessageRow> {
     let lifetime = prop_oneof![
         Just(Lifetime::Derived),
@@ -96,8 +100,8 @@ pub fn message_tables() -> impl Strategy<Value = (Key, Row)> {
                     (Key::Scheduled(e, n), Row::Scheduled(row))
                 }
             ),
-        (entity(), kind(), at(), number())
-            .prop_map(|(e, kind, at, n)| (Key::Deadline(e, kind, at, n), Row::Deadline)),
+        (entity(), kind(), at(), number(), of(deadline_row()))
+            .prop_map(|(e, kind, at, n, row)| (Key::Deadline(e, kind, at, n), Row::Deadline(row))),
         (entity(), text(), at(), number()).prop_map(|(e, id, accepted_at, sequence)| {
             (Key::DuplicateId(e, id), Row::DuplicateId { accepted_at, sequence })
         }),

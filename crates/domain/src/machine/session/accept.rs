@@ -55,10 +55,10 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             let number = self.ready(&mut session, 1).pop().expect("who is in line has a message");
             let message = self.view.message(queue, number).expect("what is ready is stored");
             if self.is_expired(queue, &message) {
-                self.detach(queue, number, &message);
+                self.detach(queue, number, message.session.as_ref());
                 self.expire(number, message);
             } else if self.is_exhausted(queue, &message) {
-                self.detach(queue, number, &message);
+                self.detach(queue, number, message.session.as_ref());
                 self.exhaust(number, message);
             } else {
                 return Ok(self.grant(session, receiver));

@@ -71,7 +71,7 @@ impl Taken {
         message: MessageRow,
     ) {
         let queue = entity.main();
-        entity.detach(queue, number, &message);
+        entity.detach(queue, number, message.session.as_ref());
         if entity.is_expired(queue, &message) {
             entity.expire(number, message);
         } else if entity.is_exhausted(queue, &message) {
@@ -117,7 +117,7 @@ impl DeleteSessionBatch {
                 if message.enqueued_at >= before {
                     return Ok(Outcome::Deleted { count, more: false });
                 }
-                entity.detach(queue, number, &message);
+                entity.detach(queue, number, message.session.as_ref());
                 entity.remove(queue, number, &message);
                 entity.state().counts.deleted += 1;
                 count += 1;
