@@ -270,19 +270,20 @@ def main() -> int:
     args = arguments()
     processes.end_cleanly_on_signals()
     mayfly.binary()
-    figures: list[Figure] = []
+    rows: list[list[str]] = []
     wrong = False
     for name in args.only or PARTS:
         try:
-            found = PARTS[name](args.share)
+            figures = PARTS[name](args.share)
         except Failed as error:
             wrong = True
-            print(f"FAILED {name}: {error}", flush=True)
-            continue
-        figures += found
-        wrong |= not all(figure.holds for figure in found)
-        print(f"{name}:", *("  ".join(figure.cells()) for figure in found), sep="\n  ", flush=True)
-    table = results.table(["", "asked", "seen", ""], [figure.cells() for figure in figures])
+            found = [[name, "", str(error), "FAILED"]]
+        else:
+            wrong |= not all(figure.holds for figure in figures)
+            found = [figure.cells() for figure in figures]
+        print(f"{name}:", *("  ".join(cells) for cells in found), sep="\n  ", flush=True)
+        rows += found
+    table = results.table(["", "asked", "seen", ""], rows)
     print(f"\n{table}")
     if args.write and not args.only:
         results.write_section("lifetime", document(args, table))

@@ -249,12 +249,13 @@ def main() -> int:
     else:
         seconds = args.seconds or (2 if args.quick else 10)
         mayfly.binary()
+        points = run(chosen(args), seconds)
         raw = {
             "seconds": seconds,
             "version": mayfly.version(),
             "machine": results.machine(Path(tempfile.gettempdir())),
             "cores": results.cores(),
-            "points": run(chosen(args), seconds),
+            "points": points,
         }
     text = json.dumps(raw, indent=1)
     seen = {Point(**found["point"]): found for found in raw["points"]}

@@ -48,8 +48,25 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def _ticks() -> tuple[int, int]:
+    """Of the CPU since the machine started: all, and those the host gave to others."""
+    user, nice, system, idle, iowait, irq, softirq, stolen = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return user + nice + system + idle + iowait + irq + softirq + stolen, stolen
+
+
+_BEGUN = _ticks()
+
+
+def stolen() -> float:
+    """The share of the CPU that the host gave to others since this script began."""
+    (all_now, stolen_now), (all_begun, stolen_begun) = _ticks(), _BEGUN
+    return (stolen_now - stolen_begun) / max(all_now - all_begun, 1)
+
+
 def machine(directory: Path) -> str:
-    """One line about where a run took place; the directory is where data were kept."""
+    """One line about where a run that ends now took place; the directory is where data were kept."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     found = subprocess.run(
@@ -58,7 +75,8 @@ def machine(directory: Path) -> str:
     return (
         f"{datetime.date.today():%d %B %Y}; {cores()} cores"
         f"{f' ({model[1]})' if model else ''}, {gibibytes:.0f} GiB, {platform.system()}"
-        f" {platform.release()}, data on {found.stdout.strip() or 'an unknown file system'}"
+        f" {platform.release()}, data on {found.stdout.strip() or 'an unknown file system'};"
+        f" the host gave {stolen():.0%} of the CPU to others meanwhile"
     )
 
 

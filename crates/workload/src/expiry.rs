@@ -63,7 +63,8 @@ pub struct ExpiryReport {
     pub lateness_p50_ms: Option<f64>,
     pub lateness_p99_ms: Option<f64>,
     pub lateness_max_ms: Option<f64>,
-    /// Due to be sent until acknowledged, of what was sent meanwhile.
+    /// Due to be sent until acknowledged, of what was due since the first deadline: before that the
+    /// filling takes all there is.
     pub ingest: Latency,
     pub ingest_per_second: f64,
     pub errors: BTreeMap<String, u64>,
@@ -141,7 +142,9 @@ impl ExpiryBench {
         let mut fill_seconds = None;
         let ingesting = self.rate.map(|rate| {
             let queue = names[0].clone();
-            tokio::spawn(ingest(client.clone(), queue, rate, self.size, tally.clone()))
+            let ingest =
+                Ingest { rate, size: self.size, recorded_from: planned_end + self.ttl_from };
+            tokio::spawn(ingest.run(client.clone(), queue, tally.clone()))
         });
 
         let mut curve = Curve::default();
@@ -208,40 +211,55 @@ impl ExpiryBench {
 }
 
 /// Sends at a fixed rate, messages that outlive the bench.
-async fn ingest(client: Client, queue: String, rate: f64, size: usize, tally: Arc<Tally>) {
-    let options = SenderOptions { window: INGEST_WINDOW, ..SenderOptions::default() };
-    let sender = client.sender(queue, options);
-    let body = Bytes::from(vec![b'i'; size]);
-    let (submitted, mut answers) = mpsc::unbounded_channel::<(Instant, Sending)>();
-    let counting = {
-        let tally = tally.clone();
-        tokio::spawn(async move {
-            let mut recorder = Recorder::default();
-            while let Some((due, sending)) = answers.recv().await {
-                match sending.await {
-                    Ok(_) => {
-                        tally.ingested.fetch_add(1, Ordering::Relaxed);
-                        recorder.record(due.elapsed());
-                    }
-                    Err(error) => tally.fill.errors.count(&error, 1),
+struct Ingest {
+    /// Messages per second.
+    rate: f64,
+    size: usize,
+    recorded_from: Instant,
+}
+
+impl Ingest {
+    async fn run(self, client: Client, queue: String, tally: Arc<Tally>) {
+        let options = SenderOptions { window: INGEST_WINDOW, ..SenderOptions::default() };
+        let sender = client.sender(queue, options);
+        let body = Bytes::from(vec![b'i'; self.size]);
+        let (submitted, answers) = mpsc::unbounded_channel();
+        let recording = tokio::spawn(record(answers, self.recorded_from, tally.clone()));
+        let mut pace = Pace::new(Instant::now(), self.rate);
+        while !tally.stop.load(Ordering::Relaxed) {
+            tokio::time::sleep_until(pace.due().into()).await;
+            let due = pace.issue();
+            let Ok(sending) = sender.submit(vec![Message::new(body.clone())]).await else { break };
+            if submitted.send((due, sending)).is_err() {
+                break;
+            }
+        }
+        drop(submitted);
+        sender.close().await;
+        // It ends with its channel.
+        let _ = recording.await;
+    }
+}
+
+/// How long each sending took since it was due.
+async fn record(
+    mut answers: mpsc::UnboundedReceiver<(Instant, Sending)>,
+    from: Instant,
+    tally: Arc<Tally>,
+) {
+    let mut recorder = Recorder::default();
+    while let Some((due, sending)) = answers.recv().await {
+        match sending.await {
+            Ok(_) => {
+                tally.ingested.fetch_add(1, Ordering::Relaxed);
+                if due >= from {
+                    recorder.record(due.elapsed());
                 }
             }
-            tally.ingest.lock().unwrap_or_else(|poison| poison.into_inner()).merge(&recorder);
-        })
-    };
-    let mut pace = Pace::new(Instant::now(), rate);
-    while !tally.stop.load(Ordering::Relaxed) {
-        tokio::time::sleep_until(pace.due().into()).await;
-        let due = pace.issue();
-        let Ok(sending) = sender.submit(vec![Message::new(body.clone())]).await else { break };
-        if submitted.send((due, sending)).is_err() {
-            break;
+            Err(error) => tally.fill.errors.count(&error, 1),
         }
     }
-    drop(submitted);
-    sender.close().await;
-    // It ends with its channel.
-    let _ = counting.await;
+    tally.ingest.lock().unwrap_or_else(|poison| poison.into_inner()).merge(&recorder);
 }
 
 /// Expired by now, dropped or dead-lettered, in all queues.
