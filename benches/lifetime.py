@@ -248,11 +248,12 @@ PARTS = {"deadlines": deadlines, "burst": burst, "pending": pending, "backlog": 
 
 
 def document(args: argparse.Namespace, table: str) -> str:
+    share = "" if args.share == 1 else f" --share {args.share:g}"
     return f"""\
 ## Lifetime
 
-`benches/lifetime.py --write`, {mayfly.version()}; {results.machine(Path(tempfile.gettempdir()))}. Three nodes and
-the clients share the machine.{"" if args.share == 1 else f" Only {args.share:g} of the messages."}
+`benches/lifetime.py{share} --write`, {mayfly.version()}; {results.machine(Path(tempfile.gettempdir()))}.
+Three nodes and the clients share the machine.{share and f" Only {args.share:g} of the messages."}
 
 {table}
 """
