@@ -21,6 +21,21 @@ pub trait Rows {
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>);
 }
 
+/// Rows of many keys, in the keys' order, where what lies over the rows knows some of them (`None`
+/// within: there is none). The others are asked for together, once `known` is dropped.
+pub fn get_many_over(
+    keys: &[Key],
+    known: impl FnMut(&Key) -> Option<Option<Row>>,
+    ask: impl FnOnce(&[Key]) -> Vec<Option<Row>>,
+) -> Vec<Option<Row>> {
+    let known: Vec<Option<Option<Row>>> = keys.iter().map(known).collect();
+    let asked = keys.iter().zip(&known).filter(|(_, known)| known.is_none());
+    let asked: Vec<Key> = asked.map(|(key, _)| key.clone()).collect();
+    let found = if asked.is_empty() { Vec::new() } else { ask(&asked) };
+    let mut found = found.into_iter();
+    known.into_iter().map(|known| known.unwrap_or_else(|| found.next().flatten())).collect()
+}
+
 /// Rows in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryRows(pub BTreeMap<Key, Row>);

@@ -7,7 +7,7 @@ use crate::key_map::{Entry, KeyMap};
 use crate::{
     Changes, DirectoryRow, EntityId, EntityRow, EntityState, HeldRow, Key, LockRow, MessageRow,
     Meta, ProducerRow, QueueId, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, SessionId,
-    SessionRow, Write,
+    SessionRow, Write, get_many_over,
 };
 
 /// A key the step changed.
@@ -101,11 +101,7 @@ impl<'a, R: Rows> View<'a, R> {
             Some(slot) => Some(slot.row.clone()),
             None => is_erased(&self.erased, key).then_some(None),
         };
-        let known: Vec<Option<Option<Row>>> = keys.iter().map(known).collect();
-        let asked = keys.into_iter().zip(&known).filter(|(_, known)| known.is_none());
-        let asked: Vec<Key> = asked.map(|(key, _)| key).collect();
-        let mut stored = self.rows.get_many(&asked).into_iter();
-        known.into_iter().map(|known| known.unwrap_or_else(|| stored.next().flatten())).collect()
+        get_many_over(&keys, known, |asked| self.rows.get_many(asked))
     }
 
     /// Whether there is such a row.

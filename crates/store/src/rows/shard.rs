@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{EntityId, Key, Row, Rows, SequenceNumber, ShardId};
+use domain::{EntityId, Key, Row, Rows, SequenceNumber, ShardId, get_many_over};
 use parking_lot::RwLock;
 
 use super::RowStore;
@@ -58,18 +58,10 @@ impl Rows for ShardRows {
     }
 
     fn get_many(&self, keys: &[Key]) -> Vec<Option<Row>> {
-        let young: Vec<Option<Option<Row>>> = {
-            let young = self.young.read();
-            keys.iter().map(|key| young.get(key)).collect()
-        };
-        let stored = keys.iter().zip(&young).filter(|(_, young)| young.is_none());
-        let stored: Vec<Key> = stored.map(|(key, _)| key.clone()).collect();
-        let stored = match stored.is_empty() {
-            true => Vec::new(),
-            false => self.store.inner.disk.get_many(self.shard, &stored),
-        };
-        let mut stored = stored.into_iter();
-        young.into_iter().map(|young| young.unwrap_or_else(|| stored.next().flatten())).collect()
+        // Its lock goes with the closure, before storage is asked.
+        let young = self.young.read();
+        let known = move |key: &Key| young.get(key);
+        get_many_over(keys, known, |asked| self.store.inner.disk.get_many(self.shard, asked))
     }
 
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
