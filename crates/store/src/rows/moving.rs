@@ -30,8 +30,8 @@ pub trait RowsIn: Send {
     fn close(&mut self) -> Result<(), Error>;
 
     /// All are there: from here on they are on disk, and a crash does not keep them from being put in
-    /// their place. That it failed is a failure of the rows' disk, as [`super::RowStore::failure`]
-    /// tells it.
+    /// their place. That this or what follows failed is a failure of the rows' disk, as
+    /// [`super::RowStore::failure`] tells it.
     fn complete(&mut self) -> Result<(), Error>;
 
     /// Puts them in the place of all the shard had, once they are complete.

@@ -261,7 +261,8 @@ impl RowsIn for RocksIn {
     }
 
     fn install(self: Box<Self>) -> Result<(), Error> {
-        install(&self.store, self.shard, &self.dir, &self.applied)
+        let installed = install(&self.store, self.shard, &self.dir, &self.applied);
+        installed.map_err(|error| self.store.inner.note(error))
     }
 }
 

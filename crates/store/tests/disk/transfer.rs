@@ -228,25 +228,28 @@ fn a_complete_import_is_installed_at_the_next_start() {
 /// By then the old rows may be gone: what came in is kept, and taken in at the next start.
 #[test]
 fn an_installation_that_fails_is_not_forgotten() {
-    let dir = tempfile::tempdir().unwrap();
-    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
-    filled(&source, SHARD, 1, 100);
-    filled(&target, SHARD, 5000, 5010);
-    let expected = all_rows(&source.shard(SHARD));
-    let mut import = target.import(SHARD, 100, b"100").unwrap();
-    for chunk in chunks(source.export(SHARD).unwrap()) {
-        import.take([chunk]).unwrap();
-    }
-    let obstacle = dir.path().join("b/incoming/1/999999.sst");
-    fs::write(&obstacle, b"not a file of RocksDB's").unwrap();
-    assert!(import.finish().is_err());
-    assert!(target.import(SHARD, 200, b"200").is_err(), "the first one comes first");
-    drop(target);
-    fs::remove_file(obstacle).unwrap();
+    for obstacle in ["999999.sst", "linked"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+        filled(&source, SHARD, 1, 100);
+        filled(&target, SHARD, 5000, 5010);
+        let expected = all_rows(&source.shard(SHARD));
+        let mut import = target.import(SHARD, 100, b"100").unwrap();
+        for chunk in chunks(source.export(SHARD).unwrap()) {
+            import.take([chunk]).unwrap();
+        }
+        let obstacle = dir.path().join("b/incoming/1").join(obstacle);
+        fs::write(&obstacle, b"neither a file of RocksDB's nor a folder").unwrap();
+        assert!(import.finish().is_err());
+        assert!(target.failure().is_some(), "the node knows why its replica ended");
+        assert!(target.import(SHARD, 200, b"200").is_err(), "the first one comes first");
+        drop(target);
+        fs::remove_file(obstacle).unwrap();
 
-    let target = open(&dir, "b");
-    assert_eq!(all_rows(&target.shard(SHARD)), expected);
-    assert_eq!(target.applied(SHARD).unwrap(), Some((100, Bytes::from_static(b"100"))));
+        let target = open(&dir, "b");
+        assert_eq!(all_rows(&target.shard(SHARD)), expected);
+        assert_eq!(target.applied(SHARD).unwrap(), Some((100, Bytes::from_static(b"100"))));
+    }
 }
 
 /// Files that find no space, by their names below `incoming`.
