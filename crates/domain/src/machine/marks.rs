@@ -180,7 +180,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         }
     }
 
-    /// Deadlines of a kind from the mark on, up to and including those due at `until`.
+    /// Deadlines of a kind from the mark on, up to and including those due at `until`: at most
+    /// `count_max`, which is at least 1.
     pub fn deadlines(
         &mut self,
         kind: DeadlineKind,
@@ -191,17 +192,15 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         let from = Key::Deadline(self.id, kind, due, number);
         let to = Key::Deadline(self.id, kind, Timestamp(until.0.saturating_add(1)), NONE);
         let mut found = Vec::new();
-        if count_max > 0 {
-            self.view.scan(&from, &to, &mut |key, row| {
-                if let (&Key::Deadline(_, _, due, number), &Row::Deadline(row)) = (key, row) {
-                    found.push(Deadline { due, number, row });
-                }
-                match found.len() < count_max {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                }
-            });
-        }
+        self.view.scan(&from, &to, &mut |key, row| {
+            if let (&Key::Deadline(_, _, due, number), &Row::Deadline(row)) = (key, row) {
+                found.push(Deadline { due, number, row });
+            }
+            match found.len() < count_max {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
         found
     }
 
