@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use chaos::{SmallDisk, free_ports};
 use client::{Client, ClientOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::{Proxy, SmallDisk};
+use crate::Proxy;
 
 /// How long a cluster may take until its queues can be used: elections on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -104,19 +104,6 @@ pub fn mayfly() -> anyhow::Result<PathBuf> {
         path.display()
     );
     Ok(path)
-}
-
-/// Ports nobody listens on now, below the range from which outgoing connections are numbered, so
-/// that none of those takes one before the node does.
-pub fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
-    let mut ports = Vec::new();
-    while ports.len() < count {
-        let port = rand::random_range(11_000..32_000);
-        if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            ports.push(port);
-        }
-    }
-    Ok(ports)
 }
 
 /// Writes a certificate and its key; the configuration that names them.

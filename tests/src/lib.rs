@@ -4,7 +4,6 @@
 mod amqp_client;
 mod amqp_node;
 mod cluster;
-mod disk;
 mod http_client;
 mod load;
 mod proxy;
@@ -14,8 +13,8 @@ pub mod wire;
 
 pub use amqp_client::AmqpClient;
 pub use amqp_node::{AmqpNode, AmqpReply};
-pub use cluster::{Cluster, Settings, free_ports, mayfly};
-pub use disk::SmallDisk;
+pub use chaos::free_ports;
+pub use cluster::{Cluster, Settings, mayfly};
 pub use http_client::{HttpAnswer, ask};
 pub use load::{Load, LoadOptions};
 pub use proxy::{Harm, Plan, Proxy, Toward};

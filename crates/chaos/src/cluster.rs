@@ -4,15 +4,14 @@
 mod config;
 mod disk;
 mod guest;
+mod ports;
 mod process;
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use client::{Client, ClientOptions, v1};
-use rand::RngExt;
 use tempfile::TempDir;
 
 use crate::Error;
@@ -20,6 +19,7 @@ use crate::proxy::Links;
 pub use config::Addresses;
 pub use disk::SmallDisk;
 use guest::Guest;
+pub use ports::free_ports;
 pub use process::Process;
 
 /// How long elections and the first comparison of clocks may take on a busy machine.
@@ -132,7 +132,7 @@ impl Cluster {
     }
 
     async fn configure(&mut self, settings: &Settings, dir: &Path) -> Result<(), Error> {
-        let ports = free_ports(settings.nodes as usize * 3)?;
+        let ports = free_ports(settings.nodes as usize * 3).map_err(Error::io("ports"))?;
         let own: BTreeMap<u64, Addresses> =
             (1..=settings.nodes).zip(ports.chunks_exact(3)).map(Addresses::of_ports).collect();
         let mut entries = BTreeMap::new();
@@ -287,19 +287,4 @@ fn summary(status: &v1::StatusResponse) -> String {
 fn patience() -> ClientOptions {
     let (attempt_timeout, give_up_after) = (Duration::from_secs(5), Duration::from_secs(10));
     ClientOptions { attempt_timeout, give_up_after, ..ClientOptions::default() }
-}
-
-/// Ports nobody listens on now, below the range from which outgoing connections are numbered.
-fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
-    let mut ports = Vec::new();
-    for _ in 0..10_000 {
-        let port = rand::rng().random_range(11_000..32_000);
-        if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            ports.push(port);
-        }
-        if ports.len() == count {
-            return Ok(ports);
-        }
-    }
-    Err(Error::Cluster("no free ports are found".to_owned()))
 }

@@ -192,7 +192,7 @@ async fn inflict(
         FaultKind::FullDisk => match cluster.disk(node) {
             None => Err("this process may not mount a small disk; run it as root".to_owned()),
             Some(disk) => {
-                disk.fill()?;
+                disk.fill(0)?;
                 process(cluster, node)?.may_die = true;
                 let told = format!("filled the disk of {whose} for {seconds:.1} s");
                 Ok((told, Undo::ClearDisk(node)))

@@ -34,6 +34,7 @@ mod watcher;
 
 pub use check::{Promise, Violation, check};
 pub use clock::Clock;
+pub use cluster::{SmallDisk, free_ports};
 pub use entity::{Entities, Entity, Kind};
 pub use error::Error;
 pub use experiment::{Experiment, Target, Tell};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::statvfs::statvfs;
 
 use crate::Error;
 
@@ -25,17 +26,23 @@ impl SmallDisk {
         }
     }
 
-    /// Writes a file until nothing is free.
-    pub fn fill(&self) -> Result<(), Error> {
-        let path = self.ballast();
-        let file = File::options().create(true).append(true).open(&path);
-        let mut file = file.map_err(Error::io(path.display().to_string()))?;
-        let zeros = vec![0; 1 << 20];
+    /// Writes a file until no more than so much is free.
+    pub fn fill(&self, leave_bytes: u64) -> Result<(), Error> {
+        self.write(leave_bytes).map_err(Error::io(self.path.display().to_string()))
+    }
+
+    fn write(&self, leave_bytes: u64) -> std::io::Result<()> {
+        let mut ballast = File::options().create(true).append(true).open(self.ballast())?;
         loop {
-            match file.write_all(&zeros) {
-                Ok(()) => (),
+            let found = statvfs(&self.path)?;
+            let free_bytes = found.blocks_available() * found.fragment_size();
+            let excess = free_bytes.saturating_sub(leave_bytes);
+            if excess == 0 {
+                return Ok(());
+            }
+            match ballast.write_all(&vec![0; excess.min(1 << 20) as usize]) {
                 Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
-                Err(error) => return Err(Error::io(path.display().to_string())(error)),
+                written => written?,
             }
         }
     }

@@ -110,7 +110,7 @@ impl Cluster {
         let Some(Own { dir, settings }) = &self.own else {
             return Err(Error::Wrong("a node can join a cluster that was started here".to_owned()));
         };
-        let ports = free_ports(3)?;
+        let ports = free_ports(3).map_err(Error::io("ports"))?;
         let (port, addresses) = Addresses::of_ports((ports[0].into(), &ports));
         let home = dir.path().join(format!("guest-{port}"));
         let data = home.join("data");
