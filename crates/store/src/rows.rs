@@ -2,6 +2,7 @@
 //! the last of them, so that a flush, whenever it comes, leaves a prefix of the log on disk. What the
 //! last entries wrote is held in memory before that ([`young`]).
 
+mod blobs;
 mod disk;
 mod moving;
 mod read;

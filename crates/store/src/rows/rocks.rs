@@ -8,6 +8,7 @@ use domain::{Key, Row, ShardId};
 use parking_lot::Mutex;
 use rocksdb::{DB, FlushOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions};
 
+use super::blobs::Blobs;
 use super::{Change, RowDisk, RowsIn, RowsOut, transfer};
 use crate::disk::{Room, room};
 use crate::keys::{applied_key, encode_key, put_key};
@@ -23,6 +24,7 @@ pub(super) struct RocksRows {
 pub(super) struct Inner {
     pub db: DB,
     pub path: PathBuf,
+    blobs: Blobs,
     /// Why the last write that failed did.
     failure: Mutex<Option<Error>>,
 }
@@ -33,7 +35,8 @@ impl RocksRows {
         std::fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
         records::check(path)?;
         let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
-        let inner = Inner { db, path: path.to_owned(), failure: Mutex::default() };
+        let blobs = Blobs::new(options.rows_memtable_bytes);
+        let inner = Inner { db, path: path.to_owned(), blobs, failure: Mutex::default() };
         let rows = RocksRows { inner: Arc::new(inner) };
         transfer::resume(&rows)?;
         Ok(rows)
@@ -119,8 +122,9 @@ impl RowDisk for RocksRows {
     }
 
     fn file_bytes(&self) -> u64 {
-        let name = rocksdb::properties::TOTAL_SST_FILES_SIZE;
-        self.inner.db.property_int_value(name).ok().flatten().unwrap_or(0)
+        let names = ["rocksdb.total-sst-files-size", "rocksdb.total-blob-file-size"];
+        let bytes = |name| self.inner.db.property_int_value(name).ok().flatten().unwrap_or(0);
+        names.map(bytes).iter().sum()
     }
 
     fn room(&self) -> Result<Room, Error> {
@@ -148,7 +152,10 @@ impl Inner {
     pub fn commit(&self, batch: WriteBatch) -> Result<(), Error> {
         let mut options = WriteOptions::default();
         options.disable_wal(true);
-        self.db.write_opt(batch, &options).map_err(|error| self.not_written(&error))
+        let bytes = batch.size_in_bytes();
+        self.db.write_opt(batch, &options).map_err(|error| self.not_written(&error))?;
+        self.blobs.wrote(&self.db, bytes);
+        Ok(())
     }
 
     pub fn not_written(&self, error: &rocksdb::Error) -> Error {
@@ -210,7 +217,6 @@ pub(super) fn database(options: &Options) -> rocksdb::Options {
     database.set_max_write_buffer_number(MEMTABLES as i32);
     database.set_enable_blob_files(true);
     database.set_min_blob_size(options.blob_bytes_min);
-    database.set_enable_blob_gc(true);
     // Entries come from a few groups, each from one thread.
     database.set_allow_concurrent_memtable_write(true);
     database.set_level_compaction_dynamic_level_bytes(true);

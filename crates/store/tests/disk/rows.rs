@@ -342,3 +342,27 @@ fn a_database_in_use_is_refused_with_one_line() {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
 }
+
+/// Bodies of which nine in ten go, in files of which none goes as a whole.
+#[test]
+fn what_is_left_here_and_there_does_not_keep_every_file() {
+    const WRITTEN: u64 = 32 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { young_bytes_max: 0, ..small() };
+    let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
+    for (index, from) in (1..).zip((0..WRITTEN).step_by(64)) {
+        let bodies =
+            (from..from + 64).map(|number| (body_key(number), Some(Row::Body(body(number)))));
+        let before = from.checked_sub(1024).into_iter().flat_map(|first| first..first + 64);
+        let gone = before.filter(|number| number % 10 != 0).map(|number| (body_key(number), None));
+        write(&store, SHARD, bodies.chain(gone).collect(), index);
+    }
+    store.flush().unwrap();
+    let left = (0..WRITTEN - 1024).filter(|number| number % 10 == 0).count() as u64 + 1024;
+    let live_bytes = left * body(0).len() as u64;
+    let file_bytes = store.file_bytes();
+    assert!(live_bytes < file_bytes, "{live_bytes} of {file_bytes} bytes live");
+    assert!(file_bytes < 4 * live_bytes, "{live_bytes} of {file_bytes} bytes live");
+    let kept = store.shard(SHARD).bodies(&[(ENTITY, domain::SequenceNumber(10))]);
+    assert_eq!(kept, [Some(body(10))]);
+}
