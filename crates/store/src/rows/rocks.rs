@@ -15,6 +15,11 @@ use crate::keys::{applied_key, encode_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage, records};
 
+/// A file of keys, and of bodies too small for a blob file. Four of them are the first level below the
+/// flushed files, which each compaction of those rewrites as a whole: the keys of a queue's head are
+/// deleted while its tail is written, so they overlap everything.
+const KEYS_FILE_BYTES: u64 = 16 << 20;
+
 /// The database. Clones share it.
 #[derive(Clone)]
 pub(super) struct RocksRows {
@@ -215,6 +220,8 @@ pub(super) fn database(options: &Options) -> rocksdb::Options {
     database.set_block_based_table_factory(&blocks(options.cache_bytes * 3 / 4));
     database.set_write_buffer_size(options.rows_memtable_bytes);
     database.set_max_write_buffer_number(MEMTABLES as i32);
+    database.set_target_file_size_base(KEYS_FILE_BYTES);
+    database.set_max_bytes_for_level_base(4 * KEYS_FILE_BYTES);
     database.set_enable_blob_files(true);
     database.set_min_blob_size(options.blob_bytes_min);
     // Entries come from a few groups, each from one thread.
