@@ -1,7 +1,6 @@
 //! Filling queues as fast as they take it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use client::{Client, Message, SenderOptions};
 use tokio::task::JoinSet;
@@ -12,8 +11,6 @@ const FILLERS: u64 = 4;
 const WINDOW: usize = 2048;
 /// Messages in one request.
 const BATCH: u64 = 100;
-/// The rest is not sent to a cluster that has acknowledged nothing for so long.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the fillers of one bench have done.
 #[derive(Default)]
@@ -33,7 +30,7 @@ impl Fill {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Sends one filler's share, and returns when all of it is answered, or when nothing is any more.
+    /// Sends one filler's share, and returns when all of it is answered.
     pub async fn run(
         &self,
         client: Client,
@@ -45,8 +42,7 @@ impl Fill {
         let sender = client.sender(queue, options);
         let mut answers = JoinSet::new();
         let mut left = share;
-        let mut taken_at = Instant::now();
-        while left > 0 && taken_at.elapsed() < PATIENCE {
+        while left > 0 {
             let count = left.min(BATCH);
             left -= count;
             match sender.submit((0..count).map(|_| message()).collect()).await {
@@ -54,9 +50,7 @@ impl Fill {
                 Err(error) => self.errors.count(&error, count),
             }
             while let Some(answer) = answers.try_join_next() {
-                if self.note(answer) {
-                    taken_at = Instant::now();
-                }
+                self.note(answer);
             }
         }
         sender.close().await;
@@ -65,18 +59,13 @@ impl Fill {
         }
     }
 
-    /// Whether it was taken.
-    fn note(&self, answer: Result<Answer, tokio::task::JoinError>) -> bool {
+    fn note(&self, answer: Result<Answer, tokio::task::JoinError>) {
         match answer {
-            Ok((Ok(_), count)) => {
-                self.sent.fetch_add(count, Ordering::Relaxed);
-                return true;
-            }
+            Ok((Ok(_), count)) => drop(self.sent.fetch_add(count, Ordering::Relaxed)),
             Ok((Err(error), count)) => self.errors.count(&error, count),
             // The runtime reported the panic.
             Err(_) => (),
         }
-        false
     }
 }
 
