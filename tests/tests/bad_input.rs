@@ -14,6 +14,7 @@ use mayfly_tests::{Cluster, Settings, free_ports, mayfly};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rand::RngExt;
+use tokio::task::spawn_blocking;
 
 /// A run that has not ended by then does not end: a node that was to be refused serves.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
@@ -159,6 +160,64 @@ async fn garbage_on_any_port_disturbs_nobody() -> anyhow::Result<()> {
     let log = cluster.node_log(1);
     ensure!(!log.contains("panicked"), "{log}");
     Ok(())
+}
+
+/// HTTP/2 bounds what a peer may open and give up at once (CVE-2023-44487). An honest client of thousands
+/// of queues stays below that bound; beyond it only the connection ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_given_up_at_once_end_no_honest_connection() -> anyhow::Result<()> {
+    let cluster = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
+    let client = cluster.client()?;
+    client.create_queue("calm", Default::default()).await?;
+    let [grpc, ..] = cluster.addresses(1);
+    for (streams, lives) in [(1_000, true), (50_000, false)] {
+        let address = grpc.to_owned();
+        let answered = spawn_blocking(move || give_up(&address, streams)).await??;
+        ensure!(answered == lives, "after {streams} streams: answered {answered}");
+        client.send("calm", vec![Message::new("still here")]).await?;
+    }
+    let log = cluster.node_log(1);
+    ensure!(!log.contains("panicked"), "{log}");
+    Ok(())
+}
+
+/// Opens so many streams and resets each at once, all in one go; whether a ping after them is
+/// answered (RFC 9113, section 4.1 and 6).
+fn give_up(address: &str, streams: u32) -> anyhow::Result<bool> {
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
+    const END_HEADERS: u8 = 4;
+    let frame = |kind, flags, stream: u32, payload: &[u8]| {
+        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        frame.extend([kind, flags]);
+        frame.extend(stream.to_be_bytes());
+        frame.extend(payload);
+        frame
+    };
+    // RFC 7541, appendix A: POST, http, and the path "/".
+    let post = [0x83, 0x86, 0x84];
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(SETTINGS, 0, 0, &[]));
+    for stream in (1..).step_by(2).take(streams as usize) {
+        bytes.extend(frame(HEADERS, END_HEADERS, stream, &post));
+        bytes.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    bytes.extend(frame(PING, 0, 0, b"answered"));
+    let mut connection = TcpStream::connect(address)?;
+    connection.set_read_timeout(Some(ENDS_WITHIN))?;
+    // The node may hang up while there is still something to write.
+    let written = connection.write_all(&bytes);
+    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = connection.read(&mut buffer) {
+        seen.extend_from_slice(&buffer[..count]);
+        if seen.windows(8).any(|window| window == b"answered") {
+            return Ok(true);
+        }
+    }
+    ensure!(written.is_err() || !seen.is_empty(), "the node said nothing");
+    Ok(false)
 }
 
 #[tokio::test(flavor = "multi_thread")]

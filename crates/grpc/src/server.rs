@@ -34,6 +34,10 @@ const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// Larger frames than HTTP/2's 16 KiB: fewer per batch.
 const FRAME_BYTES: u32 = 256 * 1024;
+/// Streams of one connection that their client may have given up before they were taken: one that opens
+/// thousands at once, and waits for none for long, is only busy; one that goes on like that is not, and
+/// its connection ends (CVE-2023-44487). HTTP/2's usual bound of 20 would break all its streams.
+const GIVEN_UP_STREAMS_MAX: usize = 4096;
 /// A client that answers no ping for so long is gone, and its receivers with it.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How often the health service looks whether this node can serve.
@@ -106,6 +110,7 @@ pub async fn serve(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_frame_size(FRAME_BYTES)
+        .http2_max_pending_accept_reset_streams(Some(GIVEN_UP_STREAMS_MAX))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .add_service(InterceptedService::new(entities, doorman.clone()))

@@ -86,7 +86,8 @@ pub struct Limits {
     /// Bytes of entries sent to one follower of one group and not yet acknowledged. Default 8 MiB.
     pub append_window_bytes: usize,
     /// Log written since the last flush of the rows that calls for the next one, which lets the log
-    /// be shortened. Default 128 MiB: it bounds what a restart applies again.
+    /// be shortened. Default 128 MiB: it bounds what a restart applies again. Should not be above
+    /// [`store::Options::flush_log_bytes`].
     pub flush_log_bytes: u64,
     /// Log kept on this node for a replica that is away; one that was away for longer gets a
     /// snapshot. Default 2 GiB.

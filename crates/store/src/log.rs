@@ -2,6 +2,7 @@
 //! when they say so; one writer thread puts what all groups have asked for into one batch and one
 //! sync.
 
+mod broom;
 mod group;
 mod marks;
 mod power;

@@ -89,6 +89,12 @@ impl Options {
             on_sync: None,
         }
     }
+
+    /// Growth of the log that should call for a flush of the rows: with it, a memtable of the log is
+    /// mostly purged before it is full.
+    pub fn flush_log_bytes(&self) -> u64 {
+        self.log_memtable_bytes as u64 / 2
+    }
 }
 
 impl Default for Options {

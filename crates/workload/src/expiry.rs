@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::fill::{self, Fill};
+use crate::queues::{create_queues, delete_queues};
 use crate::report::ErrorLine;
 use crate::{Error, Latency, NodeUse, Pace, Progress, Recorder, look};
 
@@ -25,6 +26,9 @@ const INGEST_WINDOW: usize = 1024;
 const TICK: Duration = Duration::from_millis(250);
 /// With no expiration for so long after the last deadline, what is left will not expire.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// After so many looks in a row that nobody answered, each for as long as the client is patient, the
+/// cluster is gone.
+const UNANSWERED_MAX: u32 = 2;
 
 /// What to drive.
 #[derive(Clone, Debug)]
@@ -94,19 +98,14 @@ impl ExpiryBench {
         let run: u32 = rand::random();
         let names: Vec<String> =
             (1..=self.queues).map(|index| format!("bench-expiry-{run:08x}-{index}")).collect();
-        for name in &names {
-            let properties = v1::QueueProperties {
-                dead_letter_on_expiration: Some(self.dead_letter),
-                max_size_megabytes: Some(81_920),
-                ..Default::default()
-            };
-            client.create_queue(name, properties).await?;
-        }
+        let properties = v1::QueueProperties {
+            dead_letter_on_expiration: Some(self.dead_letter),
+            max_size_megabytes: Some(81_920),
+            ..Default::default()
+        };
+        let names = create_queues(client, names, &properties).await?;
         let result = self.drive(client, &names, progress).await;
-        for name in &names {
-            // The figures stand either way, and a queue left behind is only litter.
-            let _ = client.delete_queue(name).await;
-        }
+        delete_queues(client, names).await;
         result
     }
 
@@ -149,6 +148,7 @@ impl ExpiryBench {
 
         let mut curve = Curve::default();
         let mut moved_at = Instant::now();
+        let mut unanswered = 0;
         loop {
             tokio::time::sleep(TICK).await;
             while fillers.try_join_next().is_some() {}
@@ -158,11 +158,15 @@ impl ExpiryBench {
             let filled = tally.fill.sent();
             match expired(client, names).await {
                 Ok(expired) => {
+                    unanswered = 0;
                     if curve.add(started.elapsed(), expired) {
                         moved_at = Instant::now();
                     }
                 }
-                Err(error) => tally.fill.errors.count(&error, 1),
+                Err(error) => {
+                    unanswered += 1;
+                    tally.fill.errors.count(&error, 1);
+                }
             }
             let done = curve.last();
             if fill_seconds.is_some() {
@@ -174,7 +178,8 @@ impl ExpiryBench {
             }
             let deadline = planned_end + self.ttl_to;
             let hopeless = Instant::now() > deadline + PATIENCE && moved_at.elapsed() > PATIENCE;
-            if fill_seconds.is_some() && (done >= filled || hopeless) {
+            let gone = unanswered >= UNANSWERED_MAX;
+            if fill_seconds.is_some() && (done >= filled || hopeless || gone) {
                 break;
             }
         }

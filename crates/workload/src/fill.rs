@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use client::{Client, Message, SenderOptions};
-use tokio::task::JoinSet;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 
 use crate::report::Errors;
 
@@ -30,7 +31,8 @@ impl Fill {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Sends one filler's share, and returns when all of it is answered.
+    /// Sends one filler's share, and returns when all of it is answered, or once nobody has answered
+    /// for as long as the client is patient: what is open then is an error.
     pub async fn run(
         &self,
         client: Client,
@@ -40,37 +42,31 @@ impl Fill {
     ) {
         let options = SenderOptions { window: WINDOW, ..SenderOptions::default() };
         let sender = client.sender(queue, options);
-        let mut answers = JoinSet::new();
-        let mut left = share;
-        while left > 0 {
-            let count = left.min(BATCH);
-            left -= count;
-            match sender.submit((0..count).map(|_| message()).collect()).await {
-                Ok(sending) => drop(answers.spawn(async move { (sending.await, count) })),
-                Err(error) => self.errors.count(&error, count),
+        let mut answers = FuturesUnordered::new();
+        // Of the share: not handed over, and not answered.
+        let (mut left, mut open) = (share, share);
+        while open > 0 {
+            let answered = if left > 0 {
+                let count = left.min(BATCH);
+                left -= count;
+                match sender.submit((0..count).map(|_| message()).collect()).await {
+                    Ok(sending) => answers.push(sending.map(move |answer| (answer, count))),
+                    Err(error) => return self.errors.count(&error, open),
+                }
+                answers.next().now_or_never().flatten()
+            } else {
+                answers.next().await
+            };
+            let Some((answer, count)) = answered else { continue };
+            match answer {
+                Ok(_) => drop(self.sent.fetch_add(count, Ordering::Relaxed)),
+                Err(error @ client::Error::Refused(_)) => self.errors.count(&error, count),
+                Err(error) => return self.errors.count(&error, open),
             }
-            while let Some(answer) = answers.try_join_next() {
-                self.note(answer);
-            }
-        }
-        sender.close().await;
-        while let Some(answer) = answers.join_next().await {
-            self.note(answer);
-        }
-    }
-
-    fn note(&self, answer: Result<Answer, tokio::task::JoinError>) {
-        match answer {
-            Ok((Ok(_), count)) => drop(self.sent.fetch_add(count, Ordering::Relaxed)),
-            Ok((Err(error), count)) => self.errors.count(&error, count),
-            // The runtime reported the panic.
-            Err(_) => (),
+            open -= count;
         }
     }
 }
-
-/// Of one request, and how many messages were in it.
-type Answer = (Result<Vec<u64>, client::Error>, u64);
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@ mod pace;
 mod body;
 
 mod fill;
+mod queues;
 mod report;
 
 mod backlog;

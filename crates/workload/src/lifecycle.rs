@@ -9,17 +9,17 @@ mod producer;
 mod over_amqp;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use client::{Client, v1};
-use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use self::over_amqp::Fronts;
+use crate::queues::{create_queues, delete_queues};
 use crate::report::{ErrorLine, Errors};
 use crate::{Bodies, Error, Latency, NodeUse, Progress, Recorder, look};
 
@@ -28,8 +28,6 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(250);
 /// Of the queues: the most there is, so that bodies may be large.
 const MESSAGE_KILOBYTES_MAX: u32 = 1024;
-/// Queues created or deleted at a time.
-const AT_A_TIME: usize = 32;
 
 /// How producers and consumers talk to the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,8 +110,9 @@ struct Run {
     bench: LifecycleBench,
     bodies: Bodies,
     epoch: Instant,
-    measure_from: Instant,
-    measure_to: Instant,
+    /// What is measured is due within it. Begins once the nodes were looked at: with many streams
+    /// that takes a while.
+    window: OnceLock<Range<Instant>>,
     stop: AtomicBool,
     sent: AtomicU64,
     delivered: AtomicU64,
@@ -127,14 +126,11 @@ struct Run {
 
 impl Run {
     fn new(bench: &LifecycleBench) -> Run {
-        let epoch = Instant::now();
-        let measure_from = epoch + bench.warm_up;
         Run {
             bench: bench.clone(),
             bodies: Bodies::new(bench.size),
-            epoch,
-            measure_from,
-            measure_to: measure_from + bench.measured,
+            epoch: Instant::now(),
+            window: OnceLock::new(),
             stop: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
@@ -152,7 +148,7 @@ impl Run {
     }
 
     fn is_measured(&self, at: Instant) -> bool {
-        self.measure_from <= at && at < self.measure_to
+        self.window.get().is_some_and(|window| window.contains(&at))
     }
 
     /// Progress of (sent, settled).
@@ -178,10 +174,7 @@ impl LifecycleBench {
         let names = self.create_queues(client).await?;
         let result = self.drive(client, &names, progress).await;
         if self.queue.is_none() {
-            // The figures stand either way, and a queue left behind is only litter.
-            let deletions =
-                stream::iter(names).map(|name| async move { client.delete_queue(&name).await });
-            deletions.buffer_unordered(AT_A_TIME).for_each(async |_| ()).await;
+            delete_queues(client, names).await;
         }
         result
     }
@@ -218,11 +211,7 @@ impl LifecycleBench {
             max_message_size_kilobytes: Some(MESSAGE_KILOBYTES_MAX),
             ..Default::default()
         };
-        let creations = stream::iter(names).map(|name| {
-            let properties = properties.clone();
-            async move { client.create_queue(&name, properties).await.map(|_| name) }
-        });
-        Ok(creations.buffer_unordered(AT_A_TIME).try_collect().await?)
+        create_queues(client, names.collect(), &properties).await
     }
 
     async fn drive(
@@ -258,10 +247,12 @@ impl LifecycleBench {
             };
         }
 
-        follow(&run, run.measure_from, "warming up", progress).await;
+        follow(&run, run.epoch + self.warm_up, "warming up", progress).await;
         let before = look(client).await;
         let from = (Instant::now(), run.counts());
-        follow(&run, run.measure_to, "measuring", progress).await;
+        let measure_to = from.0 + self.measured;
+        run.window.get_or_init(|| from.0..measure_to);
+        follow(&run, measure_to, "measuring", progress).await;
         let to = (Instant::now(), run.counts());
         let after = look(client).await;
 

@@ -1,4 +1,5 @@
-//! The log over RocksDB: a database, what is known of it in memory, and one thread that writes.
+//! The log over RocksDB: a database, what is known of it in memory, one thread that writes, and one
+//! that removes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use domain::ShardId;
 use parking_lot::Mutex;
 use rocksdb::{DB, DBRecoveryMode, ReadOptions};
 
+use super::broom::Broom;
 use super::group::{self, GroupLog};
 use super::marks::Marks;
 use super::writer::{Job, Work, Writer};
@@ -17,10 +19,14 @@ use crate::disk::{Room, room};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage, records};
 
-/// See the file's head. Its end stops the writer.
+/// Files that are needed no more are not for RocksDB to remove, however many they are.
+const ARCHIVE_MEBIBYTES: u64 = 1 << 30;
+
+/// See the file's head. Its end stops the threads.
 pub(super) struct RocksLog {
     inner: Arc<Inner>,
     writer: Writer,
+    _broom: Broom,
 }
 
 pub(super) struct Inner {
@@ -53,7 +59,7 @@ impl RocksLog {
             missing,
         });
         let writer = Writer::start(inner.clone(), marks, options)?;
-        Ok(RocksLog { inner, writer })
+        Ok(RocksLog { inner, writer, _broom: Broom::start(path)? })
     }
 
     fn group<T>(&self, shard: ShardId, with: impl FnOnce(&mut GroupLog) -> T) -> T {
@@ -275,6 +281,7 @@ fn database(options: &Options) -> rocksdb::Options {
     database.set_write_buffer_size(options.log_memtable_bytes);
     database.set_max_write_buffer_number(MEMTABLES as i32);
     database.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    database.set_wal_size_limit_mb(ARCHIVE_MEBIBYTES);
     // Entries are written in order and forgotten in order: merging files gains nothing.
     database.set_level_zero_file_num_compaction_trigger(8);
     database

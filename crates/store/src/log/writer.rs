@@ -25,7 +25,7 @@ use crate::{Durability, Error, Options, SyncReport, damage};
 /// A memtable smaller than this may fill up first.
 const DEAD_BYTES_MIN: u64 = 32 << 20;
 /// One part in so many still needed at the most, for a memtable to be let go of early.
-const LIVE_SHARE_MAX: u64 = 4;
+const LIVE_SHARE_MAX: u64 = 2;
 
 pub(super) struct Job {
     pub shard: ShardId,

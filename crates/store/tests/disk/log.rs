@@ -1,8 +1,11 @@
 //! The log: what can be read when, what survives a restart, what shares a sync.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::ShardId;
@@ -245,4 +248,33 @@ fn the_last_clone_may_end_in_a_callback() {
     drop(log);
     go.send(()).unwrap();
     ended.recv().unwrap();
+}
+
+/// A write-ahead log whose entries are in other files goes, if not at once (`log/broom.rs`); nothing
+/// that is needed goes with it.
+#[test]
+fn write_ahead_logs_that_are_needed_no_more_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let entries: Vec<_> = (1..=400).map(|index| record(index, vec![index as u8; 32 << 10])).collect();
+    let log = LogStore::open(&path, &small()).unwrap();
+    for entry in &entries {
+        append(&log, SHARD, vec![entry.clone()]);
+    }
+    // 50 memtables were filled, each with a write-ahead log of its own; RocksDB keeps what belongs to
+    // those that are not in a file yet.
+    let begun = Instant::now();
+    while write_ahead_logs(&path) > 5 || write_ahead_logs(&path.join("archive")) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{} are left", write_ahead_logs(&path));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(read_all(&log, SHARD, 1, 401, usize::MAX), entries);
+    drop(log);
+    let log = LogStore::open(&path, &small()).unwrap();
+    assert_eq!(read_all(&log, SHARD, 1, 401, usize::MAX), entries);
+}
+
+fn write_ahead_logs(folder: &Path) -> usize {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "log")).count()
 }
