@@ -1,13 +1,16 @@
 //! Real processes, disks and sockets under faults: the checker sees no loss, no delivery after
 //! expiry, no duplicate settlement. Few and slow; what can be simulated is simulated.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use client::{Client, Message, ReceiverOptions, SenderOptions};
+use client::{Client, ClientOptions, Message, ReceiverOptions, SenderOptions};
 use mayfly_tests::{Cluster, Load, LoadOptions, Settings};
 use nix::sys::signal::Signal;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::timeout;
+use workload::{ExpiryBench, Progress};
 
 /// Two cores carry one cluster at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
@@ -224,5 +227,44 @@ async fn leaderships_spread_again_when_a_node_has_returned() -> anyhow::Result<(
         .await?;
     cluster.start_node(2)?;
     cluster.wait_for_status("node 2 to lead its share", |status| led(status, 2) == 2).await?;
+    Ok(())
+}
+
+/// A bench tells what it saw of a cluster that went away, instead of trying on for every message.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_ends_when_its_cluster_is_gone() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
+    let give_up_after = Duration::from_secs(2);
+    let options = ClientOptions { give_up_after, ..ClientOptions::default() };
+    let client = Client::with_options([cluster.addresses(1)[0]], options)?;
+    let bench = ExpiryBench {
+        messages: 10_000_000,
+        ttl_from: Duration::from_secs(5),
+        ttl_to: Duration::from_secs(10),
+        fill: Duration::from_secs(600),
+        rate: Some(100.0),
+        size: 64,
+        dead_letter: false,
+        queues: 1,
+    };
+    let begun = Arc::new(Notify::new());
+    let progress = Progress::new({
+        let begun = begun.clone();
+        move |_, share, _| {
+            if share > 0.0 {
+                begun.notify_one();
+            }
+        }
+    });
+    let running = tokio::spawn(async move { bench.run(&client, &progress).await });
+    timeout(Duration::from_secs(60), begun.notified()).await?;
+    cluster.kill(1)?;
+    // Giving up once for what is under way, twice for looks, once for what is sent beside, and once
+    // for deleting, with room for the looks' pauses.
+    let report = timeout(Duration::from_secs(40), running).await???;
+    println!("{report}");
+    ensure!(report.messages > 0 && report.messages < 10_000_000, "{report}");
+    ensure!(report.errors.values().sum::<u64>() > 1_000_000, "{:?}", report.errors);
     Ok(())
 }

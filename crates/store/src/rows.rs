@@ -106,6 +106,7 @@ impl RowStore {
         let mut young = young.write();
         if !erased.is_empty() {
             self.inner.write_out(shard, &mut young)?;
+            young.forget_met();
             return self.inner.write_erased(shard, erased, &writes, &(applied_index, mark));
         }
         let now = (self.inner.clock)();
@@ -209,8 +210,10 @@ impl Inner {
 
     /// Others are coming in their place.
     fn forget_young(&self, shard: ShardId) {
-        let bytes = self.young(shard).write().clear();
-        self.young_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let young = self.young(shard);
+        let mut young = young.write();
+        young.forget_met();
+        self.young_bytes.fetch_sub(young.clear(), Ordering::Relaxed);
     }
 
     /// Writes a shard's young rows. They stay where it fails.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{EntityId, Key, Row, Rows, SequenceNumber, ShardId, get_many_over};
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::RowStore;
-use super::young::Young;
+use super::young::{MET_MAX, Young};
 
 /// Reads what is applied so far. A scan sees the rows as they were when it began, and holds up no
 /// entries: what is young in its range is written first. Rows that cannot be read stop the process,
@@ -99,8 +99,17 @@ impl Rows for MachineRows {
         if from >= to {
             return;
         }
-        // The lock first: what is written out in between would be in neither.
-        let young = self.0.young.read();
-        young.scan((from, to), self.0.stored_range(from, to), visit);
+        // The lock first: what is written out in between would be in neither, or be met as it was.
+        let young = self.0.young.upgradable_read();
+        let mut met = Vec::new();
+        let stored = self.0.stored_range(from, to).inspect(|(key, row)| {
+            if matches!(key, Key::Message(..)) && met.len() < MET_MAX {
+                met.push((key.clone(), row.clone()));
+            }
+        });
+        young.scan((from, to), stored, visit);
+        if !met.is_empty() {
+            RwLockUpgradableReadGuard::upgrade(young).meet(met);
+        }
     }
 }

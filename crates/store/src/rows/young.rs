@@ -2,8 +2,12 @@
 //! milliseconds: sent, locked, completed. Their rows come and go here, and storage never hears of
 //! them. The log has them, as it has everything since the last flush.
 //!
+//! Messages that were stored before they are received are met twice in short order: by the scan that
+//! locks them, and by number when they are settled, which costs storage ten times as much. So what such
+//! a scan has met stays here as well.
+//!
 //! Invariant: young rows over stored rows are the rows as of the young mark, and stored rows are
-//! those of the stored mark: both change together, in one write.
+//! those of the stored mark: both change together, in one write. What is met is stored, and not young.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -17,6 +21,9 @@ use super::Change;
 /// More rows than this are written: the write takes some tens of milliseconds, in which its shard
 /// applies nothing.
 const ROWS_MAX: usize = 16 * 1024;
+/// Rows that are met and not changed yet, at most: with one more, all are forgotten. Receivers hold
+/// fewer messages than that at a time.
+pub(super) const MET_MAX: usize = 4 * 1024;
 /// Rows are young for so long. What lives longer costs what it would have cost without.
 const AGE_MAX: Duration = Duration::from_secs(1);
 /// What a row takes besides a body.
@@ -27,6 +34,8 @@ const SHARE: usize = 4;
 #[derive(Default)]
 pub(super) struct Young {
     slots: KeyMap<Slot>,
+    /// Messages that are stored, as the machine met them.
+    met: KeyMap<Row>,
     /// Index and mark of the last entry.
     applied: Option<(u64, Bytes)>,
     /// What has come since the last write, what is gone again included: bodies keep the entries
@@ -57,6 +66,9 @@ impl Young {
                 _ => ROW_BYTES,
             };
             let inserted = matches!(write, Write::Insert(_));
+            if !inserted && !self.met.is_empty() {
+                self.met.remove(&key);
+            }
             let row = Option::from(write);
             match self.slots.entry(key) {
                 Entry::Vacant(slot) => slot.insert(Slot { row, stored: !inserted }),
@@ -69,6 +81,23 @@ impl Young {
         self.applied = Some(applied);
         self.since.get_or_insert(now);
         self.bytes - before
+    }
+
+    /// Takes in what storage holds, of which some may be young by now.
+    pub fn meet(&mut self, rows: Vec<(Key, Row)>) {
+        if self.met.len() + rows.len() > MET_MAX {
+            self.met = KeyMap::default();
+        }
+        for (key, row) in rows {
+            if self.slots.get(&key).is_none() {
+                self.met.insert(key, row);
+            }
+        }
+    }
+
+    /// What is stored is no longer what it was.
+    pub fn forget_met(&mut self) {
+        self.met = KeyMap::default();
     }
 
     /// Whether it is time to write, where all shards together hold so many of so many bytes.
@@ -98,14 +127,18 @@ impl Young {
         self.slots.iter().map(|(key, slot)| (key, slot.row.as_ref()))
     }
 
-    /// Forgets all; the bytes that were held.
+    /// Forgets what is young; the bytes that were held. What was met is stored as it was.
     pub fn clear(&mut self) -> usize {
-        std::mem::take(self).bytes
+        let met = std::mem::take(&mut self.met);
+        std::mem::replace(self, Young { met, ..Young::default() }).bytes
     }
 
-    /// A young row, or that it is deleted; `None` where storage is to be asked.
+    /// A young row, or that it is deleted, or a row that was met; `None` where storage is to be asked.
     pub fn get(&self, key: &Key) -> Option<Option<Row>> {
-        self.slots.get(key).map(|slot| slot.row.clone())
+        match self.slots.get(key) {
+            Some(slot) => Some(slot.row.clone()),
+            None => self.met.get(key).cloned().map(Some),
+        }
     }
 
     /// Whether storage alone would not do for this range.

@@ -256,7 +256,8 @@ fn the_last_clone_may_end_in_a_callback() {
 fn write_ahead_logs_that_are_needed_no_more_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let entries: Vec<_> = (1..=400).map(|index| record(index, vec![index as u8; 32 << 10])).collect();
+    let entries: Vec<_> =
+        (1..=400).map(|index| record(index, vec![index as u8; 32 << 10])).collect();
     let log = LogStore::open(&path, &small()).unwrap();
     for entry in &entries {
         append(&log, SHARD, vec![entry.clone()]);

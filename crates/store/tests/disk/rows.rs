@@ -312,6 +312,25 @@ fn what_lives_briefly_is_not_written() {
     assert_eq!(all_rows(&store.shard(SHARD)), MemoryRows::default());
 }
 
+/// What the machine has met is neither written again nor counted as young.
+#[test]
+fn what_is_met_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = RowStore::open(&dir.path().join("rows"), &small()).unwrap();
+    write(&store, SHARD, (1..=50).map(|n| (message_key(n), Some(message(n)))).collect(), 1);
+    store.flush().unwrap();
+    assert_eq!(store.take_rows_written(), 50);
+    let machine = store.machine(SHARD);
+    assert_eq!(all_rows(&machine).0.len(), 50, "met");
+    write(&store, SHARD, vec![(message_key(7), None), (message_key(8), Some(message(80)))], 2);
+    assert_eq!(machine.get(&message_key(7)), None);
+    assert_eq!(machine.get(&message_key(8)), Some(message(80)));
+    assert_eq!(machine.get(&message_key(9)), Some(message(9)));
+    store.flush().unwrap();
+    assert_eq!(store.take_rows_written(), 2);
+    assert_eq!(all_rows(&machine).0.len(), 49);
+}
+
 /// One group's young rows take no more than their share of what all may hold.
 #[test]
 fn young_rows_are_bounded() {
