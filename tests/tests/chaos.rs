@@ -64,12 +64,13 @@ fn a_short_experiment_keeps_every_promise_and_leaves_a_report() -> anyhow::Resul
 
 #[test]
 fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["--fault", "meteor"], "invalid value 'meteor'"),
         (&["--minutes", "0"], "allowed is more than 0"),
         (&["--nodes", "4"], "invalid value '4'"),
         (&["--connect", "a:1", "--fault", "kill"], "kill needs a cluster of its own"),
         (&["--connect", "a:1", "--durability", "replicated"], "cannot be used with"),
+        (&["--connect", "a:1", "--namespaces"], "cannot be used with"),
         (&["--schedule", "/nowhere.toml"], "cannot read '/nowhere.toml'"),
     ];
     for (args, told) in cases {
@@ -96,6 +97,42 @@ fn disks_and_snapshots_that_fail_break_no_promise() -> anyhow::Result<()> {
     ensure!(failure.contains("cut the power of node"), "{failure}");
     ensure!(blackout.contains("all nodes") && blackout.contains("node 3 lost "), "{blackout}");
     ensure!(snapshot.contains("flipped"), "{snapshot}");
+    Ok(())
+}
+
+/// Packets that the kernel loses, for good, in one direction or both, and a narrow link; what needs proxies
+/// is left out and said so.
+#[test]
+fn a_network_that_loses_packets_breaks_no_promise() -> anyhow::Result<()> {
+    let schedule = "\
+        [[fault]]\nat = 3\nlasts = 3\nkind = \"partition\"\nleader_of = 1\ndirection = \"out\"\n\
+        [[fault]]\nat = 9\nlasts = 2\nkind = \"slow\"\nnode = 2\n\
+        [[fault]]\nat = 13\nlasts = 2\nkind = \"partition\"\nleader_of = 2\nothers = \"clients\"\n\
+        [[fault]]\nat = 17\nlasts = 1\nkind = \"damaged-snapshot\"\nnode = 3\n\
+        [[fault]]\nat = 18\nlasts = 2\nkind = \"membership\"\nnode = 1\n";
+    let made = Command::new("ip").args(["netns", "add", "mayfly-test"]).output();
+    if !made.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no network namespace can be made here (root and iproute2)");
+        return Ok(());
+    }
+    ensure!(Command::new("ip").args(["netns", "del", "mayfly-test"]).status()?.success());
+    let (code, report) = scheduled(schedule, "0.45", &["--seed", "1", "--namespaces"])?;
+    let all = told(&report);
+    ensure!(code == Some(0) && report["holds"] == true, "{all:?}: {}", report["violations"]);
+    let command = report["command"].as_str().unwrap_or_default();
+    ensure!(command.ends_with(" --namespaces"), "{command}");
+    let done = |index: usize, what: &str| {
+        let fault = &report["faults"][index];
+        let is_told = fault["told"].as_str().is_some_and(|told| told.contains(what));
+        ensure!(is_told && fault["skipped"].is_null(), "{fault}");
+        Ok(())
+    };
+    done(0, "cut node")?;
+    done(1, "slowed node 2")?;
+    done(2, "clients")?;
+    done(4, "joined")?;
+    let skipped = report["faults"][3]["skipped"].as_str().unwrap_or_default();
+    ensure!(skipped.contains("leave --namespaces"), "{}", report["faults"][3]);
     Ok(())
 }
 

@@ -27,6 +27,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             nodes: rest.get(2).map_or(Ok(3), |nodes| nodes.parse())?,
             data_groups: 3,
             synced: rest.get(4).is_none_or(|durability| durability == "synced"),
+            namespaces: false,
         },
         faults: FaultKind::ALL.into_iter().filter(|it| among(named(0), it.name())).collect(),
         schedule: None,

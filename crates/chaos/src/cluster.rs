@@ -1,9 +1,11 @@
 //! A cluster of its own: real processes, each with a configuration in which every other node's address
-//! is the entry of a link that can be hurt.
+//! is the entry of a link that can be hurt; or each in a network namespace, between which packets can be
+//! lost.
 
 mod config;
 mod disk;
 mod guest;
+mod namespaces;
 mod ports;
 mod process;
 
@@ -15,10 +17,12 @@ use client::{Client, ClientOptions, v1};
 use tempfile::TempDir;
 
 use crate::Error;
-use crate::proxy::Links;
+use crate::proxy::{Condition, Flow, Links};
 pub use config::Addresses;
+use config::Text;
 pub use disk::SmallDisk;
 use guest::Guest;
+use namespaces::Namespaces;
 pub use ports::free_ports;
 pub use process::Process;
 
@@ -40,6 +44,9 @@ pub struct Settings {
     pub synced: bool,
     /// Nodes with small disks of their own, which can be filled. Needs the right to mount.
     pub small_disks: bool,
+    /// Nodes in network namespaces of their own, whose packets the kernel loses, in the place of proxies.
+    /// Needs root and iproute2.
+    pub namespaces: bool,
 }
 
 /// Running nodes. Dropped, those that were started here are killed and their files removed.
@@ -58,6 +65,8 @@ pub struct Cluster {
     secret: Option<String>,
     /// One that joined and has not left yet.
     guest: Option<Guest>,
+    /// After all processes that run in them. Absent: there are proxies.
+    namespaces: Option<Namespaces>,
     /// Absent: somebody else's cluster.
     own: Option<Own>,
 }
@@ -69,6 +78,11 @@ pub struct Harmed {
     /// Who its data said it was before.
     pub identity: Vec<u8>,
 }
+
+/// Where each node listens.
+type Listening = BTreeMap<u64, Addresses>;
+/// Where each node finds each.
+type Seen = BTreeMap<u64, BTreeMap<u64, Addresses>>;
 
 /// What a cluster is made of that was started here.
 struct Own {
@@ -90,6 +104,7 @@ impl Cluster {
             direct: BTreeMap::new(),
             secret: None,
             guest: None,
+            namespaces: None,
             own: None,
         };
         cluster.configure(settings, dir.path()).await?;
@@ -116,6 +131,7 @@ impl Cluster {
             direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
             secret,
             guest: None,
+            namespaces: None,
             own: None,
         };
         Ok(cluster)
@@ -132,11 +148,41 @@ impl Cluster {
     }
 
     async fn configure(&mut self, settings: &Settings, dir: &Path) -> Result<(), Error> {
-        let ports = free_ports(settings.nodes as usize * 3).map_err(Error::io("ports"))?;
-        let own: BTreeMap<u64, Addresses> =
-            (1..=settings.nodes).zip(ports.chunks_exact(3)).map(Addresses::of_ports).collect();
+        let (listen, seen) = match settings.namespaces {
+            true => self.configure_namespaces(settings.nodes)?,
+            false => self.configure_links(settings.nodes).await?,
+        };
+        let cluster_id: u128 = rand::random();
+        for (id, seen) in &seen {
+            let home = dir.join(format!("node-{id}"));
+            let data = home.join("data");
+            std::fs::create_dir_all(&data).map_err(Error::io(home.display().to_string()))?;
+            if settings.small_disks
+                && let Some(disk) = SmallDisk::mount(&data, SMALL_DISK_MEBIBYTES)?
+            {
+                self.disks.insert(*id, disk);
+            }
+            let secret = self.secret.as_deref();
+            let text = Text { data: &data, listen: &listen[id], synced: settings.synced, secret };
+            let text = text.member(*id, seen, cluster_id, settings.data_groups);
+            let path = home.join("mayfly.toml");
+            std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
+            let log = home.join("node.log");
+            let mut process = Process::new(settings.program.clone(), path, log, data);
+            if let Some(namespaces) = &self.namespaces {
+                process.wrapper = namespaces.wrapper(*id);
+            }
+            self.nodes.insert(*id, process);
+        }
+        Ok(())
+    }
+
+    /// Nodes on loopback, each behind a link from every other and one from clients.
+    async fn configure_links(&mut self, nodes: u64) -> Result<(Listening, Seen), Error> {
+        let ports = free_ports(nodes as usize * 3).map_err(Error::io("ports"))?;
+        let own = |(id, ports): (u64, &[u16])| (id, Addresses::of_ports("127.0.0.1", ports));
+        let own: Listening = (1..=nodes).zip(ports.chunks_exact(3)).map(own).collect();
         let mut entries = BTreeMap::new();
-        let opened = Error::io("a port for a link");
         let links = &mut self.links;
         let mut open = async |from, to, address: &str| links.open(from, to, address).await;
         let mut all = BTreeMap::new();
@@ -159,27 +205,47 @@ impl Cluster {
             Ok(())
         }
         .await;
-        opening.map_err(opened)?;
-        let cluster_id: u128 = rand::random();
-        for (id, seen) in &all {
-            let home = dir.join(format!("node-{id}"));
-            let data = home.join("data");
-            std::fs::create_dir_all(&data).map_err(Error::io(home.display().to_string()))?;
-            if settings.small_disks
-                && let Some(disk) = SmallDisk::mount(&data, SMALL_DISK_MEBIBYTES)?
-            {
-                self.disks.insert(*id, disk);
-            }
-            let (groups, synced) = (settings.data_groups, settings.synced);
-            let text = config::text(*id, &data, &own[id], seen, cluster_id, groups, synced);
-            let path = home.join("mayfly.toml");
-            std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
-            let process = Process::new(settings.program.clone(), path, home.join("node.log"), data);
-            self.nodes.insert(*id, process);
-        }
-        self.direct = own.into_iter().map(|(id, addresses)| (id, addresses.grpc)).collect();
+        opening.map_err(Error::io("a port for a link"))?;
+        self.direct = own.iter().map(|(id, addresses)| (*id, addresses.grpc.clone())).collect();
         self.entries = entries.into_values().collect();
-        Ok(())
+        Ok((own, all))
+    }
+
+    /// Nodes in namespaces, each with the usual ports. They are not on loopback, so there is a secret.
+    fn configure_namespaces(&mut self, nodes: u64) -> Result<(Listening, Seen), Error> {
+        const PORTS: [u16; 3] = [5310, 5300, 5320];
+        let made = Namespaces::create(nodes)?;
+        let at = |host: &str| Addresses::of_ports(host, &PORTS);
+        let seen: BTreeMap<u64, Addresses> =
+            (1..=nodes).map(|id| (id, at(&made.address_of(id)))).collect();
+        self.direct = (1..=nodes).map(|id| (id, at(&made.unhurt_address_of(id)).grpc)).collect();
+        self.entries = seen.values().map(|addresses| addresses.grpc.clone()).collect();
+        self.secret = Some(format!("{:032x}", rand::random::<u128>()));
+        self.namespaces = Some(made);
+        let listening = (1..=nodes).map(|id| (id, at("0.0.0.0"))).collect();
+        Ok((listening, (1..=nodes).map(|id| (id, seen.clone())).collect()))
+    }
+
+    /// Whether nodes reach each other by links, which see what is sent.
+    pub fn has_links(&self) -> bool {
+        self.namespaces.is_none()
+    }
+
+    /// Sets how one direction is from now on. `Err` within: why it cannot be so here.
+    pub fn condition(&self, flow: Flow, to: Condition) -> Result<Result<(), String>, Error> {
+        match &self.namespaces {
+            Some(namespaces) => namespaces.set(flow, to),
+            None => {
+                self.links.set(flow, to);
+                Ok(Ok(()))
+            }
+        }
+    }
+
+    /// All directions are as they should be.
+    pub fn heal(&self) -> Result<(), Error> {
+        self.links.heal();
+        self.namespaces.as_ref().map_or(Ok(()), Namespaces::heal)
     }
 
     /// The small disk of a node that has one.

@@ -23,7 +23,9 @@ pub enum Target {
     ///
     /// `synced`: an acknowledgement waits for disks. Without, a power failure of several nodes may lose
     /// what was acknowledged, and promises are broken.
-    Own { program: PathBuf, nodes: u64, data_groups: u16, synced: bool },
+    ///
+    /// `namespaces`: the kernel loses what nodes say to each other, in the place of proxies.
+    Own { program: PathBuf, nodes: u64, data_groups: u16, synced: bool, namespaces: bool },
     /// One that runs already, by the addresses of some of its nodes: only what clients may do is done
     /// to it.
     Given { addresses: Vec<String>, secret: Option<String> },
@@ -63,13 +65,14 @@ impl Experiment {
 
     async fn cluster(&self, tell: &Tell) -> Result<(Cluster, Vec<Planned>), Error> {
         match &self.target {
-            Target::Own { program, nodes, data_groups, synced } => {
+            Target::Own { program, nodes, data_groups, synced, namespaces } => {
                 let (program, nodes, data_groups) = (program.clone(), *nodes, *data_groups);
-                let synced = *synced;
+                let (synced, namespaces) = (*synced, *namespaces);
                 let plan = self.plan(nodes, data_groups.into());
                 let small_disks = plan.iter().any(|fault| fault.kind == FaultKind::FullDisk);
                 tell(&format!("starting {nodes} nodes"));
-                let settings = Settings { program, nodes, data_groups, synced, small_disks };
+                let settings =
+                    Settings { program, nodes, data_groups, synced, small_disks, namespaces };
                 Ok((Cluster::start(&settings).await?, plan))
             }
             Target::Given { addresses, secret } => {

@@ -174,7 +174,8 @@ async fn inflict(
             Ok((format!("ended {whose}; down for {seconds:.1} s"), Undo::Start(node)))
         }
         FaultKind::Partition | FaultKind::Delay | FaultKind::Loss | FaultKind::Slow => {
-            Ok((links::hurt(cluster, node, &whose, fault, &mut random), Undo::Heal))
+            let hurt = links::hurt(cluster, node, &whose, fault, &mut random)?;
+            hurt.map(|told| (told, Undo::Heal))
         }
         FaultKind::ClockSkew | FaultKind::ClockJump => {
             let flags = wrong_clock(fault.kind, &mut random);
@@ -321,7 +322,7 @@ async fn undo(cluster: &mut Cluster, undo: Undo) -> Result<String, Error> {
             process.start(&[])?;
         }
         Undo::StartLosing(nodes, seed) => return power::restore(cluster, &nodes, seed).await,
-        Undo::Heal => cluster.links.heal(),
+        Undo::Heal => cluster.heal()?,
         Undo::HealSnapshots => return snapshot::end(cluster).await,
         Undo::SyncAsUsual(node) => process(cluster, node)?.delay_syncs(Duration::ZERO)?,
         Undo::ClearDisk(node) => {

@@ -30,12 +30,25 @@ pub async fn observe(
     Ok(end)
 }
 
+/// An entity; nothing of one that is gone, or goes while it is looked at: a client's last deletion may
+/// still be under way.
 async fn found(
     client: &Client,
     nodes: &BTreeMap<u64, Client>,
     entity: &Entity,
 ) -> Result<Found, Error> {
-    let Some(counters) = counters(client, entity).await? else { return Ok(Found::default()) };
+    match found_there(client, nodes, entity).await {
+        Err(error) if is_gone(&error) => Ok(Found::default()),
+        found => found,
+    }
+}
+
+async fn found_there(
+    client: &Client,
+    nodes: &BTreeMap<u64, Client>,
+    entity: &Entity,
+) -> Result<Found, Error> {
+    let counters = asked(client, entity).await?;
     let mut found = Found { counters: Some(read(&counters)), ..Found::default() };
     for dead in [false, true] {
         let peeked = peek_all(client, &path(entity, dead), false).await?;
@@ -48,6 +61,11 @@ async fn found(
         }
     }
     Ok(found)
+}
+
+/// ERR-1.
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Refused(detail) if detail.name == "MessagingEntityNotFound")
 }
 
 /// Of everything a replica holds of an entity.
@@ -63,20 +81,22 @@ async fn digest(client: &Client, entity: &Entity) -> Result<u64, Error> {
 
 /// Of an entity, or nothing where it is gone.
 pub async fn counters(client: &Client, entity: &Entity) -> Result<Option<QueueCounters>, Error> {
-    let asked = match &entity.kind {
-        Kind::Subscription { topic, .. } => {
-            let name = entity.name.rsplit('/').next().unwrap_or_default();
-            client.get_subscription(topic, name).await.map(|found| found.counters)
-        }
-        Kind::Queue | Kind::Topic => {
-            client.get_queue(&entity.name).await.map(|found| found.counters)
-        }
-    };
-    match asked {
-        Ok(counters) => Ok(Some(counters.unwrap_or_default())),
-        Err(Error::Refused(detail)) if detail.name == "MessagingEntityNotFound" => Ok(None),
+    match asked(client, entity).await {
+        Ok(counters) => Ok(Some(counters)),
+        Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+async fn asked(client: &Client, entity: &Entity) -> Result<QueueCounters, Error> {
+    let counters = match &entity.kind {
+        Kind::Subscription { topic, .. } => {
+            let name = entity.name.rsplit('/').next().unwrap_or_default();
+            client.get_subscription(topic, name).await?.counters
+        }
+        Kind::Queue | Kind::Topic => client.get_queue(&entity.name).await?.counters,
+    };
+    Ok(counters.unwrap_or_default())
 }
 
 fn read(counters: &QueueCounters) -> Counters {

@@ -14,8 +14,8 @@ pub(crate) async fn create_queues(
     names: Vec<String>,
     properties: &v1::QueueProperties,
 ) -> Result<Vec<String>, Error> {
-    let creations = stream::iter(&names).map(async |name| {
-        let created = client.create_queue(name, properties.clone()).await;
+    let creations = stream::iter(names.clone()).map(|name| async move {
+        let created = client.create_queue(&name, properties.clone()).await;
         created.map(drop)
     });
     creations.buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
@@ -25,9 +25,11 @@ pub(crate) async fn create_queues(
 /// Deletes queues once the figures are there, which stand either way: a queue left behind is only
 /// litter. Gives up where nobody answers.
 pub(crate) async fn delete_queues(client: &Client, names: Vec<String>) {
-    let deletions = stream::iter(&names).map(async |name| match client.delete_queue(name).await {
-        Ok(_) | Err(client::Error::Refused(_)) => Ok(()),
-        Err(unanswered) => Err(unanswered),
+    let deletions = stream::iter(names).map(|name| async move {
+        match client.delete_queue(&name).await {
+            Ok(_) | Err(client::Error::Refused(_)) => Ok(()),
+            Err(unanswered) => Err(unanswered),
+        }
     });
     let _ = deletions.buffer_unordered(AT_A_TIME).try_collect::<()>().await;
 }

@@ -12,50 +12,60 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    pub fn of_ports((id, ports): (u64, &[u16])) -> (u64, Addresses) {
-        let address = |at: usize| format!("127.0.0.1:{}", ports[at]);
-        (id, Addresses { grpc: address(0), http: address(1), peer: address(2) })
+    /// Of a host, where gRPC, HTTP and peers have these ports.
+    pub fn of_ports(host: &str, ports: &[u16]) -> Addresses {
+        let address = |at: usize| format!("{host}:{}", ports[at]);
+        Addresses { grpc: address(0), http: address(1), peer: address(2) }
     }
 }
 
-/// `own`: where it listens. `seen`: where it finds the others, and clients all of them.
-pub fn text(
-    id: u64,
-    data: &Path,
-    own: &Addresses,
-    seen: &BTreeMap<u64, Addresses>,
-    cluster_id: u128,
-    data_groups: u16,
-    synced: bool,
-) -> String {
-    let members: String = seen
-        .iter()
-        .map(|(id, Addresses { grpc, http, peer })| {
+/// What the files of all kinds of nodes say.
+pub struct Text<'a> {
+    pub data: &'a Path,
+    pub listen: &'a Addresses,
+    pub synced: bool,
+    pub secret: Option<&'a str>,
+}
+
+impl Text<'_> {
+    /// Of a founder. `seen`: where it finds the others, and clients all of them.
+    pub fn member(
+        &self,
+        id: u64,
+        seen: &BTreeMap<u64, Addresses>,
+        cluster_id: u128,
+        data_groups: u16,
+    ) -> String {
+        let member = |(id, Addresses { grpc, http, peer }): (&u64, &Addresses)| {
             format!(
                 "[[cluster.node]]\nid = {id}\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n"
             )
-        })
-        .collect();
-    let cluster =
-        format!("[cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {data_groups}\n{members}");
-    whole(&format!("id = {id}\n"), data, own, &cluster, synced)
-}
+        };
+        let members: String = seen.iter().map(member).collect();
+        let cluster = format!(
+            "[cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {data_groups}\n{members}"
+        );
+        self.whole(&format!("id = {id}\n"), &cluster)
+    }
 
-/// Of a node that joins: the cluster tells it the rest.
-pub fn guest(data: &Path, own: &Addresses, synced: bool) -> String {
-    whole("", data, own, "", synced)
-}
+    /// Of a node that joins: the cluster tells it the rest.
+    pub fn guest(&self) -> String {
+        self.whole("", "")
+    }
 
-fn whole(id: &str, data: &Path, own: &Addresses, cluster: &str, synced: bool) -> String {
-    let Addresses { grpc, http, peer } = own;
-    let durability = if synced { "synced" } else { "replicated" };
-    format!(
-        "[node]\n{id}data_dir = {data:?}\ndevelopment = true\n\
-         [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n{cluster}\
-         [storage]\nmemory_mebibytes = 128\ndisk_reserve_mebibytes = 16\n\
-         durability = {durability:?}\n\
-         [idle]\nreattach = \"2s\"\n"
-    )
+    fn whole(&self, id: &str, cluster: &str) -> String {
+        let Text { data, listen: Addresses { grpc, http, peer }, .. } = self;
+        let durability = if self.synced { "synced" } else { "replicated" };
+        let security = self.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
+        let security = security.unwrap_or_default();
+        format!(
+            "[node]\n{id}data_dir = {data:?}\ndevelopment = true\n\
+             [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n{cluster}{security}\
+             [storage]\nmemory_mebibytes = 128\ndisk_reserve_mebibytes = 16\n\
+             durability = {durability:?}\n\
+             [idle]\nreattach = \"2s\"\n"
+        )
+    }
 }
 
 #[cfg(test)]
@@ -64,22 +74,26 @@ mod tests {
 
     #[test]
     fn a_node_listens_at_its_own_ports_and_finds_others_behind_links() {
-        let (_, own) = Addresses::of_ports((1, &[1, 2, 3]));
-        let (_, other) = Addresses::of_ports((2, &[7, 8, 9]));
+        let own = Addresses::of_ports("127.0.0.1", &[1, 2, 3]);
+        let other = Addresses::of_ports("127.0.0.1", &[7, 8, 9]);
         let seen = BTreeMap::from([(1, own.clone()), (2, other)]);
-        let text = text(1, Path::new("/data"), &own, &seen, 0xff, 3, false);
-        let file: toml::Table = text.parse().expect("it is TOML");
+        let secret = Some("s3cret");
+        let text = Text { data: Path::new("/data"), listen: &own, synced: false, secret };
+        let file: toml::Table = text.member(1, &seen, 0xff, 3).parse().expect("it is TOML");
         assert_eq!(file["listen"]["peer"].as_str(), Some("127.0.0.1:3"));
         assert_eq!(file["storage"]["durability"].as_str(), Some("replicated"));
+        assert_eq!(file["security"]["secret"].as_str(), secret);
         assert_eq!(file["cluster"]["node"][1]["peer"].as_str(), Some("127.0.0.1:9"));
     }
 
     #[test]
     fn a_guest_names_no_cluster() {
-        let (_, own) = Addresses::of_ports((1, &[1, 2, 3]));
-        let file: toml::Table = guest(Path::new("/data"), &own, true).parse().expect("it is TOML");
+        let own = Addresses::of_ports("127.0.0.1", &[1, 2, 3]);
+        let text = Text { data: Path::new("/data"), listen: &own, synced: true, secret: None };
+        let file: toml::Table = text.guest().parse().expect("it is TOML");
         assert!(
             !file.contains_key("cluster")
+                && !file.contains_key("security")
                 && !file["node"].as_table().is_some_and(|node| node.contains_key("id"))
         );
         assert_eq!(file["storage"]["durability"].as_str(), Some("synced"));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use client::v1::{NodeRole, NodeStatus, StatusResponse};
 
-use super::{Addresses, Cluster, Own, Process, config, free_ports};
+use super::{Addresses, Cluster, Own, Process, Text, free_ports};
 use crate::Error;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -111,13 +111,16 @@ impl Cluster {
             return Err(Error::Wrong("a node can join a cluster that was started here".to_owned()));
         };
         let ports = free_ports(3).map_err(Error::io("ports"))?;
-        let (port, addresses) = Addresses::of_ports((ports[0].into(), &ports));
-        let home = dir.path().join(format!("guest-{port}"));
+        // Where nodes have namespaces it is beside them, at an address that nothing hurts.
+        let host = self.namespaces.as_ref().map(|namespaces| namespaces.unhurt_address_of(0));
+        let addresses = Addresses::of_ports(host.as_deref().unwrap_or("127.0.0.1"), &ports);
+        let home = dir.path().join(format!("guest-{}", ports[0]));
         let data = home.join("data");
         std::fs::create_dir_all(&home).map_err(Error::io(home.display().to_string()))?;
         let path = home.join("mayfly.toml");
-        let text = config::guest(&data, &addresses, settings.synced);
-        std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
+        let (listen, secret) = (&addresses, self.secret.as_deref());
+        let text = Text { data: &data, listen, synced: settings.synced, secret };
+        std::fs::write(&path, text.guest()).map_err(Error::io(path.display().to_string()))?;
         let mut process = Process::new(settings.program.clone(), path, home.join("node.log"), data);
         let seeds: Vec<&str> = self.direct.values().map(String::as_str).collect();
         process.start(&[format!("--join={}", seeds.join(","))])?;

@@ -1,5 +1,6 @@
 //! One node's process, and nobody else's.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -21,6 +22,8 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// A node that runs, or could.
 pub struct Process {
     program: PathBuf,
+    /// What the program is started with, if not by itself.
+    pub wrapper: Vec<String>,
     config: PathBuf,
     log: PathBuf,
     data: PathBuf,
@@ -40,6 +43,7 @@ impl Process {
     pub fn new(program: PathBuf, config: PathBuf, log: PathBuf, data: PathBuf) -> Process {
         Process {
             program,
+            wrapper: Vec::new(),
             config,
             log,
             data,
@@ -64,7 +68,9 @@ impl Process {
         }
         let log = File::options().create(true).append(true).open(&self.log);
         let log = log.map_err(Error::io(self.log.display().to_string()))?;
-        let child = Command::new(&self.program)
+        let mut words = self.wrapper.iter().map(OsStr::new).chain([self.program.as_os_str()]);
+        let child = Command::new(words.next().unwrap_or_default())
+            .args(words)
             .args(["serve", "--exit-with-parent", "--config"])
             .arg(&self.config)
             .arg("--sync-delay-file")

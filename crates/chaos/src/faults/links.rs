@@ -5,18 +5,19 @@ use std::time::Duration;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use crate::Error;
 use crate::cluster::Cluster;
 use crate::plan::{Direction, FaultKind, Others, Planned};
 use crate::proxy::{Condition, Flow};
 
-/// Hurts the links of a node that the fault names; what was done.
+/// Hurts the links of a node that the fault names; what was done. `Err` within: why it was not.
 pub fn hurt(
     cluster: &Cluster,
     node: u64,
     whose: &str,
     fault: &Planned,
     random: &mut ChaCha8Rng,
-) -> String {
+) -> Result<Result<String, String>, Error> {
     let seconds = fault.lasts_ms as f64 / 1e3;
     let healthy = Condition::default();
     let (condition, told) = match fault.kind {
@@ -41,10 +42,12 @@ pub fn hurt(
     };
     let mut flows = Vec::new();
     for (from, to) in named(cluster, node, fault) {
-        cluster.links.set((from, to), condition);
+        if let Err(why) = cluster.condition((from, to), condition)? {
+            return Ok(Err(why));
+        }
         flows.push(format!("{}→{}", name(from), name(to)));
     }
-    format!("{told}: {}; for {seconds:.1} s", flows.join(" "))
+    Ok(Ok(format!("{told}: {}; for {seconds:.1} s", flows.join(" "))))
 }
 
 /// Every direction that a fault names.

@@ -16,6 +16,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Wipes a node, and from then on flips bits of every snapshot that it is sent. `Err`: why it was not
 /// done.
 pub async fn harm(cluster: &mut Cluster, node: u64) -> Result<Result<(), String>, Error> {
+    if !cluster.has_links() {
+        let why = "only proxies look into what is sent; leave --namespaces";
+        return Ok(Err(why.to_owned()));
+    }
     let others: Vec<u64> = cluster.ids().into_iter().filter(|other| *other != node).collect();
     for other in &others {
         // A node that has written its rows to disk forgets its log up to there: who then needs what is
@@ -51,7 +55,7 @@ pub async fn end(cluster: &mut Cluster) -> Result<String, Error> {
         tokio::time::sleep(LOOK_EVERY).await;
         flipped = cluster.links.take_flipped();
     }
-    cluster.links.heal();
+    cluster.heal()?;
     Ok(match flipped {
         0 => "; none was sent".to_owned(),
         1 => "; one bit was flipped".to_owned(),

@@ -74,6 +74,10 @@ pub struct Args {
     #[arg(long, value_name = "DURABILITY", default_value = "synced")]
     #[arg(value_parser = ["synced", "replicated"])]
     durability: String,
+    /// Nodes in network namespaces, between which the kernel loses packets, in the place of proxies;
+    /// needs root and iproute2, and netem in the kernel for delay and loss
+    #[arg(long)]
+    namespaces: bool,
     /// Messages per second of all clients together
     #[arg(long, value_name = "PER_SECOND", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -86,7 +90,7 @@ pub struct Args {
     json: bool,
     /// Nodes of a cluster that runs, in the place of one of its own
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
-    #[arg(conflicts_with_all = ["nodes", "durability"])]
+    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces"])]
     connect: Vec<String>,
     /// The cluster's secret, if it has one
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
@@ -184,6 +188,7 @@ impl Args {
                 nodes,
                 data_groups: DATA_GROUPS,
                 synced: self.is_synced(),
+                namespaces: self.namespaces,
             },
             false => Target::Given { addresses: self.connect.clone(), secret: self.secret.clone() },
         };
@@ -238,6 +243,9 @@ impl Args {
             add("schedule", path.display().to_string());
         }
         add("rate", self.rate.to_string());
+        if self.namespaces {
+            command.push_str(" --namespaces");
+        }
         command
     }
 }
