@@ -100,6 +100,22 @@ fn disks_and_snapshots_that_fail_break_no_promise() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether network namespaces can be made here, and traffic in them shaped: root, iproute2, and a kernel
+/// with both.
+fn may_make_namespaces() -> anyhow::Result<()> {
+    let name = format!("mayfly-test-{}", std::process::id());
+    let words = |words: &str| -> anyhow::Result<()> {
+        let mut words = words.split(' ');
+        let done = Command::new(words.next().unwrap_or_default()).args(words).output()?;
+        ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr).trim());
+        Ok(())
+    };
+    words(&format!("ip netns add {name}"))?;
+    let shaped = words(&format!("tc -n {name} qdisc add dev lo root handle 1: htb"));
+    words(&format!("ip netns del {name}"))?;
+    shaped
+}
+
 /// Packets that the kernel loses, for good, in one direction or both, and a narrow link; what needs proxies
 /// is left out and said so.
 #[test]
@@ -110,12 +126,10 @@ fn a_network_that_loses_packets_breaks_no_promise() -> anyhow::Result<()> {
         [[fault]]\nat = 13\nlasts = 2\nkind = \"partition\"\nleader_of = 2\nothers = \"clients\"\n\
         [[fault]]\nat = 17\nlasts = 1\nkind = \"damaged-snapshot\"\nnode = 3\n\
         [[fault]]\nat = 18\nlasts = 2\nkind = \"membership\"\nnode = 1\n";
-    let made = Command::new("ip").args(["netns", "add", "mayfly-test"]).output();
-    if !made.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: no network namespace can be made here (root and iproute2)");
+    if let Err(why) = may_make_namespaces() {
+        eprintln!("skipped: {why:#}");
         return Ok(());
     }
-    ensure!(Command::new("ip").args(["netns", "del", "mayfly-test"]).status()?.success());
     let (code, report) = scheduled(schedule, "0.45", &["--seed", "1", "--namespaces"])?;
     let all = told(&report);
     ensure!(code == Some(0) && report["holds"] == true, "{all:?}: {}", report["violations"]);

@@ -235,8 +235,12 @@ async fn leaderships_spread_again_when_a_node_has_returned() -> anyhow::Result<(
 async fn a_bench_ends_when_its_cluster_is_gone() -> anyhow::Result<()> {
     let _guard = ONE_AT_A_TIME.lock().await;
     let mut cluster = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
-    let give_up_after = Duration::from_secs(2);
-    let options = ClientOptions { give_up_after, ..ClientOptions::default() };
+    let patience = Duration::from_secs(2);
+    let options = ClientOptions {
+        attempt_timeout: patience,
+        give_up_after: patience,
+        ..ClientOptions::default()
+    };
     let client = Client::with_options([cluster.addresses(1)[0]], options)?;
     let bench = ExpiryBench {
         messages: 10_000_000,
@@ -260,8 +264,8 @@ async fn a_bench_ends_when_its_cluster_is_gone() -> anyhow::Result<()> {
     let running = tokio::spawn(async move { bench.run(&client, &progress).await });
     timeout(Duration::from_secs(60), begun.notified()).await?;
     cluster.kill(1)?;
-    // Giving up once for what is under way, twice for looks, once for what is sent beside, and once
-    // for deleting, with room for the looks' pauses.
+    // Its patience ends once for what is under way, twice for looks at the counters, once each for what
+    // is sent beside, the last look and the deletion.
     let report = timeout(Duration::from_secs(40), running).await???;
     println!("{report}");
     ensure!(report.messages > 0 && report.messages < 10_000_000, "{report}");

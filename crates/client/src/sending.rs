@@ -387,8 +387,12 @@ impl SendingTask {
         }
     }
 
-    /// Gives up on everything at hand, and starts anew with what comes.
+    /// Gives up on everything at hand, and starts anew with what comes. At hand is also what was submitted
+    /// and not yet looked at: taken up after this, each would wait for as long again.
     fn fail(&mut self, error: Error) {
+        while let Ok(submission) = self.submissions.try_recv() {
+            self.waiting.push_back(submission);
+        }
         for flight in std::mem::take(&mut self.unanswered) {
             let error =
                 if flight.doubtful { error.clone().into_perhaps_done() } else { error.clone() };

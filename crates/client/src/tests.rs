@@ -43,6 +43,34 @@ async fn send_all(broker: &Broker, bodies: &[String]) -> Vec<Result<Vec<u64>, Er
     results
 }
 
+/// What was submitted while nobody answered is given up on together, not one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn giving_up_is_for_all_that_was_submitted() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = nobody.local_addr().expect("bound").to_string();
+    drop(nobody);
+    let patience = Duration::from_millis(300);
+    let options = ClientOptions {
+        give_up_after: patience,
+        attempt_timeout: patience,
+        ..ClientOptions::default()
+    };
+    let client = Client::with_options([address], options).expect("the address is right");
+    let sender = client.sender(QUEUE, SenderOptions::default());
+    let mut sendings = Vec::new();
+    for body in bodies(50) {
+        let message = Message::new(body.into_bytes());
+        sendings.push(sender.submit(vec![message]).await.expect("the sender is open"));
+    }
+    let begun = std::time::Instant::now();
+    for sending in sendings {
+        assert!(matches!(sending.await, Err(Error::NotDone(_))));
+    }
+    // One after the other they would take 15 s.
+    assert!(begun.elapsed() < patience * 20, "{:?}", begun.elapsed());
+    sender.close().await;
+}
+
 /// SEND-8, MSG-10: whatever breaks and whenever, each message is stored once, in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn send_8_a_broken_stream_neither_loses_nor_repeats() {

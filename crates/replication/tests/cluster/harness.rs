@@ -251,13 +251,13 @@ pub async fn open<T, E: std::fmt::Debug>(mut open: impl FnMut() -> Result<T, E>)
     }
 }
 
-/// Puts a copy of a directory's files in the place of another.
+/// Puts a copy of a database's files in the place of another; what it archived is needed no more.
 pub fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
-        if entry.file_name() != "LOCK" {
+        if entry.path().is_file() && entry.file_name() != "LOCK" {
             std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
         }
     }
