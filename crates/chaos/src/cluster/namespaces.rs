@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::Error;
 use crate::proxy::{Condition, Flow};
 
-/// The network for measurements between machines (RFC 2544, appendix C.2.2), of which a third part is
-/// taken that nobody uses here.
+/// The network for measurements between machines (RFC 2544, appendix C.2.2), of which a part (/24) is
+/// taken that no device here has.
 const NETWORK: &str = "198.18";
 /// Of the host, in the last part: as clients are seen, and as the experiment itself is.
 const CLIENTS: u64 = 254;
@@ -214,7 +214,10 @@ fn unused_prefix() -> Result<String, Error> {
     let output = output.map_err(Error::io("`ip` (iproute2)"))?;
     let taken = String::from_utf8_lossy(&output.stdout).into_owned();
     let free = |prefix: &String| !taken.contains(&format!(" {prefix}."));
-    (0..=255).map(|third| format!("{NETWORK}.{third}")).find(free).ok_or_else(|| {
+    // Experiments that begin at one moment do not choose the same.
+    let first = std::process::id() % 256;
+    let prefix = |step| format!("{NETWORK}.{}", (first + step) % 256);
+    (0..256).map(prefix).find(free).ok_or_else(|| {
         Error::Wrong(format!("every network of {NETWORK}.0.0/16 is in use on this machine"))
     })
 }
