@@ -61,7 +61,13 @@ impl Fill {
             match answer {
                 Ok(_) => drop(self.sent.fetch_add(count, Ordering::Relaxed)),
                 Err(error @ client::Error::Refused(_)) => self.errors.count(&error, count),
-                Err(error) => return self.errors.count(&error, open),
+                Err(error) => {
+                    self.errors.count(&error, open - left);
+                    if left > 0 {
+                        self.errors.count_named("not done", left);
+                    }
+                    return;
+                }
             }
             open -= count;
         }

@@ -8,7 +8,7 @@ use domain::{EntityId, Key, Row, Rows, SequenceNumber, ShardId, get_many_over};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::RowStore;
-use super::young::{MET_MAX, Young};
+use super::young::{MET_MAX, Young, is_worth_meeting};
 
 /// Reads what is applied so far. A scan sees the rows as they were when it began, and holds up no
 /// entries: what is young in its range is written first. Rows that cannot be read stop the process,
@@ -103,7 +103,7 @@ impl Rows for MachineRows {
         let young = self.0.young.upgradable_read();
         let mut met = Vec::new();
         let stored = self.0.stored_range(from, to).inspect(|(key, row)| {
-            if matches!(key, Key::Message(..)) && met.len() < MET_MAX {
+            if met.len() < MET_MAX && is_worth_meeting(key, row) {
                 met.push((key.clone(), row.clone()));
             }
         });

@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::key_map::{Entry, KeyMap};
-use domain::{Key, Row, Write};
+use domain::{Key, MessageRow, Row, Write};
 
 use super::Change;
 
 /// More rows than this are written: the write takes some tens of milliseconds, in which its shard
 /// applies nothing.
 const ROWS_MAX: usize = 16 * 1024;
-/// Rows that are met and not changed yet, at most: with one more, all are forgotten. Receivers hold
-/// fewer messages than that at a time.
+/// Rows that are met and not changed yet, at most: with one more, all are forgotten, and looked up again
+/// by number. A few hundred bytes each, for which [`is_worth_meeting`] sees.
 pub(super) const MET_MAX: usize = 4 * 1024;
 /// Rows are young for so long. What lives longer costs what it would have cost without.
 const AGE_MAX: Duration = Duration::from_secs(1);
@@ -30,6 +30,13 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 const ROW_BYTES: usize = 160;
 /// Of the bytes all shards may hold, one may hold this share.
 const SHARE: usize = 4;
+
+/// Whether a row that a scan has met is kept: a message without what clients lay over it, which may be
+/// 64 KiB and is counted nowhere here.
+pub(super) fn is_worth_meeting(key: &Key, row: &Row) -> bool {
+    let is_small = |message: &MessageRow| message.overlay.is_none() && message.travel.is_none();
+    matches!((key, row), (Key::Message(..), Row::Message(message)) if is_small(message))
+}
 
 #[derive(Default)]
 pub(super) struct Young {
@@ -161,5 +168,43 @@ impl Young {
             },
             |key, row| visit(key.into_owned(), row.into_owned()),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{EntityId, Lifetime, Overlay, QueueId, SequenceNumber, Timestamp};
+
+    use super::*;
+
+    fn message(number: u64) -> (Key, Row) {
+        let number = SequenceNumber(number);
+        let row = MessageRow {
+            body: number,
+            size_bytes: 1,
+            header_bytes: 1,
+            deferred: false,
+            delivery_count: 0,
+            enqueued_at: Timestamp::ZERO,
+            lifetime: Lifetime::Derived,
+            session: None,
+            overlay: None,
+            travel: None,
+        };
+        (Key::Message(QueueId::main(EntityId(9)), number), Row::Message(row))
+    }
+
+    #[test]
+    fn what_is_met_is_bounded_in_number_and_size() {
+        let mut young = Young::default();
+        for number in 0..3 * MET_MAX as u64 {
+            let (key, row) = message(number);
+            assert!(is_worth_meeting(&key, &row));
+            young.meet(vec![(key, row)]);
+            assert!(young.met.len() <= MET_MAX);
+        }
+        let (key, Row::Message(mut row)) = message(1) else { panic!("a message") };
+        row.overlay = Some(Box::new(Overlay::default()));
+        assert!(!is_worth_meeting(&key, &Row::Message(row)));
     }
 }
