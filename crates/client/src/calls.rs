@@ -52,7 +52,7 @@ pub(crate) enum Repeat {
 
 impl Shared {
     pub fn new(nodes: Nodes) -> Shared {
-        Shared { nodes, routes: Routes::default(), producers: Mutex::default() }
+        Shared { nodes, routes: Routes::new(), producers: Mutex::default() }
     }
 
     /// The next origin for a request to this queue. A producer's first is preceded by a greeting: a

@@ -30,7 +30,9 @@ impl Client {
             async move { node.entities().create_queue(request).await }
         };
         let patience = self.shared.nodes.options().attempt_timeout;
-        self.shared.call(Repeat::Always, patience, attempt).await
+        let queue: v1::Queue = self.shared.call(Repeat::Always, patience, attempt).await?;
+        self.shared.routes.learn_queue(name, queue.group);
+        Ok(queue)
     }
 
     /// Creates the queue unless it is there, whatever its properties then are.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Status};
@@ -21,6 +22,9 @@ const STREAM_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
 /// A delivery batch may hold many large messages; the broker bounds it, not the client.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Streams being opened at one node at a time: thousands would wait for each other until all of them
+/// gave up and began anew.
+const OPENINGS_MAX: usize = 128;
 /// A node that failed is tried after the others for this long.
 const AVOID_FOR: Duration = Duration::from_millis(1500);
 
@@ -35,6 +39,7 @@ pub(crate) struct Node {
     /// Milliseconds since `epoch` of the last failure, plus one; 0: none.
     failed: AtomicU64,
     epoch: Instant,
+    openings: Semaphore,
 }
 
 impl Node {
@@ -70,6 +75,7 @@ impl Node {
             authorization,
             failed: AtomicU64::new(0),
             epoch: Instant::now(),
+            openings: Semaphore::new(OPENINGS_MAX),
         })
     }
 
@@ -134,12 +140,26 @@ impl Node {
         result
     }
 
+    /// Waits for the turn to open a stream here, to be kept until the node answers it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotDone`] where the node failed meanwhile: another may be better.
+    pub async fn turn_to_open(&self) -> Result<SemaphorePermit<'_>, Error> {
+        let failed = self.failed.load(Ordering::Relaxed);
+        let turn = self.openings.acquire().await;
+        match turn {
+            Ok(turn) if [0, failed].contains(&self.failed.load(Ordering::Relaxed)) => Ok(turn),
+            _ => Err(Error::not_done(format!("{} failed a moment ago", self.address))),
+        }
+    }
+
     pub fn note_failure(&self) {
         let since = self.epoch.elapsed().as_millis() as u64 + 1;
         self.failed.store(since, Ordering::Relaxed);
     }
 
-    fn is_avoided(&self) -> bool {
+    pub fn is_avoided(&self) -> bool {
         let failed = self.failed.load(Ordering::Relaxed);
         failed != 0 && self.epoch.elapsed() < Duration::from_millis(failed) + AVOID_FOR
     }
@@ -263,6 +283,31 @@ mod tests {
 
     fn nodes(addresses: &[&str]) -> Nodes {
         Nodes::new(addresses, ClientOptions::default()).expect("addresses are right")
+    }
+
+    #[tokio::test]
+    async fn streams_are_opened_in_turns_and_not_where_a_node_failed_meanwhile() {
+        let nodes = nodes(&["127.0.0.1:5310"]);
+        let node = nodes.order(None).remove(0);
+        let mut turns = Vec::new();
+        for _ in 0..OPENINGS_MAX {
+            turns.push(node.turn_to_open().await.expect("there is room"));
+        }
+        let waiting = || Box::pin(node.turn_to_open());
+        let mut first = waiting();
+        assert!(futures::poll!(&mut first).is_pending());
+        turns.pop();
+        turns.push(first.await.expect("one was given back"));
+
+        let (mut second, mut third) = (waiting(), waiting());
+        assert!(
+            futures::poll!(&mut second).is_pending() && futures::poll!(&mut third).is_pending()
+        );
+        node.note_failure();
+        turns.clear();
+        assert!(matches!(second.await, Err(Error::NotDone(_))));
+        assert!(matches!(third.await, Err(Error::NotDone(_))));
+        assert!(node.turn_to_open().await.is_ok(), "it may have come back");
     }
 
     fn order(nodes: &Nodes, preferred: Option<u64>) -> Vec<String> {

@@ -191,6 +191,10 @@ impl ReceivingTask {
         let Some(node) = self.shared.nodes.order(leader).into_iter().next() else {
             return End::Broken(Error::not_done("no node is known"));
         };
+        let turn = match node.turn_to_open().await {
+            Ok(turn) => turn,
+            Err(error) => return End::Broken(error),
+        };
         // Holds the opening, one grant of credit and what may be unanswered.
         let (requests, outgoing) = mpsc::channel(self.options.requests_max + 4);
         let open = v1::ReceiveOpen {
@@ -214,6 +218,7 @@ impl ReceivingTask {
             Ok(answer) => answer.into_inner(),
             Err(error) => return End::from_error(error),
         };
+        drop(turn);
         let end = self.exchange(&mut answers, &requests).await;
         match &end {
             End::Broken(_) => node.note_failure(),

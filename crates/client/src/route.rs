@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
+
 use crate::nodes::{Node, Nodes};
 use crate::{Error, v1};
 
@@ -12,38 +14,82 @@ const FRESH_FOR: Duration = Duration::from_secs(2);
 /// A route is worth a short wait only: any node will do.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
+/// Queues whose groups are asked for at a time.
+const LOOKUPS_MAX: usize = 64;
+
 /// Groups of queues, which never change, and leaders of groups, which do.
-#[derive(Default)]
 pub(crate) struct Routes {
     groups: Mutex<HashMap<String, u32>>,
-    leaders: Mutex<Option<(Instant, HashMap<u32, u64>)>>,
+    lookups: Semaphore,
+    leaders: Mutex<Leaders>,
+    /// Held by whoever asks for the leaders, so that thousands of streams ask once.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Leaders {
+    by_group: HashMap<u32, u64>,
+    /// `None`: never, or it proved wrong since.
+    learned_at: Option<Instant>,
+    /// How often they were asked for.
+    turns: u64,
 }
 
 impl Routes {
+    pub fn new() -> Routes {
+        Routes {
+            groups: Mutex::default(),
+            lookups: Semaphore::new(LOOKUPS_MAX),
+            leaders: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// The node that leads the queue's group, where some node knows.
     pub async fn leader(&self, nodes: &Nodes, queue: &str) -> Option<u64> {
         let group = self.group(nodes, queue).await?;
-        if let Some((learned, leaders)) = &*lock(&self.leaders)
-            && learned.elapsed() < FRESH_FOR
-        {
-            return leaders.get(&group).copied();
+        let asked = async {
+            let status = self.status(nodes).await?;
+            nodes.learn(&status.nodes);
+            let led = status.groups.iter().filter(|group| group.leader != 0);
+            Some(led.map(|group| (group.id, group.leader)).collect())
+        };
+        self.leader_of(group, asked).await
+    }
+
+    /// A group's leader by what was learned lately, else by what is `asked` now. Of many who would ask
+    /// one does, and the others go by what it learned, be it nothing.
+    async fn leader_of(
+        &self,
+        group: u32,
+        asked: impl Future<Output = Option<HashMap<u32, u64>>>,
+    ) -> Option<u64> {
+        let turns = {
+            let leaders = lock(&self.leaders);
+            if leaders.learned_at.is_some_and(|at| at.elapsed() < FRESH_FOR) {
+                return leaders.by_group.get(&group).copied();
+            }
+            leaders.turns
+        };
+        let _asking = self.asking.lock().await;
+        if lock(&self.leaders).turns == turns {
+            let by_group = asked.await;
+            let mut leaders = lock(&self.leaders);
+            leaders.turns += 1;
+            leaders.learned_at = by_group.as_ref().map(|_| Instant::now());
+            leaders.by_group = by_group.unwrap_or_default();
         }
-        let status = self.status(nodes).await?;
-        nodes.learn(&status.nodes);
-        let leaders: HashMap<u32, u64> = status
-            .groups
-            .iter()
-            .filter(|group| group.leader != 0)
-            .map(|group| (group.id, group.leader))
-            .collect();
-        let leader = leaders.get(&group).copied();
-        *lock(&self.leaders) = Some((Instant::now(), leaders));
-        leader
+        lock(&self.leaders).by_group.get(&group).copied()
     }
 
     /// What was learned proved wrong: ask again next time.
     pub fn forget_leaders(&self) {
-        *lock(&self.leaders) = None;
+        lock(&self.leaders).learned_at = None;
+    }
+
+    /// The queue was just created, in this group.
+    pub fn learn_queue(&self, queue: &str, group: u32) {
+        lock(&self.groups).insert(queue.to_lowercase(), group);
     }
 
     /// The queue is gone; another of its name may live in another group.
@@ -53,10 +99,16 @@ impl Routes {
 
     async fn group(&self, nodes: &Nodes, queue: &str) -> Option<u32> {
         let name = queue.to_lowercase();
-        if let Some(group) = lock(&self.groups).get(&name) {
-            return Some(*group);
+        let known = || lock(&self.groups).get(&name).copied();
+        if let Some(group) = known() {
+            return Some(group);
         }
-        for node in nodes.order(None) {
+        let _turn = self.lookups.acquire().await;
+        if let Some(group) = known() {
+            return Some(group);
+        }
+        // One that failed a moment ago is not worth the wait for a mere preference.
+        for node in nodes.order(None).into_iter().filter(|node| !node.is_avoided()) {
             match group_of(&node, queue, &name).await {
                 Ok(group) => {
                     lock(&self.groups).insert(name, group);
@@ -102,4 +154,34 @@ async fn group_of(node: &Node, entity: &str, lowered: &str) -> Result<u32, Error
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::future::join_all;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_many_who_need_a_leader_one_asks() {
+        let (routes, times) = (Routes::new(), AtomicU32::new(0));
+        let everybody = async |answer: Option<u64>| {
+            let asked = async || {
+                times.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await; // So that all the others come meanwhile.
+                answer.map(|leader| HashMap::from([(7, leader)]))
+            };
+            join_all((0..100).map(|_| routes.leader_of(7, asked()))).await
+        };
+        let asked = || times.swap(0, Ordering::Relaxed);
+
+        assert_eq!((everybody(None).await, asked()), (vec![None; 100], 1));
+        assert_eq!((everybody(Some(2)).await, asked()), (vec![Some(2); 100], 1));
+        assert_eq!((everybody(Some(3)).await, asked()), (vec![Some(2); 100], 0), "it is fresh");
+        routes.forget_leaders();
+        assert_eq!((everybody(Some(3)).await, asked()), (vec![Some(3); 100], 1));
+        assert_eq!(routes.leader_of(8, async { None }).await, None, "a group nobody leads");
+    }
 }

@@ -163,6 +163,10 @@ impl SendingTask {
         let Some(node) = self.shared.nodes.order(leader).into_iter().next() else {
             return End::Broken(Error::not_done("no node is known"));
         };
+        let turn = match node.turn_to_open().await {
+            Ok(turn) => turn,
+            Err(error) => return End::Broken(error),
+        };
         // Room for the unanswered plus those that are answered but not yet taken off.
         let (requests, outgoing) = mpsc::channel(2 * self.options.requests_max + 2);
         let resent = self.unanswered.len();
@@ -183,6 +187,7 @@ impl SendingTask {
                 return End::from_error(error);
             }
         };
+        drop(turn);
         let end = self.exchange(&mut answers, &requests).await;
         if matches!(end, End::Broken(_)) {
             node.note_failure();
