@@ -15,10 +15,15 @@ use crate::keys::{applied_key, encode_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage, records};
 
-/// A file of keys, and of bodies too small for a blob file. Four of them are the first level below the
-/// flushed files, which each compaction of those rewrites as a whole: the keys of a queue's head are
-/// deleted while its tail is written, so they overlap everything.
-const KEYS_FILE_BYTES: u64 = 16 << 20;
+/// A file of keys, and of bodies too small for a blob file.
+const KEYS_FILE_BYTES: u64 = 4 << 20;
+/// The first level below the flushed files, which each compaction of those rewrites as a whole: the
+/// keys of a queue's head are deleted while its tail is written, so they overlap everything. What is
+/// further down is only met in part.
+const KEYS_LEVEL_BYTES: u64 = 4 * KEYS_FILE_BYTES;
+/// Flushed files that wait for each other, so that the first level is rewritten less often. Their
+/// filters tell most look-ups which of them to leave alone.
+const FLUSHED_FILES: i32 = 8;
 
 /// The database. Clones share it.
 #[derive(Clone)]
@@ -221,7 +226,8 @@ pub(super) fn database(options: &Options) -> rocksdb::Options {
     database.set_write_buffer_size(options.rows_memtable_bytes);
     database.set_max_write_buffer_number(MEMTABLES as i32);
     database.set_target_file_size_base(KEYS_FILE_BYTES);
-    database.set_max_bytes_for_level_base(4 * KEYS_FILE_BYTES);
+    database.set_max_bytes_for_level_base(KEYS_LEVEL_BYTES);
+    database.set_level_zero_file_num_compaction_trigger(FLUSHED_FILES);
     database.set_enable_blob_files(true);
     database.set_min_blob_size(options.blob_bytes_min);
     // Entries come from a few groups, each from one thread.
