@@ -171,7 +171,8 @@ impl<T> IntoIterator for KeyMap<T> {
     type IntoIter = IntoIter<T>;
 
     fn into_iter(self) -> IntoIter<T> {
-        IntoIter { rest: self.rest.into_iter(), runs: self.runs.into_iter(), current: None }
+        let (rest, runs) = (self.rest.into_iter(), self.runs.into_iter());
+        IntoIter { rest, runs, current: None, left: self.len }
     }
 }
 
@@ -180,12 +181,18 @@ pub struct IntoIter<T> {
     rest: btree_map::IntoIter<Key, T>,
     runs: btree_map::IntoIter<Run, BTreeMap<SequenceNumber, T>>,
     current: Option<(Run, btree_map::IntoIter<SequenceNumber, T>)>,
+    left: usize,
 }
 
 impl<T> Iterator for IntoIter<T> {
     type Item = (Key, T);
 
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+
     fn next(&mut self) -> Option<(Key, T)> {
+        self.left = self.left.saturating_sub(1);
         if let Some(item) = self.rest.next() {
             return Some(item);
         }
@@ -365,6 +372,7 @@ mod tests {
             }
             let all: BTreeMap<_, _> = map.iter().map(|(k, v)| (k.into_owned(), *v)).collect();
             prop_assert_eq!(&all, &model);
+            prop_assert_eq!(map.clone().into_iter().size_hint(), (model.len(), Some(model.len())));
             prop_assert_eq!(map.into_iter().collect::<BTreeMap<_, _>>(), model);
         }
     }
