@@ -98,7 +98,11 @@ def deadlines(share: float) -> list[Figure]:
         Figure(f"{what}: lateness p99", report["lateness_p99_ms"], 100, "ms"),
         Figure("lateness at most", report["lateness_max_ms"], 1000, "ms"),
         Figure("sends meanwhile, p99", report["ingest"]["p99_ms"], None, "ms"),
-    ]
+        Figure("expired, from the first to the last", report["expired_per_second"], None, "/s"),
+        Figure("CPU of all nodes per expired message, sends included",
+               report["cpu_us_per_expired"], None, "µs"),
+        Figure("which is, of this machine's cores", report["cpu_cores_expiring"], None, ""),
+    ]  # fmt: skip
 
 
 def burst(share: float) -> list[Figure]:
@@ -204,12 +208,14 @@ def backlog(share: float) -> list[Figure]:
             Figure(f"{what}: send p99", inside["send"]["p99_ms"], 150, "ms"),
             Figure("settlement p99", inside["settle"]["p99_ms"], 150, "ms"),
             Figure("settled", inside["settled_per_second"], None, "/s"),
+            Figure("CPU of all nodes per settled message", cpu_us(inside), None, "µs"),
             Figure(
                 "10,000 lifecycles/s beside it: end to end p99",
                 beside["end_to_end"]["p99_ms"],
                 150,
                 "ms",
             ),
+            Figure("CPU of all nodes per settled message", cpu_us(beside), None, "µs"),
             Figure("anonymous memory of the largest node", memory / MEBIBYTE, None, "MiB"),
             *rebuild(nodes, queue),
             Figure("all nodes started again: ready after", nodes.restart(), 10, "s"),
@@ -224,6 +230,12 @@ def backlog(share: float) -> list[Figure]:
             )
         )
     return figures
+
+
+def cpu_us(report: dict[str, Any]) -> float:
+    """Of all nodes together, per lifecycle."""
+    used = sum(node["cpu_seconds"] for node in report["nodes"])
+    return used * 1e6 / (report["settled_per_second"] * report["measured_seconds"])
 
 
 def rest(nodes: Mayfly) -> float:

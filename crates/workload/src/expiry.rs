@@ -73,6 +73,10 @@ pub struct ExpiryReport {
     pub ingest_per_second: f64,
     pub errors: BTreeMap<String, u64>,
     pub nodes: Vec<NodeUse>,
+    /// Of all nodes, from the first deadline to the last expiration, the sends meanwhile included: per
+    /// expired message, and as a rate. Absent: the nodes do not say.
+    pub cpu_us_per_expired: Option<f64>,
+    pub cpu_cores_expiring: Option<f64>,
 }
 
 #[derive(Default)]
@@ -149,8 +153,12 @@ impl ExpiryBench {
         let mut curve = Curve::default();
         let mut moved_at = Instant::now();
         let mut unanswered = 0;
+        let mut expiring = None;
         loop {
             tokio::time::sleep(TICK).await;
+            if expiring.is_none() && Instant::now() >= planned_end + self.ttl_from {
+                expiring = Some((look(client).await, Instant::now(), curve.last()));
+            }
             while fillers.try_join_next().is_some() {}
             if fillers.is_empty() && fill_seconds.is_none() {
                 fill_seconds = Some(started.elapsed().as_secs_f64());
@@ -183,6 +191,16 @@ impl ExpiryBench {
                 break;
             }
         }
+        let cpu = match expiring {
+            Some((at, since, expired)) => {
+                let seconds = since.elapsed().as_secs_f64();
+                let used = cpu_seconds(&look(client).await.since(&at));
+                used.map(|used| {
+                    (used * 1e6 / (curve.last() - expired).max(1) as f64, used / seconds)
+                })
+            }
+            None => None,
+        };
         tally.stop.store(true, Ordering::Relaxed);
         if let Some(ingesting) = ingesting {
             // A panic of the task was already reported by the runtime.
@@ -211,8 +229,15 @@ impl ExpiryBench {
             ingest_per_second: tally.ingested.load(Ordering::Relaxed) as f64 / ran,
             errors: tally.fill.errors.counted(),
             nodes: after.since(&before),
+            cpu_us_per_expired: cpu.map(|(each, _)| each),
+            cpu_cores_expiring: cpu.map(|(_, cores)| cores),
         })
     }
+}
+
+/// Of all nodes, if all of them say.
+fn cpu_seconds(nodes: &[NodeUse]) -> Option<f64> {
+    nodes.iter().map(|node| node.cpu_seconds).sum()
 }
 
 /// Sends at a fixed rate, messages that outlive the bench.
@@ -348,6 +373,9 @@ impl std::fmt::Display for ExpiryReport {
             late(self.lateness_max_ms)
         )?;
         writeln!(f, "  ingest       {:.0} /s, {}", self.ingest_per_second, self.ingest)?;
+        if let (Some(each), Some(cores)) = (self.cpu_us_per_expired, self.cpu_cores_expiring) {
+            writeln!(f, "  cpu          {each:.0} µs per expired message, {cores:.2} cores")?;
+        }
         write!(f, "{}", ErrorLine(&self.errors))?;
         write!(f, "{}", crate::nodes::Table(&self.nodes))
     }
