@@ -143,6 +143,7 @@ def pending(share: float) -> list[Figure]:
         grown = max(node["growth_bytes_per_message"] for node in report["memory"]) * messages
         what = f"{messages:,} deadlines pending, bodies of 64 bytes"
         figures = [Figure(f"{what}: anonymous memory", max(grown, 0) / 1e6, 100, "MB")]
+        rest(nodes)  # No follower that is behind takes over.
         for how, strike in {"handed over": hand_over, "its leader killed": kill_leader}.items():
             seconds = without_service(nodes, report["queue"], strike)
             figures.append(Figure(f"the same, {how}: ready after", seconds, 2, "s"))
