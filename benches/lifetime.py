@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What holds when very many messages wait: deadlines, bursts, memory, leaders, a large backlog.
 
-    benches/lifetime.py                     everything; about half an hour, 40 GB of disk
+    benches/lifetime.py                     everything; about a quarter of an hour, 40 GB of disk
     benches/lifetime.py --only deadlines    one part: deadlines, burst, pending, backlog
     benches/lifetime.py --share 0.01        a hundredth of the messages; shows that it works
     benches/lifetime.py --write             also into RESULTS.md
@@ -52,7 +52,8 @@ class Figure:
     def cells(self) -> list[str]:
         asked = "" if self.most is None else f"≤ {self.most:,g} {self.unit}"
         verdict = "" if self.most is None else "holds" if self.holds else "MISSED"
-        seen = "off the scale" if self.seen is None else f"{results.number(self.seen)} {self.unit}"
+        number = f"{results.number(self.seen)} {self.unit}".strip()
+        seen = "off the scale" if self.seen is None else number
         return [self.what, asked, seen, verdict]
 
 
@@ -99,10 +100,14 @@ def deadlines(share: float) -> list[Figure]:
         Figure("lateness at most", report["lateness_max_ms"], 1000, "ms"),
         Figure("sends meanwhile, p99", report["ingest"]["p99_ms"], None, "ms"),
         Figure("expired, from the first to the last", report["expired_per_second"], None, "/s"),
-        Figure("CPU of all nodes per expired message, sends included",
-               report["cpu_us_per_expired"], None, "µs"),
+        Figure(
+            "CPU of all nodes per expired message, sends included",
+            report["cpu_us_per_expired"],
+            None,
+            "µs",
+        ),
         Figure("which is, of this machine's cores", report["cpu_cores_expiring"], None, ""),
-    ]  # fmt: skip
+    ]
 
 
 def burst(share: float) -> list[Figure]:

@@ -235,9 +235,9 @@ impl ExpiryBench {
     }
 }
 
-/// Of all nodes, if all of them say.
+/// Of all nodes, if there are any and all of them say.
 fn cpu_seconds(nodes: &[NodeUse]) -> Option<f64> {
-    nodes.iter().map(|node| node.cpu_seconds).sum()
+    nodes.iter().map(|node| node.cpu_seconds).sum::<Option<f64>>().filter(|_| !nodes.is_empty())
 }
 
 /// Sends at a fixed rate, messages that outlive the bench.
