@@ -1,16 +1,19 @@
 //! An ordered map by [`Key`], for rows that are not stored yet. Most of those belong to messages:
-//! theirs are found by queue and then by number, which compares numbers instead of keys.
+//! theirs are found by queue and then by number ([`NumberMap`]), which compares numbers instead of keys.
+
+mod number_map;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, btree_map};
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
+use self::number_map::NumberMap;
 use crate::{EntityId, Key, QueueId, Row, SequenceNumber};
 
 /// A value per key.
 #[derive(Clone, Debug)]
 pub struct KeyMap<T> {
-    runs: BTreeMap<Run, BTreeMap<SequenceNumber, T>>,
+    runs: BTreeMap<Run, NumberMap<T>>,
     /// Keys of no run.
     rest: BTreeMap<Key, T>,
     len: usize,
@@ -60,7 +63,7 @@ impl<T> KeyMap<T> {
 
     pub fn get(&self, key: &Key) -> Option<&T> {
         match Run::of(key) {
-            Some((run, number)) => self.runs.get(&run)?.get(&number),
+            Some((run, number)) => self.runs.get(&run)?.get(number),
             None => self.rest.get(key),
         }
     }
@@ -76,7 +79,7 @@ impl<T> KeyMap<T> {
 
     pub fn remove(&mut self, key: &Key) -> Option<T> {
         let old = match Run::of(key) {
-            Some((run, number)) => self.runs.get_mut(&run)?.remove(&number),
+            Some((run, number)) => self.runs.get_mut(&run)?.remove(number),
             None => self.rest.remove(key),
         };
         self.len -= usize::from(old.is_some());
@@ -88,8 +91,10 @@ impl<T> KeyMap<T> {
         let len = &mut self.len;
         match Run::of(&key) {
             Some((run, number)) => match self.runs.entry(run).or_default().entry(number) {
-                btree_map::Entry::Vacant(slot) => Entry::Vacant(Vacant(Slot::Run(slot), len)),
-                btree_map::Entry::Occupied(slot) => Entry::Occupied(Occupied(Slot::Run(slot), len)),
+                number_map::Entry::Vacant(slot) => Entry::Vacant(Vacant(Slot::Run(slot), len)),
+                number_map::Entry::Occupied(slot) => {
+                    Entry::Occupied(Occupied(Slot::Run(slot), len))
+                }
             },
             None => match self.rest.entry(key) {
                 btree_map::Entry::Vacant(slot) => Entry::Vacant(Vacant(Slot::Rest(slot), len)),
@@ -160,7 +165,7 @@ impl<T> KeyMap<T> {
     /// All of them; a run's are in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, Key>, &T)> {
         let runs = self.runs.iter().flat_map(|(run, values)| {
-            values.iter().map(|(number, value)| (Cow::Owned(run.key(*number)), value))
+            values.iter().map(|(number, value)| (Cow::Owned(run.key(number)), value))
         });
         self.rest.iter().map(|(key, value)| (Cow::Borrowed(key), value)).chain(runs)
     }
@@ -179,8 +184,8 @@ impl<T> IntoIterator for KeyMap<T> {
 /// As [`KeyMap::iter`].
 pub struct IntoIter<T> {
     rest: btree_map::IntoIter<Key, T>,
-    runs: btree_map::IntoIter<Run, BTreeMap<SequenceNumber, T>>,
-    current: Option<(Run, btree_map::IntoIter<SequenceNumber, T>)>,
+    runs: btree_map::IntoIter<Run, NumberMap<T>>,
+    current: Option<(Run, number_map::IntoIter<T>)>,
     left: usize,
 }
 
@@ -218,10 +223,8 @@ enum Slot<A, B> {
     Rest(B),
 }
 
-type VacantSlot<'a, T> =
-    Slot<btree_map::VacantEntry<'a, SequenceNumber, T>, btree_map::VacantEntry<'a, Key, T>>;
-type OccupiedSlot<'a, T> =
-    Slot<btree_map::OccupiedEntry<'a, SequenceNumber, T>, btree_map::OccupiedEntry<'a, Key, T>>;
+type VacantSlot<'a, T> = Slot<number_map::Vacant<'a, T>, btree_map::VacantEntry<'a, Key, T>>;
+type OccupiedSlot<'a, T> = Slot<number_map::Occupied<'a, T>, btree_map::OccupiedEntry<'a, Key, T>>;
 
 pub struct Vacant<'a, T>(VacantSlot<'a, T>, &'a mut usize);
 
@@ -229,7 +232,7 @@ impl<T> Vacant<'_, T> {
     pub fn insert(self, value: T) {
         *self.1 += 1;
         match self.0 {
-            Slot::Run(slot) => drop(slot.insert(value)),
+            Slot::Run(slot) => slot.insert(value),
             Slot::Rest(slot) => drop(slot.insert(value)),
         }
     }
@@ -264,8 +267,8 @@ enum Kind<'a, T> {
 }
 
 struct Runs<'a, T> {
-    runs: btree_map::Range<'a, Run, BTreeMap<SequenceNumber, T>>,
-    current: Option<(Run, btree_map::Range<'a, SequenceNumber, T>)>,
+    runs: btree_map::Range<'a, Run, NumberMap<T>>,
+    current: Option<(Run, number_map::Range<'a, T>)>,
     from: (Run, SequenceNumber),
     to: (Run, SequenceNumber),
 }
@@ -290,18 +293,12 @@ impl<'a, T> Iterator for Runs<'a, T> {
             if let Some((run, values)) = &mut self.current
                 && let Some((number, value)) = values.next()
             {
-                return Some((run.key(*number), value));
+                return Some((run.key(number), value));
             }
             let (run, values) = self.runs.next()?;
-            let low = match *run == self.from.0 {
-                true => Bound::Included(self.from.1),
-                false => Bound::Unbounded,
-            };
-            let high = match *run == self.to.0 {
-                true => Bound::Excluded(self.to.1),
-                false => Bound::Unbounded,
-            };
-            self.current = Some((*run, values.range((low, high))));
+            let from = if *run == self.from.0 { self.from.1 } else { SequenceNumber::MIN };
+            let to = (*run == self.to.0).then_some(self.to.1);
+            self.current = Some((*run, values.range(from, to)));
         }
     }
 }
@@ -315,7 +312,8 @@ mod tests {
 
     fn key() -> impl Strategy<Value = Key> {
         let entity = || (0..3u64).prop_map(EntityId);
-        let number = || (0..6u64).prop_map(SequenceNumber);
+        let number =
+            || prop_oneof![0..6u64, 14..50u64, u64::MAX - 2..=u64::MAX].prop_map(SequenceNumber);
         let queue = || {
             (entity(), any::<bool>()).prop_map(|(entity, dead)| match dead {
                 true => QueueId::dead_letter(entity),
