@@ -171,6 +171,28 @@ impl<T> KeyMap<T> {
     }
 }
 
+impl<T: PartialEq> PartialEq for KeyMap<T> {
+    fn eq(&self, other: &KeyMap<T>) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl<T> FromIterator<(Key, T)> for KeyMap<T> {
+    fn from_iter<I: IntoIterator<Item = (Key, T)>>(items: I) -> KeyMap<T> {
+        let mut map = KeyMap::default();
+        map.extend(items);
+        map
+    }
+}
+
+impl<T> Extend<(Key, T)> for KeyMap<T> {
+    fn extend<I: IntoIterator<Item = (Key, T)>>(&mut self, items: I) {
+        for (key, value) in items {
+            self.insert(key, value);
+        }
+    }
+}
+
 impl<T> IntoIterator for KeyMap<T> {
     type Item = (Key, T);
     type IntoIter = IntoIter<T>;

@@ -40,6 +40,7 @@ mod topic;
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::key_map::KeyMap;
 use crate::machine::catalog::GroupSizes;
 use crate::machine::entity::{Entity, EntityStep};
 use crate::machine::nonce::Nonces;
@@ -129,8 +130,8 @@ pub struct Changes {
     /// Ranges, from the first key to before the second, of which every row is deleted before
     /// anything is written.
     pub erased: Vec<(Key, Key)>,
-    /// Rows to write, each key once.
-    pub writes: Vec<(Key, Write)>,
+    /// Rows to write.
+    pub writes: KeyMap<Write>,
     /// In order.
     pub effects: Vec<Effect>,
 }

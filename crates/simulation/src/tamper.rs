@@ -1,6 +1,9 @@
 //! For bugs planted in what the core does. The core is as it is: what it is asked, or what it wrote,
 //! is changed on its way.
 
+use std::borrow::Cow;
+
+use domain::key_map::KeyMap;
 use domain::{
     Arrive, Command, EntityId, Entry, ForwardCommand, Key, MemoryRows, QueueId, ReleaseSession,
     Row, SessionCommand, SessionToken, Timestamp, Write,
@@ -51,23 +54,23 @@ fn release(rows: &MemoryRows, command: &Command, at: Timestamp) -> Option<Comman
 
 /// For `LosesCopy` and `DoublesCopy`: one of the rows of some publishes is not written, or is written
 /// under two numbers.
-pub fn written(bug: Option<Bug>, writes: &mut Vec<(Key, Write)>) {
+pub fn written(bug: Option<Bug>, writes: &mut KeyMap<Write>) {
     if !matches!(bug, Some(Bug::LosesCopy | Bug::DoublesCopy)) {
         return;
     }
-    let is_new_copy = |(key, write): &(Key, Write)| {
-        matches!((key, write), (Key::Message(queue, _), Write::Insert(Row::Message(message)))
+    let is_new_copy = |(key, write): &(Cow<'_, Key>, &Write)| {
+        matches!((&**key, write), (Key::Message(queue, _), Write::Insert(Row::Message(message)))
             if message.body.0 % 4 == 0
                 && writes_body_of_another(writes, queue.entity, message.body))
     };
-    let Some(at) = writes.iter().position(is_new_copy) else { return };
-    match bug {
-        Some(Bug::LosesCopy) => drop(writes.remove(at)),
-        Some(Bug::DoublesCopy) => {
-            let (key, row) = writes[at].clone();
-            if let Key::Message(queue, number) = key {
-                writes.push((Key::Message(queue, number.next()), row));
-            }
+    let copy = writes.iter().find(is_new_copy);
+    let Some((key, write)) = copy.map(|(key, write)| (key.into_owned(), write.clone())) else {
+        return;
+    };
+    match (bug, key) {
+        (Some(Bug::LosesCopy), key) => drop(writes.remove(&key)),
+        (Some(Bug::DoublesCopy), Key::Message(queue, number)) => {
+            writes.insert(Key::Message(queue, number.next()), write);
         }
         _ => (),
     }
@@ -75,12 +78,12 @@ pub fn written(bug: Option<Bug>, writes: &mut Vec<(Key, Write)>) {
 
 /// A copy's body is written with its topic.
 fn writes_body_of_another(
-    writes: &[(Key, Write)],
+    writes: &KeyMap<Write>,
     entity: domain::EntityId,
     number: domain::SequenceNumber,
 ) -> bool {
     writes.iter().any(|(key, write)| {
         write.row().is_some()
-            && matches!(key, Key::Body(topic, body) if *topic != entity && *body == number)
+            && matches!(*key, Key::Body(topic, body) if topic != entity && body == number)
     })
 }

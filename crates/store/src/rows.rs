@@ -11,7 +11,6 @@ mod shard;
 mod transfer;
 mod young;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
+use domain::key_map::KeyMap;
 use domain::{Key, Row, ShardId, Write};
 use parking_lot::{Mutex, RwLock};
 
@@ -98,7 +98,7 @@ impl RowStore {
         &self,
         shard: ShardId,
         erased: &[(Key, Key)],
-        writes: Vec<(Key, Write)>,
+        writes: KeyMap<Write>,
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
@@ -110,8 +110,9 @@ impl RowStore {
             return self.inner.write_erased(shard, erased, &writes, &(applied_index, mark));
         }
         let now = (self.inner.clock)();
-        let came = young.take(writes, (applied_index, mark), now);
-        let held = self.inner.young_bytes.fetch_add(came, Ordering::Relaxed) + came;
+        let held = self.inner.change_young(&mut young, |young| {
+            young.take(writes, (applied_index, mark), now);
+        });
         match young.is_full(held, self.inner.young_bytes_max, now) {
             true => self.inner.write_out(shard, &mut young),
             false => Ok(()),
@@ -213,7 +214,15 @@ impl Inner {
         let young = self.young(shard);
         let mut young = young.write();
         young.forget_met();
-        self.young_bytes.fetch_sub(young.clear(), Ordering::Relaxed);
+        self.change_young(&mut young, Young::clear);
+    }
+
+    /// Changes what is young of a shard: the bytes that all shards' young rows hold then.
+    fn change_young(&self, young: &mut Young, change: impl FnOnce(&mut Young)) -> usize {
+        let before = young.bytes();
+        change(young);
+        let more = young.bytes().wrapping_sub(before);
+        self.young_bytes.fetch_add(more, Ordering::Relaxed).wrapping_add(more)
     }
 
     /// Writes a shard's young rows. They stay where it fails.
@@ -221,7 +230,7 @@ impl Inner {
         let Some(applied) = young.applied() else { return Ok(()) };
         self.disk.write(shard, &[], &mut young.changes(), applied)?;
         self.rows_written.fetch_add(young.len() as u64, Ordering::Relaxed);
-        self.young_bytes.fetch_sub(young.clear(), Ordering::Relaxed);
+        self.change_young(young, Young::clear);
         Ok(())
     }
 
@@ -230,10 +239,10 @@ impl Inner {
         &self,
         shard: ShardId,
         erased: &[(Key, Key)],
-        writes: &[(Key, Write)],
+        writes: &KeyMap<Write>,
         applied: &(u64, Bytes),
     ) -> Result<(), Error> {
-        let mut changes = writes.iter().map(|(key, write)| (Cow::Borrowed(key), write.row()));
+        let mut changes = writes.iter().map(|(key, write)| (key, write.row()));
         self.disk.write(shard, erased, &mut changes, applied)?;
         let rows = erased.len() + writes.len();
         self.rows_written.fetch_add(rows as u64, Ordering::Relaxed);

@@ -10,22 +10,14 @@ use crate::{
     SessionRow, Write, get_many_over,
 };
 
-/// A key the step changed.
-#[derive(Clone)]
-struct Slot {
-    row: Option<Row>,
-    /// Storage does not hold this key, so deleting it leaves nothing to write.
-    born: bool,
-}
-
 /// Rows under a step's own changes.
 pub(super) struct View<'a, R> {
     rows: &'a R,
-    slots: KeyMap<Slot>,
-    /// Ranges whose stored rows are all gone; what was written into them since is in the slots.
+    writes: KeyMap<Write>,
+    /// Ranges whose stored rows are all gone; what was written into them since is in the writes.
     erased: Vec<(Key, Key)>,
     /// What was in the way of each change since the savepoint, if one is set, in order.
-    journal: Option<Vec<(Key, Option<Slot>)>>,
+    journal: Option<Vec<(Key, Option<Write>)>>,
     /// Rows read, visited and written so far: what a command is bounded by. It counts what commands
     /// ask for and not what that costs below, so that it does not depend on how entries are grouped.
     cost: u64,
@@ -37,7 +29,7 @@ pub(super) struct Budget(u64);
 
 impl<'a, R: Rows> View<'a, R> {
     pub fn new(rows: &'a R) -> View<'a, R> {
-        View { rows, slots: KeyMap::default(), erased: Vec::new(), journal: None, cost: 0 }
+        View { rows, writes: KeyMap::default(), erased: Vec::new(), journal: None, cost: 0 }
     }
 
     /// From here on changes can be taken back.
@@ -52,17 +44,17 @@ impl<'a, R: Rows> View<'a, R> {
 
     /// Takes back what changed since the savepoint. What it cost was done nevertheless.
     pub fn roll_back(&mut self) {
-        for (key, slot) in self.journal.take().unwrap_or_default().into_iter().rev() {
-            match slot {
-                Some(slot) => drop(self.slots.insert(key, slot)),
-                None => drop(self.slots.remove(&key)),
+        for (key, write) in self.journal.take().unwrap_or_default().into_iter().rev() {
+            match write {
+                Some(write) => drop(self.writes.insert(key, write)),
+                None => drop(self.writes.remove(&key)),
             }
         }
     }
 
     fn note(&mut self, key: &Key) {
         if let Some(journal) = &mut self.journal {
-            journal.push((key.clone(), self.slots.get(key).cloned()));
+            journal.push((key.clone(), self.writes.get(key).cloned()));
         }
     }
 
@@ -87,8 +79,8 @@ impl<'a, R: Rows> View<'a, R> {
 
     pub fn get(&mut self, key: &Key) -> Option<Row> {
         self.cost += 1;
-        match self.slots.get(key) {
-            Some(slot) => slot.row.clone(),
+        match self.writes.get(key) {
+            Some(write) => write.row().cloned(),
             None if is_erased(&self.erased, key) => None,
             None => self.rows.get(key),
         }
@@ -97,8 +89,8 @@ impl<'a, R: Rows> View<'a, R> {
     /// As [`View::get`], of many keys, each of which counts.
     pub fn get_many(&mut self, keys: Vec<Key>) -> Vec<Option<Row>> {
         self.cost += keys.len() as u64;
-        let known = |key: &Key| match self.slots.get(key) {
-            Some(slot) => Some(slot.row.clone()),
+        let known = |key: &Key| match self.writes.get(key) {
+            Some(write) => Some(write.row().cloned()),
             None => is_erased(&self.erased, key).then_some(None),
         };
         get_many_over(&keys, known, |asked| self.rows.get_many(asked))
@@ -113,11 +105,11 @@ impl<'a, R: Rows> View<'a, R> {
     pub fn insert(&mut self, key: Key, row: Row) {
         self.cost += 1;
         self.note(&key);
-        match self.slots.entry(key) {
-            Entry::Vacant(slot) => slot.insert(Slot { row: Some(row), born: true }),
+        match self.writes.entry(key) {
+            Entry::Vacant(slot) => slot.insert(Write::Insert(row)),
             Entry::Occupied(mut slot) => {
-                debug_assert!(slot.get_mut().row.is_none(), "a row is inserted twice");
-                slot.get_mut().row = Some(row);
+                debug_assert!(slot.get_mut().row().is_none(), "a row is inserted twice");
+                *slot.get_mut() = Write::Replace(row);
             }
         }
     }
@@ -126,9 +118,12 @@ impl<'a, R: Rows> View<'a, R> {
     pub fn replace(&mut self, key: Key, row: Row) {
         self.cost += 1;
         self.note(&key);
-        match self.slots.entry(key) {
-            Entry::Vacant(slot) => slot.insert(Slot { row: Some(row), born: false }),
-            Entry::Occupied(mut slot) => slot.get_mut().row = Some(row),
+        match self.writes.entry(key) {
+            Entry::Vacant(slot) => slot.insert(Write::Replace(row)),
+            Entry::Occupied(mut slot) => match slot.get_mut() {
+                Write::Insert(old) | Write::Replace(old) => *old = row,
+                gone @ Write::Delete => *gone = Write::Replace(row),
+            },
         }
     }
 
@@ -144,11 +139,12 @@ impl<'a, R: Rows> View<'a, R> {
     pub fn delete(&mut self, key: Key) {
         self.cost += 1;
         self.note(&key);
-        match self.slots.entry(key) {
-            Entry::Vacant(slot) => slot.insert(Slot { row: None, born: false }),
-            Entry::Occupied(mut slot) => match slot.get_mut().born {
-                true => drop(slot.remove()),
-                false => slot.get_mut().row = None,
+        match self.writes.entry(key) {
+            Entry::Vacant(slot) => slot.insert(Write::Delete),
+            Entry::Occupied(mut slot) => match slot.get_mut() {
+                // Storage does not hold it: nothing is left to write.
+                Write::Insert(_) => drop(slot.remove()),
+                write => *write = Write::Delete,
             },
         }
     }
@@ -168,8 +164,8 @@ impl<'a, R: Rows> View<'a, R> {
         debug_assert!(self.journal.is_none(), "what is erased cannot be taken back");
         self.cost += 1;
         let written: Vec<Key> =
-            self.slots.range(&from, &to).map(|(key, _)| key.into_owned()).collect();
-        written.iter().for_each(|key| drop(self.slots.remove(key)));
+            self.writes.range(&from, &to).map(|(key, _)| key.into_owned()).collect();
+        written.iter().for_each(|key| drop(self.writes.remove(key)));
         self.erased.push((from, to));
     }
 
@@ -191,15 +187,10 @@ impl<'a, R: Rows> View<'a, R> {
                 false => each(key, row),
             });
         };
-        self.slots.scan_over(
-            (from, to),
-            |slot| slot.row.as_ref(),
-            stored,
-            |key, row| {
-                visited += 1;
-                visit(&key, &row)
-            },
-        );
+        self.writes.scan_over((from, to), Write::row, stored, |key, row| {
+            visited += 1;
+            visit(&key, &row)
+        });
         self.cost += visited;
     }
 
@@ -213,8 +204,8 @@ impl<'a, R: Rows> View<'a, R> {
         if from >= to {
             return;
         }
-        for (key, slot) in self.slots.range(from, to) {
-            let Some(row) = &slot.row else { continue };
+        for (key, write) in self.writes.range(from, to) {
+            let Some(row) = write.row() else { continue };
             self.cost += 1;
             if visit(&key, row).is_break() {
                 break;
@@ -250,13 +241,7 @@ impl<'a, R: Rows> View<'a, R> {
 
     /// What there is to store.
     pub fn into_changes(self) -> Changes {
-        let write = |slot: Slot| match (slot.row, slot.born) {
-            (Some(row), true) => Write::Insert(row),
-            (Some(row), false) => Write::Replace(row),
-            (None, _) => Write::Delete,
-        };
-        let writes = self.slots.into_iter().map(|(key, slot)| (key, write(slot))).collect();
-        Changes { erased: self.erased, writes, effects: Vec::new() }
+        Changes { erased: self.erased, writes: self.writes, effects: Vec::new() }
     }
 }
 
@@ -383,7 +368,8 @@ mod tests {
         view.delete(key(1));
         view.insert(key(1), row(5));
         view.delete(key(1));
-        assert_eq!(view.into_changes().writes, [(key(1), Write::Delete)]);
+        let writes: Vec<_> = view.into_changes().writes.into_iter().collect();
+        assert_eq!(writes, [(key(1), Write::Delete)]);
     }
 
     /// A change of the property below.
@@ -495,8 +481,8 @@ mod tests {
             prop_assert_eq!(listed(&mut view, from, to, max), expected.clone());
             prop_assert_eq!(view.first(&key(from), &key(to)), expected.first().cloned());
             let changes = view.into_changes();
-            for (key, write) in &changes.writes {
-                prop_assert!(write.row().is_some() || rows.get(key).is_some());
+            for (key, write) in changes.writes.iter() {
+                prop_assert!(write.row().is_some() || rows.get(&key).is_some());
             }
             let mut left = rows.clone();
             left.erase(&changes.erased);

@@ -2,8 +2,6 @@
 //! its cache and may take several entries at once, and by a fresh machine per entry. Both must come
 //! to the same rows, outcomes and effects, because a result depends on the log only.
 
-use std::collections::BTreeSet;
-
 use domain::{
     Changes, Command, CreateQueue, Effect, EntityId, Entry, Key, Machine, MemoryRows, Outcome,
     QueueProperties, Row, Rows, SessionCommand, Timestamp, Write,
@@ -165,13 +163,12 @@ fn seed(place: usize) -> [u8; 16] {
     (place as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes()
 }
 
-/// Each key once; what storage holds is known, so that what is born and deleted before it is stored
+/// What storage holds is known, so that what is born and deleted before it is stored
 /// leaves no trace; every row under a key of its own table.
 fn check_writes(rows: &MemoryRows, changes: &Changes) {
-    let mut seen = BTreeSet::new();
     let erased = |key: &Key| changes.erased.iter().any(|(from, to)| from <= key && key < to);
-    for (key, write) in &changes.writes {
-        assert!(seen.insert(key.clone()), "{key:?} is written twice");
+    for (key, write) in changes.writes.iter() {
+        let key = &*key;
         let stored = rows.get(key).is_some() && !erased(key);
         assert_eq!(stored, !matches!(write, Write::Insert(_)), "{key:?}: {write:?}");
         let row = write.row();
@@ -194,7 +191,8 @@ fn check_refusal(rows: &MemoryRows, entry: &Entry, outcomes: &[Outcome], changes
     if !entry.commands.iter().zip(outcomes).all(refused) {
         return;
     }
-    for (key, write) in &changes.writes {
+    for (key, write) in changes.writes.iter() {
+        let key = &*key;
         let own =
             matches!(key, Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..));
         assert!(own || rows.get(key).as_ref() == write.row(), "refused, yet {key:?}: {write:?}");

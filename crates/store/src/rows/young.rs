@@ -9,6 +9,7 @@
 //! Invariant: young rows over stored rows are the rows as of the young mark, and stored rows are
 //! those of the stored mark: both change together, in one write. What is met is stored, and not young.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -45,9 +46,7 @@ pub(super) struct Young {
     met: KeyMap<Row>,
     /// Index and mark of the last entry.
     applied: Option<(u64, Bytes)>,
-    /// What has come since the last write, what is gone again included: bodies keep the entries
-    /// alive that they came in.
-    bytes: usize,
+    bodies: Bodies,
     since: Option<Instant>,
 }
 
@@ -56,38 +55,82 @@ struct Slot {
     row: Option<Row>,
     /// Storage may hold a row under this key.
     stored: bool,
+    /// With which entry a body came.
+    came: u32,
+}
+
+/// What bodies take. Each keeps all those in memory that came with the same entry.
+#[derive(Default)]
+struct Bodies {
+    /// Of each entry, from that with the number `first` on: bodies that are left, and bytes of all.
+    entries: VecDeque<(u32, usize)>,
+    first: u32,
+    bytes: usize,
+}
+
+impl Bodies {
+    /// What comes from here on belongs to a new entry: its number.
+    fn next_entry(&mut self) -> u32 {
+        while self.entries.front().is_some_and(|(left, _)| *left == 0) {
+            self.entries.pop_front();
+            self.first += 1;
+        }
+        self.entries.push_back((0, 0));
+        self.first + self.entries.len() as u32 - 1
+    }
+
+    /// One of the last entry.
+    fn came(&mut self, bytes: usize) {
+        if let Some((left, all)) = self.entries.back_mut() {
+            *left += 1;
+            *all += bytes;
+            self.bytes += bytes;
+        }
+    }
+
+    fn gone(&mut self, entry: u32) {
+        let (left, all) = &mut self.entries[(entry - self.first) as usize];
+        *left -= 1;
+        if *left == 0 {
+            self.bytes -= std::mem::take(all);
+        }
+    }
 }
 
 impl Young {
-    /// Takes in what an entry wrote; the bytes that came with it.
-    pub fn take(
-        &mut self,
-        writes: Vec<(Key, Write)>,
-        applied: (u64, Bytes),
-        now: Instant,
-    ) -> usize {
-        let before = self.bytes;
+    /// Takes in what an entry wrote.
+    pub fn take(&mut self, writes: KeyMap<Write>, applied: (u64, Bytes), now: Instant) {
+        let came = self.bodies.next_entry();
         for (key, write) in writes {
-            self.bytes += match write.row() {
-                Some(Row::Body(content)) => ROW_BYTES + content.len(),
-                _ => ROW_BYTES,
-            };
             let inserted = matches!(write, Write::Insert(_));
             if !inserted && !self.met.is_empty() {
                 self.met.remove(&key);
             }
             let row = Option::from(write);
+            if let Some(Row::Body(content)) = &row {
+                self.bodies.came(content.len());
+            }
             match self.slots.entry(key) {
-                Entry::Vacant(slot) => slot.insert(Slot { row, stored: !inserted }),
-                Entry::Occupied(mut slot) => match (row, slot.get_mut()) {
-                    (None, Slot { stored: false, .. }) => drop(slot.remove()),
-                    (row, slot) => slot.row = row,
-                },
+                Entry::Vacant(slot) => slot.insert(Slot { row, stored: !inserted, came }),
+                Entry::Occupied(mut slot) => {
+                    let old = slot.get_mut();
+                    if let Some(Row::Body(_)) = old.row {
+                        self.bodies.gone(old.came);
+                    }
+                    match row {
+                        None if !old.stored => drop(slot.remove()),
+                        row => (old.row, old.came) = (row, came),
+                    }
+                }
             }
         }
         self.applied = Some(applied);
         self.since.get_or_insert(now);
-        self.bytes - before
+    }
+
+    /// What it all takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.slots.len() * ROW_BYTES + self.bodies.bytes
     }
 
     /// Takes in what storage holds, of which some may be young by now.
@@ -112,7 +155,7 @@ impl Young {
         bytes_max == 0
             || self.slots.len() >= ROWS_MAX
             || held > bytes_max
-            || self.bytes > bytes_max / SHARE
+            || self.bytes() > bytes_max / SHARE
             || self.is_old(now)
     }
 
@@ -134,10 +177,10 @@ impl Young {
         self.slots.iter().map(|(key, slot)| (key, slot.row.as_ref()))
     }
 
-    /// Forgets what is young; the bytes that were held. What was met is stored as it was.
-    pub fn clear(&mut self) -> usize {
+    /// Forgets what is young. What was met is stored as it was.
+    pub fn clear(&mut self) {
         let met = std::mem::take(&mut self.met);
-        std::mem::replace(self, Young { met, ..Young::default() }).bytes
+        *self = Young { met, ..Young::default() };
     }
 
     /// A young row, or that it is deleted, or a row that was met; `None` where storage is to be asked.

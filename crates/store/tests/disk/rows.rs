@@ -139,6 +139,7 @@ proptest! {
             model.erase(&erased);
             let writes = known(writes, &model);
             model.write(writes.clone());
+            let writes = writes.into_iter().collect();
             store.apply(SHARD, &erased, writes, index, index.to_string().into()).unwrap();
             let machine = store.machine(SHARD);
             for (from, to) in [(0, 100), (index % 40, index % 40 + 9)] {
@@ -296,6 +297,7 @@ fn what_lives_briefly_is_not_written() {
             let old = index - 10;
             writes.extend([(message_key(old), Write::Delete), (body_key(old), Write::Delete)]);
         }
+        let writes = writes.into_iter().collect();
         store.apply(SHARD, &[], writes, index, index.to_string().into()).unwrap();
         assert_eq!(store.applied(SHARD).unwrap().expect("applied").0, index);
     }
@@ -340,11 +342,33 @@ fn young_rows_are_bounded() {
     let mut written = 0;
     for index in 1..=200u64 {
         let row = (body_key(index), Write::Insert(Row::Body(vec![7; 9840].into())));
-        store.apply(SHARD, &[], vec![row], index, "".into()).unwrap();
+        store.apply(SHARD, &[], [row].into_iter().collect(), index, "".into()).unwrap();
         written += store.take_rows_written();
         assert!(index - written <= 10, "{written} of {index} are written");
     }
     assert!(written >= 190, "{written}");
+}
+
+/// A body takes memory until all that came with the same entry are gone, and no longer.
+#[test]
+fn bodies_that_are_gone_take_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { young_bytes_max: 400_000, ..small() };
+    let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
+    let apply = |index: u64, gone: &[u64]| {
+        let came = [2 * index, 2 * index + 1];
+        let body = |n: &u64| (body_key(*n), Write::Insert(Row::Body(vec![7; 4920].into())));
+        let gone = gone.iter().map(|n| (body_key(*n), Write::Delete));
+        let writes = came.iter().map(body).chain(gone).collect();
+        store.apply(SHARD, &[], writes, index, "".into()).unwrap();
+        store.take_rows_written()
+    };
+    let both = |index: u64| [2 * index, 2 * index + 1];
+    assert_eq!((1..=5).map(|index| apply(index, &[])).sum::<u64>(), 0);
+    assert_eq!((6..=300).map(|index| apply(index, &both(index - 5))).sum::<u64>(), 0);
+    // One of two stays; and its entry with it.
+    let written: u64 = (301..=310).map(|index| apply(index, &both(index - 5)[..1])).sum();
+    assert!(written > 0, "entries of which one body is left are let be");
 }
 
 #[test]
