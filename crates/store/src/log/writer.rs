@@ -26,6 +26,8 @@ use crate::{Durability, Error, Options, SyncReport, damage};
 const DEAD_BYTES_MIN: u64 = 32 << 20;
 /// One part in so many still needed at the most, for a memtable to be let go of early.
 const LIVE_SHARE_MAX: u64 = 2;
+/// Room in a batch of little.
+const BATCH_BYTES_MIN: usize = 4 << 10;
 
 pub(super) struct Job {
     pub shard: ShardId,
@@ -206,7 +208,9 @@ impl Pen {
 
     fn write(&mut self, jobs: &[Job], committed: &BTreeMap<ShardId, Bytes>) -> Result<(), Error> {
         let started = Instant::now();
-        let mut batch = WriteBatch::default();
+        // Room for all, and keys: a batch that grows is copied.
+        let room: usize = jobs.iter().map(|job| job.work.bytes()).sum();
+        let mut batch = WriteBatch::with_capacity_bytes(room + room / 4 + BATCH_BYTES_MIN);
         let mut ends = BTreeMap::new();
         let mut truncated = Vec::new();
         let mut purged = false;

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{Key, Row, ShardId};
 use parking_lot::Mutex;
-use rocksdb::{DB, FlushOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions};
+use rocksdb::{
+    DB, DBCompactionStyle, FlushOptions, ReadOptions, ReadTier, UniversalCompactOptions,
+    WriteBatch, WriteOptions,
+};
 
 use super::blobs::Blobs;
 use super::{Change, RowDisk, RowsIn, RowsOut, transfer};
@@ -17,13 +20,22 @@ use crate::{Error, Options, damage, records};
 
 /// A file of keys, and of bodies too small for a blob file.
 const KEYS_FILE_BYTES: u64 = 4 << 20;
-/// The first level below the flushed files, which each compaction of those rewrites as a whole: the
-/// keys of a queue's head are deleted while its tail is written, so they overlap everything. What is
-/// further down is only met in part.
-const KEYS_LEVEL_BYTES: u64 = 4 * KEYS_FILE_BYTES;
-/// Flushed files that wait for each other, so that the first level is rewritten less often. Their
-/// filters tell most look-ups which of them to leave alone.
-const FLUSHED_FILES: i32 = 8;
+/// Flushed files and what they were merged into, before there is a merge. Rows are deleted all over the
+/// place a second to minutes after they were written, so levels would rewrite most of what they hold with
+/// every few flushes; runs that wait for others of their size are rewritten a few times in their life.
+/// Filters tell most look-ups which of them to leave alone. What is deleted in those that wait keeps its
+/// room on the disk so long.
+const RUNS: i32 = 8;
+/// From so many on writes wait.
+const RUNS_SLOW: i32 = 6 * RUNS;
+const RUNS_MAX: i32 = 9 * RUNS;
+/// Fewer are not merged for their size.
+const RUNS_MERGED_MIN: i32 = 4;
+/// A run joins newer ones that together are so much smaller, in percent.
+const RUN_RATIO: i32 = 20;
+/// Newer runs may hold this part of the oldest, in percent: then all are merged. Only so do deletions meet
+/// the rows that lie there, and those of a queue that was emptied take more than this part.
+const NEWER_MAX: i32 = 25;
 
 /// The database. Clones share it.
 #[derive(Clone)]
@@ -226,12 +238,22 @@ pub(super) fn database(options: &Options) -> rocksdb::Options {
     database.set_write_buffer_size(options.rows_memtable_bytes);
     database.set_max_write_buffer_number(MEMTABLES as i32);
     database.set_target_file_size_base(KEYS_FILE_BYTES);
-    database.set_max_bytes_for_level_base(KEYS_LEVEL_BYTES);
-    database.set_level_zero_file_num_compaction_trigger(FLUSHED_FILES);
+    database.set_compaction_style(DBCompactionStyle::Universal);
+    database.set_universal_compaction_options(&runs());
+    database.set_level_zero_file_num_compaction_trigger(RUNS);
+    database.set_level_zero_slowdown_writes_trigger(RUNS_SLOW);
+    database.set_level_zero_stop_writes_trigger(RUNS_MAX);
     database.set_enable_blob_files(true);
     database.set_min_blob_size(options.blob_bytes_min);
     // Entries come from a few groups, each from one thread.
     database.set_allow_concurrent_memtable_write(true);
-    database.set_level_compaction_dynamic_level_bytes(true);
     database
+}
+
+fn runs() -> UniversalCompactOptions {
+    let mut runs = UniversalCompactOptions::default();
+    runs.set_min_merge_width(RUNS_MERGED_MIN);
+    runs.set_size_ratio(RUN_RATIO);
+    runs.set_max_size_amplification_percent(NEWER_MAX);
+    runs
 }
