@@ -1,15 +1,17 @@
 //! An ordered map by number, for numbers that mostly follow each other: they are given out one by one,
-//! and a queue's messages go in about the order they came. So values stand in chunks, each at the place
-//! that its number gives it: nothing is compared within a chunk, and nothing there moves when others
-//! come and go.
+//! and a queue's messages go in about the order they came. So values stand in chunks, whose numbers are
+//! the bits of a word: nothing is compared within a chunk, and one that has come alone takes little.
 
 use std::collections::{BTreeMap, btree_map};
-use std::{iter, slice, vec};
+use std::{slice, vec};
 
 use crate::SequenceNumber;
 
-/// Numbers of a chunk. One far from all others costs a chunk of its own: hence no more.
-const NUMBERS: u64 = 16;
+/// Numbers of a chunk. A value that comes or goes moves those after it: hence no more.
+const NUMBERS: u64 = Places::BITS as u64;
+
+/// A chunk's places, as bits.
+type Places = u16;
 
 #[derive(Clone, Debug)]
 pub struct NumberMap<T> {
@@ -17,27 +19,61 @@ pub struct NumberMap<T> {
     chunks: BTreeMap<u64, Chunk<T>>,
 }
 
+/// Values in ascending order, and the places they have.
 #[derive(Clone, Debug)]
 pub struct Chunk<T> {
-    values: Box<[Option<T>]>,
-    count: u32,
+    taken: Places,
+    values: Vec<T>,
 }
 
 impl<T> Chunk<T> {
-    fn of_one(at: usize, value: T) -> Chunk<T> {
-        let mut values: Box<[Option<T>]> = (0..NUMBERS).map(|_| None).collect();
-        values[at] = Some(value);
-        Chunk { values, count: 1 }
+    fn of_one(at: u32, value: T) -> Chunk<T> {
+        Chunk { taken: 1 << at, values: vec![value] }
+    }
+
+    fn has(&self, at: u32) -> bool {
+        self.taken & (1 << at) != 0
+    }
+
+    /// How many values stand before a place.
+    fn before(&self, at: u32) -> usize {
+        (self.taken & below(at)).count_ones() as usize
+    }
+
+    fn get(&self, at: u32) -> Option<&T> {
+        self.has(at).then(|| &self.values[self.before(at)])
+    }
+
+    fn insert(&mut self, at: u32, value: T) {
+        self.values.insert(self.before(at), value);
+        self.taken |= 1 << at;
+    }
+
+    fn remove(&mut self, at: u32) -> T {
+        self.taken &= !(1 << at);
+        self.values.remove(self.before(at))
     }
 }
 
-/// A number's chunk, and its place there.
-fn place(number: SequenceNumber) -> (u64, usize) {
-    (number.0 / NUMBERS, (number.0 % NUMBERS) as usize)
+/// All places before this one.
+fn below(at: u32) -> Places {
+    (1 << at) - 1
 }
 
-fn number(chunk: u64, at: usize) -> SequenceNumber {
-    SequenceNumber(chunk * NUMBERS + at as u64)
+/// Takes the first of some places away.
+fn take_first(places: &mut Places) -> Option<u32> {
+    let at = (*places != 0).then(|| places.trailing_zeros())?;
+    *places &= *places - 1;
+    Some(at)
+}
+
+/// A number's chunk, and its place there.
+fn place(number: SequenceNumber) -> (u64, u32) {
+    (number.0 / NUMBERS, (number.0 % NUMBERS) as u32)
+}
+
+fn number(chunk: u64, at: u32) -> SequenceNumber {
+    SequenceNumber(chunk * NUMBERS + u64::from(at))
 }
 
 impl<T> Default for NumberMap<T> {
@@ -49,7 +85,7 @@ impl<T> Default for NumberMap<T> {
 impl<T> NumberMap<T> {
     pub fn get(&self, number: SequenceNumber) -> Option<&T> {
         let (chunk, at) = place(number);
-        self.chunks.get(&chunk)?.values[at].as_ref()
+        self.chunks.get(&chunk)?.get(at)
     }
 
     pub fn insert(&mut self, number: SequenceNumber, value: T) -> Option<T> {
@@ -74,9 +110,9 @@ impl<T> NumberMap<T> {
         let (chunk, at) = place(number);
         match self.chunks.entry(chunk) {
             btree_map::Entry::Vacant(chunk) => Entry::Vacant(Vacant::Chunk(chunk, at)),
-            btree_map::Entry::Occupied(chunk) => match chunk.get().values[at] {
-                None => Entry::Vacant(Vacant::Place(chunk.into_mut(), at)),
-                Some(_) => Entry::Occupied(Occupied(chunk, at)),
+            btree_map::Entry::Occupied(chunk) => match chunk.get().has(at) {
+                false => Entry::Vacant(Vacant::Place(chunk.into_mut(), at)),
+                true => Entry::Occupied(Occupied(chunk, at)),
             },
         }
     }
@@ -112,34 +148,31 @@ pub enum Entry<'a, T> {
 }
 
 pub enum Vacant<'a, T> {
-    Chunk(btree_map::VacantEntry<'a, u64, Chunk<T>>, usize),
-    Place(&'a mut Chunk<T>, usize),
+    Chunk(btree_map::VacantEntry<'a, u64, Chunk<T>>, u32),
+    Place(&'a mut Chunk<T>, u32),
 }
 
 impl<T> Vacant<'_, T> {
     pub fn insert(self, value: T) {
         match self {
             Vacant::Chunk(slot, at) => drop(slot.insert(Chunk::of_one(at, value))),
-            Vacant::Place(chunk, at) => {
-                chunk.values[at] = Some(value);
-                chunk.count += 1;
-            }
+            Vacant::Place(chunk, at) => chunk.insert(at, value),
         }
     }
 }
 
-pub struct Occupied<'a, T>(btree_map::OccupiedEntry<'a, u64, Chunk<T>>, usize);
+pub struct Occupied<'a, T>(btree_map::OccupiedEntry<'a, u64, Chunk<T>>, u32);
 
 impl<T> Occupied<'_, T> {
     pub fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut().values[self.1].as_mut().expect("it is occupied")
+        let chunk = self.0.get_mut();
+        let before = chunk.before(self.1);
+        &mut chunk.values[before]
     }
 
     pub fn remove(mut self) -> T {
-        let chunk = self.0.get_mut();
-        let value = chunk.values[self.1].take().expect("it is occupied");
-        chunk.count -= 1;
-        if chunk.count == 0 {
+        let value = self.0.get_mut().remove(self.1);
+        if self.0.get().taken == 0 {
             self.0.remove();
         }
         value
@@ -149,7 +182,7 @@ impl<T> Occupied<'_, T> {
 /// See [`NumberMap::range`].
 pub struct Range<'a, T> {
     chunks: btree_map::Range<'a, u64, Chunk<T>>,
-    current: Option<(u64, iter::Enumerate<slice::Iter<'a, Option<T>>>)>,
+    current: Option<(u64, Places, slice::Iter<'a, T>)>,
     from: SequenceNumber,
     to: Option<SequenceNumber>,
 }
@@ -159,21 +192,25 @@ impl<'a, T> Iterator for Range<'a, T> {
 
     fn next(&mut self) -> Option<(SequenceNumber, &'a T)> {
         loop {
-            if let Some((chunk, values)) = &mut self.current {
-                for (at, value) in values {
-                    let number = number(*chunk, at);
-                    if self.to.is_some_and(|to| number >= to) {
-                        return None;
-                    }
-                    if let Some(value) = value
-                        && number >= self.from
-                    {
-                        return Some((number, value));
-                    }
-                }
+            if let Some((chunk, places, values)) = &mut self.current
+                && let Some(at) = take_first(places)
+            {
+                return values.next().map(|value| (number(*chunk, at), value));
             }
-            let (chunk, values) = self.chunks.next()?;
-            self.current = Some((*chunk, values.values.iter().enumerate()));
+            let (&number, chunk) = self.chunks.next()?;
+            let (mut places, mut skipped) = (chunk.taken, 0);
+            if let (first, at) = place(self.from)
+                && first == number
+            {
+                places &= !below(at);
+                skipped = chunk.before(at);
+            }
+            if let Some((last, at)) = self.to.map(place)
+                && last == number
+            {
+                places &= below(at);
+            }
+            self.current = Some((number, places, chunk.values[skipped..].iter()));
         }
     }
 }
@@ -181,7 +218,7 @@ impl<'a, T> Iterator for Range<'a, T> {
 /// In ascending order.
 pub struct IntoIter<T> {
     chunks: btree_map::IntoIter<u64, Chunk<T>>,
-    current: Option<(u64, iter::Enumerate<vec::IntoIter<Option<T>>>)>,
+    current: Option<(u64, Places, vec::IntoIter<T>)>,
 }
 
 impl<T> Iterator for IntoIter<T> {
@@ -189,15 +226,13 @@ impl<T> Iterator for IntoIter<T> {
 
     fn next(&mut self) -> Option<(SequenceNumber, T)> {
         loop {
-            if let Some((chunk, values)) = &mut self.current {
-                for (at, value) in values {
-                    if let Some(value) = value {
-                        return Some((number(*chunk, at), value));
-                    }
-                }
+            if let Some((chunk, places, values)) = &mut self.current
+                && let Some(at) = take_first(places)
+            {
+                return values.next().map(|value| (number(*chunk, at), value));
             }
-            let (chunk, values) = self.chunks.next()?;
-            self.current = Some((chunk, values.values.into_vec().into_iter().enumerate()));
+            let (number, chunk) = self.chunks.next()?;
+            self.current = Some((number, chunk.taken, chunk.values.into_iter()));
         }
     }
 }
