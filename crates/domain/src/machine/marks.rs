@@ -103,6 +103,17 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.pass_cursor(number);
     }
 
+    /// The deadline of a fresh message, as [`EntityStep::remove_lifetime`] would: nothing has shielded
+    /// it, so it is there, and is not looked for.
+    pub fn remove_fresh_deadline(&mut self, number: SequenceNumber, lifetime: Lifetime) {
+        match lifetime {
+            Lifetime::Fixed { expires_at, .. } if !expires_at.is_never() => {
+                self.remove_deadline(DeadlineKind::Fixed, expires_at, number);
+            }
+            Lifetime::Fixed { .. } | Lifetime::Derived => (),
+        }
+    }
+
     /// A message is gone: the cursor does not stand at it.
     pub fn pass_cursor(&mut self, number: SequenceNumber) {
         let state = self.state();

@@ -1,11 +1,15 @@
 //! Work in `apply` is bounded: no command touches more than `APPLY_ROWS_MAX` rows, and what is left
 //! is told and found again.
 
+use std::cell::Cell;
+use std::ops::ControlFlow;
+
 use domain::{
-    APPLY_ROWS_MAX, Acquire, Command, DeadlineKind, Entry, Fired, Outcome, QueueProperties,
+    APPLY_ROWS_MAX, Acquire, Command, DeadlineKind, Entry, Fired, Key, Machine, MemoryRows,
+    Outcome, QueueProperties, Row, Rows,
 };
 
-use crate::support::QUEUE;
+use crate::support::{QUEUE, content};
 use crate::table::*;
 
 /// More messages than a command may touch rows.
@@ -90,6 +94,37 @@ fn a_receive_behind_many_expired_messages_comes_through_in_bounded_steps() {
     }
     assert!(rounds > 2);
     assert_eq!(play.counts().expired, MANY as u64);
+}
+
+/// Counts what is looked up by key, which costs storage far more than a row of a scan.
+struct Counted<'a> {
+    rows: &'a MemoryRows,
+    gets: Cell<usize>,
+}
+
+impl Rows for Counted<'_> {
+    fn get(&self, key: &Key) -> Option<Row> {
+        self.gets.set(self.gets.get() + 1);
+        self.rows.get(key)
+    }
+
+    fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
+        self.rows.scan(from, to, visit);
+    }
+}
+
+#[test]
+fn ttl_33_expired_messages_that_a_receive_passes_are_not_looked_up_one_by_one() {
+    let play = with_many(queue(), m().ttl(10));
+    let rows = Counted { rows: &play.shard.rows, gets: Cell::new(0) };
+    let acquire = Acquire { queue: MAIN, receiver: RECEIVER, count_max: 1, bytes_max: u32::MAX };
+    let commands = vec![Command::Acquire(acquire)];
+    let mut machine = Machine::reading(content::read);
+    let mut step = machine.step(&rows);
+    step.apply(Entry { at: at(10), seed: [1; 16], commands });
+    let written = step.finish().writes.len();
+    assert!(written > 256, "{written} rows of expired messages went");
+    assert!(rows.gets.get() < 10, "{} rows were looked up", rows.gets.get());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the tables and the model share: a shard over rows in memory, and what must hold in its rows
 //! after every step, whatever was asked.
 
-mod content;
+pub mod content;
 mod invariants;
 mod sessions;
 mod shard;
