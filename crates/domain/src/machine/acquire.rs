@@ -92,7 +92,7 @@ impl Taken<'_> {
             }
             let bytes_max = u64::from(self.acquire.bytes_max).saturating_sub(self.bytes);
             for (number, message) in entity.fresh(queue, room, bytes_max) {
-                // A queue may be full of these; a look at storage for each would take most of the time.
+                // A queue may be full of these, and a look for each deadline would take most of the time.
                 if entity.is_expired(queue, &message) {
                     entity.remove_fresh_deadline(number, message.lifetime);
                 }
