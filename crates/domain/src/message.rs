@@ -51,6 +51,17 @@ pub enum Lifetime {
     Derived,
 }
 
+impl Lifetime {
+    /// When the row among the entity's deadlines is due that such a message has of its own. `None`:
+    /// it has no row, because the deadline is derived or never comes.
+    pub fn own_deadline(self) -> Option<Timestamp> {
+        match self {
+            Self::Fixed { expires_at, .. } => Some(expires_at).filter(|at| !at.is_never()),
+            Self::Derived => None,
+        }
+    }
+}
+
 /// State shown to clients (PEEK-6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageState {

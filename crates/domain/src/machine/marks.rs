@@ -92,12 +92,10 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     /// The deadline of a message that leaves the main queue. Once reached it may have been taken
     /// off while a lock or a deferral shielded the message.
     pub fn remove_lifetime(&mut self, number: SequenceNumber, lifetime: Lifetime) {
-        if let Lifetime::Fixed { expires_at, .. } = lifetime
-            && !expires_at.is_never()
-        {
-            let key = Key::Deadline(self.id, DeadlineKind::Fixed, expires_at, number);
-            if expires_at > self.at || self.view.contains(&key) {
-                self.remove_deadline(DeadlineKind::Fixed, expires_at, number);
+        if let Some(due) = lifetime.own_deadline() {
+            let key = Key::Deadline(self.id, DeadlineKind::Fixed, due, number);
+            if due > self.at || self.view.contains(&key) {
+                self.remove_deadline(DeadlineKind::Fixed, due, number);
             }
         }
         self.pass_cursor(number);
@@ -106,11 +104,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     /// The deadline of a fresh message, as [`EntityStep::remove_lifetime`] would: nothing has shielded
     /// it, so it is there, and is not looked for.
     pub fn remove_fresh_deadline(&mut self, number: SequenceNumber, lifetime: Lifetime) {
-        match lifetime {
-            Lifetime::Fixed { expires_at, .. } if !expires_at.is_never() => {
-                self.remove_deadline(DeadlineKind::Fixed, expires_at, number);
-            }
-            Lifetime::Fixed { .. } | Lifetime::Derived => (),
+        if let Some(due) = lifetime.own_deadline() {
+            self.remove_deadline(DeadlineKind::Fixed, due, number);
         }
     }
 
@@ -126,14 +121,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     /// The deadline of a message that enters the main queue under a fresh number.
     pub fn add_lifetime(&mut self, number: SequenceNumber, message: &MessageRow) {
         let lifetime = message.lifetime;
-        match lifetime {
-            Lifetime::Fixed { expires_at, .. } if !expires_at.is_never() => {
-                // One of a session is in more rows than this one could name.
-                let MessageRow { body, size_bytes, ref session, .. } = *message;
-                let row = session.is_none().then_some(DeadlineRow { body, size_bytes });
-                self.add_deadline(DeadlineKind::Fixed, expires_at, number, row);
-            }
-            Lifetime::Fixed { .. } | Lifetime::Derived => (),
+        if let Some(due) = lifetime.own_deadline() {
+            // One of a session is in more rows than this one could name.
+            let MessageRow { body, size_bytes, ref session, .. } = *message;
+            let row = session.is_none().then_some(DeadlineRow { body, size_bytes });
+            self.add_deadline(DeadlineKind::Fixed, due, number, row);
         }
         // None is derived from the cursor on, so this is the first, or the cursor passes it too. If
         // the mark is stale the search will find out.

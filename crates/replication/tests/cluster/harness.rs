@@ -21,7 +21,8 @@ use replication::{
 use store::{DataDir, Identity, LogStore, RowStore};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 pub const SHARD: ShardId = ShardId(1);
@@ -327,6 +328,48 @@ pub async fn flipping_proxy(to: String, every: usize, most: usize) -> (String, A
         }
     });
     (address, flipped)
+}
+
+/// Which of the two ways of a connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    ToNode,
+    ToCaller,
+}
+
+/// Passes connections on to a node. Once `cut` is set nothing goes one of the ways any more; no
+/// connection breaks for it.
+pub async fn cutting_proxy(to: String, way: Way, cut: watch::Receiver<bool>) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        while let Ok((caller, _)) = listener.accept().await {
+            let (to, cut) = (to.clone(), cut.clone());
+            tokio::spawn(async move {
+                let Ok(node) = tokio::net::TcpStream::connect(to).await else { return };
+                let (from_caller, to_caller) = caller.into_split();
+                let (from_node, to_node) = node.into_split();
+                let is_cut = |this: Way| (this == way).then(|| cut.clone());
+                tokio::select! {
+                    () = pass(from_caller, to_node, is_cut(Way::ToNode)) => (),
+                    () = pass(from_node, to_caller, is_cut(Way::ToCaller)) => (),
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Passes bytes on until an end closes, or without an end once this way is cut.
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cut: Option<watch::Receiver<bool>>) {
+    let passing = tokio::io::copy(&mut from, &mut to);
+    let Some(mut cut) = cut else { return drop(passing.await) };
+    let is_cut = async move { drop(cut.wait_for(|cut| *cut).await) };
+    tokio::select! {
+        biased;
+        () = is_cut => std::future::pending().await,
+        _ = passing => (),
+    }
 }
 
 /// Ports nobody listens on, found by listening on them for a moment.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use domain::{Outcome, SequenceNumber, ShardId};
 use futures::future::join_all;
 use replication::{Config, Leadership, Limits, ProposeError, Timings, TransferError};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -91,6 +92,42 @@ async fn a_dead_leader_is_replaced_within_three_seconds_and_nothing_acknowledged
     outages.sort();
     println!("leader dead to first write elsewhere: {outages:?}");
     assert!(outages[0] < Duration::from_secs(3), "{outages:?}");
+}
+
+/// Its heartbeats still arrive, and would tell the others that all is well.
+#[tokio::test]
+async fn a_leader_that_is_heard_but_hears_nobody_is_replaced() {
+    let mut cluster = Cluster::cold(3, vec![SHARD], Limits::default());
+    let deaf = 2; // The first leader of this shard.
+    let (cut, is_cut) = watch::channel(false);
+    for node in cluster.members() {
+        let mut config = cluster.config(node);
+        for (peer, address) in &mut config.peers {
+            // What goes to the deaf one: its callers' bytes, and the answers to its own calls.
+            let way = match () {
+                () if node == *peer => continue,
+                () if *peer == deaf => Way::ToNode,
+                () if node == deaf => Way::ToCaller,
+                () => continue,
+            };
+            *address = cutting_proxy(address.clone(), way, is_cut.clone()).await;
+        }
+        cluster.start_node_with(config).await;
+    }
+    cluster.create_queue(SHARD).await;
+    cluster.send(SHARD, 1, 10).await;
+    assert_eq!(cluster.leader(SHARD).await, deaf);
+    cut.send_replace(true);
+    let started = Instant::now();
+    let next = until("another leader", || {
+        let leads = |node: &u64| cluster.node(*node).replication.is_leader(SHARD);
+        [1, 3].into_iter().find(leads)
+    })
+    .await;
+    println!("leader deaf to another leader: {:?}", started.elapsed());
+    let sent = cluster.node(next).replication.propose(SHARD, message(2, 10));
+    soon("an answer", sent).await.expect("it is sent");
+    assert_eq!(numbers(&cluster.node(next).rows), [1, 2]);
 }
 
 #[tokio::test]
