@@ -4,9 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use amqp::codec::DeliveryState;
+use amqp::message::{Body, Neutral};
 use anyhow::ensure;
+use bytes::{Bytes, BytesMut};
 use client::{Client, ClientOptions, Message, ReceiverOptions, SenderOptions};
-use mayfly_tests::{Cluster, Load, LoadOptions, Settings};
+use mayfly_tests::{AmqpClient, Cluster, Load, LoadOptions, Settings};
 use nix::sys::signal::Signal;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::timeout;
@@ -97,6 +100,38 @@ async fn a_paused_leader_stops_nothing_and_comes_back() -> anyhow::Result<()> {
     cluster.wait_caught_up().await?;
     progress(&load, 500).await?;
     holds(&load.finish().await?);
+    Ok(())
+}
+
+/// No connection breaks when a process is stopped: the node that a client talks to hears of the new
+/// leader, and asks that one what it asked the old.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_paused_leader_is_asked_of_its_successor() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    cluster.client()?.create_queue("orders", Default::default()).await?;
+    let leader = cluster.leader_of("orders").await?;
+    let other = cluster.ids().find(|id| *id != leader).expect("three nodes");
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(other))?;
+    let sender = amqp.sender("orders")?.expect("the queue is there");
+    let receiver = amqp.receiver("orders", true)?.expect("the queue is there");
+    let body = Body::Binary(Bytes::from_static(b"hello"));
+    let message = Neutral { body, ..Neutral::default() }.to_amqp(&mut BytesMut::new());
+    amqp.grant(receiver, 2)?;
+    // The first says that the receiver waits at the leader.
+    ensure!(amqp.send(sender, 0, message.clone())? == DeliveryState::ACCEPTED);
+    amqp.receive(receiver)?;
+
+    cluster.signal(leader, Signal::SIGSTOP)?;
+    let paused = Instant::now();
+    ensure!(amqp.send(sender, 0, message)? == DeliveryState::ACCEPTED);
+    let sent = paused.elapsed();
+    amqp.receive(receiver)?;
+    let received = paused.elapsed();
+    println!("sent {sent:?} and received {received:?} after the leader was paused");
+    // Less than what a call may take, and than a silent connection is kept.
+    ensure!(received < Duration::from_secs(8), "sent {sent:?}, received {received:?}");
+    ensure!(cluster.leader_of("orders").await? != leader, "it is still paused");
     Ok(())
 }
 

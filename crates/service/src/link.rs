@@ -2,6 +2,7 @@
 //! gathered into frames, and the answers taken apart again.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{
@@ -10,7 +11,7 @@ use domain::{
 };
 use parking_lot::Mutex;
 use replication::{ChannelReceiver, ChannelSender, Replication};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::call::{Attach, CallResult, Detached, Event, Failed, Received, Sink, answered};
 use crate::collector::IdleReport;
@@ -59,18 +60,27 @@ impl Outgoing {
     }
 }
 
-/// A link to one node, open or being opened. It ends with its channel; the next request opens
-/// another.
+/// A link to one node, open or being opened. It ends with its channel, or when it is given up; the
+/// next request opens another.
 #[derive(Clone)]
 pub(crate) struct Link {
     outgoing: mpsc::UnboundedSender<Outgoing>,
+    state: Arc<State>,
+}
+
+/// What a link shares with the task that serves it.
+#[derive(Default)]
+struct State {
+    waiting: Mutex<Waiting>,
+    given_up: Notify,
 }
 
 impl Link {
     pub fn open(node: u64, replication: Replication) -> Link {
         let (outgoing, queue) = mpsc::unbounded_channel();
-        let link = Link { outgoing };
-        tokio::spawn(run(node, replication, queue, link.outgoing.downgrade()));
+        let link = Link { outgoing, state: Arc::default() };
+        let own = link.outgoing.downgrade();
+        tokio::spawn(run(node, replication, queue, own, link.state.clone()));
         link
     }
 
@@ -83,6 +93,18 @@ impl Link {
             lost.0.fail();
         }
     }
+
+    /// Whether the node still has to say what became of something it was asked as a group's leader, or
+    /// did not even answer that it is there.
+    pub fn owes(&self, shard: ShardId) -> bool {
+        let waiting = self.state.waiting.lock();
+        !waiting.is_open || waiting.is_about(shard)
+    }
+
+    /// Ends the link: what was sent is perhaps done.
+    pub fn give_up(&self) {
+        self.state.given_up.notify_one();
+    }
 }
 
 async fn run(
@@ -90,32 +112,47 @@ async fn run(
     replication: Replication,
     mut queue: mpsc::UnboundedReceiver<Outgoing>,
     own: mpsc::WeakUnboundedSender<Outgoing>,
+    state: Arc<State>,
 ) {
-    match replication.open_channel(node).await {
-        Ok(channel) => {
-            let (sender, receiver) = channel.split();
-            let waiting = Mutex::new(Waiting::default());
-            // Both directions in one task, each at its own pace: whichever ends, ends the link.
-            tokio::select! {
-                () = write(&sender, &mut queue, &waiting) => {}
-                () = read(node, receiver, &waiting, own) => {}
-            }
-            waiting.into_inner().fail();
-        }
-        Err(error) => tracing::debug!(node, %error, "no channel"),
+    tokio::select! {
+        () = connect(node, &replication, &mut queue, own, &state.waiting) => (),
+        () = state.given_up.notified() => (),
     }
+    std::mem::take(&mut *state.waiting.lock()).fail();
     queue.close();
     while let Some(outgoing) = queue.recv().await {
         outgoing.fail();
     }
 }
 
+/// Opens a channel and serves it to its end.
+async fn connect(
+    node: u64,
+    replication: &Replication,
+    queue: &mut mpsc::UnboundedReceiver<Outgoing>,
+    own: mpsc::WeakUnboundedSender<Outgoing>,
+    waiting: &Mutex<Waiting>,
+) {
+    let (sender, receiver) = match replication.open_channel(node).await {
+        Ok(channel) => channel.split(),
+        Err(error) => return tracing::debug!(node, %error, "no channel"),
+    };
+    waiting.lock().is_open = true;
+    // Both directions in one task, each at its own pace: whichever ends, ends the link.
+    tokio::select! {
+        () = write(&sender, queue, waiting) => {}
+        () = read(node, receiver, waiting, own) => {}
+    }
+}
+
 /// What was sent and is not answered, and the receivers attached over this link.
 #[derive(Default)]
 struct Waiting {
+    /// The node has answered that it is there.
+    is_open: bool,
     last_id: u64,
-    calls: HashMap<u64, (Command, oneshot::Sender<CallResult>)>,
-    reads: HashMap<u64, oneshot::Sender<ReadResult>>,
+    calls: HashMap<u64, (ShardId, Command, oneshot::Sender<CallResult>)>,
+    reads: HashMap<u64, (ShardId, oneshot::Sender<ReadResult>)>,
     reports: HashMap<u64, oneshot::Sender<NodeReport>>,
     idle: HashMap<u64, oneshot::Sender<IdleReport>>,
     transfers: HashMap<u64, oneshot::Sender<Option<String>>>,
@@ -180,17 +217,24 @@ async fn read(
 }
 
 impl Waiting {
+    /// Whether something waits that the group's leader was asked.
+    fn is_about(&self, shard: ShardId) -> bool {
+        self.calls.values().any(|(of, ..)| *of == shard)
+            || self.reads.values().any(|(of, _)| *of == shard)
+            || self.receivers.values().any(|attached| attached.shard == shard)
+    }
+
     fn put(&mut self, item: Outgoing, out: &mut Vec<u8>) {
         self.last_id += 1;
         let id = self.last_id;
         match item {
             Outgoing::Call { shard, command, reply } => {
                 frame::put_call(id, shard, &command, out);
-                self.calls.insert(id, (command, reply));
+                self.calls.insert(id, (shard, command, reply));
             }
             Outgoing::Read { shard, read, reply } => {
                 frame::put_read(id, shard, &read, out);
-                self.reads.insert(id, reply);
+                self.reads.insert(id, (shard, reply));
             }
             Outgoing::Attach { shard, attach } => {
                 let Attach { receiver, queue, credit, session, arrived, sink } = attach;
@@ -226,22 +270,22 @@ impl Waiting {
     fn take(&mut self, response: Incoming) -> Option<Outgoing> {
         match response {
             Incoming::Answer { id, answer } => {
-                let (command, reply) = self.calls.remove(&id)?;
+                let (_, command, reply) = self.calls.remove(&id)?;
                 drop(reply.send(answered(command, answer)));
             }
             Incoming::NotLeader { id, leader } => {
-                let (command, reply) = self.calls.remove(&id)?;
+                let (_, command, reply) = self.calls.remove(&id)?;
                 drop(reply.send(Err(Failed::NotLeader { leader, command })));
             }
             Incoming::Unknown { id } => {
-                let (command, reply) = self.calls.remove(&id)?;
+                let (_, command, reply) = self.calls.remove(&id)?;
                 drop(reply.send(Err(Failed::Unknown { command })));
             }
             Incoming::Mendable { id, refusal } => {
-                let (command, reply) = self.calls.remove(&id)?;
+                let (_, command, reply) = self.calls.remove(&id)?;
                 drop(reply.send(Err(Failed::Mendable { refusal, command })));
             }
-            Incoming::Read { id, result } => drop(self.reads.remove(&id)?.send(result)),
+            Incoming::Read { id, result } => drop(self.reads.remove(&id)?.1.send(result)),
             Incoming::Report { id, report } => drop(self.reports.remove(&id)?.send(report)),
             Incoming::Idle { id, report } => drop(self.idle.remove(&id)?.send(report)),
             Incoming::Transferred { id, error } => drop(self.transfers.remove(&id)?.send(error)),
@@ -275,10 +319,10 @@ impl Waiting {
 
     /// The channel is gone: what was sent is perhaps done.
     fn fail(self) {
-        for (command, reply) in self.calls.into_values() {
+        for (_, command, reply) in self.calls.into_values() {
             drop(reply.send(Err(Failed::Unknown { command })));
         }
-        for reply in self.reads.into_values() {
+        for (_, reply) in self.reads.into_values() {
             drop(reply.send(Err(NotRead { leader: None })));
         }
         for (receiver, attached) in self.receivers {

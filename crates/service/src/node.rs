@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use replication::{Channel, Clocks, Incoming, Leadership, Observer, Replication};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::broker::Broker;
 use crate::clock::Clock;
@@ -39,6 +40,7 @@ pub struct Node {
     ears: Arc<Ears>,
     born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>,
     channels: mpsc::UnboundedReceiver<(u64, Channel)>,
+    led: mpsc::UnboundedReceiver<(Instant, ShardId)>,
 }
 
 /// A node at work.
@@ -57,6 +59,7 @@ struct Ears {
     clock: Arc<Clock>,
     elected: Arc<Notify>,
     channels: mpsc::UnboundedSender<(u64, Channel)>,
+    led: mpsc::UnboundedSender<(Instant, ShardId)>,
 }
 
 impl Observer for Ears {
@@ -70,6 +73,7 @@ impl Observer for Ears {
         // One that was just removed says that it leads no more.
         let Some(group) = self.groups.get(shard) else { return };
         group.leadership(leadership);
+        let _ = self.led.send((Instant::now(), shard)); // Else the node is ending.
         if matches!(leadership, Leadership::Leader { .. }) {
             self.elected.notify_one();
         }
@@ -91,10 +95,11 @@ impl Node {
     pub fn new(config: Config) -> Node {
         let (born_end, born) = mpsc::unbounded_channel();
         let (channels_end, channels) = mpsc::unbounded_channel();
+        let (led_end, led) = mpsc::unbounded_channel();
         let groups = Arc::new(Groups::new(born_end));
         let (clock, elected) = (Arc::new(Clock::new(config.clock.skew)), Arc::default());
-        let ears = Arc::new(Ears { groups, clock, elected, channels: channels_end });
-        Node { config, ears, born, channels }
+        let ears = Arc::new(Ears { groups, clock, elected, channels: channels_end, led: led_end });
+        Node { config, ears, born, channels, led }
     }
 
     pub fn observer(&self) -> Arc<dyn Observer> {
@@ -109,7 +114,7 @@ impl Node {
     /// groups to have leaders, see [`Broker::readiness`].
     pub fn start(self, replication: Replication) -> RunningNode {
         metric::describe();
-        let Node { config, ears, born, channels } = self;
+        let Node { config, ears, born, channels, led } = self;
         let (clock, groups) = (ears.clock.clone(), ears.groups.clone());
         let offset_max = config.clock.offset_max;
         let (proposer, idle) = (config.proposer.clone(), config.idle);
@@ -131,6 +136,7 @@ impl Node {
         let spawner =
             Spawner { router: of, replication: replication.clone(), clock, proposer, idle };
         let drivers = tokio::spawn(spawner.run(born));
+        let successions = tokio::spawn(router.clone().follow_leaders(led));
         let peers = tokio::spawn(accept(router, channels));
         groups.get_or_create(ShardId::CATALOG);
         let (failing, failed) = oneshot::channel();
@@ -146,7 +152,9 @@ impl Node {
         let space = tokio::spawn(Space::new(broker.clone()).run());
         let collector = tokio::spawn(Collector { broker: broker.clone() }.run());
         let planner = tokio::spawn(Planner::new(broker.clone()).run());
-        let tasks = Mutex::new(vec![keeper, space, collector, planner, timekeeper, peers, drivers]);
+        let tasks =
+            vec![keeper, space, collector, planner, timekeeper, peers, drivers, successions];
+        let tasks = Mutex::new(tasks);
         let failed = tokio::sync::Mutex::new(failed);
         RunningNode { broker, groups, replication, tasks, failed }
     }

@@ -11,7 +11,7 @@ use domain::{
 };
 use parking_lot::Mutex;
 use replication::{GroupStatus, Replication, TransferError};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::address::{self, Asker};
@@ -31,6 +31,9 @@ use crate::status::NodeReport;
 /// Pauses between tries while a group has no leader: elections take about a second.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// How long a group's former leader has, once another leads, to say what became of what it was asked.
+const LAST_WORD_WAIT: Duration = Duration::from_secs(1);
 
 /// Most idle entities named at a time: their names must fit one frame.
 const CANDIDATES_MAX: usize = 4096;
@@ -184,6 +187,27 @@ impl Router {
                 let link = Link::open(node, self.replication.clone());
                 links.insert(node, link.clone());
                 link
+            }
+        }
+    }
+
+    /// Hears which groups may have a new leader, and since when: the oldest word first. A former one
+    /// that lives has answered at once. One that is frozen or cut off may not for long, and nothing
+    /// else tells: no connection breaks for it. So the links to it are given up, and what it was asked
+    /// is asked of its successor, who knows a repeat (SEND-8).
+    pub async fn follow_leaders(
+        self: Arc<Router>,
+        mut words: mpsc::UnboundedReceiver<(Instant, ShardId)>,
+    ) {
+        while let Some((since, shard)) = words.recv().await {
+            tokio::time::sleep_until(since + LAST_WORD_WAIT).await;
+            // Without one there will be another word.
+            let Some(leader) = self.replication.leader(shard) else { continue };
+            for (node, link) in self.links.lock().iter() {
+                if *node != leader && link.is_open() && link.owes(shard) {
+                    tracing::info!(%shard, leader, node, "a former leader is silent: given up");
+                    link.give_up();
+                }
             }
         }
     }
