@@ -100,6 +100,7 @@ pub mod seeds;
 
 pub use bug::Bug;
 pub use options::Options;
+pub use random::Random;
 pub use report::{Broken, Report, Violation};
 
 /// One cluster's life. Equal seeds and options, equal reports.

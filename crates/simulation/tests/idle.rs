@@ -14,6 +14,7 @@ use domain::{
     TopicProperties,
 };
 use engine::{Candidate, Engine, EngineOptions};
+use simulation::Random;
 
 const SECOND: u64 = 1000;
 const WINDOW: u64 = 300 * SECOND;
@@ -24,27 +25,6 @@ const TOLERATED: u64 = 10 * SECOND;
 const QUEUES: u64 = 6;
 const TOPICS: u64 = 2;
 const TROUBLE_TICKS: u64 = 7_200;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// In a thousand.
-    fn chance(&mut self, share: u64) -> bool {
-        self.below(1000) < share
-    }
-}
 
 /// A log and its rows.
 #[derive(Default)]
@@ -158,7 +138,7 @@ impl World {
         let now = 1_700_000_000_000;
         let mut world = World {
             bug,
-            random: Random(seed),
+            random: Random::new(seed),
             now,
             group: Shard::default(),
             catalog: Shard::default(),

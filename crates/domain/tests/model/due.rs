@@ -2,7 +2,8 @@
 
 use domain::{DeadlineKind, EntityStatus, Fired, Lifetime, LockToken, Outcome, SubQueue};
 
-use crate::plain::{Gone, Message, Place, Plain};
+use crate::message::{Message, Place};
+use crate::plain::{Gone, Plain};
 
 impl Plain {
     /// LOCK-12: if there is such a lock and it is over.

@@ -8,10 +8,12 @@ mod support;
 mod act;
 mod due;
 mod forwarding;
+mod message;
 mod plain;
 mod play;
 mod producers;
 mod sessions;
+mod settling;
 mod topics;
 
 use proptest::collection::vec;

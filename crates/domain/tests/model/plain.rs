@@ -6,89 +6,18 @@ use std::collections::BTreeSet;
 
 use domain::{
     BATCH_DELETE_MAX, CancelScheduled, Command, Commit, Counts, DEAD_LETTER_ERROR_DESCRIPTION,
-    DEAD_LETTER_REASON, DeleteBatch, Delivery, Disposition, EntityId, EntityStatus, Fired,
-    HeldLock, Lifetime, LockToken, MessageState, NewMessage, Operation, Outcome, Performed,
-    Properties, QueueProperties, ReceiveDeferred, Refusal, SequenceNumber, SessionCommand,
-    SessionId, Settle, Span, SubQueue, Timestamp, UpdateQueue, Value, properties_bytes, validate,
+    DEAD_LETTER_REASON, DeleteBatch, Delivery, EntityId, EntityStatus, Fired, HeldLock, Lifetime,
+    LockToken, MessageState, NewMessage, Operation, Outcome, Performed, Properties,
+    QueueProperties, Refusal, SequenceNumber, SessionCommand, SessionId, Settle, Span, SubQueue,
+    Timestamp, UpdateQueue, validate,
 };
 
+use crate::message::{Message, Place};
 use crate::producers::{Producers, origin};
 use crate::sessions::Sessions;
 
 /// What ended and is in the way of an acquire, it clears away, but at most so many at a time.
 const CLEARED_MAX: usize = 256;
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Place {
-    Main,
-    Dead,
-    Waiting { due: Timestamp },
-}
-
-#[derive(Clone, Debug)]
-pub struct Message {
-    pub number: u64,
-    pub body: u64,
-    pub place: Place,
-    /// Accepted, or activated.
-    pub since: Timestamp,
-    /// Since it was last made available.
-    pub available_at: Timestamp,
-    /// Kept where sessions are required, and not in the dead-letter queue.
-    pub session: Option<SessionId>,
-    /// As sent.
-    pub ttl: Option<Span>,
-    pub lifetime: Lifetime,
-    pub deferred: bool,
-    pub count: u32,
-    pub lock: Option<(LockToken, Timestamp)>,
-    pub sent_bytes: u32,
-    pub sent_header_bytes: u32,
-    pub set: Properties,
-    pub removed: BTreeSet<String>,
-}
-
-impl Message {
-    pub fn size(&self) -> u32 {
-        self.sent_bytes + properties_bytes(&self.set) as u32
-    }
-
-    pub fn header(&self) -> u32 {
-        self.sent_header_bytes + properties_bytes(&self.set) as u32
-    }
-
-    pub fn is_in(&self, sub: SubQueue) -> bool {
-        match sub {
-            SubQueue::Main => self.place == Place::Main,
-            SubQueue::DeadLetter => self.place == Place::Dead,
-            // What is sent via an entity is followed in `forwarding`.
-            SubQueue::Transfer | SubQueue::TransferDeadLetter => false,
-        }
-    }
-
-    pub fn is_of(&self, session: &SessionId) -> bool {
-        self.session.as_ref() == Some(session)
-    }
-
-    pub fn is_available(&self, sub: SubQueue) -> bool {
-        self.is_in(sub) && !self.deferred && self.lock.is_none()
-    }
-
-    /// DLQ-8, DLQ-9.
-    fn explain(&mut self, name: &str, text: Option<&str>, keep: bool) {
-        if let Some(text) = text {
-            self.set(name, Value::String(text.to_owned()));
-        } else if !keep {
-            self.set.remove(name);
-            self.removed.insert(name.to_owned());
-        }
-    }
-
-    fn set(&mut self, name: &str, value: Value) {
-        self.removed.remove(name);
-        self.set.insert(name.to_owned(), value);
-    }
-}
 
 #[derive(Clone)]
 pub struct Plain {
@@ -375,7 +304,7 @@ impl Plain {
     }
 
     /// Whether a subqueue is received from through sessions only.
-    fn needs_session(&self, sub: SubQueue) -> bool {
+    pub fn needs_session(&self, sub: SubQueue) -> bool {
         sub == SubQueue::Main && self.properties.requires_session
     }
 
@@ -504,7 +433,7 @@ impl Plain {
         Gone::DeadLettered
     }
 
-    fn move_to_dead(&mut self, number: u64) {
+    pub fn move_to_dead(&mut self, number: u64) {
         let ttl = self.properties.default_ttl;
         let message = self.find(number);
         message.place = Place::Dead;
@@ -528,156 +457,6 @@ impl Plain {
             EntityStatus::Disabled => None,
             _ => self.ends_instead(number, sub),
         }
-    }
-
-    fn settle(&mut self, settle: &domain::Settle) -> Outcome {
-        if self.refuses_receive() {
-            return disabled();
-        }
-        let sub = settle.queue.sub;
-        let mut refusals = Vec::new();
-        let mut tokens = BTreeSet::new();
-        for (index, settlement) in settle.settlements.iter().enumerate() {
-            let lost = self.lost(sub, settlement.token);
-            let refusal = if settle.atomic && !tokens.insert(settlement.token) {
-                Some(lost)
-            } else {
-                self.check(sub, settlement)
-            };
-            match refusal {
-                Some(refusal) if settle.atomic => return refused(refusal),
-                Some(refusal) => refusals.push((index as u32, refusal)),
-                None if settle.atomic => (),
-                None => self.dispose(sub, settlement),
-            }
-        }
-        if settle.atomic {
-            settle.settlements.iter().for_each(|settlement| self.dispose(sub, settlement));
-        }
-        self.used();
-        Outcome::Settled { refused: refusals }
-    }
-
-    fn holds(&self, sub: SubQueue, token: LockToken) -> bool {
-        self.messages.iter().any(|message| {
-            message.is_in(sub)
-                && match &message.session {
-                    Some(_) => {
-                        message.lock.is_some_and(|(held, _)| held == token)
-                            && self.session_allows(message)
-                    }
-                    None => {
-                        message.lock.is_some_and(|(held, until)| held == token && self.at < until)
-                    }
-                }
-        })
-    }
-
-    fn lost(&self, sub: SubQueue, token: LockToken) -> Refusal {
-        match self.needs_session(sub) {
-            true => Refusal::SessionLockLost { session: None },
-            false => Refusal::MessageLockLost { token },
-        }
-    }
-
-    fn check(&self, sub: SubQueue, settlement: &domain::Settlement) -> Option<Refusal> {
-        let from_dead = sub == SubQueue::DeadLetter;
-        if from_dead && matches!(settlement.disposition, Disposition::DeadLetter { .. }) {
-            return Some(Refusal::InvalidOperation { why: "" });
-        }
-        let lost = self.lost(sub, settlement.token);
-        if settlement.disposition == Disposition::Withheld {
-            return Some(lost);
-        }
-        (!self.holds(sub, settlement.token)).then_some(lost)
-    }
-
-    fn dispose(&mut self, sub: SubQueue, settlement: &domain::Settlement) {
-        let number = settlement.token.sequence.0;
-        self.find(number).lock = None;
-        let mut lay = |properties: &Properties| {
-            let message = self.find(number);
-            properties.iter().for_each(|(name, value)| message.set(name, value.clone()));
-        };
-        match &settlement.disposition {
-            Disposition::Complete => {
-                self.remove(number);
-                self.gone.completed += 1;
-            }
-            Disposition::Abandon { properties } => {
-                lay(properties);
-                self.release(number, sub, true);
-            }
-            Disposition::Defer { properties } => {
-                lay(properties);
-                self.find(number).deferred = true;
-            }
-            Disposition::DeadLetter { reason, description, properties } => {
-                lay(properties);
-                let message = self.find(number);
-                for (name, text) in
-                    [(DEAD_LETTER_REASON, reason), (DEAD_LETTER_ERROR_DESCRIPTION, description)]
-                {
-                    message.explain(name, text.as_deref(), properties.contains_key(name));
-                }
-                self.move_to_dead(number);
-            }
-            Disposition::Release => {
-                self.release(number, sub, false);
-            }
-            Disposition::Withheld => unreachable!("never checked with success"),
-        }
-    }
-
-    fn renew(&mut self, renew: &domain::Renew) -> Outcome {
-        if self.refuses_receive() {
-            return disabled();
-        }
-        if self.needs_session(renew.queue.sub) {
-            return refused(Refusal::InvalidOperation { why: "" });
-        }
-        for token in &renew.tokens {
-            if !self.holds(renew.queue.sub, *token) {
-                return refused(Refusal::MessageLockLost { token: *token });
-            }
-        }
-        let until = self.at.plus(self.properties.lock_duration);
-        for token in &renew.tokens {
-            self.find(token.sequence.0).lock = Some((*token, until));
-        }
-        self.used();
-        Outcome::Renewed { until: vec![until; renew.tokens.len()] }
-    }
-
-    fn receive_deferred(&mut self, receive: &ReceiveDeferred, actual: &Outcome) -> Outcome {
-        if self.refuses_receive() {
-            return disabled();
-        }
-        let sub = receive.queue.sub;
-        if self.needs_session(sub) {
-            return refused(Refusal::SessionLockLost { session: None });
-        }
-        let (mut found, mut missing) = (Vec::new(), None);
-        for number in receive.numbers.iter().map(|number| number.0) {
-            let there = self
-                .messages
-                .iter()
-                .any(|m| m.number == number && m.is_in(sub) && m.deferred && m.lock.is_none());
-            if !there || found.contains(&number) || self.ends_instead(number, sub).is_some() {
-                missing.get_or_insert(number);
-            } else {
-                found.push(number);
-            }
-        }
-        if let Some(number) = missing {
-            return not_found(number);
-        }
-        self.used();
-        let mut deliveries = Vec::new();
-        for number in found {
-            deliveries.push(self.lock(number, sub, &deliveries, actual));
-        }
-        Outcome::Acquired { deliveries, more: false }
     }
 
     fn cancel(&mut self, cancel: &CancelScheduled) -> Outcome {

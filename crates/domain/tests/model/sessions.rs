@@ -10,7 +10,8 @@ use domain::{
 };
 
 use crate::due::{note, note_late};
-use crate::plain::{Message, Place, Plain, disabled, refused};
+use crate::message::{Message, Place};
+use crate::plain::{Plain, disabled, refused};
 
 #[derive(Clone, Debug, Default)]
 pub struct Session {

@@ -1,171 +1,31 @@
 //! A topic against a model as plain as that of a queue: each subscription is such a queue, and a
 //! publish hands each of them the copies its rules demand. Every accepted publish has exactly those.
 
+mod act;
+mod subscription;
+
 use std::collections::BTreeMap;
 
 use domain::{
     Acquire, Command, Commit, Counts, CreateSubscription, CreateTopic, DeadlineKind, Delivery,
-    Disposition, EntityId, Fire, FireLocks, Key, Lifetime, LockToken, MessageRow, NewMessage,
-    NewRule, Operation, Outcome, Performed, Properties, PutRule, QueueId, RULE_NAME, ReceiverId,
-    Refusal, RemoveRule, Renew, Row, RuleFilter, Send, SequenceNumber, Settle, Settlement, Span,
-    Specifics, SqlText, SubQueue, SubscriptionProperties, Timestamp, TopicCommand, TopicProperties,
-    UpdateSubscription, UpdateTopic, Value, subscription_path,
+    Disposition, EntityId, Fire, FireLocks, Key, LockToken, MessageRow, NewMessage, Operation,
+    Outcome, Performed, PutRule, QueueId, ReceiverId, Refusal, RemoveRule, Renew, Row, Send,
+    SequenceNumber, Settle, Settlement, Span, Specifics, SubQueue, SubscriptionProperties,
+    Timestamp, TopicCommand, TopicProperties, UpdateSubscription, UpdateTopic, subscription_path,
 };
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
-use proptest::sample::select;
 
+pub use self::act::acts;
+use self::act::{Act, Draft, Make, Take};
+use self::subscription::{Subscription, rule, rule_name};
 use crate::act::{How, Pick};
-use crate::plain::{Message, Place, Plain};
+use crate::message::{Message, Place};
+use crate::plain::Plain;
 use crate::play::disposition;
 use crate::support::{EPOCH, Shard};
 
 const TOPIC: EntityId = EntityId(7);
 /// Dead-letter descriptions are texts of the rule language: taken from the machine.
 const DESCRIPTION: &str = domain::DEAD_LETTER_ERROR_DESCRIPTION;
-
-#[derive(Clone, Debug)]
-pub enum Act {
-    Publish(Vec<Draft>),
-    Subscribe,
-    Unsubscribe(Pick),
-    Put {
-        on: Pick,
-        name: u8,
-        take: Take,
-        make: Option<Make>,
-    },
-    Remove {
-        on: Pick,
-        name: u8,
-    },
-    Receive {
-        on: Pick,
-        dead: bool,
-        count: u32,
-    },
-    Settle {
-        on: Pick,
-        pick: Pick,
-        how: How,
-    },
-    /// A settlement and a publish as one; spoiled: with one more that must be refused.
-    Commit {
-        drafts: Vec<Draft>,
-        on: Pick,
-        pick: Pick,
-        how: How,
-        spoiled: bool,
-    },
-    TopicTtl(Option<u64>),
-    OwnTtl(Pick, Option<u64>),
-    Flags(Pick, bool, bool),
-    FireAll,
-    Sweep,
-    Restart,
-    /// Of a subscription, or of the topic.
-    Window(Option<Pick>, Option<u64>),
-    Touch(Option<Pick>),
-    /// By somebody who knows of the last use, or of one so many ms earlier.
-    Seal(Option<Pick>, u64),
-    /// Six minutes under a leader, and then that.
-    Age(Option<Pick>),
-}
-
-#[derive(Clone, Debug)]
-pub struct Draft {
-    n: i64,
-    ttl: Option<u64>,
-    due: Option<u64>,
-}
-
-/// What a rule takes.
-#[derive(Clone, Copy, Debug)]
-pub enum Take {
-    All,
-    No,
-    Equal(i64),
-    Above(i64),
-    Fails,
-}
-
-/// What a rule makes of it.
-#[derive(Clone, Copy, Debug)]
-pub enum Make {
-    Next,
-    Gone,
-    Fails,
-}
-
-pub fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
-    let gap = prop_oneof![6 => Just(0u64), 2 => select(vec![1, 500, 1000]), 1 => Just(6000)];
-    vec((gap, act()), 1..60)
-}
-
-fn act() -> impl Strategy<Value = Act> {
-    let ttl = || option::weighted(0.5, select(vec![1000, 2000, 5000]));
-    let draft = || {
-        (0..4i64, ttl(), option::weighted(0.2, select(vec![0, 500, 2000])))
-            .prop_map(|(n, ttl, due)| Draft { n, ttl, due })
-    };
-    let take = prop_oneof![
-        3 => Just(Take::All),
-        1 => Just(Take::No),
-        2 => (0..4i64).prop_map(Take::Equal),
-        2 => (0..3i64).prop_map(Take::Above),
-        1 => Just(Take::Fails),
-    ];
-    let make = option::weighted(
-        0.4,
-        prop_oneof![2 => Just(Make::Next), 1 => Just(Make::Gone), 1 => Just(Make::Fails)],
-    );
-    let how = || {
-        prop_oneof![
-            4 => Just(How::Complete),
-            2 => Just(How::Abandon(None)),
-            1 => Just(How::Defer(Some(2))),
-            1 => Just(How::DeadLetter { reason: Some(1), description: None, property: None }),
-            1 => Just(How::Release),
-        ]
-    };
-    let flags = any::<(bool, bool)>();
-    let which = || option::of(any::<Pick>());
-    prop_oneof![
-        12 => vec(draft(), 1..4).prop_map(Act::Publish),
-        3 => Just(Act::Subscribe),
-        1 => any::<Pick>().prop_map(Act::Unsubscribe),
-        6 => (any::<Pick>(), 0..4u8, take, make)
-            .prop_map(|(on, name, take, make)| Act::Put { on, name, take, make }),
-        2 => (any::<Pick>(), 0..4u8).prop_map(|(on, name)| Act::Remove { on, name }),
-        8 => (any::<Pick>(), prop::bool::weighted(0.3), 1..4u32)
-            .prop_map(|(on, dead, count)| Act::Receive { on, dead, count }),
-        8 => (any::<Pick>(), any::<Pick>(), how())
-            .prop_map(|(on, pick, how)| Act::Settle { on, pick, how }),
-        5 => (vec(draft(), 1..4), any::<Pick>(), any::<Pick>(), how(), any::<bool>()).prop_map(
-            |(drafts, on, pick, how, spoiled)| Act::Commit { drafts, on, pick, how, spoiled }
-        ),
-        1 => ttl().prop_map(Act::TopicTtl),
-        1 => (any::<Pick>(), ttl()).prop_map(|(on, ttl)| Act::OwnTtl(on, ttl)),
-        1 => (any::<Pick>(), flags).prop_map(|(on, (dead, errors))| Act::Flags(on, dead, errors)),
-        3 => Just(Act::FireAll),
-        1 => Just(Act::Sweep),
-        1 => Just(Act::Restart),
-        2 => (which(), option::weighted(0.8, select(vec![300_000, 600_000])))
-            .prop_map(|(on, window)| Act::Window(on, window)),
-        1 => which().prop_map(Act::Touch),
-        1 => (which(), select(vec![0, 0, 1])).prop_map(|(on, earlier)| Act::Seal(on, earlier)),
-        1 => which().prop_map(Act::Age),
-    ]
-}
-
-struct Subscription {
-    plain: Plain,
-    /// By name, in order of creation.
-    rules: Vec<(u8, Take, Option<Make>)>,
-    properties: SubscriptionProperties,
-    tokens: Vec<(QueueId, LockToken)>,
-}
 
 /// Due, number, n, time-to-live.
 type Waiting = (domain::Timestamp, u64, i64, Option<Span>);
@@ -639,86 +499,6 @@ impl Game {
     }
 }
 
-impl Subscription {
-    /// An update of it, or a change of its rules (IDLE-7).
-    fn used_at(&mut self, now: Timestamp) {
-        self.plain.last_use = self.plain.last_use.max(now);
-    }
-
-    /// RULE-5 to RULE-7, RULE-20. `described`: what the machine says of a copy that failed.
-    fn take(
-        &mut self,
-        number: u64,
-        n: i64,
-        ttl: Option<Span>,
-        described: impl Fn(u64) -> Option<Value>,
-    ) {
-        let keeps = self.properties.dead_letter_on_filter_errors;
-        let takes = |take: &Take| match take {
-            Take::All => true,
-            Take::No | Take::Fails => false,
-            Take::Equal(k) => n == *k,
-            Take::Above(k) => n > *k,
-        };
-        let failure = |plain: &mut Plain, reason: &str| {
-            let mut set = Properties::new();
-            set.insert("DeadLetterReason".to_owned(), Value::String(reason.to_owned()));
-            set.extend(described(plain.next).map(|text| (DESCRIPTION.to_owned(), text)));
-            deliver(plain, number, ttl, Place::Dead, set);
-        };
-        if self.rules.iter().any(|(_, take, make)| takes(take) && make.is_none()) {
-            deliver(&mut self.plain, number, ttl, Place::Main, Properties::new());
-        }
-        if keeps && self.rules.iter().any(|(_, take, _)| matches!(take, Take::Fails)) {
-            failure(&mut self.plain, "FilterException");
-        }
-        for (name, take, make) in &self.rules {
-            let (true, Some(make)) = (takes(take), make) else { continue };
-            let by = (RULE_NAME.to_owned(), Value::String(rule_name(*name)));
-            let set = match make {
-                Make::Next => [by, ("n".to_owned(), Value::Long(n + 1))].into(),
-                Make::Gone => [by].into(),
-                Make::Fails if keeps => {
-                    failure(&mut self.plain, "RuleActionException");
-                    continue;
-                }
-                Make::Fails => continue,
-            };
-            deliver(&mut self.plain, number, ttl, Place::Main, set);
-        }
-    }
-}
-
-fn deliver(plain: &mut Plain, body: u64, ttl: Option<Span>, place: Place, set: Properties) {
-    let mut lifetime = plain.lifetime(ttl);
-    let default_ttl = plain.properties.default_ttl;
-    if place == Place::Dead && lifetime == Lifetime::Derived && !default_ttl.is_max() {
-        // TTL-18.
-        let expires_at = plain.at.plus(default_ttl);
-        lifetime = Lifetime::Fixed { ttl: default_ttl, expires_at };
-    }
-    let message = Message {
-        number: plain.next,
-        body,
-        place,
-        since: plain.at,
-        available_at: plain.at,
-        ttl,
-        lifetime,
-        deferred: false,
-        count: 0,
-        session: None,
-        lock: None,
-        sent_bytes: 10,
-        sent_header_bytes: 4,
-        set,
-        removed: Default::default(),
-    };
-    plain.messages.push(message);
-    plain.next += 1;
-    plain.gone.accepted += 1;
-}
-
 /// An outcome less what tells a copy from a queue's message.
 fn as_of_queue(outcome: Outcome) -> Outcome {
     match outcome {
@@ -736,29 +516,4 @@ fn as_of_queue(outcome: Outcome) -> Outcome {
         }
         other => other,
     }
-}
-
-fn rule_name(name: u8) -> String {
-    format!("rule{name}")
-}
-
-fn rule(name: u8, take: Take, make: Option<Make>) -> NewRule {
-    let sql = |text: String| SqlText { text, parameters: Properties::new() };
-    let filter = match take {
-        Take::All => RuleFilter::True,
-        Take::No => RuleFilter::False,
-        Take::Equal(k) => {
-            let properties = [("N".to_owned(), Value::Int(k as i32))].into();
-            let system = BTreeMap::new();
-            RuleFilter::Correlation(domain::Conditions { system, properties })
-        }
-        Take::Above(k) => RuleFilter::Sql(sql(format!("n > {k}"))),
-        Take::Fails => RuleFilter::Sql(sql("n / 0 = 1".to_owned())),
-    };
-    let action = make.map(|make| match make {
-        Make::Next => sql("SET n = n + 1".to_owned()),
-        Make::Gone => sql("REMOVE n".to_owned()),
-        Make::Fails => sql("SET n = n / 0".to_owned()),
-    });
-    NewRule { name: rule_name(name), filter, action }
 }

@@ -5,7 +5,7 @@ use domain::{
     Refusal, SHIPMENT_MESSAGES_MAX, Shipped, SubscriptionProperties, TopicProperties,
 };
 
-use crate::fwd::{pair, to};
+use crate::forwards::{pair, to};
 use crate::support::World;
 use crate::table::{HOUR, Sent, m, queue, words};
 
@@ -155,7 +155,7 @@ fn ent_7_a_deleted_source_leaves_nothing_and_settles_nothing() {
     for under_way in [false, true] {
         let mut world = World::new(2);
         world.queue("b", QueueProperties { status: domain::EntityStatus::Disabled, ..queue() });
-        world.queue("a", crate::fwd::dead_to("b"));
+        world.queue("a", crate::forwards::dead_to("b"));
         world.send("a", vec![m(), m()]);
         world.kill("a");
         world.forward_by("a", 1);

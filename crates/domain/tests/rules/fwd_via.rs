@@ -6,7 +6,7 @@ use domain::{
     TRANSFERS_MAX,
 };
 
-use crate::fwd::to;
+use crate::forwards::to;
 use crate::support::World;
 use crate::table::*;
 use crate::topic::{says, subscription, topic};

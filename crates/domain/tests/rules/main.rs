@@ -4,9 +4,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod forwards;
 mod table;
 mod table_sessions;
 mod topic;
+mod words;
 
 mod batch;
 mod bounds;

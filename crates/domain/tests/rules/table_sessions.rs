@@ -8,6 +8,7 @@ use domain::{
 
 use crate::support::QUEUE;
 use crate::table::*;
+use crate::words::seen;
 
 /// What the holder of a session asks.
 pub enum InSession {
