@@ -9,7 +9,8 @@ need_packages() {
   local missing=()
   command -v c++ >/dev/null || missing+=(g++)
   command -v make >/dev/null || missing+=(make)
-  compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null || missing+=(libclang-dev)
+  # Its bindings for C++ (libclang-cpp) are another library, which LLVM's tools bring along.
+  compgen -G '/usr/lib/llvm-*/lib/libclang[.-][0-9s]*' >/dev/null || missing+=(libclang-dev)
   install_packages "${missing[@]}"
 }
 
