@@ -108,10 +108,39 @@ async fn a_paused_leader_stops_nothing_and_comes_back() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_a_paused_leader_is_asked_of_its_successor() -> anyhow::Result<()> {
     let _guard = ONE_AT_A_TIME.lock().await;
-    let mut cluster = Cluster::start(Settings::default()).await?;
-    cluster.client()?.create_queue("orders", Default::default()).await?;
-    let leader = cluster.leader_of("orders").await?;
+    let settings = Settings { data_groups: 1, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let leader = one_queue(&cluster).await?;
     let other = cluster.ids().find(|id| *id != leader).expect("three nodes");
+    is_asked_of_its_successor(&mut cluster, leader, other).await
+}
+
+/// A node without a replica of the group hears of the new leader by what that one says of itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_elsewhere_for_a_paused_leader_is_asked_of_its_successor() -> anyhow::Result<()>
+{
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let settings = Settings { nodes: 5, data_groups: 1, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let leader = one_queue(&cluster).await?;
+    let status = cluster.client()?.status(false).await?;
+    let group = status.groups.iter().find(|group| group.id == 1).expect("one data group");
+    let has_none = |id: &u64| !group.replicas.iter().any(|replica| replica.node == *id);
+    let other = cluster.ids().find(has_none).expect("three replicas on five nodes");
+    is_asked_of_its_successor(&mut cluster, leader, other).await
+}
+
+/// Makes the queue `orders`; its leader.
+async fn one_queue(cluster: &Cluster) -> anyhow::Result<u64> {
+    cluster.client()?.create_queue("orders", Default::default()).await?;
+    cluster.leader_of("orders").await
+}
+
+async fn is_asked_of_its_successor(
+    cluster: &mut Cluster,
+    leader: u64,
+    other: u64,
+) -> anyhow::Result<()> {
     let mut amqp = AmqpClient::connect(cluster.amqp_address(other))?;
     let sender = amqp.sender("orders")?.expect("the queue is there");
     let receiver = amqp.receiver("orders", true)?.expect("the queue is there");

@@ -40,7 +40,7 @@ pub struct Node {
     ears: Arc<Ears>,
     born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>,
     channels: mpsc::UnboundedReceiver<(u64, Channel)>,
-    led: mpsc::UnboundedReceiver<(Instant, ShardId)>,
+    successions: mpsc::UnboundedReceiver<(Instant, ShardId)>,
 }
 
 /// A node at work.
@@ -59,7 +59,7 @@ struct Ears {
     clock: Arc<Clock>,
     elected: Arc<Notify>,
     channels: mpsc::UnboundedSender<(u64, Channel)>,
-    led: mpsc::UnboundedSender<(Instant, ShardId)>,
+    successions: mpsc::UnboundedSender<(Instant, ShardId)>,
 }
 
 impl Observer for Ears {
@@ -73,7 +73,7 @@ impl Observer for Ears {
         // One that was just removed says that it leads no more.
         let Some(group) = self.groups.get(shard) else { return };
         group.leadership(leadership);
-        let _ = self.led.send((Instant::now(), shard)); // Else the node is ending.
+        let _ = self.successions.send((Instant::now(), shard)); // Else the node is ending.
         if matches!(leadership, Leadership::Leader { .. }) {
             self.elected.notify_one();
         }
@@ -95,11 +95,17 @@ impl Node {
     pub fn new(config: Config) -> Node {
         let (born_end, born) = mpsc::unbounded_channel();
         let (channels_end, channels) = mpsc::unbounded_channel();
-        let (led_end, led) = mpsc::unbounded_channel();
+        let (successions_end, successions) = mpsc::unbounded_channel();
         let groups = Arc::new(Groups::new(born_end));
         let (clock, elected) = (Arc::new(Clock::new(config.clock.skew)), Arc::default());
-        let ears = Arc::new(Ears { groups, clock, elected, channels: channels_end, led: led_end });
-        Node { config, ears, born, channels, led }
+        let ears = Arc::new(Ears {
+            groups,
+            clock,
+            elected,
+            channels: channels_end,
+            successions: successions_end,
+        });
+        Node { config, ears, born, channels, successions }
     }
 
     pub fn observer(&self) -> Arc<dyn Observer> {
@@ -114,15 +120,16 @@ impl Node {
     /// groups to have leaders, see [`Broker::readiness`].
     pub fn start(self, replication: Replication) -> RunningNode {
         metric::describe();
-        let Node { config, ears, born, channels, led } = self;
+        let Node { config, ears, born, channels, successions } = self;
         let (clock, groups) = (ears.clock.clone(), ears.groups.clone());
         let offset_max = config.clock.offset_max;
         let (proposer, idle) = (config.proposer.clone(), config.idle);
         let founders = config.founding.as_ref().map(|founding| {
             founding.nodes.iter().map(|(node, _)| *node).collect::<BTreeSet<u64>>()
         });
-        let router =
-            Arc::new(Router::new(config, replication.clone(), clock.clone(), groups.clone()));
+        let told = ears.successions.clone();
+        let router = Router::new(config, replication.clone(), clock.clone(), groups.clone(), told);
+        let router = Arc::new(router);
         let broker = Broker::new(router.clone());
 
         let timekeeper = Timekeeper::new(
@@ -136,7 +143,7 @@ impl Node {
         let spawner =
             Spawner { router: of, replication: replication.clone(), clock, proposer, idle };
         let drivers = tokio::spawn(spawner.run(born));
-        let successions = tokio::spawn(router.clone().follow_leaders(led));
+        let successions = tokio::spawn(router.clone().follow_leaders(successions));
         let peers = tokio::spawn(accept(router, channels));
         groups.get_or_create(ShardId::CATALOG);
         let (failing, failed) = oneshot::channel();

@@ -63,8 +63,10 @@ pub(crate) struct Router {
     pub clock: Arc<Clock>,
     groups: Arc<Groups>,
     links: Mutex<HashMap<u64, Link>>,
-    /// Leaders of groups this node holds no replica of, as last heard.
-    hints: Mutex<BTreeMap<ShardId, u64>>,
+    /// Of groups this node holds no replica of.
+    hints: Mutex<BTreeMap<ShardId, Hint>>,
+    /// See [`Router::follow_leaders`].
+    successions: mpsc::UnboundedSender<(Instant, ShardId)>,
     /// Nodes that should lead nothing now, by reason.
     unfit: Mutex<BTreeMap<Unfit, BTreeSet<u64>>>,
     /// How many data groups each other node leads, as it last said.
@@ -73,6 +75,14 @@ pub(crate) struct Router {
     pub receivers: Arc<Receivers>,
     /// This edge as a producer, per group: its id and its last serial.
     producers: Mutex<BTreeMap<ShardId, (u64, u64)>>,
+}
+
+/// Who leads a group, as last heard.
+#[derive(Clone, Copy, Default)]
+struct Hint {
+    leader: u64,
+    /// The latest in which a node said that it leads; 0 before the first.
+    term: u64,
 }
 
 /// Why a node should lead nothing.
@@ -110,6 +120,7 @@ impl Router {
         replication: Replication,
         clock: Arc<Clock>,
         groups: Arc<Groups>,
+        successions: mpsc::UnboundedSender<(Instant, ShardId)>,
     ) -> Router {
         Router {
             config,
@@ -118,6 +129,7 @@ impl Router {
             groups,
             links: Mutex::default(),
             hints: Mutex::default(),
+            successions,
             unfit: Mutex::default(),
             led: Mutex::default(),
             receivers: Arc::default(),
@@ -140,16 +152,20 @@ impl Router {
     /// Who leads a group, as far as this node knows; of a group without a replica here, whoever
     /// said so last, or one of its replicas, which knows better.
     pub fn leader(&self, shard: ShardId) -> Option<u64> {
-        let here = self.group(shard);
-        let known = here.as_ref().and_then(|_| self.replication.leader(shard));
-        // A replica that comes may not know yet, and one that goes not any more.
-        if here.is_some_and(|group| !group.is_guest()) {
+        let known = self.group(shard).and_then(|_| self.replication.leader(shard));
+        if self.hears_raft(shard) {
             return known;
         }
         if let Some(hint) = self.hints.lock().get(&shard) {
-            return Some(*hint);
+            return Some(hint.leader);
         }
         known.or_else(|| self.replicas(shard).first().copied())
+    }
+
+    /// Whether Raft tells this node who leads a group: a replica that comes may not know yet, and one
+    /// that goes not any more.
+    fn hears_raft(&self, shard: ShardId) -> bool {
+        self.group(shard).is_some_and(|group| !group.is_guest())
     }
 
     /// The nodes of a group by the catalog's rows; the catalog's own are all nodes.
@@ -163,20 +179,33 @@ impl Router {
 
     /// A node said who leads a group, or that it does not know.
     fn hear(&self, shard: ShardId, leader: Option<u64>) {
-        if self.group(shard).is_some_and(|group| !group.is_guest()) {
-            return; // Raft tells this node itself.
+        if self.hears_raft(shard) {
+            return;
         }
         let mut hints = self.hints.lock();
-        let asked = hints.get(&shard).copied();
-        match leader {
-            Some(leader) => hints.insert(shard, leader),
-            None => {
-                // Ask the next replica.
-                let replicas = self.replicas(shard);
-                let at = replicas.iter().position(|node| Some(*node) == asked).unwrap_or(0);
-                replicas.get((at + 1) % replicas.len().max(1)).and_then(|n| hints.insert(shard, *n))
-            }
-        };
+        let hint = hints.get(&shard).copied().unwrap_or_default();
+        let leader = leader.or_else(|| {
+            // Ask the next replica.
+            let replicas = self.replicas(shard);
+            let at = replicas.iter().position(|node| *node == hint.leader).unwrap_or(0);
+            replicas.get((at + 1) % replicas.len().max(1)).copied()
+        });
+        if let Some(leader) = leader {
+            hints.insert(shard, Hint { leader, ..hint });
+        }
+    }
+
+    /// A node said that it leads a group, in this term: nodes say so once a second.
+    pub fn hear_reign(&self, shard: ShardId, leader: u64, term: u64) {
+        if self.hears_raft(shard) {
+            return;
+        }
+        let mut hints = self.hints.lock();
+        // One that was frozen or cut off may not know yet that it leads no more.
+        if hints.get(&shard).is_none_or(|hint| term > hint.term) {
+            hints.insert(shard, Hint { leader, term });
+            let _ = self.successions.send((Instant::now(), shard)); // Else the node is ending.
+        }
     }
 
     pub fn link(&self, node: u64) -> Link {
@@ -202,7 +231,7 @@ impl Router {
         while let Some((since, shard)) = words.recv().await {
             tokio::time::sleep_until(since + LAST_WORD_WAIT).await;
             // Without one there will be another word.
-            let Some(leader) = self.replication.leader(shard) else { continue };
+            let Some(leader) = self.leader(shard) else { continue };
             for (node, link) in self.links.lock().iter() {
                 if *node != leader && link.is_open() && link.owes(shard) {
                     tracing::info!(%shard, leader, node, "a former leader is silent: given up");

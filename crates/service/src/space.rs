@@ -67,6 +67,9 @@ impl Space {
             let others = nodes.into_keys().filter(|node| *node != router.config.node);
             join_all(others.map(|node| async move {
                 if let Some(report) = self.broker.ask_report(node).await {
+                    for group in report.groups.iter().filter(|group| group.leading) {
+                        router.hear_reign(group.shard, node, group.term);
+                    }
                     let data = |group: &&GroupStatus| group.shard != ShardId::CATALOG;
                     let led = report.groups.iter().filter(data).filter(|group| group.leading);
                     let (low, led) = (report.disk.low, led.count());
