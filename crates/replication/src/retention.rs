@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::ShardId;
+use futures::future::join_all;
 use openraft::RaftMetrics;
 use openraft::async_runtime::watch::WatchReceiver;
 use store::{LogStore, RowStore};
@@ -24,6 +25,8 @@ use crate::{Limits, metrics};
 const PERIOD: Duration = Duration::from_millis(500);
 /// How long Raft may take to note a new snapshot, which is a message to its task and back.
 const NOTE_MAX: Duration = Duration::from_secs(2);
+/// How long Raft may take to forget entries. It puts that off while it sends them to somebody.
+const FORGET_MAX: Duration = Duration::from_millis(100);
 
 pub(crate) struct Retention {
     groups: Groups,
@@ -73,10 +76,18 @@ impl Retention {
         }
         let crowded = low || self.log.bytes() > self.limits.log_retain_bytes;
         let flushed = self.flushed(&groups).await;
+        let mut forgotten = Vec::new();
         for (group, flushed) in groups.iter().zip(flushed) {
             self.note_flushed(group, flushed);
             learn_what_all_hold(group);
-            forget(group, crowded).await;
+            if let Some(last) = forget(group, crowded).await {
+                forgotten.push(are_forgotten(group, last));
+            }
+        }
+        if !forgotten.is_empty() {
+            // All of them first: what is not forgotten by then is written a second time.
+            join_all(forgotten).await;
+            self.log.let_go();
         }
     }
 
@@ -150,26 +161,35 @@ fn last_to_forget(group: &Group, crowded: bool) -> Option<u64> {
     Some(group.replica.lowest_export().map_or(last, |export| last.min(export)))
 }
 
-async fn forget(group: &Group, crowded: bool) {
+/// Asks Raft to forget entries: up to which, if there are any.
+async fn forget(group: &Group, crowded: bool) -> Option<u64> {
     let metrics = group.raft.metrics().borrow_watched().clone();
-    let index = |id: Option<crate::raft::LogId>| id.map(|id| id.index);
-    let Some(last) = last_to_forget(group, crowded) else { return };
+    let last = last_to_forget(group, crowded)?;
     if Some(last) <= index(metrics.purged) || metrics.running_state.is_err() {
-        return;
+        return None;
     }
     if index(metrics.snapshot) < Some(last) {
-        // Raft forgets only what a snapshot holds: name the marker one.
-        if group.raft.trigger().snapshot().await.is_err() {
-            return;
-        }
+        // Raft forgets only what a snapshot holds: name the marker one. An error means that the group
+        // has stopped.
+        group.raft.trigger().snapshot().await.ok()?;
         let noted = group.raft.wait(Some(NOTE_MAX));
         let noted = noted.metrics(|m| index(m.snapshot) >= Some(last), "marker noted").await;
         if let Err(error) = noted {
             warn!(shard = %group.shard, %error, "the log is not shortened this time");
-            return;
+            return None;
         }
     }
     debug!(shard = %group.shard, last, crowded, "forgetting entries");
-    // An error means that the group has stopped.
-    let _ = group.raft.trigger().purge_log(last).await;
+    group.raft.trigger().purge_log(last).await.ok()?;
+    Some(last)
+}
+
+/// Waits until entries are forgotten, if Raft does not put it off.
+async fn are_forgotten(group: &Group, last: u64) {
+    let wait = group.raft.wait(Some(FORGET_MAX));
+    drop(wait.metrics(|metrics| index(metrics.purged) >= Some(last), "entries forgotten").await);
+}
+
+fn index(id: Option<crate::raft::LogId>) -> Option<u64> {
+    id.map(|id| id.index)
 }

@@ -89,6 +89,10 @@ pub trait LogDisk: Send + Sync {
     /// stays so.
     fn purge(&self, shard: ShardId, last: u64, mark: Bytes);
 
+    /// To be told when every group has forgotten what it can: what was forgotten may still take up
+    /// memory, and is let go of if it is most of what is there.
+    fn let_go(&self);
+
     /// The mark of the last forgotten entry.
     fn purged(&self, shard: ShardId) -> Result<Option<Bytes>, Error>;
 

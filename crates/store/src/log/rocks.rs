@@ -182,6 +182,10 @@ impl LogDisk for RocksLog {
         }
     }
 
+    fn let_go(&self) {
+        self.writer.let_go();
+    }
+
     fn purged(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
         Ok(self.group(shard, |group| group.purged.as_ref().map(|(_, mark)| mark.clone())))
     }

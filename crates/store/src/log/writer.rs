@@ -92,6 +92,8 @@ struct Queue {
 struct State {
     jobs: VecDeque<Job>,
     committed: BTreeMap<ShardId, Bytes>,
+    /// Asked for, once all jobs before are done.
+    let_go: bool,
     closed: bool,
     /// Why the thread no longer writes: everything asked for after it fails.
     failed: Option<Error>,
@@ -136,6 +138,12 @@ impl Writer {
         self.queue.state.lock().committed.insert(shard, committed);
     }
 
+    /// See [`super::LogDisk::let_go`].
+    pub fn let_go(&self) {
+        self.queue.state.lock().let_go = true;
+        self.queue.changed.notify_one();
+    }
+
     /// Forgets a note that did not ride along yet.
     pub fn drop_committed(&self, shard: ShardId) {
         self.queue.state.lock().committed.remove(&shard);
@@ -154,6 +162,14 @@ impl Drop for Writer {
     }
 }
 
+/// What one batch is made of.
+struct Turn {
+    jobs: Vec<Job>,
+    committed: BTreeMap<ShardId, Bytes>,
+    /// Dead memory is let go of after it.
+    let_go: bool,
+}
+
 /// The thread's own.
 struct Pen {
     inner: Arc<Inner>,
@@ -167,8 +183,9 @@ struct Pen {
 
 impl Pen {
     fn run(mut self) {
-        while let Some((jobs, committed)) = self.next() {
-            let result = self.write(&jobs, &committed);
+        while let Some(turn) = self.next() {
+            let result = self.take(&turn);
+            let jobs = turn.jobs;
             if let Err(error) = &result {
                 if error.is_damage() {
                     damage::stop(&self.inner.path, &error.to_string());
@@ -186,12 +203,13 @@ impl Pen {
     }
 
     /// Waits for work; `None` once closed and all is written.
-    fn next(&self) -> Option<(Vec<Job>, BTreeMap<ShardId, Bytes>)> {
+    fn next(&self) -> Option<Turn> {
         let mut state = self.queue.state.lock();
-        while state.jobs.is_empty() {
+        while state.jobs.is_empty() && !state.let_go {
             if state.closed {
                 let committed = std::mem::take(&mut state.committed);
-                return (!committed.is_empty()).then_some((Vec::new(), committed));
+                let last = Turn { jobs: Vec::new(), committed, let_go: false };
+                return (!last.committed.is_empty()).then_some(last);
             }
             self.queue.changed.wait(&mut state);
         }
@@ -203,7 +221,23 @@ impl Pen {
             }
             jobs.extend(state.jobs.pop_front());
         }
-        Some((jobs, std::mem::take(&mut state.committed)))
+        let committed = match jobs.is_empty() {
+            true => BTreeMap::new(),
+            false => std::mem::take(&mut state.committed),
+        };
+        let let_go = state.jobs.is_empty() && std::mem::take(&mut state.let_go);
+        Some(Turn { jobs, committed, let_go })
+    }
+
+    fn take(&mut self, turn: &Turn) -> Result<(), Error> {
+        let Turn { jobs, committed, let_go } = turn;
+        if !jobs.is_empty() || !committed.is_empty() {
+            self.write(jobs, committed)?;
+        }
+        match let_go {
+            true => self.drop_dead(),
+            false => Ok(()),
+        }
     }
 
     fn write(&mut self, jobs: &[Job], committed: &BTreeMap<ShardId, Bytes>) -> Result<(), Error> {
@@ -213,7 +247,6 @@ impl Pen {
         let mut batch = WriteBatch::with_capacity_bytes(room + room / 4 + BATCH_BYTES_MIN);
         let mut ends = BTreeMap::new();
         let mut truncated = Vec::new();
-        let mut purged = false;
         let (mut entries, mut bytes) = (0, 0);
         for Job { shard, work } in jobs {
             bytes += work.bytes();
@@ -235,7 +268,6 @@ impl Pen {
                 Work::Purge { from, last, mark } => {
                     batch.delete_range(entry_key(*shard, *from), entry_key(*shard, last + 1));
                     batch.put(purged_key(*shard), purged_value(*last, mark));
-                    purged = true;
                 }
                 Work::Begin { life, .. } => batch.put(life_key(*shard), life_value(*life)),
                 Work::Forget { .. } => {
@@ -261,9 +293,6 @@ impl Pen {
         }
         self.put(batch).map_err(|error| Error::rocks(&self.inner.path, &error))?;
         self.note(ends, &truncated)?;
-        if purged {
-            self.drop_dead()?;
-        }
         if let Some(on_sync) = &self.on_sync
             && entries > 0
         {

@@ -275,6 +275,44 @@ fn write_ahead_logs_that_are_needed_no_more_are_removed() {
     assert_eq!(read_all(&log, SHARD, 1, 401, usize::MAX), entries);
 }
 
+/// Entries leave memory for a file once all groups have forgotten what they can, not while they do:
+/// what was not forgotten by then would be written a second time.
+#[test]
+fn what_groups_forgot_reaches_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = LogStore::open(&path, &Options::default()).unwrap();
+    let groups = || (1..=16).map(ShardId);
+    let entry = |index| record(index, vec![index as u8; 1 << 20]);
+    for group in groups() {
+        append(&log, group, (1..=3).map(entry).collect());
+    }
+    for group in groups() {
+        log.purge(group, 3, Bytes::from_static(b"mark"));
+        append(&log, group, vec![entry(4)]);
+        assert_eq!(table_bytes(&path), 0, "group {group} has forgotten, others have not");
+    }
+    log.let_go();
+    let (begun, kept) = (Instant::now(), 16 << 20);
+    while table_bytes(&path) < kept {
+        assert!(begun.elapsed() < Duration::from_secs(30), "what is kept was not written");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(log);
+    assert!(table_bytes(&path) < kept + (1 << 20), "{}", table_bytes(&path));
+    let log = LogStore::open(&path, &Options::default()).unwrap();
+    for group in groups() {
+        assert_eq!(read_all(&log, group, 4, 5, usize::MAX), vec![entry(4)]);
+    }
+}
+
+/// Bytes of all files that memtables were written to.
+fn table_bytes(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let tables = files.filter(|file| file.path().extension().is_some_and(|of| of == "sst"));
+    tables.map(|file| file.metadata().unwrap().len()).sum()
+}
+
 fn write_ahead_logs(folder: &Path) -> usize {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|extension| extension == "log")).count()

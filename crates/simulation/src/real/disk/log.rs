@@ -315,6 +315,8 @@ impl LogDisk for ModelLog {
         lock(&self.0).submit(Write::Purge { shard, last, mark }, None);
     }
 
+    fn let_go(&self) {}
+
     fn purged(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
         Ok(lock(&self.0).memory.of(shard).purged.map(|(_, mark)| mark))
     }
