@@ -4,6 +4,7 @@
 
 mod blobs;
 mod disk;
+mod ends;
 mod moving;
 mod read;
 mod rocks;
@@ -106,7 +107,7 @@ impl RowStore {
         let mut young = young.write();
         if !erased.is_empty() {
             self.inner.write_out(shard, &mut young)?;
-            young.forget_met();
+            young.forget_stored();
             return self.inner.write_erased(shard, erased, &writes, &(applied_index, mark));
         }
         let now = (self.inner.clock)();
@@ -213,7 +214,7 @@ impl Inner {
     fn forget_young(&self, shard: ShardId) {
         let young = self.young(shard);
         let mut young = young.write();
-        young.forget_met();
+        young.forget_stored();
         self.change_young(&mut young, Young::clear);
     }
 
@@ -230,6 +231,7 @@ impl Inner {
         let Some(applied) = young.applied() else { return Ok(()) };
         self.disk.write(shard, &[], &mut young.changes(), applied)?;
         self.rows_written.fetch_add(young.len() as u64, Ordering::Relaxed);
+        young.note_stored();
         self.change_young(young, Young::clear);
         Ok(())
     }

@@ -41,6 +41,11 @@ pub trait RowDisk: Send + Sync {
         to: &Key,
     ) -> Box<dyn Iterator<Item = (Key, Row)> + '_>;
 
+    /// The last key of `from <= key < to` that has a row.
+    fn last(&self, shard: ShardId, from: &Key, to: &Key) -> Option<Key> {
+        self.scan(shard, from, to).last().map(|(key, _)| key)
+    }
+
     /// Index and mark of the last entry written; `None` for a shard that has none.
     fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error>;
 

@@ -50,6 +50,27 @@ impl RocksRows {
         Range { of: self, shard, from: from.clone(), rows, begun: false }
     }
 
+    /// [`RowDisk::last`].
+    pub fn read_last(&self, shard: ShardId, from: &Key, to: &Key) -> Option<Key> {
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(encode_key(shard, from));
+        options.set_iterate_upper_bound(encode_key(shard, to));
+        let mut rows = self.inner.db.raw_iterator_opt(options);
+        rows.seek_to_last();
+        if let Err(error) = rows.status() {
+            self.unreadable(shard, from, &error);
+        }
+        rows.key().map(|key| self.key(shard, from, key))
+    }
+
+    fn key(&self, shard: ShardId, from: &Key, stored: &[u8]) -> Key {
+        let Some((_, key)) = decode_key(stored) else {
+            let reason = format_args!("{} is no key", stored.escape_ascii());
+            self.unreadable(shard, from, &reason)
+        };
+        key
+    }
+
     fn unreadable(&self, shard: ShardId, key: &Key, reason: &dyn std::fmt::Display) -> ! {
         let path = &self.inner.path;
         // Where the mark cannot be read either, the line does without.
@@ -86,10 +107,7 @@ impl Iterator for Range<'_> {
             }
             return None;
         };
-        let Some((_, key)) = decode_key(key) else {
-            let reason = format_args!("{} is no key", key.escape_ascii());
-            self.of.unreadable(self.shard, &self.from, &reason)
-        };
+        let key = self.of.key(self.shard, &self.from, key);
         match wire::decode_row(&key, value) {
             Ok(row) => Some((key, row)),
             Err(error) => self.of.unreadable(self.shard, &key, &error),

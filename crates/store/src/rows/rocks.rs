@@ -115,6 +115,10 @@ impl RowDisk for RocksRows {
         Box::new(self.read_range(shard, from, to))
     }
 
+    fn last(&self, shard: ShardId, from: &Key, to: &Key) -> Option<Key> {
+        self.read_last(shard, from, to)
+    }
+
     fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
         let value = self.inner.db.get_pinned(applied_key(shard));
         let value = value.map_err(|error| self.failed(&error))?;

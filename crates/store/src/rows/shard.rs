@@ -1,13 +1,15 @@
 //! One shard's rows, as the machine reads them and as others do.
 
+use std::iter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{EntityId, Key, Row, Rows, SequenceNumber, ShardId, get_many_over};
+use domain::{EntityId, Key, QueueId, Row, Rows, SequenceNumber, ShardId, get_many_over};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::RowStore;
+use super::ends::queue_of;
 use super::young::{MET_MAX, Young, is_worth_meeting};
 
 /// Reads what is applied so far. A scan sees the rows as they were when it began, and holds up no
@@ -43,6 +45,15 @@ impl ShardRows {
 
     fn stored(&self, key: &Key) -> Option<Row> {
         self.store.inner.disk.get(self.shard, key)
+    }
+
+    /// The last message of a queue that is stored.
+    fn last_stored(&self, queue: QueueId) -> Option<SequenceNumber> {
+        let all = [SequenceNumber::MIN, SequenceNumber::MAX].map(|end| Key::Message(queue, end));
+        match self.store.inner.disk.last(self.shard, &all[0], &all[1])? {
+            Key::Message(_, number) => Some(number),
+            _ => None,
+        }
     }
 
     /// The stored rows of a range as they are now.
@@ -100,7 +111,10 @@ impl Rows for MachineRows {
             return;
         }
         // The lock first: what is written out in between would be in neither, or be met as it was.
-        let young = self.0.young.upgradable_read();
+        let mut young = self.0.young.upgradable_read();
+        if self.is_beyond_stored(&mut young, from, to) {
+            return young.scan((from, to), iter::empty(), visit);
+        }
         let mut met = Vec::new();
         let stored = self.0.stored_range(from, to).inspect(|(key, row)| {
             if met.len() < MET_MAX && is_worth_meeting(key, row) {
@@ -111,5 +125,23 @@ impl Rows for MachineRows {
         if !met.is_empty() {
             RwLockUpgradableReadGuard::upgrade(young).meet(met);
         }
+    }
+}
+
+impl MachineRows {
+    /// Whether storage certainly holds none of a range. Of a queue's messages that is known once it was
+    /// looked up.
+    fn is_beyond_stored(
+        &self,
+        young: &mut RwLockUpgradableReadGuard<'_, Young>,
+        from: &Key,
+        to: &Key,
+    ) -> bool {
+        let Some(queue) = queue_of(from, to) else { return false };
+        let end = young.ends.get(queue).unwrap_or_else(|| {
+            let last = self.0.last_stored(queue);
+            young.with_upgraded(|young| young.ends.learn(queue, last))
+        });
+        *from >= Key::Message(queue, end)
     }
 }

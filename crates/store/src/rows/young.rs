@@ -18,6 +18,7 @@ use domain::key_map::{Entry, KeyMap};
 use domain::{Key, MessageRow, Row, Write};
 
 use super::Change;
+use super::ends::Ends;
 
 /// More rows than this are written: the write takes some tens of milliseconds, in which its shard
 /// applies nothing.
@@ -44,6 +45,8 @@ pub(super) struct Young {
     slots: KeyMap<Slot>,
     /// Messages that are stored, as the machine met them.
     met: KeyMap<Row>,
+    /// Beside what is stored, as far as that is known.
+    pub ends: Ends,
     /// Index and mark of the last entry.
     applied: Option<(u64, Bytes)>,
     bodies: Bodies,
@@ -146,8 +149,16 @@ impl Young {
     }
 
     /// What is stored is no longer what it was.
-    pub fn forget_met(&mut self) {
+    pub fn forget_stored(&mut self) {
         self.met = KeyMap::default();
+        self.ends = Ends::default();
+    }
+
+    /// What is young has come into storage.
+    pub fn note_stored(&mut self) {
+        for (key, slot) in self.slots.iter() {
+            self.ends.stored(&key, slot.row.as_ref());
+        }
     }
 
     /// Whether it is time to write, where all shards together hold so many of so many bytes.
@@ -177,10 +188,10 @@ impl Young {
         self.slots.iter().map(|(key, slot)| (key, slot.row.as_ref()))
     }
 
-    /// Forgets what is young. What was met is stored as it was.
+    /// Forgets what is young. What is known of storage stays true.
     pub fn clear(&mut self) {
-        let met = std::mem::take(&mut self.met);
-        *self = Young { met, ..Young::default() };
+        let (met, ends) = (std::mem::take(&mut self.met), std::mem::take(&mut self.ends));
+        *self = Young { met, ends, ..Young::default() };
     }
 
     /// A young row, or that it is deleted, or a row that was met; `None` where storage is to be asked.

@@ -33,7 +33,7 @@ enum Change {
     Store(u64),
     Rewrite(u64),
     Remove(u64),
-    /// Everything from one number to before another.
+    /// Everything from one number to before another; and one more message comes.
     Erase(u64, u64),
     Name(String),
     Unname(String),
@@ -96,10 +96,7 @@ proptest! {
                 Change::Store(slot) if !stored.contains_key(&slot) => {
                     issued += 1;
                     stored.insert(slot, issued);
-                    vec![
-                        (message_key(issued), Some(message(issued))),
-                        (body_key(issued), Some(Row::Body(body(issued)))),
-                    ]
+                    new_message(issued)
                 }
                 Change::Rewrite(slot) => match stored.get(&slot) {
                     Some(number) => vec![(message_key(*number), Some(message(*number + 1)))],
@@ -113,7 +110,8 @@ proptest! {
                     stored.retain(|_, number| *number < from || *number >= to);
                     erased.push((message_key(from), message_key(to)));
                     erased.push((body_key(from), body_key(to)));
-                    vec![]
+                    issued += 1;
+                    new_message(issued)
                 }
                 Change::Name(name) => vec![directory(&name)],
                 Change::Unname(name) => vec![(Key::Directory(name), None)],
@@ -159,6 +157,13 @@ proptest! {
             prop_assert_eq!(first_five(&rows, from, to), first_five(&model, from, to));
         }
     }
+}
+
+fn new_message(number: u64) -> Vec<(Key, Option<Row>)> {
+    vec![
+        (message_key(number), Some(message(number))),
+        (body_key(number), Some(Row::Body(body(number)))),
+    ]
 }
 
 /// Of all messages there were, in no order of theirs.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use bytes::Bytes;
-use domain::{Row, ShardId};
+use domain::{MemoryRows, Row, ShardId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -36,6 +36,19 @@ fn import(store: &RowStore, index: u64, chunks: Vec<Bytes>) {
         import.take([chunk]).expect("taken");
     }
     import.finish().expect("installed");
+}
+
+/// Who applies entries has looked at the rows before others came in their place.
+#[test]
+fn the_machine_sees_what_came_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (open(&dir, "a"), open(&dir, "b"));
+    filled(&source, SHARD, 1, 50);
+    let expected = all_rows(&source.shard(SHARD));
+    let machine = target.machine(SHARD);
+    assert_eq!(all_rows(&machine), MemoryRows::default());
+    import(&target, 50, chunks(source.export(SHARD).unwrap()));
+    assert_eq!(all_rows(&machine), expected);
 }
 
 #[test]
