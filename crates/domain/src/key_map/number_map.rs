@@ -45,6 +45,10 @@ impl<T> Chunk<T> {
     }
 
     fn insert(&mut self, at: u32, value: T) {
+        if self.values.len() == self.values.capacity() {
+            // The second brings the others along, mostly: room for all of them at once.
+            self.values.reserve_exact(NUMBERS as usize - self.values.len());
+        }
         self.values.insert(self.before(at), value);
         self.taken |= 1 << at;
     }
