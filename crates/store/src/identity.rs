@@ -164,6 +164,7 @@ impl DataDir {
                 return Err(corrupt(&self.path.join(ROWS), &reason));
             }
         }
+        rows.forget_given_up(&log)?;
         Ok((log, rows))
     }
 

@@ -125,6 +125,9 @@ pub trait LogDisk: Send + Sync {
     /// The life of a replica that came after its group was founded.
     fn life(&self, shard: ShardId) -> Option<Life>;
 
+    /// The groups whose replica here was given up, and has no successor yet.
+    fn given_up(&self) -> BTreeSet<ShardId>;
+
     /// Begins a life of a replica that has nothing yet; `done` is told when that is on disk.
     fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done);
 

@@ -30,7 +30,7 @@ pub use moving::{Export, Import, RowsIn, RowsOut};
 pub use shard::{MachineRows, ShardRows};
 
 use crate::disk::Room;
-use crate::{Error, Options};
+use crate::{Error, LogStore, Options};
 
 /// All groups' rows on this node. Cloning shares it.
 #[derive(Clone)]
@@ -173,6 +173,18 @@ impl RowStore {
     pub fn forget(&self, shard: ShardId) -> Result<(), Error> {
         self.inner.forget_young(shard);
         self.inner.disk.forget(shard)
+    }
+
+    /// Removes what is left of replicas that were given up, where a crash came between their log's end
+    /// and their rows'. Nobody may use those shards meanwhile.
+    pub fn forget_given_up(&self, log: &LogStore) -> Result<(), Error> {
+        for shard in log.given_up() {
+            if self.applied(shard)?.is_some() {
+                tracing::info!(%shard, "removing what a crash left of a replica that was given up");
+                self.forget(shard)?;
+            }
+        }
+        Ok(())
     }
 
     /// Begins to read a shard's rows, pinned as they are now.

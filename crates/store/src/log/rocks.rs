@@ -239,6 +239,12 @@ impl LogDisk for RocksLog {
         self.group(shard, |group| group.life)
     }
 
+    fn given_up(&self) -> BTreeSet<ShardId> {
+        let groups = self.inner.groups.lock();
+        let over = groups.iter().filter(|(_, group)| group.life == Some(Life::Over));
+        over.map(|(shard, _)| *shard).collect()
+    }
+
     fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done) {
         self.change(shard, |group| {
             let life = Life::Runs(incarnation);

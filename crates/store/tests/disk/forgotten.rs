@@ -1,6 +1,6 @@
 //! A replica that a node gives up: nothing of it is left, and the next one is somebody else.
 
-use store::{Life, LogStore, RowStore};
+use store::{DataDir, Identity, Life, LogStore, RowStore};
 
 use crate::support::*;
 
@@ -77,4 +77,30 @@ fn forgotten_rows_are_gone_after_a_crash() {
     assert_eq!(rows.applied(SHARD).unwrap(), None);
     assert!(all_rows(&rows.shard(SHARD)).0.is_empty());
     assert!(rows.applied(OTHER).unwrap().is_some());
+}
+
+/// The log is the first to forget, and a crash may come before the rows do.
+#[test]
+fn rows_outlive_their_log_until_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let data = DataDir::open(dir.path(), Identity { cluster_id: 7, node: 3 }, true).unwrap();
+        data.stores(&small(), true).unwrap()
+    };
+    {
+        let (log, rows) = open();
+        for shard in [SHARD, OTHER] {
+            append(&log, shard, records(0, 2));
+            let row = (message_key(1), Some(message(1)));
+            rows.write(shard, vec![row], 1, "mark".into()).unwrap();
+        }
+        rows.flush().unwrap();
+        forget(&log);
+        assert!(rows.applied(SHARD).unwrap().is_some());
+    }
+    let (log, rows) = open();
+    assert_eq!((log.held(), log.life(SHARD)), ([OTHER].into(), Some(Life::Over)));
+    assert_eq!(rows.applied(SHARD).unwrap(), None);
+    assert!(all_rows(&rows.shard(SHARD)).0.is_empty());
+    assert_eq!(all_rows(&rows.shard(OTHER)).0.len(), 1);
 }
