@@ -22,6 +22,10 @@ for life in '' --storm --topics '--storm --nodes 5'; do
   # shellcheck disable=SC2086
   "$simulation" $life --swarm --seeds 200 --minutes "$share"
 done
-say "replication as it is, $((minutes / 2)) minutes"
-"$simulation-raft" --seeds 40 --minutes $((minutes / 2))
+share=$((minutes / 4))
+for life in '' '--spares 1'; do
+  say "replication as it is, $share minutes${life:+, with $life}"
+  # shellcheck disable=SC2086
+  "$simulation-raft" $life --seeds 40 --minutes "$share"
+done
 say "all hold"

@@ -38,10 +38,22 @@ fn five_nodes_hold() {
     assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
+/// Replicas move about meanwhile, and nothing of them stays behind.
+#[test]
+fn lives_hold_in_which_replicas_move() {
+    let seeds = 12;
+    let options = RealOptions { spares: 1, ..RealOptions::default() };
+    let (report, violations) = run_many(program(), 0..seeds, &options);
+    println!("{report}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    assert!(report.moves >= seeds, "{report}");
+}
+
 /// A bug breaks one of these invariants before so many lives are over. The first is one of those that
 /// showed it when this was written.
 fn is_found(bug: Planted, first: u64, by: &[&str]) {
-    let options = RealOptions { bug: Some(bug), ..RealOptions::default() };
+    let spares = u64::from(bug == Planted::LeavesUnasked);
+    let options = RealOptions { spares, bug: Some(bug), ..RealOptions::default() };
     let mut found = Vec::new();
     for from in (first..first + SEEDS_MAX).step_by(4) {
         let (_, violations) = run_many(program(), from..from + 4, &options);
@@ -84,4 +96,9 @@ fn rows_that_are_further_than_their_mark_are_noticed() {
 #[test]
 fn a_log_that_is_forgotten_before_the_rows_are_flushed_is_missed() {
     is_found(Planted::ForgetsUnflushed, 0, &["lost", "replicas", "settled", "running"]);
+}
+
+#[test]
+fn a_replica_that_leaves_before_its_group_let_it_is_missed() {
+    is_found(Planted::LeavesUnasked, 0, &["settled", "lost", "replicas", "running"]);
 }

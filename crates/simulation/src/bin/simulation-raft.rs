@@ -12,9 +12,12 @@ use simulation::seeds::{Seeds, told};
 struct Args {
     #[command(flatten)]
     seeds: Seeds,
-    /// Nodes of each cluster.
+    /// Nodes that hold the group.
     #[arg(long, default_value_t = RealOptions::default().nodes, value_parser = value_parser!(u64).range(2..=9))]
     nodes: u64,
+    /// Nodes beyond those, to which replicas of the others may move.
+    #[arg(long, default_value_t = RealOptions::default().spares, value_parser = value_parser!(u64).range(0..=3))]
+    spares: u64,
     /// Seconds of trouble in each run, in the cluster's time.
     #[arg(long, default_value_t = RealOptions::default().seconds)]
     seconds: u64,
@@ -27,8 +30,8 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let Args { seeds, nodes, seconds, bug, here } = Args::parse();
-    let options = RealOptions { nodes, seconds, bug };
+    let Args { seeds, nodes, spares, seconds, bug, here } = Args::parse();
+    let options = RealOptions { nodes, spares, seconds, bug };
     if here {
         let held = real::tell(seeds.first(), &options);
         return if held { ExitCode::SUCCESS } else { ExitCode::FAILURE };

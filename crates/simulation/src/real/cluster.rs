@@ -13,6 +13,7 @@ use super::faults::Faults;
 use super::known::{self, Known};
 use super::network::Network;
 use super::node::Node;
+use super::plan::Plan;
 use super::report::RealReport;
 use super::watch::Watch;
 use super::{RealOptions, SHARD};
@@ -26,6 +27,8 @@ const FOUND_MS: u64 = 30_000;
 const HEAL_MS: u64 = 120_000;
 /// Statuses are looked at so often.
 const LOOK_MS: u64 = 100;
+/// Of a thousand nodes that do not know the plan, so many hear of it between two looks.
+const HEARS: u32 = 100;
 const CLIENTS: u64 = 4;
 /// Without consumers the rows grow, with many they come and go.
 const CONSUMERS_MAX: u64 = 3;
@@ -37,6 +40,7 @@ pub struct Cluster {
     pub now: u64,
     pub network: Network,
     pub nodes: BTreeMap<u64, Node>,
+    pub plan: Plan,
     pub watch: Watch,
     pub report: RealReport,
     pub faults: Faults,
@@ -55,19 +59,22 @@ impl Cluster {
         let dir = std::env::temp_dir().join(format!("mayfly-raft-{}-{seed}", std::process::id()));
         let network = Network::new(random.fork());
         let mut nodes = BTreeMap::new();
-        for number in 1..=options.nodes {
+        let plan = Plan { replicas: (1..=options.nodes).collect(), moves: 0 };
+        let all = options.nodes + options.spares;
+        for number in 1..=all {
             let of_node = random.fork();
-            let node = Node::new(number, options.nodes, &dir, &watch, options.bug, of_node);
+            let node = Node::new(number, all, &plan, &dir, &watch, options.bug, of_node);
             nodes.insert(number, node);
         }
         let consumers = random.below(CONSUMERS_MAX + 1);
         Cluster {
-            faults: Faults::new(&mut random),
+            faults: Faults::new(&mut random, options.spares > 0),
             options,
             random,
             now: 0,
             network,
             nodes,
+            plan,
             watch,
             report: RealReport::default(),
             clients: (0..CLIENTS).map(|index| Client::new(index, CLIENTS)).collect(),
@@ -130,12 +137,26 @@ impl Cluster {
                 node.log.tick(self.now);
             }
         }
+        self.spread_word();
         self.look();
         let Cluster { clients, consumers, now, nodes, known, peace, watch, random, .. } = self;
         let mut around = Around { now: *now, nodes, known, peace: *peace, watch, random };
         clients.iter_mut().for_each(|client| client.step(&mut around));
         consumers.iter_mut().for_each(|consumer| consumer.step(&mut around));
         self.sound()
+    }
+
+    /// Nodes hear where replicas shall be, each in its time.
+    fn spread_word(&mut self) {
+        if !self.now.is_multiple_of(LOOK_MS) {
+            return;
+        }
+        let up = self.nodes.values().filter(|node| node.process.is_some());
+        for node in up.filter(|node| !node.plan.is(&self.plan)) {
+            if self.random.chance(HEARS) {
+                node.plan.hear(&self.plan);
+            }
+        }
     }
 
     fn sound(&self) -> Result<(), Broken> {
@@ -173,21 +194,32 @@ impl Cluster {
         }
     }
 
-    /// All nodes are up, with full voices.
+    /// All nodes are up, and have the replicas that they shall have, with full voices.
     pub fn is_whole(&self) -> bool {
-        let all: BTreeSet<u64> = self.nodes.keys().copied().collect();
-        let full = |status: GroupStatus| status.voters == all && status.learners.is_empty();
         self.nodes.values().all(|node| {
-            node.process.as_ref().and_then(|process| process.status()).is_some_and(full)
+            let Some(process) = node.process.as_ref() else { return false };
+            match self.plan.replicas.contains(&node.number) {
+                true => process.status().is_some_and(|status| self.is_full(&status)),
+                false => !process.holds(),
+            }
         })
+    }
+
+    /// Whether the group is where it shall be, as one of its replicas says.
+    pub fn is_full(&self, status: &GroupStatus) -> bool {
+        status.voters == self.plan.replicas && status.learners.is_empty()
+    }
+
+    /// The nodes that shall have replicas.
+    fn members(&self) -> impl Iterator<Item = (&u64, &Node)> {
+        self.nodes.iter().filter(|(number, _)| self.plan.replicas.contains(number))
     }
 
     /// And have all there is.
     fn is_settled(&self) -> bool {
         let ends: BTreeSet<Option<(Option<u64>, Option<u64>)>> = self
-            .nodes
-            .values()
-            .map(|node| {
+            .members()
+            .map(|(_, node)| {
                 let status = node.process.as_ref()?.status()?;
                 Some((status.last_log, status.applied))
             })
@@ -205,12 +237,19 @@ impl Cluster {
     }
 
     fn account(&mut self) {
-        let sums: BTreeSet<(u64, u64)> = self.nodes.values().map(written).collect();
+        let sums: BTreeSet<(u64, u64)> = self.members().map(|(_, node)| written(node)).collect();
         if sums.len() > 1 {
             self.watch.broke("replicas", "Raft 5.4.3", format!("in the end they differ: {sums:?}"));
         }
         for (number, node) in &self.nodes {
             let there = known::numbers(node).unwrap_or_default();
+            if !self.plan.replicas.contains(number) {
+                if !there.is_empty() {
+                    let what = format!("node {number} has {} messages of others", there.len());
+                    self.watch.broke("settled", "README (How nodes come and go)", what);
+                }
+                continue;
+            }
             let distinct: BTreeSet<u64> = there.iter().copied().collect();
             if distinct.len() < there.len() {
                 self.watch.broke("once", "SEND-8", format!("node {number} has some twice"));

@@ -30,6 +30,7 @@ struct Odds {
     transfer: u32,
     stop: u32,
     flush: u32,
+    moving: u32,
     /// In a thousand of the steps in which a node writes its vote: it falls.
     vote: u32,
 }
@@ -44,7 +45,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub fn new(random: &mut Random) -> Faults {
+    /// `spares`: there are nodes to which replicas may move.
+    pub fn new(random: &mut Random, spares: bool) -> Faults {
         let mut often = |most: u64| match random.chance(650) {
             true => random.between(1, most) as u32,
             false => 0,
@@ -62,6 +64,7 @@ impl Faults {
             stop: often(10),
             flush: often(100),
             vote: often(300),
+            moving: if spares { random.between(5, 60) as u32 } else { 0 },
         };
         Faults { odds, starts: BTreeMap::new(), stopping: BTreeMap::new() }
     }
@@ -94,7 +97,7 @@ impl Cluster {
             return;
         }
         let odds = self.faults.odds;
-        let node = self.random.between(1, self.options.nodes);
+        let node = self.random.between(1, self.count());
         if self.random.chance(odds.crash) {
             self.crash(node, false);
         }
@@ -130,6 +133,9 @@ impl Cluster {
         if self.random.chance(odds.stop) {
             self.stop(node);
         }
+        if self.random.chance(odds.moving) {
+            self.move_replica();
+        }
         if self.random.chance(odds.flush)
             && let Some(node) = self.nodes.get(&node)
         {
@@ -164,7 +170,7 @@ impl Cluster {
                     self.network.hold(other, node, until);
                 }
                 _ => {
-                    for other in (1..=self.options.nodes).filter(|other| *other != node) {
+                    for other in (1..=self.count()).filter(|other| *other != node) {
                         self.network.hold(node, other, until);
                         self.network.hold(other, node, until);
                     }
@@ -184,7 +190,7 @@ impl Cluster {
     }
 
     fn other_than(&mut self, node: u64) -> u64 {
-        let nodes = self.options.nodes;
+        let nodes = self.count();
         (node + self.random.below(nodes - 1)) % nodes + 1
     }
 
@@ -206,9 +212,9 @@ impl Cluster {
 
     /// The power goes, of some or of all.
     fn cut_power(&mut self, first: u64) {
-        let count = self.random.between(1, self.options.nodes);
+        let (all, count) = (self.count(), self.random.between(1, self.count()));
         for at in 0..count {
-            self.crash((first - 1 + at) % self.options.nodes + 1, true);
+            self.crash((first - 1 + at) % all + 1, true);
         }
     }
 
@@ -242,6 +248,25 @@ impl Cluster {
         let replication = process.replication.clone();
         // Whether it works is seen by who leads.
         process.runtime.spawn(async move { replication.transfer(SHARD, to).await });
+    }
+
+    /// All nodes, with replicas and without.
+    fn count(&self) -> u64 {
+        self.nodes.len() as u64
+    }
+
+    /// A replica shall live elsewhere. One moves at a time, by the word of who leads.
+    fn move_replica(&mut self) {
+        let led = self.nodes.values().filter_map(|node| node.process.as_ref()?.status());
+        if !led.filter(|status| status.leading).any(|status| self.is_full(&status)) {
+            return;
+        }
+        let (here, elsewhere): (Vec<u64>, Vec<u64>) =
+            self.nodes.keys().partition(|node| self.plan.replicas.contains(node));
+        let (from, to) = (self.random.pick(&here), self.random.pick(&elsewhere));
+        self.watch.note("move", &[from, to]);
+        self.report.moves += 1;
+        self.plan.move_one(from, to);
     }
 
     /// Stops a node in order.

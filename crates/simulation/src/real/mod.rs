@@ -21,14 +21,17 @@
 //! | readers scan past young rows | `reads` 11, `lost` 4 |
 //! | a flush leaves young rows behind | `replicas` 14 |
 //!
-//! Reading order: chance, the network, the disk, a node; what is watched; clients and consumers and
-//! what they know; faults, the cluster.
+//! Reading order: chance, the network, the disk, a node and what keeps its replica; what is watched;
+//! clients and consumers and what they know; faults, the cluster.
 
 mod chance;
 
 mod disk;
 mod network;
+
+mod keeper;
 mod node;
+mod plan;
 
 mod watch;
 
@@ -69,12 +72,17 @@ pub enum Planted {
     FlushesRowsWithoutMark,
     /// Rows are said to be flushed that are not, and the log is forgotten.
     ForgetsUnflushed,
+    /// A replica that shall be elsewhere is forgotten before its group goes on without it.
+    LeavesUnasked,
 }
 
 /// What kind of life it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealOptions {
+    /// Nodes that hold the group.
     pub nodes: u64,
+    /// Nodes beyond those, to which its replicas may move.
+    pub spares: u64,
     /// Seconds of trouble, in the cluster's time; then faults end.
     pub seconds: u64,
     pub bug: Option<Planted>,
@@ -82,7 +90,7 @@ pub struct RealOptions {
 
 impl Default for RealOptions {
     fn default() -> RealOptions {
-        RealOptions { nodes: 3, seconds: 40, bug: None }
+        RealOptions { nodes: 3, spares: 0, seconds: 40, bug: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ use tokio::task::JoinHandle;
 
 use super::disk::log::ModelLog;
 use super::disk::rows::ModelRows;
+use super::keeper::Keeper;
 use super::network::{Network, address};
+use super::plan::{KnownPlan, Plan};
 use super::watch::Watch;
 use super::{Planted, SHARD};
 use crate::random::Random;
@@ -41,11 +44,14 @@ pub struct Node {
     pub log: ModelLog,
     pub rows: ModelRows,
     pub process: Option<Process>,
+    /// Where the group shall be, as far as it knows.
+    pub plan: KnownPlan,
     random: Random,
     /// Ids it spoke under before it lost what it had promised.
     pub spent: BTreeSet<u64>,
     /// The id it speaks under, as far as it ever spoke.
     id: Option<u64>,
+    /// All there are.
     nodes: u64,
     dir: PathBuf,
     watch: Watch,
@@ -57,9 +63,11 @@ pub struct Process {
     pub runtime: Runtime,
     pub replication: Replication,
     pub rows: RowStore,
-    pub data: DataDir,
     heard: Arc<Heard>,
-    joining: Option<JoinHandle<Result<(), Error>>>,
+    log: ModelLog,
+    keeper: JoinHandle<Error>,
+    /// Its replica runs.
+    runs: Arc<AtomicBool>,
     /// Another process was found to be this node.
     taken: JoinHandle<()>,
 }
@@ -90,6 +98,7 @@ impl Node {
     pub fn new(
         number: u64,
         nodes: u64,
+        plan: &Plan,
         root: &Path,
         watch: &Watch,
         bug: Option<Planted>,
@@ -100,6 +109,7 @@ impl Node {
             log: ModelLog::new(watch.clone(), bug, random.fork()),
             rows: ModelRows::new(number, watch.clone(), bug),
             process: None,
+            plan: KnownPlan::new(plan),
             random,
             spent: BTreeSet::new(),
             id: None,
@@ -145,17 +155,28 @@ impl Node {
         };
         let log = LogStore::on(self.log.clone());
         let rows = RowStore::on(self.rows.open(), &options);
+        rows.forget_given_up(&log)?;
         let (observer, incoming) = (heard.clone(), Arc::new(Nobody));
         let replication = Replication::start(config, log, rows.clone(), observer, incoming)?;
-        let joining = join(replication.clone(), data.clone(), self.log.clone(), numbers.clone());
-        let joining = Some(runtime.spawn(joining));
+        let runs = Arc::new(AtomicBool::new(false));
+        let keeper = Keeper {
+            replication: replication.clone(),
+            data,
+            log: self.log.clone(),
+            plan: self.plan.clone(),
+            bug: self.bug,
+            runs: runs.clone(),
+        };
+        let keeper = runtime.spawn(keeper.run());
         runtime.spawn(ask_clocks(replication.clone(), numbers));
         let taken = {
             let replication = replication.clone();
             runtime.spawn(async move { drop(replication.taken().await) })
         };
         drop(inside);
-        self.process = Some(Process { runtime, replication, rows, data, heard, joining, taken });
+        let log = self.log.clone();
+        let process = Process { runtime, replication, rows, heard, log, keeper, runs, taken };
+        self.process = Some(process);
         Ok(())
     }
 
@@ -168,20 +189,24 @@ impl Node {
     /// As `DataDir::stores` does it with damaged data: they are laid aside, for another birth.
     fn lose(&mut self, data: &DataDir) -> Result<(), Error> {
         self.watch.note("lost", &[self.number]);
+        self.plan.forget();
         self.log.wipe();
         self.rows.wipe();
         self.spent.extend(self.id.take());
         Ok(data.begin_anew()?)
     }
 
-    /// Whether its group runs; an error if that cannot be.
+    /// Whether its replica runs; an error if that cannot be.
     pub fn has_joined(&mut self) -> Result<bool, String> {
         let Some(process) = &mut self.process else { return Ok(false) };
-        let joined = process.has_joined()?;
-        if joined {
-            self.id = Some(process.id());
+        let runs = process.runs()?;
+        let spent = self.log.spent();
+        match runs {
+            true => self.id = Some(process.id()),
+            false => drop(self.id.take_if(|id| spent.contains(id))),
         }
-        Ok(joined)
+        self.spent.extend(spent);
+        Ok(runs)
     }
 
     /// The process ends, or the power of its machine. Returns how many writes were lost.
@@ -207,6 +232,7 @@ impl Node {
 
     /// A node that is down gets an empty disk.
     pub fn wipe(&mut self) -> std::io::Result<()> {
+        self.plan.forget();
         self.log.wipe();
         self.rows.wipe();
         self.spent.extend(self.id.take());
@@ -215,18 +241,6 @@ impl Node {
         }
         std::fs::remove_dir_all(&self.dir)
     }
-}
-
-/// Takes part, then adds the group.
-async fn join(
-    replication: Replication,
-    data: DataDir,
-    log: ModelLog,
-    members: BTreeSet<u64>,
-) -> Result<(), Error> {
-    replication.take_part().await?;
-    log.speaks_as(replication.node() | u64::from(data.incarnation()) << 16);
-    replication.add_group(SHARD, members).await
 }
 
 async fn ask_clocks(replication: Replication, nodes: BTreeSet<u64>) {
@@ -242,7 +256,7 @@ async fn ask_clocks(replication: Replication, nodes: BTreeSet<u64>) {
 impl Process {
     /// The id it speaks under.
     pub fn id(&self) -> u64 {
-        self.replication.node() | u64::from(self.data.incarnation()) << 16
+        self.log.id()
     }
 
     /// Moves its time on.
@@ -255,18 +269,20 @@ impl Process {
         std::mem::take(&mut *self.heard.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn has_joined(&mut self) -> Result<bool, String> {
+    fn runs(&mut self) -> Result<bool, String> {
         if self.taken.is_finished() {
             return Err("it was taken for another process".to_owned());
         }
-        let Some(joining) = self.joining.take_if(|joining| joining.is_finished()) else {
-            return Ok(self.joining.is_none());
-        };
-        match self.runtime.block_on(joining) {
-            Ok(Ok(())) => Ok(true),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(error) => Err(error.to_string()),
+        if !self.keeper.is_finished() {
+            return Ok(self.runs.load(Ordering::Relaxed));
         }
+        let ended = self.runtime.block_on(&mut self.keeper);
+        Err(ended.map_or_else(|error| error.to_string(), |error| error.to_string()))
+    }
+
+    /// Whether it has a replica, or something of one.
+    pub fn holds(&self) -> bool {
+        self.runs.load(Ordering::Relaxed) || self.replication.held().contains(&SHARD)
     }
 
     /// Its replica, once there is one.

@@ -35,6 +35,8 @@ struct State {
     random: Random,
     /// The id under which this node speaks.
     id: u64,
+    /// Ids it will not speak under again, because what it said under them is forgotten.
+    spent: BTreeSet<u64>,
 }
 
 struct Job {
@@ -117,7 +119,7 @@ impl Group {
 impl ModelLog {
     pub fn new(watch: Watch, bug: Option<Planted>, random: Random) -> ModelLog {
         let (memory, settled, recent, queue) = Default::default();
-        let (writing, sync_ms_max, id) = (None, 3, 0);
+        let (writing, sync_ms_max, id, spent) = (None, 3, 0, BTreeSet::new());
         ModelLog(Arc::new(Mutex::new(State {
             watch,
             bug,
@@ -129,12 +131,22 @@ impl ModelLog {
             sync_ms_max,
             random,
             id,
+            spent,
         })))
     }
 
     /// Votes are this replica's from here on.
     pub fn speaks_as(&self, id: u64) {
         lock(&self.0).id = id;
+    }
+
+    pub fn id(&self) -> u64 {
+        lock(&self.0).id
+    }
+
+    /// See [`State`].
+    pub fn spent(&self) -> BTreeSet<u64> {
+        lock(&self.0).spent.clone()
     }
 
     pub fn set_speed(&self, sync_ms_max: u64) {
@@ -202,6 +214,9 @@ impl State {
                 let Some(Job { write, done }) = self.queue.pop_front() else { break };
                 if done.is_some() {
                     promise(&self.watch, self.id, &write);
+                }
+                if matches!(write, Write::Forget { .. }) {
+                    self.spent.insert(self.id);
                 }
                 self.settle(write);
                 told.extend(done);
@@ -365,9 +380,17 @@ impl LogDisk for ModelLog {
         lock(&self.0).memory.of(shard).life
     }
 
+    fn given_up(&self) -> BTreeSet<ShardId> {
+        let state = lock(&self.0);
+        let over = state.memory.0.iter().filter(|(_, group)| group.life == Some(Life::Over));
+        over.map(|(shard, _)| *shard).collect()
+    }
+
     fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done) {
         let life = Life::Runs(incarnation);
-        lock(&self.0).submit(Write::Begin { shard, life }, Some(done));
+        let mut state = lock(&self.0);
+        state.id = state.id & 0xffff | u64::from(incarnation) << 16;
+        state.submit(Write::Begin { shard, life }, Some(done));
     }
 
     fn forget(&self, shard: ShardId, done: Done) {
