@@ -78,7 +78,7 @@ impl Target for Disk {
 
     fn write(&mut self, changes: domain::Changes, index: u64) {
         let mark = Bytes::from_static(b"a mark of some forty bytes, as Raft's is");
-        self.store.apply(SHARD, &changes.erased, changes.writes, index, mark).expect("written");
+        self.store.apply(SHARD, changes.erased, changes.writes, index, mark).expect("written");
     }
 }
 

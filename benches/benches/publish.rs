@@ -78,7 +78,7 @@ impl Replica {
         let mut step = self.machine.step(&self.rows);
         let outcomes = step.apply(wire::decode_entry(entry).expect("an entry"));
         let writes = step.finish().writes;
-        self.store.apply(SHARD, &[], writes, self.index, Bytes::new()).expect("written");
+        self.store.apply(SHARD, Vec::new(), writes, self.index, Bytes::new()).expect("written");
         assert!(!matches!(outcomes[0], Outcome::Refused(_)), "{outcomes:?}");
     }
 

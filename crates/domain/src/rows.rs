@@ -44,7 +44,8 @@ impl MemoryRows {
     /// Deletes what a [`crate::Step`] erased, before its writes.
     pub fn erase(&mut self, ranges: &[(Key, Key)]) {
         for (from, to) in ranges {
-            self.0.retain(|key, _| key < from || key >= to);
+            let gone: Vec<Key> = self.0.range(from..to).map(|(key, _)| key.clone()).collect();
+            gone.iter().for_each(|key| drop(self.0.remove(key)));
         }
     }
 

@@ -5,6 +5,7 @@
 mod blobs;
 mod disk;
 mod ends;
+mod erased;
 mod moving;
 mod read;
 mod rocks;
@@ -89,7 +90,7 @@ impl RowStore {
     ) -> Result<(), Error> {
         let write = |row: Option<Row>| row.map_or(Write::Delete, Write::Replace);
         let writes = writes.into_iter().map(|(key, row)| (key, write(row))).collect();
-        self.apply(shard, &[], writes, applied_index, mark)
+        self.apply(shard, Vec::new(), writes, applied_index, mark)
     }
 
     /// Erases ranges, each from a key to before another of the same table, then writes rows, and the
@@ -98,21 +99,16 @@ impl RowStore {
     pub fn apply(
         &self,
         shard: ShardId,
-        erased: &[(Key, Key)],
+        erased: Vec<(Key, Key)>,
         writes: KeyMap<Write>,
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
         let young = self.inner.young(shard);
         let mut young = young.write();
-        if !erased.is_empty() {
-            self.inner.write_out(shard, &mut young)?;
-            young.forget_stored();
-            return self.inner.write_erased(shard, erased, &writes, &(applied_index, mark));
-        }
         let now = (self.inner.clock)();
         let held = self.inner.change_young(&mut young, |young| {
-            young.take(writes, (applied_index, mark), now);
+            young.take(erased, writes, (applied_index, mark), now);
         });
         match young.is_full(held, self.inner.young_bytes_max, now) {
             true => self.inner.write_out(shard, &mut young),
@@ -240,26 +236,9 @@ impl Inner {
 
     /// Writes a shard's young rows. They stay where it fails.
     fn write_out(&self, shard: ShardId, young: &mut Young) -> Result<(), Error> {
-        let Some(applied) = young.applied() else { return Ok(()) };
-        self.disk.write(shard, &[], &mut young.changes(), applied)?;
+        young.store(|erased, changes, applied| self.disk.write(shard, erased, changes, applied))?;
         self.rows_written.fetch_add(young.len() as u64, Ordering::Relaxed);
-        young.note_stored();
         self.change_young(young, Young::clear);
-        Ok(())
-    }
-
-    /// Erases, then writes; with nothing young before.
-    fn write_erased(
-        &self,
-        shard: ShardId,
-        erased: &[(Key, Key)],
-        writes: &KeyMap<Write>,
-        applied: &(u64, Bytes),
-    ) -> Result<(), Error> {
-        let mut changes = writes.iter().map(|(key, write)| (key, write.row()));
-        self.disk.write(shard, erased, &mut changes, applied)?;
-        let rows = erased.len() + writes.len();
-        self.rows_written.fetch_add(rows as u64, Ordering::Relaxed);
         Ok(())
     }
 }

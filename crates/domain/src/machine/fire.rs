@@ -72,9 +72,9 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     fn fire_scheduled(&mut self, count_max: usize, fired: &mut Fired) {
         let (due, next) = self.due(DeadlineKind::Scheduled, count_max);
         fired.more = next.is_some();
-        self.pass_mark(DeadlineKind::Scheduled, &due, next);
+        self.take_off(DeadlineKind::Scheduled, &due, next);
         for Deadline { due, number, .. } in due {
-            let row = self.unschedule(due, number);
+            let row = self.unschedule(number);
             if let Some(session) = &row.session {
                 self.unlist_scheduled(session, number);
             }
@@ -113,11 +113,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     fn fire_fixed(&mut self, count_max: usize, fired: &mut Fired) {
         let (due, next) = self.due(DeadlineKind::Fixed, count_max);
         fired.more = next.is_some();
-        self.pass_mark(DeadlineKind::Fixed, &due, next);
+        self.take_off(DeadlineKind::Fixed, &due, next);
         let queue = self.main();
-        for deadline in &due {
-            self.remove_deadline(DeadlineKind::Fixed, deadline.due, deadline.number);
-        }
         let drops = !self.properties().dead_letter_on_expiration;
         let head = self.entity.state.fresh_head[SubQueue::Main as usize];
         let known = |deadline: &Deadline| match deadline.row {

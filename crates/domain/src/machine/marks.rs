@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 
 use crate::machine::entity::EntityStep;
+use crate::machine::view::SINGLY_MAX;
 use crate::{
     DeadlineKind, DeadlineRow, EntityState, Key, Lifetime, MessageRow, QueueProperties, Row, Rows,
     SequenceNumber, Span, Timestamp,
@@ -138,15 +139,22 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         }
     }
 
-    /// All that are due are about to be taken off: the mark moves once, to what is `next`, and the rows
-    /// of those before it are not looked at again. Without a next one it moves to the last of them,
-    /// where the search for a later one starts.
-    pub fn pass_mark(&mut self, kind: DeadlineKind, due: &[Deadline], next: Option<Deadline>) {
-        let Some(mark) = next.as_ref().or(due.last()) else { return };
-        *self.mark(kind) = Some(mark.mark());
-        if next.is_some() {
-            *self.stale_mark(kind) = false;
+    /// Takes off deadlines that are due, all there are from the mark to what is `next`. The mark moves
+    /// once, to that one, and the rows before it are not looked at again; without a next one it moves to
+    /// the last of them, where the search for a later one starts.
+    pub fn take_off(&mut self, kind: DeadlineKind, due: &[Deadline], next: Option<Deadline>) {
+        let (Some(from), Some(last)) = (*self.mark(kind), due.last()) else { return };
+        let id = self.id;
+        let key = |(due, number): Mark| Key::Deadline(id, kind, due, number);
+        match due.len() > SINGLY_MAX {
+            true => {
+                let end = next.map_or((last.due, last.number.next()), |next| next.mark());
+                self.view.erase(key(from), key(end));
+            }
+            false => due.iter().for_each(|deadline| self.view.delete(key(deadline.mark()))),
         }
+        *self.mark(kind) = Some(next.as_ref().unwrap_or(last).mark());
+        *self.stale_mark(kind) = next.is_none();
     }
 
     fn mark(&mut self, kind: DeadlineKind) -> &mut Option<Mark> {

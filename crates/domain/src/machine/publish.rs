@@ -155,7 +155,8 @@ impl<R: Rows> Step<'_, R> {
                 return;
             }
             let Ok(mut opened) = self.open(topic) else { return };
-            let row = opened.unschedule(due, scheduled);
+            opened.remove_deadline(DeadlineKind::Scheduled, due, scheduled);
+            let row = opened.unschedule(scheduled);
             let number = opened.next_sequence();
             let state = opened.state();
             state.counts.published += 1;

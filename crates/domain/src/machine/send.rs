@@ -159,9 +159,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         state.counts.scheduled += 1;
     }
 
-    /// Takes a message out of the schedule; its body stays.
-    pub fn unschedule(&mut self, due: Timestamp, number: SequenceNumber) -> ScheduledRow {
-        self.remove_deadline(DeadlineKind::Scheduled, due, number);
+    /// Takes a message out of the schedule; its body stays, and its time is the caller's to take off.
+    pub fn unschedule(&mut self, number: SequenceNumber) -> ScheduledRow {
         let row = self.view.scheduled(self.id, number).expect("what has a time is scheduled");
         self.view.delete(Key::Scheduled(self.id, number));
         self.state().counts.scheduled -= 1;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
-use crate::machine::view::Budget;
+use crate::machine::view::{Budget, SINGLY_MAX};
 use crate::{
     APPLY_ROWS_MAX, Claim, DeadlineKind, EntityId, Fired, Key, Outcome, QueueId, Row, Rows,
     SequenceNumber, SessionId, SessionList, Timestamp,
@@ -40,10 +40,6 @@ fn ranges(entity: EntityId) -> [(Key, Key); 19] {
         table(|id| Key::Parked(QueueId::main(id), false, 0)),
     ]
 }
-
-/// A table with more rows of an entity is erased whole. Smaller ones are deleted row by row: an erased
-/// range is kept, and asked, until storage has merged it away, which few rows are not worth.
-const SINGLY_MAX: usize = 64;
 
 impl<R: Rows> Step<'_, R> {
     pub(super) fn sweep(&mut self) -> Outcome {

@@ -10,6 +10,10 @@ use crate::{
     SessionRow, Write, get_many_over,
 };
 
+/// More rows that lie together are erased as a range. Fewer are deleted one by one: an erased range is
+/// kept, and asked, until storage has merged it away, which few rows are not worth.
+pub(super) const SINGLY_MAX: usize = 64;
+
 /// Rows under a step's own changes.
 pub(super) struct View<'a, R> {
     rows: &'a R,
@@ -166,7 +170,11 @@ impl<'a, R: Rows> View<'a, R> {
         let written: Vec<Key> =
             self.writes.range(&from, &to).map(|(key, _)| key.into_owned()).collect();
         written.iter().for_each(|key| drop(self.writes.remove(key)));
-        self.erased.push((from, to));
+        match self.erased.last_mut() {
+            // What fell due was erased up to here, and now what fell due since.
+            Some((start, end)) if *start <= from && from <= *end => *end = to.max(end.clone()),
+            _ => self.erased.push((from, to)),
+        }
     }
 
     /// Visits rows with `from <= key < to` in ascending order until the visitor breaks.

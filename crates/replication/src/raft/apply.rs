@@ -69,7 +69,7 @@ impl Applier {
             .store
             .apply(
                 self.replica.shard,
-                &changes.erased,
+                changes.erased,
                 changes.writes,
                 index,
                 record::encode_mark(&mark),

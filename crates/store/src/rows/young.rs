@@ -6,8 +6,11 @@
 //! locks them, and by number when they are settled, which costs storage ten times as much. So what such
 //! a scan has met stays here as well.
 //!
-//! Invariant: young rows over stored rows are the rows as of the young mark, and stored rows are
-//! those of the stored mark: both change together, in one write. What is met is stored, and not young.
+//! Deadlines that fall due together are gone as a range, which costs one mark and not one a row.
+//!
+//! Invariant: young rows over what stored rows the young ranges leave are the rows as of the young mark,
+//! and stored rows are those of the stored mark: both change together, in one write. What is met is
+//! stored, and neither young nor in such a range.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -19,6 +22,7 @@ use domain::{Key, MessageRow, Row, Write};
 
 use super::Change;
 use super::ends::Ends;
+use super::erased::Erased;
 
 /// More rows than this are written: the write takes some tens of milliseconds, in which its shard
 /// applies nothing.
@@ -43,6 +47,8 @@ pub(super) fn is_worth_meeting(key: &Key, row: &Row) -> bool {
 #[derive(Default)]
 pub(super) struct Young {
     slots: KeyMap<Slot>,
+    /// Ranges whose stored rows are gone; what came into them since is in the slots.
+    erased: Erased,
     /// Messages that are stored, as the machine met them.
     met: KeyMap<Row>,
     /// Beside what is stored, as far as that is known.
@@ -101,8 +107,15 @@ impl Bodies {
 }
 
 impl Young {
-    /// Takes in what an entry wrote.
-    pub fn take(&mut self, writes: KeyMap<Write>, applied: (u64, Bytes), now: Instant) {
+    /// Takes in what an entry erased, and then wrote.
+    pub fn take(
+        &mut self,
+        erased: Vec<(Key, Key)>,
+        writes: KeyMap<Write>,
+        applied: (u64, Bytes),
+        now: Instant,
+    ) {
+        erased.into_iter().for_each(|(from, to)| self.erase(from, to));
         let came = self.bodies.next_entry();
         for (key, write) in writes {
             let inserted = matches!(write, Write::Insert(_));
@@ -131,9 +144,19 @@ impl Young {
         self.since.get_or_insert(now);
     }
 
+    fn erase(&mut self, from: Key, to: Key) {
+        for key in keys(&self.slots, &from, &to) {
+            if let Some(Slot { row: Some(Row::Body(_)), came, .. }) = self.slots.remove(&key) {
+                self.bodies.gone(came);
+            }
+        }
+        keys(&self.met, &from, &to).iter().for_each(|key| drop(self.met.remove(key)));
+        self.erased.add(from, to);
+    }
+
     /// What it all takes in memory, about.
     pub fn bytes(&self) -> usize {
-        self.slots.len() * ROW_BYTES + self.bodies.bytes
+        (self.slots.len() + self.erased.len()) * ROW_BYTES + self.bodies.bytes
     }
 
     /// Takes in what storage holds, of which some may be young by now.
@@ -142,7 +165,7 @@ impl Young {
             self.met = KeyMap::default();
         }
         for (key, row) in rows {
-            if self.slots.get(&key).is_none() {
+            if self.slots.get(&key).is_none() && !self.erased.contains(&key) {
                 self.met.insert(key, row);
             }
         }
@@ -154,17 +177,11 @@ impl Young {
         self.ends = Ends::default();
     }
 
-    /// What is young has come into storage.
-    pub fn note_stored(&mut self) {
-        for (key, slot) in self.slots.iter() {
-            self.ends.stored(&key, slot.row.as_ref());
-        }
-    }
-
     /// Whether it is time to write, where all shards together hold so many of so many bytes.
     pub fn is_full(&self, held: usize, bytes_max: usize, now: Instant) -> bool {
         bytes_max == 0
             || self.slots.len() >= ROWS_MAX
+            || self.erased.is_full()
             || held > bytes_max
             || self.bytes() > bytes_max / SHARE
             || self.is_old(now)
@@ -174,8 +191,9 @@ impl Young {
         self.since.is_some_and(|since| now.duration_since(since) >= AGE_MAX)
     }
 
+    /// Rows and ranges to write.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() + self.erased.len()
     }
 
     /// Index and mark of the last entry taken in; `None` where storage has all.
@@ -183,9 +201,24 @@ impl Young {
         self.applied.as_ref()
     }
 
-    /// What there is to write. Rows of a run come in ascending order.
-    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
-        self.slots.iter().map(|(key, slot)| (key, slot.row.as_ref()))
+    /// Has `write` store what is young, if there is anything: ranges to erase, then changes, of which
+    /// those of a run come in ascending order.
+    pub fn store<E>(
+        &mut self,
+        write: impl FnOnce(
+            &[(Key, Key)],
+            &mut dyn Iterator<Item = Change<'_>>,
+            &(u64, Bytes),
+        ) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Young { slots, erased, ends, applied: Some(applied), .. } = self else { return Ok(()) };
+        let mut changes = slots.iter().map(|(key, slot)| {
+            let row = slot.row.as_ref();
+            // Where the write fails as well: an end may be too high.
+            ends.stored(&key, row);
+            (key, row)
+        });
+        write(&erased.ranges(), &mut changes, applied)
     }
 
     /// Forgets what is young. What is known of storage stays true.
@@ -198,22 +231,24 @@ impl Young {
     pub fn get(&self, key: &Key) -> Option<Option<Row>> {
         match self.slots.get(key) {
             Some(slot) => Some(slot.row.clone()),
+            None if self.erased.contains(key) => Some(None),
             None => self.met.get(key).cloned().map(Some),
         }
     }
 
     /// Whether storage alone would not do for this range.
     pub fn touches(&self, from: &Key, to: &Key) -> bool {
-        self.slots.range(from, to).next().is_some()
+        self.slots.range(from, to).next().is_some() || self.erased.touches(from, to)
     }
 
     /// Visits the rows of a range: these, over those that are `stored`.
     pub fn scan(
         &self,
         range: (&Key, &Key),
-        mut stored: impl Iterator<Item = (Key, Row)>,
+        stored: impl Iterator<Item = (Key, Row)>,
         visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>,
     ) {
+        let mut stored = stored.filter(|(key, _)| !self.erased.contains(key));
         self.slots.scan_over(
             range,
             |slot| slot.row.as_ref(),
@@ -223,6 +258,10 @@ impl Young {
             |key, row| visit(key.into_owned(), row.into_owned()),
         );
     }
+}
+
+fn keys<T>(map: &KeyMap<T>, from: &Key, to: &Key) -> Vec<Key> {
+    map.range(from, to).map(|(key, _)| key.into_owned()).collect()
 }
 
 #[cfg(test)]
@@ -246,6 +285,19 @@ mod tests {
             travel: None,
         };
         (Key::Message(QueueId::main(EntityId(9)), number), Row::Message(row))
+    }
+
+    #[test]
+    fn what_is_erased_takes_no_memory_but_its_range() {
+        let mut young = Young::default();
+        let key = |number| Key::Body(EntityId(9), SequenceNumber(number));
+        let body = Row::Body(vec![0; 100].into());
+        let bodies = (0..9).map(|number| (key(number), Write::Insert(body.clone()))).collect();
+        let (now, mark) = (Instant::now(), Bytes::new());
+        young.take(Vec::new(), bodies, (1, mark.clone()), now);
+        assert_eq!(young.bytes(), 9 * (ROW_BYTES + 100));
+        young.take(vec![(key(0), key(9))], KeyMap::default(), (2, mark), now);
+        assert_eq!(young.bytes(), ROW_BYTES);
     }
 
     #[test]

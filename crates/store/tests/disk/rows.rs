@@ -139,7 +139,7 @@ proptest! {
             let writes = known(writes, &model);
             model.write(writes.clone());
             let writes = writes.into_iter().collect();
-            store.apply(SHARD, &erased, writes, index, index.to_string().into()).unwrap();
+            store.apply(SHARD, erased, writes, index, index.to_string().into()).unwrap();
             let machine = store.machine(SHARD);
             for (from, to) in [(0, 100), (index % 40, index % 40 + 9)] {
                 prop_assert_eq!(first_five(&machine, from, to), first_five(&model, from, to));
@@ -304,7 +304,7 @@ fn what_lives_briefly_is_not_written() {
             writes.extend([(message_key(old), Write::Delete), (body_key(old), Write::Delete)]);
         }
         let writes = writes.into_iter().collect();
-        store.apply(SHARD, &[], writes, index, index.to_string().into()).unwrap();
+        store.apply(SHARD, vec![], writes, index, index.to_string().into()).unwrap();
         assert_eq!(store.applied(SHARD).unwrap().expect("applied").0, index);
     }
     assert_eq!((store.take_rows_written(), store.flushed_index(SHARD)), (0, 0));
@@ -313,7 +313,7 @@ fn what_lives_briefly_is_not_written() {
     // Stored by now: deleting them writes.
     let gone =
         (291..=300).flat_map(|n| [(message_key(n), Write::Delete), (body_key(n), Write::Delete)]);
-    store.apply(SHARD, &[], gone.collect(), 301, "301".into()).unwrap();
+    store.apply(SHARD, vec![], gone.collect(), 301, "301".into()).unwrap();
     assert_eq!(all_rows(&store.shard(SHARD)), MemoryRows::default());
     store.flush().unwrap();
     assert_eq!(store.take_rows_written(), 20);
@@ -348,7 +348,7 @@ fn young_rows_are_bounded() {
     let mut written = 0;
     for index in 1..=200u64 {
         let row = (body_key(index), Write::Insert(Row::Body(vec![7; 9840].into())));
-        store.apply(SHARD, &[], [row].into_iter().collect(), index, "".into()).unwrap();
+        store.apply(SHARD, vec![], [row].into_iter().collect(), index, "".into()).unwrap();
         written += store.take_rows_written();
         assert!(index - written <= 10, "{written} of {index} are written");
     }
@@ -366,7 +366,7 @@ fn bodies_that_are_gone_take_nothing() {
         let body = |n: &u64| (body_key(*n), Write::Insert(Row::Body(vec![7; 4920].into())));
         let gone = gone.iter().map(|n| (body_key(*n), Write::Delete));
         let writes = came.iter().map(body).chain(gone).collect();
-        store.apply(SHARD, &[], writes, index, "".into()).unwrap();
+        store.apply(SHARD, vec![], writes, index, "".into()).unwrap();
         store.take_rows_written()
     };
     let both = |index: u64| [2 * index, 2 * index + 1];
