@@ -73,8 +73,11 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         let (due, next) = self.due(DeadlineKind::Scheduled, count_max);
         fired.more = next.is_some();
         self.take_off(DeadlineKind::Scheduled, &due, next);
-        for Deadline { due, number, .. } in due {
-            let row = self.unschedule(number);
+        let numbers = due.iter().map(|deadline| deadline.number);
+        let rows = self.view.all_scheduled(self.id, numbers);
+        for (Deadline { due, number, .. }, row) in due.into_iter().zip(rows) {
+            let row = row.expect("what has a time is scheduled");
+            self.unschedule(number);
             if let Some(session) = &row.session {
                 self.unlist_scheduled(session, number);
             }

@@ -156,7 +156,9 @@ impl<R: Rows> Step<'_, R> {
             }
             let Ok(mut opened) = self.open(topic) else { return };
             opened.remove_deadline(DeadlineKind::Scheduled, due, scheduled);
-            let row = opened.unschedule(scheduled);
+            let row = opened.view.scheduled(topic, scheduled);
+            let row = row.expect("what has a time is scheduled");
+            opened.unschedule(scheduled);
             let number = opened.next_sequence();
             let state = opened.state();
             state.counts.published += 1;

@@ -160,10 +160,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// Takes a message out of the schedule; its body stays, and its time is the caller's to take off.
-    pub fn unschedule(&mut self, number: SequenceNumber) -> ScheduledRow {
-        let row = self.view.scheduled(self.id, number).expect("what has a time is scheduled");
+    pub fn unschedule(&mut self, number: SequenceNumber) {
         self.view.delete(Key::Scheduled(self.id, number));
         self.state().counts.scheduled -= 1;
-        row
     }
 }

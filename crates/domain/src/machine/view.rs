@@ -303,6 +303,16 @@ impl<R: Rows> View<'_, R> {
         typed!(self.get(&Key::Scheduled(entity, number)), Scheduled)
     }
 
+    /// Scheduled messages by their numbers, in that order.
+    pub fn all_scheduled(
+        &mut self,
+        entity: EntityId,
+        numbers: impl Iterator<Item = SequenceNumber>,
+    ) -> Vec<Option<ScheduledRow>> {
+        let rows = self.get_many(numbers.map(|number| Key::Scheduled(entity, number)).collect());
+        rows.into_iter().map(|row| typed!(row, Scheduled)).collect()
+    }
+
     pub fn session(&mut self, entity: EntityId, session: &SessionId) -> Option<Box<SessionRow>> {
         typed!(self.get(&Key::Session(entity, session.clone())), Session)
     }
