@@ -27,14 +27,13 @@ impl CancelScheduled {
         }
         for (number, row) in found {
             entity.remove_deadline(DeadlineKind::Scheduled, row.due, number);
-            entity.view.delete(Key::Scheduled(entity.id, number));
+            entity.unschedule(number);
             entity.view.delete(Key::Body(entity.id, number));
             if let Some(session) = &row.session {
                 entity.unlist_scheduled(session, number);
             }
             let state = entity.state();
             state.size_bytes -= u64::from(row.size_bytes);
-            state.counts.scheduled -= 1;
             state.counts.cancelled += 1;
         }
         entity.used();

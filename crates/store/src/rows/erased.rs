@@ -30,8 +30,8 @@ impl Erased {
 
     /// Whether any of these rows is in a range.
     pub fn touches(&self, from: &Key, to: &Key) -> bool {
-        let before = self.0.range::<Key, _>((Unbounded, Excluded(to)));
-        before.last().is_some_and(|(_, end)| from < end)
+        let mut before = self.0.range::<Key, _>((Unbounded, Excluded(to)));
+        before.next_back().is_some_and(|(_, end)| from < end)
     }
 
     pub fn is_full(&self) -> bool {

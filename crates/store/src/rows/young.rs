@@ -6,7 +6,8 @@
 //! locks them, and by number when they are settled, which costs storage ten times as much. So what such
 //! a scan has met stays here as well.
 //!
-//! Deadlines that fall due together are gone as a range, which costs one mark and not one a row.
+//! Many deadlines that fall due together are gone as a range, which storage is told of once, and not row by
+//! row.
 //!
 //! Invariant: young rows over what stored rows the young ranges leave are the rows as of the young mark,
 //! and stored rows are those of the stored mark: both change together, in one write. What is met is
