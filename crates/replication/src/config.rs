@@ -29,7 +29,8 @@ pub struct Config {
     pub timings: Timings,
     pub limits: Limits,
     /// Threads that run Raft and its sockets. Default 2; 0 leaves it to the runtime of the caller.
-    /// Applying has threads of its own, unless that runtime has only one.
+    /// They also apply what is short and stays in memory; the rest of applying has threads of its
+    /// own, unless that runtime has only one.
     pub threads: usize,
     /// What peers are reached through. Default TCP.
     pub sockets: Option<Arc<dyn Sockets>>,

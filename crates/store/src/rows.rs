@@ -116,6 +116,31 @@ impl RowStore {
         }
     }
 
+    /// Whether [`RowStore::apply_young`] is right for what comes next: it is not time to write what
+    /// is young, and nobody does.
+    pub fn stays_young(&self, shard: ShardId) -> bool {
+        let Inner { young_bytes, young_bytes_max, clock, .. } = &*self.inner;
+        let held = young_bytes.load(Ordering::Relaxed);
+        let young = self.inner.young(shard);
+        young.try_read().is_some_and(|young| !young.is_full(held, *young_bytes_max, clock()))
+    }
+
+    /// [`RowStore::apply`] that touches memory only, so it neither blocks nor fails. Should it be
+    /// time to write afterwards, the next [`RowStore::apply`] sees to that.
+    pub fn apply_young(
+        &self,
+        shard: ShardId,
+        erased: Vec<(Key, Key)>,
+        writes: KeyMap<Write>,
+        applied_index: u64,
+        mark: Bytes,
+    ) {
+        let now = (self.inner.clock)();
+        self.inner.change_young(&mut self.inner.young(shard).write(), |young| {
+            young.take(erased, writes, (applied_index, mark), now);
+        });
+    }
+
     /// Writes the rows of shards that have had young ones for long. They would keep others from
     /// having any.
     pub fn write_out_old(&self) -> Result<(), Error> {

@@ -15,6 +15,15 @@ use super::state::Replica;
 use super::{Payload, StoredMembership, TypeConfig};
 use crate::metrics;
 
+/// Where a step's rows go.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// To the young ones, in memory; right while [`Applier::stays_young`].
+    Memory,
+    /// There as well, and with them to the database once it is time.
+    Storage,
+}
+
 /// A replica's machine and rows, passed between Raft and the threads for blocking work.
 pub(crate) struct Applier {
     replica: Arc<Replica>,
@@ -31,9 +40,18 @@ impl Applier {
         Applier { rows: replica.store.machine(replica.shard), replica, machine, gapless }
     }
 
-    /// Applies entries in one step and one write; then tells who waits. Effects go first: a waiter
-    /// that asks the leader what to do next finds it informed.
-    pub fn step(&mut self, batch: Vec<EntryResponder<TypeConfig>>) -> Result<(), io::Error> {
+    /// Whether a step that is taken now finds its rows' place in memory.
+    pub fn stays_young(&self) -> bool {
+        self.replica.store.stays_young(self.replica.shard)
+    }
+
+    /// Applies entries in one step and one write, or without any; then tells who waits. Effects go
+    /// first: a waiter that asks the leader what to do next finds it informed.
+    pub fn step(
+        &mut self,
+        batch: Vec<EntryResponder<TypeConfig>>,
+        to: Place,
+    ) -> Result<(), io::Error> {
         let started = Instant::now();
         let entries = batch.len();
         let mut mark = self.replica.applied();
@@ -65,16 +83,14 @@ impl Applier {
         }
         let changes = step.finish();
         let index = mark.applied.map_or(0, |id| id.index);
-        self.replica
-            .store
-            .apply(
-                self.replica.shard,
-                changes.erased,
-                changes.writes,
-                index,
-                record::encode_mark(&mark),
-            )
-            .map_err(io::Error::other)?;
+        let Replica { store, shard, .. } = &*self.replica;
+        let (erased, writes, record) = (changes.erased, changes.writes, record::encode_mark(&mark));
+        match to {
+            Place::Memory => store.apply_young(*shard, erased, writes, index, record),
+            Place::Storage => {
+                store.apply(*shard, erased, writes, index, record).map_err(io::Error::other)?;
+            }
+        }
         self.replica.set_applied(mark);
         metrics::applied(entries, self.replica.store.take_rows_written(), started.elapsed());
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,7 +13,7 @@ use openraft::{OptionalSend, RaftSnapshotBuilder};
 use parking_lot::Mutex;
 use store::RowStore;
 
-use super::apply::Applier;
+use super::apply::{Applier, Place};
 use super::record::{self, Mark};
 use super::snapshot::{Export, SnapshotData};
 use super::{LogId, Payload, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
@@ -23,6 +24,9 @@ use crate::{Observer, metrics};
 /// first entries.
 const STEP_BYTES_MAX: usize = 4 << 20;
 const STEP_ENTRIES_MAX: usize = 512;
+/// The most of a step that is taken on Raft's own threads. The way to another and back costs what
+/// applying some messages does; many are not to hold up what else Raft does.
+const SHORT_STEP_BYTES_MAX: usize = 64 << 10;
 
 /// A replica's rows, and how far they are: shared by the state machine, the snapshots that leave
 /// and the retention task.
@@ -129,7 +133,7 @@ impl Drop for ExportLease {
 
 pub(crate) struct StateAdapter {
     replica: Arc<Replica>,
-    /// Absent only while it works on a thread for blocking work, or after it failed there.
+    /// Absent only while it works on a thread for blocking work, or after it failed.
     applier: Option<Applier>,
 }
 
@@ -149,9 +153,7 @@ impl StateAdapter {
         &mut self,
         work: impl FnOnce(&mut Applier) -> Result<T, io::Error> + Send + 'static,
     ) -> Result<T, io::Error> {
-        let Some(mut applier) = self.applier.take() else {
-            return Err(io::Error::other("this replica failed before"));
-        };
+        let mut applier = self.take_applier()?;
         let (applier, result) = apart(move || {
             let result = work(&mut applier);
             (applier, result)
@@ -162,11 +164,29 @@ impl StateAdapter {
         result
     }
 
-    async fn step(&mut self, batch: Vec<EntryResponder<TypeConfig>>) -> Result<(), io::Error> {
-        match batch.is_empty() {
-            true => Ok(()),
-            false => self.apart(|applier| applier.step(batch)).await,
+    fn take_applier(&mut self) -> Result<Applier, io::Error> {
+        self.applier.take().ok_or_else(|| io::Error::other("this replica failed before"))
+    }
+
+    /// Takes a step that is short and writes nothing where it is, any other one apart.
+    async fn step(
+        &mut self,
+        batch: Vec<EntryResponder<TypeConfig>>,
+        bytes: usize,
+    ) -> Result<(), io::Error> {
+        if batch.is_empty() {
+            return Ok(());
         }
+        let mut applier = self.take_applier()?;
+        if bytes > SHORT_STEP_BYTES_MAX || !applier.stays_young() {
+            self.applier = Some(applier);
+            return self.apart(|applier| applier.step(batch, Place::Storage)).await;
+        }
+        // A panic ends this replica, as it does apart.
+        let result = catch_unwind(AssertUnwindSafe(|| applier.step(batch, Place::Memory)))
+            .map_err(|_| io::Error::other("applying failed: it panicked"))?;
+        self.applier = Some(applier);
+        result
     }
 }
 
@@ -191,11 +211,10 @@ impl openraft::storage::RaftStateMachine<TypeConfig> for StateAdapter {
             }
             batch.push((entry, responder));
             if bytes >= STEP_BYTES_MAX || batch.len() >= STEP_ENTRIES_MAX {
-                self.step(std::mem::take(&mut batch)).await?;
-                bytes = 0;
+                self.step(std::mem::take(&mut batch), std::mem::take(&mut bytes)).await?;
             }
         }
-        self.step(batch).await
+        self.step(batch, bytes).await
     }
 
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<MarkerBuilder> {

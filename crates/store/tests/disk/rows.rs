@@ -139,7 +139,12 @@ proptest! {
             let writes = known(writes, &model);
             model.write(writes.clone());
             let writes = writes.into_iter().collect();
-            store.apply(SHARD, erased, writes, index, index.to_string().into()).unwrap();
+            let mark = index.to_string().into();
+            if index % 3 != 0 && store.stays_young(SHARD) {
+                store.apply_young(SHARD, erased, writes, index, mark);
+            } else {
+                store.apply(SHARD, erased, writes, index, mark).unwrap();
+            }
             let machine = store.machine(SHARD);
             for (from, to) in [(0, 100), (index % 40, index % 40 + 9)] {
                 prop_assert_eq!(first_five(&machine, from, to), first_five(&model, from, to));
@@ -353,6 +358,29 @@ fn young_rows_are_bounded() {
         assert!(index - written <= 10, "{written} of {index} are written");
     }
     assert!(written >= 190, "{written}");
+}
+
+/// What is applied in memory alone is written with what comes once it is time.
+#[test]
+fn rows_stay_young_until_it_is_time_to_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { young_bytes_max: 400_000, ..small() };
+    let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
+    let body = |index: u64| {
+        let row = (body_key(index), Write::Insert(Row::Body(vec![7; 9840].into())));
+        [row].into_iter().collect()
+    };
+    let mut young = 0;
+    while store.stays_young(SHARD) {
+        young += 1;
+        store.apply_young(SHARD, vec![], body(young), young, "".into());
+        assert_eq!(store.take_rows_written(), 0);
+        assert!(young <= 20, "more than a group's share of what all may hold");
+    }
+    store.apply(SHARD, vec![], body(young + 1), young + 1, "".into()).unwrap();
+    assert_eq!(store.take_rows_written(), young + 1);
+    assert!(store.stays_young(SHARD), "nothing is young any more");
+    assert_eq!(store.applied(SHARD).unwrap(), Some((young + 1, "".into())));
 }
 
 /// A body takes memory until all that came with the same entry are gone, and no longer.
