@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +17,7 @@ from .processes import Command, Failed, Run, Servers, is_free, wait_until
 
 # Of node 1; those of the others are 1000 apart. Forwarding has one port for all.
 PORTS = (5300, 5310, 5320, 5672)
-GRPC, AMQP, FORWARDED = 5310, 5672, 5700
+HTTP, GRPC, AMQP, FORWARDED = 5300, 5310, 5672, 5700
 SLACK = 120  # Seconds a bench may take beyond what it was told to.
 
 
@@ -94,6 +95,17 @@ class Mayfly(Servers):
     def _addresses(self, port: int) -> str:
         ports = [port + self._offset + 1000 * node for node in range(self._nodes)]
         return ",".join(f"127.0.0.1:{port}" for port in ports)
+
+    def ended(self, how: str) -> int:
+        """Messages that ended so, `completed` or `expired` say, in the queues there are. The nodes
+        count once a second."""
+        total = 0.0
+        for address in self._addresses(HTTP).split(","):
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+            sample = rf'^mayfly_messages_ended{{[^}}]*end="{how}"}} (\S+)'
+            total += sum(map(float, re.findall(sample, text, re.MULTILINE)))
+        return int(total)
 
     def start_bench(self, *arguments: object) -> "Bench":
         where = ["--json", "--connect", self.addresses]
