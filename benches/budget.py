@@ -124,23 +124,23 @@ class Work:
 
     title: str
     cluster: tuple[str, ...]
-    # What the bench ends messages with, as the metrics call it, and as people do.
-    end: str
+    # What became of messages: where the bench's report has how many a second, and in words.
+    rate: str
     what: str
 
 
 WORKS = {
-    "lifecycle": Work("Where the CPU goes", (), "completed", "sent, received and completed"),
+    "lifecycle": Work("Where the CPU goes", (), "settled_per_second", "sent, received and completed"),
     "backlog": Work(
         "Where the CPU goes: a large backlog",
         ("--memory", "512", "--data-groups", "1"),
-        "completed",
+        "settled_per_second",
         f"sent, received and completed in a queue of {QUEUED:,}",
     ),
     "expiry": Work(
         "Where the CPU goes: expiry",
         ("--memory", "512"),
-        "expired",
+        "expired_per_second",
         "expired, 5,000/s sent meanwhile,",
     ),
 }
@@ -192,7 +192,7 @@ def measure(directory: Path, of: str, seconds: int, options: list[str]) -> str:
         with load(nodes, of, seconds, options) as bench:
             pids = {f"node {node}": nodes.pid(node) for node in range(1, NODES + 1)}
             pids["client"] = bench.pid
-            begun, ended = time.monotonic(), nodes.ended(work.end)
+            begun = time.monotonic()
             before = {name: cpu_seconds(pid) for name, pid in pids.items()}
             waited = -sum(map(waited_seconds, pids.values()))
             record = ["perf", "record", "-q", "-F", str(HERTZ), "-o", data]
@@ -200,8 +200,11 @@ def measure(directory: Path, of: str, seconds: int, options: list[str]) -> str:
             subprocess.run([*record, *whom, "--", "sleep", str(seconds)], check=True)
             used = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
             waited += sum(map(waited_seconds, pids.values()))
-            messages = nodes.ended(work.end) - ended
             lasted = time.monotonic() - begun
+            report = bench.report(seconds)
+    if report["errors"]:
+        raise Failed(f"errors: {report['errors']}")
+    messages = report[work.rate] * lasted
     part = shares(data)
     names = list(pids)
 
@@ -213,10 +216,10 @@ def measure(directory: Path, of: str, seconds: int, options: list[str]) -> str:
     rows.append(["all", *(f"{each:.1f}" for each in total)])
     header = ["µs of CPU per message", *names]
     return (
-        f"{results.machine(directory)}. {messages / lasted:,.0f} messages/s {work.what}"
+        f"{results.machine(directory)}. {report[work.rate]:,.0f} messages/s {work.what}"
         f" while perf looked on; {sum(total):.1f} µs each in all processes, which is"
-        f" {sum(used.values()) / lasted:.2f} of {results.cores()} cores. Threads"
-        f" that were ready waited for a core {waited / sum(used.values()):.1f} times as long as they had one.\n\n"
+        f" {sum(used.values()) / lasted:.2f} of {results.cores()} cores. Threads that were ready waited"
+        f" for a core {waited / sum(used.values()):.1f} times as long as they had one.\n\n"
         f"{results.table(header, rows)}\n\nMade by `benches/budget.py --of {of}`."
     )
 

@@ -104,13 +104,10 @@ impl RowStore {
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
+        self.apply_young(shard, erased, writes, applied_index, mark);
         let young = self.inner.young(shard);
         let mut young = young.write();
-        let now = (self.inner.clock)();
-        let held = self.inner.change_young(&mut young, |young| {
-            young.take(erased, writes, (applied_index, mark), now);
-        });
-        match young.is_full(held, self.inner.young_bytes_max, now) {
+        match self.inner.is_full(&young) {
             true => self.inner.write_out(shard, &mut young),
             false => Ok(()),
         }
@@ -119,14 +116,13 @@ impl RowStore {
     /// Whether [`RowStore::apply_young`] is right for what comes next: it is not time to write what
     /// is young, and nobody does.
     pub fn stays_young(&self, shard: ShardId) -> bool {
-        let Inner { young_bytes, young_bytes_max, clock, .. } = &*self.inner;
-        let held = young_bytes.load(Ordering::Relaxed);
         let young = self.inner.young(shard);
-        young.try_read().is_some_and(|young| !young.is_full(held, *young_bytes_max, clock()))
+        young.try_read().is_some_and(|young| !self.inner.is_full(&young))
     }
 
-    /// [`RowStore::apply`] that touches memory only, so it neither blocks nor fails. Should it be
-    /// time to write afterwards, the next [`RowStore::apply`] sees to that.
+    /// [`RowStore::apply`] that touches memory only: it cannot fail, and waits at most for a write
+    /// that somebody else has begun meanwhile. Should it be time to write afterwards, the next
+    /// [`RowStore::apply`] sees to that.
     pub fn apply_young(
         &self,
         shard: ShardId,
@@ -136,7 +132,8 @@ impl RowStore {
         mark: Bytes,
     ) {
         let now = (self.inner.clock)();
-        self.inner.change_young(&mut self.inner.young(shard).write(), |young| {
+        let young = self.inner.young(shard);
+        self.inner.change_young(&mut young.write(), |young| {
             young.take(erased, writes, (applied_index, mark), now);
         });
     }
@@ -251,12 +248,18 @@ impl Inner {
         self.change_young(&mut young, Young::clear);
     }
 
-    /// Changes what is young of a shard: the bytes that all shards' young rows hold then.
-    fn change_young(&self, young: &mut Young, change: impl FnOnce(&mut Young)) -> usize {
+    /// Changes what is young of a shard, and counts what all shards' young rows hold.
+    fn change_young(&self, young: &mut Young, change: impl FnOnce(&mut Young)) {
         let before = young.bytes();
         change(young);
         let more = young.bytes().wrapping_sub(before);
-        self.young_bytes.fetch_add(more, Ordering::Relaxed).wrapping_add(more)
+        self.young_bytes.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Whether it is time to write a shard's young rows.
+    fn is_full(&self, young: &Young) -> bool {
+        let held = self.young_bytes.load(Ordering::Relaxed);
+        young.is_full(held, self.young_bytes_max, (self.clock)())
     }
 
     /// Writes a shard's young rows. They stay where it fails.
