@@ -23,7 +23,7 @@ impl Cluster for ClusterService {
     }
 
     async fn now(&self, _: Request<v1::NowRequest>) -> Result<Response<v1::NowResponse>, Status> {
-        let (now, offset) = self.broker.now();
+        let (now, offset) = self.broker.now().await.map_err(|error| status(&error))?;
         Ok(Response::new(v1::NowResponse { now_ms: now.0, offset_ms: offset.0 }))
     }
 

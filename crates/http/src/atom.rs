@@ -260,7 +260,7 @@ impl Request<'_> {
     /// Standard, because that is whose limits are the defaults (QUOTA-0).
     fn namespace(&self) -> Result<Response, Failure> {
         const NAME: &str = "mayfly";
-        let (now, _) = self.broker.now();
+        let (now, _) = self.broker.now_here();
         let id = self.asked.address("$namespaceinfo");
         let entry = Entry { id, title: NAME, published: now, updated: now };
         answer_entry(StatusCode::OK, |xml| {

@@ -18,6 +18,7 @@ use crate::call::Answer;
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::link::Outgoing;
 use crate::placing::states;
+use crate::reads::{Read, ReadAnswer};
 use crate::receiver::unexpected;
 use crate::router::{Failure, Router};
 use crate::status::{self, ClusterStatus, GroupView, NodeReport, NodeStatus, Role};
@@ -122,8 +123,22 @@ impl Broker {
         timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
     }
 
-    /// The cluster's time, and how far an operator has moved it.
-    pub fn now(&self) -> (Timestamp, Span) {
+    /// The cluster's time, and how far an operator has moved it, as the catalog's leader says: the
+    /// rows of a node that has just started may be of a time before.
+    pub async fn now(&self) -> Result<(Timestamp, Span)> {
+        let router = self.router();
+        let read = router.read(ShardId::CATALOG, Read::ClockOffset, router.deadline()).await;
+        match read.map_err(|kind| Error::new(kind, ""))? {
+            ReadAnswer::ClockOffset(offset) => Ok((router.clock.told().plus(offset), offset)),
+            _ => {
+                let why = Unavailable::NoLeader(ShardId::CATALOG);
+                Err(Error::new(ErrorKind::Unavailable { why }, ""))
+            }
+        }
+    }
+
+    /// As [`Broker::now`], by what this node has heard of so far.
+    pub fn now_here(&self) -> (Timestamp, Span) {
         let offset = domain::meta(&self.router().replication.rows(ShardId::CATALOG)).clock_offset;
         (self.router().clock.told().plus(offset), offset)
     }
@@ -140,18 +155,18 @@ impl Broker {
             return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""));
         };
         let deadline = router.deadline();
-        let goal = Span(self.now().1.0.saturating_add(by.0));
+        let goal = Span(self.now().await?.1.0.saturating_add(by.0));
         let advanced = router.call(ShardId::CATALOG, Command::AdvanceClock { by }, deadline).await;
         done(advanced).map_err(|kind| Error::new(kind, ""))?;
         // From here on it is done, and at worst not yet everywhere.
         let late = |shard| Error::new(ErrorKind::Unknown { why: Unknown::Late(shard) }, "");
         let mut pause = Duration::from_millis(1);
-        while self.now().1 < goal {
+        while self.now_here().1 < goal {
             if !router.wait(&mut pause, deadline).await {
                 return Err(late(ShardId::CATALOG));
             }
         }
-        let (_, offset) = self.now();
+        let (_, offset) = self.now_here();
         let shards = (1..=cluster.data_groups).map(ShardId);
         let raised = join_all(shards.map(|shard| async move {
             self.raise_clock(shard, offset, deadline).await.map_err(|_| late(shard))

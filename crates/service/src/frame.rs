@@ -121,7 +121,9 @@ impl Codec for IdleReport {
 
 #[cfg(test)]
 mod tests {
-    use domain::{EntityId, QueueId, Refusal, SequenceNumber, SessionPage, ShardId, Timestamp};
+    use domain::{
+        EntityId, QueueId, Refusal, SequenceNumber, SessionPage, ShardId, Span, Timestamp,
+    };
 
     use super::*;
     use crate::reads::{Read, ReadAnswer};
@@ -137,11 +139,19 @@ mod tests {
     }
 
     #[test]
+    fn reads_come_as_they_went() {
+        for read in [Read::ClockOffset, Read::Resolve { name: "q".into() }] {
+            assert_eq!(again(&read), read);
+        }
+    }
+
+    #[test]
     fn answers_of_reads_come_as_they_went() {
         for answer in [
             ReadAnswer::Messages(Vec::new()),
             ReadAnswer::Refused(Refusal::StaleRoute { entity: EntityId(7) }),
             ReadAnswer::Untouched,
+            ReadAnswer::ClockOffset(Span(7_200_000)),
             ReadAnswer::Info(vec![None]),
             ReadAnswer::Entries(Vec::new()),
             ReadAnswer::State(None),

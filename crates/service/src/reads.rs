@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, Key, QueueId, Refusal, Row, Rows,
-    RuleRow, SequenceNumber, SessionId, SessionPage, SessionToken, Timestamp,
+    RuleRow, SequenceNumber, SessionId, SessionPage, SessionToken, Span, Timestamp,
 };
 use replication::{ProposeError, Replication};
 use tokio::sync::{mpsc, oneshot};
@@ -35,6 +35,8 @@ pub(crate) enum Read {
     Info {
         entities: Vec<EntityId>,
     },
+    /// Catalog: how far an operator has moved the cluster's time.
+    ClockOffset,
     /// Catalog: where an entity is.
     Resolve {
         name: String,
@@ -92,6 +94,7 @@ pub(crate) enum ReadAnswer {
     State(Option<Bytes>),
     Sessions(SessionPage),
     Rules(Vec<RuleRow>),
+    ClockOffset(Span),
     Pending,
 }
 
@@ -198,6 +201,7 @@ pub(crate) fn answer(
             let info = |entity| domain::entity_info(rows, entity);
             ReadAnswer::Info(entities.into_iter().map(info).collect())
         }
+        Read::ClockOffset => ReadAnswer::ClockOffset(domain::meta(rows).clock_offset),
         Read::Resolve { name } => {
             ReadAnswer::Entries(domain::directory(rows, &name).into_iter().collect())
         }

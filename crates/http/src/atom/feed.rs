@@ -141,7 +141,7 @@ impl Request<'_> {
             let query = format!("api-version={version}&$skip={skip}&$top={top}");
             self.asked.address_with(path, Some(&query))
         });
-        let (now, _) = self.broker.now();
+        let (now, _) = self.broker.now_here();
         let document =
             document::alone(|xml| document::feed(xml, title, &own, next.as_deref(), now, entries));
         let body = document.map_err(|error| Failure::internal(&error))?;

@@ -22,6 +22,7 @@ impl Codec for Read {
                 put!(out, 8, *subscription, *skip, *count_max)
             }
             Read::Rule { subscription, name } => put!(out, 9, *subscription, *name),
+            Read::ClockOffset => out.push(10),
             Read::PeekSession { entity, token, from, count_max } => {
                 put!(out, 5, *entity, *token, *from, *count_max)
             }
@@ -69,6 +70,7 @@ impl Codec for Read {
                 count_max: take(input)?,
             },
             9 => Read::Rule { subscription: take(input)?, name: take(input)? },
+            10 => Read::ClockOffset,
             50 => Read::Pend(Pend {
                 holder: Holder { node: take(input)?, id: take(input)? },
                 operation: take(input)?,
@@ -99,6 +101,7 @@ impl Codec for ReadAnswer {
             ReadAnswer::State(state) => put!(out, 5, *state),
             ReadAnswer::Sessions(page) => put!(out, 6, *page),
             ReadAnswer::Rules(rules) => put!(out, 7, *rules),
+            ReadAnswer::ClockOffset(offset) => put!(out, 9, *offset),
             ReadAnswer::Pending => out.push(50),
         }
     }
@@ -117,6 +120,7 @@ impl Codec for ReadAnswer {
             6 => ReadAnswer::Sessions(take(input)?),
             7 => ReadAnswer::Rules(take(input)?),
             8 => ReadAnswer::Untouched,
+            9 => ReadAnswer::ClockOffset(take(input)?),
             50 => ReadAnswer::Pending,
             _ => return Err(Error::Corrupt { what: "unknown tag of a read's answer" }),
         })

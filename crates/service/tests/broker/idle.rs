@@ -119,7 +119,7 @@ async fn idle_4_a_receive_that_returns_nothing_counts() {
     create(&broker, "q").await;
     for _ in 0..3 {
         advance_minutes(&broker, 4).await;
-        let now = broker.now().0;
+        let now = broker.now_here().0;
         assert!(lock(&broker, "q", DEAD, 1).await.is_empty()); // IDLE-5.
         assert!(broker.get_queue("q").await.expect("the queue").info.last_use > now);
     }

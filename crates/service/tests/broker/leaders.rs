@@ -197,7 +197,7 @@ async fn lock_20_a_grant_that_was_lost_on_its_way_is_released_uncounted() {
     };
     let grant = Acquire { queue, receiver: lock.receiver, count_max: 1, bytes_max: u32::MAX };
     let entry =
-        Entry { at: broker.now().0, seed: [7; 16], commands: vec![Command::Acquire(grant)] };
+        Entry { at: broker.now_here().0, seed: [7; 16], commands: vec![Command::Acquire(grant)] };
     let granted = log.propose(shard, wire::encode_entry(&entry)).await.expect("committed");
     assert!(
         matches!(&granted[..], [Outcome::Acquired { deliveries, .. }] if deliveries.len() == 1)

@@ -22,7 +22,7 @@ async fn ttl_2_an_advanced_clock_expires_by_the_default() {
     let (_cluster, broker) =
         one_queue("q", |queue| queue.default_ttl = Span::from_secs(3600)).await;
     send(&broker, "q", messages(&["a", "b"])).await;
-    let (before, _) = broker.now();
+    let (before, _) = broker.now_here();
     let (now, offset) = broker.advance_clock(Span::from_secs(3601)).await.expect("advanced");
     assert!(now >= before.plus(Span::from_secs(3601)), "{now:?} after {before:?}");
     assert_eq!(offset, Span::from_secs(3601));
@@ -33,7 +33,7 @@ async fn ttl_2_an_advanced_clock_expires_by_the_default() {
 #[tokio::test]
 async fn sched_5_a_scheduled_message_comes_when_it_is_due() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let (now, _) = broker.now();
+    let (now, _) = broker.now_here();
     let due = |ms| Some(now.plus(Span(ms)));
     let soon_due = NewMessage { scheduled_at: due(300), ..message("soon") };
     let later = NewMessage { scheduled_at: due(3_600_000), ..message("later") };
@@ -56,7 +56,7 @@ async fn lock_12_lock_13_locks_lapse_and_are_renewed() {
     let tokens: Vec<_> = got.iter().map(|m| m.delivery.lock.expect("a lock").token).collect();
     broker.advance_clock(Span::from_secs(59)).await.expect("advanced");
     let until = broker.renew("q", MAIN, vec![tokens[1]]).await.expect("renewed");
-    assert!(until[0] >= broker.now().0.plus(Span::from_secs(55)), "{until:?}");
+    assert!(until[0] >= broker.now_here().0.plus(Span::from_secs(55)), "{until:?}");
     broker.advance_clock(Span::from_secs(2)).await.expect("advanced");
     let back = broker.receive("q", MAIN, LOCK, 5, PATIENCE).await.expect("received");
     assert_eq!((bodies(&back), back[0].delivery.delivery_count), (vec!["a".into()], 1));
@@ -69,11 +69,11 @@ async fn lock_12_lock_13_locks_lapse_and_are_renewed() {
 async fn time_8_expiry_is_neither_early_nor_late() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", vec![lived("a", Span(1500))]).await;
-    let sent_at = broker.now().0;
+    let sent_at = broker.now_here().0;
     let expired_at: Timestamp = loop {
         let counts = broker.get_queue("q").await.expect("the queue").info.counts;
         if counts.expired == 1 {
-            break broker.now().0;
+            break broker.now_here().0;
         }
         sleep(Duration::from_millis(5)).await;
     };
