@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/env.sh
 
-say "building (the first build compiles RocksDB: about 15 minutes on two cores)"
+say "building (the first build compiles RocksDB: about 20 minutes on two cores)"
 cargo build --release --locked --workspace
 if [ "${1:-}" = up ]; then
   shift

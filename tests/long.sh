@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Experiments that take minutes each, half an hour together; tests/LONG.md holds their last results.
+# Experiments that take minutes each, and an hour of fuzzing (MAYFLY_FUZZ_SECONDS); tests/LONG.md holds
+# their last results.
 # They start clusters of their own on this machine, and leave nothing running.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -64,9 +64,29 @@ impl AmqpClient {
 
     /// Puts a token on `$cbs`; the status it is answered with.
     pub fn put_token(&mut self, token: &str, audience: &str) -> anyhow::Result<i32> {
+        let links = self.open_cbs()?;
+        let code = self.put_token_on(links, token, audience)?;
+        for link in links {
+            self.engine.detach(link, None)?;
+        }
+        Ok(code)
+    }
+
+    /// A link for requests to `$cbs` and one for their replies, in this order.
+    pub fn open_cbs(&mut self) -> anyhow::Result<[LinkId; 2]> {
         let refused = |error: Error| anyhow::anyhow!("no $cbs: {error:?}");
         let replies = self.receiver(cbs::ADDRESS, false)?.map_err(refused)?;
         let requests = self.sender(cbs::ADDRESS)?.map_err(refused)?;
+        Ok([requests, replies])
+    }
+
+    /// As [`AmqpClient::put_token`], on links of [`AmqpClient::open_cbs`].
+    pub fn put_token_on(
+        &mut self,
+        [requests, replies]: [LinkId; 2],
+        token: &str,
+        audience: &str,
+    ) -> anyhow::Result<i32> {
         self.grant(replies, 1)?;
         let properties = Map::default()
             .string("operation", "put-token".into())
@@ -80,9 +100,6 @@ impl AmqpClient {
         let limits = Limits::default();
         let message = amqp::message::Message::parse(payload, &limits)?;
         let answer = message.application_properties(&limits)?;
-        for link in [replies, requests] {
-            self.engine.detach(link, None)?;
-        }
         match answer.get("status-code") {
             Some(Value::Int(code)) => Ok(*code),
             other => bail!("no status: {other:?}"),

@@ -7,10 +7,12 @@ use amqp::codec::DeliveryState;
 use amqp::engine::Mechanism;
 use amqp::message::{Body, Neutral};
 use anyhow::ensure;
+use auth::sign;
 use bytes::{Bytes, BytesMut};
 use mayfly_tests::{AmqpClient, Cluster, Settings, wire};
 
 const SECRET: &str = "the-cluster-secret";
+const ROOT: &str = "RootManageSharedAccessKey";
 const SHORT: &str = r#"
 [amqp]
 link_idle_timeout = "3s"
@@ -70,6 +72,9 @@ async fn err_23_a_connection_of_no_use_is_closed() -> anyhow::Result<()> {
 async fn err_22_a_link_without_traffic_is_detached() -> anyhow::Result<()> {
     let cluster = cluster().await?;
     let mut amqp = connect(&cluster, Mechanism::plain("RootManageSharedAccessKey", SECRET))?;
+    let (token, audience) = (sign("sb%3A%2F%2Fh%2Fq", ROOT, SECRET, u64::MAX / 2), "sb://h/q");
+    let tokens = amqp.open_cbs()?; // Held for the next token, as SDKs do.
+    assert_eq!(amqp.put_token_on(tokens, &token, audience)?, 202);
     let busy = amqp.sender("q")?.expect("the queue is there");
     let idle = amqp.receiver("q", false)?.expect("the queue is there");
     let started = Instant::now();
@@ -81,6 +86,7 @@ async fn err_22_a_link_without_traffic_is_detached() -> anyhow::Result<()> {
     assert_eq!(error.condition.as_str(), "amqp:link:detach-forced");
     let told = error.description.as_deref().unwrap_or_default();
     ensure!(told.contains("3000 milliseconds") && told.contains("TrackingId"), "{told}");
+    assert_eq!(amqp.put_token_on(tokens, &token, audience)?, 202, "its links are there");
     let again = amqp.receiver("q", true)?.expect("it may come back");
     amqp.grant(again, 1)?;
     amqp.receive(again)?;

@@ -120,6 +120,15 @@ async fn err_17_amqp_links_take_tokens_with_their_right() -> anyhow::Result<()> 
     let sender = amqp.sender("amqps://localhost:5672/Orders")?.expect("the token is for it");
     assert_eq!(amqp.send(sender, 0, message())?, DeliveryState::ACCEPTED);
     assert_eq!(condition(amqp.sender("other")?)?, UNAUTHORIZED);
+    // However an address is written, what it opens is what the right is asked for.
+    for disguise in [
+        "orders/$x://h/other",
+        "orders/x://h/other",
+        "orders/subscriptions/x://h/other",
+        "sb://h%2Forders/other",
+    ] {
+        assert!(amqp.sender(disguise)?.is_err(), "{disguise}");
+    }
     assert_eq!(condition(amqp.receiver("orders", true)?)?, UNAUTHORIZED);
     let (token, audience) = token("orders", "listener", "listener-key", 60);
     assert_eq!(amqp.put_token(&token, &audience)?, 202);

@@ -20,6 +20,6 @@ mod denials;
 pub use access::{Access, Grant};
 pub use denials::Denials;
 pub use key::Key;
-pub use path::{Reach, covers, entity_path, resource_path};
+pub use path::{Reach, addressed, covers, entity_path, resource_path};
 pub use right::{Right, Rights};
 pub use token::{Token, TokenError, sign};

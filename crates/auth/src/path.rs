@@ -7,17 +7,29 @@ use percent_encoding::percent_decode_str;
 /// lower case. Empty for the whole namespace.
 pub fn resource_path(resource: &str) -> String {
     let decoded = percent_decode_str(resource).decode_utf8_lossy();
-    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let path = match decoded.split_once("://") {
-        Some((scheme, rest)) if is_scheme(scheme) => {
-            rest.split_once('/').map_or("", |(_, path)| path)
-        }
-        _ => &decoded,
-    };
+    let path = without_authority(&decoded);
     let path = path.split(['?', '#']).next().unwrap_or_default();
     // Within a signed URL the path was encoded before the URL was. No name holds a `%` (ENT-1).
     let path = percent_decode_str(path).decode_utf8_lossy();
     path.trim_matches('/').to_ascii_lowercase()
+}
+
+/// What an address names, with the case it is written in: clients write a name as it is, with a slash
+/// before it or as a URL, and encode what they like. What is opened by an address is what its rights
+/// are asked for by: the same text may read as another [`resource_path`].
+pub fn addressed(address: &str) -> String {
+    let name = percent_decode_str(without_authority(address)).decode_utf8_lossy();
+    name.trim_matches('/').to_owned()
+}
+
+fn without_authority(address: &str) -> &str {
+    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match address.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => {
+            rest.split_once('/').map_or("", |(_, path)| path)
+        }
+        _ => address,
+    }
 }
 
 /// Whether `inner` is `outer` or lies below it; both normalised. A token for `q` covers `q/$management`
@@ -80,6 +92,22 @@ mod tests {
             ("/", ""),
         ] {
             assert_eq!(resource_path(resource), path, "{resource}");
+        }
+    }
+
+    #[test]
+    fn section_3_an_address_names_one_entity() {
+        for (address, name) in [
+            ("Orders", "Orders"),
+            ("/a/b/", "a/b"),
+            ("amqps://localhost:5672/a%2Fb/Subscriptions/s", "a/b/Subscriptions/s"),
+            ("sb://host", ""),
+            // What stands before is no scheme.
+            ("orders/$x://h/secret", "orders/$x://h/secret"),
+            ("orders/x://h/secret", "orders/x://h/secret"),
+            ("orders%2Fx://h/secret", "orders/x://h/secret"),
+        ] {
+            assert_eq!(addressed(address), name, "{address}");
         }
     }
 

@@ -181,6 +181,11 @@ fn normalize(address: &str, tls: bool) -> Result<String, Error> {
     }
 }
 
+/// `0.0.0.0:port` or `[::]:port`: from elsewhere, that is the caller's own machine.
+fn is_unspecified(address: &str) -> bool {
+    address.parse().is_ok_and(|address: std::net::SocketAddr| address.ip().is_unspecified())
+}
+
 fn is_tls(address: &str) -> bool {
     address.starts_with("https://")
 }
@@ -261,6 +266,9 @@ impl Nodes {
         let mut nodes = self.nodes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         for status in named {
             let tls = self.options.tls.is_some();
+            if is_unspecified(&status.grpc_address) {
+                continue; // It listens everywhere, and says to nobody where that is.
+            }
             let Ok(address) = normalize(&status.grpc_address, tls) else { continue };
             match nodes.iter().find(|node| node.address == address) {
                 Some(node) => node.id.store(status.id, Ordering::Relaxed),
@@ -354,6 +362,7 @@ mod tests {
         nodes.learn(&[
             v1::NodeStatus { id: 2, grpc_address: "b:1".into(), ..Default::default() },
             v1::NodeStatus { id: 3, grpc_address: "c:1".into(), ..Default::default() },
+            v1::NodeStatus { id: 4, grpc_address: "0.0.0.0:1".into(), ..Default::default() },
         ]);
         assert_eq!(order(&nodes, None), ["http://a:1", "http://b:1", "http://c:1"]);
         assert_eq!(order(&nodes, Some(3)), ["http://c:1", "http://a:1", "http://b:1"]);

@@ -7,8 +7,11 @@ use crate::Span;
 pub const APPLY_ROWS_MAX: u32 = 4096;
 /// QUOTA-6: most bytes of one send request, properties and bodies.
 pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
-/// Most messages in one send request: its rows (body, state, deadline, history) stay bounded.
-pub const BATCH_MESSAGES_MAX: usize = 1000;
+/// Most messages in one send request, as in the cloud service: its rows (body, state, deadline, history)
+/// stay bounded.
+pub const BATCH_MESSAGES_MAX: usize = 4500;
+/// Most messages one receive asks for.
+pub const RECEIVE_MESSAGES_MAX: u32 = 1000;
 /// QUOTA-17.
 pub const ID_CHARS_MAX: usize = 128;
 /// QUOTA-19: one property.

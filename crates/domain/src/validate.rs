@@ -241,7 +241,7 @@ pub fn reason(reason: Option<&str>, description: Option<&str>) -> Result<(), Ref
 /// Messages in one send: its rows stay bounded.
 pub fn message_count(count: usize) -> Result<(), Refusal> {
     let holds = (1..=BATCH_MESSAGES_MAX).contains(&count);
-    in_range("number of messages in one send", holds, count, "1 to 1000")
+    in_range("number of messages in one send", holds, count, "1 to 4500")
 }
 
 /// BATCH-5, QUOTA-10.

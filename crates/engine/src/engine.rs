@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use domain::{
-    AcceptSession, Acquire, Command, Effect, EntityId, Key, Line, Outcome, QueueId, ReceiveSession,
-    ReceiverId, Rows, SessionEffect, SessionId, SessionToken, Span, Timestamp, Waiting,
+    AcceptSession, Acquire, Command, Effect, EntityId, Key, Line, Outcome, PerSubQueue, QueueId,
+    ReceiveSession, ReceiverId, Rows, SessionEffect, SessionId, SessionToken, Span, SubQueue,
+    Timestamp, Waiting,
 };
 
 use crate::credit::Credit;
@@ -56,15 +57,14 @@ impl Engine {
                 self.idle.forget(entity);
                 self.fanout.deleted(entity);
                 self.forwards.deleted(entity);
-                for queue in [QueueId::main(entity), QueueId::dead_letter(entity)] {
+                for queue in queues(entity) {
                     self.detached.extend(self.credit.deleted(&queue));
                 }
                 self.detached.extend(self.sessions.deleted(entity));
             }
             Effect::Updated { entity } => {
                 self.timers.updated(entity);
-                self.credit.updated(QueueId::main(entity));
-                self.credit.updated(QueueId::dead_letter(entity));
+                queues(entity).into_iter().for_each(|queue| self.credit.updated(queue));
                 self.sessions.updated(entity);
                 self.forwards.updated(entity);
             }
@@ -363,6 +363,11 @@ impl Engine {
     }
 }
 
+/// All that an entity's messages may be in.
+fn queues(entity: EntityId) -> PerSubQueue<QueueId> {
+    SubQueue::ALL.map(|sub| QueueId { entity, sub })
+}
+
 /// See [`Engine::is_awaited`].
 fn is_awaited(
     credit: &Credit<QueueId>,
@@ -371,8 +376,7 @@ fn is_awaited(
     entity: EntityId,
     now: Timestamp,
 ) -> bool {
-    let queues = [QueueId::main(entity), QueueId::dead_letter(entity)];
-    queues.iter().any(|queue| credit.is_awaited(queue))
+    queues(entity).iter().any(|queue| credit.is_awaited(queue))
         || sessions.is_awaited(entity)
         || timers.is_held(entity, now)
 }

@@ -129,7 +129,7 @@ impl Timers {
             self.next(entity, kind, Timestamp::NEVER);
         }
         let first = (QueueId::main(entity), SequenceNumber::MIN);
-        let last = (QueueId::dead_letter(entity), SequenceNumber::MAX);
+        let last = (QueueId::transfer_dead_letter(entity), SequenceNumber::MAX);
         while let Some((&key, lock)) = self.locks.range(first..=last).next() {
             lock.handle.map(|handle| self.wheel.cancel(handle));
             self.locks.remove(&key);
@@ -147,7 +147,7 @@ impl Timers {
             }
         }
         let first = (QueueId::main(entity), SequenceNumber::MIN);
-        let last = (QueueId::dead_letter(entity), SequenceNumber::MAX);
+        let last = (QueueId::transfer_dead_letter(entity), SequenceNumber::MAX);
         for (&(queue, sequence), lock) in self.locks.range_mut(first..=last) {
             if lock.handle.is_none() {
                 lock.handle = Some(self.wheel.arm(Key::Lock(queue, sequence), lock.until.0));

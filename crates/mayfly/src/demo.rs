@@ -22,9 +22,10 @@ use std::time::{Duration, Instant};
 
 use account::Account;
 use alert::Alert;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use client::{Client, QueuePath, v1};
 use ledger::Ledger;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::connect::Connect;
 use crate::input::duration;
@@ -57,6 +58,9 @@ pub struct Args {
     /// The cluster's secret, if it has one
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
     secret: Option<String>,
+    /// TLS with the certificates this PEM file vouches for, in place of those the system trusts
+    #[arg(long, env = "MAYFLY_TLS_CA", value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
     /// Name of the queue
     #[arg(long, default_value = "alerts")]
     queue: String,
@@ -78,7 +82,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let balances = match &args.connect {
         Some(connect) => {
             let connect = Connect {
-                tls_ca: None,
+                tls_ca: args.tls_ca.clone(),
                 connect: connect.clone(),
                 secret: args.secret.clone(),
                 timeout: Duration::from_secs(15),
@@ -121,16 +125,24 @@ async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
     let Some(plan) = free.into_iter().find(|plan| plan.port_in_use().is_none()) else {
         bail!("no free ports for three nodes between 15300 and 21320");
     };
+    let mut terminate = signal(SignalKind::terminate())?;
     let mut cluster = LocalCluster::start(plan)?;
-    let spinner = terminal::spinner("starting three nodes");
-    let ready = cluster.wait_ready(READY_WITHIN).await;
-    spinner.finish_and_clear();
-    let result = match ready {
-        Ok(()) => both_acts(args, &cluster.client()?, Some(&cluster)).await,
-        Err(error) => Err(error),
+    // Whatever ends it, nodes are ended and their data go.
+    let result = tokio::select! {
+        result = start_and_act(args, &mut cluster) => result,
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted; the nodes are ended")),
+        _ = terminate.recv() => Err(anyhow!("told to end (SIGTERM); the nodes are ended")),
     };
     cluster.stop().await;
     result
+}
+
+async fn start_and_act(args: &Args, cluster: &mut LocalCluster) -> anyhow::Result<bool> {
+    let spinner = terminal::spinner("starting three nodes");
+    let ready = cluster.wait_ready(READY_WITHIN).await;
+    spinner.finish_and_clear();
+    ready?;
+    both_acts(args, &cluster.client()?, Some(cluster)).await
 }
 
 /// Both acts; whether they balance.

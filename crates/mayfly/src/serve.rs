@@ -23,7 +23,8 @@ Examples:
   mayfly serve --data-dir ./data                     one node that is a cluster by itself
   mayfly serve --config /etc/mayfly/mayfly.toml
   MAYFLY_SECRET=… mayfly serve --config mayfly.toml --grpc 0.0.0.0:5310
-  MAYFLY_SECRET=… mayfly serve --data-dir ./data --join node1:5310
+  MAYFLY_SECRET=… mayfly serve --data-dir ./data --join node1:5310 --advertise node4 \
+    --grpc 0.0.0.0:5310 --http 0.0.0.0:5300 --peer 0.0.0.0:5320 --amqp 0.0.0.0:5672
                                                      joins a cluster that is there
   mayfly serve --print-config                        every setting with its default
 
@@ -45,13 +46,13 @@ pub struct Args {
     /// Where the native API listens
     #[arg(long, env = "MAYFLY_GRPC", value_name = "ADDRESS:PORT")]
     pub grpc: Option<String>,
-    /// Where health and metrics listen
+    /// Where entity management, messages over HTTP, health and metrics listen
     #[arg(long, env = "MAYFLY_HTTP", value_name = "ADDRESS:PORT")]
     pub http: Option<String>,
-    /// Where AMQP listens, for the Azure SDKs; "off": nowhere
+    /// Where AMQP listens, for the Azure SDKs; "off": nowhere, as where a joining node is not told
     #[arg(long, env = "MAYFLY_AMQP", value_name = "ADDRESS:PORT")]
     pub amqp: Option<String>,
-    /// Where AMQP over TLS listens; takes [tls] in the configuration file
+    /// Where AMQP over TLS listens; takes [tls] in the configuration file; "off": nowhere
     #[arg(long, env = "MAYFLY_AMQPS", value_name = "ADDRESS:PORT")]
     pub amqps: Option<String>,
     /// Where the other nodes are listened to
@@ -60,7 +61,7 @@ pub struct Args {
     /// Join the cluster of these nodes (their native API), with an empty data directory and the secret
     #[arg(long, env = "MAYFLY_JOIN", value_name = "HOST:PORT,…", value_delimiter = ',')]
     pub join: Option<Vec<String>>,
-    /// The host others reach a joining node by, where it listens on all addresses
+    /// The host others reach this node by, where [[cluster.node]] does not say
     #[arg(long, env = "MAYFLY_ADVERTISE", value_name = "HOST")]
     pub advertise: Option<String>,
     /// Asked of clients and peers

@@ -26,8 +26,10 @@ Examples:
   mayfly up --base-offset 10000            a second cluster beside the first
   mayfly up --emulator-config Config.json  with the entities of a Service Bus emulator's file
 
-Node 1 speaks gRPC on 5310, HTTP on 5300, AMQP on 5672 and to its peers on 5320, node 2 on 6310, 6300,
-6672 and 6320, and so on; with --tls also AMQP over TLS on 5671, 6671, and so on. AMQP connections to 5700 are passed on to a node that lives. A node that dies is started again after 2 s. All end with this process, however it ends.";
+Node 1 speaks gRPC on 5310, HTTP on 5300, AMQP on 5672 and to its peers on 5320, node 2 on 6310,
+6300, 6672 and 6320, and so on; with --tls also AMQP over TLS on 5671, 6671, and so on. AMQP
+connections to 5700 are passed on to a node that lives. A node that dies is started again after
+2 s. All end with this process, however it ends.";
 
 /// How long a cluster may take until every group has a leader.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -171,10 +173,10 @@ fn print(cluster: &LocalCluster, forward_address: &str) -> anyhow::Result<()> {
 async fn tell(cluster: &mut LocalCluster) {
     while let Some(event) = cluster.next_event().await {
         match event {
-            Event::Died { node, how, again: true } => {
+            Event::Died { node, how, again: true, .. } => {
                 terminal::note(&format!("node {node} died ({how}); it is started again in 2 s"));
             }
-            Event::Died { node, how, again: false } => {
+            Event::Died { node, how, again: false, .. } => {
                 terminal::note(&format!("node {node} ended ({how}); it stays down"));
             }
             Event::Started { node, pid } => {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use domain::{
     BATCH_BYTES_MAX, BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, CancelScheduled, Command, DeleteBatch,
     Disposition, EntityId, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId,
-    ReceiveDeferred, ReceiverId, Refusal, Renew, Send, SequenceNumber, Settle, Settlement, ShardId,
-    SubQueue, TOKENS_MAX, Timestamp,
+    RECEIVE_MESSAGES_MAX, ReceiveDeferred, ReceiverId, Refusal, Renew, Send, SequenceNumber,
+    Settle, Settlement, ShardId, SubQueue, TOKENS_MAX, Timestamp,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -105,7 +105,7 @@ impl Broker {
         count_max: u32,
         wait: Duration,
     ) -> Result<Vec<Received>> {
-        if !(1..=BATCH_MESSAGES_MAX as u32).contains(&count_max) {
+        if !(1..=RECEIVE_MESSAGES_MAX).contains(&count_max) {
             return Err(out_of_range("max_messages", count_max, "1 to 1000", queue));
         }
         let mut receiver = self.receiver(queue, sub, mode, count_max).await?;
@@ -362,7 +362,7 @@ impl Broker {
         if !(1..=BATCH_MESSAGES_MAX).contains(&count) {
             let what = "number of messages in one send";
             let value = count.to_string();
-            return Err(Refusal::ArgumentOutOfRange { what, value, allowed: "1 to 1000" });
+            return Err(Refusal::ArgumentOutOfRange { what, value, allowed: "1 to 4500" });
         }
         let bytes = messages.iter().map(|message| u64::from(message.size_bytes)).sum();
         let (what, max) = ("the batch", BATCH_BYTES_MAX as u64);

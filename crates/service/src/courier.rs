@@ -23,8 +23,11 @@ use crate::router::{Failure, Pending, Router};
 /// Most messages and bytes of one shipment: with what one command of its destination writes.
 const SHIPMENT_COUNT_MAX: u32 = 256;
 const SHIPMENT_BYTES_MAX: u32 = 256 * 1024;
-/// A shipment that was overtaken by the one before it waits this long.
+/// A shipment that was overtaken by the one before it waits this long, and each further time twice as
+/// long, up to the other: that one may stand before a destination that is full, and every try is an
+/// entry with all contents.
 const OUT_OF_TURN_PAUSE: Duration = Duration::from_millis(2);
+const OUT_OF_TURN_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How often what is known of sources is looked through for those that are gone.
 const FORGET_EVERY: Duration = Duration::from_secs(3600);
 /// Names in one page of the directory.
@@ -209,6 +212,7 @@ impl Courier {
     async fn carry(&self, parcel: Parcel, mut posted: Posted) -> Option<Carried> {
         let Parcel { line: Line { queue, .. }, serial, .. } = parcel;
         let deadline = self.router.deadline();
+        let mut pause = OUT_OF_TURN_PAUSE;
         loop {
             let Posted { to, count, skipped, pending } = posted;
             let skipped = match self.router.finish(to, pending, deadline).await {
@@ -220,7 +224,8 @@ impl Courier {
                     _ => return None, // Or for want of disk space (QUOTA-37).
                 },
                 Err(Failure::Mendable { refusal: Refusal::SerialGap { .. }, .. }) => {
-                    tokio::time::sleep(OUT_OF_TURN_PAUSE).await;
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(OUT_OF_TURN_PAUSE_MAX);
                     0
                 }
                 Err(Failure::Mendable { .. }) => return None,

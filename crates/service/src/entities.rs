@@ -331,15 +331,17 @@ impl Broker {
     /// What has the name, if it is of one of these kinds (ENT-2).
     pub(crate) async fn delete(&self, name: &str, kinds: &[EntityKind]) -> Result<()> {
         let deadline = self.router().deadline();
-        let read = Read::Resolve { name: name.to_owned() };
-        let found = self.router().read(ShardId::CATALOG, read, deadline).await;
-        if let ReadAnswer::Entries(rows) = found.map_err(|kind| Error::new(kind, name))?
-            && rows.first().is_none_or(|row| !kinds.contains(&row.kind))
-        {
+        let row = self.directory_row(name, deadline).await?;
+        let Some(meant) = row.filter(|row| kinds.contains(&row.kind)).map(|row| row.entity) else {
             return Err(not_found(name));
-        }
+        };
         let mut doubt = false;
         loop {
+            if doubt
+                && self.directory_row(name, deadline).await?.is_none_or(|row| row.entity != meant)
+            {
+                return Ok(()); // What has the name now, if anything, came after it.
+            }
             let delete = CatalogCommand::Delete { name: name.to_owned() };
             match self.catalog(delete, name, deadline).await {
                 Ok(Some((row, _))) => return self.finish_deletion(&row, deadline).await,
@@ -358,6 +360,15 @@ impl Broker {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    async fn directory_row(&self, name: &str, deadline: Instant) -> Result<Option<DirectoryRow>> {
+        let read = Read::Resolve { name: name.to_owned() };
+        let found = self.router().read(ShardId::CATALOG, read, deadline).await;
+        match found.map_err(|kind| Error::new(kind, name))? {
+            ReadAnswer::Entries(rows) => Ok(rows.into_iter().next()),
+            _ => Ok(None),
         }
     }
 
@@ -394,7 +405,14 @@ impl Broker {
             result => drop(result?),
         }
         let created = CatalogCommand::Created { name: name.clone(), entity };
-        self.catalog(created, &name, deadline).await.map(drop)
+        let confirmed = self.catalog(created, &name, deadline).await;
+        if let Err(error) = &confirmed
+            && matches!(error.refusal(), Some(Refusal::EntityNotFound { .. }))
+        {
+            // It was deleted before it came to be: nobody else knows of it. No other has its number.
+            self.step(row.shard, Command::DeleteEntity { entity }, &name, deadline).await?;
+        }
+        confirmed.map(drop)
     }
 
     /// Whether a creation is withdrawn now: it is not, once it was confirmed.

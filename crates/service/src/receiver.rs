@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::link::{release, release_session};
 use crate::router::{Attachment, Failure, Route, not_found};
 use crate::standing::Standing;
+use crate::waitlist;
 
 /// An attachment that held this long was a good one: what ends it starts a new outage.
 const SETTLED_IN: Duration = Duration::from_secs(1);
@@ -244,12 +245,33 @@ impl Receiver {
         let tokens = messages.iter().filter_map(|message| message.delivery.lock);
         let complete = |token| Settlement { token, disposition: Disposition::Complete };
         let settlements: Vec<Settlement> = tokens.map(|lock| complete(lock.token)).collect();
-        let settling: Completing = Box::pin(self.settle_in_chunks(settlements));
+        let settling: Completing = Box::pin(self.settle(settlements));
         self.completing = Some((messages, settling));
     }
 
-    /// Settles messages of this queue, posted at once. The future gives the refused ones.
+    /// Settles messages of this queue, as many as there are, posted at once. The future gives the refused
+    /// ones.
     pub fn settle(
+        &self,
+        settlements: Vec<Settlement>,
+    ) -> impl Future<Output = Result<Refusals>> + Send + 'static {
+        let requests = waitlist::settle_requests(settlements);
+        let posted: Vec<_> = requests
+            .into_iter()
+            .map(|request| (request.len(), self.settle_request(request)))
+            .collect();
+        async move {
+            let (mut refused, mut first) = (Vec::new(), 0);
+            for (count, settling) in posted {
+                let more = settling.await?.into_iter();
+                refused.extend(more.map(|(at, refusal)| (first + at, refusal)));
+                first += count as u32;
+            }
+            Ok(refused)
+        }
+    }
+
+    fn settle_request(
         &self,
         settlements: Vec<Settlement>,
     ) -> impl Future<Output = Result<Refusals>> + Send + 'static {
@@ -283,26 +305,6 @@ impl Receiver {
                 Outcome::Refused(refusal) => Err(Error::new(refusal, name)),
                 other => Err(unexpected(&other, name)),
             }
-        }
-    }
-
-    /// As [`Receiver::settle`], of any number.
-    fn settle_in_chunks(
-        &self,
-        settlements: Vec<Settlement>,
-    ) -> impl Future<Output = Result<Refusals>> + Send + 'static {
-        let chunks: Vec<_> = settlements
-            .chunks(domain::TOKENS_MAX)
-            .map(|chunk| self.settle(chunk.to_vec()))
-            .collect();
-        async move {
-            let mut refused = Vec::new();
-            for (chunk, settling) in chunks.into_iter().enumerate() {
-                let first = (chunk * domain::TOKENS_MAX) as u32;
-                let more = settling.await?.into_iter();
-                refused.extend(more.map(|(at, refusal)| (first + at, refusal)));
-            }
-            Ok(refused)
         }
     }
 

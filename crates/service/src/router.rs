@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Command, DirectoryRow, EntityId, EntityKind, Key, Origin, ReceiverId, Refusal, Row, Rows,
-    ShardId,
+    Command, DirectoryRow, EntityId, EntityKind, Key, Origin, Outcome, ReceiverId, Refusal, Row,
+    Rows, ShardId,
 };
 use parking_lot::Mutex;
 use replication::{GroupStatus, Replication, TransferError};
@@ -27,6 +27,7 @@ use crate::pending::Holder;
 use crate::reads::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};
 use crate::standing::Receivers;
 use crate::status::NodeReport;
+use crate::waitlist;
 
 /// Pauses between tries while a group has no leader: elections take about a second.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -268,6 +269,11 @@ impl Router {
     /// the log in that order, as long as the leader stays (MSG-10).
     pub fn post(&self, shard: ShardId, command: Command) -> Pending {
         let (reply, pending) = oneshot::channel();
+        if let Some(refusal) = waitlist::excess(&command) {
+            let (outcome, contents) = (Outcome::Refused(refusal), Vec::new());
+            drop(reply.send(Ok(Answer { outcome, contents })));
+            return pending;
+        }
         match self.leader(shard) {
             Some(leader) if leader == self.config.node => {
                 let reply = Reply::Local(reply);

@@ -36,6 +36,8 @@ pub struct Sender {
     stale: bool,
     /// It was, and is no more: what comes now is answered like what met that.
     gone: bool,
+    /// The group waits for a serial that no batch has any more.
+    gap: bool,
     pause: Duration,
     retry_at: Option<Instant>,
 }
@@ -95,6 +97,7 @@ impl Sender {
             accepted: false,
             stale: false,
             gone: false,
+            gap: false,
             pause: PAUSE_MIN,
             retry_at: None,
         }
@@ -195,6 +198,11 @@ impl Sender {
                 // the client left a gap.
                 Refusal::SerialGap { .. } if index > 0 => State::Back(command),
                 Refusal::SerialGap { .. } if self.gone => State::Done(Err(not_found(&self.name))),
+                // Or a batch ended without being counted, while there was no leader say.
+                Refusal::SerialGap { .. } if self.numbering.is_ours() => {
+                    self.gap = true;
+                    State::Back(command)
+                }
                 Refusal::StaleRoute { .. } if !self.accepted => {
                     self.stale = true;
                     State::Back(command)
@@ -224,6 +232,9 @@ impl Sender {
         {
             self.give_up(&error);
             return;
+        }
+        if std::mem::take(&mut self.gap) {
+            self.renumber();
         }
         let (router, shard) = (self.broker.router().clone(), self.route.shard);
         let now = Instant::now();
@@ -256,16 +267,33 @@ impl Sender {
         }
         self.route = route;
         self.stale = false;
-        if let Numbering::Edge { .. } = self.numbering {
+        self.restamp();
+        Ok(())
+    }
+
+    /// Speaks as another producer from here on. What may have been applied by its old serial keeps
+    /// its doubt, and is not sent under a new one.
+    fn renumber(&mut self) {
+        let why = Unknown::Late(self.route.shard);
+        for flight in self.flights.iter_mut().filter(|flight| flight.doubt) {
+            if let State::Back(_) = flight.state {
+                let error = Error::new(ErrorKind::Unknown { why }, self.name.clone());
+                flight.state = State::Done(Err(error));
+            }
+        }
+        self.restamp();
+    }
+
+    fn restamp(&mut self) {
+        if self.numbering.is_ours() {
             self.numbering = Numbering::edge();
         }
         for flight in &mut self.flights {
             if let State::Back(command) = &mut flight.state {
                 let asker = self.numbering.asker(flight.serial, false, false);
-                router.stamp(command, &self.route, asker);
+                self.broker.router().stamp(command, &self.route, asker);
             }
         }
-        Ok(())
     }
 
     fn give_up(&mut self, error: &Error) {
@@ -297,6 +325,11 @@ impl Numbering {
     fn edge() -> Numbering {
         let producer = rand::random::<u64>().max(1);
         Numbering::Edge { producer, last_serial: 0, used_at: Instant::now() }
+    }
+
+    /// Whether a gap cannot be of the client's making.
+    fn is_ours(&self) -> bool {
+        matches!(self, Numbering::Edge { .. })
     }
 
     /// Who asks, for the next batch. `alone`: nothing is under way.

@@ -19,6 +19,8 @@ use crate::router::Router;
 
 /// Most responses looked at before a frame is sent.
 const ITEMS_MAX: usize = 1024;
+/// Most bytes of one of them: a channel takes 32 MiB at a time, and a frame may be nearly full before.
+const ITEM_BYTES_MAX: usize = 24 << 20;
 
 /// Serves a peer until its channel closes.
 pub(crate) async fn serve(router: Arc<Router>, from: u64, channel: Channel) {
@@ -49,13 +51,38 @@ async fn write(sender: ChannelSender, mut responses: mpsc::UnboundedReceiver<Res
             while out.len() < frame::FRAME_BYTES_FULL
                 && let Some(item) = items.next()
             {
-                frame::put_response(&item, &mut out);
+                put(item, &mut out);
             }
             if sender.send(Bytes::from(out)).await.is_err() {
                 return;
             }
         }
     }
+}
+
+/// An answer too large for a frame would end the channel, and with it all that others wait for: whoever
+/// asked for it gets none.
+fn put(item: Response, out: &mut Vec<u8>) {
+    let before = out.len();
+    frame::put_response(&item, out);
+    let bytes = out.len() - before;
+    if bytes <= ITEM_BYTES_MAX {
+        return;
+    }
+    tracing::warn!(bytes, "an answer is too large for the way between nodes; its asker gets none");
+    let instead = match item {
+        Response::Answer { id, .. } => {
+            Response::Answer { id, result: Err(Failed::Unknown { command: Command::Beat }) }
+        }
+        Response::Read { id, .. } => Response::Read { id, result: Err(NotRead { leader: None }) },
+        // Deliveries are bounded by what one acquire may take, the rest by the number of groups.
+        Response::Event { .. }
+        | Response::Report { .. }
+        | Response::Idle { .. }
+        | Response::Transferred { .. } => return,
+    };
+    out.truncate(before);
+    frame::put_response(&instead, out);
 }
 
 /// Another node, as an edge for its clients.

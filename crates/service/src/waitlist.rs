@@ -4,15 +4,17 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use domain::{
-    Command, Disposition, ForwardCommand, NewMessage, Operation, ReceiverId, Send, SendVia,
-    SessionCommand, Settle, Settlement, properties_bytes,
+    BATCH_BYTES_MAX, Command, Disposition, Entry, ForwardCommand, NewMessage, Operation,
+    ReceiverId, Refusal, Send, SendVia, SessionCommand, Settle, Settlement, TOKENS_MAX, Timestamp,
+    properties_bytes,
 };
 
 use crate::call::Reply;
 use crate::config::ProposerConfig;
 
-/// Most bytes of one entry. A command alone may be larger than what is aimed at, never than this:
-/// a batch is at most 1 MiB (QUOTA-6).
+/// Most bytes of one entry. A command alone may be larger than what is aimed at, never than this: a
+/// batch is at most 1 MiB (QUOTA-6), and whatever else comes to more is refused before it is posted
+/// (see [`excess`]).
 const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Who asked for a command.
@@ -122,6 +124,36 @@ impl Waitlist {
 /// What a command or a settlement takes beside its contents.
 const FIXED_BYTES: usize = 64;
 
+/// Why a command is not to be posted: an entry with it could not be brought to the other replicas, and
+/// would hold up its group for ever.
+pub(crate) fn excess(command: &Command) -> Option<Refusal> {
+    if let Command::Send(_) = command {
+        return None; // Its edge has looked, and its serial must not be missed.
+    }
+    let (bytes, max) = (weigh(command).bytes as u64, ENTRY_BYTES_MAX as u64);
+    (bytes > max).then_some(Refusal::MessageSizeExceeded { what: "the request", bytes, max })
+}
+
+/// Splits settlements into requests, in their order: a client may say as much of each as of one
+/// message.
+pub(crate) fn settle_requests(settlements: Vec<Settlement>) -> Vec<Vec<Settlement>> {
+    let mut requests: Vec<Vec<Settlement>> = vec![Vec::new()];
+    let mut bytes = 0;
+    for settlement in settlements {
+        let more = settlement_bytes(&settlement);
+        let request = requests.last_mut().expect("there is one from the beginning");
+        let is_full = request.len() >= TOKENS_MAX || bytes + more > BATCH_BYTES_MAX;
+        if is_full && !request.is_empty() {
+            requests.push(vec![settlement]);
+            bytes = more;
+        } else {
+            request.push(settlement);
+            bytes += more;
+        }
+    }
+    requests
+}
+
 /// Bytes and messages, near enough to keep entries bounded.
 fn weigh(command: &Command) -> Weight {
     let (bytes, messages) = match command {
@@ -145,11 +177,12 @@ fn weigh(command: &Command) -> Weight {
         Command::FireLocks(fire) => (32 * fire.locks.len(), fire.locks.len()),
         Command::DeleteBatch(delete) => (0, delete.count_max as usize),
         Command::Fire(fire) => (0, fire.count_max as usize),
+        // Rare, and of any size: rules and descriptions are texts of their clients.
         Command::CreateQueue(_)
         | Command::UpdateQueue(_)
         | Command::Catalog(_)
-        | Command::Topic(_)
-        | Command::DeleteEntity { .. }
+        | Command::Topic(_) => (encoded_bytes(command), 1),
+        Command::DeleteEntity { .. }
         | Command::Sweep
         | Command::AdvanceClock { .. }
         | Command::RaiseClock { .. } => (1024, 1),
@@ -158,6 +191,11 @@ fn weigh(command: &Command) -> Weight {
         Command::Session(session) => weigh_session(session),
     };
     Weight { bytes: FIXED_BYTES + bytes, messages }
+}
+
+fn encoded_bytes(command: &Command) -> usize {
+    let entry = Entry { at: Timestamp::ZERO, seed: [0; 16], commands: vec![command.clone()] };
+    wire::encode_entry(&entry).len()
 }
 
 fn weigh_forward(command: &ForwardCommand) -> (usize, usize) {

@@ -11,6 +11,9 @@ use nix::libc;
 use crate::Error;
 
 const NOTE: &str = "mayfly-damage";
+/// What a note begins with from when all data lie aside: whatever a next start finds in their place
+/// is of this one.
+const BEGUN: &str = "laid aside: ";
 /// Where data are laid aside. Only the latest are kept: they are for an operator to look at.
 const ASIDE: &str = "damaged";
 
@@ -30,7 +33,10 @@ pub(crate) fn stop(db: &Path, what: &str) -> ! {
 pub(crate) fn noted(dir: &Path) -> Result<Option<String>, Error> {
     let path = dir.join(NOTE);
     match fs::read(&path) {
-        Ok(text) => Ok(Some(String::from_utf8_lossy(&text).trim().to_owned())),
+        Ok(text) => {
+            let text = String::from_utf8_lossy(&text);
+            Ok(Some(text.strip_prefix(BEGUN).unwrap_or(&text).trim().to_owned()))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(path, &error)),
     }
@@ -47,6 +53,31 @@ pub(crate) fn remove_note(dir: &Path) -> Result<(), Error> {
     removed.map_err(|error| Error::io(path, &error))
 }
 
+/// Lays all data aside that a note is about, once: when a start that did so and got no further is
+/// repeated, what it had begun is removed, and what lies aside stays. Returns where.
+pub(crate) fn lay_data_aside(dir: &Path, names: &[&str], why: &str) -> Result<PathBuf, Error> {
+    let noted = fs::read(dir.join(NOTE)).unwrap_or_default();
+    if noted.starts_with(BEGUN.as_bytes()) {
+        for name in names {
+            remove(&dir.join(name)).map_err(|error| Error::io(dir.join(name), &error))?;
+        }
+        return Ok(dir.join(ASIDE));
+    }
+    note(dir, why)?;
+    let aside = lay_aside(dir, names)?;
+    note(dir, &format!("{BEGUN}{why}"))?;
+    Ok(aside)
+}
+
+/// A file or a folder with all in it, if it is there.
+fn remove(path: &Path) -> std::io::Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
+}
+
 /// Lays entries of a data directory aside, in the place of those laid aside before. Returns where.
 pub(crate) fn lay_aside(dir: &Path, names: &[&str]) -> Result<PathBuf, Error> {
     let aside = dir.join(ASIDE);
@@ -54,13 +85,7 @@ pub(crate) fn lay_aside(dir: &Path, names: &[&str]) -> Result<PathBuf, Error> {
     fs::create_dir_all(&aside).map_err(failed)?;
     for name in names.iter().filter(|name| dir.join(name).exists()) {
         let to = aside.join(name);
-        let removed = if to.is_dir() { fs::remove_dir_all(&to) } else { fs::remove_file(&to) };
-        match removed {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed(error));
-            }
-            _ => fs::rename(dir.join(name), &to).map_err(failed)?,
-        }
+        remove(&to).and_then(|()| fs::rename(dir.join(name), &to)).map_err(failed)?;
     }
     fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
     Ok(aside)

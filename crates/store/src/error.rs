@@ -38,7 +38,7 @@ pub enum Error {
     Newer { path: PathBuf, found: u32, newest: u32 },
     #[error("shard {shard}: a snapshot that comes in is not in order")]
     NotInOrder { shard: ShardId },
-    #[error("the log's writer has stopped: {reason}")]
+    #[error("{reason}")]
     Stopped { reason: String },
 }
 

@@ -170,8 +170,8 @@ impl DataDir {
 
     /// Every step can be repeated: until the last, the note has the next start begin again.
     fn start_over(&self, why: &Error, options: &Options) -> Result<(LogStore, RowStore), Error> {
-        damage::note(&self.path, &why.to_string())?;
-        let aside = damage::lay_aside(&self.path, &[LOG, "log.marks", ROWS, "incoming"])?;
+        let data = [LOG, "log.marks", ROWS, "incoming"];
+        let aside = damage::lay_data_aside(&self.path, &data, &why.to_string())?;
         let stores = {
             let log = LogStore::open(&self.path.join(LOG), options)?;
             (log, RowStore::open(&self.path.join(ROWS), options)?)

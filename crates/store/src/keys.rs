@@ -32,6 +32,8 @@
 //! | 40 Shipment | entity u64, subqueue u8, serial u64 |
 //! | 41 Parked | entity u64, subqueue u8, stays u8, turn u64 |
 //! | 42 Arrival | source u64, subqueue u8, destination u64 |
+//! | 43 NodeState | node u64 |
+//! | 44 Moves | shard u16 |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.

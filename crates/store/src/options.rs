@@ -21,8 +21,9 @@ pub enum Durability {
     /// Every append is synced to disk before it counts. The default, and what is promised.
     #[default]
     Synced,
-    /// An append counts once the operating system has it: a power failure of a majority of nodes
-    /// at one moment may lose acknowledged work.
+    /// An append counts once the operating system has it. A node that comes back with less than it
+    /// wrote is not trusted and starts over empty, so a power failure of a majority of a group at one
+    /// moment may lose all of it.
     Replicated,
 }
 

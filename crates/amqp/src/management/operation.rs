@@ -286,9 +286,14 @@ impl<'a> Arguments<'a> {
     ) -> Result<Vec<T>, Refusal> {
         let items = self.get(name).and_then(Value::as_items);
         let items = items.ok_or_else(|| bad(name, "it is missing, or not an array"))?;
-        if items.len() > TOKENS_MAX {
+        // Messages to be scheduled are a batch; everything else is named by tokens or numbers.
+        let (max, allowed) = match name {
+            "messages" => (domain::BATCH_MESSAGES_MAX, "up to 4500"),
+            _ => (TOKENS_MAX, "up to 1000"),
+        };
+        if items.len() > max {
             let value = items.len().to_string();
-            return Err(Refusal::ArgumentOutOfRange { what: name, value, allowed: "up to 1000" });
+            return Err(Refusal::ArgumentOutOfRange { what: name, value, allowed });
         }
         items.iter().map(|item| read(item).ok_or_else(|| bad(name, why))).collect()
     }

@@ -145,7 +145,8 @@ impl Grants {
     pub fn next_expiry_ms(&self) -> Option<u64> {
         let now_s = now_s();
         let ends = self.granted.iter().map(|grant| grant.expires_at_s);
-        let next = ends.filter(|end| (now_s..u64::MAX).contains(end)).min()?;
+        // One that ends now has ended: see `allow`.
+        let next = ends.filter(|end| *end > now_s && *end < u64::MAX).min()?;
         Some((next - now_s).saturating_mul(1_000))
     }
 

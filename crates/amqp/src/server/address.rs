@@ -1,7 +1,6 @@
 //! Which node an address names (§3).
 
 use domain::{Refusal, SubQueue, split_subscription_path};
-use percent_encoding::percent_decode_str;
 
 use crate::{cbs, management};
 
@@ -30,12 +29,8 @@ impl Node {
     /// # Errors
     /// [`Refusal::NotSupported`] for a kind of node that is not served.
     pub fn parse(address: &str) -> Result<Node, Refusal> {
-        let path = match address.split_once("://") {
-            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-            None => address,
-        };
-        let path = percent_decode_str(path).decode_utf8_lossy();
-        let path = path.trim_matches('/');
+        let path = auth::addressed(address);
+        let path = path.as_str();
         if path.eq_ignore_ascii_case(cbs::ADDRESS) {
             return Ok(Node::Cbs);
         }
@@ -60,6 +55,16 @@ impl Entity {
     /// Topic and name, if it is a subscription.
     pub fn subscription(&self) -> Option<(&str, &str)> {
         split_subscription_path(&self.name)
+    }
+
+    /// What rights are asked for: that of what is opened, however its address was written.
+    pub fn path(&self) -> String {
+        let sub = match self.sub {
+            SubQueue::Main | SubQueue::Transfer => "",
+            SubQueue::DeadLetter => DEAD_LETTER,
+            SubQueue::TransferDeadLetter => TRANSFER_DEAD_LETTER,
+        };
+        format!("{}{sub}", self.name)
     }
 
     pub fn is_same(&self, other: &Entity) -> bool {

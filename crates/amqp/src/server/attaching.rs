@@ -29,7 +29,7 @@ const REQUESTS_WINDOW: u32 = 50;
 /// For batches, beside what `max-message-size` says (§3.1).
 const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
 /// Left of a batch for the ids that are drawn for those of its messages that have none (rule 3).
-const DRAWN_IDS_BYTES: u64 = 64 * 1024;
+const DRAWN_IDS_BYTES: u64 = 41 * domain::BATCH_MESSAGES_MAX as u64;
 /// How long a client waits for a free session if it does not say (SESS-7): one SDK gives up by itself
 /// soon after.
 const SESSION_WAIT: Duration = Duration::from_secs(60);
@@ -67,19 +67,21 @@ impl Links {
             return control.map(|kind| (None, kind));
         }
         let node = Node::parse(address).map_err(refused)?;
-        let right = match (&node, attach.role) {
-            (Node::Cbs, _) => None,
+        let right = match &node {
+            Node::Cbs => None,
             // Which right a request takes, its operation tells.
-            (Node::Management(_), _) => None,
-            (Node::Entity(_), Role::Sender) => Some(Right::Send),
-            (Node::Entity(_), Role::Receiver) => Some(Right::Listen),
+            Node::Management(_) => None,
+            Node::Entity(entity) => {
+                let right = match attach.role {
+                    Role::Sender => Right::Send,
+                    Role::Receiver => Right::Listen,
+                };
+                if !self.grants.allow(&self.shared.config.access, &entity.path(), right) {
+                    return Err(failure::unauthorized(access::name(right), address));
+                }
+                Some(right)
+            }
         };
-        let access = &self.shared.config.access;
-        if let Some(right) = right
-            && !self.grants.allow(access, address, right)
-        {
-            return Err(failure::unauthorized(access::name(right), address));
-        }
         let kind = match (node, attach.role) {
             (node @ (Node::Cbs | Node::Management(_)), Role::Sender) => Kind::Requests(node),
             (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),

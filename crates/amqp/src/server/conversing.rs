@@ -121,10 +121,5 @@ impl Link {
 }
 
 pub(super) fn reply_node(entity: &Entity) -> String {
-    let sub = match entity.sub {
-        domain::SubQueue::Main | domain::SubQueue::Transfer => "",
-        domain::SubQueue::DeadLetter => "/$deadletterqueue",
-        domain::SubQueue::TransferDeadLetter => "/$transfer/$deadletterqueue",
-    };
-    format!("{}{sub}{}", entity.name, management::SUFFIX)
+    format!("{}{}", entity.path(), management::SUFFIX)
 }

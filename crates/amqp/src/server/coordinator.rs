@@ -214,13 +214,18 @@ impl Links {
             }
             Err(refusal) => (Err(refusal), Reply::Done),
         };
-        let envelope = Box::new(envelope);
-        let answer =
-            Answer::Request(Box::new(Asked { session, node: node.clone(), envelope, reply }));
+        let asked =
+            Asked { session, node: node.clone(), envelope: Box::new(envelope.clone()), reply };
+        let answer = Answer::Request(Box::new(asked));
         let part = Part { entity: entity.name, to: None, operation, answer };
-        // The reply to one that is not told is in the state of the request itself.
-        if self.perform(state, part).is_ok() {
-            self.requests += 1;
+        match self.perform(state, part) {
+            Ok(()) => self.requests += 1,
+            // It is told in the state of the request itself, which was settled above.
+            Err(_) if !delivery.settled => (),
+            Err(_) => {
+                let error = failure::refusal(Refusal::TransactionUnknown, "");
+                self.refuse_request(session, &node, &envelope, error);
+            }
         }
     }
 
@@ -251,12 +256,12 @@ impl Links {
     /// the right to send to both.
     pub(super) fn transfer_destination(&self, attach: &Attach) -> Result<Option<Entity>, Error> {
         let Some(address) = attach.property(TRANSFER_DESTINATION) else { return Ok(None) };
-        if !self.grants.allow(&self.shared.config.access, address, Right::Send) {
-            return Err(failure::unauthorized(access::name(Right::Send), address));
-        }
         match entity_of(address) {
             Some(entity) if entity.sub == SubQueue::Main && entity.subscription().is_none() => {
-                Ok(Some(entity))
+                match self.grants.allow(&self.shared.config.access, &entity.path(), Right::Send) {
+                    true => Ok(Some(entity)),
+                    false => Err(failure::unauthorized(access::name(Right::Send), address)),
+                }
             }
             _ => {
                 let why = "messages are sent to queues and topics only";
@@ -273,7 +278,7 @@ impl Link {
     }
 }
 
-fn entity_of(address: &str) -> Option<Entity> {
+pub(super) fn entity_of(address: &str) -> Option<Entity> {
     match Node::parse(address) {
         Ok(Node::Entity(entity)) => Some(entity),
         Ok(Node::Cbs | Node::Management(_)) | Err(_) => None,

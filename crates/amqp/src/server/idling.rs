@@ -13,7 +13,7 @@ use crate::engine::{LinkId, Millis};
 /// How long what is not used may be held. `None`: for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleLimits {
-    /// ERR-22: a link without a transfer, a disposition or a flow. Default 10 min.
+    /// ERR-22: a link to an entity without a transfer, a disposition or a flow. Default 10 min.
     pub link: Option<Duration>,
     /// ERR-23: a connection that had links and has none. Default 5 min.
     pub linkless: Option<Duration>,
@@ -144,10 +144,11 @@ impl Links {
         }
     }
 
-    /// ERR-22: links without traffic.
+    /// ERR-22: links of messages without traffic. Those of tokens and requests are held open to be there
+    /// when they are needed; a SDK takes the end of its `$cbs` link for the end of its connection.
     pub(super) fn detach_idle(&mut self) {
         let Some(before) = self.idling.idle_before(self.now) else { return };
-        let is_idle = |link: &Link| link.used_at <= before;
+        let is_idle = |link: &Link| link.is_of_messages() && link.used_at <= before;
         let idle = self.links.iter().filter(|(_, link)| is_idle(link)).map(|(id, _)| *id);
         for id in idle.collect::<Vec<_>>() {
             let name = self.links[&id].address().unwrap_or_default().to_owned();
@@ -155,8 +156,10 @@ impl Links {
             let why = format!("The link had no traffic within the allowed {ms} milliseconds");
             self.fail(id, failure::told(condition::DETACH_FORCED, &why, &name));
         }
-        let least = self.links.values().map(|link| link.used_at).min();
-        self.idling.looked(least);
+        let links = self.links.values().filter(|link| link.is_of_messages());
+        let least = links.map(|link| link.used_at).min();
+        // With none, a next look in time for whichever comes.
+        self.idling.looked(Some(least.unwrap_or(self.now)));
     }
 }
 

@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 use super::Shared;
 use super::access::Grants;
 use super::address::Node;
-use super::coordinator::Transactions;
+use super::coordinator::{Transactions, entity_of};
 use super::delivering::Outlet;
 use super::failure;
 use super::idling::Idling;
@@ -254,8 +254,9 @@ impl Links {
     pub fn detach_expired(&mut self) {
         let access = &self.shared.config.access;
         let is_void = |link: &Link| {
-            let address = link.address().unwrap_or_default();
-            link.right.is_some_and(|right| !self.grants.allow(access, address, right))
+            let entity = link.address().and_then(entity_of);
+            let path = entity.map(|entity| entity.path()).unwrap_or_default();
+            link.right.is_some_and(|right| !self.grants.allow(access, &path, right))
         };
         let void = self.links.iter().filter(|(_, link)| is_void(link)).map(|(id, _)| *id);
         for id in void.collect::<Vec<_>>() {
@@ -298,6 +299,11 @@ impl Links {
 }
 
 impl Link {
+    /// To an entity: neither of tokens nor of requests nor of transactions.
+    pub fn is_of_messages(&self) -> bool {
+        matches!(self.kind, Kind::Intake(_) | Kind::Outlet(_))
+    }
+
     /// Of the node, as the client wrote it.
     pub fn address(&self) -> Option<&str> {
         address_of(&self.attach)

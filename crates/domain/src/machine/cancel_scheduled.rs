@@ -29,7 +29,8 @@ impl CancelScheduled {
             entity.remove_deadline(DeadlineKind::Scheduled, row.due, number);
             entity.unschedule(number);
             entity.view.delete(Key::Body(entity.id, number));
-            if let Some(session) = &row.session {
+            let listed = entity.properties().requires_session;
+            if let Some(session) = row.session.as_ref().filter(|_| listed) {
                 entity.unlist_scheduled(session, number);
             }
             let state = entity.state();

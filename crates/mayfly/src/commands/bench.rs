@@ -27,7 +27,9 @@ Examples:
   mayfly bench backlog --messages 3000000 --from 1000000
   mayfly bench backlog --messages 1000000 --from 0 --keep     then lifecycle --queue, beside it
   mayfly bench neighbour --with expire,purge --messages 1000000
-  mayfly bench churn --cycles 100000 --move-clock";
+  mayfly bench churn --cycles 100000 --move-clock
+
+A bench that is interrupted leaves its queues behind, as bench-…";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -3,6 +3,8 @@
 mod show;
 mod watch;
 
+use std::net::SocketAddr;
+
 use clap::Subcommand;
 use client::v1;
 
@@ -94,7 +96,7 @@ enum Command {
     /// Wait until replicas and leaders are spread evenly, which the cluster sees to by itself
     Rebalance {
         #[command(flatten)]
-        watching: Watching,
+        connect: Connect,
     },
 }
 
@@ -145,31 +147,44 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => Ok(()),
             }
         }
-        Command::Rebalance { watching } => {
-            let client = watching.connect.client()?;
-            match watching.no_wait {
-                true => Ok(()),
-                false => watch::even(&client).await,
-            }
-        }
+        Command::Rebalance { connect } => watch::even(&connect.client()?).await,
     }
 }
 
 async fn add(watching: &Watching, node: v1::NodeAddress) -> anyhow::Result<()> {
     let client = watching.connect.client()?;
-    let (grpc, http, peer) =
-        (node.grpc_address.clone(), node.http_address.clone(), node.peer_address.clone());
+    let where_it_listens = listening(&node);
     let added = client.add_node(node).await?;
     let seeds = watching.connect.connect.join(",");
     terminal::line(format!(
         "node {} is a part of the cluster; start it there, with the cluster's secret:\n  mayfly serve \
-         --data-dir ./data --join {seeds} --node {} --peer {peer} --grpc {grpc} --http {http}",
+         --data-dir ./data --join {seeds} --node {} {where_it_listens}",
         added.id, added.id
     ))?;
     match watching.no_wait {
         true => Ok(()),
         false => watch::joined(&client, added.id).await,
     }
+}
+
+/// The flags of a node that is reached there. It listens on addresses: by a name, on all it has.
+fn listening(node: &v1::NodeAddress) -> String {
+    let addresses =
+        [("peer", &node.peer_address), ("grpc", &node.grpc_address), ("http", &node.http_address)];
+    let mut flags: Vec<String> = Vec::new();
+    for (flag, address) in addresses {
+        match (address.parse::<SocketAddr>(), address.rsplit_once(':')) {
+            (Err(_), Some((host, port))) => {
+                let named = format!("--advertise {host}");
+                if !flags.contains(&named) {
+                    flags.insert(0, named);
+                }
+                flags.push(format!("--{flag} 0.0.0.0:{port}"));
+            }
+            _ => flags.push(format!("--{flag} {address}")),
+        }
+    }
+    flags.join(" ")
 }
 
 async fn drain(watching: &Watching, node: u64, cancel: bool) -> anyhow::Result<()> {
@@ -192,6 +207,27 @@ async fn drain(watching: &Watching, node: u64, cancel: bool) -> anyhow::Result<(
     }
     watch::drained(&client, node).await?;
     terminal::line(format!(
-        "node {node} holds nothing any more; stop it and run 'mayfly cluster remove {node}'"
+        "node {node} holds nothing any more; 'mayfly cluster remove {node}' takes it out and ends it"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_reached_by_a_name_listens_on_all_its_addresses() {
+        let node = |host: &str| v1::NodeAddress {
+            id: 0,
+            peer_address: format!("{host}:5320"),
+            grpc_address: format!("{host}:5310"),
+            http_address: format!("{host}:5300"),
+        };
+        for (host, flags) in [
+            ("10.0.0.4", "--peer 10.0.0.4:5320 --grpc 10.0.0.4:5310 --http 10.0.0.4:5300"),
+            ("n4", "--advertise n4 --peer 0.0.0.0:5320 --grpc 0.0.0.0:5310 --http 0.0.0.0:5300"),
+        ] {
+            assert_eq!(listening(&node(host)), flags);
+        }
+    }
 }

@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   mayfly purge orders
   mayfly purge orders -d                              its dead-letter queue
+  mayfly purge orders --before 1h                     what is older than an hour
   mayfly purge orders --before 2026-01-31T00:00:00Z   what was enqueued before
 
 Locked, deferred and scheduled messages stay.";
@@ -23,7 +24,7 @@ const BATCH: u32 = 4000;
 pub struct Args {
     #[command(flatten)]
     queue: QueueArg,
-    /// Only what was enqueued before: a time, or so long from now
+    /// Only what was enqueued before: a time, or so long ago
     #[arg(long, value_name = "TIME", value_parser = Instant::parse)]
     before: Option<Instant>,
     #[command(flatten)]
@@ -33,9 +34,9 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = args.connect.client()?;
     let path = args.queue.path(&client).await?;
-    // One cut-off for all batches: what arrives meanwhile stays.
+    // One cut-off for all batches, never ahead: what arrives meanwhile stays.
     let now_ms = client.now().await?.now_ms;
-    let before_ms = args.before.map_or(now_ms, |before| before.resolve(now_ms));
+    let before_ms = args.before.map_or(now_ms, |before| before.ago(now_ms).min(now_ms));
     let total = match path.sub_queue {
         // Perhaps a topic's, whose counters are others.
         client::v1::SubQueue::TransferDeadLetter => 0,

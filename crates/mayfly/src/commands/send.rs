@@ -35,7 +35,7 @@ const READ_AHEAD: usize = 1024;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Name of the queue
+    /// Name of the queue or topic
     queue: String,
     /// The body; "-" reads it from standard input
     text: Option<String>,
@@ -223,7 +223,7 @@ impl Fields {
         }
         if let Some(at) = &self.schedule {
             let at = Instant::parse(at).map_err(terminal::usage)?;
-            message = message.scheduled_at_ms(at.resolve(now_ms));
+            message = message.scheduled_at_ms(at.ahead(now_ms));
         }
         for text in &self.properties {
             let (name, value) = property::parse(text).map_err(terminal::usage)?;
@@ -307,7 +307,7 @@ impl Templates {
             message = message.ttl_ms(duration::parse_ms(&ttl)?);
         }
         if let Some(at) = fill(&self.schedule)? {
-            message = message.scheduled_at_ms(Instant::parse(&at)?.resolve(now_ms));
+            message = message.scheduled_at_ms(Instant::parse(&at)?.ahead(now_ms));
         }
         for template in &self.properties {
             let (name, value) = property_of(&template.fill(&object)?)?;

@@ -33,10 +33,10 @@ struct List {
     /// Name of the queue
     #[arg(value_name = "QUEUE")]
     queue: String,
-    /// Only sessions whose state was set after this instant
-    #[arg(long, value_name = "INSTANT", value_parser = Instant::parse)]
+    /// Only sessions whose state was set after: a time, or so long ago
+    #[arg(long, value_name = "TIME", value_parser = Instant::parse)]
     updated_after: Option<Instant>,
-    /// Print JSON
+    /// As JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 async fn list(args: List) -> anyhow::Result<()> {
     let client = args.connect.client()?;
     let after = match args.updated_after {
-        Some(after) => Some(after.resolve(client.now().await?.now_ms)),
+        Some(after) => Some(after.ago(client.now().await?.now_ms)),
         None => None,
     };
     let sessions = client.sessions(&args.queue, after).await?;

@@ -1,17 +1,17 @@
-//! Instants, as RFC 3339 ("2026-01-31T12:00:00Z") or from now ("10m").
+//! Instants, as RFC 3339 ("2026-01-31T12:00:00Z") or so long from now, or ago ("10m").
 
 use jiff::Timestamp;
 
 use super::duration;
 
-/// An instant as typed. What is said from now on is reckoned from the cluster's time, which an
-/// operator may have moved.
+/// An instant as typed. A duration is reckoned from the cluster's time, which an operator may have
+/// moved; whether ahead or back is for the flag to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instant {
     /// Milliseconds since the Unix epoch.
     At(u64),
-    /// Milliseconds from now.
-    In(u64),
+    /// Milliseconds away from now.
+    Off(u64),
 }
 
 impl Instant {
@@ -21,16 +21,26 @@ impl Instant {
             let at_ms = u64::try_from(at.as_millisecond());
             return at_ms.map(Instant::At).map_err(|_| format!("'{text}' is before 1970"));
         }
-        duration::parse_ms(text).map(Instant::In).map_err(|_| {
-            format!("'{text}' is no time; write one like 2026-01-31T12:00:00Z, or 10m from now")
+        duration::parse_ms(text).map(Instant::Off).map_err(|_| {
+            format!(
+                "'{text}' is no time; write one like 2026-01-31T12:00:00Z, or a duration like 10m"
+            )
         })
     }
 
-    /// Milliseconds since the Unix epoch.
-    pub fn resolve(self, now_ms: u64) -> u64 {
+    /// Milliseconds since the Unix epoch; a duration is so long from now.
+    pub fn ahead(self, now_ms: u64) -> u64 {
         match self {
             Instant::At(at_ms) => at_ms,
-            Instant::In(in_ms) => now_ms.saturating_add(in_ms),
+            Instant::Off(by_ms) => now_ms.saturating_add(by_ms),
+        }
+    }
+
+    /// Milliseconds since the Unix epoch; a duration is so long ago.
+    pub fn ago(self, now_ms: u64) -> u64 {
+        match self {
+            Instant::At(at_ms) => at_ms,
+            Instant::Off(by_ms) => now_ms.saturating_sub(by_ms),
         }
     }
 }
@@ -53,15 +63,17 @@ mod tests {
         for (text, instant) in [
             ("1970-01-01T00:00:01.5Z", Instant::At(1500)),
             ("1970-01-01T01:00:00+01:00", Instant::At(0)),
-            ("10m", Instant::In(600_000)),
-            ("PT10M", Instant::In(600_000)),
+            ("10m", Instant::Off(600_000)),
+            ("PT10M", Instant::Off(600_000)),
         ] {
             assert_eq!(Instant::parse(text), Ok(instant), "{text}");
         }
         for text in ["tomorrow", "12:00", "1969-12-31T23:59:59Z", "90"] {
             assert!(Instant::parse(text).is_err(), "{text}");
         }
-        assert_eq!(Instant::In(5).resolve(100), 105);
+        let (at, off) = (Instant::At(70), Instant::Off(5));
+        assert_eq!([at.ahead(100), at.ago(100)], [70, 70]);
+        assert_eq!([off.ahead(100), off.ago(100), off.ago(3)], [105, 95, 0]);
     }
 
     #[test]

@@ -243,9 +243,40 @@ http = "127.0.0.1:6300"
         assert_eq!(config.listen.peer, "0.0.0.0:8320".parse().expect("an address"));
         let told = Config::load(&args("0.0.0.0:8320", None)).expect_err("nobody reaches it");
         assert!(told.contains("name it with --advertise"), "{told}");
+        let far = Args { join: Some(vec!["https://n1:5310".into()]), ..args("[::1]:8320", None) };
+        let told = Config::load(&far).expect_err("loopback is not reached from elsewhere");
+        assert!(told.contains("is not reached from https://n1:5310"), "{told}");
+        let named = Args { advertise: Some("n4".into()), ..far };
+        assert_eq!(Config::load(&named).expect("it is right").nodes[&0].peer, "n4:8320");
         let told = load(THREE, Args { join: Some(vec!["a:1".into()]), ..Args::default() });
         let told = told.expect_err("it has founders");
         assert!(told.contains("--join is for a node without [[cluster.node]]"), "{told}");
+    }
+
+    #[test]
+    fn a_node_by_itself_is_reached_by_the_name_it_gives() {
+        let args = |advertise: Option<&str>| Args {
+            data_dir: Some("data".into()),
+            grpc: Some("0.0.0.0:5310".into()),
+            advertise: advertise.map(str::to_owned),
+            secret: Some("s".into()),
+            ..Args::default()
+        };
+        for (advertise, own) in [(None, "0.0.0.0:5310"), (Some("n1"), "n1:5310")] {
+            let config = Config::load(&args(advertise)).expect("it is right");
+            assert_eq!(config.nodes[&1].grpc, own);
+            assert_eq!(config.listen.amqp, Some("127.0.0.1:5672".parse().expect("an address")));
+        }
+    }
+
+    #[test]
+    fn a_node_named_in_its_cluster_is_told_where_to_listen() {
+        let named = THREE.replace("127.0.0.1:6310", "n2.example:6310");
+        let told = load(&named, Args::default()).expect_err("a name is no address to listen at");
+        assert!(told.contains("as in [listen] grpc = \"0.0.0.0:6310\""), "{told}");
+        let args = Args { grpc: Some("127.0.0.1:6310".into()), ..Args::default() };
+        let config = load(&named, args).expect("it is told");
+        assert_eq!(config.nodes[&2].grpc, "n2.example:6310");
     }
 
     #[test]

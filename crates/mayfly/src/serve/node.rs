@@ -319,8 +319,6 @@ fn reason(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> String {
     }
 }
 
-/// Ends the front ends, then the node. What takes too long is left: everything acknowledged is on
-/// disk either way.
 /// Closes the databases once nobody uses them any more. RocksDB cannot close one while the process
 /// ends, for what it needs to do so ends then as well: better not at all.
 async fn close((log, rows): (LogStore, RowStore)) {
@@ -336,6 +334,8 @@ async fn close((log, rows): (LogStore, RowStore)) {
     let _ = tokio::task::spawn_blocking(move || drop((log, rows))).await;
 }
 
+/// Ends the front ends, then the node. What takes too long is left: everything acknowledged is on
+/// disk either way.
 async fn end(running: RunningNode, fronts: [JoinHandle<anyhow::Result<()>>; 3]) {
     for front in fronts {
         let abort = front.abort_handle();

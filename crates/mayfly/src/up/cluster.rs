@@ -49,8 +49,17 @@ pub struct Plan {
 /// Something happened to a node that nobody asked for.
 #[derive(Clone, Debug)]
 pub enum Event {
-    Died { node: u64, how: String, again: bool },
-    Started { node: u64, pid: i32 },
+    /// `again`: it is started once more. `removed`: it is no part of the cluster any more.
+    Died {
+        node: u64,
+        how: String,
+        again: bool,
+        removed: bool,
+    },
+    Started {
+        node: u64,
+        pid: i32,
+    },
 }
 
 /// Running nodes. Dropped, they are killed.
@@ -275,19 +284,24 @@ impl LocalCluster {
     }
 
     /// Waits until every node answers and every group has a leader. A node that dies before that
-    /// cannot run at all, and says why.
+    /// cannot run at all, and says why; one that was removed from the cluster is not waited for.
     pub async fn wait_ready(&mut self, within: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
         let options =
             ClientOptions { give_up_after: Duration::from_secs(1), ..ClientOptions::default() };
         let client = Client::with_options(self.grpc_addresses(), options)?;
         let mut last = "no node answers".to_owned();
+        let mut removed = 0;
         while started.elapsed() < within {
             tokio::select! {
-                Some(Event::Died { node, how, .. }) = self.events.recv() => {
-                    bail!("node {node} did not start: {how}");
+                Some(Event::Died { node, how, removed: gone, .. }) = self.events.recv() => {
+                    if !gone {
+                        bail!("node {node} did not start: {how}");
+                    }
+                    terminal::note(&format!("node {node} stays down: it was removed from the cluster"));
+                    removed += 1;
                 }
-                ready = is_ready(&client, &self.id, self.members.len()) => match ready {
+                ready = is_ready(&client, &self.id, self.members.len() - removed) => match ready {
                     Ok(()) => return Ok(()),
                     Err(what) => last = what,
                 },

@@ -128,7 +128,7 @@ impl Member {
                 return;
             }
             let log_from = std::fs::metadata(self.log_path()).map_or(0, |log| log.len());
-            let mut again = restart;
+            let mut removed = false;
             let how = match self.spawn(&program) {
                 Ok(mut child) => {
                     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
@@ -143,7 +143,7 @@ impl Member {
                     let status = self.watch(&mut child, &mut wanted).await;
                     drop(lifeline);
                     self.inner.pid.store(0, Ordering::Relaxed);
-                    again &= !was_removed(&status);
+                    removed = was_removed(&status);
                     how(&status)
                 }
                 Err(error) => format!("cannot start: {error}"),
@@ -153,7 +153,8 @@ impl Member {
                 Wanted::Ended => return,
                 Wanted::Running => {
                     let how = self.last_words(log_from).unwrap_or(how);
-                    let _ = events.send(Event::Died { node: self.id(), how, again });
+                    let again = restart && !removed;
+                    let _ = events.send(Event::Died { node: self.id(), how, again, removed });
                     let pause = if again { DOWN_FOR } else { Duration::MAX };
                     // Elapsed or wanted otherwise: the loop looks again.
                     let _ = tokio::time::timeout(pause, wanted.changed()).await;

@@ -27,7 +27,8 @@ impl Group {
             return Answer::NotLeader;
         }
         let last_log = self.raft.metrics().borrow_watched().last_log_index;
-        let caught_up = applied.is_some_and(|at| at + LAG_MAX >= last_log.unwrap_or_default());
+        let caught_up =
+            applied.is_some_and(|at| at.saturating_add(LAG_MAX) >= last_log.unwrap_or_default());
         let step = self.step_for(id);
         match step {
             Step::Nothing => Answer::Admitted,

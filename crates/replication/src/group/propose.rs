@@ -48,7 +48,7 @@ impl Group {
 
     /// Waits until Raft would take another proposal at once.
     pub async fn ready(&self) {
-        // Closed with the group: then a proposal learns that it stopped.
+        // Never closed; a proposal learns whether the group has stopped.
         let _ = self.budget.acquire().await;
     }
 }

@@ -212,9 +212,12 @@ impl RaftLogStorage<TypeConfig> for LogAdapter {
         Ok(())
     }
 
+    /// At most as far as the log reaches: the note may go to disk before the last entries it is about
+    /// (Raft commits what it has handed over to be written), and a crash may take those.
     async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
         let committed = self.store.committed(self.shard).map_err(io::Error::other)?;
-        committed.map(|committed| record::decode_log_id(&committed)).transpose()
+        let committed = committed.map(|committed| record::decode_log_id(&committed)).transpose()?;
+        Ok(committed.min(self.get_log_state().await?.last_log_id))
     }
 
     async fn append<I>(
@@ -267,4 +270,33 @@ fn tell(done: oneshot::Sender<Result<(), store::Error>>) -> Done {
 async fn synced(result: oneshot::Receiver<Result<(), store::Error>>) -> Result<(), io::Error> {
     let result = result.await.map_err(|_| io::Error::other("the log's writer has stopped"))?;
     result.map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::EntryPayload;
+
+    use super::*;
+    use crate::raft::record::log_id;
+
+    /// A crash takes entries that were handed over and not written; the note of what is committed may
+    /// have been written before them.
+    #[tokio::test]
+    async fn what_is_committed_ends_where_the_log_does() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = LogStore::open(&dir.path().join("log"), &Default::default()).expect("a log");
+        let mut log = LogAdapter::new(ShardId(3), store.clone());
+        let told = |index| Some(log_id(1, 1, index));
+        log.save_committed(told(5)).await.expect("noted");
+        assert_eq!(log.read_committed().await.expect("readable"), None, "nothing is there");
+        let entry = |index| Entry { log_id: log_id(1, 1, index), payload: EntryPayload::Blank };
+        for index in 0..=7 {
+            let data = record::encode_entry(&entry(index));
+            let (done, result) = oneshot::channel();
+            store.append(ShardId(3), vec![LogRecord { index, data }], tell(done));
+            synced(result).await.expect("written");
+            let committed = log.read_committed().await.expect("readable");
+            assert_eq!(committed, told(index.min(5)));
+        }
+    }
 }

@@ -25,8 +25,11 @@ use crate::{Observer, metrics};
 const STEP_BYTES_MAX: usize = 4 << 20;
 const STEP_ENTRIES_MAX: usize = 512;
 /// The most of a step that is taken on Raft's own threads. The way to another and back costs what
-/// applying some messages does; many are not to hold up what else Raft does.
+/// applying some messages does; many are not to hold up what else Raft does. Of entries, because a
+/// few bytes may ask for much: one that lets deadlines pass takes some milliseconds, and a replica
+/// that catches up finds hundreds of those.
 const SHORT_STEP_BYTES_MAX: usize = 64 << 10;
+const SHORT_STEP_ENTRIES_MAX: usize = 4;
 
 /// A replica's rows, and how far they are: shared by the state machine, the snapshots that leave
 /// and the retention task.
@@ -48,14 +51,20 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Opens a replica's rows. Everything in them is on disk at that moment.
+    /// Opens a replica's rows. Everything in them is on disk then: if this process had begun with them
+    /// before, what it had applied is put there.
     pub fn open(
         shard: ShardId,
         store: RowStore,
         observer: Arc<dyn Observer>,
     ) -> Result<Replica, io::Error> {
         let mark = match store.applied(shard).map_err(io::Error::other)? {
-            Some((_, mark)) => record::decode_mark(&mark)?,
+            Some((index, mark)) => {
+                if store.flushed_index(shard) < index {
+                    store.flush().map_err(io::Error::other)?;
+                }
+                record::decode_mark(&mark)?
+            }
             None => Mark::default(),
         };
         Ok(Replica {
@@ -168,7 +177,8 @@ impl StateAdapter {
         self.applier.take().ok_or_else(|| io::Error::other("this replica failed before"))
     }
 
-    /// Takes a step that is short and writes nothing where it is, any other one apart.
+    /// Takes a step that is short and writes nothing where it is, any other one apart. What it reads it
+    /// mostly finds in memory.
     async fn step(
         &mut self,
         batch: Vec<EntryResponder<TypeConfig>>,
@@ -178,7 +188,8 @@ impl StateAdapter {
             return Ok(());
         }
         let mut applier = self.take_applier()?;
-        if bytes > SHORT_STEP_BYTES_MAX || !applier.stays_young() {
+        let short = bytes <= SHORT_STEP_BYTES_MAX && batch.len() <= SHORT_STEP_ENTRIES_MAX;
+        if !short || !applier.stays_young() {
             self.applier = Some(applier);
             return self.apart(|applier| applier.step(batch, Place::Storage)).await;
         }

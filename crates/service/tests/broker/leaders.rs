@@ -114,6 +114,78 @@ async fn msg_10_a_pipeline_survives_its_leader() {
     assert!(seen.is_sorted(), "in the order submitted");
 }
 
+/// SEND-8, ERR-24: what a sender gave up for want of a leader does not stand in the way of what it
+/// sends once there is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn send_8_a_sender_outlives_an_outage() {
+    let impatient = |config: &mut service::Config| config.request_timeout = Duration::from_secs(2);
+    let mut cluster = Cluster::start_with(3, 1, impatient).await;
+    let broker = cluster.broker(1);
+    soon("a queue", broker.create_queue("q", QueueProperties::default(), None))
+        .await
+        .expect("created");
+    let mut sender = broker.sender("q", None).await.expect("a sender");
+    let mut serial = 0;
+    let mut send = async |sender: &mut service::Sender| {
+        serial += 1;
+        let batch = vec![message(&serial.to_string())];
+        sender.submit(serial, false, Ok(batch)).await?;
+        soon("an answer", sender.next()).await.expect("an answer").1
+    };
+    send(&mut sender).await.expect("stored");
+    for node in [2, 3] {
+        cluster.kill(node);
+    }
+    for _ in 0..2 {
+        send(&mut sender).await.expect_err("there is no majority");
+    }
+    for node in [2, 3] {
+        cluster.start_node(node).await;
+        cluster.ready(node).await;
+    }
+    let stored = soon("a sender that is served again", async {
+        loop {
+            match send(&mut sender).await {
+                Ok(sequences) => return sequences,
+                // No leader yet.
+                Err(error) => assert!(error.refusal().is_none(), "{error}"),
+            }
+        }
+    });
+    stored.await;
+    send(&mut sender).await.expect("and stays so");
+}
+
+/// MSG-7: what a request says of its messages is bounded before it gets into a log, whose entries go
+/// to every replica.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn msg_7_a_settlement_too_large_for_the_log_is_refused() {
+    let cluster = three("q").await;
+    let (leader, _) = cluster.leader_of("q").await;
+    let settlement = |sequence| {
+        let note = domain::Value::String("x".repeat(30 << 10));
+        let properties = domain::Properties::from([("note".into(), note)]);
+        let token = domain::LockToken { sequence: domain::SequenceNumber(sequence), nonce: 1 };
+        Settlement { token, disposition: Disposition::Abandon { properties } }
+    };
+    for node in [leader, another(leader)] {
+        let broker = cluster.broker(node);
+        let settlements = (1..=1000).map(settlement).collect();
+        let settled = broker.settle("q", MAIN, settlements, false, Asker::Edge).await;
+        let error = settled.expect_err("30 MB");
+        assert!(
+            matches!(error.refusal(), Some(domain::Refusal::MessageSizeExceeded { .. })),
+            "{error}"
+        );
+        // A receiver's are brought in as many requests as they take.
+        let receiver = broker.receiver("q", MAIN, LOCK, 0).await.expect("a receiver");
+        let refused = soon("an answer", receiver.settle((1..=100).map(settlement).collect())).await;
+        let positions: Vec<u32> = refused.expect("answered").iter().map(|(at, _)| *at).collect();
+        assert_eq!(positions, (0..100).collect::<Vec<_>>(), "nothing of it was locked");
+        send(&broker, "q", messages(&["goes on"])).await;
+    }
+}
+
 /// LOCK-23: a receiver goes on with the new leader; what it holds stays locked, and what did not
 /// arrive comes again uncounted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -84,8 +84,16 @@ impl Rows for ShardRows {
             if young.touches(from, to)
                 && self.store.inner.write_out(self.shard, &mut young).is_err()
             {
-                // The machine hears of it with its next write; what is asked for is here.
-                return young.scan((from, to), self.stored_range(from, to), visit);
+                // The machine hears of it with its next write; what is asked for is here. Visited once
+                // the lock is let go of: a visitor may read.
+                let mut rows = Vec::new();
+                young.scan((from, to), self.stored_range(from, to), &mut |key, row| {
+                    rows.push((key, row));
+                    ControlFlow::Continue(())
+                });
+                drop(young);
+                let _ = rows.into_iter().try_for_each(|(key, row)| visit(key, row));
+                return;
             }
             self.stored_range(from, to)
         };

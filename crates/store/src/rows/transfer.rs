@@ -7,6 +7,7 @@
 //! completed at the next start, because every step after the mark can be repeated.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -361,7 +362,11 @@ fn is_sst(path: &Path) -> bool {
 /// At start: completes what had come in whole, drops the rest.
 pub(crate) fn resume(store: &RocksRows) -> Result<(), Error> {
     let root = store.inner.path.with_file_name(STAGING);
-    let Ok(entries) = fs::read_dir(&root) else { return Ok(()) };
+    let entries = match fs::read_dir(&root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(&root, &error)),
+    };
     for entry in entries {
         resume_one(store, &entry.map_err(|error| Error::io(&root, &error))?.path())?;
     }
@@ -370,10 +375,15 @@ pub(crate) fn resume(store: &RocksRows) -> Result<(), Error> {
 
 fn resume_one(store: &RocksRows, dir: &Path) -> Result<(), Error> {
     let shard = dir.file_name().and_then(|name| name.to_str()?.parse().ok()).map(ShardId);
-    match (shard, fs::read(dir.join(COMPLETE))) {
+    let mark = dir.join(COMPLETE);
+    match (shard, fs::read(&mark)) {
         (Some(shard), Ok(applied)) => {
             tracing::info!(%shard, "completing the installation of a snapshot");
             install(store, shard, dir, &applied)
+        }
+        // It may hold the only copy of the rows: not to be dropped because a read failed.
+        (Some(_), Err(error)) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::io(&mark, &error))
         }
         _ => remove(dir),
     }

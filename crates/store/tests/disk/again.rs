@@ -131,6 +131,25 @@ fn starting_over_can_be_interrupted_anywhere() {
     }
 }
 
+/// What lies aside may be all that is left of the data: a start that made empty databases in their
+/// place and got no further is repeated without a look at those.
+#[test]
+fn what_was_laid_aside_outlasts_a_repeated_start() {
+    let dir = tempfile::tempdir().unwrap();
+    founder(dir.path());
+    fs::write(dir.path().join("mayfly-damage"), "a bad row\n").unwrap();
+    fs::write(dir.path().join("log/original"), "").unwrap();
+    drop(open(dir.path(), true).unwrap());
+    // As the start leaves it that is killed before it has another birth.
+    fs::write(dir.path().join("mayfly-damage"), "laid aside: a bad row\n").unwrap();
+    let told = open(dir.path(), false).map(|_| ()).expect_err("nobody would rebuild it");
+    assert!(told.to_string().contains("by the last run: a bad row"), "{told}");
+    let (_, log, _rows) = open(dir.path(), true).unwrap();
+    assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), vec![]);
+    assert!(dir.path().join("damaged/log/original").exists());
+    assert!(!dir.path().join("mayfly-damage").exists());
+}
+
 #[test]
 fn rows_older_than_the_log_begins_are_damage() {
     let dir = tempfile::tempdir().unwrap();

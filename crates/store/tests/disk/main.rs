@@ -8,6 +8,7 @@ mod forgotten;
 mod log;
 mod log_model;
 mod power;
+mod refused;
 mod rows;
 mod support;
 mod transfer;

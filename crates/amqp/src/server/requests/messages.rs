@@ -70,11 +70,9 @@ impl Node {
         mode: ReceiveMode,
     ) -> Result<Reply, Error> {
         let Entity { name, sub } = &self.entity;
-        let (mode, shown) = match mode {
-            ReceiveMode::PeekLock => (service::ReceiveMode::PeekLock, Shown::Deferred),
-            ReceiveMode::ReceiveAndDelete => {
-                (service::ReceiveMode::ReceiveAndDelete, Shown::ReceiveAndDelete)
-            }
+        let mode = match mode {
+            ReceiveMode::PeekLock => service::ReceiveMode::PeekLock,
+            ReceiveMode::ReceiveAndDelete => service::ReceiveMode::ReceiveAndDelete,
         };
         let broker = &self.broker;
         let received = match self.session.clone() {
@@ -85,7 +83,7 @@ impl Node {
             // What was deleted has no lock; the field is there all the same.
             let none = LockToken { sequence: SequenceNumber(0), nonce: 0 };
             let token = received.delivery.lock.map_or(none, |lock| lock.token);
-            Ok((token, self.encode(received, shown)?))
+            Ok((token, self.encode(received, Shown::Deferred)?))
         };
         received.iter().map(entry).collect::<Result<_, Error>>().map(Reply::Received)
     }
@@ -97,9 +95,16 @@ impl Node {
         verdict: Verdict,
         properties: Properties,
     ) -> Result<Reply, Error> {
+        let properties_bytes = domain::properties_bytes(&properties);
         let Some(disposition) = self::disposition(verdict, properties) else {
             return self.renew(tokens).await;
         };
+        // Each token gets what is said of all.
+        let bytes = (properties_bytes * tokens.len()) as u64;
+        let (what, max) = ("the properties of all messages", domain::BATCH_BYTES_MAX as u64);
+        if bytes > max {
+            return Err(self.refused(Refusal::MessageSizeExceeded { what, bytes, max }));
+        }
         let settlement = |token| Settlement { token, disposition: disposition.clone() };
         let settlements = tokens.into_iter().map(settlement).collect();
         let Entity { name, sub } = &self.entity;

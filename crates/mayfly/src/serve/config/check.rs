@@ -1,7 +1,7 @@
 //! The file with flags over it, its defaults filled in, and what cannot be true refused.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -122,10 +122,10 @@ fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
         return Ok([(node, advertised(file, args)?)].into());
     }
     if nodes.is_empty() {
-        // A cluster by itself, reached where it listens.
+        // A cluster by itself.
         let amqp = args.amqp.clone().or(file.listen.amqp.clone());
         let amqp = Some(amqp.unwrap_or_else(|| "127.0.0.1:5672".to_owned()));
-        let alone = Addresses { amqp, ..listened(file, args) };
+        let alone = Addresses { amqp, ..advertised(file, args)? };
         nodes.insert(1, alone);
     }
     Ok(nodes)
@@ -144,20 +144,39 @@ fn listened(file: &File, args: &Args) -> Addresses {
     }
 }
 
-/// Where others reach a node that joins: where it listens, unless that says nothing to them.
+/// Where others reach a node that no file gives an address: where it listens, by the host it is told
+/// to name. One that joins others must name what these can reach.
 fn advertised(file: &File, args: &Args) -> Result<Addresses, String> {
+    let seeds = args.join.as_deref().unwrap_or_default();
+    let elsewhere = seeds.iter().find(|seed| !is_loopback(host_of(seed)));
     let address = |listened: String| {
         let (host, port) = listened.rsplit_once(':').unwrap_or((&listened, ""));
-        match &args.advertise {
-            Some(host) => Ok(format!("{host}:{port}")),
-            None if ["0.0.0.0", "[::]"].contains(&host) => Err(format!(
+        let unspecified = ["0.0.0.0", "[::]"].contains(&host);
+        match (&args.advertise, elsewhere) {
+            (Some(host), _) => Ok(format!("{host}:{port}")),
+            (None, _) if unspecified && !seeds.is_empty() => Err(format!(
                 "{listened} does not tell the other nodes which host this is; name it with --advertise"
             )),
-            None => Ok(listened),
+            (None, Some(seed)) if is_loopback(host) => Err(format!(
+                "{listened} is not reached from {seed}; listen on an address that is, and name this host \
+                 with --advertise"
+            )),
+            (None, _) => Ok(listened),
         }
     };
     let Addresses { grpc, http, peer, amqp } = listened(file, args);
     Ok(Addresses { grpc: address(grpc)?, http: address(http)?, peer: address(peer)?, amqp })
+}
+
+/// Of `host:port`, perhaps with `https://` before it.
+fn host_of(address: &str) -> &str {
+    let address = address.split_once("://").map_or(address, |(_, address)| address);
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    ip.map_or(host == "localhost", |ip| ip.is_loopback())
 }
 
 fn listen(
@@ -167,7 +186,8 @@ fn listen(
     has_certificate: bool,
 ) -> Result<Listen, String> {
     let address = |key: &str, flag: &Option<String>, file: &Option<String>, own: &String| {
-        let text = flag.as_ref().or(file.as_ref()).unwrap_or(own);
+        let told = flag.as_ref().or(file.as_ref());
+        let text = told.unwrap_or(own);
         let address: Result<SocketAddr, _> = text.replace("localhost", "127.0.0.1").parse();
         let example = match key {
             "grpc" => "127.0.0.1:5310",
@@ -177,8 +197,15 @@ fn listen(
             "websocket" => "127.0.0.1:443",
             _ => "127.0.0.1:5320",
         };
-        address
-            .map_err(|_| format!("listen.{key}: '{text}' is no address; write one like {example}"))
+        address.map_err(|_| match told {
+            Some(_) => format!("listen.{key}: '{text}' is no address; write one like {example}"),
+            // A name, then: [[cluster.node]] holds those to addresses with a port.
+            None => format!(
+                "[[cluster.node]]: '{text}' is where others reach this node; say where it listens, as \
+                 in [listen] {key} = \"0.0.0.0:{}\"",
+                text.rsplit(':').next().unwrap_or_default()
+            ),
+        })
     };
     let optional = |key: &str, text: Option<&String>| match text {
         None => Ok(None),
