@@ -82,7 +82,7 @@ async fn quota_6_a_request_too_large_to_be_read_is_refused() {
     let status = server.send(vec![huge]).await.expect_err("too large");
     assert_eq!(status.code(), Code::OutOfRange);
     assert!(status.message().contains("limit"), "{status:?}");
-    let many = server.send((0..1001).map(|n| message(&n.to_string())).collect()).await;
+    let many = server.send((0..4501).map(|n| message(&n.to_string())).collect()).await;
     assert_eq!(info(&many.expect_err("too many")).reason, "ArgumentOutOfRangeException");
     let none = server.send(Vec::new()).await.expect_err("nothing to send");
     assert_eq!(info(&none).reason, "ArgumentOutOfRangeException");

@@ -50,10 +50,12 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         ));
     };
     let tls = security::tls(&file.tls)?;
-    let listen = match &args.join {
-        Some(_) => listen(&file, args, &listened(&file, args), tls.is_some())?,
-        None => listen(&file, args, own, tls.is_some())?,
+    let at = match file.cluster.node.is_empty() {
+        // How others reach it may be another matter.
+        true => Addresses { amqp: own.amqp.clone(), ..listened(&file, args) },
+        false => own.clone(),
     };
+    let listen = listen(&file, args, &at, tls.is_some())?;
     let secret = secret(&file, args)?;
     let data_dir = args.data_dir.clone().or(file.node.data_dir.clone());
     let config = Config {
@@ -185,6 +187,7 @@ fn listen(
     own: &Addresses,
     has_certificate: bool,
 ) -> Result<Listen, String> {
+    let is_named = !file.cluster.node.is_empty();
     let address = |key: &str, flag: &Option<String>, file: &Option<String>, own: &String| {
         let told = flag.as_ref().or(file.as_ref());
         let text = told.unwrap_or(own);
@@ -197,10 +200,11 @@ fn listen(
             "websocket" => "127.0.0.1:443",
             _ => "127.0.0.1:5320",
         };
-        address.map_err(|_| match told {
-            Some(_) => format!("listen.{key}: '{text}' is no address; write one like {example}"),
-            // A name, then: [[cluster.node]] holds those to addresses with a port.
-            None => format!(
+        let is_of_cluster = told.is_none() && is_named;
+        address.map_err(|_| match is_of_cluster {
+            false => format!("listen.{key}: '{text}' is no address; write one like {example}"),
+            // A name, then: each has a port.
+            true => format!(
                 "[[cluster.node]]: '{text}' is where others reach this node; say where it listens, as \
                  in [listen] {key} = \"0.0.0.0:{}\"",
                 text.rsplit(':').next().unwrap_or_default()
@@ -210,7 +214,7 @@ fn listen(
     let optional = |key: &str, text: Option<&String>| match text {
         None => Ok(None),
         Some(off) if off == "off" => Ok(None),
-        Some(text) => address(key, &None, &None, text).map(Some),
+        Some(text) => address(key, &None, &Some(text.clone()), text).map(Some),
     };
     let amqp = args.amqp.as_ref().or(file.listen.amqp.as_ref()).or(own.amqp.as_ref());
     let amqp = optional("amqp", amqp)?;
