@@ -272,7 +272,7 @@ async fn section_3_2_links_tell_what_may_be_sent_and_received() -> anyhow::Resul
         let batch = attach.properties.and_then(|all| {
             all.get("com.microsoft:max-message-batch-size").and_then(Value::as_i64)
         });
-        assert!(batch.is_some_and(|max| max > 850_000), "{batch:?}");
+        assert!(batch.is_some_and(|max| max > 900_000), "{batch:?}");
     }
     for address in ["t/subscriptions/s", "t/subscriptions/s/$deadletterqueue"] {
         let refused = amqp.sender(address)?.expect_err("nobody sends there");

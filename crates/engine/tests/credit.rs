@@ -174,11 +174,11 @@ fn a_detached_receiver_takes_its_credit_and_its_reservations_along() {
 #[test]
 fn ent_7_deleting_an_entity_detaches_its_receivers() {
     let mut engine = engine();
-    let dead_letter = QueueId::dead_letter(QUEUE.entity);
-    engine.attach(receiver(3), dead_letter);
+    engine.attach(receiver(3), QueueId::dead_letter(QUEUE.entity));
+    engine.attach(receiver(4), QueueId::transfer_dead_letter(QUEUE.entity));
     engine.credit(receiver(1), 5);
     engine.effect(Effect::Deleted { entity: QUEUE.entity });
-    assert_eq!(engine.take_detached(), [receiver(1), receiver(2), receiver(3)]);
+    assert_eq!(engine.take_detached(), [1, 2, 3, 4].map(receiver));
     assert_eq!(engine.take_detached(), []);
     available(&mut engine, 3);
     assert_eq!(asked(&mut engine), []);

@@ -178,8 +178,9 @@ fn ent_7_a_deleted_entity_has_no_timers_and_is_swept() {
     next(&mut engine, 2, Timestamp(10));
     lock(&mut engine, token(1, 1), 20);
     let token = token(2, 1);
-    let queue = QueueId::dead_letter(ENTITY);
-    engine.effect(Effect::Locked { queue, token, until: Timestamp(30) });
+    for queue in [QueueId::dead_letter(ENTITY), QueueId::transfer_dead_letter(ENTITY)] {
+        engine.effect(Effect::Locked { queue, token, until: Timestamp(30) });
+    }
     engine.effect(Effect::Deleted { entity: ENTITY });
     engine.effect(Effect::SweepWanted);
     assert_eq!(engine.timer_count(), 1);

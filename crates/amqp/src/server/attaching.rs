@@ -29,7 +29,7 @@ const REQUESTS_WINDOW: u32 = 50;
 /// For batches, beside what `max-message-size` says (§3.1).
 const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
 /// Left of a batch for the ids that are drawn for those of its messages that have none (rule 3).
-const DRAWN_IDS_BYTES: u64 = 41 * domain::BATCH_MESSAGES_MAX as u64;
+const DRAWN_IDS_BYTES: u64 = 64 * 1024;
 /// How long a client waits for a free session if it does not say (SESS-7): one SDK gives up by itself
 /// soon after.
 const SESSION_WAIT: Duration = Duration::from_secs(60);
