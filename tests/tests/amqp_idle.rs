@@ -43,7 +43,7 @@ fn connect(cluster: &Cluster, login: Mechanism) -> anyhow::Result<AmqpClient> {
 async fn err_23_a_connection_of_no_use_is_closed() -> anyhow::Result<()> {
     const FORCED: &str = "amqp:connection:forced";
     let cluster = cluster().await?;
-    let root = || Mechanism::plain("RootManageSharedAccessKey", SECRET);
+    let root = || Mechanism::plain(ROOT, SECRET);
     for (login, seconds, word) in
         [(Mechanism::Anonymous, 1, "no token"), (root(), 2, "2000 milliseconds")]
     {
@@ -71,7 +71,7 @@ async fn err_23_a_connection_of_no_use_is_closed() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn err_22_a_link_without_traffic_is_detached() -> anyhow::Result<()> {
     let cluster = cluster().await?;
-    let mut amqp = connect(&cluster, Mechanism::plain("RootManageSharedAccessKey", SECRET))?;
+    let mut amqp = connect(&cluster, Mechanism::plain(ROOT, SECRET))?;
     let (token, audience) = (sign("sb%3A%2F%2Fh%2Fq", ROOT, SECRET, u64::MAX / 2), "sb://h/q");
     let tokens = amqp.open_cbs()?; // Held for the next token, as SDKs do.
     assert_eq!(amqp.put_token_on(tokens, &token, audience)?, 202);

@@ -206,6 +206,8 @@ struct Forward {
     element: &'static str,
     /// Of the request, with the token for it.
     header: &'static str,
+    /// The name of the entity, as the description is read: not as rights would be, which is another
+    /// reading of what a client writes.
     target: String,
 }
 
@@ -219,7 +221,7 @@ fn forwards(body: &[u8]) -> Vec<Forward> {
         let named = FORWARDING.iter().find(|(element, _)| *element == node.tag_name().name());
         let target = node.text().map(str::trim).filter(|target| !target.is_empty());
         if let (Some((element, header)), Some(target)) = (named, target) {
-            found.push(Forward { element, header, target: target.to_owned() });
+            found.push(Forward { element, header, target: auth::addressed(target) });
         }
     }
     found
@@ -355,6 +357,26 @@ mod tests {
         let body = format!("<e><D xmlns='x'>{filler}<ForwardTo>t</ForwardTo></D></e>");
         assert!(atom::text(body.as_bytes()).and_then(atom::parse).is_ok());
         assert_eq!(forwards(body.as_bytes()).len(), 1);
+    }
+
+    /// FWD-2: a key of `q` opens what is below `q`, so no spelling of another entity may look like that.
+    #[test]
+    fn fwd_2_what_is_forwarded_to_is_what_rights_are_asked_for() {
+        let headers = headers(&[("authorization", &token("http%3A%2F%2Fh%2Fq", "Q"))]);
+        let proof = guard().proof("/q", Right::Manage, &headers, &[]).expect("Manage on q");
+        for (written, target, allowed) in [
+            ("q/below", "q/below", true),
+            ("sb://h%2Fq/secret", "secret", false),
+            ("secret", "secret", false),
+            // No entity has such a name (ENT-1).
+            ("q/$x://h/secret", "q/$x://h/secret", true),
+        ] {
+            let body = format!("<e><D xmlns='x'><ForwardTo>{written}</ForwardTo></D></e>");
+            let forwards = forwards(body.as_bytes());
+            assert_eq!(forwards[0].target, target, "{written}");
+            let may = guard().may_forward(&proof, &headers, &forwards[0], &[]);
+            assert_eq!(may, allowed, "{written}");
+        }
     }
 
     /// FWD-2: Manage on the source, Send on the target, from the header meant for it or from the

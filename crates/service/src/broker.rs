@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::{
-    BATCH_BYTES_MAX, BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, CancelScheduled, Command, DeleteBatch,
-    Disposition, EntityId, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId,
-    RECEIVE_MESSAGES_MAX, ReceiveDeferred, ReceiverId, Refusal, Renew, Send, SequenceNumber,
-    Settle, Settlement, ShardId, SubQueue, TOKENS_MAX, Timestamp,
+    BATCH_BYTES_MAX, BATCH_DELETE_MAX, CancelScheduled, Command, DeleteBatch, Disposition,
+    EntityId, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId, RECEIVE_MESSAGES_MAX,
+    ReceiveDeferred, ReceiverId, Refusal, Renew, Send, SequenceNumber, Settle, Settlement, ShardId,
+    SubQueue, TOKENS_MAX, Timestamp,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -358,12 +358,7 @@ impl Broker {
     /// What keeps a batch from going through the cluster at all; everything else about it is the
     /// machine's to judge, in the order of SEND-1.
     pub(crate) fn check_batch(messages: &[NewMessage]) -> Result<(), Refusal> {
-        let count = messages.len();
-        if !(1..=BATCH_MESSAGES_MAX).contains(&count) {
-            let what = "number of messages in one send";
-            let value = count.to_string();
-            return Err(Refusal::ArgumentOutOfRange { what, value, allowed: "1 to 4500" });
-        }
+        domain::validate::message_count(messages.len())?;
         let bytes = messages.iter().map(|message| u64::from(message.size_bytes)).sum();
         let (what, max) = ("the batch", BATCH_BYTES_MAX as u64);
         match bytes > max {

@@ -178,3 +178,32 @@ impl Edge {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Incoming;
+
+    /// Who asked for too much is left in doubt, and those beside it have their answers.
+    #[test]
+    fn an_answer_too_large_for_the_way_is_none() {
+        let answer = |id, bytes: usize| {
+            let contents = vec![Bytes::from(vec![0; bytes])];
+            Response::Answer { id, result: Ok(Answer { outcome: Outcome::Done, contents }) }
+        };
+        let mut out = Vec::new();
+        for item in [answer(1, 10), answer(2, ITEM_BYTES_MAX + 1), answer(3, 10)] {
+            put(item, &mut out);
+        }
+        assert!(out.len() < 1000, "{} bytes", out.len());
+        let told = frame::responses(&out.into()).expect("whole");
+        assert!(matches!(
+            told[..],
+            [
+                Incoming::Answer { id: 1, .. },
+                Incoming::Unknown { id: 2 },
+                Incoming::Answer { id: 3, .. }
+            ]
+        ));
+    }
+}

@@ -1,7 +1,10 @@
 //! Requests (§7.1).
 
 use bytes::Bytes;
-use domain::{LockToken, NewRule, Properties, Refusal, SequenceNumber, TOKENS_MAX, Timestamp};
+use domain::{
+    BATCH_MESSAGES_MAX, LockToken, NewRule, Properties, Refusal, SequenceNumber, TOKENS_MAX,
+    Timestamp,
+};
 
 use super::lock_token::from_uuid;
 use super::rule;
@@ -9,6 +12,10 @@ use crate::Limits;
 use crate::codec::{DecodeError, Map, Value};
 use crate::message::to_domain;
 use crate::request::Envelope;
+
+/// How many items a request may name, and how that is said; and how many messages are a batch.
+const TOKENS: (usize, &str) = (TOKENS_MAX, "up to 1000");
+const BATCH: (usize, &str) = (BATCH_MESSAGES_MAX, "up to 4500");
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -281,16 +288,12 @@ impl<'a> Arguments<'a> {
     fn items<T>(
         &self,
         name: &'static str,
+        (max, allowed): (usize, &'static str),
         why: &str,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<Vec<T>, Refusal> {
         let items = self.get(name).and_then(Value::as_items);
         let items = items.ok_or_else(|| bad(name, "it is missing, or not an array"))?;
-        // Messages to be scheduled are a batch; everything else is named by tokens or numbers.
-        let (max, allowed) = match name {
-            "messages" => (domain::BATCH_MESSAGES_MAX, "up to 4500"),
-            _ => (TOKENS_MAX, "up to 1000"),
-        };
         if items.len() > max {
             let value = items.len().to_string();
             return Err(Refusal::ArgumentOutOfRange { what: name, value, allowed });
@@ -299,7 +302,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn tokens(&self) -> Result<Vec<LockToken>, Refusal> {
-        self.items("lock-tokens", "an element is not a uuid", |item| match item {
+        self.items("lock-tokens", TOKENS, "an element is not a uuid", |item| match item {
             Value::Uuid(uuid) => Some(from_uuid(*uuid)),
             _ => None,
         })
@@ -307,13 +310,13 @@ impl<'a> Arguments<'a> {
 
     fn sequences(&self) -> Result<Vec<SequenceNumber>, Refusal> {
         let sequence = |item: &Value| item.as_i64().and_then(|number| number.try_into().ok());
-        self.items("sequence-numbers", "an element is not a sequence number", |item| {
+        self.items("sequence-numbers", TOKENS, "an element is not a sequence number", |item| {
             sequence(item).map(SequenceNumber)
         })
     }
 
     fn scheduled(&self) -> Result<Vec<Scheduled>, Refusal> {
-        self.items("messages", "an element is not a map with a binary 'message'", |item| {
+        self.items("messages", BATCH, "an element is not a map with a binary 'message'", |item| {
             let entry = Arguments(item.as_map()?);
             let message = entry.binary("message").ok()??;
             let message_id = entry.get("message-id").and_then(crate::message::id_text);

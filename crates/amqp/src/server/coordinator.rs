@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use domain::{
     CancelScheduled, EntityId, Operation, QueueId, Refusal, Renew, Send, SessionToken,
-    SetSessionState, Settle, Settlement, SubQueue,
+    SetSessionState, Settle, SubQueue,
 };
 use tokio::sync::mpsc;
 
@@ -22,7 +22,7 @@ use crate::codec::{
     Role, Tag,
 };
 use crate::engine::{Delivery, DeliveryId, LinkId, SessionId};
-use crate::management::{self, Reply};
+use crate::management::{self, Reply, Verdict};
 use crate::message::{BodyKind, Message};
 use crate::request::Envelope;
 use crate::{Limits, condition};
@@ -327,15 +327,11 @@ fn in_transaction(
         management::Operation::UpdateDisposition {
             tokens, verdict, properties_to_modify, ..
         } => {
-            let disposition = match requests::disposition(verdict, properties_to_modify) {
-                Some(disposition) => disposition,
-                None => {
-                    let renew = Renew { origin, queue, tokens };
-                    return Ok((Operation::Renew(renew), Reply::Done));
-                }
-            };
-            let settlement = |token| Settlement { token, disposition: disposition.clone() };
-            let settlements = tokens.into_iter().map(settlement).collect();
+            if matches!(verdict, Verdict::Renew) {
+                let renew = Renew { origin, queue, tokens };
+                return Ok((Operation::Renew(renew), Reply::Done));
+            }
+            let settlements = requests::settlements(tokens, verdict, properties_to_modify)?;
             let settle = Settle { origin, queue, settlements, atomic: true };
             Ok((Operation::Settle(settle), Reply::Done))
         }

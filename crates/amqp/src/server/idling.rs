@@ -145,7 +145,7 @@ impl Links {
     }
 
     /// ERR-22: links of messages without traffic. Those of tokens and requests are held open to be there
-    /// when they are needed; a SDK takes the end of its `$cbs` link for the end of its connection.
+    /// when they are needed; an SDK takes the end of its `$cbs` link for the end of its connection.
     pub(super) fn detach_idle(&mut self) {
         let Some(before) = self.idling.idle_before(self.now) else { return };
         let is_idle = |link: &Link| link.is_of_messages() && link.used_at <= before;

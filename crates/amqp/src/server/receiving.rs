@@ -147,10 +147,8 @@ impl Outlet {
                 self.handed = self.handed.saturating_sub(count);
                 let release = |token| Settlement { token, disposition: Disposition::Release };
                 let settlements: Vec<Settlement> = tokens.into_iter().map(release).collect();
-                for chunk in settlements.chunks(TOKENS_MAX) {
-                    // Nobody waits for it: if it fails, the locks lapse.
-                    drop(self.receiver.settle(chunk.to_vec()));
-                }
+                // Nobody waits for it: if it fails, the locks lapse.
+                drop(self.receiver.settle(settlements));
                 self.adjust();
             }
             // The loop's affair.

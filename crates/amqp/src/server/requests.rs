@@ -10,7 +10,7 @@ use service::{Broker, Error, Received};
 
 use super::address::Entity;
 use super::failure;
-pub(super) use messages::{disposition, scheduled};
+pub(super) use messages::{scheduled, settlements};
 
 use crate::Limits;
 use crate::management::{Operation, Reply};

@@ -188,14 +188,11 @@ impl<'a> Element<'a, '_> {
     /// The name of an entity: clients write it as it is, or as the path of an absolute URI. Empty:
     /// none.
     pub fn destination(self) -> Result<Option<String>, Failure> {
-        let text = self.word();
-        let path = match text.split_once("://") {
-            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-            None => text,
-        };
-        let name = percent_encoding::percent_decode_str(path.trim_matches('/')).decode_utf8();
-        let name = name.map_err(|_| self.wrong("the name or the URI of an entity"))?;
-        Ok(Some(name.into_owned()))
+        let name = auth::addressed(self.word());
+        match name.contains(char::REPLACEMENT_CHARACTER) {
+            true => Err(self.wrong("the name or the URI of an entity")), // It is no text.
+            false => Ok(Some(name)),
+        }
     }
 
     /// STATE-1.

@@ -2,8 +2,8 @@
 
 use bytes::BytesMut;
 use domain::{
-    Disposition, LockToken, NewMessage, PEEK_MESSAGES_MAX, Properties, Refusal, SequenceNumber,
-    Settlement, Timestamp,
+    BATCH_BYTES_MAX, Disposition, LockToken, NewMessage, PEEK_MESSAGES_MAX, Properties, Refusal,
+    SequenceNumber, Settlement, Timestamp, properties_bytes,
 };
 use service::{Asker, Error, Received, draw_uuid};
 
@@ -95,18 +95,11 @@ impl Node {
         verdict: Verdict,
         properties: Properties,
     ) -> Result<Reply, Error> {
-        let properties_bytes = domain::properties_bytes(&properties);
-        let Some(disposition) = self::disposition(verdict, properties) else {
+        if matches!(verdict, Verdict::Renew) {
             return self.renew(tokens).await;
-        };
-        // Each token gets what is said of all.
-        let bytes = (properties_bytes * tokens.len()) as u64;
-        let (what, max) = ("the properties of all messages", domain::BATCH_BYTES_MAX as u64);
-        if bytes > max {
-            return Err(self.refused(Refusal::MessageSizeExceeded { what, bytes, max }));
         }
-        let settlement = |token| Settlement { token, disposition: disposition.clone() };
-        let settlements = tokens.into_iter().map(settlement).collect();
+        let settlements = self::settlements(tokens, verdict, properties);
+        let settlements = settlements.map_err(|refusal| self.refused(refusal))?;
         let Entity { name, sub } = &self.entity;
         let refusals = self.broker.settle(name, *sub, settlements, true, Asker::Edge).await?;
         match refusals.into_iter().next() {
@@ -144,13 +137,20 @@ pub(in crate::server) fn scheduled(
     }
 }
 
-/// What becomes of a message; `None`: nothing, its lock is renewed.
-pub(in crate::server) fn disposition(
+/// What becomes of the messages of a request. Each gets what is said of all, so together that is
+/// bounded before it is copied (QUOTA-6).
+pub(in crate::server) fn settlements(
+    tokens: Vec<LockToken>,
     verdict: Verdict,
     properties: Properties,
-) -> Option<Disposition> {
-    Some(match verdict {
-        Verdict::Renew => return None,
+) -> Result<Vec<Settlement>, Refusal> {
+    let bytes = (properties_bytes(&properties) * tokens.len()) as u64;
+    let (what, max) = ("the properties of all messages", BATCH_BYTES_MAX as u64);
+    if bytes > max {
+        return Err(Refusal::MessageSizeExceeded { what, bytes, max });
+    }
+    let disposition = match verdict {
+        Verdict::Renew => return Ok(Vec::new()), // Nothing becomes of them.
         Verdict::Complete => Disposition::Complete,
         Verdict::Abandon => Disposition::Abandon { properties },
         Verdict::Defer => Disposition::Defer { properties },
@@ -158,5 +158,7 @@ pub(in crate::server) fn disposition(
         Verdict::DeadLetter { reason, description } => {
             Disposition::DeadLetter { reason, description, properties }
         }
-    })
+    };
+    let settlement = |token| Settlement { token, disposition: disposition.clone() };
+    Ok(tokens.into_iter().map(settlement).collect())
 }
