@@ -22,14 +22,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use domain::{
-    Acquire, Command, CreateQueue, Disposition, EntityId, Entry, LockToken, Machine, MemoryRows,
-    NewMessage, Outcome, QueueId, QueueProperties, ReceiverId, Rows, Send, Settle, Settlement,
-    ShardId, Timestamp,
+    Acquire, Command, CreateQueue, Disposition, EntityId, Entry, GroupId, LockToken, Machine,
+    MemoryRows, NewMessage, Outcome, QueueId, QueueProperties, ReceiverId, Rows, Send, Settle,
+    Settlement, Timestamp,
 };
 use store::{LogRecord, LogStore, MachineRows, Options, RowStore};
 use tempfile::TempDir;
 
-const SHARD: ShardId = ShardId(1);
+const GROUP: GroupId = GroupId(1);
 const ENTITY: EntityId = EntityId(1);
 const QUEUE: QueueId = QueueId { entity: ENTITY, sub: domain::SubQueue::Main };
 const BODY_BYTES: usize = 1024;
@@ -65,7 +65,7 @@ impl Disk {
     fn new() -> Disk {
         let dir = tempfile::tempdir().expect("a directory");
         let store = RowStore::open(&dir.path().join("rows"), &Options::default()).expect("opened");
-        Disk { rows: store.machine(SHARD), store, dir }
+        Disk { rows: store.machine(GROUP), store, dir }
     }
 }
 
@@ -78,7 +78,7 @@ impl Target for Disk {
 
     fn write(&mut self, changes: domain::Changes, index: u64) {
         let mark = Bytes::from_static(b"a mark of some forty bytes, as Raft's is");
-        self.store.apply(SHARD, changes.erased, changes.writes, index, mark).expect("written");
+        self.store.apply(GROUP, changes.erased, changes.writes, index, mark).expect("written");
     }
 }
 
@@ -299,7 +299,7 @@ fn device(messages: u64, flush_log_bytes: u64, drained: bool) {
     let append = |replica: &mut Replica<Disk>, entry: Bytes| {
         let (done, synced) = std::sync::mpsc::channel();
         let record = LogRecord { index: replica.index + 1, data: entry.clone() };
-        log.append(SHARD, vec![record], Box::new(move |result| drop(done.send(result))));
+        log.append(GROUP, vec![record], Box::new(move |result| drop(done.send(result))));
         synced.recv().expect("told").expect("synced");
         replica.step(vec![entry])
     };
@@ -319,7 +319,7 @@ fn device(messages: u64, flush_log_bytes: u64, drained: bool) {
         if since_flush >= flush_log_bytes {
             since_flush = 0;
             replica.target.store.flush().expect("flushed");
-            log.purge(SHARD, replica.target.store.flushed_index(SHARD), Bytes::new());
+            log.purge(GROUP, replica.target.store.flushed_index(GROUP), Bytes::new());
         }
     }
     let rows = (replica.writes - writes) as f64 / messages as f64;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput};
-use domain::ShardId;
+use domain::GroupId;
 use store::{LogRecord, LogStore, Options, SyncReport};
 use tempfile::TempDir;
 
@@ -70,19 +70,19 @@ impl Bench {
         }
     }
 
-    fn one(&mut self, group: usize, told: &mpsc::Sender<usize>) {
-        let shard = ShardId(group as u16);
-        let index = self.next[group];
-        self.next[group] += 1;
+    fn one(&mut self, at: usize, told: &mpsc::Sender<usize>) {
+        let group = GroupId(at as u16);
+        let index = self.next[at];
+        self.next[at] += 1;
         let told = told.clone();
         let done = move |result: Result<(), store::Error>| {
             result.expect("synced");
-            let _ = told.send(group); // The bench may have heard enough.
+            let _ = told.send(at); // The bench may have heard enough.
         };
         let record = LogRecord { index, data: self.entry.clone() };
-        self.log.append(shard, vec![record], Box::new(done));
+        self.log.append(group, vec![record], Box::new(done));
         if index.is_multiple_of(KEPT) && index > KEPT {
-            self.log.purge(shard, index - KEPT, Bytes::new());
+            self.log.purge(group, index - KEPT, Bytes::new());
         }
     }
 
@@ -99,10 +99,10 @@ fn digest() -> u64 {
     bench.append(3_000);
     let mut digest = hash(0, b"");
     for (group, next) in bench.next.iter().enumerate() {
-        let shard = ShardId(group as u16);
+        let group = GroupId(group as u16);
         let mut from = 0;
         while let Some(last) = {
-            let read = bench.log.read(shard, from, *next, 4096).expect("readable");
+            let read = bench.log.read(group, from, *next, 4096).expect("readable");
             read.iter().for_each(|record| digest = hash(digest, &record.data));
             read.last().map(|last| last.index)
         } {

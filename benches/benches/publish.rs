@@ -13,15 +13,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion};
 use domain::{
-    Command, Conditions, CreateSubscription, CreateTopic, EntityId, Entry, Machine, NewRule,
-    Outcome, RuleFilter, Send, ShardId, SubscriptionProperties, Timestamp, TopicCommand,
+    Command, Conditions, CreateSubscription, CreateTopic, EntityId, Entry, GroupId, Machine,
+    NewRule, Outcome, RuleFilter, Send, SubscriptionProperties, Timestamp, TopicCommand,
     TopicProperties, Value, subscription_path,
 };
 use store::{MachineRows, Options, RowStore};
 use tempfile::TempDir;
 use wire::{content, v1};
 
-const SHARD: ShardId = ShardId(1);
+const GROUP: GroupId = GroupId(1);
 const TOPIC: EntityId = EntityId(1);
 const BODY_BYTES: usize = 1024;
 const START_MS: u64 = 1_700_000_000_000;
@@ -40,7 +40,7 @@ impl Replica {
     fn new(subscriptions: u64, correlated: bool) -> Replica {
         let dir = tempfile::tempdir().expect("a directory");
         let store = RowStore::open(&dir.path().join("rows"), &Options::default()).expect("opened");
-        let (rows, machine) = (store.machine(SHARD), Machine::reading(content::header));
+        let (rows, machine) = (store.machine(GROUP), Machine::reading(content::header));
         let mut replica = Replica { store, rows, machine, index: 0, _dir: dir };
         let properties =
             TopicProperties { max_size_megabytes: 81_920, ..TopicProperties::default() };
@@ -78,7 +78,7 @@ impl Replica {
         let mut step = self.machine.step(&self.rows);
         let outcomes = step.apply(wire::decode_entry(entry).expect("an entry"));
         let writes = step.finish().writes;
-        self.store.apply(SHARD, Vec::new(), writes, self.index, Bytes::new()).expect("written");
+        self.store.apply(GROUP, Vec::new(), writes, self.index, Bytes::new()).expect("written");
         assert!(!matches!(outcomes[0], Outcome::Refused(_)), "{outcomes:?}");
     }
 

@@ -205,7 +205,7 @@ async fn a_flipped_bit_in_a_message_is_never_delivered_and_its_node_is_rebuilt()
     cluster.wait_ended(victim).await?;
     let last = cluster.last_words(victim);
     println!("{last}");
-    for part in ["mayfly: this node's data cannot be read", "rows: shard", "index", "row Body"] {
+    for part in ["mayfly: this node's data cannot be read", "rows: group", "index", "row Body"] {
         ensure!(last.contains(part), "no '{part}' in: {last}");
     }
     cluster.start_node(victim)?;

@@ -3,7 +3,7 @@
 //! acts, the catalog confirms, and a reconciler finishes what a crash left.
 
 use crate::{
-    Destination, EntityId, EntityKind, NewRule, QueueProperties, ShardId, SubscriptionProperties,
+    Destination, EntityId, EntityKind, GroupId, NewRule, QueueProperties, SubscriptionProperties,
     Timestamp, TopicProperties,
 };
 
@@ -11,7 +11,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectoryRow {
     pub entity: EntityId,
-    pub shard: ShardId,
+    pub group: GroupId,
     /// As given at creation (ENT-1). Of a subscription, its path: the row stands among its topic's,
     /// and is found like any other.
     pub name: String,
@@ -25,7 +25,7 @@ impl DirectoryRow {
     /// Where messages forwarded to this name go (FWD-2); `None` if they cannot.
     pub fn destination(&self) -> Option<Destination> {
         let takes = self.kind != EntityKind::Subscription && self.is_there();
-        takes.then_some(Destination { entity: self.entity, shard: self.shard })
+        takes.then_some(Destination { entity: self.entity, group: self.group })
     }
 
     /// Whether clients may use it.
@@ -138,7 +138,7 @@ pub enum CatalogCommand {
     Remove { node: u64, dead: bool },
     /// Has a data group's replica live on another node from now on. `moves` is how often the group's
     /// replicas were moved before: who decided on an older view is refused.
-    MoveReplica { shard: ShardId, from: u64, to: u64, moves: u64 },
+    MoveReplica { group: GroupId, from: u64, to: u64, moves: u64 },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! One entry of a shard's log: what was asked, never what came of it. The log outlives the binary:
+//! One entry of a group's log: what was asked, never what came of it. The log outlives the binary:
 //! a released variant keeps its meaning; new behaviour is a new variant.
 
 use crate::{
@@ -16,7 +16,7 @@ pub struct Entry {
     pub commands: Vec<Command>,
 }
 
-/// What is asked of a shard. Each variant has a file: its `apply` and its table of tests.
+/// What is asked of a group. Each variant has a file: its `apply` and its table of tests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     CreateQueue(CreateQueue),
@@ -46,11 +46,11 @@ pub enum Command {
     Beat,
     /// Removes rows of deleted entities, at most `APPLY_ROWS_MAX`.
     Sweep,
-    /// Development mode: moves the shard's time forward.
+    /// Development mode: moves the group's time forward.
     AdvanceClock {
         by: Span,
     },
-    /// Moves the shard's time as far forward as the catalog's is. A repeat does nothing more.
+    /// Moves the group's time as far forward as the catalog's is. A repeat does nothing more.
     RaiseClock {
         to: Span,
     },

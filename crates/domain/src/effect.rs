@@ -1,4 +1,4 @@
-//! What leaves the shard: leader only, at most once, may be lost. What must happen is a row.
+//! What leaves the group: leader only, at most once, may be lost. What must happen is a row.
 
 use crate::{
     DeadlineKind, EntityId, ForwardEffect, LockToken, QueueId, SessionEffect, Span, Timestamp,

@@ -18,8 +18,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Counts, EntityId, EntityState, NewMessage, QueueId, QueueProperties, Refusal, SequenceNumber,
-    ShardId, Span, SubQueue, Timestamp,
+    Counts, EntityId, EntityState, GroupId, NewMessage, QueueId, QueueProperties, Refusal,
+    SequenceNumber, Span, SubQueue, Timestamp,
 };
 
 /// FWD-7, QUOTA-27.
@@ -50,7 +50,7 @@ pub struct Travel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     pub entity: EntityId,
-    pub shard: ShardId,
+    pub group: GroupId,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -4,13 +4,13 @@ use std::fmt;
 
 /// A Raft group and the slice of the key space it owns. 0 is the catalog, 1.. are data groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShardId(pub u16);
+pub struct GroupId(pub u16);
 
-impl ShardId {
-    pub const CATALOG: ShardId = ShardId(0);
+impl GroupId {
+    pub const CATALOG: GroupId = GroupId(0);
 }
 
-impl fmt::Display for ShardId {
+impl fmt::Display for GroupId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

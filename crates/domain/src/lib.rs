@@ -1,4 +1,4 @@
-//! What is true. A shard is a list of commands and one function over it: [`Step::apply`] takes
+//! What is true. A group is a list of commands and one function over it: [`Step::apply`] takes
 //! rows, a time stamp from the log and a command, and leaves rows and an outcome. Nothing here
 //! reads a clock, draws a random number or waits, so every replica comes to the same rows.
 //!

@@ -1,4 +1,4 @@
-//! The machine: one function over a shard's rows. A [`Step`] applies log entries; what they changed
+//! The machine: one function over a group's rows. A [`Step`] applies log entries; what they changed
 //! comes out once, as rows to write and effects to tell. One file per command below.
 
 mod entity;
@@ -59,7 +59,7 @@ const TOPICS_CACHED_MAX: usize = 1024;
 /// The furthest one `AdvanceClock` goes.
 const ADVANCE_MAX: Span = Span::from_secs(3660 * 24 * 3600);
 
-/// What a shard keeps decoded from step to step. It holds nothing that the rows do not say, so it
+/// What a group keeps decoded from step to step. It holds nothing that the rows do not say, so it
 /// may be dropped at any time: after a snapshot was installed it must be ([`Machine::reset`]).
 #[derive(Default)]
 pub struct Machine {
@@ -231,7 +231,7 @@ impl<'a, R: Rows> Step<'a, R> {
 
     fn command(&mut self, command: Command) -> Outcome {
         let Some(mut origin) = origin(&command) else { return self.act(command) };
-        // A producer's greeting does nothing, so there is no "perhaps done": repeated to a shard that
+        // A producer's greeting does nothing, so there is no "perhaps done": repeated to a group that
         // does not know it, it is the first. Whatever its producer sent behind it, on a connection
         // that may still deliver it, is then recognised.
         origin.retry &= !is_greeting(&command, origin);

@@ -1,4 +1,4 @@
-//! Reads over a shard's rows: descriptions, browsing (PEEK), the directory. They change nothing, and
+//! Reads over a group's rows: descriptions, browsing (PEEK), the directory. They change nothing, and
 //! what they say is as of the last entry the rows hold.
 
 use std::collections::BTreeMap;
@@ -158,7 +158,7 @@ pub fn rule(rows: &impl Rows, subscription: EntityId, name: &str) -> Option<Rule
     }
 }
 
-/// What the shard as a whole remembers.
+/// What the group as a whole remembers.
 pub fn meta(rows: &impl Rows) -> Meta {
     match rows.get(&Key::Meta) {
         Some(Row::Meta(meta)) => meta,

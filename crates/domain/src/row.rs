@@ -1,4 +1,4 @@
-//! Rows: everything a shard remembers. One table per variant; the order of [`Key`] is the order of
+//! Rows: everything a group remembers. One table per variant; the order of [`Key`] is the order of
 //! the bytes in storage (`store::keys` holds that as a property), so a table, an entity within a
 //! table, or a queue is one range. In every table the entity comes first, so that each table of an
 //! entity can be swept.
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::{
-    ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupRow, HeldRow, Lifetime,
-    NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId,
-    RuleRow, SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals, ShardId,
+    ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupId, GroupRow, HeldRow,
+    Lifetime, NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId, QueueProperties,
+    ReceiverId, RuleRow, SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals,
     ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// One per shard.
+    /// One per group.
     Meta,
     /// What an entity is told to be; changes with its description only.
     Entity(EntityId),
@@ -53,7 +53,7 @@ pub enum Key {
     /// Catalog: a node of the cluster.
     Node(u64),
     /// Catalog: replicas of a group.
-    Group(ShardId),
+    Group(GroupId),
     /// A session with messages, a lock or a state.
     Session(EntityId, SessionId),
     /// A message of a session, by the list it stands in.
@@ -82,7 +82,7 @@ pub enum Key {
     /// Catalog: of a node that is leaving or has left.
     NodeState(u64),
     /// Catalog: how often a data group's replicas were moved; absent where they never were.
-    Moves(ShardId),
+    Moves(GroupId),
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -150,7 +150,7 @@ pub enum Row {
     Moves(u64),
 }
 
-/// What the shard as a whole remembers.
+/// What the group as a whole remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// The highest time stamp applied: time never runs back (TIME-3).
@@ -179,7 +179,7 @@ pub struct DeadlineRow {
 pub struct ClusterRow {
     /// Drawn when the cluster is created; a data directory of another cluster is refused.
     pub cluster_id: u128,
-    /// Data groups, fixed at creation: shards 1 to `data_groups`.
+    /// Data groups, fixed at creation: groups 1 to `data_groups`.
     pub data_groups: u16,
     pub replication_factor: u8,
     /// Next entity id; ids are never reused (ENT-8).

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::{Key, Row};
 
-/// A shard's rows as of some entry. Cannot fail: a store that cannot read its own data stops the
+/// A group's rows as of some entry. Cannot fail: a store that cannot read its own data stops the
 /// node before the machine could draw a wrong conclusion from it.
 pub trait Rows {
     fn get(&self, key: &Key) -> Option<Row>;

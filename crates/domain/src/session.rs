@@ -1,4 +1,4 @@
-//! Sessions (SESS): who they are, what is asked of them, what a shard remembers of them.
+//! Sessions (SESS): who they are, what is asked of them, what a group remembers of them.
 //!
 //! Every stored message of a session stands in exactly one list of its session: ready, held,
 //! deferred or scheduled. A free session with ready messages stands in line, by claim (SESS-7). A

@@ -167,7 +167,7 @@ pub fn session_holds(
     holds
 }
 
-/// What a shard remembers of one session.
+/// What a group remembers of one session.
 pub fn session_row(
     rows: &impl Rows,
     entity: EntityId,

@@ -1,6 +1,6 @@
 //! Instants and spans, in milliseconds (TIME-6).
 
-/// Milliseconds since the Unix epoch, stamped by the shard's leader when it proposes (TIME-4). It
+/// Milliseconds since the Unix epoch, stamped by the group's leader when it proposes (TIME-4). It
 /// has no `now()` on purpose: the domain meets time only inside a log entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);

@@ -4,20 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{EntityId, ShardId};
+use domain::{EntityId, GroupId};
 
 use crate::Candidate;
 
 /// What nodes named, each by whoever leads its group, as far as that is known: of two that believe
 /// to, the one counts that knows of the later use.
 pub fn candidates(
-    named: impl IntoIterator<Item = (ShardId, Candidate)>,
-) -> BTreeMap<EntityId, (ShardId, Candidate)> {
-    let mut all: BTreeMap<EntityId, (ShardId, Candidate)> = BTreeMap::new();
-    for (shard, candidate) in named {
+    named: impl IntoIterator<Item = (GroupId, Candidate)>,
+) -> BTreeMap<EntityId, (GroupId, Candidate)> {
+    let mut all: BTreeMap<EntityId, (GroupId, Candidate)> = BTreeMap::new();
+    for (group, candidate) in named {
         match all.get(&candidate.entity) {
             Some((_, known)) if known.idle_since >= candidate.idle_since => (),
-            Some(_) | None => drop(all.insert(candidate.entity, (shard, candidate))),
+            Some(_) | None => drop(all.insert(candidate.entity, (group, candidate))),
         }
     }
     all
@@ -26,11 +26,11 @@ pub fn candidates(
 /// What no node said it uses, longest idle first. A node that gives no answer vetoes nothing: were
 /// it used over that node, the group's leader would have heard of it within the window.
 pub fn unused(
-    candidates: BTreeMap<EntityId, (ShardId, Candidate)>,
+    candidates: BTreeMap<EntityId, (GroupId, Candidate)>,
     used: &BTreeSet<EntityId>,
-) -> Vec<(ShardId, Candidate)> {
+) -> Vec<(GroupId, Candidate)> {
     let unused = candidates.into_values().filter(|(_, idle)| !used.contains(&idle.entity));
-    let mut unused: Vec<(ShardId, Candidate)> = unused.collect();
+    let mut unused: Vec<(GroupId, Candidate)> = unused.collect();
     unused.sort_by_key(|(_, idle)| idle.idle_since);
     unused
 }

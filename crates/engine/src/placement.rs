@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::ShardId;
+use domain::GroupId;
 
 /// A node, as far as placing goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,20 +47,20 @@ impl Place {
 /// A group's replica shall live on another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    pub shard: ShardId,
+    pub group: GroupId,
     pub from: u64,
     pub to: u64,
 }
 
 /// The move that is due, if one is and can be made. Without one there is nothing left to do, or
 /// something has to happen first: a move to end, or a node to answer.
-pub fn next_move(nodes: &BTreeMap<u64, Seat>, groups: &BTreeMap<ShardId, Place>) -> Option<Move> {
+pub fn next_move(nodes: &BTreeMap<u64, Seat>, groups: &BTreeMap<GroupId, Place>) -> Option<Move> {
     let plan = Plan::new(nodes, groups);
     let under_way = groups.iter().filter(|(_, place)| place.voters.is_some() && !place.settled());
     let mut waiting = false;
-    for (shard, place) in under_way {
+    for (group, place) in under_way {
         waiting = true;
-        if let Some(redirected) = plan.redirect(*shard, place) {
+        if let Some(redirected) = plan.redirect(*group, place) {
             return Some(redirected);
         }
     }
@@ -72,12 +72,12 @@ pub fn next_move(nodes: &BTreeMap<u64, Seat>, groups: &BTreeMap<ShardId, Place>)
 
 struct Plan<'a> {
     nodes: &'a BTreeMap<u64, Seat>,
-    groups: &'a BTreeMap<ShardId, Place>,
+    groups: &'a BTreeMap<GroupId, Place>,
     loads: BTreeMap<u64, usize>,
 }
 
 impl<'a> Plan<'a> {
-    fn new(nodes: &'a BTreeMap<u64, Seat>, groups: &'a BTreeMap<ShardId, Place>) -> Plan<'a> {
+    fn new(nodes: &'a BTreeMap<u64, Seat>, groups: &'a BTreeMap<GroupId, Place>) -> Plan<'a> {
         let mut loads: BTreeMap<u64, usize> = nodes.keys().map(|node| (*node, 0)).collect();
         for node in groups.values().flat_map(|place| &place.wanted) {
             *loads.entry(*node).or_default() += 1;
@@ -108,26 +108,26 @@ impl<'a> Plan<'a> {
 
     /// A replica on its way to a node that was lost meanwhile: to one that has a copy already, if
     /// there is such a one, and else to another.
-    fn redirect(&self, shard: ShardId, place: &Place) -> Option<Move> {
+    fn redirect(&self, group: GroupId, place: &Place) -> Option<Move> {
         let voters = place.voters.as_ref()?;
         let coming = place.wanted.difference(voters);
         let from = coming.copied().find(|node| !self.seat(*node).takes())?;
         let mut back = voters.difference(&place.wanted).copied();
         let to = back.find(|node| self.seat(*node).takes()).or_else(|| self.target(place))?;
-        Some(Move { shard, from, to })
+        Some(Move { group, from, to })
     }
 
     /// Of what leaving nodes hold, copies that are lost come before those that are only unwanted.
     fn evacuate(&self) -> Option<Move> {
-        let held = self.groups.iter().flat_map(|(shard, place)| {
+        let held = self.groups.iter().flat_map(|(group, place)| {
             let leaving = place.wanted.iter().filter(|node| self.seat(**node).leaving);
-            leaving.map(move |node| (*shard, place, *node))
+            leaving.map(move |node| (*group, place, *node))
         });
         let mut held: Vec<_> = held.filter(|(_, place, _)| self.has_majority(place)).collect();
-        held.sort_by_key(|(shard, _, node)| (self.seat(*node).reachable, *shard));
-        held.into_iter().find_map(|(shard, place, from)| {
+        held.sort_by_key(|(group, _, node)| (self.seat(*node).reachable, *group));
+        held.into_iter().find_map(|(group, place, from)| {
             let to = self.target(place)?;
-            Some(Move { shard, from, to })
+            Some(Move { group, from, to })
         })
     }
 
@@ -141,7 +141,7 @@ impl<'a> Plan<'a> {
         let pairs = fit.iter().flat_map(|to| fullest.iter().map(move |from| (*from, *to)));
         let uneven = pairs.filter(|(from, to)| self.load(*from) >= self.load(*to) + 2);
         uneven.into_iter().find_map(|(from, to)| {
-            let (shard, _) = self.groups.iter().find(|(_, place)| {
+            let (group, _) = self.groups.iter().find(|(_, place)| {
                 // A group that lacks somebody already is left alone.
                 let whole = place.wanted.iter().all(|node| self.seat(*node).reachable);
                 whole
@@ -149,7 +149,7 @@ impl<'a> Plan<'a> {
                     && place.wanted.contains(&from)
                     && !place.wanted.contains(&to)
             })?;
-            Some(Move { shard: *shard, from, to })
+            Some(Move { group: *group, from, to })
         })
     }
 }
@@ -169,17 +169,17 @@ mod tests {
             let seat = Seat { leaving: text.contains('-'), reachable: !text.contains('?') };
             (node, seat)
         });
-        let groups = (1..).zip(groups).map(|(shard, text)| {
+        let groups = (1..).zip(groups).map(|(group, text)| {
             let (wanted, voters) = text.split_once('/').unwrap_or((text, text));
             let voters = (!voters.is_empty()).then(|| digits(voters));
-            (ShardId(shard), Place { wanted: digits(wanted), voters })
+            (GroupId(group), Place { wanted: digits(wanted), voters })
         });
         next_move(&nodes.collect(), &groups.collect())
     }
 
     #[test]
     fn one_replica_moves_at_a_time_and_what_is_lost_comes_first() {
-        let to = |shard, from, to| Some(Move { shard: ShardId(shard), from, to });
+        let to = |group, from, to| Some(Move { group: GroupId(group), from, to });
         for (nodes, groups, expected) in [
             // Nothing to do.
             ("1 2 3", &["123", "123"][..], None),
@@ -219,7 +219,7 @@ mod tests {
     /// A cluster that does as it is told, at its own pace.
     struct World {
         nodes: BTreeMap<u64, Seat>,
-        groups: BTreeMap<ShardId, Place>,
+        groups: BTreeMap<GroupId, Place>,
     }
 
     impl World {
@@ -232,16 +232,16 @@ mod tests {
             };
             World {
                 nodes: (1..=nodes).map(|node| (node, seat)).collect(),
-                groups: (1..=groups).map(|group| (ShardId(group), place(group))).collect(),
+                groups: (1..=groups).map(|group| (GroupId(group), place(group))).collect(),
             }
         }
 
         /// Plans, and has the group of the move follow at once or later; false when nothing is due.
         fn step(&mut self, promptly: bool) -> bool {
             let next = next_move(&self.nodes, &self.groups);
-            if let Some(Move { shard, from, to }) = next {
+            if let Some(Move { group, from, to }) = next {
                 assert!(self.nodes[&to].takes());
-                let place = self.groups.get_mut(&shard).expect("a group there is");
+                let place = self.groups.get_mut(&group).expect("a group there is");
                 assert!(place.wanted.remove(&from) && place.wanted.insert(to));
             }
             let followed = promptly && self.follow();

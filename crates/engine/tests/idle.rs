@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use domain::{
-    Command, CreateQueue, Effect, EntityId, Entry, Machine, MemoryRows, NewMessage, Outcome,
-    QueueId, QueueProperties, ReceiverId, Seal, Send, ShardId, Span, TOUCH_LASTS, Timestamp,
+    Command, CreateQueue, Effect, EntityId, Entry, GroupId, Machine, MemoryRows, NewMessage,
+    Outcome, QueueId, QueueProperties, ReceiverId, Seal, Send, Span, TOUCH_LASTS, Timestamp,
 };
 use engine::{Candidate, Engine, EngineOptions, candidates, unused};
 
@@ -275,9 +275,9 @@ fn idle_14_a_new_leader_is_patient() {
 
 #[test]
 fn idle_15_the_coordinator_seals_what_nobody_uses() {
-    let named = |shard, id, since| {
+    let named = |group, id, since| {
         let (name, idle_since) = (format!("q{id}"), Timestamp(since));
-        (ShardId(shard), Candidate { entity: EntityId(id), name, idle_since })
+        (GroupId(group), Candidate { entity: EntityId(id), name, idle_since })
     };
     // Two nodes believe to lead group 1.
     let all = candidates([named(1, 1, 50), named(2, 2, 30), named(1, 1, 70), named(1, 3, 20)]);

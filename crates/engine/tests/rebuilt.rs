@@ -4,11 +4,11 @@
 use bytes::Bytes;
 use domain::{
     AcceptSession, Acquire, Command, Commit, CreateQueue, DeadlineKind, Destination, Disposition,
-    Effect, EntityId, EntityStatus, Entry, ForwardCommand, Idleness, Key, Line, LockToken, Machine,
-    MemoryRows, NewMessage, Operation, Outcome, Properties, QueueId, QueueProperties,
+    Effect, EntityId, EntityStatus, Entry, ForwardCommand, GroupId, Idleness, Key, Line, LockToken,
+    Machine, MemoryRows, NewMessage, Operation, Outcome, Properties, QueueId, QueueProperties,
     ReceiveSession, ReceiverId, Refused, ReleaseSession, Renew, RenewSession, Row, Send, SendVia,
-    SessionCommand, SessionToken, Settle, Settlement, ShardId, Ship, Shipped, Span, SubQueue,
-    Timestamp, Unpark, UpdateQueue,
+    SessionCommand, SessionToken, Settle, Settlement, Ship, Shipped, Span, SubQueue, Timestamp,
+    Unpark, UpdateQueue,
 };
 use engine::{Carried, Engine, EngineOptions, Errand, Timer};
 use proptest::prelude::*;
@@ -298,7 +298,7 @@ impl Leader {
             Action::SendVia { entity, to } => {
                 let (via, messages) =
                     (self.entities[entity as usize], vec![self.message(None, None, None)]);
-                let destination = Destination { entity: EntityId(100 + to), shard: ShardId(1) };
+                let destination = Destination { entity: EntityId(100 + to), group: GroupId(1) };
                 let operations = vec![Operation::SendVia(SendVia { via, destination, messages })];
                 let commit = Commit { origin: None, entity: via, operations };
                 self.apply(vec![Command::Commit(commit)]);
@@ -351,7 +351,7 @@ impl Leader {
             match errand {
                 Errand::Ship { queue, again } => {
                     let destination = (what != 5)
-                        .then_some(Destination { entity: EntityId(99), shard: ShardId(2) });
+                        .then_some(Destination { entity: EntityId(99), group: GroupId(2) });
                     let to = "elsewhere".to_owned();
                     let ship = Ship { queue, to, destination, count_max: 3, bytes_max: 100, again };
                     self.pack(queue, what == 0, ForwardCommand::Ship(ship));

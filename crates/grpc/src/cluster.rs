@@ -1,6 +1,6 @@
 //! `mayfly.v1.Cluster`.
 
-use domain::{NodeRow, Refusal, ShardId, Span};
+use domain::{GroupId, NodeRow, Refusal, Span};
 use service::{Broker, ClusterStatus, GroupView, Joined, NodeStatus, ReplicaView, Role};
 use tonic::{Request, Response, Status};
 use wire::v1;
@@ -41,11 +41,11 @@ impl Cluster for ClusterService {
         request: Request<v1::TransferLeaderRequest>,
     ) -> Result<Response<v1::TransferLeaderResponse>, Status> {
         let v1::TransferLeaderRequest { group, node } = request.into_inner();
-        let shard = u16::try_from(group).map(ShardId).map_err(|_| {
+        let group = u16::try_from(group).map(GroupId).map_err(|_| {
             let (value, allowed) = (group.to_string(), "a group of `cluster status`");
             refused(Refusal::ArgumentOutOfRange { what: "group", value, allowed }, "")
         })?;
-        let moved = self.broker.transfer_leader(shard, node).await;
+        let moved = self.broker.transfer_leader(group, node).await;
         moved.map_err(|error| status(&error))?;
         Ok(Response::new(v1::TransferLeaderResponse {}))
     }
@@ -152,7 +152,7 @@ fn node(status: NodeStatus) -> v1::NodeStatus {
 
 fn group(view: GroupView) -> v1::GroupStatus {
     v1::GroupStatus {
-        id: view.shard.0.into(),
+        id: view.id.0.into(),
         leader: view.leader.unwrap_or(0),
         term: view.term,
         replicas: view.replicas.into_iter().map(replica).collect(),

@@ -239,17 +239,17 @@ fn count_max(page_size: u32) -> u32 {
 }
 
 fn topic(info: impl std::borrow::Borrow<QueueInfo>) -> v1::Topic {
-    let QueueInfo { shard, leader, info, .. } = info.borrow();
-    native::topic(info, *shard, leader.unwrap_or(0))
+    let QueueInfo { group, leader, info, .. } = info.borrow();
+    native::topic(info, *group, leader.unwrap_or(0))
 }
 
 fn subscription(info: impl std::borrow::Borrow<QueueInfo>) -> v1::Subscription {
-    let QueueInfo { shard, leader, info, .. } = info.borrow();
-    native::subscription(info, *shard, leader.unwrap_or(0))
+    let QueueInfo { group, leader, info, .. } = info.borrow();
+    native::subscription(info, *group, leader.unwrap_or(0))
 }
 
 fn queue(queue: &QueueInfo) -> v1::Queue {
-    native::queue(&queue.info, queue.shard, queue.leader.unwrap_or(0))
+    native::queue(&queue.info, queue.group, queue.leader.unwrap_or(0))
 }
 
 fn shown(info: QueueInfo) -> Response<v1::Queue> {

@@ -122,7 +122,7 @@ fn code(refusal: &Refusal) -> Code {
 
 #[cfg(test)]
 mod tests {
-    use domain::{EntityId, LockToken, SequenceNumber, ShardId};
+    use domain::{EntityId, GroupId, LockToken, SequenceNumber};
 
     use super::*;
 
@@ -212,14 +212,14 @@ mod tests {
     /// ERR-24, ERR-28: refused, certainly not done, perhaps done.
     #[test]
     fn err_24_err_28_the_three_answers_are_told_apart() {
-        let shard = ShardId(1);
+        let group = GroupId(1);
         let retry = |kind: ErrorKind| failure(&Error::new(kind, "q")).retry();
         let refusal = Refusal::InvalidOperation { why: "no" };
         assert_eq!(retry(refusal.into()), v1::Retry::No);
-        for why in [Unavailable::Busy, Unavailable::NoLeader(shard), Unavailable::Stopping] {
+        for why in [Unavailable::Busy, Unavailable::NoLeader(group), Unavailable::Stopping] {
             assert_eq!(retry(ErrorKind::Unavailable { why }), v1::Retry::Yes);
         }
-        for why in [Unknown::Late(shard), Unknown::LeaderLost(shard), Unknown::Forgotten] {
+        for why in [Unknown::Late(group), Unknown::LeaderLost(group), Unknown::Forgotten] {
             assert_eq!(retry(ErrorKind::Unknown { why }), v1::Retry::PerhapsDone);
         }
         assert_eq!(retry(Refusal::PerhapsDone.into()), v1::Retry::PerhapsDone);

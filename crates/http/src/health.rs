@@ -63,8 +63,8 @@ impl Health {
 
 impl Group {
     fn of(health: GroupHealth) -> Group {
-        let GroupHealth { shard, leader, leads, term, lag, failed } = health;
-        Group { group: shard.0, leader, leads, term, lag, failed }
+        let GroupHealth { id, leader, leads, term, lag, failed } = health;
+        Group { group: id.0, leader, leads, term, lag, failed }
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::{Command, CreateQueue, Effect, EntityId, Entry, NewMessage, Send, ShardId, Timestamp};
+use domain::{Command, CreateQueue, Effect, EntityId, Entry, GroupId, NewMessage, Send, Timestamp};
 use replication::{Channel, Clocks, Config, Incoming, Leadership, Observer, Replication};
 use store::{LogStore, RowStore};
 use tokio::task::JoinSet;
@@ -20,9 +20,9 @@ use tokio::task::JoinSet;
 struct Quiet;
 
 impl Observer for Quiet {
-    fn applied(&self, _shard: ShardId, _effects: Vec<Effect>) {}
+    fn applied(&self, _group: GroupId, _effects: Vec<Effect>) {}
 
-    fn leadership(&self, _shard: ShardId, _leadership: Leadership) {}
+    fn leadership(&self, _group: GroupId, _leadership: Leadership) {}
 }
 
 impl Incoming for Quiet {
@@ -52,9 +52,9 @@ async fn main() {
     }
     let mut lanes = JoinSet::new();
     let until = Instant::now() + Duration::from_secs(seconds);
-    for (shard, leader) in leaders {
+    for (group, leader) in leaders {
         for lane in 0..in_flight {
-            lanes.spawn(send(leader.clone(), shard, bytes, lane as u64, until));
+            lanes.spawn(send(leader.clone(), group, bytes, lane as u64, until));
         }
     }
     let mut latencies: Vec<Duration> = lanes.join_all().await.into_iter().flatten().collect();
@@ -94,9 +94,9 @@ async fn start(dir: &tempfile::TempDir, groups: u16) -> BTreeMap<u64, Replicatio
         let config = Config::new(*node, addresses.clone(), listen);
         let replication = Replication::start(config, log, rows, Arc::new(Quiet), Arc::new(Quiet))
             .expect("a node");
-        for shard in 1..=groups {
+        for group in 1..=groups {
             let members = addresses.keys().copied().collect();
-            replication.add_group(ShardId(shard), members).await.expect("a group");
+            replication.add_group(GroupId(group), members).await.expect("a group");
         }
         nodes.insert(*node, replication);
     }
@@ -107,26 +107,26 @@ async fn start(dir: &tempfile::TempDir, groups: u16) -> BTreeMap<u64, Replicatio
 async fn leaders(
     nodes: &BTreeMap<u64, Replication>,
     groups: u16,
-) -> BTreeMap<ShardId, Replication> {
+) -> BTreeMap<GroupId, Replication> {
     let mut leaders = BTreeMap::new();
-    for shard in (1..=groups).map(ShardId) {
+    for group in (1..=groups).map(GroupId) {
         let leader = loop {
-            match nodes.values().find(|node| node.is_leader(shard)) {
+            match nodes.values().find(|node| node.is_leader(group)) {
                 Some(leader) => break leader.clone(),
                 None => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         };
         let create =
             CreateQueue { entity: EntityId(1), name: "q".into(), properties: Box::default() };
-        leader.propose(shard, entry(Command::CreateQueue(create))).await.expect("a queue");
-        leaders.insert(shard, leader);
+        leader.propose(group, entry(Command::CreateQueue(create))).await.expect("a queue");
+        leaders.insert(group, leader);
     }
     leaders
 }
 
 async fn send(
     leader: Replication,
-    shard: ShardId,
+    group: GroupId,
     bytes: usize,
     lane: u64,
     until: Instant,
@@ -156,10 +156,10 @@ async fn send(
     let mut latencies = Vec::new();
     while Instant::now() < until {
         let started = Instant::now();
-        match leader.propose(shard, entry.clone()).await {
+        match leader.propose(group, entry.clone()).await {
             Ok(_) => latencies.push(started.elapsed()),
             Err(error) => {
-                println!("shard {shard}: {error}");
+                println!("group {group}: {error}");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

@@ -1,6 +1,6 @@
 //! What can go wrong, a variant per thing a caller does differently.
 
-use domain::ShardId;
+use domain::GroupId;
 use thiserror::Error;
 
 /// Why a node or a group did not start.
@@ -15,10 +15,10 @@ pub enum Error {
     /// The log holds less than was once acknowledged from it. Voting on what is left could undo an
     /// acknowledged entry, so the replica stays down.
     #[error(
-        "shard {shard}: the log ends at {last}, but entries up to {marked} were once synced; this \
+        "group {group}: the log ends at {last}, but entries up to {marked} were once synced; this \
          replica has lost acknowledged entries and does not start"
     )]
-    LogShortened { shard: ShardId, last: u64, marked: u64 },
+    LogShortened { group: GroupId, last: u64, marked: u64 },
     /// This process came later, or was silent for too long.
     #[error(
         "another process runs as node {node} already, as node {by} hears; end that one, or give this \
@@ -32,12 +32,12 @@ pub enum Error {
     Removed { node: u64 },
     #[error(transparent)]
     Data(#[from] store::Error),
-    #[error("shard {shard} runs already")]
-    AlreadyRunning { shard: ShardId },
-    #[error("node {node} is not among the members of shard {shard}")]
-    NotAMember { shard: ShardId, node: u64 },
-    #[error("shard {shard}: {reason}")]
-    Storage { shard: ShardId, reason: String },
+    #[error("group {group} runs already")]
+    AlreadyRunning { group: GroupId },
+    #[error("node {node} is not among the members of group {group}")]
+    NotAMember { group: GroupId, node: u64 },
+    #[error("group {group}: {reason}")]
+    Storage { group: GroupId, reason: String },
     #[error("replication has been shut down")]
     Stopped,
 }

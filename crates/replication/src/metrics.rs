@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::ShardId;
+use domain::GroupId;
 use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
@@ -31,7 +31,7 @@ pub fn describe() {
     describe_histogram!(APPLY_SECONDS, Unit::Seconds, "One step: entries applied and written.");
     describe_histogram!(APPLY_ENTRIES, Unit::Count, "Entries in one step.");
     describe_counter!(ROWS_WRITTEN, Unit::Count, "Rows put into or deleted from the database.");
-    describe_gauge!(LEADING, Unit::Count, "1 while this node leads the shard.");
+    describe_gauge!(LEADING, Unit::Count, "1 while this node leads the group.");
     describe_counter!(ELECTIONS_WON, Unit::Count, "Leaderships this node took up.");
     describe_counter!(SNAPSHOTS_SENT, Unit::Count, "Snapshots sent to followers.");
     describe_counter!(SNAPSHOTS_INSTALLED, Unit::Count, "Snapshots installed here.");
@@ -56,8 +56,8 @@ pub(crate) fn applied(entries: usize, rows: u64, took: Duration) {
     histogram!(APPLY_ENTRIES).record(entries as f64);
 }
 
-pub(crate) fn leading(shard: ShardId, leads: bool) {
-    gauge!(LEADING, "shard" => shard.to_string()).set(if leads { 1.0 } else { 0.0 });
+pub(crate) fn leading(group: GroupId, leads: bool) {
+    gauge!(LEADING, "group" => group.to_string()).set(if leads { 1.0 } else { 0.0 });
     if leads {
         counter!(ELECTIONS_WON).increment(1);
     }

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Outcome, ShardId};
+use domain::{GroupId, Outcome};
 use parking_lot::Mutex;
-use store::{DataDir, LogStore, RowStore, ShardRows};
+use store::{DataDir, GroupRows, LogStore, RowStore};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -50,7 +50,7 @@ struct Shared {
     site: Site,
     groups: Groups,
     disk: Arc<Disk>,
-    starting: Mutex<BTreeSet<ShardId>>,
+    starting: Mutex<BTreeSet<GroupId>>,
     /// Nodes that are refused.
     removed: Removed,
     stop: watch::Sender<bool>,
@@ -158,67 +158,67 @@ impl Replication {
     /// Starts this node's replica of a group. `members` brings a new group into being, and is the
     /// same on every node; a group that is on disk keeps the membership it has. A node that lost
     /// what it held founds nothing: its replica asks the others for its place.
-    pub async fn add_group(&self, shard: ShardId, members: BTreeSet<u64>) -> Result<(), Error> {
-        self.start_group(shard, Some(members)).await
+    pub async fn add_group(&self, group: GroupId, members: BTreeSet<u64>) -> Result<(), Error> {
+        self.start_group(group, Some(members)).await
     }
 
     /// Starts this node's replica of a group that was founded without it, or goes on with one that
     /// was begun. It asks the others for its place, which [`Replication::want`] gives it there.
-    pub async fn join_group(&self, shard: ShardId) -> Result<(), Error> {
-        self.start_group(shard, None).await
+    pub async fn join_group(&self, group: GroupId) -> Result<(), Error> {
+        self.start_group(group, None).await
     }
 
     async fn start_group(
         &self,
-        shard: ShardId,
+        group: GroupId,
         founders: Option<BTreeSet<u64>>,
     ) -> Result<(), Error> {
         let shared = self.shared.clone();
-        if shared.groups.get(shard).is_some() || !shared.starting.lock().insert(shard) {
-            return Err(Error::AlreadyRunning { shard });
+        if shared.groups.get(group).is_some() || !shared.starting.lock().insert(group) {
+            return Err(Error::AlreadyRunning { group });
         }
         let started = self.shared.threads.spawn(async move {
-            let group = shared.site.start(shard, founders).await;
-            let started = group.map(|group| shared.groups.insert(Arc::new(group)));
-            shared.starting.lock().remove(&shard);
+            let replica = shared.site.start(group, founders).await;
+            let started = replica.map(|replica| shared.groups.insert(Arc::new(replica)));
+            shared.starting.lock().remove(&group);
             started
         });
         started.await.unwrap_or(Err(Error::Stopped))
     }
 
     /// The groups this node has a replica of, or something of one, running or not.
-    pub fn held(&self) -> BTreeSet<ShardId> {
+    pub fn held(&self) -> BTreeSet<GroupId> {
         self.shared.site.log.held()
     }
 
     /// Which nodes shall hold a group, from now on; to be said on every node that does, and again
     /// until it is so. Replicas come and go one after the other, and a new one has caught up before it
     /// counts.
-    pub fn want(&self, shard: ShardId, wanted: Wanted) {
+    pub fn want(&self, group: GroupId, wanted: Wanted) {
         let _inside = self.shared.threads.enter();
-        if let Some(group) = self.shared.groups.get(shard) {
+        if let Some(group) = self.shared.groups.get(group) {
             group.want(wanted);
         }
     }
 
     /// Whether a group goes on without the replica here, which is not wanted any more.
-    pub fn is_out(&self, shard: ShardId) -> bool {
-        let group = self.shared.groups.get(shard);
+    pub fn is_out(&self, group: GroupId) -> bool {
+        let group = self.shared.groups.get(group);
         group.is_some_and(|group| group.bearing.out.load(Ordering::Acquire))
     }
 
     /// Stops a replica that is out, and forgets all it had.
-    pub async fn drop_group(&self, shard: ShardId) -> Result<(), Error> {
+    pub async fn drop_group(&self, group: GroupId) -> Result<(), Error> {
         let shared = self.shared.clone();
         let dropped = self.shared.threads.spawn(async move {
-            if let Some(group) = shared.groups.remove(shard) {
-                group.arrivals.clear().await;
+            if let Some(replica) = shared.groups.remove(group) {
+                replica.arrivals.clear().await;
                 // However long it takes: what still runs would write into what is forgotten.
-                if let Err(error) = group.raft.shutdown().await {
-                    warn!(%shard, %error, "a replica that is given up stopped badly");
+                if let Err(error) = replica.raft.shutdown().await {
+                    warn!(%group, %error, "a replica that is given up stopped badly");
                 }
             }
-            shared.site.forget(shard).await
+            shared.site.forget(group).await
         });
         dropped.await.unwrap_or(Err(Error::Stopped))
     }
@@ -249,10 +249,10 @@ impl Replication {
     /// is unknown.
     pub fn propose(
         &self,
-        shard: ShardId,
+        group: GroupId,
         entry: Bytes,
     ) -> impl Future<Output = Result<Vec<Outcome>, ProposeError>> + Send + use<> {
-        let proposed = self.shared.groups.get(shard).map(|group| group.propose(entry));
+        let proposed = self.shared.groups.get(group).map(|group| group.propose(entry));
         async move {
             match proposed {
                 Some(proposed) => proposed.await,
@@ -262,8 +262,8 @@ impl Replication {
     }
 
     /// Waits while so many bytes of proposals are under way that another would wait.
-    pub async fn ready(&self, shard: ShardId) {
-        if let Some(group) = self.shared.groups.get(shard) {
+    pub async fn ready(&self, group: GroupId) {
+        if let Some(group) = self.shared.groups.get(group) {
             group.ready().await;
         }
     }
@@ -273,9 +273,9 @@ impl Replication {
     /// deposed answers none.
     pub fn read_index(
         &self,
-        shard: ShardId,
+        group: GroupId,
     ) -> impl Future<Output = Result<(), ProposeError>> + Send + use<> {
-        let asked = self.shared.groups.get(shard).map(|group| group.read_index());
+        let asked = self.shared.groups.get(group).map(|group| group.read_index());
         async move {
             match asked {
                 Some(asked) => asked.await,
@@ -285,13 +285,13 @@ impl Replication {
     }
 
     /// Who leads, as far as this node knows.
-    pub fn leader(&self, shard: ShardId) -> Option<u64> {
-        self.shared.groups.get(shard)?.leader()
+    pub fn leader(&self, group: GroupId) -> Option<u64> {
+        self.shared.groups.get(group)?.leader()
     }
 
     /// Whether this node leads and its rows hold every entry of earlier terms.
-    pub fn is_leader(&self, shard: ShardId) -> bool {
-        self.shared.groups.get(shard).is_some_and(|group| group.leads())
+    pub fn is_leader(&self, group: GroupId) -> bool {
+        self.shared.groups.get(group).is_some_and(|group| group.leads())
     }
 
     /// This node.
@@ -300,11 +300,11 @@ impl Replication {
     }
 
     /// The rows of this node's replica, as far as they are applied.
-    pub fn rows(&self, shard: ShardId) -> ShardRows {
-        self.shared.site.rows.shard(shard)
+    pub fn rows(&self, group: GroupId) -> GroupRows {
+        self.shared.site.rows.group(group)
     }
 
-    /// Every group of this node, in order of shard.
+    /// Every group of this node, in order of group.
     pub fn status(&self) -> Vec<GroupStatus> {
         self.shared.groups.all().iter().map(|group| group.status()).collect()
     }
@@ -328,8 +328,8 @@ impl Replication {
     }
 
     /// Hands the leadership of a group from this node to another and waits until it has it.
-    pub async fn transfer(&self, shard: ShardId, to: u64) -> Result<(), TransferError> {
-        match self.shared.groups.get(shard) {
+    pub async fn transfer(&self, group: GroupId, to: u64) -> Result<(), TransferError> {
+        match self.shared.groups.get(group) {
             Some(group) => group.transfer(to).await,
             None => Err(TransferError::NotLeader { leader: None }),
         }
@@ -382,7 +382,7 @@ async fn hand_over(groups: &[Arc<Group>]) {
     let transfers = groups.iter().filter(|group| group.leads()).map(|group| async move {
         let Some(heir) = group.heir() else { return };
         if let Err(error) = group.transfer(heir).await {
-            info!(shard = %group.shard, heir, %error, "leadership was not handed over");
+            info!(group = %group.id, heir, %error, "leadership was not handed over");
         }
     });
     if timeout(HAND_OVER_MAX, futures::future::join_all(transfers)).await.is_err() {
@@ -395,8 +395,8 @@ async fn stop(groups: Vec<Arc<Group>>) {
         group.arrivals.clear().await;
         match timeout(STOP_MAX, group.raft.shutdown()).await {
             Ok(Ok(())) => (),
-            Ok(Err(error)) => warn!(shard = %group.shard, %error, "a group stopped badly"),
-            Err(_) => warn!(shard = %group.shard, "a group did not stop in time"),
+            Ok(Err(error)) => warn!(group = %group.id, %error, "a group stopped badly"),
+            Err(_) => warn!(group = %group.id, "a group did not stop in time"),
         }
     });
     futures::future::join_all(stops).await;

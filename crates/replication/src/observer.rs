@@ -1,6 +1,6 @@
 //! What the layer above hears.
 
-use domain::{Effect, ShardId};
+use domain::{Effect, GroupId};
 
 use crate::Channel;
 
@@ -9,9 +9,9 @@ pub trait Observer: Send + Sync + 'static {
     /// Effects of entries just applied, in order, while this node leads the group. Rows written
     /// before [`Leadership::Leader`] is announced may have had effects nobody heard; a scan of the
     /// rows after it finds them, and every later effect is heard.
-    fn applied(&self, shard: ShardId, effects: Vec<Effect>);
+    fn applied(&self, group: GroupId, effects: Vec<Effect>);
 
-    fn leadership(&self, shard: ShardId, leadership: Leadership);
+    fn leadership(&self, group: GroupId, leadership: Leadership);
 }
 
 /// Who leads a group, as this node sees it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::ShardId;
+use domain::GroupId;
 use futures::future::join_all;
 use openraft::RaftMetrics;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -35,7 +35,7 @@ pub(crate) struct Retention {
     disk: Arc<Disk>,
     limits: Limits,
     /// What a group's rows held at some time, and will have on disk once they are flushed.
-    candidates: BTreeMap<ShardId, Mark>,
+    candidates: BTreeMap<GroupId, Mark>,
     /// Bytes of log when growth was last reckoned from.
     base_bytes: u64,
 }
@@ -93,7 +93,7 @@ impl Retention {
 
     async fn flush(&mut self, groups: &[Arc<Group>]) {
         for group in groups {
-            self.candidates.insert(group.shard, group.replica.applied());
+            self.candidates.insert(group.id, group.replica.applied());
         }
         let rows = self.rows.clone();
         match apart(move || rows.flush()).await {
@@ -105,9 +105,9 @@ impl Retention {
 
     /// What is on disk of each group's rows. It may ask the disk, so not on Raft's threads.
     async fn flushed(&self, groups: &[Arc<Group>]) -> Vec<u64> {
-        let shards: Vec<ShardId> = groups.iter().map(|group| group.shard).collect();
+        let groups: Vec<GroupId> = groups.iter().map(|group| group.id).collect();
         let rows = self.rows.clone();
-        let read = move || shards.into_iter().map(|shard| rows.flushed_index(shard)).collect();
+        let read = move || groups.into_iter().map(|group| rows.flushed_index(group)).collect();
         apart(read).await.unwrap_or_default()
     }
 
@@ -115,7 +115,7 @@ impl Retention {
     fn note_flushed(&mut self, group: &Group, flushed: u64) {
         let replica = &group.replica;
         // One from before anything was applied says nothing, and gives way to the next.
-        if let Some(mark) = self.candidates.get(&group.shard)
+        if let Some(mark) = self.candidates.get(&group.id)
             && let Some(applied) = mark.applied
         {
             if applied.index > flushed {
@@ -123,7 +123,7 @@ impl Retention {
             }
             replica.set_marker(mark.clone());
         }
-        self.candidates.insert(group.shard, replica.applied());
+        self.candidates.insert(group.id, replica.applied());
     }
 }
 
@@ -175,11 +175,11 @@ async fn forget(group: &Group, crowded: bool) -> Option<u64> {
         let noted = group.raft.wait(Some(NOTE_MAX));
         let noted = noted.metrics(|m| index(m.snapshot) >= Some(last), "marker noted").await;
         if let Err(error) = noted {
-            warn!(shard = %group.shard, %error, "the log is not shortened this time");
+            warn!(group = %group.id, %error, "the log is not shortened this time");
             return None;
         }
     }
-    debug!(shard = %group.shard, last, crowded, "forgetting entries");
+    debug!(group = %group.id, last, crowded, "forgetting entries");
     group.raft.trigger().purge_log(last).await.ok()?;
     Some(last)
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::ShardId;
+use domain::GroupId;
 use replication::GroupStatus;
 use tokio::time::Instant;
 
@@ -37,8 +37,8 @@ impl Balance {
         unfit: &BTreeSet<u64>,
         led: &BTreeMap<u64, usize>,
         now: Instant,
-    ) -> Option<(ShardId, u64)> {
-        let data = groups.iter().filter(|group| group.shard != ShardId::CATALOG);
+    ) -> Option<(GroupId, u64)> {
+        let data = groups.iter().filter(|group| group.id != GroupId::CATALOG);
         let own: Vec<&GroupStatus> = data.clone().filter(|group| group.leading).collect();
         self.watch(here, &own, unfit, now);
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
@@ -54,10 +54,10 @@ impl Balance {
         };
         let moves = own.iter().flat_map(|group| {
             let others = group.voters.iter().filter(|node| **node != here && ready(**node));
-            others.map(|node| (group.shard, *node))
+            others.map(|node| (group.id, *node))
         });
-        let (shard, to) = moves.min_by_key(|(shard, node)| (count(*node), *shard))?;
-        (count(here) >= count(to) + DIFFERENCE_MIN).then_some((shard, to))
+        let (group, to) = moves.min_by_key(|(group, node)| (count(*node), *group))?;
+        (count(here) >= count(to) + DIFFERENCE_MIN).then_some((group, to))
     }
 
     fn watch(&mut self, here: u64, led: &[&GroupStatus], unfit: &BTreeSet<u64>, now: Instant) {
@@ -91,9 +91,9 @@ mod tests {
 
     const HERE: u64 = 1;
 
-    fn group(shard: u16, leader: u64) -> GroupStatus {
+    fn group(id: u16, leader: u64) -> GroupStatus {
         GroupStatus {
-            shard: ShardId(shard),
+            id: GroupId(id),
             term: 1,
             leader: Some(leader),
             leading: leader == HERE,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     /// What is decided once everybody has kept up for long enough.
-    fn decided(groups: &[GroupStatus]) -> Option<(ShardId, u64)> {
+    fn decided(groups: &[GroupStatus]) -> Option<(GroupId, u64)> {
         let (mut balance, start) = (Balance::default(), Instant::now());
         let fit = BTreeSet::new();
         assert_eq!(
@@ -135,8 +135,8 @@ mod tests {
             (vec![1], None),
         ] {
             let groups: Vec<_> =
-                leaders.iter().zip(1..).map(|(leader, shard)| group(shard, *leader)).collect();
-            let expected = expected.map(|(shard, node)| (ShardId(shard), node));
+                leaders.iter().zip(1..).map(|(leader, id)| group(id, *leader)).collect();
+            let expected = expected.map(|(group, node)| (GroupId(group), node));
             assert_eq!(decided(&groups), expected, "{leaders:?}");
         }
     }
@@ -149,7 +149,7 @@ mod tests {
         let mut look = |led, at| balance.look(HERE, &groups, &fit, &led, start + at);
         assert_eq!(look(BTreeMap::new(), Duration::ZERO), None);
         assert_eq!(look([(2, 2), (3, 2)].into(), STEADY), None);
-        assert_eq!(look([(2, 2), (3, 1)].into(), STEADY), Some((ShardId(1), 3)));
+        assert_eq!(look([(2, 2), (3, 1)].into(), STEADY), Some((GroupId(1), 3)));
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         silent.heard_ms.insert(2, Some(HEARD_MS_MAX + 1));
         let mut behind = group(2, 1);
         behind.matched.insert(3, Some(1_000 - LAG_MAX - 1));
-        assert_eq!(decided(&[silent.clone(), group(2, 1), group(3, 1)]), Some((ShardId(1), 3)));
+        assert_eq!(decided(&[silent.clone(), group(2, 1), group(3, 1)]), Some((GroupId(1), 3)));
         assert_eq!(decided(&[silent, behind, group(3, 1)]), None);
     }
 
@@ -180,7 +180,7 @@ mod tests {
             assert_eq!(look(&groups, &fit, Duration::ZERO), None);
             assert_eq!(look(groups_then, unfit_then, STEADY / 2), None);
             assert_eq!(look(&groups, &fit, STEADY), None);
-            assert_eq!(look(&groups, &fit, 2 * STEADY), Some((ShardId(1), 2)));
+            assert_eq!(look(&groups, &fit, 2 * STEADY), Some((GroupId(1), 2)));
         }
     }
 }

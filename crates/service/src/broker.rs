@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use domain::{
     BATCH_BYTES_MAX, BATCH_DELETE_MAX, CancelScheduled, Command, DeleteBatch, Disposition,
-    EntityId, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId, RECEIVE_MESSAGES_MAX,
-    ReceiveDeferred, ReceiverId, Refusal, Renew, Send, SequenceNumber, Settle, Settlement, ShardId,
-    SubQueue, TOKENS_MAX, Timestamp,
+    EntityId, GroupId, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId,
+    RECEIVE_MESSAGES_MAX, ReceiveDeferred, ReceiverId, Refusal, Renew, Send, SequenceNumber,
+    Settle, Settlement, SubQueue, TOKENS_MAX, Timestamp,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -241,9 +241,9 @@ impl Broker {
         for last in [false, false, true] {
             let queue_id = QueueId { entity: route.entity, sub };
             let read = Read::Peek { queue: queue_id, from, count_max, touched };
-            let answer = match stale && self.router().group(route.shard).is_some() {
-                true => self.read_here(route.shard, read).await,
-                false => self.router().read(route.shard, read, deadline).await,
+            let answer = match stale && self.router().group(route.group).is_some() {
+                true => self.read_here(route.group, read).await,
+                false => self.router().read(route.group, read, deadline).await,
             };
             match answer.map_err(|kind| Error::new(kind, queue))? {
                 ReadAnswer::Messages(messages) => return Ok(messages),
@@ -266,10 +266,10 @@ impl Broker {
 
     pub(crate) async fn read_here(
         &self,
-        shard: ShardId,
+        group: GroupId,
         read: Read,
     ) -> Result<ReadAnswer, ErrorKind> {
-        let rows = self.router().replication.rows(shard);
+        let rows = self.router().replication.rows(group);
         let now = self.router().clock.now();
         let answer = tokio::task::spawn_blocking(move || {
             reads::answer(&rows, &|of: &_| rows.bodies(of), now, read)
@@ -311,7 +311,7 @@ impl Broker {
         let mut refreshed = false;
         loop {
             self.router().stamp(&mut command, &route, asker);
-            command = match self.router().call(route.shard, command, deadline).await {
+            command = match self.router().call(route.group, command, deadline).await {
                 Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => {
                     return Err(Error::new(refusal, name));
                 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::{
-    ClusterRow, Command, Counts, EntityId, EntityKind, Key, NodeRow, Outcome, PerSubQueue, Refusal,
-    Row, Rows, ShardId, Span, Timestamp,
+    ClusterRow, Command, Counts, EntityId, EntityKind, GroupId, Key, NodeRow, Outcome, PerSubQueue,
+    Refusal, Row, Rows, Span, Timestamp,
 };
 use futures::future::join_all;
 use replication::{DiskStatus, GroupStatus};
@@ -34,7 +34,7 @@ const READY_LAG_MAX: u64 = 1000;
 /// What is stored in the groups this node leads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupDepth {
-    pub shard: ShardId,
+    pub id: GroupId,
     pub entities: u64,
     pub counts: Counts,
     /// Receivable now, by subqueue.
@@ -45,7 +45,7 @@ pub struct GroupDepth {
 /// One group as this node sees it, for health and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupHealth {
-    pub shard: ShardId,
+    pub id: GroupId,
     pub leader: Option<u64>,
     pub leads: bool,
     pub term: u64,
@@ -80,7 +80,7 @@ impl Broker {
     pub async fn status(&self, local: bool) -> ClusterStatus {
         let router = self.router();
         let (node, config) = (self.node(), &router.config);
-        let rows = router.replication.rows(ShardId::CATALOG);
+        let rows = router.replication.rows(GroupId::CATALOG);
         let (nodes, members) = (catalog_nodes(&rows), catalog_groups(&rows));
         let mut reports = BTreeMap::from([(node, router.report())]);
         if !local {
@@ -127,11 +127,11 @@ impl Broker {
     /// rows of a node that has just started may be of a time before.
     pub async fn now(&self) -> Result<(Timestamp, Span)> {
         let router = self.router();
-        let read = router.read(ShardId::CATALOG, Read::ClockOffset, router.deadline()).await;
+        let read = router.read(GroupId::CATALOG, Read::ClockOffset, router.deadline()).await;
         match read.map_err(|kind| Error::new(kind, ""))? {
             ReadAnswer::ClockOffset(offset) => Ok((router.clock.told().plus(offset), offset)),
             _ => {
-                let why = Unavailable::NoLeader(ShardId::CATALOG);
+                let why = Unavailable::NoLeader(GroupId::CATALOG);
                 Err(Error::new(ErrorKind::Unavailable { why }, ""))
             }
         }
@@ -139,7 +139,7 @@ impl Broker {
 
     /// As [`Broker::now`], by what this node has heard of so far.
     pub fn now_here(&self) -> (Timestamp, Span) {
-        let offset = domain::meta(&self.router().replication.rows(ShardId::CATALOG)).clock_offset;
+        let offset = domain::meta(&self.router().replication.rows(GroupId::CATALOG)).clock_offset;
         (self.router().clock.told().plus(offset), offset)
     }
 
@@ -150,26 +150,26 @@ impl Broker {
         if !router.config.development {
             return Err(Error::new(Refusal::InvalidOperation { why: NOT_DEVELOPMENT }, ""));
         }
-        let cluster = cluster(&router.replication.rows(ShardId::CATALOG));
+        let cluster = cluster(&router.replication.rows(GroupId::CATALOG));
         let Some(cluster) = cluster else {
             return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""));
         };
         let deadline = router.deadline();
         let goal = Span(self.now().await?.1.0.saturating_add(by.0));
-        let advanced = router.call(ShardId::CATALOG, Command::AdvanceClock { by }, deadline).await;
+        let advanced = router.call(GroupId::CATALOG, Command::AdvanceClock { by }, deadline).await;
         done(advanced).map_err(|kind| Error::new(kind, ""))?;
         // From here on it is done, and at worst not yet everywhere.
-        let late = |shard| Error::new(ErrorKind::Unknown { why: Unknown::Late(shard) }, "");
+        let late = |group| Error::new(ErrorKind::Unknown { why: Unknown::Late(group) }, "");
         let mut pause = Duration::from_millis(1);
         while self.now_here().1 < goal {
             if !router.wait(&mut pause, deadline).await {
-                return Err(late(ShardId::CATALOG));
+                return Err(late(GroupId::CATALOG));
             }
         }
         let (_, offset) = self.now_here();
-        let shards = (1..=cluster.data_groups).map(ShardId);
-        let raised = join_all(shards.map(|shard| async move {
-            self.raise_clock(shard, offset, deadline).await.map_err(|_| late(shard))
+        let groups = (1..=cluster.data_groups).map(GroupId);
+        let raised = join_all(groups.map(|group| async move {
+            self.raise_clock(group, offset, deadline).await.map_err(|_| late(group))
         }));
         raised.await.into_iter().collect::<Result<()>>()?;
         Ok((router.clock.told().plus(offset), offset))
@@ -178,16 +178,16 @@ impl Broker {
     /// Lets a group's time follow the catalog's.
     pub(crate) async fn raise_clock(
         &self,
-        shard: ShardId,
+        group: GroupId,
         to: Span,
         deadline: Instant,
     ) -> Result<(), ErrorKind> {
-        done(self.router().call(shard, Command::RaiseClock { to }, deadline).await)
+        done(self.router().call(group, Command::RaiseClock { to }, deadline).await)
     }
 
     /// Hands a group's leadership to another of its nodes.
-    pub async fn transfer_leader(&self, shard: ShardId, to: u64) -> Result<()> {
-        let moved = self.router().transfer(shard, to).await;
+    pub async fn transfer_leader(&self, group: GroupId, to: u64) -> Result<()> {
+        let moved = self.router().transfer(group, to).await;
         moved.map_err(|why| {
             Error::new(Refusal::Argument { what: "transfer of leadership", why }, "")
         })
@@ -199,12 +199,12 @@ impl Broker {
         let router = self.router();
         let status = router.replication.status();
         let groups: Vec<GroupHealth> = status.iter().map(health).collect();
-        let why = match cluster(&router.replication.rows(ShardId::CATALOG)) {
+        let why = match cluster(&router.replication.rows(GroupId::CATALOG)) {
             None => "the cluster is not known yet".to_owned(),
             Some(cluster) => {
                 // A replica that comes or goes serves nobody yet, or any more.
                 let serves = |(_, status): &(&GroupHealth, &GroupStatus)| {
-                    status.shard == ShardId::CATALOG || status.voters.contains(&router.config.node)
+                    status.id == GroupId::CATALOG || status.voters.contains(&router.config.node)
                 };
                 let serving = groups.iter().zip(&status).filter(serves);
                 not_ready(router, &cluster, serving.map(|(health, _)| *health).collect())
@@ -218,7 +218,7 @@ impl Broker {
         let router = self.router().clone();
         let sampled = tokio::task::spawn_blocking(move || {
             let led = router.groups().into_iter().filter(|group| group.leads());
-            led.map(|group| depth(group.shard, &router.replication.rows(group.shard))).collect()
+            led.map(|group| depth(group.id, &router.replication.rows(group.id))).collect()
         });
         sampled.await.unwrap_or_default()
     }
@@ -252,7 +252,7 @@ impl<'a> Standing<'a> {
     ) -> Standing<'a> {
         let (draining, removed) = states(rows);
         let seen = reports.values().flat_map(|report| &report.groups);
-        let leader = seen.filter(|group| group.shard == ShardId::CATALOG && group.leading);
+        let leader = seen.filter(|group| group.id == GroupId::CATALOG && group.leading);
         let members = leader
             .max_by_key(|group| group.term)
             .map(|group| group.voters.iter().chain(&group.learners).copied().collect());
@@ -260,7 +260,7 @@ impl<'a> Standing<'a> {
     }
 
     fn replicas(&self, node: u64) -> u32 {
-        let data = self.groups.iter().filter(|group| group.shard != ShardId::CATALOG);
+        let data = self.groups.iter().filter(|group| group.id != GroupId::CATALOG);
         data.filter(|group| group.replicas.iter().any(|replica| replica.node == node)).count()
             as u32
     }
@@ -292,7 +292,7 @@ impl<'a> Standing<'a> {
 fn health(status: &GroupStatus) -> GroupHealth {
     let known = status.committed.unwrap_or(0).max(status.applied.unwrap_or(0));
     GroupHealth {
-        shard: status.shard,
+        id: status.id,
         leader: status.leader,
         leads: status.leading,
         term: status.term,
@@ -303,41 +303,46 @@ fn health(status: &GroupStatus) -> GroupHealth {
 
 /// Why a node is not ready, or nothing. `groups`: those it serves.
 fn not_ready(router: &Router, cluster: &ClusterRow, groups: Vec<GroupHealth>) -> String {
-    let rows = router.replication.rows(ShardId::CATALOG);
+    let rows = router.replication.rows(GroupId::CATALOG);
     let placed = catalog_groups(&rows);
     if placed.len() <= usize::from(cluster.data_groups) {
         return "the groups are not placed yet".to_owned();
     }
     let (own, running) = (router.config.node, router.replication.status());
-    for (shard, _) in placed.into_iter().filter(|(_, replicas)| replicas.contains(&own)) {
-        if !running.iter().any(|group| group.shard == shard) {
-            return format!("group {shard} does not run here yet");
+    for (group, _) in placed.into_iter().filter(|(_, replicas)| replicas.contains(&own)) {
+        if !running.iter().any(|status| status.id == group) {
+            return format!("group {group} does not run here yet");
         }
     }
-    for group in groups {
-        let shard = group.shard;
-        if group.failed {
-            return format!("group {shard} has stopped here");
+    for GroupHealth { id, leader, lag, failed, .. } in groups {
+        if failed {
+            return format!("group {id} has stopped here");
         }
-        if group.leader.is_none() {
-            return format!("group {shard} has no leader");
+        if leader.is_none() {
+            return format!("group {id} has no leader");
         }
-        if group.lag > READY_LAG_MAX {
-            return format!("group {shard} is {} entries behind", group.lag);
+        if lag > READY_LAG_MAX {
+            return format!("group {id} is {lag} entries behind");
         }
     }
     String::new()
 }
 
 impl GroupDepth {
-    pub(crate) fn none(shard: ShardId) -> GroupDepth {
+    pub(crate) fn none(group: GroupId) -> GroupDepth {
         let counts = Counts::default();
-        GroupDepth { shard, entities: 0, counts, available: PerSubQueue::default(), size_bytes: 0 }
+        GroupDepth {
+            id: group,
+            entities: 0,
+            counts,
+            available: PerSubQueue::default(),
+            size_bytes: 0,
+        }
     }
 }
 
-fn depth(shard: ShardId, rows: &impl Rows) -> GroupDepth {
-    let mut depth = GroupDepth::none(shard);
+fn depth(group: GroupId, rows: &impl Rows) -> GroupDepth {
+    let mut depth = GroupDepth::none(group);
     let (from, to) = (Key::EntityState(EntityId(0)), Key::EntityState(EntityId(u64::MAX)));
     let topics = topics(rows);
     rows.scan(&from, &to, &mut |key, row| {
@@ -423,12 +428,12 @@ pub(crate) fn catalog_nodes(rows: &impl Rows) -> BTreeMap<u64, NodeRow> {
 }
 
 /// Where the groups' replicas shall be by the catalog's rows; the catalog's own come first.
-pub(crate) fn catalog_groups(rows: &impl Rows) -> BTreeMap<ShardId, Vec<u64>> {
+pub(crate) fn catalog_groups(rows: &impl Rows) -> BTreeMap<GroupId, Vec<u64>> {
     let mut groups = BTreeMap::new();
-    let (from, to) = (Key::Group(ShardId(0)), Key::Group(ShardId(u16::MAX)));
+    let (from, to) = (Key::Group(GroupId(0)), Key::Group(GroupId(u16::MAX)));
     rows.scan(&from, &to, &mut |key, row| {
-        if let (Key::Group(shard), Row::Group(group)) = (key, row) {
-            groups.insert(shard, group.replicas);
+        if let (Key::Group(group), Row::Group(row)) = (key, row) {
+            groups.insert(group, row.replicas);
         }
         ControlFlow::Continue(())
     });

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::{CatalogCommand, EntityId, EntityKind, Rows, SUBSCRIPTIONS_MAX, ShardId};
+use domain::{CatalogCommand, EntityId, EntityKind, GroupId, Rows, SUBSCRIPTIONS_MAX};
 use engine::Candidate;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -30,7 +30,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct IdleReport {
     /// By the groups it leads; if it was asked about none.
-    pub candidates: Vec<(ShardId, Candidate)>,
+    pub candidates: Vec<(GroupId, Candidate)>,
     /// Of those it was asked about: receivers wait for them here, whoever leads.
     pub used: Vec<EntityId>,
 }
@@ -45,7 +45,7 @@ impl Collector {
         loop {
             tokio::time::sleep(every).await;
             // What was named is not named again at once, so this ends.
-            while self.broker.router().replication.is_leader(ShardId::CATALOG) && self.round().await
+            while self.broker.router().replication.is_leader(GroupId::CATALOG) && self.round().await
             {
             }
         }
@@ -59,7 +59,7 @@ impl Collector {
         if candidates.is_empty() {
             return false;
         }
-        let rows = self.broker.router().replication.rows(ShardId::CATALOG);
+        let rows = self.broker.router().replication.rows(GroupId::CATALOG);
         let (candidates, asked) = tellers(&rows, candidates);
         let used = self.ask_all(&asked.keys().copied().collect::<Vec<_>>()).await;
         let used = used.iter().flat_map(|report| &report.used);
@@ -74,7 +74,7 @@ impl Collector {
 
     async fn ask_all(&self, asked: &[EntityId]) -> Vec<IdleReport> {
         let router = self.broker.router();
-        let nodes = catalog_nodes(&router.replication.rows(ShardId::CATALOG)).into_keys();
+        let nodes = catalog_nodes(&router.replication.rows(GroupId::CATALOG)).into_keys();
         let asked = nodes.map(|node| async move {
             if node == router.config.node {
                 return router.idle_report(asked);
@@ -105,7 +105,7 @@ impl Collector {
 }
 
 /// Idle entities, by whose group leads them.
-type Candidates = BTreeMap<EntityId, (ShardId, Candidate)>;
+type Candidates = BTreeMap<EntityId, (GroupId, Candidate)>;
 
 /// What to ask nodes about: the candidates, and, as a topic is used with its subscriptions (IDLE-2),
 /// those, each with its topic. Candidates beyond what can be asked about are left for another round.
@@ -114,7 +114,7 @@ fn tellers(
     candidates: Candidates,
 ) -> (Candidates, BTreeMap<EntityId, Option<EntityId>>) {
     let (mut kept, mut asked) = (BTreeMap::new(), BTreeMap::new());
-    for (entity, (shard, candidate)) in candidates {
+    for (entity, (group, candidate)) in candidates {
         if asked.len() >= ASKED_MAX {
             break;
         }
@@ -123,7 +123,7 @@ fn tellers(
         let of = domain::directory_page(rows, EntityKind::Subscription, None, &prefix, count_max);
         asked.extend(of.into_iter().map(|row| (row.entity, Some(entity))));
         asked.entry(entity).or_insert(None);
-        kept.insert(entity, (shard, candidate));
+        kept.insert(entity, (group, candidate));
     }
     (kept, asked)
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{
-    Arrive, Command, Destination, EntityId, EntityKind, ForgetArrivals, ForwardCommand, Key, Line,
-    Outcome, QueueId, Refusal, Refused, Row, Rows, ShardId, Ship, Shipped, SubQueue, Unpark,
+    Arrive, Command, Destination, EntityId, EntityKind, ForgetArrivals, ForwardCommand, GroupId,
+    Key, Line, Outcome, QueueId, Refusal, Refused, Row, Rows, Ship, Shipped, SubQueue, Unpark,
 };
 use engine::{Carried, Errand};
 use tokio::sync::mpsc;
@@ -52,7 +52,7 @@ struct Parcel {
 
 /// One on its way: where to, how much it is, and how much of that was brought before.
 struct Posted {
-    to: ShardId,
+    to: GroupId,
     count: u32,
     skipped: u32,
     pending: Pending,
@@ -118,7 +118,7 @@ impl Courier {
 
     /// Has the next shipment of a queue packed; whether that was done.
     async fn ship(&self, queue: QueueId, again: bool) -> bool {
-        let rows = self.router.replication.rows(self.group.shard);
+        let rows = self.router.replication.rows(self.group.id);
         let Some(Row::Entity(entity)) = rows.get(&Key::Entity(queue.entity)) else { return true };
         let Some(to) = entity.properties.forwards(queue.sub).map(str::to_owned) else {
             return true;
@@ -145,13 +145,13 @@ impl Courier {
     /// Where a name's messages go: by the directory here, or by its leader on a miss. `None`: nothing
     /// that takes messages has that name.
     async fn destination(&self, name: &str) -> Result<Option<Destination>, ()> {
-        let known = domain::directory(&self.router.replication.rows(ShardId::CATALOG), name);
+        let known = domain::directory(&self.router.replication.rows(GroupId::CATALOG), name);
         if let Some(destination) = known.and_then(|row| row.destination()) {
             return Ok(Some(destination));
         }
         match self.router.refresh(name, self.router.deadline()).await {
             Ok(route) if route.kind == EntityKind::Subscription => Ok(None),
-            Ok(route) => Ok(Some(Destination { entity: route.entity, shard: route.shard })),
+            Ok(route) => Ok(Some(Destination { entity: route.entity, group: route.group })),
             Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => {
                 Ok(None)
             }
@@ -162,7 +162,7 @@ impl Courier {
     /// Asks this group; `None`: it was not done, or nobody knows.
     async fn ask(&self, command: ForwardCommand) -> Option<Outcome> {
         let deadline = self.router.deadline();
-        let asked = self.router.call(self.group.shard, Command::Forward(command), deadline).await;
+        let asked = self.router.call(self.group.id, Command::Forward(command), deadline).await;
         match asked {
             Ok(answer) if !matches!(answer.outcome, Outcome::Refused(_)) => Some(answer.outcome),
             _ => None,
@@ -172,7 +172,7 @@ impl Courier {
     /// Reads a shipment and sends it, without the messages that arrived before.
     fn post(&self, parcel: Parcel, skipped: u32) -> Option<Posted> {
         let Parcel { line: Line { queue, .. }, serial, settled_to, follows } = parcel;
-        let rows = self.router.replication.rows(self.group.shard);
+        let rows = self.router.replication.rows(self.group.id);
         let mut shipment = domain::shipment(&rows, queue, serial)?;
         let count = shipment.messages.len() as u32;
         let messages = shipment.messages.split_off((skipped as usize).min(count as usize));
@@ -183,7 +183,7 @@ impl Courier {
             .collect();
         let contents: Option<Vec<Bytes>> = rows.bodies(&of).into_iter().collect();
         let Some(contents) = contents else {
-            tracing::error!(shard = %self.group.shard, ?queue, serial, "a shipment lacks contents");
+            tracing::error!(group = %self.group.id, ?queue, serial, "a shipment lacks contents");
             return None;
         };
         let arriving: Result<Vec<_>, _> = messages
@@ -194,11 +194,11 @@ impl Courier {
         let messages = match arriving {
             Ok(messages) => messages,
             Err(error) => {
-                tracing::error!(shard = %self.group.shard, ?queue, serial, %error, "a shipment cannot be read");
+                tracing::error!(group = %self.group.id, ?queue, serial, %error, "a shipment cannot be read");
                 return None;
             }
         };
-        let Destination { entity, shard: to } = shipment.destination;
+        let Destination { entity, group: to } = shipment.destination;
         let (source, destination) = (queue, entity);
         let arrive =
             Arrive { source, serial, settled_to, follows, destination, count, skipped, messages };
@@ -230,7 +230,7 @@ impl Courier {
                 }
                 Err(Failure::Mendable { .. }) => return None,
                 Err(Failure::Error(kind)) => {
-                    tracing::debug!(shard = %self.group.shard, ?queue, serial, ?kind, "not carried");
+                    tracing::debug!(group = %self.group.id, ?queue, serial, ?kind, "not carried");
                     return None;
                 }
             };
@@ -253,7 +253,7 @@ impl Courier {
             && queue.sub == SubQueue::DeadLetter
         {
             // FWD-5, FWD-9: nobody else would say why nothing moves.
-            tracing::warn!(shard = %self.group.shard, ?queue, serial, refusals, %reason, %description,
+            tracing::warn!(group = %self.group.id, ?queue, serial, refusals, %reason, %description,
                 "a destination refuses a dead letter, which waits, and those behind it with it");
         }
         self.ask(ForwardCommand::Shipped(Shipped { queue, serial, refused })).await?;
@@ -270,7 +270,7 @@ impl Courier {
         if !self.group.leads() {
             return;
         }
-        let rows = self.router.replication.rows(self.group.shard);
+        let rows = self.router.replication.rows(self.group.id);
         let quiet = quiet_sources(&rows);
         if quiet.is_empty() {
             return;
@@ -294,7 +294,7 @@ impl Courier {
                 let (prefix, count_max) = (String::new(), PAGE);
                 let read = Read::Directory { kind, after: after.take(), prefix, count_max };
                 let deadline = self.router.deadline();
-                let answer = self.router.read(ShardId::CATALOG, read, deadline).await;
+                let answer = self.router.read(GroupId::CATALOG, read, deadline).await;
                 let Ok(ReadAnswer::Entries(rows)) = answer else { return None };
                 known.extend(rows.iter().map(|row| row.entity));
                 match rows.last() {

@@ -254,12 +254,12 @@ impl Driver {
     async fn lead(&mut self) {
         self.lose(self.leader.filter(|_| self.term.is_none()));
         let (Some(term), true) = (self.term, self.may_stamp) else { return };
-        let rows = self.replication.rows(self.group.shard);
+        let rows = self.replication.rows(self.group.id);
         let rebuilt = tokio::task::spawn_blocking(move || {
             (Engine::rebuild(&rows, EngineOptions::default()), domain::meta(&rows))
         });
         let Ok((engine, meta)) = rebuilt.await else { return }; // The runtime is going down.
-        tracing::info!(shard = %self.group.shard, term, timers = engine.timer_count(), "leading");
+        tracing::info!(group = %self.group.id, term, timers = engine.timer_count(), "leading");
         self.reigns += 1;
         self.leading = Some(Leading {
             reign: self.reigns,
@@ -281,7 +281,7 @@ impl Driver {
         self.leader = leader;
         self.group.pending.clear();
         let Some(mut leading) = self.leading.take() else { return };
-        tracing::info!(shard = %self.group.shard, ?leader, "leads no more");
+        tracing::info!(group = %self.group.id, ?leader, "leads no more");
         for (command, slot) in leading.waitlist.drain() {
             match slot {
                 Slot::Call(reply) => reply.send(Err(Failed::NotLeader { leader, command })),
@@ -309,7 +309,7 @@ impl Driver {
             if let Some(entity) = updated
                 && !leading.grants.is_empty()
             {
-                let rows = self.replication.rows(self.group.shard);
+                let rows = self.replication.rows(self.group.id);
                 for receiver in leading.grants.of_entity(entity) {
                     let Some(queue) = leading.grants.queue(receiver) else { continue };
                     let session = leading.grants.session(receiver);

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use domain::{
     CatalogCommand, CatalogOutcome, Command, CreateQueue, CreateSubscription, CreateTopic,
-    Creation, DirectoryRow, DirectoryState, EntityId, EntityInfo, EntityKind, Outcome,
-    QueueProperties, Refusal, Seal, ShardId, SubQueue, TopicCommand, UpdateQueue,
-    subscription_path,
+    Creation, DirectoryRow, DirectoryState, EntityId, EntityInfo, EntityKind, GroupId, Outcome,
+    QueueProperties, Refusal, Seal, SubQueue, TopicCommand, UpdateQueue, subscription_path,
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -33,7 +32,7 @@ const FOUNDED_LOOKED_FOR_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueInfo {
     pub entity: EntityId,
-    pub shard: ShardId,
+    pub group: GroupId,
     /// Who leads the group now, as far as this node knows.
     pub leader: Option<u64>,
     pub info: EntityInfo,
@@ -114,8 +113,8 @@ impl Broker {
             }
         }
         let kind = match doubt {
-            true => ErrorKind::Unknown { why: Unknown::Late(ShardId::CATALOG) },
-            false => ErrorKind::Unavailable { why: Unavailable::NoLeader(ShardId::CATALOG) },
+            true => ErrorKind::Unknown { why: Unknown::Late(GroupId::CATALOG) },
+            false => ErrorKind::Unavailable { why: Unavailable::NoLeader(GroupId::CATALOG) },
         };
         Err(Error::new(kind, path))
     }
@@ -123,7 +122,7 @@ impl Broker {
     /// Waits until the cluster is founded, which happens once, at its first start: who comes early
     /// is not refused for it.
     async fn founded(&self, deadline: Instant) -> std::result::Result<(), ErrorKind> {
-        let rows = self.router().replication.rows(ShardId::CATALOG);
+        let rows = self.router().replication.rows(GroupId::CATALOG);
         while cluster(&rows).is_none() {
             if Instant::now() >= deadline {
                 return Err(ErrorKind::Unavailable { why: Unavailable::Starting });
@@ -156,9 +155,9 @@ impl Broker {
         let deadline = self.router().deadline();
         let mut route = self.router().route(name, deadline).await?;
         for last in [false, true] {
-            let mut infos = self.infos(route.shard, vec![route.entity], deadline).await;
+            let mut infos = self.infos(route.group, vec![route.entity], deadline).await;
             match infos.as_mut().map(|infos| infos.pop().flatten()) {
-                Ok(Some(info)) => return Ok(self.queue_info(route.entity, route.shard, info)),
+                Ok(Some(info)) => return Ok(self.queue_info(route.entity, route.group, info)),
                 Ok(None) if !last => route = self.router().refresh(name, deadline).await?,
                 Ok(None) => break,
                 Err(kind) => return Err(Error::new(kind.clone(), name)),
@@ -242,7 +241,7 @@ impl Broker {
     ) -> Result<(Vec<DirectoryRow>, Option<String>)> {
         let (after, prefix) = (after.map(str::to_owned), prefix.to_owned());
         let read = Read::Directory { kind, after, prefix, count_max };
-        let answer = self.router().read(ShardId::CATALOG, read, deadline).await;
+        let answer = self.router().read(GroupId::CATALOG, read, deadline).await;
         let rows = match answer.map_err(|kind| Error::new(kind, ""))? {
             ReadAnswer::Entries(rows) => rows,
             other => {
@@ -259,12 +258,12 @@ impl Broker {
 
     /// Asks each group once for all of its queues.
     async fn describe(&self, rows: Vec<DirectoryRow>, deadline: Instant) -> Result<Vec<QueueInfo>> {
-        let mut shards: BTreeMap<ShardId, Vec<EntityId>> = BTreeMap::new();
+        let mut groups: BTreeMap<GroupId, Vec<EntityId>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.is_there()) {
-            shards.entry(row.shard).or_default().push(row.entity);
+            groups.entry(row.group).or_default().push(row.entity);
         }
-        let asked = shards.into_iter().map(|(shard, entities)| async move {
-            let infos = self.infos(shard, entities.clone(), deadline).await;
+        let asked = groups.into_iter().map(|(group, entities)| async move {
+            let infos = self.infos(group, entities.clone(), deadline).await;
             infos.map(|infos| entities.into_iter().zip(infos).collect::<Vec<_>>())
         });
         let mut infos = BTreeMap::new();
@@ -274,7 +273,7 @@ impl Broker {
         }
         let described = rows.iter().filter_map(|row| {
             let info = infos.remove(&row.entity)?;
-            Some(self.queue_info(row.entity, row.shard, info))
+            Some(self.queue_info(row.entity, row.group, info))
         });
         Ok(described.collect())
     }
@@ -365,7 +364,7 @@ impl Broker {
 
     async fn directory_row(&self, name: &str, deadline: Instant) -> Result<Option<DirectoryRow>> {
         let read = Read::Resolve { name: name.to_owned() };
-        let found = self.router().read(ShardId::CATALOG, read, deadline).await;
+        let found = self.router().read(GroupId::CATALOG, read, deadline).await;
         match found.map_err(|kind| Error::new(kind, name))? {
             ReadAnswer::Entries(rows) => Ok(rows.into_iter().next()),
             _ => Ok(None),
@@ -395,7 +394,7 @@ impl Broker {
                 Command::Topic(TopicCommand::CreateSubscription(create))
             }
         };
-        match self.step(row.shard, create, &name, deadline).await {
+        match self.step(row.group, create, &name, deadline).await {
             Err(error) if is_over_quota(&error) => {
                 // Unless another's attempt came when there was room.
                 if self.withdraw(row, deadline).await? {
@@ -410,7 +409,7 @@ impl Broker {
             && matches!(error.refusal(), Some(Refusal::EntityNotFound { .. }))
         {
             // It was deleted before it came to be: nobody else knows of it. No other has its number.
-            self.step(row.shard, Command::DeleteEntity { entity }, &name, deadline).await?;
+            self.step(row.group, Command::DeleteEntity { entity }, &name, deadline).await?;
         }
         confirmed.map(drop)
     }
@@ -438,7 +437,7 @@ impl Broker {
         deadline: Instant,
     ) -> Result<()> {
         let (entity, name) = (row.entity, row.name.clone());
-        self.step(row.shard, Command::DeleteEntity { entity }, &name, deadline).await?;
+        self.step(row.group, Command::DeleteEntity { entity }, &name, deadline).await?;
         let deleted = CatalogCommand::Deleted { name: name.clone(), entity };
         self.catalog(deleted, &name, deadline).await.map(drop)
     }
@@ -449,7 +448,7 @@ impl Broker {
         let DirectoryState::Sealing { idle_since } = row.state else { return Ok(()) };
         let (entity, name) = (row.entity, row.name.clone());
         let seal = Command::Seal(Seal { entity, idle_since });
-        match self.step(row.shard, seal, &name, deadline).await? {
+        match self.step(row.group, seal, &name, deadline).await? {
             Outcome::Spared => {
                 let spare = CatalogCommand::Spare { name: name.clone(), entity, idle_since };
                 self.catalog(spare, &name, deadline).await?;
@@ -473,12 +472,12 @@ impl Broker {
     /// A step of a data group, which may have been done before.
     async fn step(
         &self,
-        shard: ShardId,
+        group: GroupId,
         command: Command,
         name: &str,
         deadline: Instant,
     ) -> Result<Outcome> {
-        match self.router().call(shard, command, deadline).await {
+        match self.router().call(group, command, deadline).await {
             Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => Err(Error::new(refusal, name)),
             Ok(answer) => Ok(answer.outcome),
             Err(Failure::Error(kind)) => Err(Error::new(kind, name)),
@@ -495,7 +494,7 @@ impl Broker {
         name: &str,
         deadline: Instant,
     ) -> Result<Option<(DirectoryRow, bool)>> {
-        match self.router().call(ShardId::CATALOG, Command::Catalog(command), deadline).await {
+        match self.router().call(GroupId::CATALOG, Command::Catalog(command), deadline).await {
             Ok(answer) => match answer.outcome {
                 Outcome::Catalog(CatalogOutcome::Entry { row, fresh }) => Ok(Some((row, fresh))),
                 Outcome::Refused(refusal) => Err(Error::new(refusal, name)),
@@ -509,19 +508,19 @@ impl Broker {
 
     async fn infos(
         &self,
-        shard: ShardId,
+        group: GroupId,
         entities: Vec<EntityId>,
         deadline: Instant,
     ) -> Result<Vec<Option<EntityInfo>>, ErrorKind> {
         let count = entities.len();
-        match self.router().read(shard, Read::Info { entities }, deadline).await? {
+        match self.router().read(group, Read::Info { entities }, deadline).await? {
             ReadAnswer::Info(infos) if infos.len() == count => Ok(infos),
-            _ => Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(shard) }),
+            _ => Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(group) }),
         }
     }
 
-    fn queue_info(&self, entity: EntityId, shard: ShardId, info: EntityInfo) -> QueueInfo {
-        QueueInfo { entity, shard, leader: self.router().leader(shard), info }
+    fn queue_info(&self, entity: EntityId, group: GroupId, info: EntityInfo) -> QueueInfo {
+        QueueInfo { entity, group, leader: self.router().leader(group), info }
     }
 }
 

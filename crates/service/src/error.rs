@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::{Refusal, ShardId};
+use domain::{GroupId, Refusal};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ pub enum ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unavailable {
     #[error("group {0} has no leader that answers")]
-    NoLeader(ShardId),
+    NoLeader(GroupId),
     #[error("this node does not know the cluster yet")]
     Starting,
     #[error("this node is shutting down")]
@@ -50,9 +50,9 @@ pub enum Unavailable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unknown {
     #[error("group {0} did not answer in time")]
-    Late(ShardId),
+    Late(GroupId),
     #[error("the leader of group {0} was lost before it answered")]
-    LeaderLost(ShardId),
+    LeaderLost(GroupId),
     #[error("its first outcome is no longer known")]
     Forgotten,
 }

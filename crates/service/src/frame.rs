@@ -98,8 +98,8 @@ impl Codec for Wanted {
 impl Codec for IdleReport {
     fn put(&self, out: &mut Vec<u8>) {
         (self.candidates.len() as u64).put(out);
-        for (shard, Candidate { entity, name, idle_since }) in &self.candidates {
-            shard.put(out);
+        for (group, Candidate { entity, name, idle_since }) in &self.candidates {
+            group.put(out);
             entity.put(out);
             name.put(out);
             idle_since.put(out);
@@ -110,9 +110,9 @@ impl Codec for IdleReport {
     fn take(input: &mut Reader<'_>) -> Result<IdleReport, Error> {
         let count = input.count()?;
         let candidate = |_| {
-            let (shard, entity) = take(input)?;
+            let (group, entity) = take(input)?;
             let (name, idle_since) = take(input)?;
-            Ok((shard, Candidate { entity, name, idle_since }))
+            Ok((group, Candidate { entity, name, idle_since }))
         };
         let candidates = (0..count).map(candidate).collect::<Result<_, Error>>()?;
         Ok(IdleReport { candidates, used: take(input)? })
@@ -122,7 +122,7 @@ impl Codec for IdleReport {
 #[cfg(test)]
 mod tests {
     use domain::{
-        EntityId, QueueId, Refusal, SequenceNumber, SessionPage, ShardId, Span, Timestamp,
+        EntityId, GroupId, QueueId, Refusal, SequenceNumber, SessionPage, Span, Timestamp,
     };
 
     use super::*;
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(again(&rule), rule);
         let (entity, name) = (EntityId(3), "orders".to_owned());
         let candidate = Candidate { entity, name, idle_since: Timestamp(4) };
-        let candidates = vec![(ShardId(2), candidate)];
+        let candidates = vec![(GroupId(2), candidate)];
         let report = IdleReport { candidates, used: vec![EntityId(8)] };
         assert_eq!(again(&report), report);
     }

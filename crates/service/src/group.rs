@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use domain::{Command, Effect, EntityId, Line, QueueId, ReceiverId, Refusal, ShardId};
+use domain::{Command, Effect, EntityId, GroupId, Line, QueueId, ReceiverId, Refusal};
 use engine::{Candidate, Carried};
 use parking_lot::{Mutex, RwLock};
 use replication::Leadership;
@@ -56,7 +56,7 @@ pub(crate) enum Input {
 
 /// A group this node holds a replica of.
 pub(crate) struct Group {
-    pub shard: ShardId,
+    pub id: GroupId,
     inputs: mpsc::UnboundedSender<Input>,
     reads: mpsc::UnboundedSender<(Read, ReadReply)>,
     /// Effects since the driver last looked, in order; collected while this node leads.
@@ -85,11 +85,11 @@ pub(crate) struct Ends {
 }
 
 impl Group {
-    pub fn new(shard: ShardId) -> (Group, Ends) {
+    pub fn new(group: GroupId) -> (Group, Ends) {
         let (inputs, inputs_end) = mpsc::unbounded_channel();
         let (reads, reads_end) = mpsc::unbounded_channel();
         let group = Group {
-            shard,
+            id: group,
             inputs,
             reads,
             effects: Mutex::default(),
@@ -133,7 +133,7 @@ impl Group {
     pub fn set_short_of_space(&self, on: Vec<u64>) {
         let mut short = self.short_of_space.write();
         if *short != on {
-            tracing::debug!(shard = %self.shard, nodes = ?on, "short of disk space");
+            tracing::debug!(group = %self.id, nodes = ?on, "short of disk space");
             *short = on;
         }
     }
@@ -201,7 +201,7 @@ impl Group {
 
 /// The groups this node holds a replica of.
 pub(crate) struct Groups {
-    groups: RwLock<BTreeMap<ShardId, Arc<Group>>>,
+    groups: RwLock<BTreeMap<GroupId, Arc<Group>>>,
     /// Whoever gives a new group its driver.
     born: mpsc::UnboundedSender<(Arc<Group>, Ends)>,
 }
@@ -211,17 +211,17 @@ impl Groups {
         Groups { groups: RwLock::default(), born }
     }
 
-    pub fn get(&self, shard: ShardId) -> Option<Arc<Group>> {
-        self.groups.read().get(&shard).cloned()
+    pub fn get(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.groups.read().get(&group).cloned()
     }
 
-    pub fn get_or_create(&self, shard: ShardId) -> Arc<Group> {
-        if let Some(group) = self.get(shard) {
+    pub fn get_or_create(&self, group: GroupId) -> Arc<Group> {
+        if let Some(group) = self.get(group) {
             return group;
         }
         let mut groups = self.groups.write();
-        let group = groups.entry(shard).or_insert_with(|| {
-            let (group, ends) = Group::new(shard);
+        let group = groups.entry(group).or_insert_with(|| {
+            let (group, ends) = Group::new(group);
             let group = Arc::new(group);
             // Without a receiver the node is ending; what is told to the group is given back.
             drop(self.born.send((group.clone(), ends)));
@@ -231,11 +231,11 @@ impl Groups {
     }
 
     /// Forgets a group; its driver ends once it is told to.
-    pub fn remove(&self, shard: ShardId) -> Option<Arc<Group>> {
-        self.groups.write().remove(&shard)
+    pub fn remove(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.groups.write().remove(&group)
     }
 
-    /// In order of shard.
+    /// In order of group.
     pub fn all(&self) -> Vec<Arc<Group>> {
         self.groups.read().values().cloned().collect()
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    CatalogCommand, Command, DirectoryRow, DirectoryState, EntityId, Key, Row, Rows, ShardId,
+    CatalogCommand, Command, DirectoryRow, DirectoryState, EntityId, GroupId, Key, Row, Rows,
 };
 use tokio::time::Instant;
 
@@ -63,8 +63,8 @@ impl Keeper {
     /// True once everything is as it should be.
     async fn look(&mut self) -> bool {
         let router = self.broker.router().clone();
-        let rows = router.replication.rows(ShardId::CATALOG);
-        let leads = router.replication.is_leader(ShardId::CATALOG);
+        let rows = router.replication.rows(GroupId::CATALOG);
+        let leads = router.replication.is_leader(GroupId::CATALOG);
         let Some(cluster) = cluster(&rows) else {
             if leads && let Some(founding) = &router.config.founding {
                 self.found(founding).await;
@@ -87,9 +87,9 @@ impl Keeper {
         let Founding { cluster_id, data_groups, replication_factor, nodes } = founding.clone();
         let found = CatalogCommand::Found { cluster_id, data_groups, replication_factor, nodes };
         let router = self.broker.router();
-        let pending = router.post(ShardId::CATALOG, Command::Catalog(found));
+        let pending = router.post(GroupId::CATALOG, Command::Catalog(found));
         // A failure shows as a cluster that is not founded, at the next look.
-        if router.finish(ShardId::CATALOG, pending, router.deadline()).await.is_ok() {
+        if router.finish(GroupId::CATALOG, pending, router.deadline()).await.is_ok() {
             tracing::info!(data_groups, replication_factor, "cluster founded");
         }
     }
@@ -100,13 +100,13 @@ impl Keeper {
         let (mut groups, unfit) = (router.replication.status(), router.unfit());
         for status in &mut groups {
             // A clock that is off would give it back at once.
-            let agreeing = router.group(status.shard).map(|group| group.agreeing());
+            let agreeing = router.group(status.id).map(|group| group.agreeing());
             status.voters.retain(|node| agreeing.as_ref().is_some_and(|fit| fit.contains(node)));
         }
         let (own, led) = (router.config.node, router.led());
         let decided = self.balance.look(own, &groups, &unfit, &led, Instant::now());
-        let Some((shard, to)) = decided else { return };
-        router.give_away(shard, to, "to spread the load").await;
+        let Some((group, to)) = decided else { return };
+        router.give_away(group, to, "to spread the load").await;
     }
 
     /// A node that was moved says so once.
@@ -116,7 +116,7 @@ impl Keeper {
         }
         let router = self.broker.router();
         let config = &router.config;
-        let nodes = catalog_nodes(&router.replication.rows(ShardId::CATALOG));
+        let nodes = catalog_nodes(&router.replication.rows(GroupId::CATALOG));
         if nodes.get(&config.node) == Some(&config.addresses) {
             self.addresses_known = true;
             return;
@@ -134,12 +134,11 @@ impl Keeper {
         let router = self.broker.router();
         let to = domain::meta(catalog).clock_offset;
         for group in router.groups().into_iter().filter(|group| group.leads()) {
-            let offset = domain::meta(&router.replication.rows(group.shard)).clock_offset;
+            let offset = domain::meta(&router.replication.rows(group.id)).clock_offset;
             if offset < to
-                && let Err(error) =
-                    self.broker.raise_clock(group.shard, to, router.deadline()).await
+                && let Err(error) = self.broker.raise_clock(group.id, to, router.deadline()).await
             {
-                tracing::debug!(shard = %group.shard, %error, "its clock is not advanced yet");
+                tracing::debug!(group = %group.id, %error, "its clock is not advanced yet");
             }
         }
     }
@@ -148,12 +147,12 @@ impl Keeper {
     async fn reconcile(&mut self) {
         let replication = &self.broker.router().replication;
         let status = replication.status();
-        let catalog = status.iter().find(|status| status.shard == ShardId::CATALOG);
+        let catalog = status.iter().find(|status| status.id == GroupId::CATALOG);
         let applied = catalog.and_then(|status| status.applied);
         if applied.is_some() && applied == self.quiet_at {
             return; // The directory may be long.
         }
-        let standing = unfinished(&replication.rows(ShardId::CATALOG));
+        let standing = unfinished(&replication.rows(GroupId::CATALOG));
         self.quiet_at = applied.filter(|_| standing.is_empty());
         let left = standing.iter().filter(|(mark, _)| self.unfinished.contains(mark));
         for (_, row) in left {

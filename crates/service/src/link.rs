@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{
-    Command, Disposition, EntityId, QueueId, ReceiverId, ReleaseSession, SessionCommand,
-    SessionToken, Settle, Settlement, ShardId,
+    Command, Disposition, EntityId, GroupId, QueueId, ReceiverId, ReleaseSession, SessionCommand,
+    SessionToken, Settle, Settlement,
 };
 use parking_lot::Mutex;
 use replication::{ChannelReceiver, ChannelSender, Replication};
@@ -24,16 +24,16 @@ const ITEMS_MAX: usize = 1024;
 
 /// What an edge asks of another node.
 pub(crate) enum Outgoing {
-    Call { shard: ShardId, command: Command, reply: oneshot::Sender<CallResult> },
-    Read { shard: ShardId, read: Read, reply: oneshot::Sender<ReadResult> },
-    Attach { shard: ShardId, attach: Attach },
-    Credit { shard: ShardId, receiver: ReceiverId, count: u32 },
-    Drain { shard: ShardId, receiver: ReceiverId },
-    Detach { shard: ShardId, receiver: ReceiverId },
+    Call { group: GroupId, command: Command, reply: oneshot::Sender<CallResult> },
+    Read { group: GroupId, read: Read, reply: oneshot::Sender<ReadResult> },
+    Attach { group: GroupId, attach: Attach },
+    Credit { group: GroupId, receiver: ReceiverId, count: u32 },
+    Drain { group: GroupId, receiver: ReceiverId },
+    Detach { group: GroupId, receiver: ReceiverId },
     Report { reply: oneshot::Sender<NodeReport> },
     Idle { asked: Vec<EntityId>, reply: oneshot::Sender<IdleReport> },
-    Transfer { shard: ShardId, to: u64, reply: oneshot::Sender<Option<String>> },
-    Unpend { shard: ShardId, transaction: u64 },
+    Transfer { group: GroupId, to: u64, reply: oneshot::Sender<Option<String>> },
+    Unpend { group: GroupId, transaction: u64 },
 }
 
 impl Outgoing {
@@ -96,9 +96,9 @@ impl Link {
 
     /// Whether the node still has to say what became of something it was asked as a group's leader, or
     /// did not even answer that it is there.
-    pub fn owes(&self, shard: ShardId) -> bool {
+    pub fn owes(&self, group: GroupId) -> bool {
         let waiting = self.state.waiting.lock();
-        !waiting.is_open || waiting.is_about(shard)
+        !waiting.is_open || waiting.is_about(group)
     }
 
     /// Ends the link: what was sent is perhaps done.
@@ -151,8 +151,8 @@ struct Waiting {
     /// The node has answered that it is there.
     is_open: bool,
     last_id: u64,
-    calls: HashMap<u64, (ShardId, Command, oneshot::Sender<CallResult>)>,
-    reads: HashMap<u64, (ShardId, oneshot::Sender<ReadResult>)>,
+    calls: HashMap<u64, (GroupId, Command, oneshot::Sender<CallResult>)>,
+    reads: HashMap<u64, (GroupId, oneshot::Sender<ReadResult>)>,
     reports: HashMap<u64, oneshot::Sender<NodeReport>>,
     idle: HashMap<u64, oneshot::Sender<IdleReport>>,
     transfers: HashMap<u64, oneshot::Sender<Option<String>>>,
@@ -160,7 +160,7 @@ struct Waiting {
 }
 
 struct Attached {
-    shard: ShardId,
+    group: GroupId,
     queue: QueueId,
     sink: Sink,
 }
@@ -218,35 +218,35 @@ async fn read(
 
 impl Waiting {
     /// Whether something waits that the group's leader was asked.
-    fn is_about(&self, shard: ShardId) -> bool {
-        self.calls.values().any(|(of, ..)| *of == shard)
-            || self.reads.values().any(|(of, _)| *of == shard)
-            || self.receivers.values().any(|attached| attached.shard == shard)
+    fn is_about(&self, group: GroupId) -> bool {
+        self.calls.values().any(|(of, ..)| *of == group)
+            || self.reads.values().any(|(of, _)| *of == group)
+            || self.receivers.values().any(|attached| attached.group == group)
     }
 
     fn put(&mut self, item: Outgoing, out: &mut Vec<u8>) {
         self.last_id += 1;
         let id = self.last_id;
         match item {
-            Outgoing::Call { shard, command, reply } => {
-                frame::put_call(id, shard, &command, out);
-                self.calls.insert(id, (shard, command, reply));
+            Outgoing::Call { group, command, reply } => {
+                frame::put_call(id, group, &command, out);
+                self.calls.insert(id, (group, command, reply));
             }
-            Outgoing::Read { shard, read, reply } => {
-                frame::put_read(id, shard, &read, out);
-                self.reads.insert(id, (shard, reply));
+            Outgoing::Read { group, read, reply } => {
+                frame::put_read(id, group, &read, out);
+                self.reads.insert(id, (group, reply));
             }
-            Outgoing::Attach { shard, attach } => {
+            Outgoing::Attach { group, attach } => {
                 let Attach { receiver, queue, credit, session, arrived, sink } = attach;
-                frame::put_attach(shard, receiver, queue, credit, &session, &arrived, out);
-                self.receivers.insert(receiver, Attached { shard, queue, sink });
+                frame::put_attach(group, receiver, queue, credit, &session, &arrived, out);
+                self.receivers.insert(receiver, Attached { group, queue, sink });
             }
-            Outgoing::Credit { shard, receiver, count } => {
-                frame::put_credit(shard, receiver, count, out);
+            Outgoing::Credit { group, receiver, count } => {
+                frame::put_credit(group, receiver, count, out);
             }
-            Outgoing::Drain { shard, receiver } => frame::put_drain(shard, receiver, out),
+            Outgoing::Drain { group, receiver } => frame::put_drain(group, receiver, out),
             // The attachment stays known until the leader has said its last word on it.
-            Outgoing::Detach { shard, receiver } => frame::put_detach(shard, receiver, out),
+            Outgoing::Detach { group, receiver } => frame::put_detach(group, receiver, out),
             Outgoing::Report { reply } => {
                 frame::put_report(id, out);
                 self.reports.insert(id, reply);
@@ -255,12 +255,12 @@ impl Waiting {
                 frame::put_idle(id, &asked, out);
                 self.idle.insert(id, reply);
             }
-            Outgoing::Transfer { shard, to, reply } => {
-                frame::put_transfer(id, shard, to, out);
+            Outgoing::Transfer { group, to, reply } => {
+                frame::put_transfer(id, group, to, out);
                 self.transfers.insert(id, reply);
             }
-            Outgoing::Unpend { shard, transaction } => {
-                frame::put_unpend(shard, transaction, out);
+            Outgoing::Unpend { group, transaction } => {
+                frame::put_unpend(group, transaction, out);
             }
         }
     }
@@ -296,7 +296,7 @@ impl Waiting {
 
     fn event(&mut self, receiver: ReceiverId, event: Event) -> Option<Outgoing> {
         let attached = self.receivers.get(&receiver)?;
-        let (shard, queue) = (attached.shard, attached.queue);
+        let (group, queue) = (attached.group, attached.queue);
         let last = matches!(event, Event::Detached(_));
         let sent = attached.sink.send(receiver, event);
         if last {
@@ -306,12 +306,12 @@ impl Waiting {
             Err(Event::Deliveries(messages)) => {
                 let (reply, _) = oneshot::channel();
                 let command = release(queue, &messages)?;
-                Some(Outgoing::Call { shard, command, reply })
+                Some(Outgoing::Call { group, command, reply })
             }
             Err(Event::Accepted { token, .. }) => {
                 let (reply, _) = oneshot::channel();
                 let command = release_session(queue, token);
-                Some(Outgoing::Call { shard, command, reply })
+                Some(Outgoing::Call { group, command, reply })
             }
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! Operators' wishes about nodes: each is one entry of the catalog's log, and the cluster sees to the
 //! rest, whoever asked and whatever became of them.
 
-use domain::{CatalogCommand, NodeRow, Refusal, Rows, ShardId};
+use domain::{CatalogCommand, GroupId, NodeRow, Refusal, Rows};
 
 use crate::broker::Broker;
 use crate::cluster::{catalog_nodes, cluster};
@@ -26,7 +26,7 @@ impl Broker {
     /// its share of replicas once it runs. A repeat with the same addresses answers the same.
     pub async fn add_node(&self, node: Option<u64>, row: NodeRow) -> Result<Joined> {
         let router = self.router();
-        let Some(known) = cluster(&router.replication.rows(ShardId::CATALOG)) else {
+        let Some(known) = cluster(&router.replication.rows(GroupId::CATALOG)) else {
             return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""));
         };
         let (deadline, mut draws) = (router.deadline(), 0);
@@ -34,7 +34,7 @@ impl Broker {
             draws += 1;
             let drawn = match node {
                 Some(node) => node,
-                None => next_number(&router.replication.rows(ShardId::CATALOG), &row, draws),
+                None => next_number(&router.replication.rows(GroupId::CATALOG), &row, draws),
             };
             let add = CatalogCommand::AddNode { node: drawn, row: row.clone() };
             match self.catalog(add, "", deadline).await {
@@ -44,7 +44,7 @@ impl Broker {
                 Err(error) => return Err(error),
             }
         };
-        let mut nodes = catalog_nodes(&router.replication.rows(ShardId::CATALOG));
+        let mut nodes = catalog_nodes(&router.replication.rows(GroupId::CATALOG));
         nodes.insert(node, row); // It may not be applied here yet.
         let nodes = nodes.into_iter().collect();
         Ok(Joined { cluster_id: known.cluster_id, node, nodes })
@@ -80,14 +80,14 @@ impl Broker {
     }
 
     async fn is_there(&self, node: u64) -> bool {
-        let known = catalog_nodes(&self.router().replication.rows(ShardId::CATALOG));
+        let known = catalog_nodes(&self.router().replication.rows(GroupId::CATALOG));
         known.contains_key(&node) && (node == self.node() || self.ask_report(node).await.is_some())
     }
 
     /// How many data groups count a node among their members, as all nodes say.
     async fn replicas_of(&self, node: u64) -> usize {
         let status = self.status(false).await;
-        let data = status.groups.iter().filter(|group| group.shard != ShardId::CATALOG);
+        let data = status.groups.iter().filter(|group| group.id != GroupId::CATALOG);
         data.filter(|group| group.replicas.iter().any(|replica| replica.node == node)).count()
     }
 }

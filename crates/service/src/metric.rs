@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use domain::{Fired, ShardId, SubQueue};
+use domain::{Fired, GroupId, SubQueue};
 use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
@@ -140,27 +140,26 @@ pub(crate) fn fired(fired: &Fired) {
 /// Sampled when metrics are asked for.
 pub fn sampled(health: &[GroupHealth], depths: &[GroupDepth]) {
     for group in health {
-        let shard = group.shard.to_string();
-        gauge!(GROUP_LED, "shard" => shard.clone())
-            .set(f64::from(u8::from(group.leader.is_some())));
-        gauge!(GROUP_LAG, "shard" => shard).set(group.lag as f64);
+        let id = group.id.to_string();
+        gauge!(GROUP_LED, "group" => id.clone()).set(f64::from(u8::from(group.leader.is_some())));
+        gauge!(GROUP_LAG, "group" => id).set(group.lag as f64);
     }
     gauge!(GROUPS_LED).set(health.iter().filter(|group| group.leads).count() as f64);
-    for group in health.iter().filter(|group| group.shard != ShardId::CATALOG) {
-        match depths.iter().find(|depth| depth.shard == group.shard) {
+    for group in health.iter().filter(|group| group.id != GroupId::CATALOG) {
+        match depths.iter().find(|depth| depth.id == group.id) {
             Some(depth) => depth.record(),
             // Led elsewhere by now: what was told of it here is no longer so.
-            None => GroupDepth::none(group.shard).record(),
+            None => GroupDepth::none(group.id).record(),
         }
     }
 }
 
 impl GroupDepth {
     fn record(&self) {
-        let shard = self.shard.to_string();
+        let group = self.id.to_string();
         let counts = &self.counts;
         let depth = |state: &'static str, count: u64| {
-            gauge!(DEPTH, "shard" => shard.clone(), "state" => state).set(count as f64);
+            gauge!(DEPTH, "group" => group.clone(), "state" => state).set(count as f64);
         };
         depth("active", counts.active);
         depth("scheduled", counts.scheduled);
@@ -173,14 +172,14 @@ impl GroupDepth {
         depth("available_dead_lettered", available(SubQueue::DeadLetter));
         depth("available_transfer_dead_lettered", available(SubQueue::TransferDeadLetter));
         let ended = |end: &'static str, count: u64| {
-            gauge!(ENDED, "shard" => shard.clone(), "end" => end).set(count as f64);
+            gauge!(ENDED, "group" => group.clone(), "end" => end).set(count as f64);
         };
         ended("completed", counts.completed);
         ended("cancelled", counts.cancelled);
         ended("expired", counts.expired);
         ended("deleted", counts.deleted);
         ended("forwarded", counts.moved);
-        gauge!(STORED, "shard" => shard.clone()).set(self.size_bytes as f64);
-        gauge!(ENTITIES, "shard" => shard.clone()).set(self.entities as f64);
+        gauge!(STORED, "group" => group.clone()).set(self.size_bytes as f64);
+        gauge!(ENTITIES, "group" => group.clone()).set(self.entities as f64);
     }
 }

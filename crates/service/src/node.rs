@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
-use domain::{Effect, ShardId};
+use domain::{Effect, GroupId};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use replication::{Channel, Clocks, Incoming, Leadership, Observer, Replication};
@@ -40,7 +40,7 @@ pub struct Node {
     ears: Arc<Ears>,
     born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>,
     channels: mpsc::UnboundedReceiver<(u64, Channel)>,
-    successions: mpsc::UnboundedReceiver<(Instant, ShardId)>,
+    successions: mpsc::UnboundedReceiver<(Instant, GroupId)>,
 }
 
 /// A node at work.
@@ -59,21 +59,21 @@ struct Ears {
     clock: Arc<Clock>,
     elected: Arc<Notify>,
     channels: mpsc::UnboundedSender<(u64, Channel)>,
-    successions: mpsc::UnboundedSender<(Instant, ShardId)>,
+    successions: mpsc::UnboundedSender<(Instant, GroupId)>,
 }
 
 impl Observer for Ears {
-    fn applied(&self, shard: ShardId, effects: Vec<Effect>) {
-        if let Some(group) = self.groups.get(shard) {
+    fn applied(&self, group: GroupId, effects: Vec<Effect>) {
+        if let Some(group) = self.groups.get(group) {
             group.applied(effects);
         }
     }
 
-    fn leadership(&self, shard: ShardId, leadership: Leadership) {
+    fn leadership(&self, group: GroupId, leadership: Leadership) {
         // One that was just removed says that it leads no more.
-        let Some(group) = self.groups.get(shard) else { return };
-        group.leadership(leadership);
-        let _ = self.successions.send((Instant::now(), shard)); // Else the node is ending.
+        let Some(replica) = self.groups.get(group) else { return };
+        replica.leadership(leadership);
+        let _ = self.successions.send((Instant::now(), group)); // Else the node is ending.
         if matches!(leadership, Leadership::Leader { .. }) {
             self.elected.notify_one();
         }
@@ -145,7 +145,7 @@ impl Node {
         let drivers = tokio::spawn(spawner.run(born));
         let successions = tokio::spawn(router.clone().follow_leaders(successions));
         let peers = tokio::spawn(accept(router, channels));
-        groups.get_or_create(ShardId::CATALOG);
+        groups.get_or_create(GroupId::CATALOG);
         let (failing, failed) = oneshot::channel();
         let keeper = Keeper::new(broker.clone(), groups.clone());
         let joining = replication.clone();
@@ -266,9 +266,9 @@ async fn join(
     match founders {
         Some(founders) => {
             replication.take_part().await?;
-            replication.add_group(ShardId::CATALOG, founders).await
+            replication.add_group(GroupId::CATALOG, founders).await
         }
-        None => replication.join_group(ShardId::CATALOG).await,
+        None => replication.join_group(GroupId::CATALOG).await,
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use domain::{Key, NodeState, Row, Rows, ShardId};
+use domain::{GroupId, Key, NodeState, Row, Rows};
 use replication::{Error as ReplicationError, GroupStatus, Wanted};
 use tokio::sync::oneshot;
 
@@ -23,21 +23,21 @@ pub(crate) struct Placing {
     pub draining: BTreeSet<u64>,
     pub removed: BTreeSet<u64>,
     /// The catalog's and the data groups'.
-    pub groups: BTreeMap<ShardId, BTreeSet<u64>>,
+    pub groups: BTreeMap<GroupId, BTreeSet<u64>>,
     /// How often replicas of a data group were moved; one that never was is founded.
-    pub moves: BTreeMap<ShardId, u64>,
+    pub moves: BTreeMap<GroupId, u64>,
 }
 
 impl Placing {
     pub fn read(rows: &impl Rows) -> Placing {
         let (draining, removed) = states(rows);
         let nodes = catalog_nodes(rows).into_iter();
-        let groups: BTreeMap<ShardId, BTreeSet<u64>> = catalog_groups(rows)
+        let groups: BTreeMap<GroupId, BTreeSet<u64>> = catalog_groups(rows)
             .into_iter()
-            .map(|(shard, replicas)| (shard, replicas.into_iter().collect()))
+            .map(|(group, replicas)| (group, replicas.into_iter().collect()))
             .collect();
-        let moves = groups.keys().filter_map(|shard| match rows.get(&Key::Moves(*shard)) {
-            Some(Row::Moves(count)) => Some((*shard, count)),
+        let moves = groups.keys().filter_map(|group| match rows.get(&Key::Moves(*group)) {
+            Some(Row::Moves(count)) => Some((*group, count)),
             _ => None,
         });
         let moves = moves.collect();
@@ -45,15 +45,15 @@ impl Placing {
         Placing { peers, draining, removed, groups, moves }
     }
 
-    pub fn holds(&self, node: u64, shard: ShardId) -> bool {
-        self.groups.get(&shard).is_some_and(|nodes| nodes.contains(&node))
+    pub fn holds(&self, node: u64, group: GroupId) -> bool {
+        self.groups.get(&group).is_some_and(|nodes| nodes.contains(&node))
     }
 
     /// Every node holds the catalog, but those that leave have no vote in it; a data group's nodes all
     /// vote.
-    pub fn wanted(&self, shard: ShardId) -> Option<Wanted> {
-        let replicas = self.groups.get(&shard)?.clone();
-        if shard != ShardId::CATALOG {
+    pub fn wanted(&self, group: GroupId) -> Option<Wanted> {
+        let replicas = self.groups.get(&group)?.clone();
+        if group != GroupId::CATALOG {
             let voters_max = replicas.len();
             return Some(Wanted { voters: replicas.clone(), replicas, voters_max });
         }
@@ -81,7 +81,7 @@ pub(crate) fn states(rows: &impl Rows) -> (BTreeSet<u64>, BTreeSet<u64>) {
 pub(crate) struct Replicas {
     router: Arc<Router>,
     groups: Arc<Groups>,
-    running: BTreeSet<ShardId>,
+    running: BTreeSet<GroupId>,
     given_away: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -106,26 +106,26 @@ impl Replicas {
 
         // A replica that is not wanted may have a vote still: it runs until it has none.
         let mut here = replication.held();
-        here.extend(placing.groups.keys().filter(|shard| placing.holds(own, **shard)));
-        for shard in &here {
-            if !self.running.contains(shard) {
-                self.start(*shard, placing).await;
+        here.extend(placing.groups.keys().filter(|group| placing.holds(own, **group)));
+        for group in &here {
+            if !self.running.contains(group) {
+                self.start(*group, placing).await;
             }
         }
         let status = replication.status().into_iter();
-        let voters: BTreeMap<ShardId, BTreeSet<u64>> =
-            status.map(|status| (status.shard, status.voters)).collect();
-        for shard in self.running.clone() {
-            let Some(wanted) = placing.wanted(shard) else { continue };
-            replication.want(shard, wanted);
-            let leaves = !placing.holds(own, shard);
-            if let Some(group) = self.groups.get(shard) {
-                let votes = voters.get(&shard).is_some_and(|voters| voters.contains(&own));
-                group.set_guest(leaves || !votes);
+        let voters: BTreeMap<GroupId, BTreeSet<u64>> =
+            status.map(|status| (status.id, status.voters)).collect();
+        for group in self.running.clone() {
+            let Some(wanted) = placing.wanted(group) else { continue };
+            replication.want(group, wanted);
+            let leaves = !placing.holds(own, group);
+            if let Some(here) = self.groups.get(group) {
+                let votes = voters.get(&group).is_some_and(|voters| voters.contains(&own));
+                here.set_guest(leaves || !votes);
             }
             // Without the catalog there would be nobody here to say what else shall be.
-            if leaves && shard != ShardId::CATALOG && replication.is_out(shard) {
-                self.forget(shard).await;
+            if leaves && group != GroupId::CATALOG && replication.is_out(group) {
+                self.forget(group).await;
             }
         }
         if placing.draining.contains(&own) {
@@ -134,36 +134,36 @@ impl Replicas {
         here.is_subset(&self.running)
     }
 
-    async fn start(&mut self, shard: ShardId, placing: &Placing) {
-        self.groups.get_or_create(shard);
+    async fn start(&mut self, group: GroupId, placing: &Placing) {
+        self.groups.get_or_create(group);
         let (replication, own) = (&self.router.replication, self.router.config.node);
-        let founders = placing.groups.get(&shard).filter(|nodes| nodes.contains(&own));
+        let founders = placing.groups.get(&group).filter(|nodes| nodes.contains(&own));
         let started = match founders {
-            Some(founders) if !placing.moves.contains_key(&shard) => {
-                replication.add_group(shard, founders.clone()).await
+            Some(founders) if !placing.moves.contains_key(&group) => {
+                replication.add_group(group, founders.clone()).await
             }
-            _ => replication.join_group(shard).await,
+            _ => replication.join_group(group).await,
         };
         match started {
             Ok(()) | Err(ReplicationError::AlreadyRunning { .. }) => {
-                self.running.insert(shard);
+                self.running.insert(group);
             }
-            Err(error) => tracing::error!(%shard, %error, "the group does not start"),
+            Err(error) => tracing::error!(%group, %error, "the group does not start"),
         }
     }
 
-    async fn forget(&mut self, shard: ShardId) {
-        let dropped = self.router.replication.drop_group(shard).await;
-        if let Some(group) = self.groups.remove(shard) {
+    async fn forget(&mut self, group: GroupId) {
+        let dropped = self.router.replication.drop_group(group).await;
+        if let Some(group) = self.groups.remove(group) {
             let (done, ended) = oneshot::channel();
             if group.tell(Input::Stop(done)).is_ok() {
                 drop(ended.await);
             }
         }
-        self.running.remove(&shard);
+        self.running.remove(&group);
         match dropped {
-            Ok(()) => tracing::info!(%shard, "the group lives elsewhere; its replica here is gone"),
-            Err(error) => tracing::error!(%shard, %error, "the replica here is not removed yet"),
+            Ok(()) => tracing::info!(%group, "the group lives elsewhere; its replica here is gone"),
+            Err(error) => tracing::error!(%group, %error, "the replica here is not removed yet"),
         }
     }
 
@@ -175,9 +175,9 @@ impl Replicas {
         let own = self.router.config.node;
         let led: Vec<GroupStatus> =
             self.router.replication.status().into_iter().filter(|group| group.leading).collect();
-        let moves: Vec<(ShardId, u64)> = led
+        let moves: Vec<(GroupId, u64)> = led
             .iter()
-            .filter_map(|status| Some((status.shard, self.router.heir(own, status)?)))
+            .filter_map(|status| Some((status.id, self.router.heir(own, status)?)))
             .collect();
         if moves.is_empty() {
             return;
@@ -185,8 +185,8 @@ impl Replicas {
         let router = self.router.clone();
         self.given_away = Some(tokio::spawn(async move {
             // One after the other: each costs its group's clients some milliseconds.
-            for (shard, heir) in moves {
-                router.give_away(shard, heir, "this node is drained").await;
+            for (group, heir) in moves {
+                router.give_away(group, heir, "this node is drained").await;
             }
         }));
     }
@@ -202,18 +202,18 @@ mod tests {
     fn every_node_holds_the_catalog_and_those_that_stay_vote() {
         let mut rows = MemoryRows::default();
         let group = |replicas: &[u64]| Row::Group(GroupRow { replicas: replicas.to_vec() });
-        rows.0.insert(Key::Group(ShardId(0)), group(&[1, 2, 4]));
-        rows.0.insert(Key::Group(ShardId(1)), group(&[1, 2]));
+        rows.0.insert(Key::Group(GroupId(0)), group(&[1, 2, 4]));
+        rows.0.insert(Key::Group(GroupId(1)), group(&[1, 2]));
         rows.0.insert(Key::NodeState(1), Row::NodeState(NodeState::Draining));
         rows.0.insert(Key::NodeState(3), Row::NodeState(NodeState::Removed));
-        rows.0.insert(Key::Moves(ShardId(1)), Row::Moves(2));
+        rows.0.insert(Key::Moves(GroupId(1)), Row::Moves(2));
         let placing = Placing::read(&rows);
-        let catalog = placing.wanted(ShardId(0)).expect("the catalog");
+        let catalog = placing.wanted(GroupId(0)).expect("the catalog");
         assert_eq!(catalog.replicas, [1, 2, 4].into());
         assert_eq!((catalog.voters, catalog.voters_max), ([2, 4].into(), 5));
-        let data = placing.wanted(ShardId(1)).expect("a group");
+        let data = placing.wanted(GroupId(1)).expect("a group");
         assert_eq!((data.voters, data.voters_max), ([1, 2].into(), 2), "until it is moved");
-        assert_eq!(placing.wanted(ShardId(2)), None);
-        assert_eq!((placing.removed, placing.moves), ([3].into(), [(ShardId(1), 2)].into()));
+        assert_eq!(placing.wanted(GroupId(2)), None);
+        assert_eq!((placing.removed, placing.moves), ([3].into(), [(GroupId(1), 2)].into()));
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::{CatalogCommand, ShardId};
+use domain::{CatalogCommand, GroupId};
 use engine::placement::{Move, Place, Seat, next_move};
 use futures::future::join_all;
 use replication::GroupStatus;
@@ -39,10 +39,10 @@ impl Planner {
 
     async fn round(&mut self) {
         let router = self.broker.router().clone();
-        if !router.replication.is_leader(ShardId::CATALOG) {
+        if !router.replication.is_leader(GroupId::CATALOG) {
             return;
         }
-        let placing = Placing::read(&router.replication.rows(ShardId::CATALOG));
+        let placing = Placing::read(&router.replication.rows(GroupId::CATALOG));
         if !is_due(&placing) {
             return; // Mostly. Then nobody is asked anything.
         }
@@ -67,20 +67,20 @@ impl Planner {
         reports
     }
 
-    async fn decide(&self, Move { shard, from, to }: Move, placing: &Placing) {
-        let moves = placing.moves.get(&shard).copied().unwrap_or(0);
-        let command = CatalogCommand::MoveReplica { shard, from, to, moves };
+    async fn decide(&self, Move { group, from, to }: Move, placing: &Placing) {
+        let moves = placing.moves.get(&group).copied().unwrap_or(0);
+        let command = CatalogCommand::MoveReplica { group, from, to, moves };
         match self.broker.catalog(command, "", self.broker.router().deadline()).await {
-            Ok(_) => tracing::info!(%shard, from, to, "a replica moves"),
-            Err(error) => tracing::debug!(%shard, from, to, %error, "no replica moves this time"),
+            Ok(_) => tracing::info!(%group, from, to, "a replica moves"),
+            Err(error) => tracing::debug!(%group, from, to, %error, "no replica moves this time"),
         }
     }
 }
 
 /// Whether there would be a move if every group were as it shall be, and everybody answered.
 fn is_due(placing: &Placing) -> bool {
-    let groups = data_groups(placing).map(|(shard, wanted)| {
-        (shard, Place { wanted: wanted.clone(), voters: Some(wanted.clone()) })
+    let groups = data_groups(placing).map(|(group, wanted)| {
+        (group, Place { wanted: wanted.clone(), voters: Some(wanted.clone()) })
     });
     next_move(&seats(placing, |_| true), &groups.collect()).is_some()
 }
@@ -91,23 +91,23 @@ fn seats(placing: &Placing, reachable: impl Fn(u64) -> bool) -> BTreeMap<u64, Se
     nodes.map(|node| (node, Seat { leaving: leaving(node), reachable: reachable(node) })).collect()
 }
 
-fn places(placing: &Placing, reports: &BTreeMap<u64, NodeReport>) -> BTreeMap<ShardId, Place> {
-    let groups = data_groups(placing).map(|(shard, wanted)| {
-        (shard, Place { wanted: wanted.clone(), voters: voters(shard, reports) })
+fn places(placing: &Placing, reports: &BTreeMap<u64, NodeReport>) -> BTreeMap<GroupId, Place> {
+    let groups = data_groups(placing).map(|(group, wanted)| {
+        (group, Place { wanted: wanted.clone(), voters: voters(group, reports) })
     });
     groups.collect()
 }
 
 /// Who votes in a group, by the word of its leader, or of whoever has applied most. A group that is
 /// only being founded has no voters yet.
-fn voters(shard: ShardId, reports: &BTreeMap<u64, NodeReport>) -> Option<BTreeSet<u64>> {
+fn voters(group: GroupId, reports: &BTreeMap<u64, NodeReport>) -> Option<BTreeSet<u64>> {
     let seen = reports.values().flat_map(|report| &report.groups);
-    let seen = seen.filter(|group| group.shard == shard && !group.voters.is_empty());
+    let seen = seen.filter(|status| status.id == group && !status.voters.is_empty());
     let best = seen.max_by_key(|group: &&GroupStatus| (group.leading, group.term, group.applied));
     best.map(|group| group.voters.clone())
 }
 
-fn data_groups(placing: &Placing) -> impl Iterator<Item = (ShardId, &BTreeSet<u64>)> {
-    let groups = placing.groups.iter().map(|(shard, wanted)| (*shard, wanted));
-    groups.filter(|(shard, _)| *shard != ShardId::CATALOG)
+fn data_groups(placing: &Placing) -> impl Iterator<Item = (GroupId, &BTreeSet<u64>)> {
+    let groups = placing.groups.iter().map(|(group, wanted)| (*group, wanted));
+    groups.filter(|(group, _)| *group != GroupId::CATALOG)
 }

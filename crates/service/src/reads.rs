@@ -128,11 +128,11 @@ pub(crate) async fn serve(
     mut reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
 ) {
     let mut batch = Vec::new();
-    let shard = group.shard;
+    let id = group.id;
     while reads.recv_many(&mut batch, READS_MAX).await > 0 {
-        match replication.read_index(shard).await {
+        match replication.read_index(id).await {
             Ok(()) => {
-                let (rows, batch) = (replication.rows(shard), std::mem::take(&mut batch));
+                let (rows, batch) = (replication.rows(id), std::mem::take(&mut batch));
                 let (group, now) = (group.clone(), clock.now());
                 // Reading a backlog may wait for the disk; the runtime's threads must not.
                 let answered = tokio::task::spawn_blocking(move || {

@@ -284,9 +284,9 @@ impl Receiver {
         let mut command = Command::Settle(settle);
         router.stamp(&mut command, &route, Asker::Edge);
         let deadline = router.deadline();
-        let pending = router.post(route.shard, command);
+        let pending = router.post(route.group, command);
         async move {
-            let answer = match router.finish(route.shard, pending, deadline).await {
+            let answer = match router.finish(route.group, pending, deadline).await {
                 Ok(answer) => answer,
                 Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
                 Err(Failure::Mendable { .. }) => return Err(not_found(&name)),
@@ -328,7 +328,7 @@ impl Receiver {
         let timeout = self.broker.router().config.request_timeout;
         if self.lost_since.is_some_and(|since| since.elapsed() > timeout) {
             self.lost_since = Some(Instant::now());
-            let why = Unavailable::NoLeader(self.route.shard);
+            let why = Unavailable::NoLeader(self.route.group);
             return Err(self.error(ErrorKind::Unavailable { why }));
         }
         self.attach_again();
@@ -358,7 +358,7 @@ impl Receiver {
             },
             sink: Sink::Local(sender),
         };
-        self.attachment = self.broker.router().attach(self.route.shard, attach);
+        self.attachment = self.broker.router().attach(self.route.group, attach);
         if self.draining
             && let Some(attachment) = &self.attachment
         {
@@ -398,14 +398,14 @@ impl Drop for Receiver {
                 Event::Deliveries(messages) => left.extend(messages),
                 Event::Accepted { token, .. } => {
                     let command = release_session(queue, token);
-                    drop(self.broker.router().post(self.route.shard, command));
+                    drop(self.broker.router().post(self.route.group, command));
                 }
                 Event::Drained | Event::Detached(_) => (),
             }
         }
         if let Some(command) = release(queue, &left) {
             // Nobody waits for it: if it fails, the locks lapse.
-            drop(self.broker.router().post(self.route.shard, command));
+            drop(self.broker.router().post(self.route.group, command));
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Command, DirectoryRow, EntityId, EntityKind, Key, Origin, Outcome, ReceiverId, Refusal, Row,
-    Rows, ShardId,
+    Command, DirectoryRow, EntityId, EntityKind, GroupId, Key, Origin, Outcome, ReceiverId,
+    Refusal, Row, Rows,
 };
 use parking_lot::Mutex;
 use replication::{GroupStatus, Replication, TransferError};
@@ -43,7 +43,7 @@ const CANDIDATES_MAX: usize = 4096;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Route {
     pub entity: EntityId,
-    pub shard: ShardId,
+    pub group: GroupId,
     /// As given at creation (ENT-1).
     pub name: Arc<str>,
     pub kind: EntityKind,
@@ -53,8 +53,8 @@ impl Route {
     fn ready(row: DirectoryRow) -> Option<Route> {
         // What is being created is not there yet, what is being deleted no more.
         let is_there = row.is_there();
-        let DirectoryRow { entity, shard, name, kind, .. } = row;
-        is_there.then(|| Route { entity, shard, name: name.into(), kind })
+        let DirectoryRow { entity, group, name, kind, .. } = row;
+        is_there.then(|| Route { entity, group, name: name.into(), kind })
     }
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct Router {
     groups: Arc<Groups>,
     links: Mutex<HashMap<u64, Link>>,
     /// Of groups this node holds no replica of.
-    hints: Mutex<BTreeMap<ShardId, Hint>>,
+    hints: Mutex<BTreeMap<GroupId, Hint>>,
     /// See [`Router::follow_leaders`].
-    successions: mpsc::UnboundedSender<(Instant, ShardId)>,
+    successions: mpsc::UnboundedSender<(Instant, GroupId)>,
     /// Nodes that should lead nothing now, by reason.
     unfit: Mutex<BTreeMap<Unfit, BTreeSet<u64>>>,
     /// How many data groups each other node leads, as it last said.
@@ -75,7 +75,7 @@ pub(crate) struct Router {
     /// Receivers of this edge.
     pub receivers: Arc<Receivers>,
     /// This edge as a producer, per group: its id and its last serial.
-    producers: Mutex<BTreeMap<ShardId, (u64, u64)>>,
+    producers: Mutex<BTreeMap<GroupId, (u64, u64)>>,
 }
 
 /// Who leads a group, as last heard.
@@ -112,7 +112,7 @@ pub(crate) enum Failure {
 #[derive(Clone)]
 pub(crate) enum Attachment {
     Here(Arc<Group>),
-    There(Link, ShardId),
+    There(Link, GroupId),
 }
 
 impl Router {
@@ -121,7 +121,7 @@ impl Router {
         replication: Replication,
         clock: Arc<Clock>,
         groups: Arc<Groups>,
-        successions: mpsc::UnboundedSender<(Instant, ShardId)>,
+        successions: mpsc::UnboundedSender<(Instant, GroupId)>,
     ) -> Router {
         Router {
             config,
@@ -138,8 +138,8 @@ impl Router {
         }
     }
 
-    pub fn group(&self, shard: ShardId) -> Option<Arc<Group>> {
-        self.groups.get(shard)
+    pub fn group(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.groups.get(group)
     }
 
     pub fn groups(&self) -> Vec<Arc<Group>> {
@@ -152,60 +152,60 @@ impl Router {
 
     /// Who leads a group, as far as this node knows; of a group without a replica here, whoever
     /// said so last, or one of its replicas, which knows better.
-    pub fn leader(&self, shard: ShardId) -> Option<u64> {
-        let known = self.group(shard).and_then(|_| self.replication.leader(shard));
-        if self.hears_raft(shard) {
+    pub fn leader(&self, group: GroupId) -> Option<u64> {
+        let known = self.group(group).and_then(|_| self.replication.leader(group));
+        if self.hears_raft(group) {
             return known;
         }
-        if let Some(hint) = self.hints.lock().get(&shard) {
+        if let Some(hint) = self.hints.lock().get(&group) {
             return Some(hint.leader);
         }
-        known.or_else(|| self.replicas(shard).first().copied())
+        known.or_else(|| self.replicas(group).first().copied())
     }
 
     /// Whether Raft tells this node who leads a group: a replica that comes may not know yet, and one
     /// that goes not any more.
-    fn hears_raft(&self, shard: ShardId) -> bool {
-        self.group(shard).is_some_and(|group| !group.is_guest())
+    fn hears_raft(&self, group: GroupId) -> bool {
+        self.group(group).is_some_and(|group| !group.is_guest())
     }
 
     /// The nodes of a group by the catalog's rows; the catalog's own are all nodes.
-    fn replicas(&self, shard: ShardId) -> Vec<u64> {
-        let rows = self.replication.rows(ShardId::CATALOG);
-        match rows.get(&Key::Group(shard)) {
+    fn replicas(&self, group: GroupId) -> Vec<u64> {
+        let rows = self.replication.rows(GroupId::CATALOG);
+        match rows.get(&Key::Group(group)) {
             Some(Row::Group(group)) => group.replicas,
             _ => Vec::new(),
         }
     }
 
     /// A node said who leads a group, or that it does not know.
-    fn hear(&self, shard: ShardId, leader: Option<u64>) {
-        if self.hears_raft(shard) {
+    fn hear(&self, group: GroupId, leader: Option<u64>) {
+        if self.hears_raft(group) {
             return;
         }
         let mut hints = self.hints.lock();
-        let hint = hints.get(&shard).copied().unwrap_or_default();
+        let hint = hints.get(&group).copied().unwrap_or_default();
         let leader = leader.or_else(|| {
             // Ask the next replica.
-            let replicas = self.replicas(shard);
+            let replicas = self.replicas(group);
             let at = replicas.iter().position(|node| *node == hint.leader).unwrap_or(0);
             replicas.get((at + 1) % replicas.len().max(1)).copied()
         });
         if let Some(leader) = leader {
-            hints.insert(shard, Hint { leader, ..hint });
+            hints.insert(group, Hint { leader, ..hint });
         }
     }
 
     /// A node said that it leads a group, in this term: nodes say so once a second.
-    pub fn hear_reign(&self, shard: ShardId, leader: u64, term: u64) {
-        if self.hears_raft(shard) {
+    pub fn hear_reign(&self, group: GroupId, leader: u64, term: u64) {
+        if self.hears_raft(group) {
             return;
         }
         let mut hints = self.hints.lock();
         // One that was frozen or cut off may not know yet that it leads no more.
-        if hints.get(&shard).is_none_or(|hint| term > hint.term) {
-            hints.insert(shard, Hint { leader, term });
-            let _ = self.successions.send((Instant::now(), shard)); // Else the node is ending.
+        if hints.get(&group).is_none_or(|hint| term > hint.term) {
+            hints.insert(group, Hint { leader, term });
+            let _ = self.successions.send((Instant::now(), group)); // Else the node is ending.
         }
     }
 
@@ -227,15 +227,15 @@ impl Router {
     /// is asked of its successor, who knows a repeat (SEND-8).
     pub async fn follow_leaders(
         self: Arc<Router>,
-        mut words: mpsc::UnboundedReceiver<(Instant, ShardId)>,
+        mut words: mpsc::UnboundedReceiver<(Instant, GroupId)>,
     ) {
-        while let Some((since, shard)) = words.recv().await {
+        while let Some((since, group)) = words.recv().await {
             tokio::time::sleep_until(since + LAST_WORD_WAIT).await;
             // Without one there will be another word.
-            let Some(leader) = self.leader(shard) else { continue };
+            let Some(leader) = self.leader(group) else { continue };
             for (node, link) in self.links.lock().iter() {
-                if *node != leader && link.is_open() && link.owes(shard) {
-                    tracing::info!(%shard, leader, node, "a former leader is silent: given up");
+                if *node != leader && link.is_open() && link.owes(group) {
+                    tracing::info!(%group, leader, node, "a former leader is silent: given up");
                     link.give_up();
                 }
             }
@@ -247,7 +247,7 @@ impl Router {
         address::set_entity(command, route.entity);
         if let Some(origin) = address::origin(command) {
             *origin = Some(match asker {
-                Asker::Edge => self.next_origin(route.shard),
+                Asker::Edge => self.next_origin(route.group),
                 Asker::Client { producer, serial, ordered, retry } => {
                     let producer = address::producer_of(producer, route.entity);
                     Origin { producer, serial, ordered, retry }
@@ -257,27 +257,27 @@ impl Router {
     }
 
     /// SEND-8: the edge is one producer per group, whose requests may overtake each other.
-    fn next_origin(&self, shard: ShardId) -> Origin {
+    fn next_origin(&self, group: GroupId) -> Origin {
         let mut producers = self.producers.lock();
         let (producer, serial) =
-            producers.entry(shard).or_insert_with(|| (rand::random::<u64>().max(1), 0));
+            producers.entry(group).or_insert_with(|| (rand::random::<u64>().max(1), 0));
         *serial += 1;
         Origin { producer: *producer, serial: *serial, ordered: false, retry: false }
     }
 
     /// Hands a command to the group's leader, at once: commands posted one after the other enter
     /// the log in that order, as long as the leader stays (MSG-10).
-    pub fn post(&self, shard: ShardId, command: Command) -> Pending {
+    pub fn post(&self, group: GroupId, command: Command) -> Pending {
         let (reply, pending) = oneshot::channel();
         if let Some(refusal) = waitlist::excess(&command) {
             let (outcome, contents) = (Outcome::Refused(refusal), Vec::new());
             drop(reply.send(Ok(Answer { outcome, contents })));
             return pending;
         }
-        match self.leader(shard) {
+        match self.leader(group) {
             Some(leader) if leader == self.config.node => {
                 let reply = Reply::Local(reply);
-                let told = match self.group(shard) {
+                let told = match self.group(group) {
                     Some(group) => group.tell(Input::Call { command, reply }),
                     None => Err(Input::Call { command, reply }),
                 };
@@ -285,7 +285,7 @@ impl Router {
                     reply.send(Err(Failed::NotLeader { leader: None, command }));
                 }
             }
-            Some(leader) => self.link(leader).send(Outgoing::Call { shard, command, reply }),
+            Some(leader) => self.link(leader).send(Outgoing::Call { group, command, reply }),
             None => drop(reply.send(Err(Failed::NotLeader { leader: None, command }))),
         }
         pending
@@ -295,18 +295,18 @@ impl Router {
     /// perhaps done and will be recognised.
     pub async fn call(
         &self,
-        shard: ShardId,
+        group: GroupId,
         command: Command,
         deadline: Instant,
     ) -> Result<Answer, Failure> {
-        let pending = self.post(shard, command);
-        self.finish(shard, pending, deadline).await
+        let pending = self.post(group, command);
+        self.finish(group, pending, deadline).await
     }
 
     /// What comes of a command that was posted.
     pub async fn finish(
         &self,
-        shard: ShardId,
+        group: GroupId,
         mut pending: Pending,
         deadline: Instant,
     ) -> Result<Answer, Failure> {
@@ -314,34 +314,34 @@ impl Router {
         let mut doubt = false;
         loop {
             let command = match timeout_at(deadline, &mut pending).await {
-                Err(_) => return unknown(Unknown::Late(shard)),
-                Ok(Err(_)) => return unknown(Unknown::LeaderLost(shard)),
+                Err(_) => return unknown(Unknown::Late(group)),
+                Ok(Err(_)) => return unknown(Unknown::LeaderLost(group)),
                 Ok(Ok(Ok(answer))) => return Ok(answer),
                 Ok(Ok(Err(Failed::Mendable { refusal, command }))) => {
                     return Err(Failure::Mendable { refusal, command });
                 }
                 Ok(Ok(Err(Failed::NotLeader { leader, command }))) => {
-                    self.hear(shard, leader);
+                    self.hear(group, leader);
                     command
                 }
                 Ok(Ok(Err(Failed::Unknown { mut command }))) => {
                     doubt = true;
                     if !address::mark_repeat(&mut command) {
-                        return unknown(Unknown::LeaderLost(shard));
+                        return unknown(Unknown::LeaderLost(group));
                     }
                     command
                 }
             };
             if !self.wait(&mut pause, deadline).await {
                 return match doubt {
-                    true => unknown(Unknown::Late(shard)),
+                    true => unknown(Unknown::Late(group)),
                     false => {
-                        let why = Unavailable::NoLeader(shard);
+                        let why = Unavailable::NoLeader(group);
                         Err(Failure::Error(ErrorKind::Unavailable { why }))
                     }
                 };
             }
-            pending = self.post(shard, command);
+            pending = self.post(group, command);
         }
     }
 
@@ -356,59 +356,59 @@ impl Router {
     /// Reads at the group's leader until it is answered.
     pub async fn read(
         &self,
-        shard: ShardId,
+        group: GroupId,
         read: Read,
         deadline: Instant,
     ) -> Result<ReadAnswer, ErrorKind> {
         let mut pause = PAUSE_MIN;
         loop {
             let (reply, answer) = oneshot::channel::<ReadResult>();
-            match self.leader(shard) {
-                Some(leader) if leader == self.config.node => match self.group(shard) {
+            match self.leader(group) {
+                Some(leader) if leader == self.config.node => match self.group(group) {
                     Some(group) => group.read(read.clone(), ReadReply::Local(reply)),
                     None => drop(reply.send(Err(NotRead { leader: None }))),
                 },
                 Some(leader) => {
-                    self.link(leader).send(Outgoing::Read { shard, read: read.clone(), reply });
+                    self.link(leader).send(Outgoing::Read { group, read: read.clone(), reply });
                 }
                 None => drop(reply.send(Err(NotRead { leader: None }))),
             }
             match timeout_at(deadline, answer).await {
                 Ok(Ok(Ok(answer))) => return Ok(answer),
-                Ok(Ok(Err(NotRead { leader }))) => self.hear(shard, leader),
-                Ok(Err(_)) => self.hear(shard, None),
+                Ok(Ok(Err(NotRead { leader }))) => self.hear(group, leader),
+                Ok(Err(_)) => self.hear(group, None),
                 Err(_) => (),
             }
             if !self.wait(&mut pause, deadline).await {
-                return Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(shard) });
+                return Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(group) });
             }
         }
     }
 
     /// Tells the group's leader that a transaction of this node waits with no lock any more.
-    pub fn unpend(&self, shard: ShardId, holder: Holder) {
-        match self.leader(shard) {
+    pub fn unpend(&self, group: GroupId, holder: Holder) {
+        match self.leader(group) {
             Some(leader) if leader == self.config.node => {
-                if let Some(group) = self.group(shard) {
+                if let Some(group) = self.group(group) {
                     drop(group.tell(Input::Unpend { holder }));
                 }
             }
             Some(leader) => {
-                self.link(leader).send(Outgoing::Unpend { shard, transaction: holder.id })
+                self.link(leader).send(Outgoing::Unpend { group, transaction: holder.id })
             }
             None => (), // Whoever comes to lead knows of none.
         }
     }
 
     /// Asks the group's leader to serve a receiver. If there is none, it is told so at once.
-    pub fn attach(&self, shard: ShardId, attach: Attach) -> Option<Attachment> {
+    pub fn attach(&self, group: GroupId, attach: Attach) -> Option<Attachment> {
         let no = |attach: Attach| {
             drop(attach.sink.send(attach.receiver, Event::Detached(Detached::LeaderLost)));
             None
         };
-        match self.leader(shard) {
+        match self.leader(group) {
             Some(leader) if leader == self.config.node => {
-                let Some(group) = self.group(shard) else { return no(attach) };
+                let Some(group) = self.group(group) else { return no(attach) };
                 match group.tell(Input::Attach(attach)) {
                     Ok(()) => Some(Attachment::Here(group)),
                     Err(Input::Attach(attach)) => no(attach),
@@ -417,8 +417,8 @@ impl Router {
             }
             Some(leader) => {
                 let link = self.link(leader);
-                link.send(Outgoing::Attach { shard, attach });
-                Some(Attachment::There(link, shard))
+                link.send(Outgoing::Attach { group, attach });
+                Some(Attachment::There(link, group))
             }
             None => no(attach),
         }
@@ -426,7 +426,7 @@ impl Router {
 
     /// Where a name is served, by the local directory, or by the catalog's leader on a miss.
     pub async fn route(&self, name: &str, deadline: Instant) -> Result<Route> {
-        let local = domain::directory(&self.replication.rows(ShardId::CATALOG), name);
+        let local = domain::directory(&self.replication.rows(GroupId::CATALOG), name);
         match local.and_then(Route::ready) {
             Some(route) => Ok(route),
             None => self.refresh(name, deadline).await,
@@ -436,13 +436,13 @@ impl Router {
     /// Where a name is served, by the catalog's leader.
     pub async fn refresh(&self, name: &str, deadline: Instant) -> Result<Route> {
         let read = Read::Resolve { name: name.to_owned() };
-        match self.read(ShardId::CATALOG, read, deadline).await {
+        match self.read(GroupId::CATALOG, read, deadline).await {
             Ok(ReadAnswer::Entries(rows)) => {
                 let route = rows.into_iter().next().and_then(Route::ready);
                 route.ok_or_else(|| not_found(name))
             }
             Ok(_) => Err(Error::new(
-                ErrorKind::Unavailable { why: Unavailable::NoLeader(ShardId::CATALOG) },
+                ErrorKind::Unavailable { why: Unavailable::NoLeader(GroupId::CATALOG) },
                 name,
             )),
             Err(kind) => Err(Error::new(kind, name)),
@@ -471,8 +471,7 @@ impl Router {
     /// Who might lead a group led here: keeps up with it, has a clock that a majority agrees with,
     /// and is not unfit; of those, who leads least.
     pub fn heir(&self, own: u64, status: &GroupStatus) -> Option<u64> {
-        let (agreeing, unfit, led) =
-            (self.group(status.shard)?.agreeing(), self.unfit(), self.led());
+        let (agreeing, unfit, led) = (self.group(status.id)?.agreeing(), self.unfit(), self.led());
         let fit = |node: &u64| {
             *node != own
                 && agreeing.contains(node)
@@ -498,40 +497,40 @@ impl Router {
         let mut candidates = Vec::new();
         for group in self.groups().into_iter().filter(|group| group.leads()) {
             let idle = group.take_idle(CANDIDATES_MAX - candidates.len());
-            candidates.extend(idle.into_iter().map(|idle| (group.shard, idle)));
+            candidates.extend(idle.into_iter().map(|idle| (group.id, idle)));
         }
         IdleReport { candidates, used: Vec::new() }
     }
 
     /// Hands over a leadership held here.
-    pub async fn transfer_here(&self, shard: ShardId, to: u64) -> Result<(), String> {
-        let moved: Result<(), TransferError> = self.replication.transfer(shard, to).await;
+    pub async fn transfer_here(&self, group: GroupId, to: u64) -> Result<(), String> {
+        let moved: Result<(), TransferError> = self.replication.transfer(group, to).await;
         moved.map_err(|error| error.to_string())
     }
 
     /// The same, and tells why; where it stays, whoever wants it gone tries again.
-    pub async fn give_away(&self, shard: ShardId, heir: u64, why: &'static str) {
-        match self.transfer_here(shard, heir).await {
-            Ok(()) => tracing::info!(%shard, heir, why, "leadership given away"),
-            Err(error) => tracing::debug!(%shard, heir, why, error, "leadership not given away"),
+    pub async fn give_away(&self, group: GroupId, heir: u64, why: &'static str) {
+        match self.transfer_here(group, heir).await {
+            Ok(()) => tracing::info!(%group, heir, why, "leadership given away"),
+            Err(error) => tracing::debug!(%group, heir, why, error, "leadership not given away"),
         }
     }
 
     /// Hands over a leadership, wherever it is held.
-    pub async fn transfer(&self, shard: ShardId, to: u64) -> Result<(), String> {
-        match self.leader(shard) {
+    pub async fn transfer(&self, group: GroupId, to: u64) -> Result<(), String> {
+        match self.leader(group) {
             Some(leader) if leader == to => Ok(()),
-            Some(leader) if leader == self.config.node => self.transfer_here(shard, to).await,
+            Some(leader) if leader == self.config.node => self.transfer_here(group, to).await,
             Some(leader) => {
                 let (reply, error) = oneshot::channel();
-                self.link(leader).send(Outgoing::Transfer { shard, to, reply });
+                self.link(leader).send(Outgoing::Transfer { group, to, reply });
                 match timeout_at(self.deadline(), error).await {
                     Ok(Ok(None)) => Ok(()),
                     Ok(Ok(Some(error))) => Err(error),
                     Ok(Err(_)) | Err(_) => Err(format!("node {leader} did not answer")),
                 }
             }
-            None => Err(format!("group {shard} has no leader")),
+            None => Err(format!("group {group} has no leader")),
         }
     }
 }
@@ -540,8 +539,8 @@ impl Attachment {
     pub fn credit(&self, receiver: ReceiverId, count: u32) {
         match self {
             Attachment::Here(group) => drop(group.tell(Input::Credit { receiver, count })),
-            Attachment::There(link, shard) => {
-                link.send(Outgoing::Credit { shard: *shard, receiver, count });
+            Attachment::There(link, group) => {
+                link.send(Outgoing::Credit { group: *group, receiver, count });
             }
         }
     }
@@ -549,8 +548,8 @@ impl Attachment {
     pub fn drain(&self, receiver: ReceiverId) {
         match self {
             Attachment::Here(group) => drop(group.tell(Input::Drain { receiver })),
-            Attachment::There(link, shard) => {
-                link.send(Outgoing::Drain { shard: *shard, receiver });
+            Attachment::There(link, group) => {
+                link.send(Outgoing::Drain { group: *group, receiver });
             }
         }
     }
@@ -558,8 +557,8 @@ impl Attachment {
     pub fn detach(&self, receiver: ReceiverId) {
         match self {
             Attachment::Here(group) => drop(group.tell(Input::Detach { receiver })),
-            Attachment::There(link, shard) => {
-                link.send(Outgoing::Detach { shard: *shard, receiver });
+            Attachment::There(link, group) => {
+                link.send(Outgoing::Detach { group: *group, receiver });
             }
         }
     }

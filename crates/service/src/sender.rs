@@ -134,7 +134,7 @@ impl Sender {
         // Behind something that waits to be sent again, it waits as well.
         let state = match self.flights.iter().any(|f| matches!(f.state, State::Back(_))) {
             true => State::Back(command),
-            false => State::Posted(router.post(self.route.shard, command)),
+            false => State::Posted(router.post(self.route.group, command)),
         };
         let flight = Flight { serial, state, deadline, doubt: false, refusal, _share: share };
         self.flights.push_back(flight);
@@ -169,15 +169,15 @@ impl Sender {
 
     /// Waits for the outcome of the flight at `index`.
     async fn settle(&mut self, index: usize) -> Option<()> {
-        let shard = self.route.shard;
+        let group = self.route.group;
         let flight = self.flights.get_mut(index)?;
         let State::Posted(pending) = &mut flight.state else { return Some(()) };
         let result = timeout_at(flight.deadline, pending).await;
         let error = |kind| Err(Error::new(kind, self.name.clone()));
         flight.state = match result {
-            Err(_) => State::Done(error(ErrorKind::Unknown { why: Unknown::Late(shard) })),
+            Err(_) => State::Done(error(ErrorKind::Unknown { why: Unknown::Late(group) })),
             Ok(Err(_)) => {
-                State::Done(error(ErrorKind::Unknown { why: Unknown::LeaderLost(shard) }))
+                State::Done(error(ErrorKind::Unknown { why: Unknown::LeaderLost(group) }))
             }
             Ok(Ok(Ok(answer))) => State::Done(match answer.outcome {
                 Outcome::Sent { sequences } => {
@@ -236,17 +236,17 @@ impl Sender {
         if std::mem::take(&mut self.gap) {
             self.renumber();
         }
-        let (router, shard) = (self.broker.router().clone(), self.route.shard);
+        let (router, group) = (self.broker.router().clone(), self.route.group);
         let now = Instant::now();
         for flight in &mut self.flights {
             let State::Back(_) = flight.state else { continue };
-            let why = Unavailable::NoLeader(shard);
+            let why = Unavailable::NoLeader(group);
             flight.state = match std::mem::replace(&mut flight.state, State::Done(Ok(Vec::new()))) {
                 State::Back(command) if now < flight.deadline => {
-                    State::Posted(router.post(shard, command))
+                    State::Posted(router.post(group, command))
                 }
                 State::Back(_) if flight.doubt => {
-                    let kind = ErrorKind::Unknown { why: Unknown::Late(shard) };
+                    let kind = ErrorKind::Unknown { why: Unknown::Late(group) };
                     State::Done(Err(Error::new(kind, self.name.clone())))
                 }
                 _ => {
@@ -274,7 +274,7 @@ impl Sender {
     /// Speaks as another producer from here on. What may have been applied by its old serial keeps
     /// its doubt, and is not sent under a new one.
     fn renumber(&mut self) {
-        let why = Unknown::Late(self.route.shard);
+        let why = Unknown::Late(self.route.group);
         for flight in self.flights.iter_mut().filter(|flight| flight.doubt) {
             if let State::Back(_) = flight.state {
                 let error = Error::new(ErrorKind::Unknown { why }, self.name.clone());
@@ -301,7 +301,7 @@ impl Sender {
             if let State::Back(_) = flight.state {
                 flight.state = State::Done(Err(match flight.doubt {
                     true => {
-                        let kind = ErrorKind::Unknown { why: Unknown::Late(self.route.shard) };
+                        let kind = ErrorKind::Unknown { why: Unknown::Late(self.route.group) };
                         Error::new(kind, self.name.clone())
                     }
                     false => error.clone(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{Command, Outcome, ReceiverId, Refusal, ShardId};
+use domain::{Command, GroupId, Outcome, ReceiverId, Refusal};
 use replication::{Channel, ChannelSender};
 use tokio::sync::mpsc;
 
@@ -91,7 +91,7 @@ struct Edge {
     from: u64,
     outbox: Outbox,
     /// Detached when the channel closes.
-    receivers: HashMap<ReceiverId, ShardId>,
+    receivers: HashMap<ReceiverId, GroupId>,
 }
 
 impl Edge {
@@ -106,43 +106,43 @@ impl Edge {
                 let result = Ok(Answer { outcome, contents: Vec::new() });
                 drop(outbox.send(Response::Answer { id, result }));
             }
-            Request::Call { id, shard, command } => {
+            Request::Call { id, group, command } => {
                 let input = Input::Call { command, reply: Reply::Peer { id, outbox } };
-                if let Err(Input::Call { command, reply }) = self.tell(shard, input) {
+                if let Err(Input::Call { command, reply }) = self.tell(group, input) {
                     reply.send(Err(Failed::NotLeader { leader: None, command }));
                 }
             }
-            Request::Unpend { shard, transaction } => {
+            Request::Unpend { group, transaction } => {
                 let holder = Holder { node: self.from, id: transaction };
-                drop(self.tell(shard, Input::Unpend { holder }));
+                drop(self.tell(group, Input::Unpend { holder }));
             }
-            Request::Read { id, shard, mut read } => {
+            Request::Read { id, group, mut read } => {
                 if let Read::Pend(pend) = &mut read {
                     pend.holder.node = self.from; // Whoever it says it is.
                 }
                 let reply = ReadReply::Peer { id, outbox };
-                match self.router.group(shard) {
+                match self.router.group(group) {
                     Some(group) => group.read(read, reply),
                     None => reply.send(Err(NotRead { leader: None })),
                 }
             }
-            Request::Attach { shard, receiver, queue, credit, session, arrived } => {
+            Request::Attach { group, receiver, queue, credit, session, arrived } => {
                 let sink = Sink::Peer(outbox);
                 let attach = Attach { receiver, queue, credit, session, arrived, sink };
-                self.receivers.insert(receiver, shard);
-                if let Err(Input::Attach(attach)) = self.tell(shard, Input::Attach(attach)) {
+                self.receivers.insert(receiver, group);
+                if let Err(Input::Attach(attach)) = self.tell(group, Input::Attach(attach)) {
                     drop(attach.sink.send(receiver, Event::Detached(Detached::LeaderLost)));
                 }
             }
-            Request::Credit { shard, receiver, count } => {
-                drop(self.tell(shard, Input::Credit { receiver, count }));
+            Request::Credit { group, receiver, count } => {
+                drop(self.tell(group, Input::Credit { receiver, count }));
             }
-            Request::Drain { shard, receiver } => {
-                drop(self.tell(shard, Input::Drain { receiver }));
+            Request::Drain { group, receiver } => {
+                drop(self.tell(group, Input::Drain { receiver }));
             }
-            Request::Detach { shard, receiver } => {
+            Request::Detach { group, receiver } => {
                 self.receivers.remove(&receiver);
-                drop(self.tell(shard, Input::Detach { receiver }));
+                drop(self.tell(group, Input::Detach { receiver }));
             }
             Request::Report { id } => {
                 let report = self.router.report();
@@ -152,26 +152,26 @@ impl Edge {
                 let report = self.router.idle_report(&asked);
                 drop(outbox.send(Response::Idle { id, report }));
             }
-            Request::Transfer { id, shard, to } => {
+            Request::Transfer { id, group, to } => {
                 let router = self.router.clone();
                 tokio::spawn(async move {
-                    let error = router.transfer_here(shard, to).await.err();
+                    let error = router.transfer_here(group, to).await.err();
                     drop(outbox.send(Response::Transferred { id, error }));
                 });
             }
         }
     }
 
-    fn tell(&self, shard: ShardId, input: Input) -> Result<(), Input> {
-        match self.router.group(shard) {
+    fn tell(&self, group: GroupId, input: Input) -> Result<(), Input> {
+        match self.router.group(group) {
             Some(group) => group.tell(input),
             None => Err(input),
         }
     }
 
     fn leave(&mut self) {
-        for (receiver, shard) in std::mem::take(&mut self.receivers) {
-            drop(self.tell(shard, Input::Detach { receiver }));
+        for (receiver, group) in std::mem::take(&mut self.receivers) {
+            drop(self.tell(group, Input::Detach { receiver }));
         }
         for group in self.router.groups() {
             group.pending.leave(self.from);

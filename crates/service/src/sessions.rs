@@ -217,7 +217,7 @@ impl Broker {
         let deadline = self.router().deadline();
         let mut route = self.router().route(queue, deadline).await?;
         for last in [false, true] {
-            let answer = self.router().read(route.shard, read(route.entity), deadline).await;
+            let answer = self.router().read(route.group, read(route.entity), deadline).await;
             match answer.map_err(|kind| Error::new(kind, queue))? {
                 ReadAnswer::Refused(Refusal::StaleRoute { .. }) if !last => {
                     route = self.router().refresh(queue, deadline).await?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{
-    CatalogCommand, Command, ForwardCommand, Operation, SessionCommand, ShardId, TopicCommand,
+    CatalogCommand, Command, ForwardCommand, GroupId, Operation, SessionCommand, TopicCommand,
 };
 use futures::future::join_all;
 use parking_lot::Mutex;
@@ -63,14 +63,14 @@ impl Space {
     async fn ask(&self) {
         loop {
             let router = self.broker.router();
-            let nodes = catalog_nodes(&router.replication.rows(ShardId::CATALOG));
+            let nodes = catalog_nodes(&router.replication.rows(GroupId::CATALOG));
             let others = nodes.into_keys().filter(|node| *node != router.config.node);
             join_all(others.map(|node| async move {
                 if let Some(report) = self.broker.ask_report(node).await {
                     for group in report.groups.iter().filter(|group| group.leading) {
-                        router.hear_reign(group.shard, node, group.term);
+                        router.hear_reign(group.id, node, group.term);
                     }
-                    let data = |group: &&GroupStatus| group.shard != ShardId::CATALOG;
+                    let data = |group: &&GroupStatus| group.id != GroupId::CATALOG;
                     let led = report.groups.iter().filter(data).filter(|group| group.leading);
                     let (low, led) = (report.disk.low, led.count());
                     let heard = Heard { low, led, at: Instant::now() };
@@ -106,7 +106,7 @@ impl Space {
 struct Judge {
     router: Arc<Router>,
     /// Since when a leadership is to be handed over.
-    leaving: BTreeMap<ShardId, Instant>,
+    leaving: BTreeMap<GroupId, Instant>,
     moving: Option<JoinHandle<()>>,
 }
 
@@ -121,22 +121,22 @@ impl Judge {
         let own = self.router.config.node;
         let mut moves = Vec::new();
         for status in self.router.replication.status() {
-            let shard = status.shard;
-            let Some(group) = self.router.group(shard) else { continue };
+            let id = status.id;
+            let Some(group) = self.router.group(id) else { continue };
             let verdict = match status.leading {
                 true => verdict(own, &status.voters, lows),
                 false => Verdict::TakeIn,
             };
             let short = match verdict {
                 Verdict::TakeIn => {
-                    self.leaving.remove(&shard);
+                    self.leaving.remove(&id);
                     Vec::new()
                 }
                 Verdict::Refuse(on) => on,
                 Verdict::HandOver(heirs) => {
-                    let heir = heirs[usize::from(shard.0) % heirs.len()];
-                    moves.push((shard, heir));
-                    let since = self.leaving.entry(shard).or_insert_with(Instant::now);
+                    let heir = heirs[usize::from(id.0) % heirs.len()];
+                    moves.push((id, heir));
+                    let since = self.leaving.entry(id).or_insert_with(Instant::now);
                     if since.elapsed() > HAND_OVER_MAX { vec![own] } else { Vec::new() }
                 }
             };
@@ -148,9 +148,9 @@ impl Judge {
     }
 }
 
-async fn hand_over(router: Arc<Router>, moves: Vec<(ShardId, u64)>) {
+async fn hand_over(router: Arc<Router>, moves: Vec<(GroupId, u64)>) {
     let moves = moves.into_iter();
-    join_all(moves.map(|(shard, heir)| router.give_away(shard, heir, "for want of disk space")))
+    join_all(moves.map(|(group, heir)| router.give_away(group, heir, "for want of disk space")))
         .await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{NodeRow, ShardId};
+use domain::{GroupId, NodeRow};
 use replication::{DiskStatus, GroupStatus};
 use wire::{Codec, Error, Reader};
 
@@ -61,7 +61,7 @@ pub struct NodeStatus {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupView {
-    pub shard: ShardId,
+    pub id: GroupId,
     pub leader: Option<u64>,
     pub term: u64,
     pub replicas: Vec<ReplicaView>,
@@ -86,22 +86,22 @@ pub struct ReplicaView {
 /// groups none of whose replicas was reached. In one group the highest term's leader counts.
 pub(crate) fn groups(
     reports: &BTreeMap<u64, NodeReport>,
-    members: &BTreeMap<ShardId, Vec<u64>>,
+    members: &BTreeMap<GroupId, Vec<u64>>,
 ) -> Vec<GroupView> {
-    let mut shards: BTreeSet<ShardId> = members.keys().copied().collect();
-    shards.extend(reports.values().flat_map(|report| report.groups.iter().map(|g| g.shard)));
-    shards.into_iter().map(|shard| group(shard, reports, members.get(&shard))).collect()
+    let mut groups: BTreeSet<GroupId> = members.keys().copied().collect();
+    groups.extend(reports.values().flat_map(|report| report.groups.iter().map(|g| g.id)));
+    groups.into_iter().map(|id| group(id, reports, members.get(&id))).collect()
 }
 
 fn group(
-    shard: ShardId,
+    id: GroupId,
     reports: &BTreeMap<u64, NodeReport>,
     members: Option<&Vec<u64>>,
 ) -> GroupView {
     let seen: BTreeMap<u64, &GroupStatus> = reports
         .iter()
         .filter_map(|(node, report)| {
-            Some((*node, report.groups.iter().find(|group| group.shard == shard)?))
+            Some((*node, report.groups.iter().find(|group| group.id == id)?))
         })
         .collect();
     let best = seen.values().filter(|group| group.leader.is_some()).max_by_key(|group| group.term);
@@ -130,7 +130,7 @@ fn group(
         },
     };
     GroupView {
-        shard,
+        id,
         leader,
         term: seen.values().map(|group| group.term).max().unwrap_or(0),
         replicas: nodes.into_iter().map(replica).collect(),
@@ -142,7 +142,7 @@ fn group(
 pub(crate) fn note(report: &NodeReport) -> String {
     let stopped = report.groups.iter().filter_map(|group| {
         let why = group.failed.as_ref()?;
-        Some(format!("group {} stopped: {why}", group.shard))
+        Some(format!("group {} stopped: {why}", group.id))
     });
     let DiskStatus { free_bytes, reserve_bytes, low } = report.disk;
     let disk = low.then(|| {
@@ -177,7 +177,7 @@ impl Codec for NodeReport {
 
 fn put_group(group: &GroupStatus, out: &mut Vec<u8>) {
     let GroupStatus {
-        shard,
+        id,
         term,
         leader,
         leading,
@@ -192,7 +192,7 @@ fn put_group(group: &GroupStatus, out: &mut Vec<u8>) {
         heard_ms,
         failed,
     } = group;
-    shard.put(out);
+    id.put(out);
     term.put(out);
     leader.put(out);
     leading.put(out);
@@ -208,7 +208,7 @@ fn put_group(group: &GroupStatus, out: &mut Vec<u8>) {
 
 fn take_group(input: &mut Reader<'_>) -> Result<GroupStatus, Error> {
     Ok(GroupStatus {
-        shard: Codec::take(input)?,
+        id: Codec::take(input)?,
         term: Codec::take(input)?,
         leader: Codec::take(input)?,
         leading: Codec::take(input)?,
@@ -229,9 +229,9 @@ fn take_group(input: &mut Reader<'_>) -> Result<GroupStatus, Error> {
 mod tests {
     use super::*;
 
-    fn status(shard: u16, term: u64, leader: Option<u64>, applied: u64) -> GroupStatus {
+    fn status(group: u16, term: u64, leader: Option<u64>, applied: u64) -> GroupStatus {
         GroupStatus {
-            shard: ShardId(shard),
+            id: GroupId(group),
             term,
             leader,
             leading: false,
@@ -259,7 +259,7 @@ mod tests {
             (1, report(vec![status(1, 7, Some(2), 40)])),
             (2, report(vec![status(1, 8, Some(2), 49)])),
         ];
-        let groups = groups(&reports.into(), &[(ShardId(2), vec![3])].into());
+        let groups = groups(&reports.into(), &[(GroupId(2), vec![3])].into());
         assert_eq!((groups[0].leader, groups[0].term), (Some(2), 8));
         assert_eq!(groups[0].replicas[0].lag, 10);
         let unreached = &groups[0].replicas[2];

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::ShardId;
+use domain::GroupId;
 use engine::agreement::{Agreement, Correction, Reading, Shown};
 use futures::future::join_all;
 use replication::{Clocks, GroupStatus, Replication};
@@ -41,8 +41,8 @@ pub(crate) struct Timekeeper {
     /// Leadership was won: look at once.
     elected: Arc<Notify>,
     agreement: Agreement,
-    moves: JoinSet<ShardId>,
-    moving: BTreeSet<ShardId>,
+    moves: JoinSet<GroupId>,
+    moving: BTreeSet<GroupId>,
     /// What an operator was told last: only a change is news.
     told: Option<bool>,
 }
@@ -135,7 +135,7 @@ impl Timekeeper {
             if !agrees && status.leading {
                 self.hand_over(status, &agreeing);
             }
-            if let Some(group) = self.groups.get(status.shard) {
+            if let Some(group) = self.groups.get(status.id) {
                 group.let_stamp(agrees, agreeing);
             }
         }
@@ -179,8 +179,8 @@ impl Timekeeper {
     /// round tries again.
     fn hand_over(&mut self, status: &GroupStatus, agreeing: &BTreeSet<u64>) {
         while let Some(moved) = self.moves.try_join_next() {
-            if let Ok(shard) = moved {
-                self.moving.remove(&shard);
+            if let Ok(group) = moved {
+                self.moving.remove(&group);
             }
         }
         let answers = |node: &&u64| {
@@ -189,17 +189,17 @@ impl Timekeeper {
         };
         let matched = |node: &&u64| status.matched.get(node).copied().flatten();
         let heir = agreeing.iter().filter(answers).max_by_key(matched).copied();
-        let (Some(heir), shard) = (heir, status.shard) else { return };
-        if !self.moving.insert(shard) {
+        let (Some(heir), group) = (heir, status.id) else { return };
+        if !self.moving.insert(group) {
             return;
         }
         let replication = self.replication.clone();
         self.moves.spawn(async move {
-            match replication.transfer(shard, heir).await {
-                Ok(()) => tracing::info!(%shard, heir, "leadership went to a clock that agrees"),
-                Err(error) => tracing::debug!(%shard, heir, %error, "leadership stays for now"),
+            match replication.transfer(group, heir).await {
+                Ok(()) => tracing::info!(%group, heir, "leadership went to a clock that agrees"),
+                Err(error) => tracing::debug!(%group, heir, %error, "leadership stays for now"),
             }
-            shard
+            group
         });
     }
 }

@@ -205,7 +205,7 @@ impl Broker {
         let deadline = self.router().deadline();
         let mut route = self.router().route(path, deadline).await?;
         for last in [false, true] {
-            let answer = self.router().read(route.shard, read(route.entity), deadline).await;
+            let answer = self.router().read(route.group, read(route.entity), deadline).await;
             match answer.map_err(|kind| Error::new(kind, path))? {
                 ReadAnswer::Rules(rules) => return Ok(rules),
                 _ if last => break,

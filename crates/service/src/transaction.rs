@@ -140,7 +140,7 @@ impl Transaction {
             Command::Commit(Commit { origin: None, entity: route.entity, operations });
         let router = self.broker.router();
         router.stamp(&mut command, &route, asker);
-        let refusal = match router.call(route.shard, command, router.deadline()).await {
+        let refusal = match router.call(route.group, command, router.deadline()).await {
             Ok(answer) => match answer.outcome {
                 Outcome::Committed { performed } => return Ok(performed),
                 Outcome::Refused(refusal) => refusal,
@@ -245,7 +245,7 @@ impl Transaction {
         let router = self.broker.router().clone();
         let route = router.route(entity, router.deadline()).await?;
         self.marked |= settles;
-        let answer = router.read(route.shard, Read::Pend(pend), router.deadline()).await;
+        let answer = router.read(route.group, Read::Pend(pend), router.deadline()).await;
         match answer.map_err(|kind| Error::new(kind, entity))? {
             ReadAnswer::Pending => Ok(()),
             ReadAnswer::Refused(Refusal::StaleRoute { .. }) => Err(not_found(entity)),
@@ -258,7 +258,7 @@ impl Transaction {
         if let Some(Scope { route, .. }) = &self.scope
             && std::mem::take(&mut self.marked)
         {
-            self.broker.router().unpend(route.shard, self.holder);
+            self.broker.router().unpend(route.group, self.holder);
         }
     }
 }
@@ -288,7 +288,7 @@ fn outgoing(via: &Scope, to: &str, route: &Route, send: Send) -> Result<Operatio
     Ok(match route.entity == entity {
         true => Operation::Send(Send { origin: None, entity, messages }),
         false => {
-            let destination = Destination { entity: route.entity, shard: route.shard };
+            let destination = Destination { entity: route.entity, group: route.group };
             Operation::SendVia(SendVia { via: entity, destination, messages })
         }
     })

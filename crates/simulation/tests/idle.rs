@@ -28,13 +28,13 @@ const TROUBLE_TICKS: u64 = 7_200;
 
 /// A log and its rows.
 #[derive(Default)]
-struct Shard {
+struct Group {
     rows: MemoryRows,
     machine: Machine,
     entries: u128,
 }
 
-impl Shard {
+impl Group {
     fn apply(&mut self, now: u64, command: Command, engine: Option<&mut Engine>) -> Outcome {
         self.entries += 1;
         let mut step = self.machine.step(&self.rows);
@@ -120,8 +120,8 @@ struct World {
     bug: Option<Bug>,
     random: Random,
     now: u64,
-    group: Shard,
-    catalog: Shard,
+    group: Group,
+    catalog: Group,
     leader: Option<Leader>,
     returns: u64,
     /// When the last outage that counts as one ended.
@@ -140,8 +140,8 @@ impl World {
             bug,
             random: Random::new(seed),
             now,
-            group: Shard::default(),
-            catalog: Shard::default(),
+            group: Group::default(),
+            catalog: Group::default(),
             leader: Some(Leader { engine: Engine::new(EngineOptions::default()), since: now }),
             returns: 0,
             outage_ended: 0,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use domain::ShardId;
+use domain::GroupId;
 use thiserror::Error;
 
 /// Each variant is something a caller or an operator does differently.
@@ -22,10 +22,10 @@ pub enum Error {
     Corrupt { path: PathBuf, reason: String },
     /// Voting on what is left could undo what was acknowledged.
     #[error(
-        "{}: shard {shard}: the log ends at index {last}, but entries up to {marked} were synced",
+        "{}: group {group}: the log ends at index {last}, but entries up to {marked} were synced",
         .path.display()
     )]
-    Shortened { path: PathBuf, shard: ShardId, last: u64, marked: u64 },
+    Shortened { path: PathBuf, group: GroupId, last: u64, marked: u64 },
     #[error(
         "{} belongs to {found}, not to {wanted}; choose another data directory",
         .path.display()
@@ -36,8 +36,8 @@ pub enum Error {
         .path.display()
     )]
     Newer { path: PathBuf, found: u32, newest: u32 },
-    #[error("shard {shard}: a snapshot that comes in is not in order")]
-    NotInOrder { shard: ShardId },
+    #[error("group {group}: a snapshot that comes in is not in order")]
+    NotInOrder { group: GroupId },
     #[error("{reason}")]
     Stopped { reason: String },
 }

@@ -154,11 +154,11 @@ impl DataDir {
         let log = LogStore::open(&log, options)?;
         log.check()?;
         let rows = RowStore::open(&rows, options)?;
-        for (shard, forgotten) in log.forgotten() {
-            let applied = rows.applied(shard)?.map_or(0, |(index, _)| index);
+        for (group, forgotten) in log.forgotten() {
+            let applied = rows.applied(group)?.map_or(0, |(index, _)| index);
             if applied < forgotten {
                 let reason = format!(
-                    "shard {shard}: the rows are those of index {applied}, the log begins after \
+                    "group {group}: the rows are those of index {applied}, the log begins after \
                      {forgotten}"
                 );
                 return Err(corrupt(&self.path.join(ROWS), &reason));

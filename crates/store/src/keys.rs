@@ -1,9 +1,9 @@
 //! Every key of the rows database, in one place.
 //!
-//! | shard u16 | table u8 | … |, big-endian: byte order is the order of [`Key`], and a shard, a
+//! | group u16 | table u8 | … |, big-endian: byte order is the order of [`Key`], and a group, a
 //! table, an entity within a table or a queue is one range. Table numbers are never reused.
 //!
-//! | table | key after shard and table |
+//! | table | key after group and table |
 //! |---|---|
 //! | 0 Applied (the store's own) | – |
 //! | 1 Meta | – |
@@ -21,7 +21,7 @@
 //! | 16 Cluster | – |
 //! | 17 Directory | name … |
 //! | 18 Node | node u64 |
-//! | 19 Group | shard u16 |
+//! | 19 Group | group u16 |
 //! | 20 Session, 24 SessionLocked, 25 SessionState | entity u64, session … |
 //! | 21 SessionMessage | entity u64, session …, list u8, sequence u64 |
 //! | 22 SessionHeld | entity u64, session …, sequence u64 |
@@ -33,26 +33,26 @@
 //! | 41 Parked | entity u64, subqueue u8, stays u8, turn u64 |
 //! | 42 Arrival | source u64, subqueue u8, destination u64 |
 //! | 43 NodeState | node u64 |
-//! | 44 Moves | shard u16 |
+//! | 44 Moves | group u16 |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
 
 use domain::{
-    Claim, DeadlineKind, EntityId, Key, QueueId, SequenceNumber, SessionId, SessionList, ShardId,
+    Claim, DeadlineKind, EntityId, GroupId, Key, QueueId, SequenceNumber, SessionId, SessionList,
     SubQueue, Timestamp,
 };
 
-/// Where a shard's applied mark stands: below every table.
-pub(crate) fn applied_key(shard: ShardId) -> [u8; 3] {
-    let [high, low] = shard.0.to_be_bytes();
+/// Where a group's applied mark stands: below every table.
+pub(crate) fn applied_key(group: GroupId) -> [u8; 3] {
+    let [high, low] = group.0.to_be_bytes();
     [high, low, 0]
 }
 
-/// The range of all of a shard's keys, its applied mark included. Shard numbers end below
+/// The range of all of a group's keys, its applied mark included. Group numbers end below
 /// `u16::MAX`.
-pub(crate) fn shard_range(shard: ShardId) -> ([u8; 2], [u8; 2]) {
-    (shard.0.to_be_bytes(), shard.0.saturating_add(1).to_be_bytes())
+pub(crate) fn group_range(group: GroupId) -> ([u8; 2], [u8; 2]) {
+    (group.0.to_be_bytes(), group.0.saturating_add(1).to_be_bytes())
 }
 
 fn table(key: &Key) -> u8 {
@@ -94,16 +94,16 @@ fn table(key: &Key) -> u8 {
 }
 
 /// The bytes of a row's key.
-pub fn encode_key(shard: ShardId, key: &Key) -> Vec<u8> {
+pub fn encode_key(group: GroupId, key: &Key) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(32);
-    put_key(shard, key, &mut bytes);
+    put_key(group, key, &mut bytes);
     bytes
 }
 
 /// Replaces `out` by the bytes of a row's key.
-pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
+pub(crate) fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
     out.clear();
-    out.extend_from_slice(&shard.0.to_be_bytes());
+    out.extend_from_slice(&group.0.to_be_bytes());
     out.push(table(key));
     let mut number = |number: u64| out.extend_from_slice(&number.to_be_bytes());
     match key {
@@ -167,7 +167,7 @@ pub(crate) fn put_key(shard: ShardId, key: &Key, out: &mut Vec<u8>) {
         }
         Key::Directory(name) => out.extend_from_slice(name.as_bytes()),
         Key::Node(node) | Key::NodeState(node) => number(*node),
-        Key::Group(shard) | Key::Moves(shard) => out.extend_from_slice(&shard.0.to_be_bytes()),
+        Key::Group(group) | Key::Moves(group) => out.extend_from_slice(&group.0.to_be_bytes()),
         Key::Session(entity, session)
         | Key::SessionLocked(entity, session)
         | Key::SessionState(entity, session) => {
@@ -208,9 +208,9 @@ fn put_session(session: &SessionId, out: &mut Vec<u8>) {
 const ESCAPED_ZERO: u8 = 0xff;
 
 /// A key read back; `None` for bytes that are no key of a row.
-pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
+pub fn decode_key(bytes: &[u8]) -> Option<(GroupId, Key)> {
     let mut rest = Rest(bytes);
-    let shard = ShardId(rest.short()?);
+    let group = GroupId(rest.short()?);
     let key = match rest.byte()? {
         1 => Key::Meta,
         2 => Key::Entity(rest.entity()?),
@@ -230,7 +230,7 @@ pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
         16 => Key::Cluster,
         17 => Key::Directory(rest.text()?),
         18 => Key::Node(rest.number()?),
-        19 => Key::Group(ShardId(rest.short()?)),
+        19 => Key::Group(GroupId(rest.short()?)),
         20 => Key::Session(rest.entity()?, rest.last_session()?),
         21 => Key::SessionMessage(rest.entity()?, rest.session()?, rest.list()?, rest.sequence()?),
         22 => Key::SessionHeld(rest.entity()?, rest.session()?, rest.sequence()?),
@@ -244,10 +244,10 @@ pub fn decode_key(bytes: &[u8]) -> Option<(ShardId, Key)> {
         41 => Key::Parked(rest.queue()?, rest.flag()?, rest.number()?),
         42 => Key::Arrival(rest.queue()?, rest.entity()?),
         43 => Key::NodeState(rest.number()?),
-        44 => Key::Moves(ShardId(rest.short()?)),
+        44 => Key::Moves(GroupId(rest.short()?)),
         _ => return None,
     };
-    rest.0.is_empty().then_some((shard, key))
+    rest.0.is_empty().then_some((group, key))
 }
 
 struct Rest<'a>(&'a [u8]);
@@ -382,7 +382,7 @@ mod tests {
             (number(), number()).prop_map(|(p, s)| Key::Outcome(p, s)),
             text().prop_map(Key::Directory),
             number().prop_map(Key::Node),
-            any::<u16>().prop_map(|shard| Key::Group(ShardId(shard))),
+            any::<u16>().prop_map(|group| Key::Group(GroupId(group))),
             (entity(), session()).prop_map(|(e, id)| Key::Session(e, id)),
             (entity(), session()).prop_map(|(e, id)| Key::SessionLocked(e, id)),
             (entity(), session()).prop_map(|(e, id)| Key::SessionState(e, id)),
@@ -398,7 +398,7 @@ mod tests {
             (queue(), any::<bool>(), number()).prop_map(|(q, stays, n)| Key::Parked(q, stays, n)),
             (queue(), entity()).prop_map(|(q, e)| Key::Arrival(q, e)),
             number().prop_map(Key::NodeState),
-            any::<u16>().prop_map(|shard| Key::Moves(ShardId(shard))),
+            any::<u16>().prop_map(|group| Key::Moves(GroupId(group))),
         ]
     }
 
@@ -407,18 +407,18 @@ mod tests {
 
         #[test]
         fn order_of_bytes_is_order_of_keys(a in key(), b in key(), s in 0..3u16, t in 0..3u16) {
-            let bytes = (encode_key(ShardId(s), &a), encode_key(ShardId(t), &b));
+            let bytes = (encode_key(GroupId(s), &a), encode_key(GroupId(t), &b));
             prop_assert_eq!((s, &a).cmp(&(t, &b)), bytes.0.cmp(&bytes.1));
-            prop_assert_eq!(decode_key(&bytes.0), Some((ShardId(s), a)));
-            let (from, to) = shard_range(ShardId(s));
+            prop_assert_eq!(decode_key(&bytes.0), Some((GroupId(s), a)));
+            let (from, to) = group_range(GroupId(s));
             prop_assert!(bytes.0.as_slice() >= &from[..] && bytes.0.as_slice() < &to[..]);
-            prop_assert!(bytes.0.as_slice() > &applied_key(ShardId(s))[..]);
+            prop_assert!(bytes.0.as_slice() > &applied_key(GroupId(s))[..]);
         }
 
         #[test]
         fn bytes_that_are_no_key_are_told(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            if let Some((shard, key)) = decode_key(&bytes) {
-                prop_assert_eq!(encode_key(shard, &key), bytes);
+            if let Some((group, key)) = decode_key(&bytes) {
+                prop_assert_eq!(encode_key(group, &key), bytes);
             }
         }
     }

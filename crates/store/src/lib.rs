@@ -2,7 +2,7 @@
 //! it says so; [`RowStore`] holds every group's rows, without a write-ahead log, because rows and
 //! applied index are written together and what a crash takes is replayed from the log.
 //!
-//! Invariant: nothing here knows Raft or waits for a runtime; a range of bytes is one shard's, one
+//! Invariant: nothing here knows Raft or waits for a runtime; a range of bytes is one group's, one
 //! table's or one queue's, because every key is made in `keys`.
 
 mod damage;
@@ -23,5 +23,5 @@ pub use keys::{decode_key, encode_key};
 pub use log::{Done, Life, LogDisk, LogRecord, LogStore, Lost, Shortened, lose_unsynced};
 pub use options::{Durability, Options, SyncReport};
 pub use rows::{
-    Change, Export, Import, MachineRows, RowDisk, RowStore, RowsIn, RowsOut, ShardRows,
+    Change, Export, GroupRows, Import, MachineRows, RowDisk, RowStore, RowsIn, RowsOut,
 };

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::ShardId;
+use domain::GroupId;
 
 use crate::disk::Room;
 use crate::{Error, Options};
@@ -53,51 +53,51 @@ pub struct Shortened {
 pub trait LogDisk: Send + Sync {
     /// Appends entries, which follow the last one without a gap. They can be read at once; `done`
     /// is told when they are on disk, in the order of appends.
-    fn append(&self, shard: ShardId, records: Vec<LogRecord>, done: Done);
+    fn append(&self, group: GroupId, records: Vec<LogRecord>, done: Done);
 
     /// Saves a vote; `done` is told when it is on disk.
-    fn save_vote(&self, shard: ShardId, vote: Bytes, done: Done);
+    fn save_vote(&self, group: GroupId, vote: Bytes, done: Done);
 
-    fn vote(&self, shard: ShardId) -> Result<Option<Bytes>, Error>;
+    fn vote(&self, group: GroupId) -> Result<Option<Bytes>, Error>;
 
     /// Notes how far the group is known to have committed. Rides along with the next batch: losing
     /// it costs a restart some waiting, never an entry.
-    fn save_committed(&self, shard: ShardId, committed: Bytes);
+    fn save_committed(&self, group: GroupId, committed: Bytes);
 
-    fn committed(&self, shard: ShardId) -> Result<Option<Bytes>, Error>;
+    fn committed(&self, group: GroupId) -> Result<Option<Bytes>, Error>;
 
     /// Entries `from..to` as far as they exist, stopped early at `bytes_max` but not before the
     /// first.
     fn read(
         &self,
-        shard: ShardId,
+        group: GroupId,
         from: u64,
         to: u64,
         bytes_max: usize,
     ) -> Result<Vec<LogRecord>, Error>;
 
     /// Whether a read from here on asks no disk.
-    fn in_memory(&self, shard: ShardId, from: u64) -> bool;
+    fn in_memory(&self, group: GroupId, from: u64) -> bool;
 
     /// The last entry there is; `None` for a log that is empty or forgotten to its end.
-    fn last(&self, shard: ShardId) -> Result<Option<LogRecord>, Error>;
+    fn last(&self, group: GroupId) -> Result<Option<LogRecord>, Error>;
 
     /// Removes entries from `from` on: another leader's took their place.
-    fn truncate(&self, shard: ShardId, from: u64, done: Done);
+    fn truncate(&self, group: GroupId, from: u64, done: Done);
 
     /// Forgets entries up to `last`, and keeps `mark` in their place. What is forgotten already
     /// stays so.
-    fn purge(&self, shard: ShardId, last: u64, mark: Bytes);
+    fn purge(&self, group: GroupId, last: u64, mark: Bytes);
 
     /// To be told when every group has forgotten what it can: what was forgotten may still take up
     /// memory, and is let go of if it is most of what is there.
     fn let_go(&self);
 
     /// The mark of the last forgotten entry.
-    fn purged(&self, shard: ShardId) -> Result<Option<Bytes>, Error>;
+    fn purged(&self, group: GroupId) -> Result<Option<Bytes>, Error>;
 
     /// The last index known to be on disk.
-    fn synced_index(&self, shard: ShardId) -> u64;
+    fn synced_index(&self, group: GroupId) -> u64;
 
     /// Bytes of entries kept, of all groups. After a restart, older entries are reckoned from the
     /// size of their files.
@@ -105,7 +105,7 @@ pub trait LogDisk: Send + Sync {
 
     /// Whether this group's log was found shorter than its mark when it was opened: it must not
     /// vote, for it may have forgotten what it promised.
-    fn shortened(&self, shard: ShardId) -> Option<Shortened>;
+    fn shortened(&self, group: GroupId) -> Option<Shortened>;
 
     /// Room on the disk that holds the log.
     fn room(&self) -> Result<Room, Error>;
@@ -117,26 +117,26 @@ pub trait LogDisk: Send + Sync {
     fn check(&self) -> Result<(), Error>;
 
     /// The last forgotten index of every group that has forgotten any.
-    fn forgotten(&self) -> BTreeMap<ShardId, u64>;
+    fn forgotten(&self) -> BTreeMap<GroupId, u64>;
 
     /// The groups of which there is a replica, or something of one.
-    fn held(&self) -> BTreeSet<ShardId>;
+    fn held(&self) -> BTreeSet<GroupId>;
 
     /// The life of a replica that came after its group was founded.
-    fn life(&self, shard: ShardId) -> Option<Life>;
+    fn life(&self, group: GroupId) -> Option<Life>;
 
     /// The groups whose replica here was given up, and has no successor yet.
-    fn given_up(&self) -> BTreeSet<ShardId>;
+    fn given_up(&self) -> BTreeSet<GroupId>;
 
     /// Begins a life of a replica that has nothing yet; `done` is told when that is on disk.
-    fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done);
+    fn begin_life(&self, group: GroupId, incarnation: u32, done: Done);
 
     /// Forgets a replica that its group needs no more: entries, vote and all; `done` is told when
     /// that is on disk. Nobody may use it any more.
-    fn forget(&self, shard: ShardId, done: Done);
+    fn forget(&self, group: GroupId, done: Done);
 
     /// Stops the process over an entry that is not what was written.
-    fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> !;
+    fn unreadable(&self, group: GroupId, index: u64, reason: &str) -> !;
 }
 
 /// All groups' logs on this node. Cloning shares it; with the last clone it is closed.

@@ -6,10 +6,10 @@ mod blobs;
 mod disk;
 mod ends;
 mod erased;
+mod group;
 mod moving;
 mod read;
 mod rocks;
-mod shard;
 mod transfer;
 mod young;
 
@@ -21,14 +21,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use domain::key_map::KeyMap;
-use domain::{Key, Row, ShardId, Write};
+use domain::{GroupId, Key, Row, Write};
 use parking_lot::{Mutex, RwLock};
 
 use self::rocks::RocksRows;
 use self::young::Young;
 pub use disk::{Change, RowDisk};
+pub use group::{GroupRows, MachineRows};
 pub use moving::{Export, Import, RowsIn, RowsOut};
-pub use shard::{MachineRows, ShardRows};
 
 use crate::disk::Room;
 use crate::{Error, LogStore, Options};
@@ -41,8 +41,8 @@ pub struct RowStore {
 
 struct Inner {
     disk: Box<dyn RowDisk>,
-    young: Mutex<BTreeMap<ShardId, Arc<RwLock<Young>>>>,
-    /// Bytes that all shards' young rows hold, and may hold.
+    young: Mutex<BTreeMap<GroupId, Arc<RwLock<Young>>>>,
+    /// Bytes that all groups' young rows hold, and may hold.
     young_bytes: AtomicUsize,
     young_bytes_max: usize,
     clock: fn() -> Instant,
@@ -70,27 +70,27 @@ impl RowStore {
         RowStore { inner: Arc::new(inner) }
     }
 
-    /// A shard's rows, for whoever reads them beside the machine.
-    pub fn shard(&self, shard: ShardId) -> ShardRows {
-        ShardRows::new(self.clone(), shard, self.inner.young(shard))
+    /// A group's rows, for whoever reads them beside the machine.
+    pub fn group(&self, group: GroupId) -> GroupRows {
+        GroupRows::new(self.clone(), group, self.inner.young(group))
     }
 
-    /// A shard's rows, for the machine that applies its entries.
-    pub fn machine(&self, shard: ShardId) -> MachineRows {
-        MachineRows(self.shard(shard))
+    /// A group's rows, for the machine that applies its entries.
+    pub fn machine(&self, group: GroupId) -> MachineRows {
+        MachineRows(self.group(group))
     }
 
     /// [`RowStore::apply`] where nothing is erased and nobody knows what is stored. `None` deletes.
     pub fn write(
         &self,
-        shard: ShardId,
+        group: GroupId,
         writes: Vec<(Key, Option<Row>)>,
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
         let write = |row: Option<Row>| row.map_or(Write::Delete, Write::Replace);
         let writes = writes.into_iter().map(|(key, row)| (key, write(row))).collect();
-        self.apply(shard, Vec::new(), writes, applied_index, mark)
+        self.apply(group, Vec::new(), writes, applied_index, mark)
     }
 
     /// Erases ranges, each from a key to before another of the same table, then writes rows, and the
@@ -98,25 +98,25 @@ impl RowStore {
     /// may fail; what it holds is then still there to be read.
     pub fn apply(
         &self,
-        shard: ShardId,
+        group: GroupId,
         erased: Vec<(Key, Key)>,
         writes: KeyMap<Write>,
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
-        self.apply_young(shard, erased, writes, applied_index, mark);
-        let young = self.inner.young(shard);
+        self.apply_young(group, erased, writes, applied_index, mark);
+        let young = self.inner.young(group);
         let mut young = young.write();
         match self.inner.is_full(&young) {
-            true => self.inner.write_out(shard, &mut young),
+            true => self.inner.write_out(group, &mut young),
             false => Ok(()),
         }
     }
 
     /// Whether [`RowStore::apply_young`] is right for what comes next: it is not time to write what
     /// is young, and nobody does.
-    pub fn stays_young(&self, shard: ShardId) -> bool {
-        let young = self.inner.young(shard);
+    pub fn stays_young(&self, group: GroupId) -> bool {
+        let young = self.inner.young(group);
         young.try_read().is_some_and(|young| !self.inner.is_full(&young))
     }
 
@@ -125,20 +125,20 @@ impl RowStore {
     /// [`RowStore::apply`] sees to that.
     pub fn apply_young(
         &self,
-        shard: ShardId,
+        group: GroupId,
         erased: Vec<(Key, Key)>,
         writes: KeyMap<Write>,
         applied_index: u64,
         mark: Bytes,
     ) {
         let now = (self.inner.clock)();
-        let young = self.inner.young(shard);
+        let young = self.inner.young(group);
         self.inner.change_young(&mut young.write(), |young| {
             young.take(erased, writes, (applied_index, mark), now);
         });
     }
 
-    /// Writes the rows of shards that have had young ones for long. They would keep others from
+    /// Writes the rows of groups that have had young ones for long. They would keep others from
     /// having any.
     pub fn write_out_old(&self) -> Result<(), Error> {
         let now = (self.inner.clock)();
@@ -146,11 +146,11 @@ impl RowStore {
     }
 
     fn write_out_if(&self, wanted: impl Fn(&Young) -> bool) -> Result<(), Error> {
-        let shards: Vec<_> =
-            self.inner.young.lock().iter().map(|(shard, young)| (*shard, young.clone())).collect();
-        for (shard, young) in shards {
+        let groups: Vec<_> =
+            self.inner.young.lock().iter().map(|(group, young)| (*group, young.clone())).collect();
+        for (group, young) in groups {
             if wanted(&young.read()) {
-                self.inner.write_out(shard, &mut young.write())?;
+                self.inner.write_out(group, &mut young.write())?;
             }
         }
         Ok(())
@@ -161,18 +161,18 @@ impl RowStore {
         self.inner.rows_written.swap(0, Ordering::Relaxed)
     }
 
-    /// The last applied index and its mark; `None` for a shard that never applied anything.
-    pub fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
-        if let Some(applied) = self.inner.young(shard).read().applied() {
+    /// The last applied index and its mark; `None` for a group that never applied anything.
+    pub fn applied(&self, group: GroupId) -> Result<Option<(u64, Bytes)>, Error> {
+        if let Some(applied) = self.inner.young(group).read().applied() {
             return Ok(Some(applied.clone()));
         }
-        self.inner.disk.applied(shard)
+        self.inner.disk.applied(group)
     }
 
     /// The last applied index that is on disk: what a crash would leave. 0 where there is none, or
     /// where it cannot be told.
-    pub fn flushed_index(&self, shard: ShardId) -> u64 {
-        self.inner.disk.flushed_index(shard)
+    pub fn flushed_index(&self, group: GroupId) -> u64 {
+        self.inner.disk.flushed_index(group)
     }
 
     /// Whether this is the only handle left: dropping it closes the database.
@@ -186,37 +186,37 @@ impl RowStore {
         self.inner.disk.flush()
     }
 
-    /// Removes all rows of a shard, and what was coming in for it; gone from the disk when this
-    /// returns. Nobody may use the shard meanwhile.
-    pub fn forget(&self, shard: ShardId) -> Result<(), Error> {
-        self.inner.forget_young(shard);
-        self.inner.disk.forget(shard)
+    /// Removes all rows of a group, and what was coming in for it; gone from the disk when this
+    /// returns. Nobody may use the group meanwhile.
+    pub fn forget(&self, group: GroupId) -> Result<(), Error> {
+        self.inner.forget_young(group);
+        self.inner.disk.forget(group)
     }
 
     /// Removes what is left of replicas that were given up, where a crash came between their log's end
-    /// and their rows'. Nobody may use those shards meanwhile.
+    /// and their rows'. Nobody may use those groups meanwhile.
     pub fn forget_given_up(&self, log: &LogStore) -> Result<(), Error> {
-        for shard in log.given_up() {
-            if self.applied(shard)?.is_some() {
-                tracing::info!(%shard, "removing what a crash left of a replica that was given up");
-                self.forget(shard)?;
+        for group in log.given_up() {
+            if self.applied(group)?.is_some() {
+                tracing::info!(%group, "removing what a crash left of a replica that was given up");
+                self.forget(group)?;
             }
         }
         Ok(())
     }
 
-    /// Begins to read a shard's rows, pinned as they are now.
-    pub fn export(&self, shard: ShardId) -> Result<Export, Error> {
+    /// Begins to read a group's rows, pinned as they are now.
+    pub fn export(&self, group: GroupId) -> Result<Export, Error> {
         // What is young comes first: a view holds what is stored.
-        self.inner.write_out(shard, &mut self.inner.young(shard).write())?;
-        self.inner.disk.export(shard).map(Export)
+        self.inner.write_out(group, &mut self.inner.young(group).write())?;
+        self.inner.disk.export(group).map(Export)
     }
 
-    /// Begins to take in a shard's rows as of an applied index and its mark. Nothing changes before
+    /// Begins to take in a group's rows as of an applied index and its mark. Nothing changes before
     /// [`Import::finish`].
-    pub fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Import, Error> {
-        let rows = self.inner.disk.import(shard, index, mark)?;
-        Ok(Import { rows, store: self.clone(), shard })
+    pub fn import(&self, group: GroupId, index: u64, mark: &[u8]) -> Result<Import, Error> {
+        let rows = self.inner.disk.import(group, index, mark)?;
+        Ok(Import { rows, store: self.clone(), group })
     }
 
     /// Bytes of all files of the database.
@@ -236,19 +236,19 @@ impl RowStore {
 }
 
 impl Inner {
-    fn young(&self, shard: ShardId) -> Arc<RwLock<Young>> {
-        self.young.lock().entry(shard).or_default().clone()
+    fn young(&self, group: GroupId) -> Arc<RwLock<Young>> {
+        self.young.lock().entry(group).or_default().clone()
     }
 
     /// Others are coming in their place.
-    fn forget_young(&self, shard: ShardId) {
-        let young = self.young(shard);
+    fn forget_young(&self, group: GroupId) {
+        let young = self.young(group);
         let mut young = young.write();
         young.forget_stored();
         self.change_young(&mut young, Young::clear);
     }
 
-    /// Changes what is young of a shard, and counts what all shards' young rows hold.
+    /// Changes what is young of a group, and counts what all groups' young rows hold.
     fn change_young(&self, young: &mut Young, change: impl FnOnce(&mut Young)) {
         let before = young.bytes();
         change(young);
@@ -256,15 +256,15 @@ impl Inner {
         self.young_bytes.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Whether it is time to write a shard's young rows.
+    /// Whether it is time to write a group's young rows.
     fn is_full(&self, young: &Young) -> bool {
         let held = self.young_bytes.load(Ordering::Relaxed);
         young.is_full(held, self.young_bytes_max, (self.clock)())
     }
 
-    /// Writes a shard's young rows. They stay where it fails.
-    fn write_out(&self, shard: ShardId, young: &mut Young) -> Result<(), Error> {
-        young.store(|erased, changes, applied| self.disk.write(shard, erased, changes, applied))?;
+    /// Writes a group's young rows. They stay where it fails.
+    fn write_out(&self, group: GroupId, young: &mut Young) -> Result<(), Error> {
+        young.store(|erased, changes, applied| self.disk.write(group, erased, changes, applied))?;
         self.rows_written.fetch_add(young.len() as u64, Ordering::Relaxed);
         self.change_young(young, Young::clear);
         Ok(())
@@ -274,8 +274,8 @@ impl Inner {
 /// Closing in good order leaves nothing to be replayed.
 impl Drop for Inner {
     fn drop(&mut self) {
-        for (shard, young) in std::mem::take(&mut *self.young.lock()) {
-            let _ = self.write_out(shard, &mut young.write()); // The log has it as well.
+        for (group, young) in std::mem::take(&mut *self.young.lock()) {
+            let _ = self.write_out(group, &mut young.write()); // The log has it as well.
         }
     }
 }

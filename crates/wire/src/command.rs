@@ -213,10 +213,10 @@ choice!(CatalogCommand {
     13 => AddNode { node, row },
     14 => Drain { node, cancel },
     15 => Remove { node, dead },
-    16 => MoveReplica { shard, from, to, moves },
+    16 => MoveReplica { group, from, to, moves },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
-record!(DirectoryRow { entity, shard, name, kind, request, state });
+record!(DirectoryRow { entity, group, name, kind, request, state });
 choice!(DirectoryState { 0 => Creating { what }, 1 => Ready, 2 => Deleting, 3 => Sealing { idle_since } });
 choice!(Creation {
     0 => Queue { properties },

@@ -22,7 +22,7 @@ record!(Unpark { queue, count_max });
 record!(ForgetArrivals { source, destination });
 record!(Refused { first, count, reason, description });
 record!(Travel { enqueued_sequence, hops, dead_letter_source });
-record!(Destination { entity, shard });
+record!(Destination { entity, group });
 record!(ShipmentRow { destination, numbers });
 record!(ArrivalRow { serial, at, shipments });
 record!(ArrivedShipment { count, done, refused });

@@ -1,14 +1,14 @@
 //! Identities and instants.
 
 use domain::{
-    EntityId, LockToken, Origin, QueueId, ReceiverId, SequenceNumber, ShardId, Span, SubQueue,
+    EntityId, GroupId, LockToken, Origin, QueueId, ReceiverId, SequenceNumber, Span, SubQueue,
     Timestamp,
 };
 
 use crate::codec::{Random, choice, record, wrapper};
 use crate::{Codec, Error, Reader};
 
-wrapper!(ShardId, EntityId, SequenceNumber, Timestamp, Span);
+wrapper!(GroupId, EntityId, SequenceNumber, Timestamp, Span);
 choice!(SubQueue { 0 => Main, 1 => DeadLetter, 2 => Transfer, 3 => TransferDeadLetter });
 record!(QueueId { entity, sub });
 record!(ReceiverId { node, link, epoch });

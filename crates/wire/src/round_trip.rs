@@ -75,7 +75,7 @@ fn a_huge_length_reserves_nothing() {
     assert!(Properties::decode(&bytes).is_err());
     assert!(String::decode(&bytes).is_err());
     assert!(Bytes::decode(&bytes).is_err());
-    let key = Key::Group(domain::ShardId(1));
+    let key = Key::Group(domain::GroupId(1));
     assert!(decode_row(&key, &[&[1], huge].concat()).is_err());
 }
 

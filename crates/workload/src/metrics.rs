@@ -176,12 +176,12 @@ mod tests {
 
     const TEXT: &str = "\
 # TYPE lag histogram
-lag_bucket{shard=\"1\",le=\"0.001\"} 90
-lag_bucket{shard=\"1\",le=\"0.01\"} 99
-lag_bucket{shard=\"1\",le=\"+Inf\"} 100
-lag_bucket{shard=\"2\",le=\"0.001\"} 100
-lag_bucket{shard=\"2\",le=\"0.01\"} 100
-lag_bucket{shard=\"2\",le=\"+Inf\"} 100
+lag_bucket{group=\"1\",le=\"0.001\"} 90
+lag_bucket{group=\"1\",le=\"0.01\"} 99
+lag_bucket{group=\"1\",le=\"+Inf\"} 100
+lag_bucket{group=\"2\",le=\"0.001\"} 100
+lag_bucket{group=\"2\",le=\"0.01\"} 100
+lag_bucket{group=\"2\",le=\"+Inf\"} 100
 bytes 17
 depth{state=\"active\",queue=\"a}b\"} 3 1700000000000
 depth{state=\"scheduled\"} 4

@@ -8,30 +8,30 @@ use crate::machine::rules::check_rule;
 use crate::read::DIRECTORY_END;
 use crate::{
     CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, GroupRow, Key, NewRule, NodeRow, Outcome, QueueProperties, Refusal, Row, Rows,
-    SUBSCRIPTIONS_MAX, ShardId, Span, SubQueue, SubscriptionProperties, Timestamp,
-    subscription_path, validate,
+    EntityKind, GroupId, GroupRow, Key, NewRule, NodeRow, Outcome, QueueProperties, Refusal, Row,
+    Rows, SUBSCRIPTIONS_MAX, Span, SubQueue, SubscriptionProperties, Timestamp, subscription_path,
+    validate,
 };
 
 /// The command variants this binary knows.
 const FEATURE_LEVEL: u32 = 1;
 
 /// Entities per group, counted once and kept, so that a creation does not read the directory.
-pub(super) struct GroupSizes(BTreeMap<ShardId, u64>);
+pub(super) struct GroupSizes(BTreeMap<GroupId, u64>);
 
 impl GroupSizes {
     /// The group with the fewest entities; of those, the first.
-    fn least(&self, data_groups: u16) -> ShardId {
-        let size = |shard: &ShardId| self.0.get(shard).copied().unwrap_or(0);
-        (1..=data_groups).map(ShardId).min_by_key(size).unwrap_or(ShardId(1))
+    fn least(&self, data_groups: u16) -> GroupId {
+        let size = |group: &GroupId| self.0.get(group).copied().unwrap_or(0);
+        (1..=data_groups).map(GroupId).min_by_key(size).unwrap_or(GroupId(1))
     }
 
-    fn add(&mut self, shard: ShardId) {
-        *self.0.entry(shard).or_default() += 1;
+    fn add(&mut self, group: GroupId) {
+        *self.0.entry(group).or_default() += 1;
     }
 
-    fn remove(&mut self, shard: ShardId) {
-        let size = self.0.entry(shard).or_default();
+    fn remove(&mut self, group: GroupId) {
+        let size = self.0.entry(group).or_default();
         *size = size.saturating_sub(1);
     }
 }
@@ -72,8 +72,8 @@ impl<R: Rows> Step<'_, R> {
             CatalogCommand::AddNode { node, row } => self.add_node(node, row),
             CatalogCommand::Drain { node, cancel } => self.drain(node, cancel),
             CatalogCommand::Remove { node, dead } => self.remove(node, dead),
-            CatalogCommand::MoveReplica { shard, from, to, moves } => {
-                self.move_replica(shard, from, to, moves)
+            CatalogCommand::MoveReplica { group, from, to, moves } => {
+                self.move_replica(group, from, to, moves)
             }
         }
     }
@@ -117,12 +117,12 @@ impl<R: Rows> Step<'_, R> {
         // Every node holds the catalog, so that routing reads local rows.
         let ids: Vec<u64> = ids.into_iter().collect();
         let catalog = GroupRow { replicas: ids.clone() };
-        self.view.put(Key::Group(ShardId::CATALOG), Row::Group(catalog));
+        self.view.put(Key::Group(GroupId::CATALOG), Row::Group(catalog));
         for group in 1..=data_groups {
             let count = ids.len().min(usize::from(replication_factor));
             let first = usize::from(group - 1);
             let replicas = (0..count).map(|offset| ids[(first + offset) % ids.len()]).collect();
-            self.view.put(Key::Group(ShardId(group)), Row::Group(GroupRow { replicas }));
+            self.view.put(Key::Group(GroupId(group)), Row::Group(GroupRow { replicas }));
         }
         Ok(Outcome::Done)
     }
@@ -145,8 +145,8 @@ impl<R: Rows> Step<'_, R> {
             }
         }
         let cluster = self.formed()?;
-        let shard = self.group_sizes().least(cluster.data_groups);
-        self.intend(request, name, shard, what, cluster)
+        let group = self.group_sizes().least(cluster.data_groups);
+        self.intend(request, name, group, what, cluster)
     }
 
     /// On the group of its topic: a publish and all its copies are one entry there.
@@ -178,7 +178,7 @@ impl<R: Rows> Step<'_, R> {
         }
         let cluster = self.formed()?;
         let what = Creation::Subscription { topic: topic.entity, properties, rule };
-        self.intend(request, path, topic.shard, what, cluster)
+        self.intend(request, path, topic.group, what, cluster)
     }
 
     /// FWD-2.
@@ -220,17 +220,17 @@ impl<R: Rows> Step<'_, R> {
         &mut self,
         request: u64,
         name: String,
-        shard: ShardId,
+        group: GroupId,
         what: Creation,
         mut cluster: ClusterRow,
     ) -> Result<Outcome, Refusal> {
         let entity = EntityId(cluster.next_entity);
         cluster.next_entity += 1;
-        self.group_sizes().add(shard);
+        self.group_sizes().add(group);
         self.view.replace(Key::Cluster, Row::Cluster(cluster));
         let key = Key::Directory(name.to_ascii_lowercase());
         let (kind, state) = (what.kind(), DirectoryState::Creating { what });
-        let row = DirectoryRow { entity, shard, name, kind, request, state };
+        let row = DirectoryRow { entity, group, name, kind, request, state };
         self.view.insert(key, Row::Directory(row.clone()));
         entry(row, true)
     }
@@ -277,11 +277,11 @@ impl<R: Rows> Step<'_, R> {
     /// ENT-7, IDLE-17. A repeat finds the name free, or another entity under it, and changes nothing.
     fn deleted(&mut self, name: &str, entity: EntityId) -> Result<Outcome, Refusal> {
         let Ok(row) = self.named(name, entity) else { return Ok(Outcome::Done) };
-        self.group_sizes().remove(row.shard);
+        self.group_sizes().remove(row.group);
         self.view.delete(Key::Directory(name.to_ascii_lowercase()));
         if row.kind == EntityKind::Topic {
             for key in self.paths_of(&row.name) {
-                self.group_sizes().remove(row.shard);
+                self.group_sizes().remove(row.group);
                 self.view.delete(key);
             }
         }
@@ -340,7 +340,7 @@ impl<R: Rows> Step<'_, R> {
             let to = Key::Directory(DIRECTORY_END.to_string());
             view.scan(&from, &to, &mut |_, row| {
                 if let Row::Directory(row) = row {
-                    sizes.add(row.shard);
+                    sizes.add(row.group);
                 }
                 ControlFlow::Continue(())
             });

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::machine::Step;
-use crate::{GroupRow, Key, NodeRow, NodeState, Outcome, Refusal, Row, Rows, ShardId};
+use crate::{GroupId, GroupRow, Key, NodeRow, NodeState, Outcome, Refusal, Row, Rows};
 
 /// The highest number a node can have.
 const NODE_MAX: u64 = u16::MAX as u64;
@@ -35,10 +35,10 @@ impl<R: Rows> Step<'_, R> {
             _ => (),
         }
         self.view.put(Key::Node(node), Row::Node(row));
-        let mut catalog = self.group(ShardId::CATALOG).unwrap_or_default();
+        let mut catalog = self.group(GroupId::CATALOG).unwrap_or_default();
         catalog.push(node);
         catalog.sort_unstable();
-        self.put_group(ShardId::CATALOG, catalog);
+        self.put_group(GroupId::CATALOG, catalog);
         Ok(Outcome::Done)
     }
 
@@ -78,43 +78,43 @@ impl<R: Rows> Step<'_, R> {
             (Some(_), _) => (),
         }
         self.view.put(Key::NodeState(node), Row::NodeState(NodeState::Removed));
-        let mut catalog = self.group(ShardId::CATALOG).unwrap_or_default();
+        let mut catalog = self.group(GroupId::CATALOG).unwrap_or_default();
         catalog.retain(|other| *other != node);
-        self.put_group(ShardId::CATALOG, catalog);
+        self.put_group(GroupId::CATALOG, catalog);
         Ok(Outcome::Done)
     }
 
     pub(super) fn move_replica(
         &mut self,
-        shard: ShardId,
+        group: GroupId,
         from: u64,
         to: u64,
         moves: u64,
     ) -> Result<Outcome, Refusal> {
         const WHAT: &str = "move of a replica";
-        let Some(mut replicas) = self.group(shard).filter(|_| shard != ShardId::CATALOG) else {
-            return refuse(WHAT, format!("there is no data group {shard}"));
+        let Some(mut replicas) = self.group(group).filter(|_| group != GroupId::CATALOG) else {
+            return refuse(WHAT, format!("there is no data group {group}"));
         };
-        let found = match self.view.get(&Key::Moves(shard)) {
+        let found = match self.view.get(&Key::Moves(group)) {
             Some(Row::Moves(found)) => found,
             _ => 0,
         };
         if found != moves {
-            return refuse(WHAT, format!("group {shard} has been moved meanwhile"));
+            return refuse(WHAT, format!("group {group} has been moved meanwhile"));
         }
         self.known(to)?;
         if self.node_state(to).is_some() {
             return refuse(WHAT, format!("node {to} is leaving the cluster"));
         }
         if replicas.contains(&to) {
-            return refuse(WHAT, format!("node {to} holds group {shard} already"));
+            return refuse(WHAT, format!("node {to} holds group {group} already"));
         }
         let Some(place) = replicas.iter_mut().find(|node| **node == from) else {
-            return refuse(WHAT, format!("node {from} does not hold group {shard}"));
+            return refuse(WHAT, format!("node {from} does not hold group {group}"));
         };
         *place = to;
-        self.put_group(shard, replicas);
-        self.view.put(Key::Moves(shard), Row::Moves(moves + 1));
+        self.put_group(group, replicas);
+        self.view.put(Key::Moves(group), Row::Moves(moves + 1));
         Ok(Outcome::Done)
     }
 
@@ -152,25 +152,25 @@ impl<R: Rows> Step<'_, R> {
 
     /// The nodes that are neither leaving nor gone.
     fn staying(&mut self) -> BTreeSet<u64> {
-        let nodes = self.group(ShardId::CATALOG).unwrap_or_default();
+        let nodes = self.group(GroupId::CATALOG).unwrap_or_default();
         nodes.into_iter().filter(|node| self.node_state(*node).is_none()).collect()
     }
 
-    fn group(&mut self, shard: ShardId) -> Option<Vec<u64>> {
-        match self.view.get(&Key::Group(shard)) {
+    fn group(&mut self, group: GroupId) -> Option<Vec<u64>> {
+        match self.view.get(&Key::Group(group)) {
             Some(Row::Group(row)) => Some(row.replicas),
             _ => None,
         }
     }
 
-    fn put_group(&mut self, shard: ShardId, replicas: Vec<u64>) {
-        self.view.put(Key::Group(shard), Row::Group(GroupRow { replicas }));
+    fn put_group(&mut self, group: GroupId, replicas: Vec<u64>) {
+        self.view.put(Key::Group(group), Row::Group(GroupRow { replicas }));
     }
 
     /// How many data groups shall have a replica on a node.
     fn groups_of(&mut self, node: u64) -> usize {
         let mut held = 0;
-        let (from, to) = (Key::Group(ShardId(1)), Key::Group(ShardId(u16::MAX)));
+        let (from, to) = (Key::Group(GroupId(1)), Key::Group(GroupId(u16::MAX)));
         self.view.scan(&from, &to, &mut |_, row| {
             held += usize::from(matches!(row, Row::Group(group) if group.replicas.contains(&node)));
             ControlFlow::Continue(())

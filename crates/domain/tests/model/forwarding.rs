@@ -1,4 +1,4 @@
-//! Forwarding between shards, where every step may be lost, repeated, late or out of turn. The model
+//! Forwarding between groups, where every step may be lost, repeated, late or out of turn. The model
 //! is a list of texts: each was sent once, and in the end is in one queue, was taken out of one, or
 //! went with a queue that was deleted.
 
@@ -224,7 +224,7 @@ impl Play {
                 self.now += 1_000;
                 self.world.at(self.now);
             }
-            Act::Restart => self.world.shards.iter_mut().for_each(|shard| shard.reset()),
+            Act::Restart => self.world.groups.iter_mut().for_each(|group| group.reset()),
         }
     }
 
@@ -272,7 +272,7 @@ impl Play {
         let Some(of) = source.into_iter().find(|of| of.entity == queue.entity) else { return };
         let Outcome::Arrived { refused, .. } = said else { return };
         let shipped = ForwardCommand::Shipped(Shipped { queue, serial, refused });
-        self.world.shard(of).apply(Command::Forward(shipped));
+        self.world.group(of).apply(Command::Forward(shipped));
     }
 
     fn take(&mut self, name: &str, kill: bool) {
@@ -285,7 +285,7 @@ impl Play {
         let mut texts = Vec::new();
         for delivery in &deliveries {
             let body = Key::Body(of.entity, delivery.body);
-            let Some(Row::Body(text)) = self.world.shard(of).rows.0.get(&body) else {
+            let Some(Row::Body(text)) = self.world.group(of).rows.0.get(&body) else {
                 panic!("no body")
             };
             texts.push(String::from_utf8(text.to_vec()).expect("a text"));
@@ -317,20 +317,20 @@ impl Play {
     /// Every text that is stored: by entity, whether it can be had there, or is away in a shipment.
     fn stored(&mut self) -> BTreeMap<String, BTreeMap<u64, bool>> {
         let mut found: BTreeMap<String, BTreeMap<u64, bool>> = BTreeMap::new();
-        for shard in &self.world.shards {
+        for group in &self.world.groups {
             let mut away: BTreeSet<(QueueId, SequenceNumber)> = BTreeSet::new();
-            for (key, row) in &shard.rows.0 {
+            for (key, row) in &group.rows.0 {
                 if let (Key::Shipment(queue, _), Row::Shipment(row)) = (key, row) {
                     away.extend(row.numbers.iter().map(|number| (*queue, *number)));
                 }
             }
-            for (key, row) in &shard.rows.0 {
+            for (key, row) in &group.rows.0 {
                 let (Key::Message(queue, number), Row::Message(row)) = (key, row) else { continue };
                 let entity = queue.entity;
-                if !shard.rows.0.contains_key(&Key::Entity(entity)) {
+                if !group.rows.0.contains_key(&Key::Entity(entity)) {
                     continue;
                 }
-                let Some(Row::Body(text)) = shard.rows.0.get(&Key::Body(entity, row.body)) else {
+                let Some(Row::Body(text)) = group.rows.0.get(&Key::Body(entity, row.body)) else {
                     panic!("{number} has no body")
                 };
                 let text = String::from_utf8(text.to_vec()).expect("a text");
@@ -391,7 +391,7 @@ impl Play {
     /// COUNT-5.
     fn check_counts(&mut self, name: &str) {
         let of = self.world.id(name);
-        let rows = &self.world.shard(of).rows;
+        let rows = &self.world.group(of).rows;
         let counts = domain::entity_info(rows, of.entity).expect("the queue").counts;
         assert!(counts.balanced(), "{counts:?}");
     }

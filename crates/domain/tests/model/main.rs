@@ -36,7 +36,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_shard_agrees_with_the_model(
+    fn a_group_agrees_with_the_model(
         duplicates in any::<bool>(),
         sessions in any::<bool>(),
         moves in vec(moves(), 1..100),
@@ -54,7 +54,7 @@ proptest! {
 
     /// With more messages than the machine looks up at a time, and fewer than one command may touch.
     #[test]
-    fn a_large_shard_agrees_with_the_model(
+    fn a_large_group_agrees_with_the_model(
         duplicates in any::<bool>(),
         first in large_send(),
         moves in vec(moves(), 1..40),

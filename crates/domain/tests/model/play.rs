@@ -1,4 +1,4 @@
-//! Plays drawn moves against a shard and the model, and compares them after each step.
+//! Plays drawn moves against a group and the model, and compares them after each step.
 
 mod commands;
 mod compare;
@@ -14,7 +14,7 @@ use self::commands::fire;
 use self::compare::{same_refusal, without_overlay};
 use crate::act::{Act, Cut, Move};
 use crate::plain::Plain;
-use crate::support::{EPOCH, QUEUE, Shard};
+use crate::support::{EPOCH, Group, QUEUE};
 
 /// What a game came to.
 pub struct Seen {
@@ -48,7 +48,7 @@ pub fn play(kind: Kind, moves: &[Move]) -> Seen {
 }
 
 struct Game {
-    shard: Shard,
+    group: Group,
     plain: Plain,
     /// Entries of the step that is being gathered.
     entries: Vec<Entry>,
@@ -74,12 +74,12 @@ impl Game {
             max_delivery_count: 3,
             ..QueueProperties::default()
         };
-        let mut shard = Shard::new(properties.clone());
+        let mut group = Group::new(properties.clone());
         for neighbour in [QUEUE.0 - 1, QUEUE.0 + 1] {
-            furnish(&mut shard, EntityId(neighbour));
+            furnish(&mut group, EntityId(neighbour));
         }
         let mut game = Game {
-            shard,
+            group,
             plain: Plain::new(properties.clone(), EPOCH),
             entries: Vec::new(),
             now: EPOCH,
@@ -96,9 +96,9 @@ impl Game {
 
     fn neighbours(&self) -> MemoryRows {
         let beside = |key: &&Key| owner(key).is_some_and(|owner| owner != QUEUE);
-        let keys: Vec<_> = self.shard.rows.0.keys().filter(beside).cloned().collect();
+        let keys: Vec<_> = self.group.rows.0.keys().filter(beside).cloned().collect();
         let row = |key: Key| {
-            let row = self.shard.rows.0[&key].clone();
+            let row = self.group.rows.0[&key].clone();
             (key, row)
         };
         MemoryRows(keys.into_iter().map(row).collect())
@@ -111,7 +111,7 @@ impl Game {
             self.flush();
         }
         if drawn.cut == Cut::Restart {
-            self.shard.reset();
+            self.group.reset();
         }
         let mut stamp = self.now;
         if drawn.back {
@@ -180,7 +180,7 @@ impl Game {
         if entries.is_empty() {
             return Vec::new();
         }
-        let outcomes = self.shard.step(entries.clone());
+        let outcomes = self.group.step(entries.clone());
         for (entry, outcomes) in entries.iter().zip(&outcomes) {
             self.plain.begin(entry.at);
             // An entry has one time, also where one of its commands moves the clock.
@@ -279,7 +279,7 @@ fn owner(key: &Key) -> Option<EntityId> {
 }
 
 /// A neighbour with a row in every table, all of it due or available.
-fn furnish(shard: &mut Shard, entity: EntityId) {
+fn furnish(group: &mut Group, entity: EntityId) {
     let properties = QueueProperties {
         requires_duplicate_detection: true,
         default_ttl: Span(1000),
@@ -287,7 +287,7 @@ fn furnish(shard: &mut Shard, entity: EntityId) {
     };
     let create =
         CreateQueue { entity, name: format!("q{}", entity.0), properties: Box::new(properties) };
-    assert_eq!(shard.apply(Command::CreateQueue(create)), Outcome::Done);
+    assert_eq!(group.apply(Command::CreateQueue(create)), Outcome::Done);
     let draft = |index: u64| NewMessage {
         content: "neighbour".into(),
         size_bytes: 9,
@@ -299,11 +299,11 @@ fn furnish(shard: &mut Shard, entity: EntityId) {
         scheduled_at: (index == 2).then(|| EPOCH.plus(Span(5))),
     };
     let messages = (0..6).map(draft).collect();
-    shard.apply(Command::Send(Send { origin: None, entity, messages }));
+    group.apply(Command::Send(Send { origin: None, entity, messages }));
     let queue = QueueId::main(entity);
     let receiver = ReceiverId::default();
     let take = Acquire { queue, receiver, count_max: 4, bytes_max: u32::MAX };
-    let Outcome::Acquired { deliveries, .. } = shard.apply(Command::Acquire(take)) else {
+    let Outcome::Acquired { deliveries, .. } = group.apply(Command::Acquire(take)) else {
         panic!("nothing to take");
     };
     let how = [
@@ -319,5 +319,5 @@ fn furnish(shard: &mut Shard, entity: EntityId) {
             disposition,
         })
         .collect();
-    shard.apply(Command::Settle(Settle { origin: None, queue, settlements, atomic: true }));
+    group.apply(Command::Settle(Settle { origin: None, queue, settlements, atomic: true }));
 }

@@ -21,7 +21,7 @@ use crate::act::{How, Pick};
 use crate::message::{Message, Place};
 use crate::plain::Plain;
 use crate::play::disposition;
-use crate::support::{EPOCH, Shard};
+use crate::support::{EPOCH, Group};
 
 const TOPIC: EntityId = EntityId(7);
 /// Dead-letter descriptions are texts of the rule language: taken from the machine.
@@ -31,7 +31,7 @@ const DESCRIPTION: &str = domain::DEAD_LETTER_ERROR_DESCRIPTION;
 type Waiting = (domain::Timestamp, u64, i64, Option<Span>);
 
 struct Game {
-    shard: Shard,
+    group: Group,
     subscriptions: BTreeMap<EntityId, Subscription>,
     created: u64,
     default_ttl: Span,
@@ -47,7 +47,7 @@ struct Game {
 pub fn play(acts: &[(u64, Act)]) {
     let mut game = Game::new();
     for (gap, act) in acts {
-        game.shard.now = game.shard.now.plus(Span(*gap));
+        game.group.now = game.group.now.plus(Span(*gap));
         game.act(act);
         if game.deleted {
             break;
@@ -56,21 +56,21 @@ pub fn play(acts: &[(u64, Act)]) {
         game.compare();
     }
     let delete = Command::DeleteEntity { entity: TOPIC };
-    assert_eq!(game.shard.apply(delete), Outcome::Done);
+    assert_eq!(game.group.apply(delete), Outcome::Done);
     game.sweep();
-    let left = game.shard.rows.0.keys().filter(|key| **key != Key::Meta).count();
+    let left = game.group.rows.0.keys().filter(|key| **key != Key::Meta).count();
     assert_eq!(left, 0, "a deleted topic leaves rows behind");
 }
 
 impl Game {
     fn new() -> Game {
-        let mut shard = Shard::empty();
+        let mut group = Group::empty();
         let properties = Box::new(TopicProperties::default());
         let create = CreateTopic { entity: TOPIC, name: "t".to_owned(), properties };
-        let outcome = shard.apply(Command::Topic(TopicCommand::Create(create)));
+        let outcome = group.apply(Command::Topic(TopicCommand::Create(create)));
         assert_eq!(outcome, Outcome::Done);
         let mut game = Game {
-            shard,
+            group,
             subscriptions: BTreeMap::new(),
             created: 0,
             default_ttl: Span::MAX,
@@ -91,7 +91,7 @@ impl Game {
     }
 
     fn topic(&mut self, command: TopicCommand) {
-        let outcome = self.shard.apply(Command::Topic(command.clone()));
+        let outcome = self.group.apply(Command::Topic(command.clone()));
         assert_eq!(outcome, Outcome::Done, "{command:?}");
     }
 
@@ -101,7 +101,7 @@ impl Game {
             Act::Subscribe => self.subscribe(),
             Act::Unsubscribe(on) => {
                 let Some(entity) = self.on(*on) else { return };
-                let outcome = self.shard.apply(Command::DeleteEntity { entity });
+                let outcome = self.group.apply(Command::DeleteEntity { entity });
                 assert_eq!(outcome, Outcome::Done);
                 self.unsubscribed(entity);
             }
@@ -138,7 +138,7 @@ impl Game {
             }),
             Act::FireAll => self.fire_all(),
             Act::Sweep => self.sweep(),
-            Act::Restart => self.shard.reset(),
+            Act::Restart => self.group.reset(),
             Act::Window(None, window) => {
                 self.window = window.map_or(Span::MAX, Span);
                 self.update();
@@ -150,8 +150,8 @@ impl Game {
             Act::Seal(on, earlier) => self.seal(*on, *earlier),
             Act::Age(on) => {
                 for _ in 0..6 {
-                    self.shard.now = self.shard.now.plus(Span(60_000));
-                    assert_eq!(self.shard.apply(Command::Beat), Outcome::Done);
+                    self.group.now = self.group.now.plus(Span(60_000));
+                    assert_eq!(self.group.apply(Command::Beat), Outcome::Done);
                 }
                 self.seal(*on, 0);
             }
@@ -168,7 +168,7 @@ impl Game {
     }
 
     fn used(&mut self) {
-        self.last_use = self.last_use.max(self.shard.now);
+        self.last_use = self.last_use.max(self.group.now);
     }
 
     /// IDLE-2: any operation on one of its subscriptions.
@@ -187,9 +187,9 @@ impl Game {
         match on.and_then(|on| self.on(on)) {
             Some(entity) => drop(self.ask(entity, Command::Touch { entity })),
             None => {
-                let outcome = self.shard.apply(Command::Touch { entity: TOPIC });
+                let outcome = self.group.apply(Command::Touch { entity: TOPIC });
                 assert_eq!(outcome, Outcome::Done);
-                self.last_use = self.last_use.max(self.shard.now.plus(Span(60_000)));
+                self.last_use = self.last_use.max(self.group.now.plus(Span(60_000)));
             }
         }
     }
@@ -210,12 +210,12 @@ impl Game {
             () if self.window.is_max() || !self.waiting.is_empty() || earlier > 0 => {
                 Outcome::Spared
             }
-            () if self.shard.now < self.last_use.plus(self.window) => {
+            () if self.group.now < self.last_use.plus(self.window) => {
                 Outcome::Refused(Refusal::InvalidOperation { why: "" })
             }
             () => Outcome::Done,
         };
-        let outcome = self.shard.apply(seal(TOPIC, self.last_use));
+        let outcome = self.group.apply(seal(TOPIC, self.last_use));
         self.deleted = outcome == Outcome::Done;
         assert_eq!(as_of_queue(outcome), expected);
     }
@@ -237,7 +237,7 @@ impl Game {
         };
         self.topic(TopicCommand::CreateSubscription(create));
         self.used();
-        let plain = Plain::new(properties.common(self.default_ttl), self.shard.now);
+        let plain = Plain::new(properties.common(self.default_ttl), self.group.now);
         let (rules, tokens) = (vec![(0, Take::All, None)], Vec::new());
         self.subscriptions.insert(entity, Subscription { plain, rules, properties, tokens });
     }
@@ -252,7 +252,7 @@ impl Game {
             None => subscription.rules.push((name, take, make)),
         }
         let rule = Box::new(rule(name, take, make));
-        subscription.used_at(self.shard.now);
+        subscription.used_at(self.group.now);
         self.topic(TopicCommand::PutRule(PutRule { origin: None, entity, rule, replace }));
     }
 
@@ -262,7 +262,7 @@ impl Game {
         let before = subscription.rules.len();
         subscription.rules.retain(|(known, ..)| *known != name);
         if subscription.rules.len() < before {
-            subscription.used_at(self.shard.now);
+            subscription.used_at(self.group.now);
             let name = rule_name(name).to_ascii_uppercase();
             self.topic(TopicCommand::RemoveRule(RemoveRule { origin: None, entity, name }));
         }
@@ -272,7 +272,7 @@ impl Game {
         let Some(entity) = self.on(on) else { return };
         let Some(subscription) = self.subscriptions.get_mut(&entity) else { return };
         change(&mut subscription.properties);
-        subscription.used_at(self.shard.now);
+        subscription.used_at(self.group.now);
         let properties = Box::new(subscription.properties.clone());
         let update = UpdateSubscription { origin: None, entity, properties };
         self.topic(TopicCommand::UpdateSubscription(update));
@@ -308,8 +308,8 @@ impl Game {
             operations.push(Operation::Renew(Renew { origin: None, queue, tokens: vec![token] }));
         }
         let commit = Commit { origin: None, entity: TOPIC, operations };
-        let outcome = self.shard.apply(Command::Commit(commit));
-        let now = self.shard.now;
+        let outcome = self.group.apply(Command::Commit(commit));
+        let now = self.group.now;
         let plain = &mut self.subscriptions.get_mut(&queue.entity).expect("a subscription").plain;
         plain.at = now;
         let before = plain.clone();
@@ -341,7 +341,7 @@ impl Game {
             session_id: None,
             partition_key: None,
             ttl: draft.ttl.map(Span),
-            scheduled_at: draft.due.map(|due| self.shard.now.plus(Span(due))),
+            scheduled_at: draft.due.map(|due| self.group.now.plus(Span(due))),
         };
         let messages: Vec<_> = drafts.iter().map(message).collect();
         Send { origin: None, entity: TOPIC, messages }
@@ -353,7 +353,7 @@ impl Game {
     }
 
     fn publish(&mut self, drafts: &[Draft]) {
-        let outcome = self.shard.apply(Command::Send(self.send(drafts)));
+        let outcome = self.group.apply(Command::Send(self.send(drafts)));
         let sequences = self.numbers(drafts);
         assert_eq!(outcome, Outcome::Sent { sequences });
         self.published(drafts);
@@ -367,7 +367,7 @@ impl Game {
             self.counts.accepted += 1;
             match draft.due.filter(|due| *due > 0) {
                 Some(due) => {
-                    let due = self.shard.now.plus(Span(due));
+                    let due = self.group.now.plus(Span(due));
                     self.waiting.push((due, number, draft.n, ttl));
                 }
                 None => self.fan_out(number, draft.n, ttl),
@@ -378,8 +378,8 @@ impl Game {
     fn fan_out(&mut self, number: u64, n: i64, ttl: Option<Span>) {
         self.counts.published += 1;
         for (entity, subscription) in &mut self.subscriptions {
-            subscription.plain.at = self.shard.now;
-            let rows = &self.shard.rows;
+            subscription.plain.at = self.group.now;
+            let rows = &self.group.rows;
             subscription.take(number, n, ttl, |copy| {
                 let key = Key::Message(QueueId::dead_letter(*entity), SequenceNumber(copy));
                 match rows.0.get(&key) {
@@ -395,9 +395,9 @@ impl Game {
 
     /// Has a subscription do something, and its model.
     fn ask(&mut self, entity: EntityId, command: Command) -> bool {
-        let outcome = self.shard.apply(command.clone());
+        let outcome = self.group.apply(command.clone());
         let subscription = self.subscriptions.get_mut(&entity).expect("a subscription");
-        subscription.plain.at = self.shard.now;
+        subscription.plain.at = self.group.now;
         let expected = subscription.plain.apply(&command, &outcome);
         if let (Outcome::Acquired { deliveries, .. }, Command::Acquire(acquire)) =
             (&outcome, &command)
@@ -413,8 +413,8 @@ impl Game {
     fn fire_all(&mut self) {
         let fire = |entity, kind| Command::Fire(Fire { entity, kind, count_max: 2 });
         loop {
-            let now = self.shard.now;
-            match self.shard.apply(fire(TOPIC, DeadlineKind::Scheduled)) {
+            let now = self.group.now;
+            match self.group.apply(fire(TOPIC, DeadlineKind::Scheduled)) {
                 Outcome::Fired(fired) => {
                     self.waiting.sort_unstable_by_key(|(due, number, ..)| (*due, *number));
                     let activated = fired.activated as usize;
@@ -434,7 +434,7 @@ impl Game {
                 other => panic!("not fired: {other:?}"),
             }
         }
-        let due = |(due, ..): &Waiting| *due <= self.shard.now;
+        let due = |(due, ..): &Waiting| *due <= self.group.now;
         assert!(!self.waiting.iter().any(due), "left behind");
         let entities: Vec<EntityId> = self.subscriptions.keys().copied().collect();
         for entity in entities {
@@ -448,7 +448,7 @@ impl Game {
 
     fn sweep(&mut self) {
         loop {
-            match self.shard.apply(Command::Sweep) {
+            match self.group.apply(Command::Sweep) {
                 Outcome::Fired(fired) if fired.more => (),
                 _ => return,
             }
@@ -456,7 +456,7 @@ impl Game {
     }
 
     fn compare(&self) {
-        let info = domain::entity_info(&self.shard.rows, TOPIC).expect("the topic");
+        let info = domain::entity_info(&self.group.rows, TOPIC).expect("the topic");
         let scheduled = self.waiting.len() as u64;
         assert_eq!(info.counts, Counts { scheduled, ..self.counts });
         assert_eq!(info.next_sequence.0, self.next);
@@ -465,7 +465,7 @@ impl Game {
         let size: u64 = sizes.map(|message| u64::from(message.size())).sum();
         assert_eq!(info.size_bytes, size + 10 * scheduled);
         for (entity, subscription) in &self.subscriptions {
-            let info = domain::entity_info(&self.shard.rows, *entity).expect("a subscription");
+            let info = domain::entity_info(&self.group.rows, *entity).expect("a subscription");
             assert_eq!(info.counts, subscription.plain.counts(), "{entity:?}");
             assert_eq!(info.last_use, subscription.plain.last_use, "{entity:?}");
             let Specifics::Subscription(specifics) = &info.specifics else { panic!("{info:?}") };
@@ -478,7 +478,7 @@ impl Game {
     fn compare_message(&self, entity: EntityId, message: &Message) {
         let sub = if message.place == Place::Dead { SubQueue::DeadLetter } else { SubQueue::Main };
         let key = Key::Message(QueueId { entity, sub }, SequenceNumber(message.number));
-        let Some(Row::Message(row)) = self.shard.rows.0.get(&key) else {
+        let Some(Row::Message(row)) = self.group.rows.0.get(&key) else {
             panic!("{} should be stored in {:?} of {entity:?}", message.number, message.place);
         };
         let overlay = row.overlay.clone().unwrap_or_default();

@@ -23,7 +23,7 @@ fn with_many(properties: QueueProperties, message: domain::NewMessage) -> Table 
     };
     let commands = (0..MANY / 1000).map(send).collect();
     let entry = Entry { at: at(0), seed: [0; 16], commands };
-    play.shard.step(vec![entry]);
+    play.group.step(vec![entry]);
     assert_eq!(play.counts().accepted, MANY as u64);
     play
 }
@@ -33,7 +33,7 @@ fn exhaust(play: &mut Table, kind: DeadlineKind, done: fn(&Fired) -> u32) -> usi
     let (mut rounds, mut sum) = (0, 0);
     loop {
         let fired = play.fire(kind, u32::MAX);
-        assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+        assert!(play.group.written <= APPLY_ROWS_MAX as usize, "{} rows", play.group.written);
         rounds += 1;
         sum += done(&fired);
         if !fired.more {
@@ -48,7 +48,7 @@ fn exhaust(play: &mut Table, kind: DeadlineKind, done: fn(&Fired) -> u32) -> usi
 #[test]
 fn expiry_of_many_is_done_in_bounded_steps() {
     let mut play = with_many(queue(), m().ttl(10));
-    play.shard.now = at(10);
+    play.group.now = at(10);
     assert!(exhaust(&mut play, DeadlineKind::Fixed, |fired| fired.dropped) > 2);
     assert_eq!(play.look(), "| | expired 10000");
 }
@@ -57,7 +57,7 @@ fn expiry_of_many_is_done_in_bounded_steps() {
 fn expiry_by_default_of_many_is_done_in_bounded_steps() {
     let properties = QueueProperties { default_ttl: ms(SECOND), ..dead_lettering() };
     let mut play = with_many(properties, m());
-    play.shard.now = at(SECOND);
+    play.group.now = at(SECOND);
     assert!(exhaust(&mut play, DeadlineKind::Derived, |fired| fired.dead_lettered) > 2);
     assert_eq!(play.counts().dead_lettered, MANY as u64);
 }
@@ -65,7 +65,7 @@ fn expiry_by_default_of_many_is_done_in_bounded_steps() {
 #[test]
 fn activation_of_many_is_done_in_bounded_steps() {
     let mut play = with_many(queue(), m().due(10));
-    play.shard.now = at(10);
+    play.group.now = at(10);
     assert!(exhaust(&mut play, DeadlineKind::Scheduled, |fired| fired.activated) > 2);
     assert_eq!(play.info().available, MANY as u64);
 }
@@ -74,7 +74,7 @@ fn activation_of_many_is_done_in_bounded_steps() {
 fn a_receive_behind_many_expired_messages_comes_through_in_bounded_steps() {
     let mut play = with_many(queue(), m().ttl(10));
     play.play(5, send(m()));
-    play.shard.now = at(10);
+    play.group.now = at(10);
     let mut rounds = 0;
     loop {
         rounds += 1;
@@ -82,7 +82,7 @@ fn a_receive_behind_many_expired_messages_comes_through_in_bounded_steps() {
         let outcome = play.take(MAIN, 1);
         // Others wait for the entry: it clears few of them.
         assert!(play.counts().expired - before <= 256);
-        assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+        assert!(play.group.written <= APPLY_ROWS_MAX as usize, "{} rows", play.group.written);
         match outcome {
             Outcome::Acquired { deliveries, more: true } => assert!(deliveries.is_empty()),
             Outcome::Acquired { deliveries, more: false } => {
@@ -116,7 +116,7 @@ impl Rows for Counted<'_> {
 #[test]
 fn ttl_33_expired_messages_that_a_receive_passes_are_not_looked_up_one_by_one() {
     let play = with_many(queue(), m().ttl(10));
-    let rows = Counted { rows: &play.shard.rows, gets: Cell::new(0) };
+    let rows = Counted { rows: &play.group.rows, gets: Cell::new(0) };
     let acquire = Acquire { queue: MAIN, receiver: RECEIVER, count_max: 1, bytes_max: u32::MAX };
     let commands = vec![Command::Acquire(acquire)];
     let mut machine = Machine::reading(content::read);
@@ -130,14 +130,14 @@ fn ttl_33_expired_messages_that_a_receive_passes_are_not_looked_up_one_by_one() 
 #[test]
 fn a_large_receive_and_delete_batch_are_bounded() {
     let mut play = with_many(queue(), m());
-    play.shard.now = at(10);
+    play.group.now = at(10);
     let outcome = play.take(MAIN, u32::MAX);
-    assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+    assert!(play.group.written <= APPLY_ROWS_MAX as usize, "{} rows", play.group.written);
     assert!(
         matches!(outcome, Outcome::Acquired { deliveries, more: true } if !deliveries.is_empty())
     );
     play.play(10, Delete(4000));
-    assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+    assert!(play.group.written <= APPLY_ROWS_MAX as usize, "{} rows", play.group.written);
 }
 
 /// ENT-7: what is left is erased at once, or, where it is little, row by row.
@@ -147,11 +147,11 @@ fn ent_7_deleting_a_queue_is_one_entry_and_one_sweep_however_large() {
     small.play(0, Send(vec![m().ttl(DAY); 30]));
     for (mut play, rows_max) in [(with_many(queue(), m().ttl(DAY)), 20), (small, 100)] {
         play.check([(1, DeleteQueue, "done", "no queue")]);
-        assert!(play.shard.written < 10, "{} rows", play.shard.written);
+        assert!(play.group.written < 10, "{} rows", play.group.written);
         assert!(!play.play(1, Sweep).ends_with("more"));
-        assert!(play.shard.written <= rows_max, "{} rows", play.shard.written);
-        // The shard's own row is left.
-        assert_eq!(play.shard.rows.0.len(), 1);
+        assert!(play.group.written <= rows_max, "{} rows", play.group.written);
+        // The group's own row is left.
+        assert_eq!(play.group.rows.0.len(), 1);
     }
 }
 
@@ -165,7 +165,7 @@ fn a_received_batch_is_bounded_by_bytes_and_an_empty_one_is_no_error() {
     );
     let mut take = |bytes_max| {
         let acquire = Acquire { queue: MAIN, receiver: RECEIVER, count_max: 9, bytes_max };
-        words(&play.shard.apply(Command::Acquire(acquire)))
+        words(&play.group.apply(Command::Acquire(acquire)))
     };
     assert_eq!(take(11), "got 1 2 more");
     assert_eq!(take(10), "got 3 more");

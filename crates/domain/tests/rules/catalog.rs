@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{
     CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, GroupRow, Key, NewRule, NodeRow, NodeState, Outcome, Row, ShardId,
+    EntityKind, GroupId, GroupRow, Key, NewRule, NodeRow, NodeState, Outcome, Row,
     SubscriptionProperties, TopicProperties,
 };
 
-use crate::support::Shard;
+use crate::support::Group;
 use crate::table::{queue, words};
 
 pub fn node(name: &str) -> NodeRow {
@@ -25,14 +25,14 @@ fn found(data_groups: u16, replication_factor: u8, nodes: &[u64]) -> CatalogComm
 }
 
 /// A catalog of one node.
-pub fn catalog(data_groups: u16) -> Shard {
-    let mut shard = Shard::empty();
-    assert_eq!(ask(&mut shard, found(data_groups, 1, &[1])), Outcome::Done);
-    shard
+pub fn catalog(data_groups: u16) -> Group {
+    let mut group = Group::empty();
+    assert_eq!(ask(&mut group, found(data_groups, 1, &[1])), Outcome::Done);
+    group
 }
 
-pub fn ask(shard: &mut Shard, command: CatalogCommand) -> Outcome {
-    shard.apply(Command::Catalog(command))
+pub fn ask(group: &mut Group, command: CatalogCommand) -> Outcome {
+    group.apply(Command::Catalog(command))
 }
 
 /// No request is another's repeat.
@@ -41,10 +41,10 @@ fn drawn() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-pub fn create(shard: &mut Shard, name: &str) -> Outcome {
+pub fn create(group: &mut Group, name: &str) -> Outcome {
     let properties = Box::new(queue());
     let name = name.to_owned();
-    ask(shard, CatalogCommand::Create { request: drawn(), name, properties })
+    ask(group, CatalogCommand::Create { request: drawn(), name, properties })
 }
 
 /// The row and whether it is fresh.
@@ -56,21 +56,21 @@ pub fn entry(outcome: Outcome) -> (DirectoryRow, bool) {
 }
 
 /// Creates a name to the end.
-pub fn created(shard: &mut Shard, name: &str) -> DirectoryRow {
-    let (row, fresh) = entry(create(shard, name));
+pub fn created(group: &mut Group, name: &str) -> DirectoryRow {
+    let (row, fresh) = entry(create(group, name));
     assert!(fresh);
     let command = CatalogCommand::Created { name: name.to_owned(), entity: row.entity };
-    entry(ask(shard, command)).0
+    entry(ask(group, command)).0
 }
 
-fn deleted(shard: &mut Shard, name: &str) {
-    let (row, _) = entry(ask(shard, CatalogCommand::Delete { name: name.to_owned() }));
+fn deleted(group: &mut Group, name: &str) {
+    let (row, _) = entry(ask(group, CatalogCommand::Delete { name: name.to_owned() }));
     let command = CatalogCommand::Deleted { name: name.to_owned(), entity: row.entity };
-    assert_eq!(ask(shard, command), Outcome::Done);
+    assert_eq!(ask(group, command), Outcome::Done);
 }
 
-fn replicas(shard: &Shard, group: u16) -> Vec<u64> {
-    match shard.rows.0.get(&Key::Group(ShardId(group))) {
+fn replicas(catalog: &Group, group: u16) -> Vec<u64> {
+    match catalog.rows.0.get(&Key::Group(GroupId(group))) {
         Some(Row::Group(GroupRow { replicas })) => replicas.clone(),
         other => panic!("no group {group}: {other:?}"),
     }
@@ -78,38 +78,38 @@ fn replicas(shard: &Shard, group: u16) -> Vec<u64> {
 
 #[test]
 fn a_cluster_is_formed_once_and_its_groups_are_spread() {
-    let mut shard = Shard::empty();
-    assert_eq!(words(&create(&mut shard, "a")), "InvalidOperationException");
-    assert_eq!(ask(&mut shard, found(4, 2, &[1, 2, 3])), Outcome::Done);
-    assert_eq!(replicas(&shard, 0), [1, 2, 3]);
-    let spread: Vec<_> = (1..=4).map(|group| replicas(&shard, group)).collect();
+    let mut catalog = Group::empty();
+    assert_eq!(words(&create(&mut catalog, "a")), "InvalidOperationException");
+    assert_eq!(ask(&mut catalog, found(4, 2, &[1, 2, 3])), Outcome::Done);
+    assert_eq!(replicas(&catalog, 0), [1, 2, 3]);
+    let spread: Vec<_> = (1..=4).map(|group| replicas(&catalog, group)).collect();
     assert_eq!(spread, [vec![1, 2], vec![2, 3], vec![3, 1], vec![1, 2]]);
-    let rows = shard.rows.clone();
-    assert_eq!(ask(&mut shard, found(9, 1, &[7])), Outcome::Done);
-    assert_eq!(shard.rows, rows, "the first decides");
+    let rows = catalog.rows.clone();
+    assert_eq!(ask(&mut catalog, found(9, 1, &[7])), Outcome::Done);
+    assert_eq!(catalog.rows, rows, "the first decides");
     for (groups, factor, nodes) in [(0, 1, vec![1]), (1, 0, vec![1]), (1, 1, vec![])] {
-        let outcome = ask(&mut Shard::empty(), found(groups, factor, &nodes));
+        let outcome = ask(&mut Group::empty(), found(groups, factor, &nodes));
         assert_eq!(words(&outcome), "ArgumentException");
     }
 }
 
 #[test]
 fn a_node_changes_its_addresses() {
-    let mut shard = catalog(1);
+    let mut group = catalog(1);
     let row = node("elsewhere");
     let command = CatalogCommand::SetNode { node: 1, row: row.clone() };
-    assert_eq!(ask(&mut shard, command), Outcome::Done);
-    assert_eq!(shard.rows.0.get(&Key::Node(1)), Some(&Row::Node(row)));
+    assert_eq!(ask(&mut group, command), Outcome::Done);
+    assert_eq!(group.rows.0.get(&Key::Node(1)), Some(&Row::Node(row)));
 }
 
 /// Each row: what is asked, and what an operator is told; nothing, where it is done.
 #[test]
 fn nodes_join_and_leave_and_never_fewer_stay_than_a_group_has_replicas() {
     use CatalogCommand::*;
-    let mut shard = Shard::empty();
-    assert_eq!(ask(&mut shard, found(3, 2, &[1, 2])), Outcome::Done);
+    let mut group = Group::empty();
+    assert_eq!(ask(&mut group, found(3, 2, &[1, 2])), Outcome::Done);
     let add = |id: u64| AddNode { node: id, row: node(&format!("n{id}")) };
-    let to = |shard, from, to, moves| MoveReplica { shard: ShardId(shard), from, to, moves };
+    let to = |group, from, to, moves| MoveReplica { group: GroupId(group), from, to, moves };
     let (drain, back) = (|node| Drain { node, cancel: false }, |node| Drain { node, cancel: true });
     let (remove, dead) = (|node| Remove { node, dead: false }, |node| Remove { node, dead: true });
     for (command, told) in [
@@ -151,7 +151,7 @@ fn nodes_join_and_leave_and_never_fewer_stay_than_a_group_has_replicas() {
         (add(4), ""),
         (dead(2), ""),
     ] {
-        let outcome = ask(&mut shard, command.clone());
+        let outcome = ask(&mut group, command.clone());
         let found = match &outcome {
             Outcome::Refused(refusal) => refusal.to_string(),
             _ => String::new(),
@@ -159,73 +159,73 @@ fn nodes_join_and_leave_and_never_fewer_stay_than_a_group_has_replicas() {
         assert_eq!(outcome == Outcome::Done, told.is_empty(), "{command:?}: {outcome:?}");
         assert!(found.contains(told), "{command:?}: {found}");
     }
-    assert_eq!(replicas(&shard, 0), [3, 4], "who holds the catalog");
-    assert_eq!(replicas(&shard, 1), [3, 2], "what is dead is replaced by whoever plans");
-    let state = |node| shard.rows.0.get(&Key::NodeState(node));
+    assert_eq!(replicas(&group, 0), [3, 4], "who holds the catalog");
+    assert_eq!(replicas(&group, 1), [3, 2], "what is dead is replaced by whoever plans");
+    let state = |node| group.rows.0.get(&Key::NodeState(node));
     assert_eq!(state(2), Some(&Row::NodeState(NodeState::Removed)));
     assert_eq!(state(3), None);
 }
 
 #[test]
 fn entities_go_to_the_group_that_has_the_fewest() {
-    let mut shard = catalog(3);
-    let place = |shard: &mut Shard, name: &str| created(shard, name).shard.0;
+    let mut group = catalog(3);
+    let place = |group: &mut Group, name: &str| created(group, name).group.0;
     let names = ["a", "b", "c", "d"];
-    let places: Vec<_> = names.iter().map(|name| place(&mut shard, name)).collect();
+    let places: Vec<_> = names.iter().map(|name| place(&mut group, name)).collect();
     assert_eq!(places, [1, 2, 3, 1]);
-    deleted(&mut shard, "b");
-    assert_eq!(place(&mut shard, "e"), 2);
+    deleted(&mut group, "b");
+    assert_eq!(place(&mut group, "e"), 2);
     // What is kept in memory about sizes is what the rows say.
-    shard.reset();
-    assert_eq!(place(&mut shard, "f"), 2);
-    deleted(&mut shard, "a");
-    deleted(&mut shard, "d");
-    assert_eq!(place(&mut shard, "g"), 1);
+    group.reset();
+    assert_eq!(place(&mut group, "f"), 2);
+    deleted(&mut group, "a");
+    deleted(&mut group, "d");
+    assert_eq!(place(&mut group, "g"), 1);
 }
 
 #[test]
 fn an_unfinished_creation_is_told_until_it_is_confirmed() {
-    let mut shard = catalog(1);
-    let (first, fresh) = entry(create(&mut shard, "a"));
+    let mut group = catalog(1);
+    let (first, fresh) = entry(create(&mut group, "a"));
     assert!(fresh);
     let what = Creation::Queue { properties: Box::new(queue()) };
     assert_eq!(first.state, DirectoryState::Creating { what });
-    let (again, fresh) = entry(create(&mut shard, "A"));
+    let (again, fresh) = entry(create(&mut group, "A"));
     assert_eq!((again, fresh), (first.clone(), false));
     // Confirmed for another entity: no.
     let confirm = |id| CatalogCommand::Created { name: "a".to_owned(), entity: EntityId(id) };
-    let outcome = ask(&mut shard, confirm(first.entity.0 + 1));
+    let outcome = ask(&mut group, confirm(first.entity.0 + 1));
     assert_eq!(words(&outcome), "MessagingEntityNotFound");
-    let (row, fresh) = entry(ask(&mut shard, confirm(first.entity.0)));
+    let (row, fresh) = entry(ask(&mut group, confirm(first.entity.0)));
     assert_eq!((row.state, fresh), (DirectoryState::Ready, true));
-    let (row, fresh) = entry(ask(&mut shard, confirm(first.entity.0)));
+    let (row, fresh) = entry(ask(&mut group, confirm(first.entity.0)));
     assert_eq!((row.state, fresh), (DirectoryState::Ready, false));
 }
 
 #[test]
 fn a_late_confirmation_of_a_deletion_spares_the_next_entity_of_that_name() {
-    let mut shard = catalog(1);
-    let first = created(&mut shard, "a").entity;
-    deleted(&mut shard, "a");
-    let second = created(&mut shard, "a").entity;
+    let mut group = catalog(1);
+    let first = created(&mut group, "a").entity;
+    deleted(&mut group, "a");
+    let second = created(&mut group, "a").entity;
     let late = CatalogCommand::Deleted { name: "a".to_owned(), entity: first };
-    assert_eq!(ask(&mut shard, late), Outcome::Done);
-    let row = domain::directory(&shard.rows, "a").expect("the second");
+    assert_eq!(ask(&mut group, late), Outcome::Done);
+    let row = domain::directory(&group.rows, "a").expect("the second");
     assert_eq!((row.entity, row.state), (second, DirectoryState::Ready));
     // And a late confirmation of a creation does not undo a deletion.
-    entry(ask(&mut shard, CatalogCommand::Delete { name: "a".to_owned() }));
+    entry(ask(&mut group, CatalogCommand::Delete { name: "a".to_owned() }));
     let late = CatalogCommand::Created { name: "a".to_owned(), entity: second };
-    assert_eq!(entry(ask(&mut shard, late)).0.state, DirectoryState::Deleting);
+    assert_eq!(entry(ask(&mut group, late)).0.state, DirectoryState::Deleting);
 }
 
 #[test]
 fn names_are_listed_in_order_by_prefix_and_page() {
-    let mut shard = catalog(1);
+    let mut group = catalog(1);
     for name in ["b", "Orders", "orders/EU", "orders-old", "a", "order"] {
-        created(&mut shard, name);
+        created(&mut group, name);
     }
     let page = |after: Option<&str>, prefix: &str, count: usize| -> Vec<String> {
-        let rows = domain::directory_page(&shard.rows, EntityKind::Queue, after, prefix, count);
+        let rows = domain::directory_page(&group.rows, EntityKind::Queue, after, prefix, count);
         rows.into_iter().map(|row| row.name).collect()
     };
     let all = ["a", "b", "order", "Orders", "orders-old", "orders/EU"];
@@ -242,19 +242,19 @@ fn names_are_listed_in_order_by_prefix_and_page() {
     assert_eq!(page(None, "", 0), [""; 0]);
 }
 
-fn create_topic(shard: &mut Shard, name: &str) -> Outcome {
+fn create_topic(group: &mut Group, name: &str) -> Outcome {
     let properties = Box::new(TopicProperties::default());
     let name = name.to_owned();
-    ask(shard, CatalogCommand::CreateTopic { request: drawn(), name, properties })
+    ask(group, CatalogCommand::CreateTopic { request: drawn(), name, properties })
 }
 
-fn topic_created(shard: &mut Shard, name: &str) -> DirectoryRow {
-    let (row, _) = entry(create_topic(shard, name));
+fn topic_created(group: &mut Group, name: &str) -> DirectoryRow {
+    let (row, _) = entry(create_topic(group, name));
     let command = CatalogCommand::Created { name: name.to_owned(), entity: row.entity };
-    entry(ask(shard, command)).0
+    entry(ask(group, command)).0
 }
 
-fn subscribe(shard: &mut Shard, topic: &str, name: &str) -> Outcome {
+fn subscribe(group: &mut Group, topic: &str, name: &str) -> Outcome {
     let command = CatalogCommand::CreateSubscription {
         request: drawn(),
         topic: topic.to_owned(),
@@ -262,90 +262,90 @@ fn subscribe(shard: &mut Shard, topic: &str, name: &str) -> Outcome {
         properties: Box::new(SubscriptionProperties::default()),
         rule: Box::new(NewRule::default()),
     };
-    ask(shard, command)
+    ask(group, command)
 }
 
-fn subscribed(shard: &mut Shard, topic: &str, name: &str) -> DirectoryRow {
-    let (row, fresh) = entry(subscribe(shard, topic, name));
+fn subscribed(group: &mut Group, topic: &str, name: &str) -> DirectoryRow {
+    let (row, fresh) = entry(subscribe(group, topic, name));
     assert!(fresh);
     let command = CatalogCommand::Created { name: row.name, entity: row.entity };
-    entry(ask(shard, command)).0
+    entry(ask(group, command)).0
 }
 
 /// At every point of a creation its repeat is answered as it was; another's request is refused.
 #[test]
 fn send_8_a_repeated_creation_gets_its_first_answer() {
-    let mut shard = catalog(1);
-    let ask_as = |shard: &mut Shard, request| {
+    let mut group = catalog(1);
+    let ask_as = |group: &mut Group, request| {
         let (name, properties) = ("Orders".to_owned(), Box::new(queue()));
-        ask(shard, CatalogCommand::Create { request, name, properties })
+        ask(group, CatalogCommand::Create { request, name, properties })
     };
-    let (first, fresh) = entry(ask_as(&mut shard, 7));
+    let (first, fresh) = entry(ask_as(&mut group, 7));
     assert!(fresh);
-    assert_eq!(entry(ask_as(&mut shard, 7)), (first.clone(), true));
-    assert_eq!(entry(ask_as(&mut shard, 8)), (first.clone(), false), "to be finished, not its own");
+    assert_eq!(entry(ask_as(&mut group, 7)), (first.clone(), true));
+    assert_eq!(entry(ask_as(&mut group, 8)), (first.clone(), false), "to be finished, not its own");
     let command = CatalogCommand::Created { name: "orders".to_owned(), entity: first.entity };
-    let (ready, _) = entry(ask(&mut shard, command));
-    assert_eq!(entry(ask_as(&mut shard, 7)), (ready, true));
-    assert_eq!(words(&ask_as(&mut shard, 8)), "MessagingEntityAlreadyExists");
-    deleted(&mut shard, "orders");
-    let (second, fresh) = entry(ask_as(&mut shard, 8));
+    let (ready, _) = entry(ask(&mut group, command));
+    assert_eq!(entry(ask_as(&mut group, 7)), (ready, true));
+    assert_eq!(words(&ask_as(&mut group, 8)), "MessagingEntityAlreadyExists");
+    deleted(&mut group, "orders");
+    let (second, fresh) = entry(ask_as(&mut group, 8));
     assert!(fresh && second.entity != first.entity);
-    assert_eq!(entry(ask_as(&mut shard, 7)), (second, false));
+    assert_eq!(entry(ask_as(&mut group, 7)), (second, false));
 }
 
 #[test]
 fn ent_2_queues_and_topics_share_their_names() {
-    let mut shard = catalog(1);
-    created(&mut shard, "a");
-    topic_created(&mut shard, "b");
-    assert_eq!(words(&create_topic(&mut shard, "A")), "MessagingEntityAlreadyExists");
-    assert_eq!(words(&create(&mut shard, "B")), "MessagingEntityAlreadyExists");
+    let mut group = catalog(1);
+    created(&mut group, "a");
+    topic_created(&mut group, "b");
+    assert_eq!(words(&create_topic(&mut group, "A")), "MessagingEntityAlreadyExists");
+    assert_eq!(words(&create(&mut group, "B")), "MessagingEntityAlreadyExists");
 }
 
 #[test]
 fn a_subscription_stands_with_its_topic_and_goes_with_it() {
-    let mut shard = catalog(3);
-    created(&mut shard, "Orders-old");
-    let topic = topic_created(&mut shard, "Orders");
-    let row = subscribed(&mut shard, "ORDERS", "Audit");
+    let mut group = catalog(3);
+    created(&mut group, "Orders-old");
+    let topic = topic_created(&mut group, "Orders");
+    let row = subscribed(&mut group, "ORDERS", "Audit");
     assert_eq!(row.name, "Orders/Subscriptions/Audit");
-    assert_eq!((row.shard, row.kind), (topic.shard, EntityKind::Subscription));
-    let found = domain::directory(&shard.rows, "orders/subscriptions/AUDIT").expect("found");
+    assert_eq!((row.group, row.kind), (topic.group, EntityKind::Subscription));
+    let found = domain::directory(&group.rows, "orders/subscriptions/AUDIT").expect("found");
     assert_eq!(found.entity, row.entity);
-    assert_eq!(words(&subscribe(&mut shard, "orders", "audit")), "MessagingEntityAlreadyExists");
+    assert_eq!(words(&subscribe(&mut group, "orders", "audit")), "MessagingEntityAlreadyExists");
     for missing in ["nothing", "orders-old"] {
-        assert_eq!(words(&subscribe(&mut shard, missing, "x")), "MessagingEntityNotFound");
+        assert_eq!(words(&subscribe(&mut group, missing, "x")), "MessagingEntityNotFound");
     }
-    subscribed(&mut shard, "orders", "b");
-    created(&mut shard, "orders/x");
-    let page = |shard: &Shard, kind, prefix: &str, count| -> Vec<String> {
-        let rows = domain::directory_page(&shard.rows, kind, None, prefix, count);
+    subscribed(&mut group, "orders", "b");
+    created(&mut group, "orders/x");
+    let page = |group: &Group, kind, prefix: &str, count| -> Vec<String> {
+        let rows = domain::directory_page(&group.rows, kind, None, prefix, count);
         rows.into_iter().map(|row| row.name).collect()
     };
     let all = ["Orders/Subscriptions/Audit", "Orders/Subscriptions/b"];
     let prefix = "orders/Subscriptions/";
-    assert_eq!(page(&shard, EntityKind::Subscription, prefix, 9), all);
-    assert_eq!(page(&shard, EntityKind::Subscription, prefix, 1), all[..1]);
-    assert_eq!(page(&shard, EntityKind::Queue, "", 9), ["Orders-old", "orders/x"]);
-    assert_eq!(page(&shard, EntityKind::Topic, "", 9), ["Orders"]);
+    assert_eq!(page(&group, EntityKind::Subscription, prefix, 9), all);
+    assert_eq!(page(&group, EntityKind::Subscription, prefix, 1), all[..1]);
+    assert_eq!(page(&group, EntityKind::Queue, "", 9), ["Orders-old", "orders/x"]);
+    assert_eq!(page(&group, EntityKind::Topic, "", 9), ["Orders"]);
     // While its topic goes, nothing new is subscribed; then all names are free (ENT-7).
-    entry(ask(&mut shard, CatalogCommand::Delete { name: "Orders".to_owned() }));
-    assert_eq!(words(&subscribe(&mut shard, "orders", "c")), "MessagingEntityNotFound");
+    entry(ask(&mut group, CatalogCommand::Delete { name: "Orders".to_owned() }));
+    assert_eq!(words(&subscribe(&mut group, "orders", "c")), "MessagingEntityNotFound");
     let deleted = CatalogCommand::Deleted { name: "Orders".to_owned(), entity: topic.entity };
-    assert_eq!(ask(&mut shard, deleted), Outcome::Done);
-    assert_eq!(page(&shard, EntityKind::Subscription, "", 9), [""; 0]);
-    assert_eq!(page(&shard, EntityKind::Queue, "", 9), ["Orders-old", "orders/x"]);
+    assert_eq!(ask(&mut group, deleted), Outcome::Done);
+    assert_eq!(page(&group, EntityKind::Subscription, "", 9), [""; 0]);
+    assert_eq!(page(&group, EntityKind::Queue, "", 9), ["Orders-old", "orders/x"]);
     // One entity fewer per group for each name: the next goes where there are fewest.
-    let again = topic_created(&mut shard, "Orders");
+    let again = topic_created(&mut group, "Orders");
     assert_ne!(again.entity, topic.entity);
-    assert_eq!(again.shard, topic.shard);
+    assert_eq!(again.group, topic.group);
 }
 
 #[test]
 fn quota_7_a_topic_has_two_thousand_subscriptions_at_most() {
-    let mut shard = catalog(1);
-    topic_created(&mut shard, "t");
+    let mut group = catalog(1);
+    topic_created(&mut group, "t");
     let commands = (0..=domain::SUBSCRIPTIONS_MAX).map(|n| {
         Command::Catalog(CatalogCommand::CreateSubscription {
             request: drawn(),
@@ -355,8 +355,8 @@ fn quota_7_a_topic_has_two_thousand_subscriptions_at_most() {
             rule: Box::new(NewRule::default()),
         })
     });
-    let entry = shard.entry(commands.collect());
-    let outcomes = shard.step(vec![entry]).remove(0);
+    let entry = group.entry(commands.collect());
+    let outcomes = group.step(vec![entry]).remove(0);
     let (last, others) = outcomes.split_last().expect("outcomes");
     assert!(others.iter().all(|outcome| matches!(outcome, Outcome::Catalog(_))));
     assert_eq!(words(last), "QuotaExceeded");
@@ -366,22 +366,22 @@ fn quota_7_a_topic_has_two_thousand_subscriptions_at_most() {
 /// late withdrawal finds another under the name.
 #[test]
 fn a_creation_that_its_group_refused_frees_its_name() {
-    let mut shard = catalog(1);
-    topic_created(&mut shard, "t");
+    let mut group = catalog(1);
+    topic_created(&mut group, "t");
     let withdraw = |entity| {
         let name = "t/Subscriptions/s".to_owned();
         CatalogCommand::Withdraw { name, entity }
     };
-    let (first, _) = entry(subscribe(&mut shard, "t", "s"));
+    let (first, _) = entry(subscribe(&mut group, "t", "s"));
     for fresh in [true, false] {
-        let (row, told) = entry(ask(&mut shard, withdraw(first.entity)));
+        let (row, told) = entry(ask(&mut group, withdraw(first.entity)));
         assert_eq!((row.state, told), (DirectoryState::Deleting, fresh));
     }
     let deleted = CatalogCommand::Deleted { name: first.name.clone(), entity: first.entity };
-    assert_eq!(ask(&mut shard, deleted), Outcome::Done);
-    assert_eq!(words(&ask(&mut shard, withdraw(first.entity))), "MessagingEntityNotFound");
-    let second = subscribed(&mut shard, "t", "s");
-    assert_eq!(words(&ask(&mut shard, withdraw(first.entity))), "MessagingEntityNotFound");
-    let (row, fresh) = entry(ask(&mut shard, withdraw(second.entity)));
+    assert_eq!(ask(&mut group, deleted), Outcome::Done);
+    assert_eq!(words(&ask(&mut group, withdraw(first.entity))), "MessagingEntityNotFound");
+    let second = subscribed(&mut group, "t", "s");
+    assert_eq!(words(&ask(&mut group, withdraw(first.entity))), "MessagingEntityNotFound");
+    let (row, fresh) = entry(ask(&mut group, withdraw(second.entity)));
     assert_eq!((row.state, fresh), (DirectoryState::Ready, false));
 }

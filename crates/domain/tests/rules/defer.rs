@@ -47,7 +47,7 @@ fn defer_2_it_is_retrieved_by_number_and_found_by_peek() {
 #[test]
 fn defer_3_retrieval_takes_a_lock_and_the_state_is_still_deferred() {
     let mut play = one_deferred(queue());
-    play.shard.now = at(7);
+    play.group.now = at(7);
     let outcome = play.receive_deferred(MAIN, &[1]);
     let domain::Outcome::Acquired { deliveries, more: false } = outcome else {
         panic!("{outcome:?}");

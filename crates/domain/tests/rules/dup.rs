@@ -28,7 +28,7 @@ fn dup_1_only_the_message_id_is_compared() {
         queue(),
         [(0, send(m().id("a")), "sent 1", "1"), (0, send(m().id("a")), "sent 2", "1 2")],
     );
-    assert!(!play.shard.rows.0.keys().any(|key| matches!(key, Key::DuplicateId(..))));
+    assert!(!play.group.rows.0.keys().any(|key| matches!(key, Key::DuplicateId(..))));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn dup_4_the_history_is_removed_when_it_ends() {
         ],
     );
     let kept = |play: &Table| {
-        play.shard.rows.0.keys().filter(|key| matches!(key, Key::DuplicateId(..))).count()
+        play.group.rows.0.keys().filter(|key| matches!(key, Key::DuplicateId(..))).count()
     };
     assert_eq!(kept(&play), 3);
     play.play(WINDOW, Fire(DeadlineKind::Duplicate));

@@ -7,7 +7,7 @@ use domain::{
 };
 
 use crate::catalog::{catalog, create, created};
-use crate::support::{QUEUE, Shard};
+use crate::support::{Group, QUEUE};
 use crate::table::*;
 
 #[test]
@@ -27,10 +27,10 @@ fn ent_1_names_are_bounded_and_have_no_forbidden_characters() {
 
 #[test]
 fn ent_1_names_differ_by_more_than_case_and_keep_their_case() {
-    let mut shard = catalog(2);
-    let entity = created(&mut shard, "Orders").entity;
-    assert_eq!(refusal_of(create(&mut shard, "oRDERS")), "MessagingEntityAlreadyExists");
-    let row = domain::directory(&shard.rows, "ORDERS").expect("the name");
+    let mut group = catalog(2);
+    let entity = created(&mut group, "Orders").entity;
+    assert_eq!(refusal_of(create(&mut group, "oRDERS")), "MessagingEntityAlreadyExists");
+    let row = domain::directory(&group.rows, "ORDERS").expect("the name");
     assert_eq!((row.name.as_str(), row.entity), ("Orders", entity));
 }
 
@@ -43,31 +43,31 @@ fn refusal_of(outcome: Outcome) -> &'static str {
 
 #[test]
 fn ent_2_a_taken_name_is_refused() {
-    let mut shard = catalog(2);
-    let first = created(&mut shard, "a").entity;
-    let second = created(&mut shard, "b").entity;
+    let mut group = catalog(2);
+    let first = created(&mut group, "a").entity;
+    let second = created(&mut group, "b").entity;
     assert_ne!(first, second);
-    let refused = create(&mut shard, "a");
+    let refused = create(&mut group, "a");
     let exists = Refusal::EntityAlreadyExists { name: "a".to_owned() };
     assert_eq!(refused, Outcome::Refused(exists));
     // Until its deletion is confirmed the name is taken; a creation is told to finish that first.
     let delete = CatalogCommand::Delete { name: "A".to_owned() };
-    match shard.apply(Command::Catalog(delete)) {
+    match group.apply(Command::Catalog(delete)) {
         Outcome::Catalog(CatalogOutcome::Entry { row, .. }) => {
             assert_eq!((row.entity, row.state), (first, DirectoryState::Deleting));
         }
         other => panic!("not deleted: {other:?}"),
     }
-    match create(&mut shard, "a") {
+    match create(&mut group, "a") {
         Outcome::Catalog(CatalogOutcome::Entry { row, fresh: false }) => {
             assert_eq!((row.entity, row.state), (first, DirectoryState::Deleting));
         }
         other => panic!("not told of the deletion: {other:?}"),
     }
     let deleted = CatalogCommand::Deleted { name: "a".to_owned(), entity: first };
-    assert_eq!(shard.apply(Command::Catalog(deleted)), Outcome::Done);
-    assert_eq!(domain::directory(&shard.rows, "a"), None);
-    let third = created(&mut shard, "a").entity;
+    assert_eq!(group.apply(Command::Catalog(deleted)), Outcome::Done);
+    assert_eq!(domain::directory(&group.rows, "a"), None);
+    let third = created(&mut group, "a").entity;
     assert!(third > second, "ids are never reused");
 }
 
@@ -165,19 +165,19 @@ fn ent_4_a_value_out_of_range_is_refused_and_changes_nothing() {
         let mut play = Table::new(queue());
         assert_eq!(refusal_of(play.update(*change)), "ArgumentOutOfRangeException", "{what}");
         assert_eq!(play.info().properties, queue(), "{what}");
-        let mut shard = Shard::empty();
+        let mut group = Group::empty();
         let create =
             CreateQueue { entity: QUEUE, name: "q".to_owned(), properties: Box::new(properties) };
-        let outcome = shard.apply(Command::CreateQueue(create));
+        let outcome = group.apply(Command::CreateQueue(create));
         assert_eq!(refusal_of(outcome), "ArgumentOutOfRangeException", "{what}");
-        assert_eq!(domain::entity_info(&shard.rows, QUEUE), None, "{what}");
+        assert_eq!(domain::entity_info(&group.rows, QUEUE), None, "{what}");
     }
 }
 
 #[test]
 fn ent_5_what_is_fixed_at_creation_is_not_changed() {
     let mut play = Table::new(queue());
-    play.shard.now = at(5);
+    play.group.now = at(5);
     let outcome = play.update(|p| p.requires_duplicate_detection = true);
     assert_eq!(refusal_of(outcome), "InvalidOperationException");
     let outcome = play.update(|p| {
@@ -191,16 +191,16 @@ fn ent_5_what_is_fixed_at_creation_is_not_changed() {
 
 #[test]
 fn ent_6_update_get_and_delete_of_what_is_not_there_are_refused() {
-    let mut shard = Shard::empty();
+    let mut group = Group::empty();
     let update = UpdateQueue { origin: None, entity: QUEUE, properties: Box::new(queue()) };
-    let outcome = shard.apply(Command::UpdateQueue(update));
+    let outcome = group.apply(Command::UpdateQueue(update));
     assert_eq!(outcome, Outcome::Refused(Refusal::StaleRoute { entity: QUEUE }));
     assert_eq!(refusal_of(outcome), "MessagingEntityNotFound");
-    assert_eq!(domain::entity_info(&shard.rows, QUEUE), None);
+    assert_eq!(domain::entity_info(&group.rows, QUEUE), None);
 
-    let mut shard = catalog(2);
+    let mut group = catalog(2);
     let delete = CatalogCommand::Delete { name: "none".to_owned() };
-    let outcome = shard.apply(Command::Catalog(delete));
+    let outcome = group.apply(Command::Catalog(delete));
     let refusal = Refusal::EntityNotFound { name: "none".to_owned() };
     assert_eq!(outcome, Outcome::Refused(refusal));
 }
@@ -274,7 +274,7 @@ fn ent_7_deletion_is_one_step_and_takes_every_message_along() {
         (2 * DAY, FireAll, "fired", "no queue"),
     ]);
     while play.play(2 * DAY, Sweep).ends_with("more") {}
-    assert_eq!(rows_of(&play.shard.rows, QUEUE), 0);
+    assert_eq!(rows_of(&play.group.rows, QUEUE), 0);
 }
 
 #[test]
@@ -289,10 +289,10 @@ fn ent_8_a_queue_created_again_shares_nothing_with_the_former() {
         name: "Orders".to_owned(),
         properties: Box::new(play_properties()),
     };
-    assert_eq!(play.shard.apply(Command::CreateQueue(create)), Outcome::Done);
+    assert_eq!(play.group.apply(Command::CreateQueue(create)), Outcome::Done);
     let main = QueueId::main(next);
     let sent = domain::Send { origin: None, entity: next, messages: vec![m().id("a")] };
-    assert_eq!(words(&play.shard.apply(Command::Send(sent))), "sent 1");
+    assert_eq!(words(&play.group.apply(Command::Send(sent))), "sent 1");
     // A late settlement, with the number and the nonce it had in the former.
     let settlement = |token: LockToken| domain::Settle {
         origin: None,
@@ -300,16 +300,16 @@ fn ent_8_a_queue_created_again_shares_nothing_with_the_former() {
         settlements: vec![domain::Settlement { token, disposition: domain::Disposition::Complete }],
         atomic: false,
     };
-    let outcome = play.shard.apply(Command::Settle(settlement(old)));
+    let outcome = play.group.apply(Command::Settle(settlement(old)));
     assert_eq!(words(&outcome), "settled not 0 MessageLockLost");
     let taken = play.taken(main, 10);
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0].sequence, SequenceNumber::FIRST);
-    let outcome = play.shard.apply(Command::Settle(settlement(old)));
+    let outcome = play.group.apply(Command::Settle(settlement(old)));
     assert_eq!(words(&outcome), "settled not 0 MessageLockLost");
     while play.play(5, Sweep).ends_with("more") {}
-    assert_eq!(rows_of(&play.shard.rows, QUEUE), 0);
-    let info = domain::entity_info(&play.shard.rows, next).expect("the queue");
+    assert_eq!(rows_of(&play.group.rows, QUEUE), 0);
+    let info = domain::entity_info(&play.group.rows, next).expect("the queue");
     assert_eq!((info.counts.active, info.created_at), (1, at(5)));
 }
 

@@ -136,7 +136,7 @@ fn err_29_a_refused_request_changes_no_row() {
             (1, Look, "", "1L 2S 3"),
         ],
     );
-    let before = play.shard.rows.clone();
+    let before = play.group.rows.clone();
     let refused = [
         (send(m().size(300 * 1024)), "MessageSizeExceeded"),
         (Send(vec![m(), m().ttl(0)]), "ArgumentOutOfRangeException"),
@@ -149,8 +149,8 @@ fn err_29_a_refused_request_changes_no_row() {
         (Update(|p| p.max_delivery_count = 0), "ArgumentOutOfRangeException"),
     ];
     for (action, answer) in refused {
-        // At the instant of the last entry, so that not even the shard's time moves on.
+        // At the instant of the last entry, so that not even the group's time moves on.
         assert_eq!(play.play(0, action), answer);
-        assert_eq!(play.shard.rows, before, "after {answer}");
+        assert_eq!(play.group.rows, before, "after {answer}");
     }
 }

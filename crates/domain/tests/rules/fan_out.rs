@@ -131,9 +131,9 @@ fn sched_3_what_waits_at_a_topic_can_be_cancelled_there() {
         Command::CancelScheduled(domain::CancelScheduled { origin: None, entity, numbers })
     };
     let a = play.id("a");
-    let refused = play.shard.apply(cancel(a, 1));
+    let refused = play.group.apply(cancel(a, 1));
     assert_eq!(words(&refused), "InvalidOperationException");
-    assert_eq!(play.shard.apply(cancel(TOPIC, 1)), Outcome::Done);
+    assert_eq!(play.group.apply(cancel(TOPIC, 1)), Outcome::Done);
     let info = play.info(TOPIC);
     assert_eq!(info.counts, Counts { accepted: 1, cancelled: 1, ..Counts::default() });
     assert_eq!((info.size_bytes, play.bodies()), (0, 0));
@@ -194,8 +194,8 @@ fn send_2_a_full_topic_refuses_within_one_entry_too() {
         let messages = vec![m().size(1024 * 1024)];
         Command::Send(domain::Send { origin: None, entity: TOPIC, messages })
     };
-    let entry = play.shard.entry((0..130).map(|_| send()).collect());
-    let outcomes = play.shard.step(vec![entry]).remove(0);
+    let entry = play.group.entry((0..130).map(|_| send()).collect());
+    let outcomes = play.group.step(vec![entry]).remove(0);
     let sent = outcomes.iter().filter(|o| matches!(o, Outcome::Sent { .. })).count();
     assert_eq!(sent, 128);
     assert_eq!(words(&outcomes[129]), "QuotaExceeded");
@@ -232,20 +232,20 @@ fn ent_7_a_topic_takes_its_subscriptions_along() {
     play.take(play.main("a"), 1);
     play.delete(TOPIC);
     for entity in [TOPIC, a, b] {
-        assert_eq!(domain::entity_info(&play.shard.rows, entity), None);
+        assert_eq!(domain::entity_info(&play.group.rows, entity), None);
     }
     let take = |entity| {
         let queue = QueueId::main(entity);
         let (count_max, bytes_max) = (1, u32::MAX);
         Command::Acquire(domain::Acquire { queue, receiver: RECEIVER, count_max, bytes_max })
     };
-    assert_eq!(words(&play.shard.apply(take(a))), "MessagingEntityNotFound");
+    assert_eq!(words(&play.group.apply(take(a))), "MessagingEntityNotFound");
     // Not created again by a command that comes late.
     let late = play.create(EntityId(99), "late", subscription(), NewRule::default());
     assert_eq!(words(&late), "MessagingEntityNotFound");
     play.sweep();
     for entity in [TOPIC, a, b] {
-        assert_eq!(rows_of(&play.shard.rows, entity), 0, "{entity:?}");
+        assert_eq!(rows_of(&play.group.rows, entity), 0, "{entity:?}");
     }
 }
 
@@ -260,7 +260,7 @@ fn ent_7_a_subscription_gives_its_bodies_back_when_it_is_deleted() {
     let a = play.id("a");
     play.delete(a);
     play.sweep();
-    assert_eq!((rows_of(&play.shard.rows, a), play.bodies()), (0, 1));
+    assert_eq!((rows_of(&play.group.rows, a), play.bodies()), (0, 1));
     assert_eq!(play.look("b"), "1");
     // What is published next comes to those that are left.
     play.send(says("n=2"));
@@ -308,11 +308,11 @@ fn ent_9_a_topic_has_nothing_to_receive() {
             Command::ReceiveDeferred(domain::ReceiveDeferred { origin, queue, receiver, numbers }),
             Command::DeleteBatch(domain::DeleteBatch { origin, queue, count_max, before }),
         ] {
-            assert_eq!(words(&play.shard.apply(command)), refusal);
+            assert_eq!(words(&play.group.apply(command)), refusal);
         }
     }
     assert_eq!(
-        domain::peek(&play.shard.rows, QueueId::dead_letter(TOPIC), SequenceNumber(0), 1)
+        domain::peek(&play.group.rows, QueueId::dead_letter(TOPIC), SequenceNumber(0), 1)
             .expect_err("refused")
             .name(),
         "MessagingEntityNotFound"
@@ -334,7 +334,7 @@ fn send_7_nothing_is_sent_to_a_subscription() {
     let mut play = Topic::with(["a"]);
     let entity = play.id("a");
     let send = domain::Send { origin: None, entity, messages: vec![m()] };
-    assert_eq!(words(&play.shard.apply(Command::Send(send))), "InvalidOperationException");
+    assert_eq!(words(&play.group.apply(Command::Send(send))), "InvalidOperationException");
 }
 
 #[test]
@@ -413,12 +413,12 @@ fn quota_7_two_thousand_subscriptions_share_one_body() {
         let create = domain::TopicCommand::CreateSubscription(create);
         entries.push(Command::Topic(create));
     }
-    let entry = play.shard.entry(entries);
-    play.shard.step(vec![entry]);
+    let entry = play.group.entry(entries);
+    play.group.step(vec![entry]);
     assert_eq!(play.send(m()), "sent 1");
     assert_eq!(play.bodies(), 1);
     assert_eq!(play.count(|key| matches!(key, Key::Message(..))), 2000);
-    let copies = play.shard.rows.0.get(&Key::BodyCopies(TOPIC, SequenceNumber(1)));
+    let copies = play.group.rows.0.get(&Key::BodyCopies(TOPIC, SequenceNumber(1)));
     assert_eq!(copies, Some(&Row::BodyCopies(2000)));
     assert_eq!(play.info(TOPIC).size_bytes, 20_000);
     assert_eq!(play.send_all(vec![m(); 51]), "ArgumentOutOfRangeException");

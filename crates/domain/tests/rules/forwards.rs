@@ -1,4 +1,4 @@
-//! Queues that forward, on shards of their own, and what is seen of them.
+//! Queues that forward, on groups of their own, and what is seen of them.
 
 use domain::{
     Acquire, Command, CreateSubscription, CreateTopic, Delivery, Destination, Disposition,
@@ -20,7 +20,7 @@ pub fn dead_to(name: &str) -> QueueProperties {
     QueueProperties { forward_dead_letters_to: Some(name.to_owned()), ..queue() }
 }
 
-/// `a` forwards to `b`, on another shard.
+/// `a` forwards to `b`, on another group.
 pub fn pair() -> World {
     let mut world = World::new(2);
     world.queue("b", queue());
@@ -57,7 +57,7 @@ impl World {
 
     fn waiting(&mut self, name: &str, sub: SubQueue) -> Waiting {
         let (of, properties) = (self.id(name), self.info(name).properties);
-        match self.shard(of).rows.0.get(&Key::EntityState(of.entity)) {
+        match self.group(of).rows.0.get(&Key::EntityState(of.entity)) {
             Some(Row::EntityState(state)) => state.waiting(&properties, sub),
             other => panic!("no state: {other:?}"),
         }
@@ -65,13 +65,13 @@ impl World {
 
     pub fn info(&mut self, name: &str) -> EntityInfo {
         let of = self.id(name);
-        domain::entity_info(&self.shard(of).rows, of.entity).expect("the entity")
+        domain::entity_info(&self.group(of).rows, of.entity).expect("the entity")
     }
 
     pub fn look(&mut self, name: &str) -> String {
         let of = self.id(name);
         let mut parts: PerSubQueue<Vec<String>> = Default::default();
-        for (key, row) in &self.shard(of).rows.0 {
+        for (key, row) in &self.group(of).rows.0 {
             match (key, row) {
                 (Key::Message(queue, number), Row::Message(_)) if queue.entity == of.entity => {
                     parts[queue.sub as usize].push(number.to_string());
@@ -88,7 +88,7 @@ impl World {
 
     pub fn peeked(&mut self, queue: QueueId, name: &str) -> Vec<Delivery> {
         let of = self.id(name);
-        domain::peek(&self.shard(of).rows, queue, SequenceNumber::MIN, 250).expect("peeked")
+        domain::peek(&self.group(of).rows, queue, SequenceNumber::MIN, 250).expect("peeked")
     }
 
     pub fn take(&mut self, name: &str, sub: SubQueue) -> Outcome {
@@ -132,10 +132,10 @@ impl World {
         let of = self.name(name);
         let (entity, name, properties) = (of.entity, name.to_owned(), Box::new(properties));
         let create = TopicCommand::Create(CreateTopic { entity, name, properties });
-        assert_eq!(self.shard(of).apply(Command::Topic(create)), Outcome::Done);
+        assert_eq!(self.group(of).apply(Command::Topic(create)), Outcome::Done);
     }
 
-    /// On the shard of its topic, known as `topic/name`.
+    /// On the group of its topic, known as `topic/name`.
     pub fn subscription(
         &mut self,
         topic: &str,
@@ -143,9 +143,9 @@ impl World {
         properties: SubscriptionProperties,
         rule: NewRule,
     ) {
-        let shard = self.id(topic).shard;
-        let mut of = Destination { shard: domain::ShardId(9), ..self.id(topic) };
-        while of.shard != shard {
+        let group = self.id(topic).group;
+        let mut of = Destination { group: domain::GroupId(9), ..self.id(topic) };
+        while of.group != group {
             of = self.name(&format!("{topic}/{name}"));
         }
         let create = TopicCommand::CreateSubscription(CreateSubscription {
@@ -155,7 +155,7 @@ impl World {
             properties: Box::new(properties),
             rule: Box::new(rule),
         });
-        assert_eq!(self.shard(of).apply(Command::Topic(create)), Outcome::Done);
+        assert_eq!(self.group(of).apply(Command::Topic(create)), Outcome::Done);
     }
 
     pub fn fire(&mut self, name: &str, kind: domain::DeadlineKind) -> String {

@@ -206,7 +206,7 @@ fn fwd_7_topic_to_subscription_is_no_hop() {
     world.forward("t/s");
     let of = world.id("c");
     let row =
-        world.shard(of).rows.0.get(&Key::Message(QueueId::main(of.entity), SequenceNumber(1)));
+        world.group(of).rows.0.get(&Key::Message(QueueId::main(of.entity), SequenceNumber(1)));
     let Some(Row::Message(row)) = row.cloned() else { panic!("not in c") };
     assert_eq!(row.travel.expect("it travelled").hops, 2);
 }

@@ -140,7 +140,7 @@ fn fwd_4_what_is_known_of_a_source_is_forgotten_late() {
     let forget = ForwardCommand::ForgetArrivals(ForgetArrivals { source, destination });
     let known = |world: &mut World| {
         let there = world.id("b");
-        world.shard(there).rows.0.contains_key(&Key::Arrival(source, destination))
+        world.group(there).rows.0.contains_key(&Key::Arrival(source, destination))
     };
     world.at(HOUR - 1).apply("b", Command::Forward(forget.clone()));
     assert!(known(&mut world));
@@ -170,8 +170,8 @@ fn ent_7_a_deleted_source_leaves_nothing_and_settles_nothing() {
             let said = world.arrive(there, arrive);
             world.settle(of, queue, 2, said);
         }
-        world.shard(of).apply(Command::Sweep);
-        assert_eq!(crate::ent::rows_of(&world.shard(of).rows, of.entity), 0);
+        world.group(of).apply(Command::Sweep);
+        assert_eq!(crate::ent::rows_of(&world.group(of).rows, of.entity), 0);
     }
 }
 

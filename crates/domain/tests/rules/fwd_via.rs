@@ -13,7 +13,7 @@ use crate::topic::{says, subscription, topic};
 
 const KILOBYTE: u32 = 1024;
 
-/// `v` on one shard, `d` and `e` on another.
+/// `v` on one group, `d` and `e` on another.
 fn world() -> World {
     let mut world = World::new(2);
     world.queue("d", queue());
@@ -274,7 +274,7 @@ fn lapsed(world: &mut World, name: &str, queue: QueueId) -> Command {
         }
         _ => None,
     };
-    let locks = world.shard(of).rows.0.iter().filter_map(lock).collect();
+    let locks = world.group(of).rows.0.iter().filter_map(lock).collect();
     Command::FireLocks(domain::FireLocks { locks })
 }
 
@@ -329,9 +329,9 @@ fn fwd_14_the_entity_between_refuses_like_one_that_is_sent_to() {
         let operations = vec![batch.clone()];
         Command::Commit(Commit { origin: None, entity: of.entity, operations })
     };
-    let shard = world.shard(of);
-    let entry = shard.entry((0..TRANSFERS_MAX.div_ceil(100)).map(one).collect());
-    let outcomes = shard.step(vec![entry]).remove(0);
+    let group = world.group(of);
+    let entry = group.entry((0..TRANSFERS_MAX.div_ceil(100)).map(one).collect());
+    let outcomes = group.step(vec![entry]).remove(0);
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Committed { .. })));
     assert_eq!(refused(&mut world, vec![m()]), "rolled back by 0: QuotaExceeded");
 }
@@ -344,12 +344,12 @@ fn fwd_14_ent_7_deleting_the_entity_between_deletes_what_is_on_its_way() {
     let (of, queue) = (world.id("v"), world.transfers("v"));
     let (to, arrive) = world.arrival(of, queue, 1).expect("on its way");
     world.delete("v");
-    while let Outcome::Fired(fired) = world.shard(of).apply(Command::Sweep) {
+    while let Outcome::Fired(fired) = world.group(of).apply(Command::Sweep) {
         if !fired.more {
             break;
         }
     }
-    let left = world.shard(of).rows.0.keys().filter(|key| {
+    let left = world.group(of).rows.0.keys().filter(|key| {
         matches!(key, domain::Key::Message(..) | domain::Key::Body(..) | domain::Key::Shipment(..))
     });
     assert_eq!(left.count(), 0);
@@ -370,13 +370,13 @@ fn tx_5_a_transaction_settles_here_and_sends_there() {
         Operation::Settle(Settle { origin: None, queue, settlements, atomic: true })
     };
     let (of, main) = (world.id("v"), world.main("v"));
-    let before = world.shard(of).rows.clone();
+    let before = world.group(of).rows.clone();
     let lost = domain::LockToken { nonce: token.nonce ^ 1, ..token };
     // TX-2: none of it.
     let sends = [world.via("v", "d", vec![m()]), world.via("v", "e", vec![m()])];
     let spoiled = [&sends[..], &[settle(main, lost)]].concat();
     assert_eq!(world.commit("v", spoiled), "rolled back by 2: MessageLockLost");
-    assert_eq!(world.shard(of).rows, before);
+    assert_eq!(world.group(of).rows, before);
     let good = [&[settle(main, token)], &sends[..]].concat();
     assert_eq!(world.commit("v", good), "committed done 2 3");
     world.transfer("v");

@@ -18,8 +18,8 @@ fn temporary() -> QueueProperties {
 
 /// Beats each minute up to an instant.
 pub fn lead(play: &mut Table, until: u64) {
-    while at(until).since(play.shard.now) > ms(MINUTE) {
-        let next = play.shard.now.plus(ms(MINUTE));
+    while at(until).since(play.group.now) > ms(MINUTE) {
+        let next = play.group.now.plus(ms(MINUTE));
         play.play(next.since(crate::support::EPOCH).0, Beat);
     }
 }
@@ -65,7 +65,7 @@ fn idle_1_a_queue_unused_for_its_window_is_deleted_at_five_minutes_at_the_earlie
     assert_eq!(play.info().properties, queue());
 }
 
-/// Everything IDLE-2 and IDLE-5 name that a shard is told of by a command of its own.
+/// Everything IDLE-2 and IDLE-5 name that a group is told of by a command of its own.
 #[test]
 fn idle_2_idle_5_every_use_starts_the_window_again() {
     type Use = (&'static str, fn() -> Action);
@@ -183,7 +183,7 @@ fn idle_9_stored_messages_go_with_their_queue() {
     );
     ends_a_window_after(&mut play, 0);
     play.play(WINDOW, Sweep);
-    let left = play.shard.rows.0.keys().filter(|key| format!("{key:?}").contains("EntityId(7)"));
+    let left = play.group.rows.0.keys().filter(|key| format!("{key:?}").contains("EntityId(7)"));
     assert_eq!(left.count(), 0);
 }
 
@@ -218,9 +218,9 @@ fn idle_15_an_operation_before_the_seal_prevents_it_and_one_after_finds_no_queue
     let outcomes = |commands: Vec<Command>| {
         let mut play = Table::new(temporary());
         lead(&mut play, WINDOW);
-        play.shard.now = at(WINDOW);
-        let entry = play.shard.entry(commands);
-        let outcomes = play.shard.step(vec![entry]).remove(0);
+        play.group.now = at(WINDOW);
+        let entry = play.group.entry(commands);
+        let outcomes = play.group.step(vec![entry]).remove(0);
         (outcomes.iter().map(words).collect::<Vec<_>>(), play.look())
     };
     let found = |outcomes: &[&str], queue: &str| {
@@ -264,49 +264,49 @@ fn idle_14_a_silence_without_a_leader_does_not_count() {
     // A clock that an operator moves is no outage.
     let mut play = Table::new(temporary());
     let by = Span(WINDOW);
-    assert_eq!(words(&play.shard.apply(Command::AdvanceClock { by })), "done");
+    assert_eq!(words(&play.group.apply(Command::AdvanceClock { by })), "done");
     assert_eq!(play.play(WINDOW, Seal(0)), "done");
 }
 
 #[test]
 fn idle_17_the_name_is_free_at_once_and_an_intent_refuses_nothing() {
-    let mut shard = catalog(1);
-    let row = created(&mut shard, "a");
+    let mut group = catalog(1);
+    let row = created(&mut group, "a");
     let idle_since = Timestamp(5);
     let (name, entity) = ("A".to_owned(), row.entity);
     let seal = || CatalogCommand::Seal { name: name.clone(), entity, idle_since };
-    let (intent, fresh) = entry(ask(&mut shard, seal()));
+    let (intent, fresh) = entry(ask(&mut group, seal()));
     assert_eq!((&intent.state, fresh), (&DirectoryState::Sealing { idle_since }, true));
     assert!(intent.is_there());
-    assert_eq!(entry(ask(&mut shard, seal())), (intent.clone(), false));
+    assert_eq!(entry(ask(&mut group, seal())), (intent.clone(), false));
     // Whoever creates the name is told of it, and finishes it first.
-    assert_eq!(entry(create(&mut shard, "a")), (intent, false));
+    assert_eq!(entry(create(&mut group, "a")), (intent, false));
 
     // The group spared it. Who withdraws an intent of which there is another by now, does not.
     let other = CatalogCommand::Spare { name: name.clone(), entity, idle_since: Timestamp(4) };
-    assert_eq!(ask(&mut shard, other), Outcome::Done);
-    assert!(!entry(ask(&mut shard, seal())).1, "it stands");
+    assert_eq!(ask(&mut group, other), Outcome::Done);
+    assert!(!entry(ask(&mut group, seal())).1, "it stands");
     let spare = || CatalogCommand::Spare { name: name.clone(), entity, idle_since };
-    assert_eq!(ask(&mut shard, spare()), Outcome::Done);
-    assert_eq!(words(&create(&mut shard, "a")), "MessagingEntityAlreadyExists");
+    assert_eq!(ask(&mut group, spare()), Outcome::Done);
+    assert_eq!(words(&create(&mut group, "a")), "MessagingEntityAlreadyExists");
 
     // The group deleted it.
-    ask(&mut shard, seal());
+    ask(&mut group, seal());
     let deleted = CatalogCommand::Deleted { name: name.clone(), entity };
-    assert_eq!(ask(&mut shard, deleted), Outcome::Done);
-    let second = created(&mut shard, "a").entity;
+    assert_eq!(ask(&mut group, deleted), Outcome::Done);
+    let second = created(&mut group, "a").entity;
     assert!(second > entity);
     // What comes late is about another entity.
-    assert_eq!(words(&ask(&mut shard, seal())), "MessagingEntityNotFound");
-    assert_eq!(ask(&mut shard, spare()), Outcome::Done);
+    assert_eq!(words(&ask(&mut group, seal())), "MessagingEntityNotFound");
+    assert_eq!(ask(&mut group, spare()), Outcome::Done);
 
     // A user's deletion takes an intent's place, and is not withdrawn with it.
     let name = "a".to_owned();
-    ask(&mut shard, CatalogCommand::Seal { name: name.clone(), entity: second, idle_since });
-    let (row, fresh) = entry(ask(&mut shard, CatalogCommand::Delete { name: name.clone() }));
+    ask(&mut group, CatalogCommand::Seal { name: name.clone(), entity: second, idle_since });
+    let (row, fresh) = entry(ask(&mut group, CatalogCommand::Delete { name: name.clone() }));
     assert_eq!((row.state, fresh), (DirectoryState::Deleting, true));
-    ask(&mut shard, CatalogCommand::Spare { name: name.clone(), entity: second, idle_since });
-    assert_eq!(entry(create(&mut shard, "a")).0.state, DirectoryState::Deleting);
+    ask(&mut group, CatalogCommand::Spare { name: name.clone(), entity: second, idle_since });
+    assert_eq!(entry(create(&mut group, "a")).0.state, DirectoryState::Deleting);
     let late = CatalogCommand::Seal { name, entity: second, idle_since };
-    assert_eq!(entry(ask(&mut shard, late)).0.state, DirectoryState::Deleting);
+    assert_eq!(entry(ask(&mut group, late)).0.state, DirectoryState::Deleting);
 }

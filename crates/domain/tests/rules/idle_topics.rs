@@ -31,20 +31,20 @@ fn play(of_topic: TopicProperties, of_subscriptions: &SubscriptionProperties) ->
 }
 
 fn beat(play: &mut Topic, until: u64) {
-    while at(until).since(play.shard.now) > ms(MINUTE) {
-        play.shard.now = play.shard.now.plus(ms(MINUTE));
-        assert_eq!(play.shard.apply(Command::Beat), Outcome::Done);
+    while at(until).since(play.group.now) > ms(MINUTE) {
+        play.group.now = play.group.now.plus(ms(MINUTE));
+        assert_eq!(play.group.apply(Command::Beat), Outcome::Done);
     }
     play.at(until);
 }
 
 fn seal(play: &mut Topic, entity: EntityId, since: u64) -> String {
     let seal = SealCommand { entity, idle_since: at(since) };
-    words(&play.shard.apply(Command::Seal(seal)))
+    words(&play.group.apply(Command::Seal(seal)))
 }
 
 fn is_there(play: &Topic, entity: EntityId) -> bool {
-    domain::entity_info(&play.shard.rows, entity).is_some()
+    domain::entity_info(&play.group.rows, entity).is_some()
 }
 
 /// What was done at `used` keeps the entity to the millisecond, and then it goes.
@@ -148,7 +148,7 @@ fn idle_2_idle_14_a_touch_of_a_subscription_counts_for_its_topic() {
         let mut play = play(temporary_topic(), &kept);
         beat(&mut play, 4 * MINUTE);
         let touch = Command::Touch { entity: play.id("a") };
-        assert_eq!(play.shard.apply(touch), Outcome::Done);
+        assert_eq!(play.group.apply(touch), Outcome::Done);
         goes_a_window_after(&mut play, TOPIC, 5 * MINUTE);
     }
 }
@@ -234,8 +234,8 @@ fn idle_15_a_use_of_a_subscription_before_the_seal_spares_its_topic() {
     let outcomes = |commands: &dyn Fn(&Topic) -> Vec<Command>| {
         let mut play = play(temporary_topic(), &subscription());
         beat(&mut play, WINDOW);
-        let entry = play.shard.entry(commands(&play));
-        let outcomes = play.shard.step(vec![entry]).remove(0);
+        let entry = play.group.entry(commands(&play));
+        let outcomes = play.group.step(vec![entry]).remove(0);
         outcomes.iter().map(words).collect::<Vec<_>>()
     };
     let seal = || Command::Seal(SealCommand { entity: TOPIC, idle_since: at(0) });

@@ -8,7 +8,7 @@ use domain::{
 use crate::table::*;
 
 fn locked_until(play: &Table, number: u64) -> u64 {
-    match play.shard.rows.0.get(&Key::Lock(MAIN, SequenceNumber(number))) {
+    match play.group.rows.0.get(&Key::Lock(MAIN, SequenceNumber(number))) {
         Some(Row::Lock(lock)) => lock.until.since(at(0)).0,
         other => panic!("no lock: {other:?}"),
     }
@@ -50,7 +50,7 @@ fn lock_3_other_receivers_skip_a_locked_message() {
 fn lock_4_the_lock_clock_starts_when_the_message_is_taken() {
     let mut play = Table::new(queue());
     play.play(0, send(m()));
-    play.shard.now = at(500);
+    play.group.now = at(500);
     let taken = play.taken(MAIN, 1).remove(0);
     assert_eq!(lock(&taken).until, at(500 + MINUTE));
     assert_eq!(queue().lock_duration, ms(MINUTE));
@@ -81,11 +81,11 @@ fn lock_6_a_token_is_fresh_per_delivery_and_never_valid_again() {
         assert_eq!(token.sequence, SequenceNumber(1));
         assert!(!tokens.contains(&token), "round {round}: {token:?} again");
         for old in &tokens {
-            let outcome = play.shard.apply(settle(*old, Disposition::Complete));
+            let outcome = play.group.apply(settle(*old, Disposition::Complete));
             assert_eq!(words(&outcome), "settled not 0 MessageLockLost");
         }
         tokens.push(token);
-        play.shard.apply(settle(token, abandon()));
+        play.group.apply(settle(token, abandon()));
     }
     // Two deliveries of one command and of one entry have different tokens as well.
     let mut play = Table::new(queue());
@@ -133,7 +133,7 @@ fn lock_8_complete_removes_and_a_second_settlement_is_refused() {
             (1, Complete(&[2, 2]), "settled not 1 MessageLockLost", "|| completed 2"),
         ],
     );
-    assert!(play.shard.rows.0.keys().all(|key| !matches!(key, Key::Body(..) | Key::Message(..))));
+    assert!(play.group.rows.0.keys().all(|key| !matches!(key, Key::Body(..) | Key::Message(..))));
     assert_eq!(play.info().size_bytes, 0);
     // After an abandon the token is used up as well.
     play.check([
@@ -282,7 +282,7 @@ fn lock_14_without_a_held_lock_nothing_is_settled_or_renewed() {
     // The refusal names the token.
     let mut play = Table::new(queue());
     let token = LockToken { sequence: SequenceNumber(3), nonce: 5 };
-    let outcome = play.shard.apply(settle(token, Disposition::Complete));
+    let outcome = play.group.apply(settle(token, Disposition::Complete));
     let refusal = Refusal::MessageLockLost { token };
     assert_eq!(outcome, Outcome::Settled { refused: vec![(0, refusal)] });
 }

@@ -157,6 +157,6 @@ fn lock_27_6_000_unsettled_messages_of_one_receiver_are_no_limit() {
         locked += deliveries.len() as u32;
     }
     assert_eq!(play.info().available, 500);
-    let held = play.shard.rows.0.keys().filter(|key| matches!(key, domain::Key::Lock(..)));
+    let held = play.group.rows.0.keys().filter(|key| matches!(key, domain::Key::Lock(..)));
     assert_eq!(held.count(), 6500);
 }

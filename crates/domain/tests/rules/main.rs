@@ -1,4 +1,4 @@
-//! The specification's rules, told as tables: one test for each rule that a shard can decide, named
+//! The specification's rules, told as tables: one test for each rule that a group can decide, named
 //! for it. What is not here is listed with its reason in `tests/rules-untested.toml`.
 
 #[path = "../support/mod.rs"]

@@ -9,7 +9,7 @@ use crate::support::QUEUE;
 use crate::table::*;
 
 fn body(play: &Table, number: u64) -> Option<Row> {
-    play.shard.rows.0.get(&Key::Body(QUEUE, SequenceNumber(number))).cloned()
+    play.group.rows.0.get(&Key::Body(QUEUE, SequenceNumber(number))).cloned()
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn msg_10_storage_order_is_the_order_of_an_ordered_producers_sends() {
             entity: QUEUE,
             messages: vec![m().content(content)],
         };
-        words(&play.shard.apply(domain::Command::Send(send)))
+        words(&play.group.apply(domain::Command::Send(send)))
     };
     assert_eq!(send(1, "a"), "sent 1");
     // The second was lost on its way; the third must not pass it.

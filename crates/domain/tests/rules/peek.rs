@@ -23,10 +23,10 @@ fn of_every_kind() -> Table {
 #[test]
 fn peek_1_it_changes_nothing() {
     let play = of_every_kind();
-    let rows = play.shard.rows.clone();
+    let rows = play.group.rows.clone();
     let first = play.peek(MAIN, 0, 250);
     assert_eq!(play.peek(MAIN, 0, 250), first);
-    assert_eq!(play.shard.rows, rows);
+    assert_eq!(play.group.rows, rows);
     // And a fresh message is still fresh to a receiver.
     let mut play = check(queue(), [(0, send(m()), "sent 1", "1")]);
     play.peek(MAIN, 0, 1);

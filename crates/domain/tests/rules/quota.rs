@@ -6,7 +6,7 @@ use domain::{
     Span, TOKENS_MAX, TopicProperties, validate,
 };
 
-use crate::support::{QUEUE, Shard};
+use crate::support::{Group, QUEUE};
 use crate::table::*;
 
 const KILOBYTE: u32 = 1024;
@@ -44,8 +44,8 @@ fn quota_1_a_full_queue_refuses_and_says_how_full_it_is() {
             let messages = vec![m().size(1024 * KILOBYTE)];
             Command::Send(domain::Send { origin: None, entity: QUEUE, messages })
         };
-        let entry = play.shard.entry((0..megabytes + 1).map(one).collect());
-        let outcomes = play.shard.step(vec![entry]).remove(0);
+        let entry = play.group.entry((0..megabytes + 1).map(one).collect());
+        let outcomes = play.group.step(vec![entry]).remove(0);
         let sent = outcomes.iter().filter(|o| matches!(o, Outcome::Sent { .. })).count();
         assert_eq!(sent as u32, megabytes);
         let limit = u64::from(megabytes) << 20;
@@ -120,10 +120,10 @@ fn quota_15_a_path_has_at_most_260_characters() {
     let refusal = validate::queue_name(&"q".repeat(261)).expect_err("too long");
     assert_eq!(refusal.name(), "ArgumentException");
     // The machine refuses it as well.
-    let mut shard = Shard::empty();
+    let mut group = Group::empty();
     let create =
         CreateQueue { entity: QUEUE, name: "q".repeat(261), properties: Box::new(queue()) };
-    assert_eq!(name_of(&shard.apply(Command::CreateQueue(create))), "ArgumentException");
+    assert_eq!(name_of(&group.apply(Command::CreateQueue(create))), "ArgumentException");
 }
 
 #[test]
@@ -306,8 +306,8 @@ fn quota_33_only_sends_meet_the_size_check() {
         let messages = vec![message];
         Command::Send(domain::Send { origin: None, entity: QUEUE, messages })
     };
-    let entry = play.shard.entry((0..1024).map(megabyte).collect());
-    play.shard.step(vec![entry]);
+    let entry = play.group.entry((0..1024).map(megabyte).collect());
+    play.group.step(vec![entry]);
     assert_eq!(play.play(1, send(m())), "QuotaExceeded");
     assert_eq!(play.play(1, Take(3)), "got 2 3 4");
     assert_eq!(play.play(1, Abandon(&[2])), "settled");

@@ -17,7 +17,7 @@ fn overlays(play: &Topic, queue: QueueId) -> Vec<(u64, Properties)> {
 }
 
 fn names(play: &Topic, subscription: &str) -> Vec<String> {
-    let rules = domain::rules(&play.shard.rows, play.id(subscription), 0, 99).expect("rules");
+    let rules = domain::rules(&play.group.rows, play.id(subscription), 0, 99).expect("rules");
     rules.into_iter().map(|rule| rule.name).collect()
 }
 
@@ -218,7 +218,7 @@ fn rule_14_a_publish_and_all_its_copies_are_one_step() {
     let mut play = Topic::with(["a", "b", "c"]);
     let written = {
         play.send(m());
-        play.shard.written
+        play.group.written
     };
     // A message row and a state per subscription; the topic's state, body and count; the time.
     assert_eq!(written, 3 * 2 + 3);
@@ -324,14 +324,14 @@ fn rule_38_rules_are_listed_by_skip_and_top() {
         play.add("a", rule(name, ""));
     }
     let page = |skip, top| -> Vec<String> {
-        let rules = domain::rules(&play.shard.rows, play.id("a"), skip, top).expect("rules");
+        let rules = domain::rules(&play.group.rows, play.id("a"), skip, top).expect("rules");
         rules.into_iter().map(|rule| rule.name).collect()
     };
     assert_eq!(page(0, 99), ["$Default", "a", "B", "c"]);
     assert_eq!(page(1, 2), ["a", "B"]);
     assert_eq!(page(4, 2), [""; 0]);
-    assert_eq!(domain::rule(&play.shard.rows, play.id("a"), "b").expect("b").name, "B");
-    assert_eq!(domain::rules(&play.shard.rows, domain::EntityId(99), 0, 9), None);
+    assert_eq!(domain::rule(&play.group.rows, play.id("a"), "b").expect("b").name, "B");
+    assert_eq!(domain::rules(&play.group.rows, domain::EntityId(99), 0, 9), None);
 }
 
 /// DLQ-7: what an action makes too large is dead-lettered as it was.

@@ -110,7 +110,7 @@ fn sched_7_due_messages_activate_in_order_of_time_then_number() {
         queue(),
         [(0, Send(vec![m().due(30), m().due(10), m().due(20)]), "sent 1 2 3", "1S 2S 3S")],
     );
-    play.shard.now = at(25);
+    play.group.now = at(25);
     let first = play.fire(DeadlineKind::Scheduled, 1);
     assert_eq!((first.activated, first.more), (1, true));
     assert_eq!(play.look(), "1S 3S 4");

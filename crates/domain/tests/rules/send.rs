@@ -5,7 +5,7 @@ use domain::{
     Outcome, QueueProperties,
 };
 
-use crate::support::{QUEUE, Shard};
+use crate::support::{Group, QUEUE};
 use crate::table::*;
 
 const LARGEST: u32 = 256 * 1024;
@@ -33,8 +33,8 @@ fn fill(play: &mut Table, count: usize) {
         let messages = vec![megabyte()];
         Command::Send(domain::Send { origin: None, entity: QUEUE, messages })
     };
-    let entry = play.shard.entry((0..count).map(send).collect());
-    let outcomes = play.shard.step(vec![entry]).remove(0);
+    let entry = play.group.entry((0..count).map(send).collect());
+    let outcomes = play.group.step(vec![entry]).remove(0);
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Sent { .. })));
 }
 
@@ -46,10 +46,10 @@ fn send_1_checks_come_in_one_order() {
         header_bytes: HEADER_BYTES_MAX as u32 + 1,
         ..in_session("a", "b").id("first")
     };
-    let mut shard = Shard::empty();
+    let mut group = Group::empty();
     let messages = vec![oversized.clone()];
     let command = domain::Send { origin: None, entity: QUEUE, messages };
-    assert_eq!(words(&shard.apply(Command::Send(command))), "MessagingEntityNotFound");
+    assert_eq!(words(&group.apply(Command::Send(command))), "MessagingEntityNotFound");
 
     let mut play = Table::new(large());
     play.play(0, send(m().id("first").size(0)));

@@ -5,7 +5,7 @@ use domain::{
     PRODUCER_KEPT, PRODUCERS_MAX, Refusal, Row, SequenceNumber, Settle, Settlement,
 };
 
-use crate::support::{QUEUE, Shard};
+use crate::support::{Group, QUEUE};
 use crate::table::*;
 
 fn origin(producer: u64, serial: u64) -> Origin {
@@ -17,7 +17,7 @@ fn again(origin: Origin) -> Origin {
 }
 
 fn ask(play: &mut Table, origin: Origin) -> Outcome {
-    play.shard.apply(request(origin))
+    play.group.apply(request(origin))
 }
 
 fn request(origin: Origin) -> Command {
@@ -30,7 +30,7 @@ fn send_8_a_repeat_gets_its_recorded_outcome() {
     assert_eq!(words(&ask(&mut play, origin(1, 1))), "sent 1");
     assert_eq!(words(&ask(&mut play, again(origin(1, 1)))), "sent 1");
     // Whether or not it says that it is one, and after a restart.
-    play.shard.reset();
+    play.group.reset();
     assert_eq!(words(&ask(&mut play, origin(1, 1))), "sent 1");
     // Another producer's serials are its own.
     assert_eq!(words(&ask(&mut play, origin(2, 1))), "sent 2");
@@ -45,7 +45,7 @@ fn send_8_a_repeat_in_the_same_entry_is_recognised() {
         seed: [0; 16],
         commands: vec![request(origin(1, 1)), request(again(origin(1, 1)))],
     };
-    let outcomes = play.shard.step(vec![entry]).remove(0);
+    let outcomes = play.group.step(vec![entry]).remove(0);
     assert_eq!(outcomes[0], outcomes[1]);
     assert_eq!(play.look(), "1");
 }
@@ -116,16 +116,16 @@ fn send_8_settlement_renewal_cancellation_and_deferral_are_covered() {
     ];
     for (index, command) in commands.iter().enumerate() {
         let origin = origin(9, index as u64 + 1);
-        play.shard.now = at(10 + index as u64);
-        let first = play.shard.apply(command(origin));
+        play.group.now = at(10 + index as u64);
+        let first = play.group.apply(command(origin));
         assert!(!matches!(first, Outcome::Refused(_)), "{index}: {first:?}");
         if let Outcome::Settled { refused } = &first {
             assert!(refused.is_empty(), "{refused:?}");
         }
         let queue = play.look();
         // Later, when the same request would find another queue.
-        play.shard.now = at(30 * SECOND + index as u64);
-        assert_eq!(play.shard.apply(command(again(origin))), first, "{index}");
+        play.group.now = at(30 * SECOND + index as u64);
+        assert_eq!(play.group.apply(command(again(origin))), first, "{index}");
         assert_eq!(play.look(), queue, "{index}");
     }
     assert_eq!(play.look(), "3DL 4L | | completed 1 cancelled 1 deleted 1");
@@ -166,8 +166,8 @@ fn send_8_outcomes_are_kept_for_the_last_1024_requests() {
         commands: serials.map(|serial| request(origin(1, serial))).collect(),
     };
     let last = OUTCOMES_KEPT + 1;
-    play.shard.step(vec![entry(1..=last)]);
-    let kept = play.shard.rows.0.keys().filter(|key| matches!(key, Key::Outcome(1, _))).count();
+    play.group.step(vec![entry(1..=last)]);
+    let kept = play.group.rows.0.keys().filter(|key| matches!(key, Key::Outcome(1, _))).count();
     assert_eq!(kept as u64, OUTCOMES_KEPT);
     // The first is too old: it was done, but what came of it is not known.
     assert_eq!(ask(&mut play, again(origin(1, 1))), Outcome::Refused(Refusal::PerhapsDone));
@@ -181,17 +181,17 @@ fn send_8_a_forgotten_producer_is_told_perhaps_done() {
     let mut play = Table::new(queue());
     assert_eq!(words(&ask(&mut play, origin(1, 1))), "sent 1");
     // Seen again in time: kept.
-    play.shard.now = at(PRODUCER_KEPT.0 - MINUTE);
+    play.group.now = at(PRODUCER_KEPT.0 - MINUTE);
     assert_eq!(words(&ask(&mut play, origin(1, 2))), "sent 2");
-    play.shard.now = at(2 * PRODUCER_KEPT.0 - 3 * MINUTE);
+    play.group.now = at(2 * PRODUCER_KEPT.0 - 3 * MINUTE);
     assert_eq!(words(&ask(&mut play, origin(2, 1))), "sent 3");
     assert_eq!(words(&ask(&mut play, again(origin(1, 2)))), "sent 2");
     // Unseen for longer: forgotten when others ask.
-    play.shard.now = at(4 * PRODUCER_KEPT.0);
+    play.group.now = at(4 * PRODUCER_KEPT.0);
     assert_eq!(words(&ask(&mut play, origin(3, 1))), "sent 4");
     assert_eq!(words(&ask(&mut play, origin(3, 2))), "sent 5");
-    assert!(!play.shard.rows.0.contains_key(&Key::Producer(1)));
-    assert!(!play.shard.rows.0.contains_key(&Key::Outcome(1, 2)));
+    assert!(!play.group.rows.0.contains_key(&Key::Producer(1)));
+    assert!(!play.group.rows.0.contains_key(&Key::Outcome(1, 2)));
     assert_eq!(ask(&mut play, again(origin(1, 2))), Outcome::Refused(Refusal::PerhapsDone));
     assert_eq!(play.counts().accepted, 5);
 }
@@ -199,20 +199,20 @@ fn send_8_a_forgotten_producer_is_told_perhaps_done() {
 /// It sends nothing, so there is nothing to be in doubt about; and what was sent behind the first one
 /// and arrives late is recognised.
 #[test]
-fn send_8_a_greeting_repeated_to_a_shard_that_never_heard_it_is_the_first() {
+fn send_8_a_greeting_repeated_to_a_group_that_never_heard_it_is_the_first() {
     let mut play = Table::new(queue());
     let ordered = |serial| Origin { ordered: true, ..origin(1, serial) };
     let greeting = |origin| {
         Command::Send(domain::Send { origin: Some(origin), entity: QUEUE, messages: Vec::new() })
     };
     for origin in [again(ordered(1)), ordered(1), again(ordered(1))] {
-        assert_eq!(words(&play.shard.apply(greeting(origin))), "ArgumentOutOfRangeException");
+        assert_eq!(words(&play.group.apply(greeting(origin))), "ArgumentOutOfRangeException");
     }
     assert_eq!(words(&ask(&mut play, again(ordered(2)))), "sent 1");
     assert_eq!(words(&ask(&mut play, ordered(2))), "sent 1");
     // Any other request is in doubt, an empty one further on as well.
     for command in [request(again(origin(2, 1))), greeting(again(origin(2, 2)))] {
-        assert_eq!(play.shard.apply(command), Outcome::Refused(Refusal::PerhapsDone));
+        assert_eq!(play.group.apply(command), Outcome::Refused(Refusal::PerhapsDone));
     }
     assert_eq!(play.counts().accepted, 1);
 }
@@ -220,7 +220,7 @@ fn send_8_a_greeting_repeated_to_a_shard_that_never_heard_it_is_the_first() {
 /// As after so many producers, each with one request: made by hand, for time's sake.
 fn with_producers(count: u64) -> MemoryRows {
     let seen = at(0);
-    let mut rows = Table::new(queue()).shard.rows.clone();
+    let mut rows = Table::new(queue()).group.rows.clone();
     for producer in 1..=count {
         let row = domain::ProducerRow { first: 1, highest: 1, seen };
         rows.0.insert(Key::Producer(producer), Row::Producer(row));
@@ -236,13 +236,13 @@ fn with_producers(count: u64) -> MemoryRows {
 
 #[test]
 fn send_8_at_most_100_000_producers_are_kept() {
-    let mut play = Table::over(Shard::over(with_producers(PRODUCERS_MAX)));
-    play.shard.now = at(MINUTE);
+    let mut play = Table::over(Group::over(with_producers(PRODUCERS_MAX)));
+    play.group.now = at(MINUTE);
     assert_eq!(words(&ask(&mut play, origin(PRODUCERS_MAX + 1, 1))), "sent 1");
-    assert!(domain::meta(&play.shard.rows).producers <= PRODUCERS_MAX);
+    assert!(domain::meta(&play.group.rows).producers <= PRODUCERS_MAX);
     // The one unseen longest made room.
-    assert!(!play.shard.rows.0.contains_key(&Key::Producer(1)));
-    assert!(play.shard.rows.0.contains_key(&Key::Producer(PRODUCERS_MAX)));
+    assert!(!play.group.rows.0.contains_key(&Key::Producer(1)));
+    assert!(play.group.rows.0.contains_key(&Key::Producer(PRODUCERS_MAX)));
 }
 
 /// Many short-lived clients: whoever comes when all places are taken takes that of the one unseen
@@ -250,21 +250,21 @@ fn send_8_at_most_100_000_producers_are_kept() {
 #[test]
 fn send_8_beyond_100_000_producers_every_newcomer_takes_a_place() {
     const NEWCOMERS: u64 = 2000;
-    let mut play = Table::over(Shard::over(with_producers(PRODUCERS_MAX)));
+    let mut play = Table::over(Group::over(with_producers(PRODUCERS_MAX)));
     let kept = |play: &Table| {
         let of_producers =
             |key: &&Key| matches!(key, Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..));
-        play.shard.rows.0.keys().filter(of_producers).count() as u64
+        play.group.rows.0.keys().filter(of_producers).count() as u64
     };
     let full = kept(&play);
     assert_eq!(full, 3 * PRODUCERS_MAX);
-    play.shard.now = at(MINUTE);
+    play.group.now = at(MINUTE);
     let commands = (1..=NEWCOMERS).map(|n| request(origin(PRODUCERS_MAX + n, 1))).collect();
-    let outcomes = play.shard.step(vec![Entry { at: at(MINUTE), seed: [0; 16], commands }]);
+    let outcomes = play.group.step(vec![Entry { at: at(MINUTE), seed: [0; 16], commands }]);
     for (outcome, number) in outcomes[0].iter().zip(1..) {
         assert_eq!(words(outcome), format!("sent {number}"));
     }
-    assert_eq!(domain::meta(&play.shard.rows).producers, PRODUCERS_MAX);
+    assert_eq!(domain::meta(&play.group.rows).producers, PRODUCERS_MAX);
     assert_eq!(kept(&play), full);
     // Who made room is forgotten and told so; who came is remembered.
     assert_eq!(ask(&mut play, again(origin(NEWCOMERS, 1))), Outcome::Refused(Refusal::PerhapsDone));
@@ -282,9 +282,9 @@ fn send_8_a_request_older_than_all_outcomes_kept_is_not_done() {
     // Of before it was known here, but not so old: it says that it was never sent before.
     assert_eq!(words(&ask(&mut play, origin(1, 4500))), "sent 2");
     assert_eq!(ask(&mut play, again(origin(1, 4499))), Outcome::Refused(Refusal::PerhapsDone));
-    play.shard.now = at(PRODUCER_KEPT.0);
+    play.group.now = at(PRODUCER_KEPT.0);
     assert_eq!(words(&ask(&mut play, origin(2, 1))), "sent 3");
-    let left = play.shard.rows.0.keys().filter(|key| matches!(key, Key::Outcome(1, _))).count();
+    let left = play.group.rows.0.keys().filter(|key| matches!(key, Key::Outcome(1, _))).count();
     assert_eq!(left, 0);
 }
 
@@ -294,7 +294,7 @@ fn send_8_a_request_that_met_a_stale_route_is_done_anew() {
     let mut play = Table::new(queue());
     let stale =
         domain::Send { origin: Some(origin(1, 1)), entity: entity(99), messages: vec![m()] };
-    assert_eq!(words(&play.shard.apply(Command::Send(stale))), "MessagingEntityNotFound");
+    assert_eq!(words(&play.group.apply(Command::Send(stale))), "MessagingEntityNotFound");
     assert_eq!(words(&ask(&mut play, again(origin(1, 1)))), "sent 1");
     assert_eq!(words(&ask(&mut play, again(origin(1, 1)))), "sent 1");
     assert_eq!(play.look(), "1");
@@ -311,7 +311,7 @@ fn send_8_a_stale_route_does_not_use_an_ordered_serial_up() {
     };
     let gap = |expected| Outcome::Refused(Refusal::SerialGap { expected });
     for serial in [1, 2] {
-        assert_eq!(words(&play.shard.apply(stale(serial))), "MessagingEntityNotFound");
+        assert_eq!(words(&play.group.apply(stale(serial))), "MessagingEntityNotFound");
         assert_eq!(ask(&mut play, ordered(serial + 1)), gap(serial));
         let sent = format!("sent {serial}");
         assert_eq!(words(&ask(&mut play, again(ordered(serial)))), sent);
@@ -329,12 +329,12 @@ fn quota_37_what_a_leader_refused_uses_its_serial_up() {
         Command::Refuse(domain::Refuse { origin: Some(ordered(serial)), refusal })
     };
     assert_eq!(words(&ask(&mut play, ordered(1))), "sent 1");
-    assert_eq!(words(&play.shard.apply(refuse(2))), "StorageQuotaExceeded");
+    assert_eq!(words(&play.group.apply(refuse(2))), "StorageQuotaExceeded");
     // There is space again: the next one finds no gap, and a repeat is answered as before.
     assert_eq!(words(&ask(&mut play, ordered(3))), "sent 2");
     assert_eq!(words(&ask(&mut play, again(ordered(2)))), "StorageQuotaExceeded");
     // What was stored is not refused when it is asked for again.
-    assert_eq!(words(&play.shard.apply(refuse(1))), "sent 1");
-    assert_eq!(words(&play.shard.apply(refuse(5))), "SerialGap");
+    assert_eq!(words(&play.group.apply(refuse(1))), "sent 1");
+    assert_eq!(words(&play.group.apply(refuse(5))), "SerialGap");
     assert_eq!(play.look(), "1 2");
 }

@@ -165,7 +165,7 @@ fn dlq_11_the_dead_letter_queue_has_no_sessions() {
         ],
     );
     // An ordinary lock, which outlives the session's.
-    play.shard.now = at(1);
+    play.group.now = at(1);
     play.check([(1, Within("a", Close), "done", "| 1L")]);
     play.check([(2, dead(Renew(&[1])), "until 60002", "| 1L")]);
     play.check([(3, dead(Complete(&[1])), "settled", "|| completed 1")]);

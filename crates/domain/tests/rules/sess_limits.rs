@@ -58,12 +58,12 @@ fn quota_11_a_state_is_no_larger_than_a_message() {
     assert_eq!(play.info().size_bytes, 256 * 1024);
 }
 
-/// A shard that begins with as many states as are allowed: only their count is looked at.
+/// A group that begins with as many states as are allowed: only their count is looked at.
 #[test]
 fn quota_18_a_million_states_are_the_most() {
     let mut play = Table::new(sessions());
     play.accept(MAIN, Some("a"));
-    let mut rows = play.shard.rows.clone();
+    let mut rows = play.group.rows.clone();
     let key = Key::EntityState(QUEUE);
     let Some(Row::EntityState(state)) = rows.0.get_mut(&key) else { panic!("no state") };
     state.sessions.states = SESSION_STATES_MAX;
@@ -72,7 +72,7 @@ fn quota_18_a_million_states_are_the_most() {
     let (entity, token) = (QUEUE, play.hold("a"));
     let state = Some("x".into());
     let set = SetSessionState { origin: None, entity, token, state };
-    let entry = play.shard.entry(vec![Command::Session(SessionCommand::SetState(set))]);
+    let entry = play.group.entry(vec![Command::Session(SessionCommand::SetState(set))]);
     let outcome = step.apply(entry).remove(0);
     let Outcome::Refused(Refusal::QuotaExceeded { used, max, .. }) = outcome else {
         panic!("not refused: {outcome:?}");
@@ -122,7 +122,7 @@ fn sess_17_a_list_names_sessions_with_messages_or_state_or_those_with_newer_stat
 
     let page = |from: Option<&str>| {
         let from = from.map(Into::into);
-        domain::sessions(&play.shard.rows, QUEUE, from, None, 1).expect("a page")
+        domain::sessions(&play.group.rows, QUEUE, from, None, 1).expect("a page")
     };
     let first = page(None);
     assert_eq!(first.sessions[0].session.as_str(), "b");
@@ -204,7 +204,7 @@ fn ent_7_a_deleted_queue_takes_its_sessions_along() {
         ],
     );
     while play.play(60_001, Sweep).ends_with("more") {}
-    assert_eq!(rows_of(&play.shard.rows, QUEUE), 0);
+    assert_eq!(rows_of(&play.group.rows, QUEUE), 0);
 }
 
 /// A hold with thousands of messages in flight ends in steps, and is no hold from the first on.
@@ -218,17 +218,17 @@ fn the_end_of_a_large_hold_is_done_in_bounded_steps() {
         while held < 3000 {
             let outcome = play.within("a", Get(u32::MAX));
             held += outcome.split(' ').filter(|word| word.parse::<u64>().is_ok()).count();
-            assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+            assert!(play.group.written <= APPLY_ROWS_MAX as usize, "{} rows", play.group.written);
         }
         let (mut steps, mut released) = (0, 0);
         match close {
             true => assert_eq!(play.play(1, Within("a", Close)), "done"),
-            false => play.shard.now = at(60_000),
+            false => play.group.now = at(60_000),
         }
         assert_eq!(play.within("a", Get(1)), "SessionLockLost");
         loop {
             let fired = play.fire_sessions();
-            assert!(play.shard.written <= APPLY_ROWS_MAX as usize, "{} rows", play.shard.written);
+            assert!(play.group.written <= APPLY_ROWS_MAX as usize, "{} rows", play.group.written);
             (steps, released) = (steps + 1, released + fired.released);
             if !fired.more {
                 break;
@@ -256,6 +256,6 @@ fn accepting_the_next_of_many_sessions_scans_none_of_them() {
     }
     for id in 0..20 {
         assert_eq!(words(&play.accept(MAIN, None)), format!("accepted s{id} until 60000"));
-        assert!(play.shard.written < 10, "{} rows", play.shard.written);
+        assert!(play.group.written < 10, "{} rows", play.group.written);
     }
 }

@@ -132,7 +132,7 @@ fn state_3_activation_arms_the_timers_again() {
         Effect::Next { due, .. } => Some(due.since(at(0)).0),
         _ => None,
     };
-    let mut armed: Vec<_> = play.shard.effects.iter().filter_map(due).collect();
+    let mut armed: Vec<_> = play.group.effects.iter().filter_map(due).collect();
     armed.sort_unstable();
     assert_eq!(armed, [10, SECOND, DAY]);
 }

@@ -15,7 +15,7 @@ use domain::{
     SequenceNumber, Settle, Settlement, Span, SubQueue, Timestamp, UpdateQueue, Value,
 };
 
-use crate::support::{EPOCH, QUEUE, Shard};
+use crate::support::{EPOCH, Group, QUEUE};
 pub use crate::table_sessions::InSession;
 pub use crate::words::words;
 use crate::words::{seen, tidy};
@@ -207,20 +207,20 @@ pub fn check<const N: usize>(properties: QueueProperties, table: [Line; N]) -> T
     play
 }
 
-/// A shard with the tokens its deliveries had, for tables and for what no table tells.
+/// A group with the tokens its deliveries had, for tables and for what no table tells.
 pub struct Table {
-    pub shard: Shard,
+    pub group: Group,
     tokens: BTreeMap<QueueId, BTreeMap<u64, LockToken>>,
     pub(crate) sessions: BTreeMap<&'static str, domain::SessionToken>,
 }
 
 impl Table {
     pub fn new(properties: QueueProperties) -> Table {
-        Table::over(Shard::new(properties))
+        Table::over(Group::new(properties))
     }
 
-    pub fn over(shard: Shard) -> Table {
-        Table { shard, tokens: BTreeMap::new(), sessions: BTreeMap::new() }
+    pub fn over(group: Group) -> Table {
+        Table { group, tokens: BTreeMap::new(), sessions: BTreeMap::new() }
     }
 
     pub fn check<const N: usize>(&mut self, table: [Line; N]) {
@@ -234,7 +234,7 @@ impl Table {
 
     /// Asks at an instant, and puts the answer in words.
     pub fn play(&mut self, ms: u64, action: Action) -> String {
-        self.shard.now = at(ms);
+        self.group.now = at(ms);
         self.act(MAIN, action)
     }
 
@@ -251,11 +251,11 @@ impl Table {
             Renew(numbers) => {
                 let tokens = numbers.iter().map(|number| self.token(queue, *number)).collect();
                 let renew = domain::Renew { origin: None, queue, tokens };
-                words(&self.shard.apply(Command::Renew(renew)))
+                words(&self.group.apply(Command::Renew(renew)))
             }
             Deferred(numbers) => words(&self.receive_deferred(queue, numbers)),
             Cancel(numbers) => {
-                words(&self.shard.apply(Command::CancelScheduled(CancelScheduled {
+                words(&self.group.apply(Command::CancelScheduled(CancelScheduled {
                     origin: None,
                     entity: QUEUE,
                     numbers: numbers_of(numbers),
@@ -264,7 +264,7 @@ impl Table {
             Delete(count_max) => words(&self.delete(queue, count_max, None)),
             DeleteBefore(count_max, ms) => words(&self.delete(queue, count_max, Some(at(ms)))),
             Peek(from, count_max) => {
-                seen(domain::peek(&self.shard.rows, queue, SequenceNumber(from), count_max))
+                seen(domain::peek(&self.group.rows, queue, SequenceNumber(from), count_max))
             }
             Fire(kind) => words(&Outcome::Fired(self.fire(kind, u32::MAX))),
             FireLocks => words(&Outcome::Fired(self.fire_locks())),
@@ -275,16 +275,16 @@ impl Table {
                 properties.status = status;
                 words(&self.set(properties))
             }
-            DeleteQueue => words(&self.shard.apply(Command::DeleteEntity { entity: QUEUE })),
-            Touch => words(&self.shard.apply(Command::Touch { entity: QUEUE })),
+            DeleteQueue => words(&self.group.apply(Command::DeleteEntity { entity: QUEUE })),
+            Touch => words(&self.group.apply(Command::Touch { entity: QUEUE })),
             Seal(since) => {
                 let seal = domain::Seal { entity: QUEUE, idle_since: at(since) };
-                words(&self.shard.apply(Command::Seal(seal)))
+                words(&self.group.apply(Command::Seal(seal)))
             }
-            Beat => words(&self.shard.apply(Command::Beat)),
-            Sweep => words(&self.shard.apply(Command::Sweep)),
+            Beat => words(&self.group.apply(Command::Beat)),
+            Sweep => words(&self.group.apply(Command::Sweep)),
             Restart => {
-                self.shard.reset();
+                self.group.reset();
                 String::new()
             }
             Look => String::new(),
@@ -297,12 +297,12 @@ impl Table {
     }
 
     pub fn send(&mut self, messages: Vec<NewMessage>) -> Outcome {
-        self.shard.apply(Command::Send(domain::Send { origin: None, entity: QUEUE, messages }))
+        self.group.apply(Command::Send(domain::Send { origin: None, entity: QUEUE, messages }))
     }
 
     pub fn take(&mut self, queue: QueueId, count_max: u32) -> Outcome {
         let acquire = Acquire { queue, receiver: RECEIVER, count_max, bytes_max: u32::MAX };
-        let outcome = self.shard.apply(Command::Acquire(acquire));
+        let outcome = self.group.apply(Command::Acquire(acquire));
         self.remember(queue, &outcome);
         outcome
     }
@@ -318,7 +318,7 @@ impl Table {
     pub fn receive_deferred(&mut self, queue: QueueId, numbers: &[u64]) -> Outcome {
         let numbers = numbers_of(numbers);
         let receive = ReceiveDeferred { origin: None, queue, receiver: RECEIVER, numbers };
-        let outcome = self.shard.apply(Command::ReceiveDeferred(receive));
+        let outcome = self.group.apply(Command::ReceiveDeferred(receive));
         self.remember(queue, &outcome);
         outcome
     }
@@ -356,21 +356,21 @@ impl Table {
                 disposition,
             })
             .collect();
-        self.shard.apply(Command::Settle(Settle { origin: None, queue, settlements, atomic }))
+        self.group.apply(Command::Settle(Settle { origin: None, queue, settlements, atomic }))
     }
 
     fn delete(&mut self, queue: QueueId, count_max: u32, before: Option<Timestamp>) -> Outcome {
         let delete = DeleteBatch { origin: None, queue, count_max, before };
-        self.shard.apply(Command::DeleteBatch(delete))
+        self.group.apply(Command::DeleteBatch(delete))
     }
 
     pub fn fire(&mut self, kind: DeadlineKind, count_max: u32) -> Fired {
-        fired(self.shard.apply(Command::Fire(domain::Fire { entity: QUEUE, kind, count_max })))
+        fired(self.group.apply(Command::Fire(domain::Fire { entity: QUEUE, kind, count_max })))
     }
 
     pub fn fire_locks(&mut self) -> Fired {
         let locks = self
-            .shard
+            .group
             .rows
             .0
             .iter()
@@ -381,7 +381,7 @@ impl Table {
                 _ => None,
             })
             .collect();
-        fired(self.shard.apply(Command::FireLocks(domain::FireLocks { locks })))
+        fired(self.group.apply(Command::FireLocks(domain::FireLocks { locks })))
     }
 
     fn fire_all(&mut self) -> Fired {
@@ -410,7 +410,7 @@ impl Table {
 
     fn set(&mut self, properties: QueueProperties) -> Outcome {
         let properties = Box::new(properties);
-        self.shard.apply(Command::UpdateQueue(UpdateQueue {
+        self.group.apply(Command::UpdateQueue(UpdateQueue {
             origin: None,
             entity: QUEUE,
             properties,
@@ -418,7 +418,7 @@ impl Table {
     }
 
     pub fn info(&self) -> EntityInfo {
-        domain::entity_info(&self.shard.rows, QUEUE).expect("the queue")
+        domain::entity_info(&self.group.rows, QUEUE).expect("the queue")
     }
 
     pub fn counts(&self) -> Counts {
@@ -426,7 +426,7 @@ impl Table {
     }
 
     pub fn state(&self) -> EntityState {
-        match self.shard.rows.0.get(&Key::EntityState(QUEUE)) {
+        match self.group.rows.0.get(&Key::EntityState(QUEUE)) {
             Some(Row::EntityState(state)) => (**state).clone(),
             other => panic!("no state: {other:?}"),
         }
@@ -434,14 +434,14 @@ impl Table {
 
     /// A stored message's small row.
     pub fn message(&self, queue: QueueId, number: u64) -> MessageRow {
-        match self.shard.rows.0.get(&Key::Message(queue, SequenceNumber(number))) {
+        match self.group.rows.0.get(&Key::Message(queue, SequenceNumber(number))) {
             Some(Row::Message(row)) => row.clone(),
             other => panic!("no message {number}: {other:?}"),
         }
     }
 
     pub fn peek(&self, queue: QueueId, from: u64, count_max: u32) -> Vec<Delivery> {
-        domain::peek(&self.shard.rows, queue, SequenceNumber(from), count_max).expect("peeked")
+        domain::peek(&self.group.rows, queue, SequenceNumber(from), count_max).expect("peeked")
     }
 
     /// The dead-letter reason and description laid over a message, where they are strings (DLQ-8).
@@ -456,16 +456,16 @@ impl Table {
 
     /// The queue as tables write it.
     pub fn look(&self) -> String {
-        if domain::entity_info(&self.shard.rows, QUEUE).is_none() {
+        if domain::entity_info(&self.group.rows, QUEUE).is_none() {
             return "no queue".to_owned();
         }
         let mut parts: [BTreeMap<u64, String>; 2] = Default::default();
-        for (key, row) in &self.shard.rows.0 {
+        for (key, row) in &self.group.rows.0 {
             match (key, row) {
                 (Key::Message(queue, number), Row::Message(row)) if queue.entity == QUEUE => {
                     let held = row.session.clone().map(|id| Key::SessionHeld(QUEUE, id, *number));
                     let lock = held.unwrap_or(Key::Lock(*queue, *number));
-                    let locked = self.shard.rows.0.contains_key(&lock);
+                    let locked = self.group.rows.0.contains_key(&lock);
                     let mut text = number.to_string();
                     text.push_str(if row.deferred { "D" } else { "" });
                     text.push_str(if locked { "L" } else { "" });

@@ -24,7 +24,7 @@ pub enum InSession {
 
 impl Table {
     pub fn session(&mut self, command: SessionCommand) -> Outcome {
-        self.shard.apply(Command::Session(command))
+        self.group.apply(Command::Session(command))
     }
 
     pub fn accept(&mut self, queue: QueueId, session: Option<&'static str>) -> Outcome {
@@ -69,7 +69,7 @@ impl Table {
                 SessionCommand::DeleteBatch(delete)
             }
             InSession::State => {
-                return match domain::session_state(&self.shard.rows, entity, &token) {
+                return match domain::session_state(&self.group.rows, entity, &token) {
                     Ok(Some(state)) => format!("state {}", String::from_utf8_lossy(&state)),
                     Ok(None) => "no state".to_owned(),
                     Err(refusal) => refusal.name().to_owned(),
@@ -77,7 +77,7 @@ impl Table {
             }
             InSession::Browse(from, count) => {
                 let from = SequenceNumber(from);
-                let rows = &self.shard.rows;
+                let rows = &self.group.rows;
                 return seen(domain::peek_session(rows, entity, &token, from, count));
             }
         };
@@ -87,14 +87,14 @@ impl Table {
     }
 
     pub fn fire_sessions(&mut self) -> Fired {
-        let holds = domain::session_holds(&self.shard.rows, QUEUE);
+        let holds = domain::session_holds(&self.group.rows, QUEUE);
         let locks = holds.into_iter().map(|(token, _)| (QUEUE, token)).collect();
         fired(self.session(SessionCommand::Fire(domain::FireSessions { locks })))
     }
 
     /// What is remembered of a session.
     pub fn session_row(&self, session: &str) -> Option<SessionRow> {
-        match self.shard.rows.0.get(&Key::Session(QUEUE, SessionId::from(session))) {
+        match self.group.rows.0.get(&Key::Session(QUEUE, SessionId::from(session))) {
             Some(Row::Session(row)) => Some((**row).clone()),
             _ => None,
         }
@@ -103,7 +103,7 @@ impl Table {
     /// The sessions of a list, in words.
     pub fn listed(&self, updated_after: Option<u64>) -> String {
         let after = updated_after.map(at);
-        let page = domain::sessions(&self.shard.rows, QUEUE, None, after, 100).expect("a page");
+        let page = domain::sessions(&self.group.rows, QUEUE, None, after, 100).expect("a page");
         let ids = page.sessions.iter().map(|info| info.session.to_string());
         ids.collect::<Vec<_>>().join(" ")
     }

@@ -13,7 +13,7 @@ fn time_1_every_instant_is_the_entrys_own() {
     let row = play.message(MAIN, 1);
     assert_eq!(row.enqueued_at, at(5));
     assert_eq!(row.lifetime, domain::Lifetime::Fixed { ttl: ms(100), expires_at: at(105) });
-    match play.shard.rows.0.get(&Key::Lock(MAIN, SequenceNumber(1))) {
+    match play.group.rows.0.get(&Key::Lock(MAIN, SequenceNumber(1))) {
         Some(Row::Lock(lock)) => assert_eq!(lock.until, at(7 + MINUTE)),
         other => panic!("no lock: {other:?}"),
     }
@@ -51,14 +51,14 @@ fn time_3_time_never_runs_back() {
             (110, FireAll, "fired dropped 1", "2 || expired 3"),
         ],
     );
-    assert_eq!(domain::meta(&play.shard.rows).last_at, at(110));
+    assert_eq!(domain::meta(&play.group.rows).last_at, at(110));
     play.play(3, Take(1));
-    assert_eq!(domain::meta(&play.shard.rows).last_at, at(110));
+    assert_eq!(domain::meta(&play.group.rows).last_at, at(110));
 }
 
 #[test]
 fn time_4_a_change_carries_its_time_and_replays_to_the_same_rows() {
-    // `Shard` replays its log when it is dropped, long after and in other steps.
+    // `Group` replays its log when it is dropped, long after and in other steps.
     let play = check(
         dead_lettering(),
         [
@@ -71,7 +71,7 @@ fn time_4_a_change_carries_its_time_and_replays_to_the_same_rows() {
             (2 * MINUTE, dead(Take(1)), "got 1", "3L | 1L+1"),
         ],
     );
-    assert_eq!(play.shard.replayed(usize::MAX), play.shard.rows);
+    assert_eq!(play.group.replayed(usize::MAX), play.group.rows);
 }
 
 #[test]
@@ -198,15 +198,15 @@ fn time_8_a_timer_may_be_late_but_never_early() {
         ],
     );
     // And late: the lateness is told.
-    play.shard.now = at(90);
+    play.group.now = at(90);
     let expired = play.fire(DeadlineKind::Fixed, 10);
     assert_eq!((expired.dropped, expired.late_ms_max, expired.late_ms_sum), (1, 40, 40));
     let activated = play.fire(DeadlineKind::Scheduled, 10);
     assert_eq!((activated.activated, activated.late_ms_max, activated.late_ms_sum), (1, 30, 30));
-    play.shard.now = at(10 + MINUTE + 7);
+    play.group.now = at(10 + MINUTE + 7);
     let released = play.fire_locks();
     assert_eq!((released.released, released.late_ms_max, released.late_ms_sum), (1, 7, 7));
-    play.shard.now = at(10 * MINUTE + 3);
+    play.group.now = at(10 * MINUTE + 3);
     let derived = play.fire(DeadlineKind::Derived, 10);
     assert_eq!((derived.dropped, derived.late_ms_max, derived.late_ms_sum), (2, 3, 6));
     assert_eq!(play.look(), "5 | | expired 3");
@@ -216,15 +216,15 @@ fn time_8_a_timer_may_be_late_but_never_early() {
 fn time_3_the_development_clock_only_moves_forward() {
     let mut play = Table::new(queue());
     let advance = |by| Command::AdvanceClock { by: ms(by) };
-    assert_eq!(play.shard.apply(advance(DAY)), domain::Outcome::Done);
-    assert_eq!(play.shard.apply(advance(HOUR)), domain::Outcome::Done);
-    assert_eq!(domain::meta(&play.shard.rows).clock_offset, ms(DAY + HOUR));
-    assert!(domain::entity_info(&play.shard.rows, QUEUE).is_some());
+    assert_eq!(play.group.apply(advance(DAY)), domain::Outcome::Done);
+    assert_eq!(play.group.apply(advance(HOUR)), domain::Outcome::Done);
+    assert_eq!(domain::meta(&play.group.rows).clock_offset, ms(DAY + HOUR));
+    assert!(domain::entity_info(&play.group.rows, QUEUE).is_some());
     // A group follows the catalog's: as far, once, and never back.
     let raise = |to| Command::RaiseClock { to: ms(to) };
     for (to, offset) in [(HOUR, DAY + HOUR), (2 * DAY, 2 * DAY), (2 * DAY, 2 * DAY)] {
-        assert_eq!(play.shard.apply(raise(to)), domain::Outcome::Done);
-        let meta = domain::meta(&play.shard.rows);
+        assert_eq!(play.group.apply(raise(to)), domain::Outcome::Done);
+        let meta = domain::meta(&play.group.rows);
         assert_eq!((meta.clock_offset, meta.last_at), (ms(offset), at(offset)));
     }
 }

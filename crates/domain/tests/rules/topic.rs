@@ -14,7 +14,7 @@ use domain::{
     UpdateTopic, subscription_path,
 };
 
-use crate::support::Shard;
+use crate::support::Group;
 use crate::table::{RECEIVER, at, m, words};
 
 pub const TOPIC: EntityId = EntityId(20);
@@ -49,24 +49,24 @@ pub fn acting(name: &str, filter: &str, action: &str) -> NewRule {
     NewRule { action: Some(sql(action)), ..rule(name, filter) }
 }
 
-/// A shard with a topic, and subscriptions by name.
+/// A group with a topic, and subscriptions by name.
 pub struct Topic {
-    pub shard: Shard,
+    pub group: Group,
     subscriptions: BTreeMap<&'static str, EntityId>,
     tokens: BTreeMap<(QueueId, u64), LockToken>,
 }
 
 impl Topic {
     pub fn new(properties: TopicProperties) -> Topic {
-        let mut shard = Shard::empty();
+        let mut group = Group::empty();
         let create = CreateTopic {
             entity: TOPIC,
             name: "Orders".to_owned(),
             properties: Box::new(properties),
         };
-        let outcome = shard.apply(Command::Topic(TopicCommand::Create(create)));
+        let outcome = group.apply(Command::Topic(TopicCommand::Create(create)));
         assert_eq!(outcome, Outcome::Done);
-        Topic { shard, subscriptions: BTreeMap::new(), tokens: BTreeMap::new() }
+        Topic { group, subscriptions: BTreeMap::new(), tokens: BTreeMap::new() }
     }
 
     /// With subscriptions that take everything.
@@ -79,7 +79,7 @@ impl Topic {
     }
 
     pub fn at(&mut self, ms: u64) -> &mut Topic {
-        self.shard.now = at(ms);
+        self.group.now = at(ms);
         self
     }
 
@@ -114,7 +114,7 @@ impl Topic {
     }
 
     pub fn topic_command(&mut self, command: TopicCommand) -> Outcome {
-        self.shard.apply(Command::Topic(command))
+        self.group.apply(Command::Topic(command))
     }
 
     pub fn id(&self, name: &str) -> EntityId {
@@ -167,7 +167,7 @@ impl Topic {
 
     pub fn send_all(&mut self, messages: Vec<NewMessage>) -> String {
         let send = domain::Send { origin: None, entity: TOPIC, messages };
-        words(&self.shard.apply(Command::Send(send)))
+        words(&self.group.apply(Command::Send(send)))
     }
 
     pub fn send(&mut self, message: NewMessage) -> String {
@@ -176,7 +176,7 @@ impl Topic {
 
     pub fn take(&mut self, queue: QueueId, count_max: u32) -> Vec<Delivery> {
         let acquire = Acquire { queue, receiver: RECEIVER, count_max, bytes_max: u32::MAX };
-        match self.shard.apply(Command::Acquire(acquire)) {
+        match self.group.apply(Command::Acquire(acquire)) {
             Outcome::Acquired { deliveries, .. } => {
                 for delivery in &deliveries {
                     let token = delivery.lock.expect("a lock").token;
@@ -192,7 +192,7 @@ impl Topic {
         let token = self.tokens[&(queue, number)];
         let settlements = vec![Settlement { token, disposition }];
         let settle = Settle { origin: None, queue, settlements, atomic: false };
-        words(&self.shard.apply(Command::Settle(settle)))
+        words(&self.group.apply(Command::Settle(settle)))
     }
 
     pub fn complete(&mut self, queue: QueueId, number: u64) {
@@ -200,7 +200,7 @@ impl Topic {
     }
 
     pub fn delete(&mut self, entity: EntityId) {
-        let outcome = self.shard.apply(Command::DeleteEntity { entity });
+        let outcome = self.group.apply(Command::DeleteEntity { entity });
         assert_eq!(outcome, Outcome::Done);
     }
 
@@ -209,7 +209,7 @@ impl Topic {
     }
 
     pub fn fired(&mut self, command: Command) -> Fired {
-        match self.shard.apply(command) {
+        match self.group.apply(command) {
             Outcome::Fired(fired) => fired,
             other => panic!("not fired: {other:?}"),
         }
@@ -221,7 +221,7 @@ impl Topic {
 
     /// All timers of all entities, until they find no more.
     pub fn fire_all(&mut self) {
-        let locks = self.shard.rows.0.iter().filter_map(|(key, row)| match (key, row) {
+        let locks = self.group.rows.0.iter().filter_map(|(key, row)| match (key, row) {
             (Key::Lock(queue, sequence), Row::Lock(lock)) => {
                 Some((*queue, LockToken { sequence: *sequence, nonce: lock.nonce }))
             }
@@ -239,22 +239,22 @@ impl Topic {
     }
 
     pub fn info(&self, entity: EntityId) -> EntityInfo {
-        domain::entity_info(&self.shard.rows, entity).expect("the entity")
+        domain::entity_info(&self.group.rows, entity).expect("the entity")
     }
 
     pub fn peek(&self, queue: QueueId) -> Vec<Delivery> {
-        domain::peek(&self.shard.rows, queue, SequenceNumber::MIN, 250).expect("peeked")
+        domain::peek(&self.group.rows, queue, SequenceNumber::MIN, 250).expect("peeked")
     }
 
     /// A subscription's messages as tables write them.
     pub fn look(&self, name: &str) -> String {
         let mut parts: [String; 2] = Default::default();
         let entity = self.id(name);
-        for (key, row) in &self.shard.rows.0 {
+        for (key, row) in &self.group.rows.0 {
             if let (Key::Message(queue, number), Row::Message(row)) = (key, row)
                 && queue.entity == entity
             {
-                let locked = self.shard.rows.0.contains_key(&Key::Lock(*queue, *number));
+                let locked = self.group.rows.0.contains_key(&Key::Lock(*queue, *number));
                 let part = &mut parts[queue.sub as usize];
                 let space = if part.is_empty() { "" } else { " " };
                 let deferred = if row.deferred { "D" } else { "" };
@@ -277,7 +277,7 @@ impl Topic {
     }
 
     pub fn count(&self, of: impl Fn(&Key) -> bool) -> usize {
-        self.shard.rows.0.keys().filter(|key| of(key)).count()
+        self.group.rows.0.keys().filter(|key| of(key)).count()
     }
 }
 

@@ -198,7 +198,7 @@ fn ttl_14_dead_lettering_an_expired_locked_message_keeps_the_applications_reason
         dead_lettering(),
         [(0, send(m().ttl(10)), "sent 1", "1"), (5, Take(1), "got 1", "1L")],
     );
-    play.shard.now = at(20);
+    play.group.now = at(20);
     play.dispose(MAIN, vec![(1, dead_letter_for(Some("mine"), Some("why")))], false);
     assert_eq!(play.look(), "| 1");
     assert_eq!(play.reason(1), (Some("mine".to_owned()), Some("why".to_owned())));

@@ -132,8 +132,8 @@ fn ttl_36_expiry_into_the_dead_letter_queue_of_a_full_queue_works() {
             messages: vec![m().size(1024 * 1024).ttl(10)],
         })
     };
-    let entry = play.shard.entry((0..1024).map(megabytes).collect());
-    play.shard.step(vec![entry]);
+    let entry = play.group.entry((0..1024).map(megabytes).collect());
+    play.group.step(vec![entry]);
     assert_eq!(play.play(1, send(m())), "QuotaExceeded");
     assert_eq!(play.play(10, FireAll), "fired dead-lettered 1024");
     assert_eq!(play.counts().dead_lettered, 1024);

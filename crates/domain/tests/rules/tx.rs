@@ -39,8 +39,8 @@ fn commit_of(operations: Vec<Operation>) -> Command {
 }
 
 fn commit(play: &mut Table, ms: u64, operations: Vec<Operation>) -> String {
-    play.shard.now = at(ms);
-    words(&play.shard.apply(commit_of(operations)))
+    play.group.now = at(ms);
+    words(&play.group.apply(commit_of(operations)))
 }
 
 /// A queue with messages 1 to 4 under locks, and 5 scheduled.
@@ -85,7 +85,7 @@ fn tx_1_what_a_transaction_groups() {
 #[test]
 fn tx_2_all_effects_or_none() {
     let mut play = begun();
-    let before = play.shard.rows.clone();
+    let before = play.group.rows.clone();
     let spoiled = vec![
         settling(&play, &[1, 2], Disposition::Complete),
         sending(vec![m(), m().due(HOUR)]),
@@ -94,10 +94,10 @@ fn tx_2_all_effects_or_none() {
         cancelling(&[99]),
     ];
     assert_eq!(commit(&mut play, 0, spoiled.clone()), "rolled back by 4: MessageNotFound");
-    assert_eq!(play.shard.rows, before, "something is left of it");
+    assert_eq!(play.group.rows, before, "something is left of it");
     // No number is used up (SEQ-4), and what comes behind in the same entry sees nothing of it.
-    let entry = play.shard.entry(vec![commit_of(spoiled), commit_of(vec![sending(vec![m()])])]);
-    let outcomes = play.shard.step(vec![entry]).remove(0);
+    let entry = play.group.entry(vec![commit_of(spoiled), commit_of(vec![sending(vec![m()])])]);
+    let outcomes = play.group.step(vec![entry]).remove(0);
     assert_eq!(words(&outcomes[1]), "committed 6");
     assert_eq!(play.look(), "1L 2L 3L 4L 5S 6");
 }
@@ -191,7 +191,7 @@ fn tx_5_a_transaction_is_about_one_entity() {
     let other = domain::EntityId(QUEUE.0 + 1);
     let name = "Other".to_owned();
     let properties = Box::new(queue());
-    play.shard.apply(Command::CreateQueue(domain::CreateQueue { entity: other, name, properties }));
+    play.group.apply(Command::CreateQueue(domain::CreateQueue { entity: other, name, properties }));
     let elsewhere =
         Operation::Send(domain::Send { origin: None, entity: other, messages: vec![m()] });
     let said = commit(&mut play, 0, vec![sending(vec![m()]), elsewhere]);
@@ -199,7 +199,7 @@ fn tx_5_a_transaction_is_about_one_entity() {
     assert_eq!(play.look(), "1L 2L 3L 4L 5S");
     // The entity is gone: the edge asks for another route.
     let gone = Commit { origin: None, entity: domain::EntityId(99), operations: vec![] };
-    let outcome = play.shard.apply(Command::Commit(gone));
+    let outcome = play.group.apply(Command::Commit(gone));
     let stale = Refusal::StaleRoute { entity: domain::EntityId(99) };
     assert_eq!(outcome, Outcome::Refused(stale));
 }
@@ -220,16 +220,16 @@ fn tx_6_a_topic_and_its_subscriptions_are_one_entity() {
     let commit = |entity, operations| Command::Commit(Commit { origin: None, entity, operations });
     let token = lock(&taken).token;
     // A subscription alone is not the scope: its topic is.
-    let narrow = play.shard.apply(commit(b.entity, vec![settle(token)]));
+    let narrow = play.group.apply(commit(b.entity, vec![settle(token)]));
     assert_eq!(words(&narrow), "rolled back by 0: InvalidOperationException");
     // Copies that were made are taken back, and what the topic is charged for them (COUNT-3).
-    let before = play.shard.rows.clone();
+    let before = play.group.rows.clone();
     let lost = domain::LockToken { nonce: token.nonce ^ 1, ..token };
     let spoiled = vec![publish(), settle(token), settle(lost)];
-    let refused = play.shard.apply(commit(TOPIC, spoiled));
+    let refused = play.group.apply(commit(TOPIC, spoiled));
     assert_eq!(words(&refused), "rolled back by 2: MessageLockLost");
-    assert_eq!(play.shard.rows, before);
-    let done = play.shard.apply(commit(TOPIC, vec![publish(), settle(token)]));
+    assert_eq!(play.group.rows, before);
+    let done = play.group.apply(commit(TOPIC, vec![publish(), settle(token)]));
     assert_eq!(words(&done), "committed 2 done");
     assert_eq!((play.look("a").as_str(), play.look("b").as_str()), ("2", "1 2"));
 }
@@ -246,8 +246,8 @@ fn tx_6_what_the_entry_did_before_stays_charged() {
     let send = domain::Send { origin: None, entity: TOPIC, messages: vec![m()] };
     let operations = vec![Operation::Send(send), Operation::Settle(settle.clone())];
     let spoiled = Commit { origin: None, entity: TOPIC, operations };
-    let entry = play.shard.entry(vec![Command::Settle(settle), Command::Commit(spoiled)]);
-    let outcomes = play.shard.step(vec![entry]).remove(0);
+    let entry = play.group.entry(vec![Command::Settle(settle), Command::Commit(spoiled)]);
+    let outcomes = play.group.step(vec![entry]).remove(0);
     assert_eq!(words(&outcomes[0]), "settled");
     assert_eq!(words(&outcomes[1]), "rolled back by 1: MessageLockLost");
     assert_eq!((play.look("a").as_str(), play.info(TOPIC).size_bytes), ("2", 10));
@@ -265,17 +265,17 @@ fn tx_6_the_copies_of_a_transaction_are_bounded_together() {
     (0..1001).for_each(|n| assert_eq!(play.add("a", rule(n)), "done"));
     let send = || domain::Send { origin: None, entity: TOPIC, messages: vec![m(); 50] };
     let operations = vec![Operation::Send(send()), Operation::Send(send())];
-    let before = play.shard.rows.clone();
+    let before = play.group.rows.clone();
     let commit = Command::Commit(Commit { origin: None, entity: TOPIC, operations });
-    let refused = play.shard.apply(commit);
+    let refused = play.group.apply(commit);
     assert_eq!(words(&refused), "rolled back by 1: ArgumentOutOfRangeException");
-    assert_eq!(play.shard.rows, before);
+    assert_eq!(play.group.rows, before);
 }
 
 #[test]
 fn tx_8_a_lock_outlives_a_refused_transaction() {
     let mut play = begun();
-    let until = |play: &Table| match play.shard.rows.0.get(&Key::Lock(MAIN, SequenceNumber(1))) {
+    let until = |play: &Table| match play.group.rows.0.get(&Key::Lock(MAIN, SequenceNumber(1))) {
         Some(Row::Lock(lock)) => lock.until,
         other => panic!("no lock: {other:?}"),
     };
@@ -298,9 +298,9 @@ fn tx_9_a_lock_that_was_lost_fails_the_commit() {
     let mut play = begun();
     // Checked when it is issued, and again at the commit.
     let token = play.token(MAIN, 1);
-    assert_eq!(check_held(&play.shard.rows, MAIN, token, at(MINUTE - 1)), Ok(()));
+    assert_eq!(check_held(&play.group.rows, MAIN, token, at(MINUTE - 1)), Ok(()));
     let lost = Err(Refusal::MessageLockLost { token });
-    assert_eq!(check_held(&play.shard.rows, MAIN, token, at(MINUTE)), lost);
+    assert_eq!(check_held(&play.group.rows, MAIN, token, at(MINUTE)), lost);
     let late = vec![sending(vec![m()]), settling(&play, &[1], Disposition::Complete)];
     let said = commit(&mut play, MINUTE, late);
     assert_eq!(said, "rolled back by 1: MessageLockLost");
@@ -327,7 +327,7 @@ fn tx_9_a_settlement_is_checked_as_its_queue_has_it() {
         (0, Within("s", InSession::Get(1)), "got 1", "1L 2"),
     ]);
     let held = |play: &Table, number, ms| {
-        check_held(&play.shard.rows, MAIN, play.token(MAIN, number), at(ms))
+        check_held(&play.group.rows, MAIN, play.token(MAIN, number), at(ms))
     };
     let lost = Err(Refusal::SessionLockLost { session: Some("s".into()) });
     assert_eq!(held(&play, 1, 0), Ok(()));
@@ -336,7 +336,7 @@ fn tx_9_a_settlement_is_checked_as_its_queue_has_it() {
     play.play(0, Status(EntityStatus::ReceiveDisabled));
     assert!(matches!(held(&play, 1, 0), Err(Refusal::EntityDisabled { .. })));
     let gone = domain::QueueId { entity: domain::EntityId(99), sub: SubQueue::Main };
-    let refused = check_held(&play.shard.rows, gone, play.token(MAIN, 1), at(0));
+    let refused = check_held(&play.group.rows, gone, play.token(MAIN, 1), at(0));
     assert!(matches!(refused, Err(Refusal::StaleRoute { .. })));
 }
 
@@ -368,7 +368,7 @@ fn tx_10_the_quota_is_checked_operation_by_operation() {
     let mut play = Table::new(properties);
     let huge = |bytes: u64| m().size(bytes as u32);
     let gigabyte = 1024 * 1024 * 1024u64;
-    play.shard.now = at(0);
+    play.group.now = at(0);
     // 4095 messages of 256 KiB and one that fills it up to the last byte but one.
     for _ in 0..1024 {
         let four = vec![huge(256 * 1024); 4];
@@ -471,21 +471,21 @@ fn tx_14_a_repeated_commit_gets_its_recorded_outcome() {
         Command::Commit(Commit { origin, ..commit.clone() })
     };
     let first = numbered(1, vec![settling(&play, &[1], Disposition::Complete), sending(vec![m()])]);
-    let outcome = play.shard.apply(Command::Commit(first.clone()));
+    let outcome = play.group.apply(Command::Commit(first.clone()));
     let sequences = vec![SequenceNumber(6)];
     let performed = vec![Performed::Done, Performed::Sent { sequences }];
     assert_eq!(outcome, Outcome::Committed { performed });
-    assert_eq!(play.shard.apply(again(&first)), outcome);
+    assert_eq!(play.group.apply(again(&first)), outcome);
     // One that was rolled back stays so, although it could be done now.
     let second = numbered(2, vec![cancelling(&[7])]);
-    let refused = play.shard.apply(Command::Commit(second.clone()));
+    let refused = play.group.apply(Command::Commit(second.clone()));
     assert_eq!(words(&refused), "rolled back by 0: MessageNotFound");
     play.play(1, send(m().due(HOUR)));
-    assert_eq!(play.shard.apply(again(&second)), refused);
+    assert_eq!(play.group.apply(again(&second)), refused);
     assert_eq!(play.look(), "2L 3L 4L 5S 6 7S | | completed 1");
     // One that never arrived is done when it does.
     let third = numbered(3, vec![sending(vec![m()])]);
-    assert_eq!(words(&play.shard.apply(again(&third))), "committed 8");
+    assert_eq!(words(&play.group.apply(again(&third))), "committed 8");
 }
 
 /// No entity is partitioned here (PART-5), so what a transaction holds may be of several sessions.

@@ -1,4 +1,4 @@
-//! What holds in a shard's rows after every step, read off the rows alone.
+//! What holds in a group's rows after every step, read off the rows alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,12 +1,12 @@
-//! What the tables and the model share: a shard over rows in memory, and what must hold in its rows
+//! What the tables and the model share: a group over rows in memory, and what must hold in its rows
 //! after every step, whatever was asked.
 
 pub mod content;
+mod group;
 mod invariants;
 mod sessions;
-mod shard;
 mod topics;
 mod world;
 
-pub use shard::{EPOCH, QUEUE, Shard};
+pub use group::{EPOCH, Group, QUEUE};
 pub use world::World;

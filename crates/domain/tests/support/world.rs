@@ -1,38 +1,38 @@
-//! Entities on several shards, and who brings messages from one to another: what a leader's service
+//! Entities on several groups, and who brings messages from one to another: what a leader's service
 //! does, one step at a time, so that any step can be lost, repeated or late.
 
 use std::collections::BTreeMap;
 
 use domain::{
-    Arrive, Arriving, Command, CreateQueue, Destination, EntityId, ForwardCommand, Key, Line,
-    NewMessage, Outcome, QueueId, QueueProperties, Row, Send, ShardId, Ship, Shipped, Span,
+    Arrive, Arriving, Command, CreateQueue, Destination, EntityId, ForwardCommand, GroupId, Key,
+    Line, NewMessage, Outcome, QueueId, QueueProperties, Row, Send, Ship, Shipped, Span,
     SystemProperty, Unpark, UpdateQueue,
 };
 
-use crate::support::{EPOCH, Shard, content};
+use crate::support::{EPOCH, Group, content};
 
 /// See the file's head. Entities are named by single letters.
 pub struct World {
-    pub shards: Vec<Shard>,
+    pub groups: Vec<Group>,
     ids: BTreeMap<String, Destination>,
     next: u64,
 }
 
 impl World {
-    pub fn new(shards: usize) -> World {
-        let shards = (0..shards).map(|_| Shard::empty()).collect();
-        World { shards, ids: BTreeMap::new(), next: 1 }
+    pub fn new(groups: usize) -> World {
+        let groups = (0..groups).map(|_| Group::empty()).collect();
+        World { groups, ids: BTreeMap::new(), next: 1 }
     }
 
     pub fn at(&mut self, ms: u64) -> &mut World {
-        self.shards.iter_mut().for_each(|shard| shard.now = EPOCH.plus(Span(ms)));
+        self.groups.iter_mut().for_each(|group| group.now = EPOCH.plus(Span(ms)));
         self
     }
 
-    /// An id for a name, on one of the shards in turn.
+    /// An id for a name, on one of the groups in turn.
     pub fn name(&mut self, name: &str) -> Destination {
-        let shard = ShardId((self.next % self.shards.len() as u64) as u16);
-        let of = Destination { entity: EntityId(self.next), shard };
+        let group = GroupId((self.next % self.groups.len() as u64) as u16);
+        let of = Destination { entity: EntityId(self.next), group };
         self.next += 1;
         self.ids.insert(name.to_owned(), of);
         of
@@ -47,36 +47,36 @@ impl World {
         self.ids[name]
     }
 
-    pub fn shard(&mut self, of: Destination) -> &mut Shard {
-        &mut self.shards[usize::from(of.shard.0)]
+    pub fn group(&mut self, of: Destination) -> &mut Group {
+        &mut self.groups[usize::from(of.group.0)]
     }
 
     pub fn apply(&mut self, name: &str, command: Command) -> Outcome {
         let of = self.id(name);
-        self.shard(of).apply(command)
+        self.group(of).apply(command)
     }
 
     pub fn queue(&mut self, name: &str, properties: QueueProperties) {
         let of = self.name(name);
         let (name, properties) = (name.to_owned(), Box::new(properties));
         let create = CreateQueue { entity: of.entity, name, properties };
-        assert_eq!(self.shard(of).apply(Command::CreateQueue(create)), Outcome::Done);
+        assert_eq!(self.group(of).apply(Command::CreateQueue(create)), Outcome::Done);
     }
 
     pub fn update(&mut self, name: &str, change: impl FnOnce(&mut QueueProperties)) -> Outcome {
         let of = self.id(name);
-        let info = domain::entity_info(&self.shard(of).rows, of.entity).expect("the queue");
+        let info = domain::entity_info(&self.group(of).rows, of.entity).expect("the queue");
         let mut properties = Box::new(info.properties);
         change(&mut properties);
         let update = UpdateQueue { origin: None, entity: of.entity, properties };
-        self.shard(of).apply(Command::UpdateQueue(update))
+        self.group(of).apply(Command::UpdateQueue(update))
     }
 
     /// Its name is free.
     pub fn delete(&mut self, name: &str) {
         let of = self.id(name);
         let delete = Command::DeleteEntity { entity: of.entity };
-        assert_eq!(self.shard(of).apply(delete), Outcome::Done);
+        assert_eq!(self.group(of).apply(delete), Outcome::Done);
         self.ids.remove(name);
     }
 
@@ -87,7 +87,7 @@ impl World {
 
     /// The name a queue's messages go to.
     pub fn to(&mut self, source: Destination, queue: QueueId) -> Option<String> {
-        let info = domain::entity_info(&self.shard(source).rows, queue.entity)?;
+        let info = domain::entity_info(&self.group(source).rows, queue.entity)?;
         info.properties.forwards(queue.sub).map(str::to_owned)
     }
 
@@ -96,18 +96,18 @@ impl World {
         let Some(to) = self.to(source, queue) else { return };
         let destination = self.known(&to);
         let ship = Ship { queue, to, destination, count_max, bytes_max: u32::MAX, again };
-        let outcome = self.shard(source).apply(Command::Forward(ForwardCommand::Ship(ship)));
+        let outcome = self.group(source).apply(Command::Forward(ForwardCommand::Ship(ship)));
         assert!(matches!(outcome, Outcome::Fired(_)), "{outcome:?}");
     }
 
     pub fn unpark(&mut self, source: Destination, queue: QueueId, count_max: u32) {
         let unpark = ForwardCommand::Unpark(Unpark { queue, count_max });
-        assert_eq!(self.shard(source).apply(Command::Forward(unpark)), Outcome::Done);
+        assert_eq!(self.group(source).apply(Command::Forward(unpark)), Outcome::Done);
     }
 
     /// Shipments of a queue that are not settled, in order.
     pub fn shipments(&mut self, source: Destination, queue: QueueId) -> Vec<u64> {
-        let serials = self.shard(source).rows.0.keys().filter_map(|key| match key {
+        let serials = self.group(source).rows.0.keys().filter_map(|key| match key {
             Key::Shipment(of, serial) if *of == queue => Some(*serial),
             _ => None,
         });
@@ -117,7 +117,7 @@ impl World {
     /// The shipments of the line that one of them is in, in order.
     fn line(&mut self, source: Destination, queue: QueueId, serial: u64) -> Option<Vec<u64>> {
         let serials = self.shipments(source, queue);
-        let rows = &self.shard(source).rows;
+        let rows = &self.group(source).rows;
         let line = |serial: u64| match rows.0.get(&Key::Shipment(queue, serial)) {
             Some(Row::Shipment(row)) => Some(Line::of(queue, row.destination)),
             _ => None,
@@ -136,7 +136,7 @@ impl World {
         let line = self.line(source, queue, serial)?;
         let first = line.first().copied()?;
         let before = line.into_iter().take_while(|before| *before < serial).last();
-        let rows = &self.shard(source).rows;
+        let rows = &self.group(source).rows;
         let shipment = domain::shipment(rows, queue, serial)?;
         let messages: Vec<Arriving> = shipment
             .messages
@@ -177,12 +177,12 @@ impl World {
     }
 
     pub fn arrive(&mut self, to: Destination, arrive: Arrive) -> Outcome {
-        self.shard(to).apply(Command::Forward(ForwardCommand::Arrive(arrive)))
+        self.group(to).apply(Command::Forward(ForwardCommand::Arrive(arrive)))
     }
 
     /// Settles a shipment with what its destination said, if that was all of it.
     pub fn settle(&mut self, source: Destination, queue: QueueId, serial: u64, said: Outcome) {
-        let Some(row) = self.shard(source).rows.0.get(&Key::Shipment(queue, serial)) else {
+        let Some(row) = self.group(source).rows.0.get(&Key::Shipment(queue, serial)) else {
             return;
         };
         let Row::Shipment(row) = row else { panic!("{row:?}") };
@@ -192,7 +192,7 @@ impl World {
             return;
         }
         let shipped = ForwardCommand::Shipped(Shipped { queue, serial, refused });
-        assert_eq!(self.shard(source).apply(Command::Forward(shipped)), Outcome::Done);
+        assert_eq!(self.group(source).apply(Command::Forward(shipped)), Outcome::Done);
     }
 
     /// Brings the shipments of a queue to where they go, in order, and settles them.

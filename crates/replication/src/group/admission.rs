@@ -86,18 +86,18 @@ impl Group {
                 (ChangeMembers::AddNodes(nodes), false)
             }
             Step::Drop(lost) => (ChangeMembers::RemoveNodes(lost), false),
-            Step::Votes { voters, .. } if !voters.contains(&self.id) => {
+            Step::Votes { voters, .. } if !voters.contains(&self.replica_id) => {
                 return self.give_way(voters);
             }
             Step::Votes { voters, keep } => (ChangeMembers::ReplaceAllVoters(voters), keep),
         };
         let Ok(guard) = self.changing.clone().try_lock_owned() else { return };
-        let (raft, shard) = (self.raft.clone(), self.shard);
+        let (raft, group) = (self.raft.clone(), self.id);
         // Its two halves belong together: the asker may hang up.
         tokio::spawn(async move {
             match raft.change_membership(change, keep).await {
-                Ok(changed) => info!(%shard, members = ?changed.membership, "the members changed"),
-                Err(error) => debug!(%shard, %error, "the members did not change this time"),
+                Ok(changed) => info!(%group, members = ?changed.membership, "the members changed"),
+                Err(error) => debug!(%group, %error, "the members did not change this time"),
             }
             drop(guard);
         });
@@ -111,9 +111,9 @@ impl Group {
         let group = self.clone();
         tokio::spawn(async move {
             match group.transfer(heir).await {
-                Ok(()) => info!(shard = %group.shard, heir, "leadership given away before leaving"),
+                Ok(()) => info!(group = %group.id, heir, "leadership given away before leaving"),
                 Err(error) => {
-                    debug!(shard = %group.shard, heir, %error, "leadership not given away")
+                    debug!(group = %group.id, heir, %error, "leadership not given away")
                 }
             }
             drop(guard);

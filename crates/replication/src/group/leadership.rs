@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::ShardId;
+use domain::GroupId;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
 use openraft::metrics::{RaftMetrics, RaftServerMetrics};
@@ -38,16 +38,16 @@ pub(crate) async fn announce(id: u64, raft: Raft, replica: Arc<Replica>) {
         }
         if server.changed().await.is_err() {
             announcer.follower(None);
-            return log_end(&raft, announcer.replica.shard);
+            return log_end(&raft, announcer.replica.group);
         }
     }
 }
 
 /// A replica that stops by itself has found its disk or its data broken: the node goes on without.
-fn log_end(raft: &Raft, shard: ShardId) {
+fn log_end(raft: &Raft, group: GroupId) {
     match &raft.metrics().borrow_watched().running_state {
-        Ok(()) | Err(Fatal::Stopped) => info!(%shard, "the replica has stopped"),
-        Err(fatal) => error!(%shard, error = %fatal, "the replica has failed and is down"),
+        Ok(()) | Err(Fatal::Stopped) => info!(%group, "the replica has stopped"),
+        Err(fatal) => error!(%group, error = %fatal, "the replica has failed and is down"),
     }
 }
 
@@ -91,7 +91,7 @@ impl Announcer {
         }
         // First the flag, then the word: an effect of any entry written after the word is heard.
         self.replica.leading.store(true, Ordering::Release);
-        metrics::leading(self.replica.shard, true);
+        metrics::leading(self.replica.group, true);
         self.say(Leadership::Leader { term });
     }
 
@@ -100,14 +100,14 @@ impl Announcer {
             return;
         }
         if self.replica.leading.swap(false, Ordering::AcqRel) {
-            metrics::leading(self.replica.shard, false);
+            metrics::leading(self.replica.group, false);
         }
         self.say(Leadership::Follower { leader });
     }
 
     fn say(&mut self, leadership: Leadership) {
         self.last = Some(leadership);
-        self.replica.observer.leadership(self.replica.shard, leadership);
+        self.replica.observer.leadership(self.replica.group, leadership);
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::ShardId;
+use domain::GroupId;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
@@ -27,10 +27,10 @@ use crate::{ProposeError, Wanted};
 use tenure::Bearing;
 
 pub(crate) struct Group {
-    pub shard: ShardId,
+    pub id: GroupId,
     pub node: u64,
     /// This replica, as the group knows it.
-    pub id: u64,
+    pub replica_id: u64,
     pub raft: Raft,
     pub replica: Arc<Replica>,
     /// Entries below this count are on disk at every member: a leader learns it from its followers
@@ -72,11 +72,11 @@ impl Group {
 
 /// The groups of this node.
 #[derive(Clone, Default)]
-pub(crate) struct Groups(Arc<RwLock<BTreeMap<ShardId, Arc<Group>>>>);
+pub(crate) struct Groups(Arc<RwLock<BTreeMap<GroupId, Arc<Group>>>>);
 
 impl Groups {
-    pub fn get(&self, shard: ShardId) -> Option<Arc<Group>> {
-        self.0.read().get(&shard).cloned()
+    pub fn get(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.0.read().get(&group).cloned()
     }
 
     pub fn all(&self) -> Vec<Arc<Group>> {
@@ -84,12 +84,12 @@ impl Groups {
     }
 
     pub fn insert(&self, group: Arc<Group>) {
-        self.0.write().insert(group.shard, group);
+        self.0.write().insert(group.id, group);
     }
 
     /// Forgets one.
-    pub fn remove(&self, shard: ShardId) -> Option<Arc<Group>> {
-        self.0.write().remove(&shard)
+    pub fn remove(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.0.write().remove(&group)
     }
 
     /// Forgets them all, so that what they hold can go.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use domain::ShardId;
+use domain::GroupId;
 use openraft::EmptyNode;
 use openraft::errors::{InitializeError, RaftError};
 use store::{DataDir, Done, Life, LogStore, RowStore};
@@ -44,28 +44,28 @@ impl Site {
     /// the membership on disk stands. A replica that has none asks for its place.
     pub async fn start(
         &self,
-        shard: ShardId,
+        group: GroupId,
         founders: Option<BTreeSet<u64>>,
     ) -> Result<Group, Error> {
         if founders.as_ref().is_some_and(|founders| !founders.contains(&self.node)) {
-            return Err(Error::NotAMember { shard, node: self.node });
+            return Err(Error::NotAMember { group, node: self.node });
         }
-        if let Some(shortened) = self.log.shortened(shard) {
+        if let Some(shortened) = self.log.shortened(group) {
             return Err(Error::LogShortened {
-                shard,
+                group,
                 last: shortened.last,
                 marked: shortened.marked,
             });
         }
-        let storage = |reason: String| Error::Storage { shard, reason };
-        let incarnation = self.incarnation(shard, founders.is_some()).await?;
-        let replica = Replica::open(shard, self.rows.clone(), self.observer.clone())
+        let storage = |reason: String| Error::Storage { group, reason };
+        let incarnation = self.incarnation(group, founders.is_some()).await?;
+        let replica = Replica::open(group, self.rows.clone(), self.observer.clone())
             .map_err(|error| storage(error.to_string()))?;
         let replica = Arc::new(replica);
         let held_by_all = Arc::new(AtomicU64::new(0));
         let id = member::id_of(self.node, incarnation);
         let lane = Lane {
-            shard,
+            group,
             addressee: id,
             held_by_all: held_by_all.clone(),
             window_bytes: self.limits.append_window_bytes,
@@ -74,7 +74,7 @@ impl Site {
             id,
             self.raft_config.clone(),
             Network { peers: self.peers.clone(), lane },
-            LogAdapter::new(shard, self.log.clone()),
+            LogAdapter::new(group, self.log.clone()),
             StateAdapter::new(replica.clone()),
         )
         .await
@@ -92,12 +92,12 @@ impl Site {
         tokio::spawn(read::serve(raft.clone(), waiting));
         tokio::spawn(leadership::announce(id, raft.clone(), replica.clone()));
         if let Some(founders) = founders.filter(|_| incarnation == 0) {
-            self.initialise(shard, &raft, founders).await?;
+            self.initialise(group, &raft, founders).await?;
         }
         let (wanted, of_tenure) = watch::channel(None);
         let bearing = Bearing::new();
         let tenure = Tenure {
-            shard,
+            group,
             id,
             raft: raft.clone(),
             peers: self.peers.clone(),
@@ -106,9 +106,9 @@ impl Site {
         };
         tokio::spawn(tenure.run());
         Ok(Group {
-            shard,
+            id: group,
             node: self.node,
-            id,
+            replica_id: id,
             raft,
             replica,
             held_by_all,
@@ -124,27 +124,27 @@ impl Site {
 
     /// Which life this node's replica of a group is in: the node's own for one that was there when
     /// the group was founded, and for one that comes later one that nobody spoke in before.
-    async fn incarnation(&self, shard: ShardId, founds: bool) -> Result<u32, Error> {
+    async fn incarnation(&self, group: GroupId, founds: bool) -> Result<u32, Error> {
         let own = self.data.as_ref().map_or(0, DataDir::incarnation);
-        match self.log.life(shard) {
+        match self.log.life(group) {
             Some(Life::Runs(incarnation)) => return Ok(incarnation),
-            None if founds || self.log.held().contains(&shard) => return Ok(own),
+            None if founds || self.log.held().contains(&group) => return Ok(own),
             None | Some(Life::Over) => (),
         }
         let drawn = rand::random::<u32>().max(1);
         let (log, rows) = (self.log.clone(), self.rows.clone());
         // A crash may have left some of a former life's.
-        apart(move || rows.forget(shard)).await.map_err(|_| Error::Stopped)??;
-        synced(|done| log.begin_life(shard, drawn, done)).await?;
+        apart(move || rows.forget(group)).await.map_err(|_| Error::Stopped)??;
+        synced(|done| log.begin_life(group, drawn, done)).await?;
         Ok(drawn)
     }
 
     /// Removes what is on disk of a replica that has stopped and that its group needs no more.
-    pub async fn forget(&self, shard: ShardId) -> Result<(), Error> {
+    pub async fn forget(&self, group: GroupId) -> Result<(), Error> {
         let (log, rows) = (self.log.clone(), self.rows.clone());
         // First what was promised: from here on nobody speaks in this replica's name.
-        synced(|done| log.forget(shard, done)).await?;
-        let forgotten = apart(move || rows.forget(shard)).await;
+        synced(|done| log.forget(group, done)).await?;
+        let forgotten = apart(move || rows.forget(group)).await;
         forgotten.map_err(|_| Error::Stopped)?.map_err(Error::Data)
     }
 
@@ -152,27 +152,27 @@ impl Site {
     /// once; so each group's first leader is chosen by giving one member a head start.
     async fn initialise(
         &self,
-        shard: ShardId,
+        group: GroupId,
         raft: &Raft,
         members: BTreeSet<u64>,
     ) -> Result<(), Error> {
-        if is_initialised(shard, raft).await? {
+        if is_initialised(group, raft).await? {
             return Ok(());
         }
-        if first_leader(shard, &members) == Some(self.node) {
-            return initialise(shard, raft, &members).await;
+        if first_leader(group, &members) == Some(self.node) {
+            return initialise(group, raft, &members).await;
         }
         let head_start = self.timings.election_max * 2;
         let raft = raft.clone();
         tokio::spawn(async move {
-            let found = wait_until_initialised(shard, &raft, head_start).await;
+            let found = wait_until_initialised(group, &raft, head_start).await;
             let result = match found {
                 Ok(true) => Ok(()),
-                Ok(false) => initialise(shard, &raft, &members).await,
+                Ok(false) => initialise(group, &raft, &members).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = result {
-                error!(%shard, %error, "cannot bring the group into being");
+                error!(%group, %error, "cannot bring the group into being");
             }
         });
         Ok(())
@@ -188,26 +188,26 @@ async fn synced(ask: impl FnOnce(Done)) -> Result<(), store::Error> {
 }
 
 /// Spreads the first leaders of groups over the nodes.
-fn first_leader(shard: ShardId, members: &BTreeSet<u64>) -> Option<u64> {
-    let at = usize::from(shard.0).checked_rem(members.len())?;
+fn first_leader(group: GroupId, members: &BTreeSet<u64>) -> Option<u64> {
+    let at = usize::from(group.0).checked_rem(members.len())?;
     members.iter().nth(at).copied()
 }
 
-async fn is_initialised(shard: ShardId, raft: &Raft) -> Result<bool, Error> {
+async fn is_initialised(group: GroupId, raft: &Raft) -> Result<bool, Error> {
     let fatal = |error: openraft::errors::Fatal<TypeConfig>| Error::Storage {
-        shard,
+        group,
         reason: error.to_string(),
     };
     raft.is_initialized().await.map_err(fatal)
 }
 
 async fn wait_until_initialised(
-    shard: ShardId,
+    group: GroupId,
     raft: &Raft,
     longest: Duration,
 ) -> Result<bool, Error> {
     let until = tokio::time::Instant::now() + longest;
-    while !is_initialised(shard, raft).await? {
+    while !is_initialised(group, raft).await? {
         if tokio::time::Instant::now() > until {
             return Ok(false);
         }
@@ -216,17 +216,17 @@ async fn wait_until_initialised(
     Ok(true)
 }
 
-async fn initialise(shard: ShardId, raft: &Raft, members: &BTreeSet<u64>) -> Result<(), Error> {
+async fn initialise(group: GroupId, raft: &Raft, members: &BTreeSet<u64>) -> Result<(), Error> {
     let nodes: BTreeMap<u64, EmptyNode> =
         members.iter().map(|node| (*node, EmptyNode {})).collect();
     match raft.initialize(nodes).await {
         Ok(()) => {
-            info!(%shard, ?members, "a new group");
+            info!(%group, ?members, "a new group");
             Ok(())
         }
         // A peer was faster.
         Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
-        Err(error) => Err(Error::Storage { shard, reason: error.to_string() }),
+        Err(error) => Err(Error::Storage { group, reason: error.to_string() }),
     }
 }
 
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn first_leaders_are_spread() {
         let members = BTreeSet::from([1, 2, 5]);
-        let leaders: Vec<_> = (0..6).map(|n| first_leader(ShardId(n), &members)).collect();
+        let leaders: Vec<_> = (0..6).map(|n| first_leader(GroupId(n), &members)).collect();
         assert_eq!(leaders, [1, 2, 5, 1, 2, 5].map(Some));
-        assert_eq!(first_leader(ShardId(1), &BTreeSet::new()), None);
+        assert_eq!(first_leader(GroupId(1), &BTreeSet::new()), None);
     }
 }

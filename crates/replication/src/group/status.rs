@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::ShardId;
+use domain::GroupId;
 use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
 
@@ -12,7 +12,7 @@ use crate::member;
 /// One group as this node sees it. Indexes count from 0; none means nothing yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupStatus {
-    pub shard: ShardId,
+    pub id: GroupId,
     pub term: u64,
     pub leader: Option<u64>,
     /// This node leads, and its rows hold every entry of earlier terms.
@@ -39,12 +39,12 @@ impl Group {
         let metrics = self.raft.metrics().borrow_watched().clone();
         let mut replicas = self.replicas();
         // The vote of a life this node has lost is not its own.
-        replicas.voters.retain(|node, id| *node != self.node || *id == self.id);
+        replicas.voters.retain(|node, id| *node != self.node || *id == self.replica_id);
         let index = |id: Option<crate::raft::LogId>| id.map(|id| id.index);
         let heartbeat = metrics.heartbeat.unwrap_or_default();
         let matched = metrics.replication.unwrap_or_default();
         GroupStatus {
-            shard: self.shard,
+            id: self.id,
             term: metrics.current_term,
             leader: metrics.current_leader.map(member::node_of),
             leading: self.leads(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::ShardId;
+use domain::GroupId;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -46,7 +46,7 @@ impl Bearing {
 }
 
 pub(crate) struct Tenure {
-    pub shard: ShardId,
+    pub group: GroupId,
     pub id: u64,
     pub raft: Raft,
     pub peers: Arc<Peers>,
@@ -56,13 +56,13 @@ pub(crate) struct Tenure {
 
 impl Tenure {
     pub async fn run(self) {
-        let (shard, id) = (self.shard, self.id);
+        let (group, id) = (self.group, self.id);
         let (mut asks, mut led_at, mut told) = (false, Instant::now(), false);
         let asks_back = id != node_of(id);
         while self.raft.metrics().borrow_watched().running_state.is_ok() {
             if self.is_settled() {
                 if std::mem::take(&mut asks) {
-                    info!(%shard, id, "this replica is a full member");
+                    info!(%group, id, "this replica is a full member");
                 }
                 (led_at, told) = (Instant::now(), false);
                 sleep(LOOK_EVERY).await;
@@ -79,13 +79,13 @@ impl Tenure {
                 }
                 Answer::Learner => {
                     if !std::mem::replace(&mut asks, true) {
-                        info!(%shard, id, "this replica is rebuilt by its peers");
+                        info!(%group, id, "this replica is rebuilt by its peers");
                     }
                     (led_at, told) = (Instant::now(), false);
                 }
                 Answer::NotLeader if asks_back && led_at.elapsed() > LEADERLESS_MAX && !told => {
                     warn!(
-                        %shard,
+                        %group,
                         "this replica cannot be rebuilt: the group has no leader, and none can be chosen \
                          before a majority of its other replicas is back"
                     );
@@ -130,7 +130,7 @@ impl Tenure {
         for node in others {
             let Some(peer) = self.peers.get(node) else { continue };
             let mut client = peer.control.clone();
-            let request = v1::AdmitRequest { shard: self.shard.0.into(), id: self.id, applied };
+            let request = v1::AdmitRequest { group: self.group.0.into(), id: self.id, applied };
             match timeout(ANSWER_MAX, client.admit(request)).await {
                 Ok(Ok(reply)) => match reply.into_inner().answer() {
                     Answer::NotLeader => (),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use domain::ShardId;
+use domain::GroupId;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
 use openraft::errors::{NetworkError, RPCError};
@@ -33,7 +33,7 @@ type Appended = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 /// How one group sends to one follower.
 #[derive(Clone)]
 pub(crate) struct Lane {
-    pub shard: ShardId,
+    pub group: GroupId,
     /// The follower, by its replica's id.
     pub addressee: u64,
     /// Count of entries on disk at every member, as the leader knows it; see `Retention`.
@@ -44,7 +44,7 @@ pub(crate) struct Lane {
 impl Lane {
     pub fn encode(&self, request: &AppendEntriesRequest<TypeConfig>) -> v1::AppendRequest {
         v1::AppendRequest {
-            shard: self.shard.0.into(),
+            group: self.group.0.into(),
             vote: Some(record::vote_to_proto(&request.vote)),
             previous: request.prev_log_id.as_ref().map(record::log_id_to_proto),
             committed: request.leader_commit.as_ref().map(record::log_id_to_proto),

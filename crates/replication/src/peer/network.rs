@@ -87,7 +87,7 @@ impl Link {
     ) -> RpcResult<VoteResponse<TypeConfig>> {
         let peer = self.peer()?;
         let request = v1::VoteRequest {
-            shard: self.lane.shard.0.into(),
+            group: self.lane.group.0.into(),
             vote: Some(record::vote_to_proto(&request.vote)),
             last: request.last_log_id.as_ref().map(record::log_id_to_proto),
             transfer: request.leadership_transfer,
@@ -187,7 +187,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
     ) -> RpcResult<TransferLeaderResponse<TypeConfig>> {
         let peer = self.peer()?;
         let request = v1::TransferRequest {
-            shard: self.lane.shard.0.into(),
+            group: self.lane.group.0.into(),
             from: Some(record::vote_to_proto(req.from_leader())),
             to: *req.to_node_id(),
             last: req.last_log_id().map(record::log_id_to_proto),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::ShardId;
+use domain::GroupId;
 use futures::future::Either;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -81,18 +81,18 @@ impl PeerPort {
     }
 
     /// The replica of a group that runs here.
-    fn here(&self, shard: u32) -> Result<Arc<Group>, Status> {
-        let shard = u16::try_from(shard).map_err(|_| Status::invalid_argument("no such shard"))?;
+    fn here(&self, group: u32) -> Result<Arc<Group>, Status> {
+        let group = u16::try_from(group).map_err(|_| Status::invalid_argument("no such group"))?;
         self.groups
-            .get(ShardId(shard))
-            .ok_or_else(|| Status::not_found(format!("shard {shard} does not run here")))
+            .get(GroupId(group))
+            .ok_or_else(|| Status::not_found(format!("group {group} does not run here")))
     }
 
     /// The same, if it is the one that is meant: nobody answers for a life this node has lost. Raft
     /// that has stopped is asked nothing, because it would complain of each question.
-    fn group(&self, shard: u32, addressee: u64) -> Result<Arc<Group>, Status> {
-        let group = self.here(shard)?;
-        if group.id != addressee {
+    fn group(&self, group: u32, addressee: u64) -> Result<Arc<Group>, Status> {
+        let group = self.here(group)?;
+        if group.replica_id != addressee {
             return Err(Status::failed_precondition("this node lost the replica that is meant"));
         }
         if let Err(fatal) = &group.raft.metrics().borrow_watched().running_state {
@@ -139,7 +139,7 @@ impl PeerService for PeerPort {
         request: Request<v1::VoteRequest>,
     ) -> Result<Response<v1::VoteReply>, Status> {
         let request = request.into_inner();
-        let group = self.group(request.shard, request.addressee)?;
+        let group = self.group(request.group, request.addressee)?;
         let asked = VoteRequest {
             vote: required_vote(request.vote)?,
             last_log_id: request.last.map(record::log_id_from_proto),
@@ -162,7 +162,7 @@ impl PeerService for PeerPort {
         request: Request<v1::AppendRequest>,
     ) -> Result<Response<v1::AppendReply>, Status> {
         let request = request.into_inner();
-        let group = self.group(request.shard, request.addressee)?;
+        let group = self.group(request.group, request.addressee)?;
         let request = append_request(&group, request)?;
         let (previous, last) = (request.prev_log_id, request.entries.last().map(|e| e.log_id));
         let answer = group.raft.append_entries(request).await.map_err(stopped)?;
@@ -175,7 +175,7 @@ impl PeerService for PeerPort {
         request: Request<v1::TransferRequest>,
     ) -> Result<Response<v1::TransferReply>, Status> {
         let request = request.into_inner();
-        let group = self.group(request.shard, request.addressee)?;
+        let group = self.group(request.group, request.addressee)?;
         let asked = TransferLeaderRequest::new(
             required_vote(request.from)?,
             request.to,
@@ -215,7 +215,7 @@ impl PeerService for PeerPort {
             let Some(first) = requests.message().await? else {
                 return Ok(stream::empty().boxed());
             };
-            let group = port.group(first.shard, first.addressee)?;
+            let group = port.group(first.group, first.addressee)?;
             Ok::<_, Status>(append_replies(group, first, requests))
         });
         Ok(Response::new(replies.try_flatten().boxed()))
@@ -227,7 +227,7 @@ impl PeerService for PeerPort {
     ) -> Result<Response<v1::SnapshotReply>, Status> {
         let mut parts = request.into_inner();
         let head = snapshot::head(&mut parts).await?;
-        let group = self.group(head.shard, head.addressee)?;
+        let group = self.group(head.group, head.addressee)?;
         // In a task of its own: the call is dropped when its connection breaks.
         let received = async move { snapshot::receive(&group, head, parts).await };
         let vote = tokio::spawn(received).await.map_err(stopped)??;
@@ -239,7 +239,7 @@ impl PeerService for PeerPort {
         request: Request<v1::SnapshotProgressRequest>,
     ) -> Result<Response<v1::SnapshotProgressReply>, Status> {
         let request = request.into_inner();
-        let group = self.group(request.shard, request.addressee)?;
+        let group = self.group(request.group, request.addressee)?;
         Ok(Response::new(snapshot::progress(&group, request.transfer).await))
     }
 
@@ -282,7 +282,7 @@ impl PeerService for PeerPort {
         if member::node_of(request.id) != from {
             return Err(Status::invalid_argument("a node asks for itself only"));
         }
-        let answer = self.here(request.shard)?.admit(request.id, request.applied).await;
+        let answer = self.here(request.group)?.admit(request.id, request.applied).await;
         Ok(Response::new(v1::AdmitReply { answer: answer.into() }))
     }
 }

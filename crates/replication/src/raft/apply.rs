@@ -37,12 +37,12 @@ impl Applier {
     /// the log gave it all, and its test suite leaves some out.
     pub fn new(replica: Arc<Replica>, gapless: bool) -> Applier {
         let machine = Machine::reading(wire::content::header);
-        Applier { rows: replica.store.machine(replica.shard), replica, machine, gapless }
+        Applier { rows: replica.store.machine(replica.group), replica, machine, gapless }
     }
 
     /// Whether a step that is taken now finds its rows' place in memory.
     pub fn stays_young(&self) -> bool {
-        self.replica.store.stays_young(self.replica.shard)
+        self.replica.store.stays_young(self.replica.group)
     }
 
     /// Applies entries in one step and one write, or without any; then tells who waits. Effects go
@@ -83,19 +83,19 @@ impl Applier {
         }
         let changes = step.finish();
         let index = mark.applied.map_or(0, |id| id.index);
-        let Replica { store, shard, .. } = &*self.replica;
+        let Replica { store, group, .. } = &*self.replica;
         let (erased, writes, record) = (changes.erased, changes.writes, record::encode_mark(&mark));
         match to {
-            Place::Memory => store.apply_young(*shard, erased, writes, index, record),
+            Place::Memory => store.apply_young(*group, erased, writes, index, record),
             Place::Storage => {
-                store.apply(*shard, erased, writes, index, record).map_err(io::Error::other)?;
+                store.apply(*group, erased, writes, index, record).map_err(io::Error::other)?;
             }
         }
         self.replica.set_applied(mark);
         metrics::applied(entries, self.replica.store.take_rows_written(), started.elapsed());
 
         if self.replica.leading.load(Ordering::Acquire) && !changes.effects.is_empty() {
-            self.replica.observer.applied(self.replica.shard, changes.effects);
+            self.replica.observer.applied(self.replica.group, changes.effects);
         }
         for (responder, outcomes) in replies {
             responder.send(outcomes);
@@ -122,9 +122,9 @@ impl Applier {
 
     /// Installs a snapshot that a replica in this process exported.
     pub fn copy(&mut self, mut export: Export, mark: Mark) -> Result<(), io::Error> {
-        let Replica { store, shard, .. } = &*self.replica;
+        let Replica { store, group, .. } = &*self.replica;
         let index = mark.applied.map_or(0, |id| id.index);
-        let import = store.import(*shard, index, &record::encode_mark(&mark));
+        let import = store.import(*group, index, &record::encode_mark(&mark));
         let mut import = import.map_err(io::Error::other)?;
         while let Some(chunk) = export.rows.next_chunk().map_err(io::Error::other)? {
             import.take([chunk]).map_err(io::Error::other)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Effect, ShardId};
+use domain::{Effect, GroupId};
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use store::{LogStore, RowStore};
@@ -16,22 +16,22 @@ use crate::{Leadership, Observer};
 struct Deaf;
 
 impl Observer for Deaf {
-    fn applied(&self, _shard: ShardId, _effects: Vec<Effect>) {}
+    fn applied(&self, _group: GroupId, _effects: Vec<Effect>) {}
 
-    fn leadership(&self, _shard: ShardId, _leadership: Leadership) {}
+    fn leadership(&self, _group: GroupId, _leadership: Leadership) {}
 }
 
 struct Stores;
 
 impl StoreBuilder<TypeConfig, LogAdapter, StateAdapter, TempDir> for Stores {
     async fn build(&self) -> Result<(TempDir, LogAdapter, StateAdapter), StorageError<TypeConfig>> {
-        let shard = ShardId(3);
+        let group = GroupId(3);
         let dir = tempfile::tempdir().expect("a directory");
         let log = LogStore::open(&dir.path().join("log"), &Default::default()).expect("a log");
         let rows = RowStore::open(&dir.path().join("rows"), &Default::default()).expect("rows");
-        let replica = Replica::open(shard, rows, Arc::new(Deaf)).expect("a replica");
+        let replica = Replica::open(group, rows, Arc::new(Deaf)).expect("a replica");
         replica.set_running();
-        Ok((dir, LogAdapter::new(shard, log), StateAdapter::with(Arc::new(replica), false)))
+        Ok((dir, LogAdapter::new(group, log), StateAdapter::with(Arc::new(replica), false)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 
-use domain::ShardId;
+use domain::GroupId;
 use futures::{Stream, StreamExt, stream};
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
@@ -25,13 +25,13 @@ const APPLY_READ_BYTES: usize = 4 << 20;
 /// One group's log and vote.
 #[derive(Clone)]
 pub(crate) struct LogAdapter {
-    shard: ShardId,
+    group: GroupId,
     store: LogStore,
 }
 
 impl LogAdapter {
-    pub fn new(shard: ShardId, store: LogStore) -> LogAdapter {
-        LogAdapter { shard, store }
+    pub fn new(group: GroupId, store: LogStore) -> LogAdapter {
+        LogAdapter { group, store }
     }
 
     /// Entries of `from..to` from the first the log holds on, stopped early at `bytes_max` but not
@@ -39,7 +39,7 @@ impl LogAdapter {
     fn read_held(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<Entry>, io::Error> {
         let mut failed = 0;
         let records = loop {
-            match self.store.read(self.shard, from, to, bytes_max) {
+            match self.store.read(self.group, from, to, bytes_max) {
                 Ok(records) => break records,
                 // A leader that was deposed may still read for its followers while its log is cut,
                 // and other entries come in the place of those.
@@ -58,7 +58,7 @@ impl LogAdapter {
 
     /// Stops the process: a replica with a hole in its log can neither apply nor lead.
     fn unreadable(&self, index: u64, error: &dyn std::fmt::Display) -> ! {
-        self.store.unreadable(self.shard, index, &error.to_string())
+        self.store.unreadable(self.group, index, &error.to_string())
     }
 
     /// The same, but none if the log does not hold `from`.
@@ -77,7 +77,7 @@ impl LogAdapter {
         to: u64,
         bytes_max: usize,
     ) -> Result<Vec<Entry>, io::Error> {
-        if self.store.in_memory(self.shard, from) {
+        if self.store.in_memory(self.group, from) {
             return self.read(from, to, bytes_max);
         }
         let reader = self.clone();
@@ -91,7 +91,7 @@ impl LogAdapter {
     }
 
     fn purged(&self) -> Result<Option<LogId>, io::Error> {
-        let mark = self.store.purged(self.shard).map_err(io::Error::other)?;
+        let mark = self.store.purged(self.group).map_err(io::Error::other)?;
         mark.map(|mark| record::decode_log_id(&mark)).transpose()
     }
 
@@ -108,7 +108,7 @@ impl LogAdapter {
             Bound::Unbounded => u64::MAX,
         };
         let first = self.purged()?.map_or(0, |purged| purged.index + 1);
-        let last = self.store.last(self.shard).map_err(io::Error::other)?;
+        let last = self.store.last(self.group).map_err(io::Error::other)?;
         Ok((from.max(first), to.min(last.map_or(0, |last| last.index + 1))))
     }
 }
@@ -167,7 +167,7 @@ impl RaftLogReader<TypeConfig> for LogAdapter {
     }
 
     async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
-        let vote = self.store.vote(self.shard).map_err(io::Error::other)?;
+        let vote = self.store.vote(self.group).map_err(io::Error::other)?;
         vote.map(|vote| record::decode_vote(&vote)).transpose()
     }
 
@@ -185,9 +185,9 @@ impl RaftLogStorage<TypeConfig> for LogAdapter {
 
     async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
         let purged = self.purged()?;
-        let last = match self.store.last(self.shard) {
+        let last = match self.store.last(self.group) {
             Err(error) if error.is_damage() => {
-                self.unreadable(self.store.synced_index(self.shard), &error)
+                self.unreadable(self.store.synced_index(self.group), &error)
             }
             last => last.map_err(io::Error::other)?,
         };
@@ -201,13 +201,13 @@ impl RaftLogStorage<TypeConfig> for LogAdapter {
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
         let (done, result) = oneshot::channel();
-        self.store.save_vote(self.shard, record::encode_vote(vote), tell(done));
+        self.store.save_vote(self.group, record::encode_vote(vote), tell(done));
         synced(result).await
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
         if let Some(committed) = committed {
-            self.store.save_committed(self.shard, record::encode_log_id(&committed));
+            self.store.save_committed(self.group, record::encode_log_id(&committed));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl RaftLogStorage<TypeConfig> for LogAdapter {
     /// At most as far as the log reaches: the note may go to disk before the last entries it is about
     /// (Raft commits what it has handed over to be written), and a crash may take those.
     async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
-        let committed = self.store.committed(self.shard).map_err(io::Error::other)?;
+        let committed = self.store.committed(self.group).map_err(io::Error::other)?;
         let committed = committed.map(|committed| record::decode_log_id(&committed)).transpose()?;
         Ok(committed.min(self.get_log_state().await?.last_log_id))
     }
@@ -237,7 +237,7 @@ impl RaftLogStorage<TypeConfig> for LogAdapter {
             })
             .collect();
         self.store.append(
-            self.shard,
+            self.group,
             records,
             Box::new(move |result| callback.io_completed(result.map_err(io::Error::other))),
         );
@@ -247,12 +247,12 @@ impl RaftLogStorage<TypeConfig> for LogAdapter {
     async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
         let from = last.map_or(0, |last| last.index + 1);
         let (done, result) = oneshot::channel();
-        self.store.truncate(self.shard, from, tell(done));
+        self.store.truncate(self.group, from, tell(done));
         synced(result).await
     }
 
     async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
-        self.store.purge(self.shard, upto.index, record::encode_log_id(&upto));
+        self.store.purge(self.group, upto.index, record::encode_log_id(&upto));
         Ok(())
     }
 }
@@ -285,7 +285,7 @@ mod tests {
     async fn what_is_committed_ends_where_the_log_does() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = LogStore::open(&dir.path().join("log"), &Default::default()).expect("a log");
-        let mut log = LogAdapter::new(ShardId(3), store.clone());
+        let mut log = LogAdapter::new(GroupId(3), store.clone());
         let told = |index| Some(log_id(1, 1, index));
         log.save_committed(told(5)).await.expect("noted");
         assert_eq!(log.read_committed().await.expect("readable"), None, "nothing is there");
@@ -293,7 +293,7 @@ mod tests {
         for index in 0..=7 {
             let data = record::encode_entry(&entry(index));
             let (done, result) = oneshot::channel();
-            store.append(ShardId(3), vec![LogRecord { index, data }], tell(done));
+            store.append(GroupId(3), vec![LogRecord { index, data }], tell(done));
             synced(result).await.expect("written");
             let committed = log.read_committed().await.expect("readable");
             assert_eq!(committed, told(index.min(5)));

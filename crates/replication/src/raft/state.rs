@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use domain::ShardId;
+use domain::GroupId;
 use futures::{Stream, StreamExt};
 use openraft::storage::EntryResponder;
 use openraft::{OptionalSend, RaftSnapshotBuilder};
@@ -34,7 +34,7 @@ const SHORT_STEP_ENTRIES_MAX: usize = 4;
 /// A replica's rows, and how far they are: shared by the state machine, the snapshots that leave
 /// and the retention task.
 pub(crate) struct Replica {
-    pub shard: ShardId,
+    pub group: GroupId,
     pub store: RowStore,
     pub observer: Arc<dyn Observer>,
     /// This node leads and was announced as the leader: effects are for its ears.
@@ -54,13 +54,13 @@ impl Replica {
     /// Opens a replica's rows. Everything in them is on disk then: if this process had begun with them
     /// before, what it had applied is put there.
     pub fn open(
-        shard: ShardId,
+        group: GroupId,
         store: RowStore,
         observer: Arc<dyn Observer>,
     ) -> Result<Replica, io::Error> {
-        let mark = match store.applied(shard).map_err(io::Error::other)? {
+        let mark = match store.applied(group).map_err(io::Error::other)? {
             Some((index, mark)) => {
-                if store.flushed_index(shard) < index {
+                if store.flushed_index(group) < index {
                     store.flush().map_err(io::Error::other)?;
                 }
                 record::decode_mark(&mark)?
@@ -68,7 +68,7 @@ impl Replica {
             None => Mark::default(),
         };
         Ok(Replica {
-            shard,
+            group,
             store,
             observer,
             leading: AtomicBool::new(false),
@@ -115,7 +115,7 @@ impl Replica {
     }
 
     fn begin_export(self: &Arc<Self>) -> Result<Option<(Mark, Export)>, io::Error> {
-        let export = self.store.export(self.shard).map_err(io::Error::other)?;
+        let export = self.store.export(self.group).map_err(io::Error::other)?;
         if export.mark().is_empty() {
             return Ok(None); // Nothing was ever applied.
         }

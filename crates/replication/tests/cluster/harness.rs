@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::{
-    Command, CreateQueue, Effect, EntityId, Entry, Key, NewMessage, Outcome, QueueId, Rows, Send,
-    SequenceNumber, ShardId, Timestamp,
+    Command, CreateQueue, Effect, EntityId, Entry, GroupId, Key, NewMessage, Outcome, QueueId,
+    Rows, Send, SequenceNumber, Timestamp,
 };
 use parking_lot::Mutex;
 use replication::{
@@ -25,7 +25,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-pub const SHARD: ShardId = ShardId(1);
+pub const GROUP: GroupId = GroupId(1);
 pub const QUEUE: EntityId = EntityId(1);
 /// What every node's clocks show.
 pub const CLOCKS: Clocks = Clocks { wall_us: 5, clock_us: -7 };
@@ -34,17 +34,17 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// What a node's observer heard.
 #[derive(Default)]
 pub struct Heard {
-    pub leaderships: Mutex<Vec<(ShardId, Leadership, Instant)>>,
+    pub leaderships: Mutex<Vec<(GroupId, Leadership, Instant)>>,
     pub effects: Mutex<usize>,
 }
 
 impl Observer for Heard {
-    fn applied(&self, _shard: ShardId, effects: Vec<Effect>) {
+    fn applied(&self, _group: GroupId, effects: Vec<Effect>) {
         *self.effects.lock() += effects.len();
     }
 
-    fn leadership(&self, shard: ShardId, leadership: Leadership) {
-        self.leaderships.lock().push((shard, leadership, Instant::now()));
+    fn leadership(&self, group: GroupId, leadership: Leadership) {
+        self.leaderships.lock().push((group, leadership, Instant::now()));
     }
 }
 
@@ -72,18 +72,18 @@ pub struct Node {
 pub struct Cluster {
     pub nodes: BTreeMap<u64, Node>,
     pub addresses: BTreeMap<u64, String>,
-    pub shards: Vec<ShardId>,
+    pub groups: Vec<GroupId>,
     pub limits: Limits,
     dir: TempDir,
 }
 
 impl Cluster {
     pub async fn start(size: u64) -> Cluster {
-        Cluster::with(size, vec![SHARD], Limits::default()).await
+        Cluster::with(size, vec![GROUP], Limits::default()).await
     }
 
-    pub async fn with(size: u64, shards: Vec<ShardId>, limits: Limits) -> Cluster {
-        let mut cluster = Cluster::cold(size, shards, limits);
+    pub async fn with(size: u64, groups: Vec<GroupId>, limits: Limits) -> Cluster {
+        let mut cluster = Cluster::cold(size, groups, limits);
         for node in 1..=size {
             cluster.start_node(node).await;
         }
@@ -91,10 +91,10 @@ impl Cluster {
     }
 
     /// Addresses and a directory, nobody home.
-    pub fn cold(size: u64, shards: Vec<ShardId>, limits: Limits) -> Cluster {
+    pub fn cold(size: u64, groups: Vec<GroupId>, limits: Limits) -> Cluster {
         let addresses = (1..=size).zip(free_addresses(size)).collect();
         let dir = tempfile::tempdir().expect("a directory");
-        Cluster { nodes: BTreeMap::new(), addresses, shards, limits, dir }
+        Cluster { nodes: BTreeMap::new(), addresses, groups, limits, dir }
     }
 
     pub fn members(&self) -> BTreeSet<u64> {
@@ -142,8 +142,8 @@ impl Cluster {
         })
         .await;
         if config.data.is_none() {
-            for shard in &self.shards {
-                replication.add_group(*shard, self.members()).await?;
+            for group in &self.groups {
+                replication.add_group(*group, self.members()).await?;
             }
         }
         self.nodes.insert(id, Node { replication, log, rows, heard, channels });
@@ -163,8 +163,8 @@ impl Cluster {
     pub async fn take_part(&self, node: u64) {
         let replication = &self.node(node).replication;
         soon("a standing", replication.take_part()).await.expect("it takes part");
-        for shard in &self.shards {
-            replication.add_group(*shard, self.members()).await.expect("a group");
+        for group in &self.groups {
+            replication.add_group(*group, self.members()).await.expect("a group");
         }
     }
 
@@ -183,32 +183,32 @@ impl Cluster {
         &self.nodes[&node]
     }
 
-    /// The announced leader of a shard, once there is one.
-    pub async fn leader(&self, shard: ShardId) -> u64 {
+    /// The announced leader of a group, once there is one.
+    pub async fn leader(&self, group: GroupId) -> u64 {
         until("a leader", || {
             let mut leaders =
-                self.nodes.iter().filter(|(_, node)| node.replication.is_leader(shard));
+                self.nodes.iter().filter(|(_, node)| node.replication.is_leader(group));
             leaders.next().map(|(node, _)| *node)
         })
         .await
     }
 
     /// Makes the queue the tests send to.
-    pub async fn create_queue(&self, shard: ShardId) {
+    pub async fn create_queue(&self, group: GroupId) {
         let create = CreateQueue { entity: QUEUE, name: "q".into(), properties: Box::default() };
-        self.propose(shard, entry(0, Command::CreateQueue(create))).await;
+        self.propose(group, entry(0, Command::CreateQueue(create))).await;
     }
 
     /// Sends message `number` and waits for it, trying again where it certainly was not sent.
-    pub async fn send(&self, shard: ShardId, number: u64, bytes: usize) -> Vec<Outcome> {
-        self.propose(shard, message(number, bytes)).await
+    pub async fn send(&self, group: GroupId, number: u64, bytes: usize) -> Vec<Outcome> {
+        self.propose(group, message(number, bytes)).await
     }
 
-    async fn propose(&self, shard: ShardId, entry: Bytes) -> Vec<Outcome> {
+    async fn propose(&self, group: GroupId, entry: Bytes) -> Vec<Outcome> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let leader = self.leader(shard).await;
-            let proposed = self.node(leader).replication.propose(shard, entry.clone());
+            let leader = self.leader(group).await;
+            let proposed = self.node(leader).replication.propose(group, entry.clone());
             match timeout(PATIENCE, proposed).await.expect("an answer in time") {
                 Ok(outcomes) => return outcomes,
                 Err(ProposeError::NotLeader { .. }) if Instant::now() < deadline => {
@@ -219,9 +219,9 @@ impl Cluster {
         }
     }
 
-    /// Waits until a node's rows of the test's shard are the leader's.
+    /// Waits until a node's rows of the test's group are the leader's.
     pub async fn same_rows(&self, node: u64) {
-        let leader = self.leader(SHARD).await;
+        let leader = self.leader(GROUP).await;
         let wanted = rows(&self.node(leader).rows);
         until("the same rows", || {
             let there = rows(&self.node(node).rows);
@@ -402,7 +402,7 @@ fn entry(at: u64, command: Command) -> Bytes {
 
 /// Everything the test's queue left in the rows, as text.
 pub fn rows(store: &RowStore) -> Vec<String> {
-    let rows = store.shard(SHARD);
+    let rows = store.group(GROUP);
     let mut all = vec![
         format!("{:?}", rows.get(&Key::Meta)),
         format!("{:?}", rows.get(&Key::Entity(QUEUE))),
@@ -426,7 +426,7 @@ pub fn rows(store: &RowStore) -> Vec<String> {
 pub fn numbers(store: &RowStore) -> Vec<u64> {
     let mut numbers = Vec::new();
     let (from, to) = (Key::Body(QUEUE, SequenceNumber::MIN), Key::Body(QUEUE, SequenceNumber::MAX));
-    store.shard(SHARD).scan(&from, &to, &mut |_, row| {
+    store.group(GROUP).scan(&from, &to, &mut |_, row| {
         let domain::Row::Body(content) = row else { panic!("not a body") };
         let number = content.first_chunk().expect("a number");
         numbers.push(u64::from_be_bytes(*number));

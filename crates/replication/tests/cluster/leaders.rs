@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use domain::{Outcome, SequenceNumber, ShardId};
+use domain::{GroupId, Outcome, SequenceNumber};
 use futures::future::join_all;
 use replication::{Config, Leadership, Limits, ProposeError, Timings, TransferError};
 use tokio::sync::watch;
@@ -13,8 +13,8 @@ use super::harness::*;
 #[tokio::test]
 async fn an_entry_is_applied_on_every_node_and_its_outcome_comes_back() {
     let cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
-    let outcomes = cluster.send(SHARD, 1, 100).await;
+    cluster.create_queue(GROUP).await;
+    let outcomes = cluster.send(GROUP, 1, 100).await;
     assert_eq!(outcomes, [Outcome::Sent { sequences: vec![SequenceNumber(1)] }]);
     for node in 1..=3 {
         cluster.same_rows(node).await;
@@ -25,11 +25,11 @@ async fn an_entry_is_applied_on_every_node_and_its_outcome_comes_back() {
 #[tokio::test]
 async fn entries_come_into_the_log_in_the_order_of_the_calls() {
     let cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
-    let leader = cluster.leader(SHARD).await;
+    cluster.create_queue(GROUP).await;
+    let leader = cluster.leader(GROUP).await;
     let replication = &cluster.node(leader).replication;
     let proposals: Vec<_> =
-        (1..=500).map(|n| replication.propose(SHARD, message(n, 1000))).collect();
+        (1..=500).map(|n| replication.propose(GROUP, message(n, 1000))).collect();
     // Awaited in another order: that of the calls counts.
     let mut results = join_all(proposals.into_iter().rev()).await;
     results.reverse();
@@ -43,47 +43,47 @@ async fn entries_come_into_the_log_in_the_order_of_the_calls() {
 #[tokio::test]
 async fn a_follower_refuses_and_names_the_leader() {
     let cluster = Cluster::start(3).await;
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     let follower = cluster.members().into_iter().find(|node| *node != leader).expect("a follower");
     let replication = &cluster.node(follower).replication;
-    until("the follower to know", || (replication.leader(SHARD) == Some(leader)).then_some(()))
+    until("the follower to know", || (replication.leader(GROUP) == Some(leader)).then_some(()))
         .await;
     let not_leader = ProposeError::NotLeader { leader: Some(leader) };
-    assert_eq!(replication.propose(SHARD, message(1, 10)).await, Err(not_leader));
-    assert_eq!(replication.read_index(SHARD).await, Err(not_leader));
-    assert!(!replication.is_leader(SHARD));
-    let nowhere = replication.propose(ShardId(9), message(1, 10)).await;
+    assert_eq!(replication.propose(GROUP, message(1, 10)).await, Err(not_leader));
+    assert_eq!(replication.read_index(GROUP).await, Err(not_leader));
+    assert!(!replication.is_leader(GROUP));
+    let nowhere = replication.propose(GroupId(9), message(1, 10)).await;
     assert_eq!(nowhere, Err(ProposeError::NotLeader { leader: None }));
 }
 
 #[tokio::test]
 async fn groups_spread_their_leaders() {
-    let shards: Vec<ShardId> = (0..6).map(ShardId).collect();
-    let cluster = Cluster::with(3, shards.clone(), Limits::default()).await;
-    for shard in shards {
-        let leader = cluster.leader(shard).await;
-        assert_eq!(leader, u64::from(shard.0 % 3) + 1, "shard {shard}");
+    let groups: Vec<GroupId> = (0..6).map(GroupId).collect();
+    let cluster = Cluster::with(3, groups.clone(), Limits::default()).await;
+    for group in groups {
+        let leader = cluster.leader(group).await;
+        assert_eq!(leader, u64::from(group.0 % 3) + 1, "group {group}");
     }
 }
 
 #[tokio::test]
 async fn a_dead_leader_is_replaced_within_three_seconds_and_nothing_acknowledged_is_lost() {
     let mut cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
+    cluster.create_queue(GROUP).await;
     let mut sent = 0;
     let mut outages = Vec::new();
     for _ in 0..3 {
         for _ in 0..50 {
             sent += 1;
-            cluster.send(SHARD, sent, 1000).await;
+            cluster.send(GROUP, sent, 1000).await;
         }
-        let leader = cluster.leader(SHARD).await;
+        let leader = cluster.leader(GROUP).await;
         cluster.kill(leader);
         let died_at = Instant::now();
         sent += 1;
-        cluster.send(SHARD, sent, 1000).await;
+        cluster.send(GROUP, sent, 1000).await;
         outages.push(died_at.elapsed());
-        let next = cluster.leader(SHARD).await;
+        let next = cluster.leader(GROUP).await;
         assert_eq!(numbers(&cluster.node(next).rows), (1..=sent).collect::<Vec<_>>());
         cluster.start_node(leader).await;
         cluster.same_rows(leader).await;
@@ -97,8 +97,8 @@ async fn a_dead_leader_is_replaced_within_three_seconds_and_nothing_acknowledged
 /// Its heartbeats still arrive, and would tell the others that all is well.
 #[tokio::test]
 async fn a_leader_that_is_heard_but_hears_nobody_is_replaced() {
-    let mut cluster = Cluster::cold(3, vec![SHARD], Limits::default());
-    let deaf = 2; // The first leader of this shard.
+    let mut cluster = Cluster::cold(3, vec![GROUP], Limits::default());
+    let deaf = 2; // The first leader of this group.
     let (cut, is_cut) = watch::channel(false);
     for node in cluster.members() {
         let mut config = cluster.config(node);
@@ -114,18 +114,18 @@ async fn a_leader_that_is_heard_but_hears_nobody_is_replaced() {
         }
         cluster.start_node_with(config).await;
     }
-    cluster.create_queue(SHARD).await;
-    cluster.send(SHARD, 1, 10).await;
-    assert_eq!(cluster.leader(SHARD).await, deaf);
+    cluster.create_queue(GROUP).await;
+    cluster.send(GROUP, 1, 10).await;
+    assert_eq!(cluster.leader(GROUP).await, deaf);
     cut.send_replace(true);
     let started = Instant::now();
     let next = until("another leader", || {
-        let leads = |node: &u64| cluster.node(*node).replication.is_leader(SHARD);
+        let leads = |node: &u64| cluster.node(*node).replication.is_leader(GROUP);
         [1, 3].into_iter().find(leads)
     })
     .await;
     println!("leader deaf to another leader: {:?}", started.elapsed());
-    let sent = cluster.node(next).replication.propose(SHARD, message(2, 10));
+    let sent = cluster.node(next).replication.propose(GROUP, message(2, 10));
     soon("an answer", sent).await.expect("it is sent");
     assert_eq!(numbers(&cluster.node(next).rows), [1, 2]);
 }
@@ -133,14 +133,14 @@ async fn a_leader_that_is_heard_but_hears_nobody_is_replaced() {
 #[tokio::test]
 async fn proposals_under_way_when_the_node_dies_are_unknown() {
     let mut cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
-    let leader = cluster.leader(SHARD).await;
+    cluster.create_queue(GROUP).await;
+    let leader = cluster.leader(GROUP).await;
     let others = cluster.members().into_iter().filter(|node| *node != leader);
     for other in others.collect::<Vec<_>>() {
         cluster.kill(other);
     }
     // No majority any more: this one is appended here and not committed.
-    let proposal = cluster.node(leader).replication.propose(SHARD, message(1, 10));
+    let proposal = cluster.node(leader).replication.propose(GROUP, message(1, 10));
     sleep(Duration::from_millis(300)).await;
     cluster.kill(leader);
     assert_eq!(soon("the verdict", proposal).await, Err(ProposeError::Unknown));
@@ -149,27 +149,27 @@ async fn proposals_under_way_when_the_node_dies_are_unknown() {
 #[tokio::test]
 async fn a_leader_without_a_majority_answers_no_read() {
     let mut cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
-    let leader = cluster.leader(SHARD).await;
+    cluster.create_queue(GROUP).await;
+    let leader = cluster.leader(GROUP).await;
     let replication = cluster.node(leader).replication.clone();
-    let reads = join_all((0..100).map(|_| replication.read_index(SHARD))).await;
+    let reads = join_all((0..100).map(|_| replication.read_index(GROUP))).await;
     assert!(reads.into_iter().all(|read| read.is_ok()));
     let others = cluster.members().into_iter().filter(|node| *node != leader);
     for other in others.collect::<Vec<_>>() {
         cluster.kill(other);
     }
-    let read = soon("the read to fail", replication.read_index(SHARD)).await;
+    let read = soon("the read to fail", replication.read_index(GROUP)).await;
     assert!(matches!(read, Err(ProposeError::NotLeader { .. })), "{read:?}");
 }
 
 #[tokio::test]
 async fn the_leader_is_announced_once_per_term_and_hears_effects() {
     let cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
+    cluster.create_queue(GROUP).await;
     for number in 1..=10 {
-        cluster.send(SHARD, number, 10).await;
+        cluster.send(GROUP, number, 10).await;
     }
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     let heard = cluster.node(leader).heard.leaderships.lock().clone();
     let terms: Vec<_> = heard
         .iter()
@@ -190,9 +190,9 @@ async fn the_leader_is_announced_once_per_term_and_hears_effects() {
 #[tokio::test]
 async fn leadership_is_handed_over() {
     let cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
+    cluster.create_queue(GROUP).await;
     for round in 0..4 {
-        let leader = cluster.leader(SHARD).await;
+        let leader = cluster.leader(GROUP).await;
         let to = leader % 3 + 1;
         let started = Instant::now();
         until("the target to be ready", || {
@@ -201,15 +201,15 @@ async fn leadership_is_handed_over() {
         })
         .await;
         let replication = &cluster.node(leader).replication;
-        assert_eq!(replication.transfer(SHARD, to).await, Ok(()), "round {round}");
-        cluster.send(SHARD, round + 1, 10).await;
+        assert_eq!(replication.transfer(GROUP, to).await, Ok(()), "round {round}");
+        cluster.send(GROUP, round + 1, 10).await;
         println!("transfer and first write on the target: {:?}", started.elapsed());
-        assert_eq!(cluster.leader(SHARD).await, to);
-        let again = cluster.node(leader).replication.transfer(SHARD, 9).await;
+        assert_eq!(cluster.leader(GROUP).await, to);
+        let again = cluster.node(leader).replication.transfer(GROUP, 9).await;
         assert!(matches!(again, Err(TransferError::NotLeader { .. })), "{again:?}");
     }
-    let leader = cluster.leader(SHARD).await;
-    let stranger = cluster.node(leader).replication.transfer(SHARD, 9).await;
+    let leader = cluster.leader(GROUP).await;
+    let stranger = cluster.node(leader).replication.transfer(GROUP, 9).await;
     assert_eq!(stranger, Err(TransferError::NotAVoter { node: 9 }));
 }
 
@@ -221,14 +221,14 @@ async fn a_node_that_stops_in_order_hands_its_leadership_over_first() {
         election_max: PATIENCE + Duration::from_secs(1),
         ..Timings::default()
     };
-    let mut cluster = Cluster::cold(3, vec![SHARD], Limits::default());
+    let mut cluster = Cluster::cold(3, vec![GROUP], Limits::default());
     for node in cluster.members() {
         let config = Config { timings: election, ..cluster.config(node) };
         cluster.start_node_with(config).await;
     }
-    cluster.create_queue(SHARD).await;
-    cluster.send(SHARD, 1, 10).await;
-    let leader = cluster.leader(SHARD).await;
+    cluster.create_queue(GROUP).await;
+    cluster.send(GROUP, 1, 10).await;
+    let leader = cluster.leader(GROUP).await;
     until("the leader to hear of a follower", || {
         let status = cluster.node(leader).replication.status();
         let mut heard = status[0].heard_ms.iter().filter(|(node, _)| **node != leader);
@@ -237,7 +237,7 @@ async fn a_node_that_stops_in_order_hands_its_leadership_over_first() {
     .await;
     let started = Instant::now();
     cluster.stop(leader).await;
-    cluster.send(SHARD, 2, 10).await;
+    cluster.send(GROUP, 2, 10).await;
     println!("stop in order, to first write elsewhere: {:?}", started.elapsed());
     assert!(started.elapsed() < PATIENCE, "there was an election");
 }
@@ -245,11 +245,11 @@ async fn a_node_that_stops_in_order_hands_its_leadership_over_first() {
 #[tokio::test]
 async fn a_restart_of_all_nodes_finds_the_same_rows() {
     let mut cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
+    cluster.create_queue(GROUP).await;
     for number in 1..=100 {
-        cluster.send(SHARD, number, 2000).await;
+        cluster.send(GROUP, number, 2000).await;
     }
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     let before = rows(&cluster.node(leader).rows);
     // Two die, one stops in order.
     cluster.stop(1).await;
@@ -258,9 +258,9 @@ async fn a_restart_of_all_nodes_finds_the_same_rows() {
     for node in 1..=3 {
         cluster.start_node(node).await;
     }
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     assert_eq!(rows(&cluster.node(leader).rows), before);
-    cluster.send(SHARD, 101, 10).await;
+    cluster.send(GROUP, 101, 10).await;
     for node in 1..=3 {
         cluster.same_rows(node).await;
     }
@@ -269,13 +269,13 @@ async fn a_restart_of_all_nodes_finds_the_same_rows() {
 #[tokio::test]
 async fn a_cluster_of_one_works_alone() {
     let mut cluster = Cluster::start(1).await;
-    cluster.create_queue(SHARD).await;
-    cluster.send(SHARD, 1, 10).await;
-    assert_eq!(cluster.node(1).replication.read_index(SHARD).await, Ok(()));
+    cluster.create_queue(GROUP).await;
+    cluster.send(GROUP, 1, 10).await;
+    assert_eq!(cluster.node(1).replication.read_index(GROUP).await, Ok(()));
     cluster.kill(1);
     let started = Instant::now();
     cluster.start_node(1).await;
-    cluster.send(SHARD, 2, 10).await;
+    cluster.send(GROUP, 2, 10).await;
     println!("a single node, restart to first write: {:?}", started.elapsed());
     assert_eq!(numbers(&cluster.node(1).rows), [1, 2]);
 }
@@ -284,8 +284,8 @@ async fn a_cluster_of_one_works_alone() {
 #[tokio::test]
 async fn a_dead_peer_is_not_called_without_a_pause() {
     let mut cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
-    let leader = cluster.leader(SHARD).await;
+    cluster.create_queue(GROUP).await;
+    let leader = cluster.leader(GROUP).await;
     let gone = cluster.members().into_iter().find(|node| *node != leader).expect("a follower");
     cluster.kill(gone);
     // Somebody hangs up in its place, and counts.
@@ -297,7 +297,7 @@ async fn a_dead_peer_is_not_called_without_a_pause() {
     let end = Instant::now() + Duration::from_secs(2);
     while Instant::now() < end {
         sent += 1;
-        cluster.send(SHARD, sent, 100).await;
+        cluster.send(GROUP, sent, 100).await;
         while let Ok(Ok(_)) =
             tokio::time::timeout(Duration::from_millis(20), listener.accept()).await
         {

@@ -10,14 +10,14 @@ use super::harness::*;
 
 /// Three nodes that remember who they are.
 async fn founded(limits: Limits) -> (Cluster, Vec<DataDir>) {
-    let mut cluster = Cluster::cold(3, vec![SHARD], limits);
+    let mut cluster = Cluster::cold(3, vec![GROUP], limits);
     let mut data = Vec::new();
     for node in 1..=3 {
         data.push(cluster.open_node(node).await);
     }
     // Each waits for the others to answer.
     futures::future::join_all((1..=3).map(|node| cluster.take_part(node))).await;
-    cluster.create_queue(SHARD).await;
+    cluster.create_queue(GROUP).await;
     (cluster, data)
 }
 
@@ -59,14 +59,14 @@ async fn founders_start_again_as_who_they_are() {
         cluster.kill(number);
         assert_eq!(cluster.open_node(number).await.incarnation(), 0);
         timeout(PATIENCE, cluster.take_part(number)).await.expect("it asks nobody");
-        cluster.send(SHARD, number, 10).await;
+        cluster.send(GROUP, number, 10).await;
         cluster.same_rows(number).await;
     }
 }
 
 #[tokio::test]
 async fn nobody_founds_while_a_node_is_silent() {
-    let mut cluster = Cluster::cold(3, vec![SHARD], Limits::default());
+    let mut cluster = Cluster::cold(3, vec![GROUP], Limits::default());
     for node in 1..=2 {
         cluster.open_node(node).await;
     }
@@ -75,47 +75,47 @@ async fn nobody_founds_while_a_node_is_silent() {
     let late = cluster.open_node(3).await;
     futures::future::join_all((1..=3).map(|node| cluster.take_part(node))).await;
     assert_eq!(late.incarnation(), 0);
-    cluster.create_queue(SHARD).await;
+    cluster.create_queue(GROUP).await;
 }
 
 #[tokio::test]
 async fn a_wiped_node_returns_as_another_learns_everything_and_votes_again() {
     let (mut cluster, _) = founded(Limits::default()).await;
     for number in 1..=30 {
-        cluster.send(SHARD, number, 1000).await;
+        cluster.send(GROUP, number, 1000).await;
     }
     // The leader first, then a follower, then the first one again.
-    let first = cluster.leader(SHARD).await;
+    let first = cluster.leader(GROUP).await;
     let mut incarnations = vec![0];
     for (round, wiped) in (0..).zip([first, first % 3 + 1, first]) {
         wipe(&mut cluster, wiped).await;
-        cluster.leader(SHARD).await;
+        cluster.leader(GROUP).await;
         let data = cluster.open_node(wiped).await;
         cluster.take_part(wiped).await;
         assert!(!incarnations.contains(&data.incarnation()), "each life has its own id");
         incarnations.push(data.incarnation());
         for number in 0..5 {
-            cluster.send(SHARD, 31 + 5 * round + number, 1000).await;
+            cluster.send(GROUP, 31 + 5 * round + number, 1000).await;
         }
         votes(&cluster, wiped).await;
     }
     // Now one of the two that are left as they were is gone for good: the returned one counts.
     let kept = (1..=3).find(|node| *node != first && *node != first % 3 + 1).expect("three");
     cluster.kill(kept);
-    cluster.send(SHARD, 46, 1000).await;
+    cluster.send(GROUP, 46, 1000).await;
     for node in [first, first % 3 + 1] {
         cluster.same_rows(node).await;
         assert_eq!(numbers(&cluster.node(node).rows), (1..=46).collect::<Vec<_>>());
     }
     // And may lead.
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     let other = if leader == first { first % 3 + 1 } else { first };
     until("the other to be heard", || {
         cluster.node(leader).replication.status()[0].heard_ms.get(&other).copied().flatten()
     })
     .await;
-    assert_eq!(cluster.node(leader).replication.transfer(SHARD, other).await, Ok(()));
-    cluster.send(SHARD, 47, 1000).await;
+    assert_eq!(cluster.node(leader).replication.transfer(GROUP, other).await, Ok(()));
+    cluster.send(GROUP, 47, 1000).await;
 }
 
 /// Spoils what a node's directory says of it, while it is down.
@@ -129,9 +129,9 @@ async fn a_node_that_does_not_know_what_it_was_returns_as_another() {
     let (mut cluster, data) = founded(Limits::default()).await;
     let births = data[0].standing().births();
     for number in 1..=5 {
-        cluster.send(SHARD, number, 10).await;
+        cluster.send(GROUP, number, 10).await;
     }
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     forget(&mut cluster, leader).await;
     let data = cluster.open_node(leader).await;
     assert_eq!(data.standing(), Standing::Lost);
@@ -165,9 +165,9 @@ async fn a_wiped_node_is_rebuilt_from_a_snapshot_where_the_log_is_forgotten() {
     let small = Limits { flush_log_bytes: 1 << 20, log_retain_bytes: 4 << 20, ..Limits::default() };
     let (mut cluster, _) = founded(small).await;
     for number in 1..=60 {
-        cluster.send(SHARD, number, 100_000).await;
+        cluster.send(GROUP, number, 100_000).await;
     }
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     until("the log to be forgotten", || {
         cluster.node(leader).replication.status()[0].purged.filter(|purged| *purged > 20)
     })
@@ -184,8 +184,8 @@ async fn a_wiped_node_is_rebuilt_from_a_snapshot_where_the_log_is_forgotten() {
 #[tokio::test]
 async fn without_a_majority_of_those_that_remember_nothing_is_done() {
     let (mut cluster, _) = founded(Limits::default()).await;
-    cluster.send(SHARD, 1, 1000).await;
-    let leader = cluster.leader(SHARD).await;
+    cluster.send(GROUP, 1, 1000).await;
+    let leader = cluster.leader(GROUP).await;
     let (wiped, down) = (leader % 3 + 1, (leader + 1) % 3 + 1);
     cluster.kill(down);
     wipe(&mut cluster, wiped).await;
@@ -193,16 +193,16 @@ async fn without_a_majority_of_those_that_remember_nothing_is_done() {
     cluster.take_part(wiped).await;
     assert_ne!(data.incarnation(), 0);
     sleep(Duration::from_secs(4)).await;
-    let proposed = cluster.node(leader).replication.propose(SHARD, message(2, 1000));
+    let proposed = cluster.node(leader).replication.propose(GROUP, message(2, 1000));
     let done = timeout(Duration::from_secs(2), proposed).await;
     assert!(!matches!(done, Ok(Ok(_))), "one of three decides nothing: {done:?}");
-    let refused = cluster.node(wiped).replication.transfer(SHARD, wiped).await;
+    let refused = cluster.node(wiped).replication.transfer(GROUP, wiped).await;
     assert!(matches!(refused, Err(TransferError::NotLeader { .. })));
 
     cluster.open_node(down).await;
     cluster.take_part(down).await;
     votes(&cluster, wiped).await;
-    cluster.send(SHARD, 3, 1000).await;
+    cluster.send(GROUP, 3, 1000).await;
     cluster.same_rows(wiped).await;
     let numbers = numbers(&cluster.node(wiped).rows);
     assert_eq!((numbers.first(), numbers.last()), (Some(&1), Some(&3)), "perhaps the second too");
@@ -212,9 +212,9 @@ async fn without_a_majority_of_those_that_remember_nothing_is_done() {
 async fn a_node_that_lost_its_logs_end_returns_as_another() {
     let (mut cluster, _) = founded(Limits::default()).await;
     for number in 1..=20 {
-        cluster.send(SHARD, number, 1000).await;
+        cluster.send(GROUP, number, 1000).await;
     }
-    let victim = cluster.leader(SHARD).await;
+    let victim = cluster.leader(GROUP).await;
     let_go(&mut cluster, victim).await;
     let log = cluster.path(victim, "log");
     let files = std::fs::read_dir(&log).expect("a log").map(|entry| entry.expect("a file").path());
@@ -229,7 +229,7 @@ async fn a_node_that_lost_its_logs_end_returns_as_another() {
     assert_ne!(data.incarnation(), 0);
     assert!(cluster.path(victim, "damaged").exists());
     cluster.take_part(victim).await;
-    cluster.send(SHARD, 21, 1000).await;
+    cluster.send(GROUP, 21, 1000).await;
     votes(&cluster, victim).await;
     assert_eq!(numbers(&cluster.node(victim).rows), (1..=21).collect::<Vec<_>>());
 }

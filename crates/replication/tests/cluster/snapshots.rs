@@ -15,10 +15,10 @@ fn small() -> Limits {
 
 #[tokio::test]
 async fn what_every_member_holds_is_forgotten_everywhere() {
-    let cluster = Cluster::with(3, vec![SHARD], small()).await;
-    cluster.create_queue(SHARD).await;
+    let cluster = Cluster::with(3, vec![GROUP], small()).await;
+    cluster.create_queue(GROUP).await;
     for number in 1..=60 {
-        cluster.send(SHARD, number, 100_000).await;
+        cluster.send(GROUP, number, 100_000).await;
     }
     for (node, there) in &cluster.nodes {
         until(&format!("node {node} to forget"), || {
@@ -33,16 +33,16 @@ async fn what_every_member_holds_is_forgotten_everywhere() {
 #[tokio::test]
 async fn a_member_that_is_away_keeps_the_log_within_its_bound() {
     let limits = Limits { flush_log_bytes: 1 << 20, ..Limits::default() };
-    let mut cluster = Cluster::with(3, vec![SHARD], limits).await;
-    cluster.create_queue(SHARD).await;
-    cluster.send(SHARD, 1, 10).await;
-    let leader = cluster.leader(SHARD).await;
+    let mut cluster = Cluster::with(3, vec![GROUP], limits).await;
+    cluster.create_queue(GROUP).await;
+    cluster.send(GROUP, 1, 10).await;
+    let leader = cluster.leader(GROUP).await;
     let away = leader % 3 + 1;
     cluster.kill(away);
     for number in 2..=60 {
-        cluster.send(SHARD, number, 100_000).await;
+        cluster.send(GROUP, number, 100_000).await;
     }
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     until("the rows to be flushed", || {
         cluster.node(leader).replication.status()[0].flushed.filter(|flushed| *flushed > 30)
     })
@@ -56,15 +56,15 @@ async fn a_member_that_is_away_keeps_the_log_within_its_bound() {
 async fn a_disk_without_space_keeps_no_log_for_a_member_that_is_away() {
     let limits = Limits { disk_reserve_bytes: u64::MAX, ..Limits::default() };
     let limits = Limits { flush_log_bytes: 1 << 20, ..limits };
-    let mut cluster = Cluster::with(3, vec![SHARD], limits).await;
-    cluster.create_queue(SHARD).await;
+    let mut cluster = Cluster::with(3, vec![GROUP], limits).await;
+    cluster.create_queue(GROUP).await;
     assert!(cluster.node(1).replication.disk().low);
-    let away = cluster.leader(SHARD).await % 3 + 1;
+    let away = cluster.leader(GROUP).await % 3 + 1;
     cluster.kill(away);
     for number in 1..=60 {
-        cluster.send(SHARD, number, 100_000).await;
+        cluster.send(GROUP, number, 100_000).await;
     }
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     until("the log to be forgotten", || {
         cluster.node(leader).replication.status()[0].purged.filter(|purged| *purged > 30)
     })
@@ -75,14 +75,14 @@ async fn a_disk_without_space_keeps_no_log_for_a_member_that_is_away() {
 
 #[tokio::test]
 async fn a_replica_away_for_too_long_catches_up_by_a_snapshot_and_goes_on_from_it() {
-    let mut cluster = Cluster::with(3, vec![SHARD], small()).await;
-    cluster.create_queue(SHARD).await;
-    cluster.send(SHARD, 1, 10).await;
-    let leader = cluster.leader(SHARD).await;
+    let mut cluster = Cluster::with(3, vec![GROUP], small()).await;
+    cluster.create_queue(GROUP).await;
+    cluster.send(GROUP, 1, 10).await;
+    let leader = cluster.leader(GROUP).await;
     let away = leader % 3 + 1;
     cluster.kill(away);
     for number in 2..=120 {
-        cluster.send(SHARD, number, 100_000).await;
+        cluster.send(GROUP, number, 100_000).await;
     }
     until("the log to be forgotten", || {
         cluster.node(leader).replication.status()[0].purged.filter(|purged| *purged > 20)
@@ -90,7 +90,7 @@ async fn a_replica_away_for_too_long_catches_up_by_a_snapshot_and_goes_on_from_i
     .await;
     cluster.start_node(away).await;
     for number in 121..=140 {
-        cluster.send(SHARD, number, 1000).await;
+        cluster.send(GROUP, number, 1000).await;
     }
     cluster.same_rows(away).await;
     let there = &cluster.node(away).replication.status()[0];
@@ -100,13 +100,13 @@ async fn a_replica_away_for_too_long_catches_up_by_a_snapshot_and_goes_on_from_i
     cluster.kill(away);
     cluster.start_node(away).await;
     cluster.same_rows(away).await;
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     until("the replica to be heard", || {
         cluster.node(leader).replication.status()[0].heard_ms.get(&away).copied().flatten()
     })
     .await;
-    assert_eq!(cluster.node(leader).replication.transfer(SHARD, away).await, Ok(()));
-    cluster.send(SHARD, 141, 1000).await;
+    assert_eq!(cluster.node(leader).replication.transfer(GROUP, away).await, Ok(()));
+    cluster.send(GROUP, 141, 1000).await;
     assert_eq!(numbers(&cluster.node(away).rows), (1..=141).collect::<Vec<_>>());
 }
 
@@ -120,13 +120,13 @@ async fn away_for_too_long(cluster: &mut Cluster, proxy: &str) {
         }
         cluster.start_node_with(config).await;
     }
-    cluster.create_queue(SHARD).await;
-    cluster.send(SHARD, 1, 10).await;
+    cluster.create_queue(GROUP).await;
+    cluster.send(GROUP, 1, 10).await;
     cluster.kill(AWAY);
     for number in 2..=150 {
-        cluster.send(SHARD, number, 100_000).await;
+        cluster.send(GROUP, number, 100_000).await;
     }
-    let leader = cluster.leader(SHARD).await;
+    let leader = cluster.leader(GROUP).await;
     until("the log to be forgotten", || {
         cluster.node(leader).replication.status()[0].purged.filter(|purged| *purged > 20)
     })
@@ -144,7 +144,7 @@ async fn returns(cluster: &mut Cluster) {
 /// Each connection dies long before the whole snapshot is over: only one that goes on arrives.
 #[tokio::test]
 async fn a_snapshot_goes_on_where_its_connection_broke() {
-    let mut cluster = Cluster::cold(3, vec![SHARD], small());
+    let mut cluster = Cluster::cold(3, vec![GROUP], small());
     let (proxy, broken) = breaking_proxy(cluster.addresses[&AWAY].clone(), 4 << 20).await;
     away_for_too_long(&mut cluster, &proxy).await;
     broken.store(0, Ordering::Relaxed);
@@ -155,7 +155,7 @@ async fn a_snapshot_goes_on_where_its_connection_broke() {
 /// What arrives is not what was sent: that is noticed, wherever it is, and what is wrong comes again.
 #[tokio::test]
 async fn a_snapshot_whose_bits_change_on_their_way_arrives_as_it_was_sent() {
-    let mut cluster = Cluster::cold(3, vec![SHARD], small());
+    let mut cluster = Cluster::cold(3, vec![GROUP], small());
     let (proxy, flipped) = flipping_proxy(cluster.addresses[&AWAY].clone(), 3 << 20, 4).await;
     away_for_too_long(&mut cluster, &proxy).await;
     assert_eq!(flipped.load(Ordering::Relaxed), 0, "so little went to a node that was away");

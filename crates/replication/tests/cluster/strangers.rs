@@ -11,7 +11,7 @@ use super::harness::*;
 #[tokio::test]
 async fn garbage_on_the_peer_port_disturbs_nobody() {
     let cluster = Cluster::start(3).await;
-    cluster.create_queue(SHARD).await;
+    cluster.create_queue(GROUP).await;
     let mut idle = Vec::new();
     for address in cluster.addresses.values() {
         for garbage in [
@@ -29,7 +29,7 @@ async fn garbage_on_the_peer_port_disturbs_nobody() {
         }
     }
     for number in 1..=20 {
-        cluster.send(SHARD, number, 1000).await;
+        cluster.send(GROUP, number, 1000).await;
     }
     for node in 1..=3 {
         cluster.same_rows(node).await;
@@ -43,7 +43,7 @@ async fn a_node_of_another_cluster_or_without_the_secret_is_refused() {
         ("test", None, "secret"),
         ("test", Some("guess"), "secret"),
     ] {
-        let mut cluster = Cluster::cold(2, vec![SHARD], Default::default());
+        let mut cluster = Cluster::cold(2, vec![GROUP], Default::default());
         let mut right = cluster.config(1);
         right.secret = Some("secret".to_owned());
         let mut wrong = cluster.config(2);
@@ -57,6 +57,6 @@ async fn a_node_of_another_cluster_or_without_the_secret_is_refused() {
         };
         assert!(reason.contains(word), "{reason}");
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(cluster.node(1).replication.leader(SHARD), None, "no votes from strangers");
+        assert_eq!(cluster.node(1).replication.leader(GROUP), None, "no votes from strangers");
     }
 }

@@ -34,7 +34,7 @@ impl Driver {
         let answer = Answer { outcome, contents };
         match (command, &answer.outcome, &mut self.leading) {
             (Command::Send(send), Outcome::Sent { sequences }, Some(leading)) => {
-                leading.remember(send, sequences, &self.replication.rows(self.group.shard));
+                leading.remember(send, sequences, &self.replication.rows(self.group.id));
                 Ok(answer)
             }
             (
@@ -42,7 +42,7 @@ impl Driver {
                 _,
                 Some(leading),
             ) => {
-                let meta = domain::meta(&self.replication.rows(self.group.shard));
+                let meta = domain::meta(&self.replication.rows(self.group.id));
                 leading.offset = meta.clock_offset;
                 answered(command, answer)
             }
@@ -113,7 +113,7 @@ impl Driver {
             .collect();
         if !missing.is_empty() {
             metric::bodies_read(missing.len());
-            let mut read = self.replication.rows(self.group.shard).bodies(&missing).into_iter();
+            let mut read = self.replication.rows(self.group.id).bodies(&missing).into_iter();
             for content in contents.iter_mut().filter(|content| content.is_none()) {
                 *content = read.next().flatten();
             }

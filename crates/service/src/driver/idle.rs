@@ -23,7 +23,7 @@ impl Driver {
         }
         let now = leading.now(self.clock.now());
         if leading.engine.next_look().is_some_and(|look_at| look_at <= now) {
-            let rows = self.replication.rows(self.group.shard);
+            let rows = self.replication.rows(self.group.id);
             let patience = self.idle.reattach.saturating_sub(leading.since.elapsed());
             let patience = Span(patience.as_millis() as u64);
             let looked = leading.engine.look(now, patience, &rows);
@@ -46,7 +46,7 @@ impl Driver {
         }
         let Some(queue) = leading.grants.queue(receiver) else { return };
         let now = leading.now(self.clock.now());
-        let rows = self.replication.rows(self.group.shard);
+        let rows = self.replication.rows(self.group.id);
         if leading.engine.awaited(queue.entity, now, &rows) {
             leading.grants.acquiring(receiver);
             leading.touch(queue.entity, Slot::Touch(receiver));
@@ -62,7 +62,7 @@ impl Driver {
                 return reply.send(Ok(Answer { outcome, contents: Vec::new() }));
             }
             let now = leading.now(self.clock.now());
-            let rows = self.replication.rows(self.group.shard);
+            let rows = self.replication.rows(self.group.id);
             if let Some(entity) = leading.engine.awaited_of(seal.entity, now, &rows) {
                 leading.touch(entity, Slot::Quiet);
             }

@@ -54,7 +54,7 @@ impl Driver {
             metric::proposed(flight.slots.len());
             let flight = Flight { commands: entry.commands, ..flight };
             // Submitted here and now: the call enqueues, only its result is waited for.
-            let result = self.replication.propose(self.group.shard, bytes);
+            let result = self.replication.propose(self.group.id, bytes);
             self.flights.push_back(Box::pin(async move {
                 let result = tokio::time::timeout(PROPOSAL_TIMEOUT, result).await;
                 Landed { flight, result: result.unwrap_or(Err(ProposeError::Unknown)) }
@@ -71,7 +71,7 @@ impl Driver {
             Ok(outcomes) if outcomes.len() == flight.slots.len() => self.hand_out(flight, outcomes),
             Ok(outcomes) => {
                 let (got, asked) = (outcomes.len(), flight.slots.len());
-                tracing::error!(shard = %self.group.shard, got, asked, "outcomes do not match");
+                tracing::error!(group = %self.group.id, got, asked, "outcomes do not match");
                 self.hand_back(flight, ProposeError::Unknown);
             }
             Err(error) => self.hand_back(flight, error),

@@ -18,7 +18,7 @@ impl Driver {
             drop(attach.sink.send(attach.receiver, Event::Detached(Detached::LeaderLost)));
             return;
         };
-        let rows = self.replication.rows(self.group.shard);
+        let rows = self.replication.rows(self.group.id);
         if let Err(refusal) = receivable(&rows, attach.queue, attach.session.as_ref()) {
             let event = Event::Detached(Detached::Refused(refusal));
             drop(attach.sink.send(attach.receiver, event));

@@ -1,7 +1,7 @@
 //! What an edge asks a leader for.
 
 use bytes::Bytes;
-use domain::{Command, EntityId, LockToken, QueueId, ReceiverId, ShardId};
+use domain::{Command, EntityId, GroupId, LockToken, QueueId, ReceiverId};
 use wire::{Codec, Error};
 
 use super::{items, tag, take};
@@ -13,16 +13,16 @@ use crate::reads::Read;
 pub(crate) enum Request {
     Call {
         id: u64,
-        shard: ShardId,
+        group: GroupId,
         command: Command,
     },
     Read {
         id: u64,
-        shard: ShardId,
+        group: GroupId,
         read: Read,
     },
     Attach {
-        shard: ShardId,
+        group: GroupId,
         receiver: ReceiverId,
         queue: QueueId,
         credit: u32,
@@ -30,16 +30,16 @@ pub(crate) enum Request {
         arrived: Vec<LockToken>,
     },
     Credit {
-        shard: ShardId,
+        group: GroupId,
         receiver: ReceiverId,
         count: u32,
     },
     Drain {
-        shard: ShardId,
+        group: GroupId,
         receiver: ReceiverId,
     },
     Detach {
-        shard: ShardId,
+        group: GroupId,
         receiver: ReceiverId,
     },
     Report {
@@ -52,28 +52,28 @@ pub(crate) enum Request {
     },
     Transfer {
         id: u64,
-        shard: ShardId,
+        group: GroupId,
         to: u64,
     },
     /// A transaction has ended, or is about to be committed.
     Unpend {
-        shard: ShardId,
+        group: GroupId,
         transaction: u64,
     },
 }
 
-pub(crate) fn put_call(id: u64, shard: ShardId, command: &Command, out: &mut Vec<u8>) {
-    put!(out, tag::CALL, id, shard);
+pub(crate) fn put_call(id: u64, group: GroupId, command: &Command, out: &mut Vec<u8>) {
+    put!(out, tag::CALL, id, group);
     command.put(out);
 }
 
-pub(crate) fn put_read(id: u64, shard: ShardId, read: &Read, out: &mut Vec<u8>) {
-    put!(out, tag::READ, id, shard);
+pub(crate) fn put_read(id: u64, group: GroupId, read: &Read, out: &mut Vec<u8>) {
+    put!(out, tag::READ, id, group);
     read.put(out);
 }
 
 pub(crate) fn put_attach(
-    shard: ShardId,
+    group: GroupId,
     receiver: ReceiverId,
     queue: QueueId,
     credit: u32,
@@ -81,32 +81,32 @@ pub(crate) fn put_attach(
     arrived: &Vec<LockToken>,
     out: &mut Vec<u8>,
 ) {
-    put!(out, tag::ATTACH, shard, receiver, queue, credit, *session);
+    put!(out, tag::ATTACH, group, receiver, queue, credit, *session);
     arrived.put(out);
 }
 
-pub(crate) fn put_credit(shard: ShardId, receiver: ReceiverId, count: u32, out: &mut Vec<u8>) {
-    put!(out, tag::CREDIT, shard, receiver, count);
+pub(crate) fn put_credit(group: GroupId, receiver: ReceiverId, count: u32, out: &mut Vec<u8>) {
+    put!(out, tag::CREDIT, group, receiver, count);
 }
 
-pub(crate) fn put_drain(shard: ShardId, receiver: ReceiverId, out: &mut Vec<u8>) {
-    put!(out, tag::DRAIN, shard, receiver);
+pub(crate) fn put_drain(group: GroupId, receiver: ReceiverId, out: &mut Vec<u8>) {
+    put!(out, tag::DRAIN, group, receiver);
 }
 
-pub(crate) fn put_detach(shard: ShardId, receiver: ReceiverId, out: &mut Vec<u8>) {
-    put!(out, tag::DETACH, shard, receiver);
+pub(crate) fn put_detach(group: GroupId, receiver: ReceiverId, out: &mut Vec<u8>) {
+    put!(out, tag::DETACH, group, receiver);
 }
 
 pub(crate) fn put_report(id: u64, out: &mut Vec<u8>) {
     put!(out, tag::REPORT, id);
 }
 
-pub(crate) fn put_transfer(id: u64, shard: ShardId, to: u64, out: &mut Vec<u8>) {
-    put!(out, tag::TRANSFER, id, shard, to);
+pub(crate) fn put_transfer(id: u64, group: GroupId, to: u64, out: &mut Vec<u8>) {
+    put!(out, tag::TRANSFER, id, group, to);
 }
 
-pub(crate) fn put_unpend(shard: ShardId, transaction: u64, out: &mut Vec<u8>) {
-    put!(out, tag::UNPEND, shard, transaction);
+pub(crate) fn put_unpend(group: GroupId, transaction: u64, out: &mut Vec<u8>) {
+    put!(out, tag::UNPEND, group, transaction);
 }
 
 pub(crate) fn put_idle(id: u64, asked: &Vec<EntityId>, out: &mut Vec<u8>) {
@@ -119,30 +119,30 @@ pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
     items(frame, |tag, input| {
         Ok(match tag {
             tag::CALL => {
-                let (id, shard) = take(input)?;
-                Request::Call { id, shard, command: Command::take(input)? }
+                let (id, group) = take(input)?;
+                Request::Call { id, group, command: Command::take(input)? }
             }
             tag::READ => {
-                let (id, shard) = take(input)?;
-                Request::Read { id, shard, read: Read::take(input)? }
+                let (id, group) = take(input)?;
+                Request::Read { id, group, read: Read::take(input)? }
             }
             tag::ATTACH => {
-                let (shard, receiver) = take(input)?;
+                let (group, receiver) = take(input)?;
                 let (queue, credit) = take(input)?;
                 let (session, arrived) = take(input)?;
-                Request::Attach { shard, receiver, queue, credit, session, arrived }
+                Request::Attach { group, receiver, queue, credit, session, arrived }
             }
             tag::CREDIT => {
-                let (shard, receiver) = take(input)?;
-                Request::Credit { shard, receiver, count: take(input)? }
+                let (group, receiver) = take(input)?;
+                Request::Credit { group, receiver, count: take(input)? }
             }
             tag::DRAIN => {
-                let (shard, receiver) = take(input)?;
-                Request::Drain { shard, receiver }
+                let (group, receiver) = take(input)?;
+                Request::Drain { group, receiver }
             }
             tag::DETACH => {
-                let (shard, receiver) = take(input)?;
-                Request::Detach { shard, receiver }
+                let (group, receiver) = take(input)?;
+                Request::Detach { group, receiver }
             }
             tag::REPORT => Request::Report { id: take(input)? },
             tag::IDLE => {
@@ -150,12 +150,12 @@ pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
                 Request::Idle { id, asked }
             }
             tag::TRANSFER => {
-                let (id, shard) = take(input)?;
-                Request::Transfer { id, shard, to: take(input)? }
+                let (id, group) = take(input)?;
+                Request::Transfer { id, group, to: take(input)? }
             }
             tag::UNPEND => {
-                let (shard, transaction) = take(input)?;
-                Request::Unpend { shard, transaction }
+                let (group, transaction) = take(input)?;
+                Request::Unpend { group, transaction }
             }
             _ => return Err(Error::Corrupt { what: "unknown tag of a request" }),
         })

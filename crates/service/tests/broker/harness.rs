@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{
-    Arriving, NewMessage, NodeRow, Outgoing, QueueProperties, SequenceNumber, ShardId, Span,
+    Arriving, GroupId, NewMessage, NodeRow, Outgoing, QueueProperties, SequenceNumber, Span,
     SubQueue,
 };
 use replication::Replication;
@@ -115,10 +115,10 @@ impl Cluster {
     }
 
     /// The node that leads a queue's group, as another node sees it.
-    pub async fn leader_of(&self, queue: &str) -> (u64, ShardId) {
+    pub async fn leader_of(&self, queue: &str) -> (u64, GroupId) {
         let broker = self.nodes.values().next().expect("a node").broker();
         let info = broker.get_queue(queue).await.expect("the queue");
-        (info.leader.expect("a leader"), info.shard)
+        (info.leader.expect("a leader"), info.group)
     }
 
     /// As if the process died: nothing is handed over.

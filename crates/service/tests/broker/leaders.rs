@@ -64,7 +64,7 @@ async fn every_node_serves_every_queue() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn msg_10_a_pipeline_survives_its_leader() {
     let mut cluster = three("q").await;
-    let (leader, shard) = cluster.leader_of("q").await;
+    let (leader, group) = cluster.leader_of("q").await;
     let edge = another(leader);
     let broker = cluster.broker(edge);
     let mut sender = broker.sender("q", None).await.expect("a sender");
@@ -77,7 +77,7 @@ async fn msg_10_a_pipeline_survives_its_leader() {
             sender.submit(submitted, false, Ok(batch)).await.expect("submitted");
         }
         if step == 50 {
-            let moved = broker.transfer_leader(shard, edge).await;
+            let moved = broker.transfer_leader(group, edge).await;
             moved.expect("leadership moves");
         }
         if step == 100 {
@@ -253,7 +253,7 @@ async fn err_24_without_a_majority_nothing_is_claimed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lock_20_a_grant_that_was_lost_on_its_way_is_released_uncounted() {
     let cluster = three("q").await;
-    let (leader, shard) = cluster.leader_of("q").await;
+    let (leader, group) = cluster.leader_of("q").await;
     let broker = cluster.broker(another(leader));
     let mut receiver = broker.receiver("q", MAIN, LOCK, 1).await.expect("a receiver");
     send(&broker, "q", messages(&["a"])).await;
@@ -263,19 +263,19 @@ async fn lock_20_a_grant_that_was_lost_on_its_way_is_released_uncounted() {
     let log = &cluster.logs[&leader];
     let entity = broker.get_queue("q").await.expect("the queue").entity;
     let queue = QueueId::main(entity);
-    let Some(Row::Lock(lock)) = log.rows(shard).get(&Key::Lock(queue, held.delivery.sequence))
+    let Some(Row::Lock(lock)) = log.rows(group).get(&Key::Lock(queue, held.delivery.sequence))
     else {
         panic!("the message is locked")
     };
     let grant = Acquire { queue, receiver: lock.receiver, count_max: 1, bytes_max: u32::MAX };
     let entry =
         Entry { at: broker.now_here().0, seed: [7; 16], commands: vec![Command::Acquire(grant)] };
-    let granted = log.propose(shard, wire::encode_entry(&entry)).await.expect("committed");
+    let granted = log.propose(group, wire::encode_entry(&entry)).await.expect("committed");
     assert!(
         matches!(&granted[..], [Outcome::Acquired { deliveries, .. }] if deliveries.len() == 1)
     );
 
-    broker.transfer_leader(shard, another(leader)).await.expect("leadership moves");
+    broker.transfer_leader(group, another(leader)).await.expect("leadership moves");
     receiver.add_credit(1);
     // Its lock lasts longer than this waits.
     let again = soon("the lost message", one(&mut receiver)).await;
@@ -304,7 +304,7 @@ async fn one(receiver: &mut Receiver) -> Received {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lock_20_what_came_again_after_an_abandon_is_not_released() {
     let cluster = three("q").await;
-    let (leader, shard) = cluster.leader_of("q").await;
+    let (leader, group) = cluster.leader_of("q").await;
     let broker = cluster.broker(another(leader));
     let mut receiver = broker.receiver("q", MAIN, LOCK, 10).await.expect("a receiver");
     send(&broker, "q", messages(&["a"])).await;
@@ -319,7 +319,7 @@ async fn lock_20_what_came_again_after_an_abandon_is_not_released() {
     assert_eq!(held.delivery.delivery_count, 1);
     assert_eq!(confirmed.await.expect("abandoned"), []);
 
-    broker.transfer_leader(shard, another(leader)).await.expect("leadership moves");
+    broker.transfer_leader(group, another(leader)).await.expect("leadership moves");
     let again = timeout(Duration::from_secs(2), receiver.next()).await;
     assert!(again.is_err(), "it is held, and came again: {again:?}");
     let completed = receiver.settle(settle(&held, Disposition::Complete)).await;

@@ -113,7 +113,7 @@ async fn quota_37_a_leader_without_space_hands_over_while_a_majority_has_some() 
     soon("a queue", broker.create_queue("q", QueueProperties::default(), None))
         .await
         .expect("created");
-    let (_, shard) = cluster.leader_of("q").await;
+    let (_, group) = cluster.leader_of("q").await;
     cluster.kill(1);
     cluster.short_of_space.insert(1);
     cluster.start_node(1).await;
@@ -121,7 +121,7 @@ async fn quota_37_a_leader_without_space_hands_over_while_a_majority_has_some() 
 
     // It may lead: for a moment.
     soon("node 1 to lead", async {
-        while broker.transfer_leader(shard, 1).await.is_err() {
+        while broker.transfer_leader(group, 1).await.is_err() {
             sleep(Duration::from_millis(20)).await;
         }
     })

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Arrive, Arriving, CancelScheduled, Command, Commit, CreateQueue, Destination, EntityId,
-    EntityStatus, ForwardCommand, Key, MemoryRows, NewMessage, Operation, Outcome, QueueId,
-    QueueProperties, Row, Send, SendVia, SequenceNumber, ShardId, Ship, Shipped, SubQueue,
+    EntityStatus, ForwardCommand, GroupId, Key, MemoryRows, NewMessage, Operation, Outcome,
+    QueueId, QueueProperties, Row, Send, SendVia, SequenceNumber, Ship, Shipped, SubQueue,
     Timestamp, Unpark, UpdateQueue,
 };
 use engine::{Carried, Errand};
@@ -34,7 +34,7 @@ impl Group {
         let (group, now) = (self.index, scene.now);
         let to = (group + 1) % usize::from(self.options.groups);
         if let Some(node) = self.newest() {
-            let destination = Destination { entity: taker(to), shard: ShardId(to as u16) };
+            let destination = Destination { entity: taker(to), group: GroupId(to as u16) };
             let commands = self.forward_life(scene, ready.then_some(destination), next, random);
             if let Some(leader) = self.reigns.get_mut(&node) {
                 leader.asked.extend(commands.into_iter().map(|command| (command, Reply::Nobody)));
@@ -326,7 +326,7 @@ fn errand_of(
             None
         }
         Errand::Ship { queue, again } => {
-            let destination = Some(Destination { entity: taker(to), shard: ShardId(to as u16) });
+            let destination = Some(Destination { entity: taker(to), group: GroupId(to as u16) });
             let (to, count_max, bytes_max) = ("next".to_owned(), 3, 1_000);
             let ship = Ship { queue, to, destination, count_max, bytes_max, again };
             let command = Command::Forward(ForwardCommand::Ship(ship));

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use domain::{Command, Entry, Outcome, Timestamp};
 use replication::{ProposeError, Replication};
 
-use super::SHARD;
+use super::GROUP;
 use super::known::Known;
 use super::node::Node;
 use super::watch::Watch;
@@ -75,7 +75,7 @@ impl Around<'_> {
         let up = self.nodes.values().filter_map(|node| Some(&node.process.as_ref()?.replication));
         let up: Vec<&Replication> = up.collect();
         let leaders: Vec<&Replication> =
-            up.iter().copied().filter(|node| node.is_leader(SHARD)).collect();
+            up.iter().copied().filter(|node| node.is_leader(GROUP)).collect();
         match (up.is_empty(), leaders.is_empty() || self.random.chance(20)) {
             (true, _) => None,
             (false, true) => Some(self.random.pick(&up)),
@@ -89,6 +89,6 @@ impl Around<'_> {
         let at = Timestamp(1_700_000_000_000 + now);
         let entry = Entry { at, seed, commands: vec![command] };
         let node = self.leader()?;
-        Some(Call::new(node.node(), node.propose(SHARD, wire::encode_entry(&entry)), now))
+        Some(Call::new(node.node(), node.propose(GROUP, wire::encode_entry(&entry)), now))
     }
 }

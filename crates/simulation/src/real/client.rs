@@ -6,7 +6,7 @@ use replication::ProposeError;
 
 use super::call::{Answer, Around, Call, Heard};
 use super::known::Truth;
-use super::{QUEUE, SHARD};
+use super::{GROUP, QUEUE};
 use crate::random::Random;
 
 /// See the file's head.
@@ -132,7 +132,7 @@ impl Client {
             if !around.peace && self.created && around.random.chance(2) {
                 let (before, now) = (around.known.truth.clone(), around.now);
                 self.reading = around.leader().map(|node| Reading {
-                    call: Call::new(node.node(), node.read_index(SHARD), now),
+                    call: Call::new(node.node(), node.read_index(GROUP), now),
                     before,
                 });
             }

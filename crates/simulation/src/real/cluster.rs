@@ -16,7 +16,7 @@ use super::node::Node;
 use super::plan::Plan;
 use super::report::RealReport;
 use super::watch::Watch;
-use super::{RealOptions, SHARD};
+use super::{GROUP, RealOptions};
 use crate::random::Random;
 use crate::report::Broken;
 
@@ -287,7 +287,7 @@ fn written(node: &Node) -> (u64, u64) {
     if let Some(process) = &node.process {
         let _ = process.rows.flush(); // Memory does not fail.
     }
-    node.rows.sum(SHARD)
+    node.rows.sum(GROUP)
 }
 
 /// A node as a violation tells of it.

@@ -9,7 +9,7 @@ use replication::ProposeError;
 
 use super::call::{Answer, Around, Call};
 use super::known::number;
-use super::{QUEUE, SHARD};
+use super::{GROUP, QUEUE};
 
 /// In a thousand.
 const ABANDONED: u32 = 250;
@@ -99,7 +99,7 @@ impl Consumer {
         let process = around.nodes.get(&node).and_then(|node| node.process.as_ref());
         let Some(process) = process else { return };
         let of: Vec<_> = deliveries.iter().map(|delivery| (QUEUE, delivery.body)).collect();
-        let contents = process.replication.rows(SHARD).bodies(&of);
+        let contents = process.replication.rows(GROUP).bodies(&of);
         for (Delivery { lock, sequence, .. }, content) in deliveries.iter().zip(contents) {
             let (Some(lock), Some(content)) = (lock, content) else {
                 let what = format!("node {node} hands out {sequence:?} without lock or content");

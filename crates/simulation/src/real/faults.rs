@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::SHARD;
+use super::GROUP;
 use super::cluster::Cluster;
 use super::network::Network;
 use super::node::Node;
@@ -238,7 +238,7 @@ impl Cluster {
     fn transfer(&mut self, to: u64) {
         let leads = |node: &&Node| {
             let process = node.process.as_ref();
-            process.is_some_and(|process| process.replication.is_leader(SHARD))
+            process.is_some_and(|process| process.replication.is_leader(GROUP))
         };
         let Some(process) = self.nodes.values().find(leads).and_then(|node| node.process.as_ref())
         else {
@@ -247,7 +247,7 @@ impl Cluster {
         self.report.transfers += 1;
         let replication = process.replication.clone();
         // Whether it works is seen by who leads.
-        process.runtime.spawn(async move { replication.transfer(SHARD, to).await });
+        process.runtime.spawn(async move { replication.transfer(GROUP, to).await });
     }
 
     /// All nodes, with replicas and without.

@@ -10,7 +10,7 @@ use store::{DataDir, Life, LogDisk};
 
 use super::disk::log::ModelLog;
 use super::plan::{KnownPlan, Plan};
-use super::{Planted, SHARD};
+use super::{GROUP, Planted};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -46,29 +46,29 @@ impl Keeper {
         let stays = plan.replicas.contains(&replication.node());
         if !self.runs.load(Ordering::Relaxed) {
             // One that is not wanted may have a vote still.
-            if !stays && !replication.held().contains(&SHARD) {
+            if !stays && !replication.held().contains(&GROUP) {
                 return Ok(());
             }
             self.start(plan).await?;
         }
-        replication.want(SHARD, plan.wanted());
-        let out = replication.is_out(SHARD) || self.bug == Some(Planted::LeavesUnasked);
+        replication.want(GROUP, plan.wanted());
+        let out = replication.is_out(GROUP) || self.bug == Some(Planted::LeavesUnasked);
         if !stays && out {
-            replication.drop_group(SHARD).await?;
+            replication.drop_group(GROUP).await?;
             self.runs.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
 
     async fn start(&self, plan: &Plan) -> Result<(), Error> {
-        let incarnation = match self.log.life(SHARD) {
+        let incarnation = match self.log.life(GROUP) {
             Some(Life::Runs(incarnation)) => incarnation,
             Some(Life::Over) | None => self.data.incarnation(),
         };
         self.log.speaks_as(self.replication.node() | u64::from(incarnation) << 16);
         match plan.moves {
-            0 => self.replication.add_group(SHARD, plan.replicas.clone()).await?,
-            _ => self.replication.join_group(SHARD).await?,
+            0 => self.replication.add_group(GROUP, plan.replicas.clone()).await?,
+            _ => self.replication.join_group(GROUP).await?,
         }
         self.runs.store(true, Ordering::Relaxed);
         Ok(())

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use domain::{Key, Row, Rows, SequenceNumber};
 
 use super::node::Node;
-use super::{QUEUE, SHARD};
+use super::{GROUP, QUEUE};
 
 /// How many numbers were given away, and what became of them.
 #[derive(Default)]
@@ -77,7 +77,7 @@ pub fn number(content: &Bytes) -> u64 {
 
 /// The numbers of the messages a node has, in order of acceptance; none of a node that is down.
 pub fn numbers(node: &Node) -> Option<Vec<u64>> {
-    let rows = node.process.as_ref()?.replication.rows(SHARD);
+    let rows = node.process.as_ref()?.replication.rows(GROUP);
     let (first, last) = (SequenceNumber::MIN, SequenceNumber::MAX);
     let mut numbers = Vec::new();
     rows.scan(&Key::Body(QUEUE, first), &Key::Body(QUEUE, last), &mut |_, row| {

@@ -47,14 +47,14 @@ mod many;
 mod report;
 
 use clap::ValueEnum;
-use domain::{EntityId, ShardId};
+use domain::{EntityId, GroupId};
 
 use crate::report::Broken;
 
 pub use many::{run_many, tell};
 pub use report::RealReport;
 
-const SHARD: ShardId = ShardId(1);
+const GROUP: GroupId = GroupId(1);
 const QUEUE: EntityId = EntityId(1);
 
 /// What is done wrong on purpose, one at a time, below or around the code that runs.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::{Effect, ShardId};
+use domain::{Effect, GroupId};
 use replication::{
     Channel, Clocks, Config, Error, GroupStatus, Incoming, Leadership, Limits, Observer,
     Replication,
@@ -21,7 +21,7 @@ use super::keeper::Keeper;
 use super::network::{Network, address};
 use super::plan::{KnownPlan, Plan};
 use super::watch::Watch;
-use super::{Planted, SHARD};
+use super::{GROUP, Planted};
 use crate::random::Random;
 
 /// Small, so that logs are shortened and snapshots travel.
@@ -76,9 +76,9 @@ pub struct Process {
 struct Heard(Mutex<Vec<Leadership>>);
 
 impl Observer for Heard {
-    fn applied(&self, _shard: ShardId, _effects: Vec<Effect>) {}
+    fn applied(&self, _group: GroupId, _effects: Vec<Effect>) {}
 
-    fn leadership(&self, _shard: ShardId, leadership: Leadership) {
+    fn leadership(&self, _group: GroupId, leadership: Leadership) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(leadership);
     }
 }
@@ -183,7 +183,7 @@ impl Node {
     /// As `DataDir::stores` looks for it: rows that are older than where the log begins.
     fn has_forgotten_too_much(&self) -> bool {
         let forgotten = store::LogDisk::forgotten(&self.log);
-        forgotten.get(&SHARD).is_some_and(|forgotten| self.rows.sum(SHARD).0 < *forgotten)
+        forgotten.get(&GROUP).is_some_and(|forgotten| self.rows.sum(GROUP).0 < *forgotten)
     }
 
     /// As `DataDir::stores` does it with damaged data: they are laid aside, for another birth.
@@ -282,7 +282,7 @@ impl Process {
 
     /// Whether it has a replica, or something of one.
     pub fn holds(&self) -> bool {
-        self.runs.load(Ordering::Relaxed) || self.replication.held().contains(&SHARD)
+        self.runs.load(Ordering::Relaxed) || self.replication.held().contains(&GROUP)
     }
 
     /// Its replica, once there is one.

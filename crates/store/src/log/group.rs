@@ -1,13 +1,13 @@
 //! What is known of one group's log without asking the disk.
 //!
-//! | shard u16 | kind u8 | index u64 |, big-endian; kinds are vote 0, committed 1, purged 2, entry 3,
+//! | group u16 | kind u8 | index u64 |, big-endian; kinds are vote 0, committed 1, purged 2, entry 3,
 //! life 4.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use bytes::Bytes;
-use domain::ShardId;
+use domain::GroupId;
 use rocksdb::{DB, ReadOptions};
 
 use super::{Life, LogRecord};
@@ -177,9 +177,9 @@ impl GroupLog {
     }
 }
 
-pub(super) fn entry_key(shard: ShardId, index: u64) -> [u8; 11] {
+pub(super) fn entry_key(group: GroupId, index: u64) -> [u8; 11] {
     let mut key = [0; 11];
-    key[..2].copy_from_slice(&shard.0.to_be_bytes());
+    key[..2].copy_from_slice(&group.0.to_be_bytes());
     key[2] = ENTRY;
     key[3..].copy_from_slice(&index.to_be_bytes());
     key
@@ -190,25 +190,25 @@ pub(super) fn index_of(key: &[u8]) -> Option<u64> {
     (key[2] == ENTRY).then(|| u64::from_be_bytes(index))
 }
 
-fn single_key(shard: ShardId, kind: u8) -> [u8; 3] {
-    let [high, low] = shard.0.to_be_bytes();
+fn single_key(group: GroupId, kind: u8) -> [u8; 3] {
+    let [high, low] = group.0.to_be_bytes();
     [high, low, kind]
 }
 
-pub(super) fn vote_key(shard: ShardId) -> [u8; 3] {
-    single_key(shard, VOTE)
+pub(super) fn vote_key(group: GroupId) -> [u8; 3] {
+    single_key(group, VOTE)
 }
 
-pub(super) fn committed_key(shard: ShardId) -> [u8; 3] {
-    single_key(shard, COMMITTED)
+pub(super) fn committed_key(group: GroupId) -> [u8; 3] {
+    single_key(group, COMMITTED)
 }
 
-pub(super) fn purged_key(shard: ShardId) -> [u8; 3] {
-    single_key(shard, PURGED)
+pub(super) fn purged_key(group: GroupId) -> [u8; 3] {
+    single_key(group, PURGED)
 }
 
-pub(super) fn life_key(shard: ShardId) -> [u8; 3] {
-    single_key(shard, LIFE)
+pub(super) fn life_key(group: GroupId) -> [u8; 3] {
+    single_key(group, LIFE)
 }
 
 /// The value under `life_key`: the life's number, or nothing where the last one is over.
@@ -227,8 +227,8 @@ fn life_of(value: &[u8]) -> Option<Life> {
 }
 
 /// All but the life of a group's replica: from the first key to before the second.
-pub(super) fn held_range(shard: ShardId) -> ([u8; 3], [u8; 3]) {
-    (single_key(shard, VOTE), single_key(shard, LIFE))
+pub(super) fn held_range(group: GroupId) -> ([u8; 3], [u8; 3]) {
+    (single_key(group, VOTE), single_key(group, LIFE))
 }
 
 /// The value under `purged_key`.
@@ -237,7 +237,7 @@ pub(super) fn purged_value(last: u64, mark: &[u8]) -> Vec<u8> {
 }
 
 /// All groups as a database holds them.
-pub(super) fn read_all(db: &DB, path: &Path) -> Result<BTreeMap<ShardId, GroupLog>, Error> {
+pub(super) fn read_all(db: &DB, path: &Path) -> Result<BTreeMap<GroupId, GroupLog>, Error> {
     let failed = |error: rocksdb::Error| Error::rocks(path, &error);
     let mut groups = BTreeMap::new();
     let mut rows = db.raw_iterator();
@@ -245,56 +245,56 @@ pub(super) fn read_all(db: &DB, path: &Path) -> Result<BTreeMap<ShardId, GroupLo
     loop {
         rows.seek(from);
         rows.status().map_err(failed)?;
-        let Some(shard) = rows.key().and_then(|key| key.first_chunk()) else { break };
-        let shard = ShardId(u16::from_be_bytes(*shard));
-        groups.insert(shard, read_one(db, path, shard)?);
-        let Some(next) = shard.0.checked_add(1) else { break };
+        let Some(group) = rows.key().and_then(|key| key.first_chunk()) else { break };
+        let group = GroupId(u16::from_be_bytes(*group));
+        groups.insert(group, read_one(db, path, group)?);
+        let Some(next) = group.0.checked_add(1) else { break };
         from = next.to_be_bytes();
     }
     spread_bytes(&mut groups, db);
     Ok(groups)
 }
 
-fn read_one(db: &DB, path: &Path, shard: ShardId) -> Result<GroupLog, Error> {
+fn read_one(db: &DB, path: &Path, group: GroupId) -> Result<GroupLog, Error> {
     let failed = |error: rocksdb::Error| Error::rocks(path, &error);
     let get = |key: [u8; 3]| Ok::<_, Error>(db.get(key).map_err(failed)?.map(Bytes::from));
-    let purged = match get(purged_key(shard))? {
+    let purged = match get(purged_key(group))? {
         None => None,
         Some(value) => {
             let (last, mark) = value.split_first_chunk().ok_or_else(|| Error::Corrupt {
                 path: path.to_owned(),
-                reason: format!("shard {shard}: the mark of forgotten entries is cut short"),
+                reason: format!("group {group}: the mark of forgotten entries is cut short"),
             })?;
             Some((u64::from_be_bytes(*last), Bytes::copy_from_slice(mark)))
         }
     };
-    let life = match get(life_key(shard))? {
+    let life = match get(life_key(group))? {
         None => None,
         Some(value) => Some(life_of(&value).ok_or_else(|| Error::Corrupt {
             path: path.to_owned(),
-            reason: format!("shard {shard}: which life its replica is in cannot be read"),
+            reason: format!("group {group}: which life its replica is in cannot be read"),
         })?),
     };
-    let mut group = GroupLog {
-        vote: get(vote_key(shard))?,
-        committed: get(committed_key(shard))?,
+    let mut log = GroupLog {
+        vote: get(vote_key(group))?,
+        committed: get(committed_key(group))?,
         life,
         purged,
         ..GroupLog::default()
     };
     let mut options = ReadOptions::default();
-    options.set_iterate_lower_bound(entry_key(shard, group.first_index()));
+    options.set_iterate_lower_bound(entry_key(group, log.first_index()));
     let mut rows = db.raw_iterator_opt(options);
-    rows.seek_for_prev(entry_key(shard, u64::MAX));
+    rows.seek_for_prev(entry_key(group, u64::MAX));
     rows.status().map_err(failed)?;
     let last = rows.key().and_then(index_of);
-    group.next = last.map_or(group.first_index(), |last| last + 1);
-    group.synced = group.end();
-    Ok(group)
+    log.next = last.map_or(log.first_index(), |last| last + 1);
+    log.synced = log.end();
+    Ok(log)
 }
 
 /// What the files hold, spread over the groups by their counts of entries.
-fn spread_bytes(groups: &mut BTreeMap<ShardId, GroupLog>, db: &DB) {
+fn spread_bytes(groups: &mut BTreeMap<GroupId, GroupLog>, db: &DB) {
     let files: u64 = db.live_files().iter().flatten().map(|file| file.size as u64).sum();
     let count = |group: &GroupLog| group.next - group.first_index();
     let entries: u64 = groups.values().map(count).sum();

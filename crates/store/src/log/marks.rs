@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use domain::ShardId;
+use domain::GroupId;
 
 use crate::Error;
 
@@ -23,7 +23,7 @@ pub(super) struct Marks {
 pub(super) struct Marked {
     /// Writes to the database, as RocksDB numbers them.
     pub writes: u64,
-    pub synced: BTreeMap<ShardId, u64>,
+    pub synced: BTreeMap<GroupId, u64>,
 }
 
 impl Marks {
@@ -54,13 +54,13 @@ impl Marks {
         }
     }
 
-    pub fn set(&mut self, shard: ShardId, synced: u64) {
-        self.marked.synced.insert(shard, synced);
+    pub fn set(&mut self, group: GroupId, synced: u64) {
+        self.marked.synced.insert(group, synced);
     }
 
     /// Lowers a group's mark to what is kept of its log.
-    pub fn lower(&mut self, shard: ShardId, kept: u64) {
-        if let Some(synced) = self.marked.synced.get_mut(&shard) {
+    pub fn lower(&mut self, group: GroupId, kept: u64) {
+        if let Some(synced) = self.marked.synced.get_mut(&group) {
             *synced = kept.min(*synced);
         }
     }
@@ -79,14 +79,14 @@ impl Marks {
     }
 }
 
-/// | crc u32 | writes u64 | count u32 | shard u16, index u64 | …, big-endian. Groups are never taken
+/// | crc u32 | writes u64 | count u32 | group u16, index u64 | …, big-endian. Groups are never taken
 /// out, so the file never needs to be cut.
 fn encode(marked: &Marked) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend_from_slice(&marked.writes.to_be_bytes());
     bytes.extend_from_slice(&(marked.synced.len() as u32).to_be_bytes());
-    for (shard, index) in &marked.synced {
-        bytes.extend_from_slice(&shard.0.to_be_bytes());
+    for (group, index) in &marked.synced {
+        bytes.extend_from_slice(&group.0.to_be_bytes());
         bytes.extend_from_slice(&index.to_be_bytes());
     }
     let crc = crc32fast::hash(&bytes[4..]);
@@ -104,8 +104,8 @@ fn decode(bytes: &[u8]) -> Option<Marked> {
         return None;
     }
     let pair = |pair: &[u8]| {
-        let (shard, index) = pair.split_first_chunk()?;
-        Some((ShardId(u16::from_be_bytes(*shard)), u64::from_be_bytes(index.try_into().ok()?)))
+        let (group, index) = pair.split_first_chunk()?;
+        Some((GroupId(u16::from_be_bytes(*group)), u64::from_be_bytes(index.try_into().ok()?)))
     };
     let synced = pairs.chunks_exact(10).map(pair).collect::<Option<_>>()?;
     Some(Marked { writes: u64::from_be_bytes(*writes), synced })
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn marks_are_read_back_and_a_torn_file_says_nothing() {
-        let synced = [(ShardId(0), 7), (ShardId(3), u64::MAX)].into();
+        let synced = [(GroupId(0), 7), (GroupId(3), u64::MAX)].into();
         let marks = Marked { writes: 1 << 40, synced };
         let bytes = encode(&marks);
         assert_eq!(decode(&bytes), Some(marks));

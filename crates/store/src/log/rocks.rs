@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::ShardId;
+use domain::GroupId;
 use parking_lot::Mutex;
 use rocksdb::{DB, DBRecoveryMode, ReadOptions};
 
@@ -33,8 +33,8 @@ pub(super) struct Inner {
     pub db: DB,
     pub path: PathBuf,
     pub tail_bytes_max: usize,
-    pub groups: Mutex<BTreeMap<ShardId, GroupLog>>,
-    shortened: BTreeMap<ShardId, Shortened>,
+    pub groups: Mutex<BTreeMap<GroupId, GroupLog>>,
+    shortened: BTreeMap<GroupId, Shortened>,
     /// Writes it holds and writes that were synced, where these are more.
     missing: Option<(u64, u64)>,
 }
@@ -62,34 +62,34 @@ impl RocksLog {
         Ok(RocksLog { inner, writer, _broom: Broom::start(path)? })
     }
 
-    fn group<T>(&self, shard: ShardId, with: impl FnOnce(&mut GroupLog) -> T) -> T {
-        with(self.inner.groups.lock().entry(shard).or_default())
+    fn group<T>(&self, group: GroupId, with: impl FnOnce(&mut GroupLog) -> T) -> T {
+        with(self.inner.groups.lock().entry(group).or_default())
     }
 
     /// Changes what can be read and queues what is to be written, in one order.
-    fn change(&self, shard: ShardId, with: impl FnOnce(&mut GroupLog) -> Work) {
+    fn change(&self, group: GroupId, with: impl FnOnce(&mut GroupLog) -> Work) {
         let mut groups = self.inner.groups.lock();
-        let work = with(groups.entry(shard).or_default());
-        self.writer.submit(Job { shard, work });
+        let work = with(groups.entry(group).or_default());
+        self.writer.submit(Job { group, work });
     }
 
     fn read_disk(
         &self,
-        shard: ShardId,
+        group: GroupId,
         from: u64,
         to: u64,
         bytes_max: usize,
     ) -> Result<Vec<LogRecord>, Error> {
         let mut options = ReadOptions::default();
-        options.set_iterate_upper_bound(group::entry_key(shard, to));
+        options.set_iterate_upper_bound(group::entry_key(group, to));
         options.fill_cache(false);
         let mut rows = self.inner.db.raw_iterator_opt(options);
-        rows.seek(group::entry_key(shard, from));
+        rows.seek(group::entry_key(group, from));
         let (mut records, mut bytes) = (Vec::new(), 0);
         while let Some((key, value)) = rows.item() {
             let expected = from + records.len() as u64;
             if group::index_of(key) != Some(expected) {
-                return Err(self.inner.corrupt(format!("shard {shard}: no entry {expected}")));
+                return Err(self.inner.corrupt(format!("group {group}: no entry {expected}")));
             }
             bytes += value.len();
             if bytes > bytes_max && !records.is_empty() {
@@ -100,85 +100,85 @@ impl RocksLog {
         }
         rows.status().map_err(|error| Error::rocks(&self.inner.path, &error))?;
         if records.is_empty() {
-            return Err(self.inner.corrupt(format!("shard {shard}: no entry {from}")));
+            return Err(self.inner.corrupt(format!("group {group}: no entry {from}")));
         }
         Ok(records)
     }
 }
 
 impl LogDisk for RocksLog {
-    fn append(&self, shard: ShardId, records: Vec<LogRecord>, done: Done) {
-        self.change(shard, |group| {
+    fn append(&self, group: GroupId, records: Vec<LogRecord>, done: Done) {
+        self.change(group, |group| {
             group.append(&records);
             Work::Append { records, done }
         });
     }
 
-    fn save_vote(&self, shard: ShardId, vote: Bytes, done: Done) {
-        self.change(shard, |group| {
+    fn save_vote(&self, group: GroupId, vote: Bytes, done: Done) {
+        self.change(group, |group| {
             group.vote = Some(vote.clone());
             Work::Vote { vote, done }
         });
     }
 
-    fn vote(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
-        Ok(self.group(shard, |group| group.vote.clone()))
+    fn vote(&self, group: GroupId) -> Result<Option<Bytes>, Error> {
+        Ok(self.group(group, |group| group.vote.clone()))
     }
 
-    fn save_committed(&self, shard: ShardId, committed: Bytes) {
-        self.group(shard, |group| group.committed = Some(committed.clone()));
-        self.writer.save_committed(shard, committed);
+    fn save_committed(&self, group: GroupId, committed: Bytes) {
+        self.group(group, |group| group.committed = Some(committed.clone()));
+        self.writer.save_committed(group, committed);
     }
 
-    fn committed(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
-        Ok(self.group(shard, |group| group.committed.clone()))
+    fn committed(&self, group: GroupId) -> Result<Option<Bytes>, Error> {
+        Ok(self.group(group, |group| group.committed.clone()))
     }
 
     fn read(
         &self,
-        shard: ShardId,
+        group: GroupId,
         from: u64,
         to: u64,
         bytes_max: usize,
     ) -> Result<Vec<LogRecord>, Error> {
-        let (mut records, tail_from, from, to) = self.group(shard, |group| {
+        let (mut records, tail_from, from, to) = self.group(group, |group| {
             let (from, to) = group.clamp(from, to);
             (group.tail(from, to, bytes_max), group.tail_first(), from, to)
         });
         if from < to.min(tail_from) {
             // The older part is on disk; what of the tail follows is read by the next call.
-            records = self.read_disk(shard, from, to.min(tail_from), bytes_max)?;
+            records = self.read_disk(group, from, to.min(tail_from), bytes_max)?;
         }
         Ok(records)
     }
 
-    fn in_memory(&self, shard: ShardId, from: u64) -> bool {
-        self.group(shard, |group| from >= group.tail_first())
+    fn in_memory(&self, group: GroupId, from: u64) -> bool {
+        self.group(group, |group| from >= group.tail_first())
     }
 
-    fn last(&self, shard: ShardId) -> Result<Option<LogRecord>, Error> {
-        let (last, cached) = self.group(shard, |group| (group.last_index(), group.last_record()));
+    fn last(&self, group: GroupId) -> Result<Option<LogRecord>, Error> {
+        let (last, cached) = self.group(group, |group| (group.last_index(), group.last_record()));
         match (last, cached) {
             (None, _) => Ok(None),
             (_, Some(record)) => Ok(Some(record)),
-            (Some(index), None) => Ok(self.read_disk(shard, index, index + 1, usize::MAX)?.pop()),
+            (Some(index), None) => Ok(self.read_disk(group, index, index + 1, usize::MAX)?.pop()),
         }
     }
 
-    fn truncate(&self, shard: ShardId, from: u64, done: Done) {
-        self.change(shard, |group| {
+    fn truncate(&self, group: GroupId, from: u64, done: Done) {
+        self.change(group, |group| {
             group.truncate(from);
             Work::Truncate { from, done }
         });
     }
 
-    fn purge(&self, shard: ShardId, last: u64, mark: Bytes) {
+    fn purge(&self, group: GroupId, last: u64, mark: Bytes) {
         let mut groups = self.inner.groups.lock();
-        let group = groups.entry(shard).or_default();
-        let from = group.first_index();
+        let log = groups.entry(group).or_default();
+        let from = log.first_index();
         if from <= last {
-            group.purge(last, mark.clone());
-            self.writer.submit(Job { shard, work: Work::Purge { from, last, mark } });
+            log.purge(last, mark.clone());
+            self.writer.submit(Job { group, work: Work::Purge { from, last, mark } });
         }
     }
 
@@ -186,20 +186,20 @@ impl LogDisk for RocksLog {
         self.writer.let_go();
     }
 
-    fn purged(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
-        Ok(self.group(shard, |group| group.purged.as_ref().map(|(_, mark)| mark.clone())))
+    fn purged(&self, group: GroupId) -> Result<Option<Bytes>, Error> {
+        Ok(self.group(group, |group| group.purged.as_ref().map(|(_, mark)| mark.clone())))
     }
 
-    fn synced_index(&self, shard: ShardId) -> u64 {
-        self.group(shard, |group| group.synced)
+    fn synced_index(&self, group: GroupId) -> u64 {
+        self.group(group, |group| group.synced)
     }
 
     fn bytes(&self) -> u64 {
         self.inner.groups.lock().values().map(GroupLog::bytes).sum()
     }
 
-    fn shortened(&self, shard: ShardId) -> Option<Shortened> {
-        self.inner.shortened.get(&shard).copied()
+    fn shortened(&self, group: GroupId) -> Option<Shortened> {
+        self.inner.shortened.get(&group).copied()
     }
 
     fn room(&self) -> Result<Room, Error> {
@@ -212,9 +212,9 @@ impl LogDisk for RocksLog {
 
     fn check(&self) -> Result<(), Error> {
         let path = self.inner.path.clone();
-        if let Some((&shard, &Shortened { last, marked })) = self.inner.shortened.first_key_value()
+        if let Some((&group, &Shortened { last, marked })) = self.inner.shortened.first_key_value()
         {
-            return Err(Error::Shortened { path, shard, last, marked });
+            return Err(Error::Shortened { path, group, last, marked });
         }
         match self.inner.missing {
             None => Ok(()),
@@ -224,46 +224,46 @@ impl LogDisk for RocksLog {
         }
     }
 
-    fn forgotten(&self) -> BTreeMap<ShardId, u64> {
+    fn forgotten(&self) -> BTreeMap<GroupId, u64> {
         let groups = self.inner.groups.lock();
-        let forgotten = |group: &GroupLog| Some(group.purged.as_ref()?.0);
-        groups.iter().filter_map(|(shard, group)| Some((*shard, forgotten(group)?))).collect()
+        let forgotten = |log: &GroupLog| Some(log.purged.as_ref()?.0);
+        groups.iter().filter_map(|(group, log)| Some((*group, forgotten(log)?))).collect()
     }
 
-    fn held(&self) -> BTreeSet<ShardId> {
+    fn held(&self) -> BTreeSet<GroupId> {
         let groups = self.inner.groups.lock();
-        groups.iter().filter(|(_, group)| group.is_held()).map(|(shard, _)| *shard).collect()
+        groups.iter().filter(|(_, log)| log.is_held()).map(|(group, _)| *group).collect()
     }
 
-    fn life(&self, shard: ShardId) -> Option<Life> {
-        self.group(shard, |group| group.life)
+    fn life(&self, group: GroupId) -> Option<Life> {
+        self.group(group, |group| group.life)
     }
 
-    fn given_up(&self) -> BTreeSet<ShardId> {
+    fn given_up(&self) -> BTreeSet<GroupId> {
         let groups = self.inner.groups.lock();
-        let over = groups.iter().filter(|(_, group)| group.life == Some(Life::Over));
-        over.map(|(shard, _)| *shard).collect()
+        let over = groups.iter().filter(|(_, log)| log.life == Some(Life::Over));
+        over.map(|(group, _)| *group).collect()
     }
 
-    fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done) {
-        self.change(shard, |group| {
+    fn begin_life(&self, group: GroupId, incarnation: u32, done: Done) {
+        self.change(group, |group| {
             let life = Life::Runs(incarnation);
             group.life = Some(life);
             Work::Begin { life, done }
         });
     }
 
-    fn forget(&self, shard: ShardId, done: Done) {
-        self.writer.drop_committed(shard);
-        self.change(shard, |group| {
+    fn forget(&self, group: GroupId, done: Done) {
+        self.writer.drop_committed(group);
+        self.change(group, |group| {
             group.forget();
             Work::Forget { done }
         });
     }
 
-    fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> ! {
+    fn unreadable(&self, group: GroupId, index: u64, reason: &str) -> ! {
         let path = self.inner.path.display();
-        damage::stop(&self.inner.path, &format!("{path}: shard {shard}, index {index}: {reason}"))
+        damage::stop(&self.inner.path, &format!("{path}: group {group}, index {index}: {reason}"))
     }
 }
 
@@ -274,13 +274,13 @@ impl Inner {
 }
 
 fn shortened(
-    groups: &BTreeMap<ShardId, GroupLog>,
-    marked: &BTreeMap<ShardId, u64>,
-) -> BTreeMap<ShardId, Shortened> {
-    let last = |shard| groups.get(shard).map_or(0, GroupLog::end);
+    groups: &BTreeMap<GroupId, GroupLog>,
+    marked: &BTreeMap<GroupId, u64>,
+) -> BTreeMap<GroupId, Shortened> {
+    let last = |group| groups.get(group).map_or(0, GroupLog::end);
     marked
         .iter()
-        .map(|(shard, marked)| (*shard, Shortened { last: last(shard), marked: *marked }))
+        .map(|(group, marked)| (*group, Shortened { last: last(group), marked: *marked }))
         .filter(|(_, found)| found.last < found.marked)
         .collect()
 }

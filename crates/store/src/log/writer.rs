@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::ShardId;
+use domain::GroupId;
 use parking_lot::{Condvar, Mutex};
 use rocksdb::properties::CUR_SIZE_ACTIVE_MEM_TABLE;
 use rocksdb::{FlushOptions, WriteBatch, WriteOptions};
@@ -30,7 +30,7 @@ const LIVE_SHARE_MAX: u64 = 2;
 const BATCH_BYTES_MIN: usize = 4 << 10;
 
 pub(super) struct Job {
-    pub shard: ShardId,
+    pub group: GroupId,
     pub work: Work,
 }
 
@@ -91,7 +91,7 @@ struct Queue {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    committed: BTreeMap<ShardId, Bytes>,
+    committed: BTreeMap<GroupId, Bytes>,
     /// Asked for, once all jobs before are done.
     let_go: bool,
     closed: bool,
@@ -134,8 +134,8 @@ impl Writer {
         self.queue.state.lock().failed.clone()
     }
 
-    pub fn save_committed(&self, shard: ShardId, committed: Bytes) {
-        self.queue.state.lock().committed.insert(shard, committed);
+    pub fn save_committed(&self, group: GroupId, committed: Bytes) {
+        self.queue.state.lock().committed.insert(group, committed);
     }
 
     /// See [`super::LogDisk::let_go`].
@@ -145,8 +145,8 @@ impl Writer {
     }
 
     /// Forgets a note that did not ride along yet.
-    pub fn drop_committed(&self, shard: ShardId) {
-        self.queue.state.lock().committed.remove(&shard);
+    pub fn drop_committed(&self, group: GroupId) {
+        self.queue.state.lock().committed.remove(&group);
     }
 }
 
@@ -165,7 +165,7 @@ impl Drop for Writer {
 /// What one batch is made of.
 struct Turn {
     jobs: Vec<Job>,
-    committed: BTreeMap<ShardId, Bytes>,
+    committed: BTreeMap<GroupId, Bytes>,
     /// Dead memory is let go of after it.
     let_go: bool,
 }
@@ -240,7 +240,7 @@ impl Pen {
         }
     }
 
-    fn write(&mut self, jobs: &[Job], committed: &BTreeMap<ShardId, Bytes>) -> Result<(), Error> {
+    fn write(&mut self, jobs: &[Job], committed: &BTreeMap<GroupId, Bytes>) -> Result<(), Error> {
         let started = Instant::now();
         // Room for all, and keys: a batch that grows is copied.
         let room: usize = jobs.iter().map(|job| job.work.bytes()).sum();
@@ -248,40 +248,40 @@ impl Pen {
         let mut ends = BTreeMap::new();
         let mut truncated = Vec::new();
         let (mut entries, mut bytes) = (0, 0);
-        for Job { shard, work } in jobs {
+        for Job { group, work } in jobs {
             bytes += work.bytes();
             match work {
                 Work::Append { records, .. } => {
                     entries += records.len();
                     for record in records {
-                        batch.put(entry_key(*shard, record.index), &record.data);
-                        ends.insert(*shard, record.index);
+                        batch.put(entry_key(*group, record.index), &record.data);
+                        ends.insert(*group, record.index);
                     }
                 }
-                Work::Vote { vote, .. } => batch.put(vote_key(*shard), vote),
+                Work::Vote { vote, .. } => batch.put(vote_key(*group), vote),
                 Work::Truncate { from, .. } => {
-                    batch.delete_range(entry_key(*shard, *from), entry_key(*shard, u64::MAX));
-                    ends.insert(*shard, from.saturating_sub(1));
-                    self.marks.lower(*shard, from.saturating_sub(1));
-                    truncated.push(*shard);
+                    batch.delete_range(entry_key(*group, *from), entry_key(*group, u64::MAX));
+                    ends.insert(*group, from.saturating_sub(1));
+                    self.marks.lower(*group, from.saturating_sub(1));
+                    truncated.push(*group);
                 }
                 Work::Purge { from, last, mark } => {
-                    batch.delete_range(entry_key(*shard, *from), entry_key(*shard, last + 1));
-                    batch.put(purged_key(*shard), purged_value(*last, mark));
+                    batch.delete_range(entry_key(*group, *from), entry_key(*group, last + 1));
+                    batch.put(purged_key(*group), purged_value(*last, mark));
                 }
-                Work::Begin { life, .. } => batch.put(life_key(*shard), life_value(*life)),
+                Work::Begin { life, .. } => batch.put(life_key(*group), life_value(*life)),
                 Work::Forget { .. } => {
-                    let (from, to) = held_range(*shard);
+                    let (from, to) = held_range(*group);
                     batch.delete_range(from, to);
-                    batch.put(life_key(*shard), life_value(Life::Over));
-                    ends.insert(*shard, 0);
-                    self.marks.lower(*shard, 0);
-                    truncated.push(*shard);
+                    batch.put(life_key(*group), life_value(Life::Over));
+                    ends.insert(*group, 0);
+                    self.marks.lower(*group, 0);
+                    truncated.push(*group);
                 }
             }
         }
-        for (shard, committed) in committed {
-            batch.put(committed_key(*shard), committed);
+        for (group, committed) in committed {
+            batch.put(committed_key(*group), committed);
         }
         if !truncated.is_empty() {
             // First the marks: a crash between the two must not pass for a log that lost its end, nor
@@ -331,22 +331,22 @@ impl Pen {
         db.flush_opt(&options).map_err(failed)
     }
 
-    fn note(&mut self, ends: BTreeMap<ShardId, u64>, truncated: &[ShardId]) -> Result<(), Error> {
+    fn note(&mut self, ends: BTreeMap<GroupId, u64>, truncated: &[GroupId]) -> Result<(), Error> {
         if !ends.is_empty() {
             let mut groups = self.inner.groups.lock();
-            for shard in truncated {
-                if let Some(group) = groups.get_mut(shard) {
+            for group in truncated {
+                if let Some(group) = groups.get_mut(group) {
                     group.truncations -= 1;
                 }
             }
-            for (shard, end) in &ends {
-                if let Some(group) = groups.get_mut(shard) {
+            for (group, end) in &ends {
+                if let Some(group) = groups.get_mut(group) {
                     group.synced(*end, self.inner.tail_bytes_max);
                 }
             }
         }
-        for (shard, end) in ends {
-            self.marks.set(shard, end);
+        for (group, end) in ends {
+            self.marks.set(group, end);
         }
         self.marks.set_writes(self.inner.db.latest_sequence_number());
         self.marks.write()

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use domain::{Key, Row, ShardId};
+use domain::{GroupId, Key, Row};
 
 use super::{RowsIn, RowsOut};
 use crate::Error;
@@ -20,43 +20,43 @@ pub trait RowDisk: Send + Sync {
     /// notes which entry they come from (its index and its mark), all together or nothing.
     fn write(
         &self,
-        shard: ShardId,
+        group: GroupId,
         erased: &[(Key, Key)],
         changes: &mut dyn Iterator<Item = Change<'_>>,
         applied: &(u64, Bytes),
     ) -> Result<(), Error>;
 
-    fn get(&self, shard: ShardId, key: &Key) -> Option<Row>;
+    fn get(&self, group: GroupId, key: &Key) -> Option<Row>;
 
     /// Rows of many keys, in the keys' order.
-    fn get_many(&self, shard: ShardId, keys: &[Key]) -> Vec<Option<Row>> {
-        keys.iter().map(|key| self.get(shard, key)).collect()
+    fn get_many(&self, group: GroupId, keys: &[Key]) -> Vec<Option<Row>> {
+        keys.iter().map(|key| self.get(group, key)).collect()
     }
 
     /// The rows of `from <= key < to`, in ascending order, as they are now.
     fn scan(
         &self,
-        shard: ShardId,
+        group: GroupId,
         from: &Key,
         to: &Key,
     ) -> Box<dyn Iterator<Item = (Key, Row)> + '_>;
 
     /// The last key of `from <= key < to` that has a row.
-    fn last(&self, shard: ShardId, from: &Key, to: &Key) -> Option<Key> {
-        self.scan(shard, from, to).last().map(|(key, _)| key)
+    fn last(&self, group: GroupId, from: &Key, to: &Key) -> Option<Key> {
+        self.scan(group, from, to).last().map(|(key, _)| key)
     }
 
-    /// Index and mark of the last entry written; `None` for a shard that has none.
-    fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error>;
+    /// Index and mark of the last entry written; `None` for a group that has none.
+    fn applied(&self, group: GroupId) -> Result<Option<(u64, Bytes)>, Error>;
 
     /// [`super::RowStore::flushed_index`].
-    fn flushed_index(&self, shard: ShardId) -> u64;
+    fn flushed_index(&self, group: GroupId) -> u64;
 
     /// Puts all that was written where a crash does not take it; blocks until it is there.
     fn flush(&self) -> Result<(), Error>;
 
     /// [`super::RowStore::forget`].
-    fn forget(&self, shard: ShardId) -> Result<(), Error>;
+    fn forget(&self, group: GroupId) -> Result<(), Error>;
 
     /// [`super::RowStore::file_bytes`].
     fn file_bytes(&self) -> u64;
@@ -67,11 +67,11 @@ pub trait RowDisk: Send + Sync {
     /// [`super::RowStore::failure`].
     fn failure(&self) -> Option<Error>;
 
-    /// Begins to read a shard's rows, pinned as they are now.
-    fn export(&self, shard: ShardId) -> Result<Box<dyn RowsOut>, Error>;
+    /// Begins to read a group's rows, pinned as they are now.
+    fn export(&self, group: GroupId) -> Result<Box<dyn RowsOut>, Error>;
 
-    /// Begins to take in a shard's rows as of an applied index and its mark.
-    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error>;
+    /// Begins to take in a group's rows as of an applied index and its mark.
+    fn import(&self, group: GroupId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error>;
 
     /// Whether rows on their way in or out hold on to it.
     fn is_shared(&self) -> bool;

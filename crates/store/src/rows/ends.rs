@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use domain::{Key, QueueId, Row, SequenceNumber};
 
-/// Queues of a shard of which it is known. With one more all are forgotten, and looked up again.
+/// Queues of a group of which it is known. With one more all are forgotten, and looked up again.
 const QUEUES_MAX: usize = 4 * 1024;
 
 /// Numbers from which on storage holds no message, by queue. Of other queues nothing is known.

@@ -1,7 +1,7 @@
-//! A shard's rows on their way out and in, wherever they are kept.
+//! A group's rows on their way out and in, wherever they are kept.
 
 use bytes::Bytes;
-use domain::ShardId;
+use domain::GroupId;
 
 use super::RowStore;
 use crate::Error;
@@ -34,11 +34,11 @@ pub trait RowsIn: Send {
     /// [`super::RowStore::failure`] tells it.
     fn complete(&mut self) -> Result<(), Error>;
 
-    /// Puts them in the place of all the shard had, once they are complete.
+    /// Puts them in the place of all the group had, once they are complete.
     fn install(self: Box<Self>) -> Result<(), Error>;
 }
 
-/// A shard's rows as of one applied index, in chunks. Dropping it ends the reading.
+/// A group's rows as of one applied index, in chunks. Dropping it ends the reading.
 pub struct Export(pub(super) Box<dyn RowsOut>);
 
 impl Export {
@@ -59,12 +59,12 @@ impl Export {
     }
 }
 
-/// A shard's rows coming in. Dropped before `finish`, it leaves the old rows as they were. Once it is
+/// A group's rows coming in. Dropped before `finish`, it leaves the old rows as they were. Once it is
 /// closed, `finish` needs next to no space.
 pub struct Import {
     pub(super) rows: Box<dyn RowsIn>,
     pub(super) store: RowStore,
-    pub(super) shard: ShardId,
+    pub(super) group: GroupId,
 }
 
 impl Import {
@@ -73,7 +73,7 @@ impl Import {
         self.rows.last_key()
     }
 
-    /// Takes in chunks: rows of this shard, in ascending order over all chunks of all calls. After an
+    /// Takes in chunks: rows of this group, in ascending order over all chunks of all calls. After an
     /// error the import can only be dropped.
     pub fn take(&mut self, chunks: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
         let mut chunks = chunks.into_iter().filter(|chunk| !chunk.is_empty());
@@ -86,10 +86,10 @@ impl Import {
         self.rows.close()
     }
 
-    /// Puts these rows in the place of all the shard had, and its mark with them.
+    /// Puts these rows in the place of all the group had, and its mark with them.
     pub fn finish(mut self) -> Result<(), Error> {
         self.rows.complete()?;
-        self.store.inner.forget_young(self.shard);
+        self.store.inner.forget_young(self.group);
         self.rows.install()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use domain::{Key, Row, ShardId};
+use domain::{GroupId, Key, Row};
 use rocksdb::{DBRawIterator, ReadOptions};
 
 use super::RowDisk;
@@ -12,82 +12,82 @@ use crate::keys::{decode_key, encode_key};
 
 impl RocksRows {
     /// [`RowDisk::get`].
-    pub fn read(&self, shard: ShardId, key: &Key) -> Option<Row> {
-        self.decode(shard, key, self.inner.db.get_pinned(encode_key(shard, key)))
+    pub fn read(&self, group: GroupId, key: &Key) -> Option<Row> {
+        self.decode(group, key, self.inner.db.get_pinned(encode_key(group, key)))
     }
 
     /// [`RowDisk::get_many`]: RocksDB asks each file for all of them at once.
-    pub fn read_many(&self, shard: ShardId, keys: &[Key]) -> Vec<Option<Row>> {
+    pub fn read_many(&self, group: GroupId, keys: &[Key]) -> Vec<Option<Row>> {
         if let [key] = keys {
-            return vec![self.read(shard, key)];
+            return vec![self.read(group, key)];
         }
-        let values = self.inner.db.multi_get(keys.iter().map(|key| encode_key(shard, key)));
-        keys.iter().zip(values).map(|(key, value)| self.decode(shard, key, value)).collect()
+        let values = self.inner.db.multi_get(keys.iter().map(|key| encode_key(group, key)));
+        keys.iter().zip(values).map(|(key, value)| self.decode(group, key, value)).collect()
     }
 
     fn decode(
         &self,
-        shard: ShardId,
+        group: GroupId,
         key: &Key,
         value: Result<Option<impl Deref<Target = [u8]>>, rocksdb::Error>,
     ) -> Option<Row> {
         let value = match value {
             Ok(value) => value?,
-            Err(error) => self.unreadable(shard, key, &error),
+            Err(error) => self.unreadable(group, key, &error),
         };
         match wire::decode_row(key, &value) {
             Ok(row) => Some(row),
-            Err(error) => self.unreadable(shard, key, &error),
+            Err(error) => self.unreadable(group, key, &error),
         }
     }
 
     /// [`RowDisk::scan`].
-    pub fn read_range(&self, shard: ShardId, from: &Key, to: &Key) -> Range<'_> {
+    pub fn read_range(&self, group: GroupId, from: &Key, to: &Key) -> Range<'_> {
         let mut options = ReadOptions::default();
-        options.set_iterate_upper_bound(encode_key(shard, to));
+        options.set_iterate_upper_bound(encode_key(group, to));
         let mut rows = self.inner.db.raw_iterator_opt(options);
-        rows.seek(encode_key(shard, from));
-        Range { of: self, shard, from: from.clone(), rows, begun: false }
+        rows.seek(encode_key(group, from));
+        Range { of: self, group, from: from.clone(), rows, begun: false }
     }
 
     /// [`RowDisk::last`].
-    pub fn read_last(&self, shard: ShardId, from: &Key, to: &Key) -> Option<Key> {
+    pub fn read_last(&self, group: GroupId, from: &Key, to: &Key) -> Option<Key> {
         let mut options = ReadOptions::default();
-        options.set_iterate_lower_bound(encode_key(shard, from));
-        options.set_iterate_upper_bound(encode_key(shard, to));
+        options.set_iterate_lower_bound(encode_key(group, from));
+        options.set_iterate_upper_bound(encode_key(group, to));
         let mut rows = self.inner.db.raw_iterator_opt(options);
         rows.seek_to_last();
         if let Err(error) = rows.status() {
-            self.unreadable(shard, from, &error);
+            self.unreadable(group, from, &error);
         }
-        rows.key().map(|key| self.key(shard, from, key))
+        rows.key().map(|key| self.key(group, from, key))
     }
 
-    fn key(&self, shard: ShardId, from: &Key, stored: &[u8]) -> Key {
+    fn key(&self, group: GroupId, from: &Key, stored: &[u8]) -> Key {
         let Some((_, key)) = decode_key(stored) else {
             let reason = format_args!("{} is no key", stored.escape_ascii());
-            self.unreadable(shard, from, &reason)
+            self.unreadable(group, from, &reason)
         };
         key
     }
 
-    fn unreadable(&self, shard: ShardId, key: &Key, reason: &dyn std::fmt::Display) -> ! {
+    fn unreadable(&self, group: GroupId, key: &Key, reason: &dyn std::fmt::Display) -> ! {
         let path = &self.inner.path;
         // Where the mark cannot be read either, the line does without.
-        let applied = match self.applied(shard) {
+        let applied = match self.applied(group) {
             Ok(Some((index, _))) => format!(", applied to index {index}"),
             Ok(None) | Err(_) => String::new(),
         };
         let reason = reason.to_string().replace('\n', " ");
         let file = path.display();
-        damage::stop(path, &format!("{file}: shard {shard}{applied}, row {key:?}: {reason}"))
+        damage::stop(path, &format!("{file}: group {group}{applied}, row {key:?}: {reason}"))
     }
 }
 
 /// The rows of a range, as they were when it began.
 pub(super) struct Range<'a> {
     of: &'a RocksRows,
-    shard: ShardId,
+    group: GroupId,
     from: Key,
     rows: DBRawIterator<'a>,
     begun: bool,
@@ -103,14 +103,14 @@ impl Iterator for Range<'_> {
         }
         let Some((key, value)) = self.rows.item() else {
             if let Err(error) = self.rows.status() {
-                self.of.unreadable(self.shard, &self.from, &error);
+                self.of.unreadable(self.group, &self.from, &error);
             }
             return None;
         };
-        let key = self.of.key(self.shard, &self.from, key);
+        let key = self.of.key(self.group, &self.from, key);
         match wire::decode_row(&key, value) {
             Ok(row) => Some((key, row)),
-            Err(error) => self.of.unreadable(self.shard, &key, &error),
+            Err(error) => self.of.unreadable(self.group, &key, &error),
         }
     }
 }

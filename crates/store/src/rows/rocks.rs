@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{Key, Row, ShardId};
+use domain::{GroupId, Key, Row};
 use parking_lot::Mutex;
 use rocksdb::{
     DB, DBCompactionStyle, FlushOptions, ReadOptions, ReadTier, UniversalCompactOptions,
@@ -64,12 +64,12 @@ impl RocksRows {
         Ok(rows)
     }
 
-    pub fn applied_of(&self, shard: ShardId, value: &[u8]) -> Result<(u64, Bytes), Error> {
+    pub fn applied_of(&self, group: GroupId, value: &[u8]) -> Result<(u64, Bytes), Error> {
         match value.split_first_chunk() {
             Some((index, mark)) => Ok((u64::from_be_bytes(*index), Bytes::copy_from_slice(mark))),
             None => Err(Error::Corrupt {
                 path: self.inner.path.clone(),
-                reason: format!("the applied mark of shard {shard} is cut short"),
+                reason: format!("the applied mark of group {group} is cut short"),
             }),
         }
     }
@@ -82,55 +82,55 @@ impl RocksRows {
 impl RowDisk for RocksRows {
     fn write(
         &self,
-        shard: ShardId,
+        group: GroupId,
         erased: &[(Key, Key)],
         changes: &mut dyn Iterator<Item = Change<'_>>,
         (index, mark): &(u64, Bytes),
     ) -> Result<(), Error> {
         let mut batch = WriteBatch::default();
         for (from, to) in erased {
-            batch.delete_range(encode_key(shard, from), encode_key(shard, to));
+            batch.delete_range(encode_key(group, from), encode_key(group, to));
         }
-        put_changes(shard, changes, &mut batch);
-        batch.put(applied_key(shard), applied_value(*index, mark));
+        put_changes(group, changes, &mut batch);
+        batch.put(applied_key(group), applied_value(*index, mark));
         self.inner.commit(batch).inspect_err(|error| {
-            self.inner.stop_if_damaged(&format!("shard {shard}, index {index}"), error);
+            self.inner.stop_if_damaged(&format!("group {group}, index {index}"), error);
         })
     }
 
-    fn get(&self, shard: ShardId, key: &Key) -> Option<Row> {
-        self.read(shard, key)
+    fn get(&self, group: GroupId, key: &Key) -> Option<Row> {
+        self.read(group, key)
     }
 
-    fn get_many(&self, shard: ShardId, keys: &[Key]) -> Vec<Option<Row>> {
-        self.read_many(shard, keys)
+    fn get_many(&self, group: GroupId, keys: &[Key]) -> Vec<Option<Row>> {
+        self.read_many(group, keys)
     }
 
     fn scan(
         &self,
-        shard: ShardId,
+        group: GroupId,
         from: &Key,
         to: &Key,
     ) -> Box<dyn Iterator<Item = (Key, Row)> + '_> {
-        Box::new(self.read_range(shard, from, to))
+        Box::new(self.read_range(group, from, to))
     }
 
-    fn last(&self, shard: ShardId, from: &Key, to: &Key) -> Option<Key> {
-        self.read_last(shard, from, to)
+    fn last(&self, group: GroupId, from: &Key, to: &Key) -> Option<Key> {
+        self.read_last(group, from, to)
     }
 
-    fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
-        let value = self.inner.db.get_pinned(applied_key(shard));
+    fn applied(&self, group: GroupId) -> Result<Option<(u64, Bytes)>, Error> {
+        let value = self.inner.db.get_pinned(applied_key(group));
         let value = value.map_err(|error| self.failed(&error))?;
-        value.map(|value| self.applied_of(shard, &value)).transpose()
+        value.map(|value| self.applied_of(group, &value)).transpose()
     }
 
-    fn flushed_index(&self, shard: ShardId) -> u64 {
+    fn flushed_index(&self, group: GroupId) -> u64 {
         let mut options = ReadOptions::default();
         options.set_read_tier(ReadTier::Persisted); // Without a log, this is what is in files.
-        let value = self.inner.db.get_pinned_opt(applied_key(shard), &options);
+        let value = self.inner.db.get_pinned_opt(applied_key(group), &options);
         match value {
-            Ok(Some(value)) => self.applied_of(shard, &value).map_or(0, |(index, _)| index),
+            Ok(Some(value)) => self.applied_of(group, &value).map_or(0, |(index, _)| index),
             Ok(None) | Err(_) => 0,
         }
     }
@@ -143,8 +143,8 @@ impl RowDisk for RocksRows {
         flushed.inspect_err(|error| self.inner.stop_if_damaged("a flush", error))
     }
 
-    fn forget(&self, shard: ShardId) -> Result<(), Error> {
-        transfer::forget(self, shard)
+    fn forget(&self, group: GroupId) -> Result<(), Error> {
+        transfer::forget(self, group)
     }
 
     fn file_bytes(&self) -> u64 {
@@ -161,12 +161,12 @@ impl RowDisk for RocksRows {
         self.inner.failure.lock().clone()
     }
 
-    fn export(&self, shard: ShardId) -> Result<Box<dyn RowsOut>, Error> {
-        Ok(Box::new(transfer::export(self, shard)?))
+    fn export(&self, group: GroupId) -> Result<Box<dyn RowsOut>, Error> {
+        Ok(Box::new(transfer::export(self, group)?))
     }
 
-    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
-        Ok(Box::new(transfer::import(self, shard, index, mark)?))
+    fn import(&self, group: GroupId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
+        Ok(Box::new(transfer::import(self, group, index, mark)?))
     }
 
     fn is_shared(&self) -> bool {
@@ -207,13 +207,13 @@ impl Inner {
 }
 
 fn put_changes(
-    shard: ShardId,
+    group: GroupId,
     changes: &mut dyn Iterator<Item = Change<'_>>,
     batch: &mut WriteBatch,
 ) {
     let (mut key_bytes, mut value) = (Vec::new(), Vec::new());
     for (key, row) in changes {
-        put_key(shard, &key, &mut key_bytes);
+        put_key(group, &key, &mut key_bytes);
         match row {
             Some(Row::Body(content)) => batch.put(&key_bytes, content),
             Some(row) => {

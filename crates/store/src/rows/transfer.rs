@@ -1,6 +1,6 @@
-//! A shard's rows on their way to another node, and on their way in.
+//! A group's rows on their way to another node, and on their way in.
 //!
-//! Out: one thread holds a RocksDB snapshot and reads the shard's range into chunks, also from the
+//! Out: one thread holds a RocksDB snapshot and reads the group's range into chunks, also from the
 //! middle, for a receiver that lost its connection. In: chunks become sorted files beside the
 //! database; once all are there they are marked complete and synced, and only then the old rows are
 //! deleted and the files become part of the database, without being copied. A crash in between is
@@ -14,12 +14,12 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use bytes::Bytes;
-use domain::ShardId;
+use domain::GroupId;
 use rocksdb::{DBRawIterator, IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch};
 
 use super::rocks::{RocksRows, applied_value, database};
 use super::{RowDisk, RowsIn, RowsOut};
-use crate::keys::{applied_key, shard_range};
+use crate::keys::{applied_key, group_range};
 use crate::{Error, Options};
 
 /// Bytes of one chunk, one row at the least.
@@ -63,14 +63,14 @@ fn ended() -> Error {
 }
 
 /// [`super::RowDisk::export`].
-pub(super) fn export(store: &RocksRows, shard: ShardId) -> Result<RocksOut, Error> {
+pub(super) fn export(store: &RocksRows, group: GroupId) -> Result<RocksOut, Error> {
     let (first, begun) = sync_channel(1);
     let (starts, starting) = channel();
     let (out, chunks) = sync_channel(CHUNKS_AHEAD);
     let reader = store.clone();
     thread::Builder::new()
-        .name(format!("export-{shard}"))
-        .spawn(move || read(&reader, shard, &first, &starting))
+        .name(format!("export-{group}"))
+        .spawn(move || read(&reader, group, &first, &starting))
         .map_err(|error| Error::io(&store.inner.path, &error))?;
     let mark = begun.recv().map_err(|_| ended())??;
     starts.send(Start { after: Bytes::new(), out }).map_err(|_| ended())?;
@@ -80,36 +80,36 @@ pub(super) fn export(store: &RocksRows, shard: ShardId) -> Result<RocksOut, Erro
 /// [`super::RowDisk::import`].
 pub(super) fn import(
     store: &RocksRows,
-    shard: ShardId,
+    group: GroupId,
     index: u64,
     mark: &[u8],
 ) -> Result<RocksIn, Error> {
-    let dir = staging(&store.inner.path, shard);
+    let dir = staging(&store.inner.path, group);
     // One that could not be installed may have taken the old rows away already: it comes first.
     resume_one(store, &dir)?;
     fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, &error))?;
     let applied = applied_value(index, mark);
     let (store, last_key) = (store.clone(), Vec::new());
-    Ok(RocksIn { store, shard, applied, dir, files: 0, file: None, last_key, complete: false })
+    Ok(RocksIn { store, group, applied, dir, files: 0, file: None, last_key, complete: false })
 }
 
 /// Reads as often as it is told to start, from one snapshot.
 fn read(
     store: &RocksRows,
-    shard: ShardId,
+    group: GroupId,
     begun: &SyncSender<Result<Bytes, Error>>,
     starts: &Receiver<Start>,
 ) {
     let snapshot = store.inner.db.snapshot();
-    let mark = match snapshot.get_pinned(applied_key(shard)) {
+    let mark = match snapshot.get_pinned(applied_key(group)) {
         Ok(None) => Ok(Bytes::new()),
-        Ok(Some(value)) => store.applied_of(shard, &value).map(|(_, mark)| mark),
+        Ok(Some(value)) => store.applied_of(group, &value).map(|(_, mark)| mark),
         Err(error) => Err(store.failed(&error)),
     };
     if begun.send(mark).is_err() {
         return;
     }
-    let (first, to) = shard_range(shard);
+    let (first, to) = group_range(group);
     while let Ok(Start { after, out }) = starts.recv() {
         let mut options = ReadOptions::default();
         options.set_iterate_upper_bound(to);
@@ -122,9 +122,9 @@ fn read(
                 rows.next();
             }
         }
-        let last = feed(&mut rows, &applied_key(shard), &out).map_err(|error| store.failed(&error));
+        let last = feed(&mut rows, &applied_key(group), &out).map_err(|error| store.failed(&error));
         if let Err(error) = &last {
-            store.inner.stop_if_damaged(&format!("an export of shard {shard}"), error);
+            store.inner.stop_if_damaged(&format!("an export of group {group}"), error);
         }
         let _ = out.send(last.map(|()| None)); // Whoever wanted it may have gone.
     }
@@ -173,7 +173,7 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 /// Rows on their way in.
 pub(super) struct RocksIn {
     store: RocksRows,
-    shard: ShardId,
+    group: GroupId,
     /// The value of its applied mark.
     applied: Vec<u8>,
     dir: PathBuf,
@@ -217,13 +217,13 @@ impl RocksIn {
 
     /// Writes the rows of one chunk, which has some; its last key.
     fn write(&self, mut chunk: &[u8], writer: &mut SstFileWriter<'_>) -> Result<Vec<u8>, Error> {
-        let disorder = || Error::NotInOrder { shard: self.shard };
+        let disorder = || Error::NotInOrder { group: self.group };
         let mut previous = &self.last_key[..];
         while !chunk.is_empty() {
             let key = take(&mut chunk).ok_or_else(disorder)?;
             let value = take(&mut chunk).ok_or_else(disorder)?;
-            let ours = key.len() > 2 && key[..2] == self.shard.0.to_be_bytes();
-            if !ours || key <= previous || key == applied_key(self.shard) {
+            let ours = key.len() > 2 && key[..2] == self.group.0.to_be_bytes();
+            if !ours || key <= previous || key == applied_key(self.group) {
                 return Err(disorder());
             }
             writer.put(key, value).map_err(|error| Error::rocks(self.path(), &error))?;
@@ -262,7 +262,7 @@ impl RowsIn for RocksIn {
     }
 
     fn install(self: Box<Self>) -> Result<(), Error> {
-        let installed = install(&self.store, self.shard, &self.dir, &self.applied);
+        let installed = install(&self.store, self.group, &self.dir, &self.applied);
         installed.map_err(|error| self.store.inner.note(error))
     }
 }
@@ -280,8 +280,8 @@ const STAGING: &str = "incoming";
 const COMPLETE: &str = "complete";
 const LINKED: &str = "linked";
 
-fn staging(rows: &Path, shard: ShardId) -> PathBuf {
-    rows.with_file_name(STAGING).join(shard.to_string())
+fn staging(rows: &Path, group: GroupId) -> PathBuf {
+    rows.with_file_name(STAGING).join(group.to_string())
 }
 
 /// Removes what came in. The mark goes first and for good: one that outlived its files would have the
@@ -302,9 +302,9 @@ fn gone(removed: std::io::Result<()>, path: &Path) -> Result<(), Error> {
 }
 
 /// Old rows out, and nothing in their place; may be repeated.
-pub(super) fn forget(store: &RocksRows, shard: ShardId) -> Result<(), Error> {
-    remove(&staging(&store.inner.path, shard))?;
-    let (from, to) = shard_range(shard);
+pub(super) fn forget(store: &RocksRows, group: GroupId) -> Result<(), Error> {
+    remove(&staging(&store.inner.path, group))?;
+    let (from, to) = group_range(group);
     let mut batch = WriteBatch::default();
     batch.delete_range(from, to);
     store.inner.commit(batch)?;
@@ -312,8 +312,8 @@ pub(super) fn forget(store: &RocksRows, shard: ShardId) -> Result<(), Error> {
 }
 
 /// Old rows out, new ones in; may be repeated from any point.
-fn install(store: &RocksRows, shard: ShardId, dir: &Path, applied: &[u8]) -> Result<(), Error> {
-    let (from, to) = shard_range(shard);
+fn install(store: &RocksRows, group: GroupId, dir: &Path, applied: &[u8]) -> Result<(), Error> {
+    let (from, to) = group_range(group);
     let mut batch = WriteBatch::default();
     batch.delete_range(from, to);
     store.inner.commit(batch)?;
@@ -327,7 +327,7 @@ fn install(store: &RocksRows, shard: ShardId, dir: &Path, applied: &[u8]) -> Res
         ingested.map_err(|error| store.inner.not_written(&error))?;
     }
     let mut batch = WriteBatch::default();
-    batch.put(applied_key(shard), applied);
+    batch.put(applied_key(group), applied);
     store.inner.commit(batch)?;
     store.flush()?;
     remove(dir)
@@ -374,12 +374,12 @@ pub(crate) fn resume(store: &RocksRows) -> Result<(), Error> {
 }
 
 fn resume_one(store: &RocksRows, dir: &Path) -> Result<(), Error> {
-    let shard = dir.file_name().and_then(|name| name.to_str()?.parse().ok()).map(ShardId);
+    let group = dir.file_name().and_then(|name| name.to_str()?.parse().ok()).map(GroupId);
     let mark = dir.join(COMPLETE);
-    match (shard, fs::read(&mark)) {
-        (Some(shard), Ok(applied)) => {
-            tracing::info!(%shard, "completing the installation of a snapshot");
-            install(store, shard, dir, &applied)
+    match (group, fs::read(&mark)) {
+        (Some(group), Ok(applied)) => {
+            tracing::info!(%group, "completing the installation of a snapshot");
+            install(store, group, dir, &applied)
         }
         // It may hold the only copy of the rows: not to be dropped because a read failed.
         (Some(_), Err(error)) if error.kind() != ErrorKind::NotFound => {

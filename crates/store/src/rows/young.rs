@@ -1,4 +1,4 @@
-//! What a shard's last entries wrote, before the database has it. Under load most messages live for
+//! What a group's last entries wrote, before the database has it. Under load most messages live for
 //! milliseconds: sent, locked, completed. Their rows come and go here, and storage never hears of
 //! them. The log has them, as it has everything since the last flush.
 //!
@@ -25,7 +25,7 @@ use super::Change;
 use super::ends::Ends;
 use super::erased::Erased;
 
-/// More rows than this are written: the write takes some tens of milliseconds, in which its shard
+/// More rows than this are written: the write takes some tens of milliseconds, in which its group
 /// applies nothing.
 const ROWS_MAX: usize = 16 * 1024;
 /// Rows that are met and not changed yet, at most: with one more, all are forgotten, and looked up again
@@ -35,7 +35,7 @@ pub(super) const MET_MAX: usize = 4 * 1024;
 const AGE_MAX: Duration = Duration::from_secs(1);
 /// What a row takes besides a body.
 const ROW_BYTES: usize = 160;
-/// Of the bytes all shards may hold, one may hold this share.
+/// Of the bytes all groups may hold, one may hold this share.
 const SHARE: usize = 4;
 
 /// Whether a row that a scan has met is kept: a message without what clients lay over it, which may be
@@ -178,7 +178,7 @@ impl Young {
         self.ends = Ends::default();
     }
 
-    /// Whether it is time to write, where all shards together hold so many of so many bytes.
+    /// Whether it is time to write, where all groups together hold so many of so many bytes.
     pub fn is_full(&self, held: usize, bytes_max: usize, now: Instant) -> bool {
         bytes_max == 0
             || self.slots.len() >= ROWS_MAX

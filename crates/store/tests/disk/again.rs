@@ -28,9 +28,9 @@ fn founder(dir: &Path) {
     assert_eq!((data.standing(), data.incarnation()), (Standing::New, 0));
     data.settle(Standing::Founder(births())).expect("settled");
     for index in 1..=50 {
-        append(&log, SHARD, vec![record(index, vec![index as u8; 200])]);
+        append(&log, GROUP, vec![record(index, vec![index as u8; 200])]);
         let row = (message_key(index), Some(message(index)));
-        rows.write(SHARD, vec![row], index, "mark".into()).expect("written");
+        rows.write(GROUP, vec![row], index, "mark".into()).expect("written");
     }
     rows.flush().expect("flushed");
 }
@@ -46,8 +46,8 @@ fn sound_data_are_opened_as_they_were_left() {
     for _ in 0..2 {
         let (data, log, rows) = open(dir.path(), true).unwrap();
         assert_eq!((data.standing(), data.incarnation()), (Standing::Founder(births()), 0));
-        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX).len(), 50);
-        assert_eq!(rows.applied(SHARD).unwrap().map(|(index, _)| index), Some(50));
+        assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX).len(), 50);
+        assert_eq!(rows.applied(GROUP).unwrap().map(|(index, _)| index), Some(50));
     }
 }
 
@@ -55,12 +55,12 @@ fn sound_data_are_opened_as_they_were_left() {
 type Case = (fn(&Path), &'static str);
 
 const CASES: [Case; 10] = [
-    (|dir| cut(&wal(dir), 300), "shard 1: the log ends at index 4"),
+    (|dir| cut(&wal(dir), 300), "group 1: the log ends at index 4"),
     (|dir| flip(&wal(dir), 0.5), "log: damaged: "),
     (|dir| fs::remove_dir_all(dir.join("log")).unwrap(), "log: damaged: it is gone"),
     (|dir| fs::remove_dir_all(dir.join("rows")).unwrap(), "rows: damaged: it is gone"),
     (|dir| fs::remove_file(dir.join("log/CURRENT")).unwrap(), "log: damaged: it is gone"),
-    (|dir| fs::remove_file(wal(dir)).unwrap(), "shard 1: the log ends at index 0"),
+    (|dir| fs::remove_file(wal(dir)).unwrap(), "group 1: the log ends at index 0"),
     (|dir| cut(&files(&dir.join("rows"), "sst")[0], 10), "rows: damaged: "),
     (|dir| fs::remove_file(&files(&dir.join("rows"), "sst")[0]).unwrap(), "rows: damaged: "),
     (|dir| fs::write(dir.join("rows/CURRENT"), "garbage\n").unwrap(), "rows: damaged: "),
@@ -86,8 +86,8 @@ fn damaged_data_are_laid_aside_and_their_owner_speaks_under_another_birth() {
         let born = data.birth();
         assert_eq!(data.standing(), Standing::Returned(births()));
         assert_eq!((data.incarnation(), born == 0), (born, false));
-        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), vec![]);
-        assert!(log.vote(SHARD).unwrap().is_none() && rows.applied(SHARD).unwrap().is_none());
+        assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), vec![]);
+        assert!(log.vote(GROUP).unwrap().is_none() && rows.applied(GROUP).unwrap().is_none());
         assert!(dir.path().join("damaged").exists() && !dir.path().join("mayfly-damage").exists());
         drop((log, rows));
 
@@ -127,7 +127,7 @@ fn starting_over_can_be_interrupted_anywhere() {
         }
         let (data, log, _rows) = open(dir.path(), true).unwrap();
         assert_ne!(data.incarnation(), 0);
-        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), vec![]);
+        assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), vec![]);
     }
 }
 
@@ -145,7 +145,7 @@ fn what_was_laid_aside_outlasts_a_repeated_start() {
     let told = open(dir.path(), false).map(|_| ()).expect_err("nobody would rebuild it");
     assert!(told.to_string().contains("by the last run: a bad row"), "{told}");
     let (_, log, _rows) = open(dir.path(), true).unwrap();
-    assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), vec![]);
+    assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), vec![]);
     assert!(dir.path().join("damaged/log/original").exists());
     assert!(!dir.path().join("mayfly-damage").exists());
 }
@@ -157,17 +157,17 @@ fn rows_older_than_the_log_begins_are_damage() {
     copy(&dir.path().join("rows"), &dir.path().join("old"));
     {
         let (_, log, rows) = open(dir.path(), true).unwrap();
-        append(&log, SHARD, vec![record(51, "more")]);
-        rows.write(SHARD, vec![], 51, "mark".into()).unwrap();
+        append(&log, GROUP, vec![record(51, "more")]);
+        rows.write(GROUP, vec![], 51, "mark".into()).unwrap();
         rows.flush().unwrap();
-        log.purge(SHARD, 51, "mark".into());
-        append(&log, SHARD, vec![record(52, "more")]); // The purge is written before it.
+        log.purge(GROUP, 51, "mark".into());
+        append(&log, GROUP, vec![record(52, "more")]); // The purge is written before it.
     }
     open(dir.path(), false).map(|_| ()).expect("all is well so far");
     fs::remove_dir_all(dir.path().join("rows")).unwrap();
     fs::rename(dir.path().join("old"), dir.path().join("rows")).unwrap();
     let error = open(dir.path(), false).map(|_| ()).expect_err("a hole").to_string();
-    assert!(error.contains("shard 1: the rows are those of index 50"), "{error}");
+    assert!(error.contains("group 1: the rows are those of index 50"), "{error}");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_directory_that_was_wiped_is_another_one() {
 fn child_reads_a_damaged_row() {
     let Some(dir) = child_dir() else { return };
     let (_, _log, rows) = open(&dir, true).unwrap();
-    tell(&format!("{:?}", rows.shard(SHARD).get(&message_key(7))));
+    tell(&format!("{:?}", rows.group(GROUP).get(&message_key(7))));
 }
 
 #[test]
@@ -200,11 +200,11 @@ fn damage_met_at_work_stops_the_process_and_the_next_start_begins_anew() {
     let output = spawn("again::child_reads_a_damaged_row", dir.path()).wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let line = errors.lines().find(|line| line.starts_with("mayfly: ")).expect(&errors);
-    for part in ["rows: shard 1", ".sst", "checksum mismatch"] {
+    for part in ["rows: group 1", ".sst", "checksum mismatch"] {
         assert!(line.contains(part), "{line}");
     }
     let error = open(dir.path(), false).map(|_| ()).expect_err("noted").to_string();
-    assert!(error.contains("by the last run") && error.contains("shard 1"), "{error}");
+    assert!(error.contains("by the last run") && error.contains("group 1"), "{error}");
     let (data, ..) = open(dir.path(), true).unwrap();
     assert_ne!(data.incarnation(), 0);
 }
@@ -235,8 +235,8 @@ fn a_node_that_cannot_tell_what_it_was_lays_all_aside_and_is_not_new() {
         let (data, log, rows) = open(dir.path(), true).expect(told);
         let born = data.birth();
         assert_eq!((data.standing(), data.incarnation()), (Standing::Lost, born));
-        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), vec![]);
-        assert!(log.vote(SHARD).unwrap().is_none() && rows.applied(SHARD).unwrap().is_none());
+        assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), vec![]);
+        assert!(log.vote(GROUP).unwrap().is_none() && rows.applied(GROUP).unwrap().is_none());
         assert!(
             dir.path().join("damaged/log").exists() && dir.path().join("damaged/rows").exists()
         );

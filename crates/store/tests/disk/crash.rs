@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Row, Rows, ShardId};
+use domain::{GroupId, Row, Rows};
 use store::{LogStore, RowStore};
 
 use crate::support::*;
@@ -38,8 +38,8 @@ fn run_and_kill(test: &str, dir: &Path, begins: &'static str, lasting: Duration)
     reader.join().expect("read")
 }
 
-fn entry(shard: u16, index: u64) -> Bytes {
-    let word = (u64::from(shard) << 48 | index).to_be_bytes();
+fn entry(group: u16, index: u64) -> Bytes {
+    let word = (u64::from(group) << 48 | index).to_be_bytes();
     word.repeat(1 + (index % 200) as usize).into()
 }
 
@@ -51,37 +51,37 @@ const GROUPS: u16 = 4;
 fn child_appends() {
     let Some(dir) = child_dir() else { return };
     let log = LogStore::open(&dir, &small()).unwrap();
-    let end = |shard| log.last(ShardId(shard)).unwrap().map_or(0, |last| last.index);
-    let mut next: Vec<u64> = (0..GROUPS).map(|shard| end(shard) + 1).collect();
+    let end = |group| log.last(GroupId(group)).unwrap().map_or(0, |last| last.index);
+    let mut next: Vec<u64> = (0..GROUPS).map(|group| end(group) + 1).collect();
     loop {
-        for shard in 0..GROUPS {
-            let from = next[usize::from(shard)];
+        for group in 0..GROUPS {
+            let from = next[usize::from(group)];
             let to = from + 1 + from % 5;
             let truncates = from % 101 < 5 && from > 10;
             if truncates {
                 // What was told so far holds up to there, once it is all told.
-                while log.synced_index(ShardId(shard)) + 1 < from {
+                while log.synced_index(GroupId(group)) + 1 < from {
                     std::thread::yield_now();
                 }
                 let (done, synced) = waiter();
-                log.save_vote(ShardId(shard), Bytes::new(), done);
+                log.save_vote(GroupId(group), Bytes::new(), done);
                 synced.recv().unwrap().unwrap();
-                tell(&format!("synced {shard} {}", from - 4));
-                log.truncate(ShardId(shard), from - 3, Box::new(|result| result.unwrap()));
+                tell(&format!("synced {group} {}", from - 4));
+                log.truncate(GroupId(group), from - 3, Box::new(|result| result.unwrap()));
             }
             let from = if truncates { from - 3 } else { from };
-            let entries = (from..to).map(|index| record(index, entry(shard, index))).collect();
+            let entries = (from..to).map(|index| record(index, entry(group, index))).collect();
             let done = move |result: Result<(), store::Error>| {
                 result.unwrap();
-                tell(&format!("synced {shard} {}", to - 1));
+                tell(&format!("synced {group} {}", to - 1));
             };
-            log.append(ShardId(shard), entries, Box::new(done));
+            log.append(GroupId(group), entries, Box::new(done));
             if from % 997 < 5 && from > 1000 {
-                log.purge(ShardId(shard), from / 2, Bytes::from((from / 2).to_string()));
+                log.purge(GroupId(group), from / 2, Bytes::from((from / 2).to_string()));
             }
-            next[usize::from(shard)] = to;
+            next[usize::from(group)] = to;
         }
-        while log.synced_index(ShardId(0)) + 200 < next[0] {
+        while log.synced_index(GroupId(0)) + 200 < next[0] {
             std::thread::yield_now();
         }
     }
@@ -102,14 +102,14 @@ fn what_was_synced_survives_a_kill() {
         for line in &told {
             let mut words = line.split(' ');
             if words.next() == Some("synced") {
-                let shard: u16 = words.next().expect("a shard").parse().expect("a number");
+                let group: u16 = words.next().expect("a group").parse().expect("a number");
                 let index: u64 = words.next().expect("an index").parse().expect("a number");
-                synced.insert(shard, index);
+                synced.insert(group, index);
             }
         }
         let log = LogStore::open(&path, &small()).expect("opened after a kill");
-        for (shard, synced) in synced {
-            let group = ShardId(shard);
+        for (number, synced) in synced {
+            let group = GroupId(number);
             assert_eq!(log.shortened(group), None);
             let purged = log.purged(group).unwrap();
             let first = purged.map_or(1, |mark| {
@@ -117,10 +117,10 @@ fn what_was_synced_survives_a_kill() {
             });
             let kept = read_all(&log, group, first, u64::MAX, 1 << 20);
             let last = kept.last().expect("not empty").index;
-            assert!(last >= synced, "group {shard} kept {last} of {synced} synced");
-            assert_eq!(kept.len() as u64, last + 1 - first, "no gap in group {shard}");
+            assert!(last >= synced, "group {group} kept {last} of {synced} synced");
+            assert_eq!(kept.len() as u64, last + 1 - first, "no gap in group {group}");
             for (index, found) in (first..).zip(kept) {
-                assert_eq!(found, record(index, entry(shard, index)), "group {shard}");
+                assert_eq!(found, record(index, entry(number, index)), "group {group}");
             }
         }
     }
@@ -131,7 +131,7 @@ fn what_was_synced_survives_a_kill() {
 fn child_applies() {
     let Some(dir) = child_dir() else { return };
     let store = RowStore::open(&dir, &small()).unwrap();
-    let mut index = store.applied(SHARD).unwrap().map_or(0, |(index, _)| index);
+    let mut index = store.applied(GROUP).unwrap().map_or(0, |(index, _)| index);
     loop {
         index += 1;
         let mut writes = vec![
@@ -141,12 +141,12 @@ fn child_applies() {
         if index > WINDOW {
             writes.extend([(message_key(index - WINDOW), None), (body_key(index - WINDOW), None)]);
         }
-        store.write(SHARD, writes, index, index.to_string().into()).unwrap();
+        store.write(GROUP, writes, index, index.to_string().into()).unwrap();
         if index.is_multiple_of(500) {
             store.flush().unwrap();
             tell(&format!("flushed {index}"));
         } else if index.is_multiple_of(50) {
-            tell(&format!("flushed {}", store.flushed_index(SHARD)));
+            tell(&format!("flushed {}", store.flushed_index(GROUP)));
         }
     }
 }
@@ -167,10 +167,10 @@ fn rows_are_a_prefix_after_a_kill() {
         let flushed = told.iter().rev().find_map(|line| line.strip_prefix("flushed "));
         let flushed: u64 = flushed.expect("it flushed").parse().expect("a number");
         let store = RowStore::open(&path, &small()).expect("opened after a kill");
-        let (applied, mark) = store.applied(SHARD).unwrap().expect("something was flushed");
+        let (applied, mark) = store.applied(GROUP).unwrap().expect("something was flushed");
         assert!(applied >= flushed, "{applied} on disk, {flushed} was promised");
         assert_eq!(mark, applied.to_string());
-        let kept: Vec<_> = all_rows(&store.shard(SHARD)).0.into_iter().collect();
+        let kept: Vec<_> = all_rows(&store.group(GROUP)).0.into_iter().collect();
         let numbers = || applied.saturating_sub(WINDOW) + 1..=applied;
         let bodies = numbers().map(|number| (body_key(number), Row::Body(body(number))));
         let messages = numbers().map(|number| (message_key(number), message(number)));
@@ -186,7 +186,7 @@ fn child_imports() {
     let Some(dir) = child_dir() else { return };
     let store = RowStore::open(&dir.join("rows"), &small()).unwrap();
     let source = RowStore::open(&dir.join("source/rows"), &small()).unwrap();
-    let mut generation = store.applied(SHARD).unwrap().map_or(0, |(index, _)| index);
+    let mut generation = store.applied(GROUP).unwrap().map_or(0, |(index, _)| index);
     loop {
         generation += 1;
         let base = (generation % 2) * GENERATION;
@@ -199,15 +199,15 @@ fn child_imports() {
         let other = GENERATION - base;
         let gone = (other..other + 300)
             .flat_map(|number| [(message_key(number), None), (body_key(number), None)]);
-        source.write(SHARD, rows.chain(gone).collect(), generation, "".into()).unwrap();
-        let mut export = source.export(SHARD).unwrap();
-        let mut import = store.import(SHARD, generation, b"mark").unwrap();
+        source.write(GROUP, rows.chain(gone).collect(), generation, "".into()).unwrap();
+        let mut export = source.export(GROUP).unwrap();
+        let mut import = store.import(GROUP, generation, b"mark").unwrap();
         while let Some(chunk) = export.next_chunk().unwrap() {
             import.take([chunk]).unwrap();
         }
         // As if the rows were many: the removal of their files is where a kill often finds it.
         for number in 0..40 {
-            std::fs::write(dir.join(format!("incoming/{SHARD}/{number}")), b"").unwrap();
+            std::fs::write(dir.join(format!("incoming/{GROUP}/{number}")), b"").unwrap();
         }
         import.finish().unwrap();
         tell(&format!("installed {generation}"));
@@ -227,14 +227,14 @@ fn an_import_is_installed_whole_or_not_at_all() {
         let installed = told.iter().rev().find_map(|line| line.strip_prefix("installed "));
         let installed: u64 = installed.map_or(0, |text| text.parse().expect("a number"));
         let store = RowStore::open(&dir.path().join("rows"), &small()).expect("opened");
-        let Some((generation, mark)) = store.applied(SHARD).unwrap() else {
+        let Some((generation, mark)) = store.applied(GROUP).unwrap() else {
             assert_eq!(installed, 0);
-            assert_eq!(all_rows(&store.shard(SHARD)).0.len(), 0);
+            assert_eq!(all_rows(&store.group(GROUP)).0.len(), 0);
             continue;
         };
         assert!(generation >= installed && mark == "mark");
         let base = (generation % 2) * GENERATION;
-        let rows = store.shard(SHARD);
+        let rows = store.group(GROUP);
         let kept: Vec<_> = all_rows(&rows).0.into_keys().collect();
         let expected = (base..base + 300).map(body_key).chain((base..base + 300).map(message_key));
         assert_eq!(kept, expected.collect::<Vec<_>>(), "round {round}, generation {generation}");

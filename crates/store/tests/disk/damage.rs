@@ -23,7 +23,7 @@ fn log(dir: &Path) -> PathBuf {
     let path = dir.join("log");
     let log = LogStore::open(&path, &small()).unwrap();
     for index in 1..=50 {
-        append(&log, SHARD, vec![record(index, vec![index as u8; 200])]);
+        append(&log, GROUP, vec![record(index, vec![index as u8; 200])]);
     }
     path
 }
@@ -49,14 +49,14 @@ fn a_torn_end_is_cut_off_and_told() {
         let path = log(dir.path());
         cut(files(&path, "log").last().expect("a write-ahead log"), torn);
         let log = LogStore::open(&path, &small()).expect("a torn end is no damage");
-        let kept = read_all(&log, SHARD, 1, 100, usize::MAX);
+        let kept = read_all(&log, GROUP, 1, 100, usize::MAX);
         let last = kept.len() as u64;
         assert!((30..50).contains(&last), "{last} entries kept, {torn} bytes torn off");
         for (index, entry) in (1..).zip(&kept) {
             assert_eq!(*entry, record(index, vec![index as u8; 200]));
         }
         // They were synced, so the disk has lost them: this replica may have voted on them.
-        assert_eq!(log.shortened(SHARD), Some(Shortened { last, marked: 50 }));
+        assert_eq!(log.shortened(GROUP), Some(Shortened { last, marked: 50 }));
         assert_eq!(log.shortened(OTHER), None);
     }
 }
@@ -67,7 +67,7 @@ fn a_log_that_is_gone_is_told() {
     let path = log(dir.path());
     fs::remove_dir_all(&path).unwrap();
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(log.shortened(SHARD), Some(Shortened { last: 0, marked: 50 }));
+    assert_eq!(log.shortened(GROUP), Some(Shortened { last: 0, marked: 50 }));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_record_of_a_recycled_file_is_refused() {
         }
         fs::write(&file, whole).unwrap();
         assert_eq!(
-            LogStore::open(&path, &small()).unwrap().last(SHARD).unwrap().unwrap().index,
+            LogStore::open(&path, &small()).unwrap().last(GROUP).unwrap().unwrap().index,
             50
         );
     }
@@ -137,12 +137,12 @@ fn a_vote_that_is_gone_is_told() {
         let log = LogStore::open(&path, &small()).unwrap();
         log.check().expect("all is there");
         let (done, synced) = waiter();
-        log.save_vote(SHARD, "a vote".into(), done);
+        log.save_vote(GROUP, "a vote".into(), done);
         synced.recv().unwrap().unwrap();
     }
     cut(files(&path, "log").last().expect("a write-ahead log"), 1);
     let log = LogStore::open(&path, &small()).expect("a torn end is no damage");
-    assert_eq!((log.vote(SHARD).unwrap(), log.shortened(SHARD)), (None, None));
+    assert_eq!((log.vote(GROUP).unwrap(), log.shortened(GROUP)), (None, None));
     let error = log.check().unwrap_err().to_string();
     assert!(error.contains("votes may be among them"), "{error}");
 }
@@ -155,8 +155,8 @@ fn a_mark_file_of_garbage_counts_for_nothing() {
         let path = log(dir.path());
         fs::write(path.with_extension("marks"), garbage).unwrap();
         let log = LogStore::open(&path, &small()).unwrap();
-        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX).len(), 50);
-        assert_eq!(log.shortened(SHARD), None);
+        assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX).len(), 50);
+        assert_eq!(log.shortened(GROUP), None);
     }
 }
 
@@ -187,14 +187,14 @@ fn dies(test: &str, dir: &Path, says: &str) {
 fn child_reads_all_rows() {
     let Some(dir) = child_dir() else { return };
     let store = RowStore::open(&dir, &small()).unwrap();
-    tell(&format!("{} rows", all_rows(&store.shard(SHARD)).0.len()));
+    tell(&format!("{} rows", all_rows(&store.group(GROUP)).0.len()));
 }
 
 #[test]
 fn child_gets_a_row() {
     let Some(dir) = child_dir() else { return };
     let store = RowStore::open(&dir, &small()).unwrap();
-    tell(&format!("{:?}", store.shard(SHARD).get(&message_key(7))));
+    tell(&format!("{:?}", store.group(GROUP).get(&message_key(7))));
 }
 
 #[test]
@@ -204,14 +204,14 @@ fn rows_in_a_damaged_file_stop_the_process() {
     {
         let store = RowStore::open(&path, &small()).unwrap();
         let rows = (1..500).map(|number| (message_key(number), Some(message(number))));
-        store.write(SHARD, rows.collect(), 1, "1".into()).unwrap();
+        store.write(GROUP, rows.collect(), 1, "1".into()).unwrap();
         store.flush().unwrap();
     }
     let file = files(&path, "sst").pop().expect("a file of rows");
     let mut bytes = fs::read(&file).unwrap();
     bytes[1000] ^= 0xff;
     fs::write(&file, bytes).unwrap();
-    dies("damage::child_reads_all_rows", &path, "shard 1");
+    dies("damage::child_reads_all_rows", &path, "group 1");
     dies("damage::child_gets_a_row", &path, "Message");
 }
 
@@ -223,11 +223,11 @@ fn rows_of_garbage_stop_the_process() {
     {
         let store = RowStore::open(&path, &small()).unwrap();
         let mut chunk = Vec::new();
-        for part in [&store::encode_key(SHARD, &message_key(7))[..], b"\x01garbage"] {
+        for part in [&store::encode_key(GROUP, &message_key(7))[..], b"\x01garbage"] {
             chunk.extend_from_slice(&(part.len() as u32).to_be_bytes());
             chunk.extend_from_slice(part);
         }
-        let mut import = store.import(SHARD, 1, b"1").unwrap();
+        let mut import = store.import(GROUP, 1, b"1").unwrap();
         import.take([chunk.into()]).unwrap();
         import.finish().unwrap();
     }

@@ -6,7 +6,7 @@ use crate::support::*;
 
 fn forget(log: &LogStore) {
     let (done, forgotten) = waiter();
-    log.forget(SHARD, done);
+    log.forget(GROUP, done);
     forgotten.recv().unwrap().unwrap();
 }
 
@@ -16,22 +16,22 @@ fn nothing_of_a_replica_that_was_given_up_comes_back() {
     let path = dir.path().join("log");
     {
         let log = LogStore::open(&path, &small()).unwrap();
-        append(&log, SHARD, records(0, 11));
+        append(&log, GROUP, records(0, 11));
         append(&log, OTHER, records(0, 5));
         let (done, saved) = waiter();
-        log.save_vote(SHARD, "vote".into(), done);
+        log.save_vote(GROUP, "vote".into(), done);
         saved.recv().unwrap().unwrap();
-        log.purge(SHARD, 3, "mark".into());
-        log.save_committed(SHARD, "committed".into());
-        assert_eq!((log.held(), log.life(SHARD)), ([SHARD, OTHER].into(), None));
+        log.purge(GROUP, 3, "mark".into());
+        log.save_committed(GROUP, "committed".into());
+        assert_eq!((log.held(), log.life(GROUP)), ([GROUP, OTHER].into(), None));
         forget(&log);
     }
     for _ in 0..2 {
         let log = LogStore::open(&path, &small()).unwrap();
         log.check().unwrap();
-        assert_eq!((log.held(), log.life(SHARD)), ([OTHER].into(), Some(Life::Over)));
-        assert_eq!((log.last(SHARD).unwrap(), log.vote(SHARD).unwrap()), (None, None));
-        assert_eq!((log.committed(SHARD).unwrap(), log.purged(SHARD).unwrap()), (None, None));
+        assert_eq!((log.held(), log.life(GROUP)), ([OTHER].into(), Some(Life::Over)));
+        assert_eq!((log.last(GROUP).unwrap(), log.vote(GROUP).unwrap()), (None, None));
+        assert_eq!((log.committed(GROUP).unwrap(), log.purged(GROUP).unwrap()), (None, None));
         assert_eq!(read_all(&log, OTHER, 0, 5, usize::MAX), records(0, 5));
         forget(&log);
     }
@@ -43,20 +43,20 @@ fn another_replica_begins_where_one_was_given_up() {
     let path = dir.path().join("log");
     {
         let log = LogStore::open(&path, &small()).unwrap();
-        append(&log, SHARD, records(0, 11));
+        append(&log, GROUP, records(0, 11));
         forget(&log);
         let (done, begun) = waiter();
-        log.begin_life(SHARD, 77, done);
+        log.begin_life(GROUP, 77, done);
         begun.recv().unwrap().unwrap();
         // A snapshot stands for what comes before.
-        log.purge(SHARD, 40, "mark".into());
-        append(&log, SHARD, records(41, 44));
-        assert_eq!(log.synced_index(SHARD), 43);
+        log.purge(GROUP, 40, "mark".into());
+        append(&log, GROUP, records(41, 44));
+        assert_eq!(log.synced_index(GROUP), 43);
     }
     let log = LogStore::open(&path, &small()).unwrap();
     log.check().unwrap();
-    assert_eq!((log.held(), log.life(SHARD)), ([SHARD].into(), Some(Life::Runs(77))));
-    assert_eq!(read_all(&log, SHARD, 0, 50, usize::MAX), records(41, 44));
+    assert_eq!((log.held(), log.life(GROUP)), ([GROUP].into(), Some(Life::Runs(77))));
+    assert_eq!(read_all(&log, GROUP, 0, 50, usize::MAX), records(41, 44));
 }
 
 #[test]
@@ -65,17 +65,17 @@ fn forgotten_rows_are_gone_after_a_crash() {
     let path = dir.path().join("rows");
     {
         let rows = RowStore::open(&path, &small()).unwrap();
-        for shard in [SHARD, OTHER] {
+        for group in [GROUP, OTHER] {
             let row = (message_key(1), Some(message(1)));
-            rows.write(shard, vec![row], 1, "mark".into()).unwrap();
+            rows.write(group, vec![row], 1, "mark".into()).unwrap();
         }
         rows.flush().unwrap();
-        rows.forget(SHARD).unwrap();
+        rows.forget(GROUP).unwrap();
         // Dropped without a flush of its own.
     }
     let rows = RowStore::open(&path, &small()).unwrap();
-    assert_eq!(rows.applied(SHARD).unwrap(), None);
-    assert!(all_rows(&rows.shard(SHARD)).0.is_empty());
+    assert_eq!(rows.applied(GROUP).unwrap(), None);
+    assert!(all_rows(&rows.group(GROUP)).0.is_empty());
     assert!(rows.applied(OTHER).unwrap().is_some());
 }
 
@@ -89,18 +89,18 @@ fn rows_outlive_their_log_until_the_next_start() {
     };
     {
         let (log, rows) = open();
-        for shard in [SHARD, OTHER] {
-            append(&log, shard, records(0, 2));
+        for group in [GROUP, OTHER] {
+            append(&log, group, records(0, 2));
             let row = (message_key(1), Some(message(1)));
-            rows.write(shard, vec![row], 1, "mark".into()).unwrap();
+            rows.write(group, vec![row], 1, "mark".into()).unwrap();
         }
         rows.flush().unwrap();
         forget(&log);
-        assert!(rows.applied(SHARD).unwrap().is_some());
+        assert!(rows.applied(GROUP).unwrap().is_some());
     }
     let (log, rows) = open();
-    assert_eq!((log.held(), log.life(SHARD)), ([OTHER].into(), Some(Life::Over)));
-    assert_eq!(rows.applied(SHARD).unwrap(), None);
-    assert!(all_rows(&rows.shard(SHARD)).0.is_empty());
-    assert_eq!(all_rows(&rows.shard(OTHER)).0.len(), 1);
+    assert_eq!((log.held(), log.life(GROUP)), ([OTHER].into(), Some(Life::Over)));
+    assert_eq!(rows.applied(GROUP).unwrap(), None);
+    assert!(all_rows(&rows.group(GROUP)).0.is_empty());
+    assert_eq!(all_rows(&rows.group(OTHER)).0.len(), 1);
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::ShardId;
+use domain::GroupId;
 use store::{Durability, LogStore, Options};
 
 use crate::support::*;
@@ -20,20 +20,20 @@ fn entries_can_be_read_before_they_are_on_disk_and_after_a_restart() {
     {
         let log = LogStore::open(&path, &small()).unwrap();
         let (done, synced) = waiter();
-        log.append(SHARD, records(1, 11), done);
-        assert_eq!(log.read(SHARD, 1, 11, usize::MAX).unwrap(), records(1, 11));
-        assert_eq!(log.last(SHARD).unwrap(), records(10, 11).pop());
+        log.append(GROUP, records(1, 11), done);
+        assert_eq!(log.read(GROUP, 1, 11, usize::MAX).unwrap(), records(1, 11));
+        assert_eq!(log.last(GROUP).unwrap(), records(10, 11).pop());
         synced.recv().unwrap().unwrap();
-        assert_eq!(log.synced_index(SHARD), 10);
+        assert_eq!(log.synced_index(GROUP), 10);
         assert_eq!(log.last(OTHER).unwrap(), None);
     }
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(read_all(&log, SHARD, 1, 11, usize::MAX), records(1, 11));
-    assert_eq!(log.last(SHARD).unwrap(), records(10, 11).pop());
-    assert_eq!(log.synced_index(SHARD), 10);
-    assert_eq!(log.shortened(SHARD), None);
-    append(&log, SHARD, records(11, 13));
-    assert_eq!(read_all(&log, SHARD, 5, 100, 20), records(5, 13), "disk, then memory");
+    assert_eq!(read_all(&log, GROUP, 1, 11, usize::MAX), records(1, 11));
+    assert_eq!(log.last(GROUP).unwrap(), records(10, 11).pop());
+    assert_eq!(log.synced_index(GROUP), 10);
+    assert_eq!(log.shortened(GROUP), None);
+    append(&log, GROUP, records(11, 13));
+    assert_eq!(read_all(&log, GROUP, 5, 100, 20), records(5, 13), "disk, then memory");
 }
 
 #[test]
@@ -42,13 +42,13 @@ fn a_read_stops_at_its_bytes_but_gives_one_entry_at_least() {
     let path = dir.path().join("log");
     let entries: Vec<_> = (0..10).map(|index| record(index, vec![0; 100])).collect();
     let log = LogStore::open(&path, &small()).unwrap();
-    append(&log, SHARD, entries.clone());
+    append(&log, GROUP, entries.clone());
     let check = |log: &LogStore| {
-        assert_eq!(log.read(SHARD, 2, 9, 350).unwrap(), entries[2..5]);
-        assert_eq!(log.read(SHARD, 2, 9, 1).unwrap(), entries[2..3]);
-        assert_eq!(log.read(SHARD, 9, 20, 1).unwrap(), entries[9..]);
-        assert_eq!(log.read(SHARD, 10, 20, 1).unwrap(), []);
-        assert_eq!(log.read(SHARD, 5, 5, 1).unwrap(), []);
+        assert_eq!(log.read(GROUP, 2, 9, 350).unwrap(), entries[2..5]);
+        assert_eq!(log.read(GROUP, 2, 9, 1).unwrap(), entries[2..3]);
+        assert_eq!(log.read(GROUP, 9, 20, 1).unwrap(), entries[9..]);
+        assert_eq!(log.read(GROUP, 10, 20, 1).unwrap(), []);
+        assert_eq!(log.read(GROUP, 5, 5, 1).unwrap(), []);
     };
     check(&log);
     drop(log);
@@ -62,12 +62,12 @@ fn a_long_log_reads_the_same_from_memory_and_from_disk() {
     let log = LogStore::open(&dir.path().join("log"), &small()).unwrap();
     let entry = |index: u64| record(index, index.to_be_bytes().repeat(128));
     for round in 0..50 {
-        append(&log, SHARD, (round * 20..round * 20 + 20).map(entry).collect());
+        append(&log, GROUP, (round * 20..round * 20 + 20).map(entry).collect());
     }
     for from in [0, 1, 500, 930, 940, 950, 999] {
         let expected: Vec<_> = (from..1000).map(entry).collect();
-        assert_eq!(read_all(&log, SHARD, from, 1000, 10_000), expected, "from {from}");
-        assert_eq!(read_all(&log, SHARD, from, 1000, usize::MAX), expected, "from {from}");
+        assert_eq!(read_all(&log, GROUP, from, 1000, 10_000), expected, "from {from}");
+        assert_eq!(read_all(&log, GROUP, from, 1000, usize::MAX), expected, "from {from}");
     }
     let kept = log.bytes();
     assert!((900_000..1_200_000).contains(&kept), "{kept} bytes kept of 1,024,000");
@@ -79,21 +79,21 @@ fn votes_and_marks_survive_a_restart() {
     let path = dir.path().join("log");
     {
         let log = LogStore::open(&path, &small()).unwrap();
-        assert_eq!((log.vote(SHARD).unwrap(), log.committed(SHARD).unwrap()), (None, None));
+        assert_eq!((log.vote(GROUP).unwrap(), log.committed(GROUP).unwrap()), (None, None));
         let (done, synced) = waiter();
-        log.save_vote(SHARD, Bytes::from_static(b"term 3"), done);
-        assert_eq!(log.vote(SHARD).unwrap(), Some(Bytes::from_static(b"term 3")));
+        log.save_vote(GROUP, Bytes::from_static(b"term 3"), done);
+        assert_eq!(log.vote(GROUP).unwrap(), Some(Bytes::from_static(b"term 3")));
         synced.recv().unwrap().unwrap();
-        log.save_committed(SHARD, Bytes::from_static(b"at 7"));
-        append(&log, SHARD, records(1, 9));
-        log.purge(SHARD, 5, Bytes::from_static(b"up to 5"));
-        append(&log, SHARD, records(9, 10));
+        log.save_committed(GROUP, Bytes::from_static(b"at 7"));
+        append(&log, GROUP, records(1, 9));
+        log.purge(GROUP, 5, Bytes::from_static(b"up to 5"));
+        append(&log, GROUP, records(9, 10));
     }
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(log.vote(SHARD).unwrap(), Some(Bytes::from_static(b"term 3")));
-    assert_eq!(log.committed(SHARD).unwrap(), Some(Bytes::from_static(b"at 7")));
-    assert_eq!(log.purged(SHARD).unwrap(), Some(Bytes::from_static(b"up to 5")));
-    assert_eq!(read_all(&log, SHARD, 0, 100, usize::MAX), records(6, 10));
+    assert_eq!(log.vote(GROUP).unwrap(), Some(Bytes::from_static(b"term 3")));
+    assert_eq!(log.committed(GROUP).unwrap(), Some(Bytes::from_static(b"at 7")));
+    assert_eq!(log.purged(GROUP).unwrap(), Some(Bytes::from_static(b"up to 5")));
+    assert_eq!(read_all(&log, GROUP, 0, 100, usize::MAX), records(6, 10));
     assert_eq!((log.vote(OTHER).unwrap(), log.purged(OTHER).unwrap()), (None, None));
 }
 
@@ -103,10 +103,10 @@ fn a_committed_index_is_written_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let log = LogStore::open(&path, &small()).unwrap();
-    log.save_committed(SHARD, Bytes::from_static(b"at 7"));
+    log.save_committed(GROUP, Bytes::from_static(b"at 7"));
     drop(log);
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(log.committed(SHARD).unwrap(), Some(Bytes::from_static(b"at 7")));
+    assert_eq!(log.committed(GROUP).unwrap(), Some(Bytes::from_static(b"at 7")));
 }
 
 #[test]
@@ -117,24 +117,24 @@ fn truncated_entries_are_replaced() {
     expected.extend((6..9).map(|index| record(index, "another leader's")));
     {
         let log = LogStore::open(&path, &small()).unwrap();
-        append(&log, SHARD, records(1, 20));
+        append(&log, GROUP, records(1, 20));
         // Not waited for in between: order is kept all the same.
         let (done, truncated) = waiter();
-        log.truncate(SHARD, 6, done);
-        assert_eq!(log.last(SHARD).unwrap(), records(5, 6).pop());
-        append(&log, SHARD, expected[5..].to_vec());
+        log.truncate(GROUP, 6, done);
+        assert_eq!(log.last(GROUP).unwrap(), records(5, 6).pop());
+        append(&log, GROUP, expected[5..].to_vec());
         truncated.recv().unwrap().unwrap();
-        assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), expected);
-        assert_eq!(log.synced_index(SHARD), 8);
+        assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), expected);
+        assert_eq!(log.synced_index(GROUP), 8);
     }
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), expected);
-    assert_eq!(log.shortened(SHARD), None, "a truncation is no loss");
-    truncate(&log, SHARD, 3);
+    assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), expected);
+    assert_eq!(log.shortened(GROUP), None, "a truncation is no loss");
+    truncate(&log, GROUP, 3);
     drop(log);
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), records(1, 3));
-    assert_eq!(log.shortened(SHARD), None);
+    assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), records(1, 3));
+    assert_eq!(log.shortened(GROUP), None);
 }
 
 /// A snapshot from the leader ends beyond this log: all of it is forgotten, and it goes on there.
@@ -144,20 +144,20 @@ fn a_log_may_be_forgotten_beyond_its_end() {
     let path = dir.path().join("log");
     {
         let log = LogStore::open(&path, &small()).unwrap();
-        append(&log, SHARD, records(1, 4));
-        log.purge(SHARD, 100, Bytes::from_static(b"mark"));
-        assert_eq!(log.last(SHARD).unwrap(), None);
-        append(&log, SHARD, records(101, 103));
-        assert_eq!(read_all(&log, SHARD, 0, 1000, usize::MAX), records(101, 103));
+        append(&log, GROUP, records(1, 4));
+        log.purge(GROUP, 100, Bytes::from_static(b"mark"));
+        assert_eq!(log.last(GROUP).unwrap(), None);
+        append(&log, GROUP, records(101, 103));
+        assert_eq!(read_all(&log, GROUP, 0, 1000, usize::MAX), records(101, 103));
     }
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(read_all(&log, SHARD, 0, 1000, usize::MAX), records(101, 103));
-    log.purge(SHARD, 200, Bytes::from_static(b"mark"));
+    assert_eq!(read_all(&log, GROUP, 0, 1000, usize::MAX), records(101, 103));
+    log.purge(GROUP, 200, Bytes::from_static(b"mark"));
     drop(log);
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!((log.last(SHARD).unwrap(), log.shortened(SHARD)), (None, None));
-    append(&log, SHARD, records(201, 202));
-    assert_eq!(log.last(SHARD).unwrap(), records(201, 202).pop());
+    assert_eq!((log.last(GROUP).unwrap(), log.shortened(GROUP)), (None, None));
+    append(&log, GROUP, records(201, 202));
+    assert_eq!(log.last(GROUP).unwrap(), records(201, 202).pop());
 }
 
 /// Forgetting what is forgotten already changes nothing, and does not stop the writer.
@@ -167,17 +167,17 @@ fn purging_twice_is_harmless() {
     let path = dir.path().join("log");
     {
         let log = LogStore::open(&path, &small()).unwrap();
-        append(&log, SHARD, records(1, 20));
-        log.purge(SHARD, 10, Bytes::from_static(b"10"));
-        log.purge(SHARD, 10, Bytes::from_static(b"10"));
-        log.purge(SHARD, 4, Bytes::from_static(b"4"));
-        append(&log, SHARD, records(20, 21));
-        assert_eq!(read_all(&log, SHARD, 0, 100, usize::MAX), records(11, 21));
-        assert_eq!(log.purged(SHARD).unwrap(), Some(Bytes::from_static(b"10")));
+        append(&log, GROUP, records(1, 20));
+        log.purge(GROUP, 10, Bytes::from_static(b"10"));
+        log.purge(GROUP, 10, Bytes::from_static(b"10"));
+        log.purge(GROUP, 4, Bytes::from_static(b"4"));
+        append(&log, GROUP, records(20, 21));
+        assert_eq!(read_all(&log, GROUP, 0, 100, usize::MAX), records(11, 21));
+        assert_eq!(log.purged(GROUP).unwrap(), Some(Bytes::from_static(b"10")));
     }
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(log.purged(SHARD).unwrap(), Some(Bytes::from_static(b"10")));
-    assert_eq!(read_all(&log, SHARD, 0, 100, usize::MAX), records(11, 21));
+    assert_eq!(log.purged(GROUP).unwrap(), Some(Bytes::from_static(b"10")));
+    assert_eq!(read_all(&log, GROUP, 0, 100, usize::MAX), records(11, 21));
 }
 
 /// What the groups ask for while a sync runs becomes one batch and one sync.
@@ -198,19 +198,19 @@ fn groups_share_a_sync_and_each_keeps_its_order() {
     let log = LogStore::open(&dir.path().join("log"), &options).unwrap();
     let (sender, told) = mpsc::channel();
     for index in 1..=100 {
-        for shard in 0..8 {
+        for group in 0..8 {
             let sender = sender.clone();
             let done = move |result: Result<(), store::Error>| {
                 result.unwrap();
-                sender.send((shard, index)).unwrap();
+                sender.send((group, index)).unwrap();
             };
-            log.append(ShardId(shard), records(index, index + 1), Box::new(done));
+            log.append(GroupId(group), records(index, index + 1), Box::new(done));
         }
     }
     let mut last = [0; 8];
-    for (shard, index) in told.iter().take(800) {
-        assert_eq!(index, last[usize::from(shard)] + 1, "group {shard}");
-        last[usize::from(shard)] = index;
+    for (group, index) in told.iter().take(800) {
+        assert_eq!(index, last[usize::from(group)] + 1, "group {group}");
+        last[usize::from(group)] = index;
     }
     assert_eq!(entries.load(Ordering::Relaxed), 800);
     let syncs = syncs.load(Ordering::Relaxed);
@@ -223,10 +223,10 @@ fn replicated_durability_keeps_what_it_was_given_over_a_restart() {
     let path = dir.path().join("log");
     let options = Options { durability: Durability::Replicated, ..small() };
     let log = LogStore::open(&path, &options).unwrap();
-    append(&log, SHARD, records(1, 50));
+    append(&log, GROUP, records(1, 50));
     drop(log);
     let log = LogStore::open(&path, &options).unwrap();
-    assert_eq!(read_all(&log, SHARD, 1, 100, usize::MAX), records(1, 50));
+    assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), records(1, 50));
 }
 
 /// The last clone may be dropped inside a callback, on the writer's own thread.
@@ -244,7 +244,7 @@ fn the_last_clone_may_end_in_a_callback() {
         drop(clone);
         sender.send(()).unwrap();
     };
-    log.append(SHARD, records(1, 2), Box::new(done));
+    log.append(GROUP, records(1, 2), Box::new(done));
     drop(log);
     go.send(()).unwrap();
     ended.recv().unwrap();
@@ -260,7 +260,7 @@ fn write_ahead_logs_that_are_needed_no_more_are_removed() {
         (1..=400).map(|index| record(index, vec![index as u8; 32 << 10])).collect();
     let log = LogStore::open(&path, &small()).unwrap();
     for entry in &entries {
-        append(&log, SHARD, vec![entry.clone()]);
+        append(&log, GROUP, vec![entry.clone()]);
     }
     // 50 memtables were filled, each with a write-ahead log of its own; RocksDB keeps what belongs to
     // those that are not in a file yet.
@@ -269,10 +269,10 @@ fn write_ahead_logs_that_are_needed_no_more_are_removed() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{} are left", write_ahead_logs(&path));
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(read_all(&log, SHARD, 1, 401, usize::MAX), entries);
+    assert_eq!(read_all(&log, GROUP, 1, 401, usize::MAX), entries);
     drop(log);
     let log = LogStore::open(&path, &small()).unwrap();
-    assert_eq!(read_all(&log, SHARD, 1, 401, usize::MAX), entries);
+    assert_eq!(read_all(&log, GROUP, 1, 401, usize::MAX), entries);
 }
 
 /// Entries leave memory for a file once all groups have forgotten what they can, not while they do:
@@ -282,7 +282,7 @@ fn what_groups_forgot_reaches_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let log = LogStore::open(&path, &Options::default()).unwrap();
-    let groups = || (1..=16).map(ShardId);
+    let groups = || (1..=16).map(GroupId);
     let entry = |index| record(index, vec![index as u8; 1 << 20]);
     for group in groups() {
         append(&log, group, (1..=3).map(entry).collect());

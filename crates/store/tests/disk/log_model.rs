@@ -35,10 +35,10 @@ struct Model {
 
 impl Model {
     fn check(&self, log: &LogStore) {
-        assert_eq!(log.last(SHARD).unwrap(), self.entries.last().cloned());
-        assert_eq!(read_all(log, SHARD, 0, u64::MAX, 5000), self.entries);
-        assert_eq!(log.shortened(SHARD), None);
-        let purged = log.purged(SHARD).unwrap();
+        assert_eq!(log.last(GROUP).unwrap(), self.entries.last().cloned());
+        assert_eq!(read_all(log, GROUP, 0, u64::MAX, 5000), self.entries);
+        assert_eq!(log.shortened(GROUP), None);
+        let purged = log.purged(GROUP).unwrap();
         assert_eq!(purged, (self.first > 0).then(|| mark(self.first - 1)));
     }
 }
@@ -68,20 +68,20 @@ proptest! {
                         entries.map(|(size, index)| record(index, vec![stamp; *size])).collect();
                     model.next += entries.len() as u64;
                     model.entries.extend(entries.iter().cloned());
-                    append(&log, SHARD, entries);
+                    append(&log, GROUP, entries);
                 }
                 Action::Truncate(count) => {
                     let keep = model.entries.len().saturating_sub(count);
                     model.entries.truncate(keep);
                     model.next = model.first + keep as u64;
-                    truncate(&log, SHARD, model.next);
+                    truncate(&log, GROUP, model.next);
                 }
                 Action::Purge(count) => {
                     let last = model.first + count - 1;
                     model.first = last + 1;
                     model.next = model.next.max(model.first);
                     model.entries.retain(|entry| entry.index > last);
-                    log.purge(SHARD, last, mark(last));
+                    log.purge(GROUP, last, mark(last));
                 }
                 Action::Reopen => {
                     drop(log);

@@ -30,7 +30,7 @@ fn left(data: &Path, durability: Durability, seed: u64) -> (u64, store::Lost) {
     let lost = lose_unsynced(&copied, durability, seed).expect("done");
     assert_eq!(written(&copied) + lost.bytes, written(data));
     let log = LogStore::open(&copied.join("log"), &options(durability)).expect("opened");
-    let kept = read_all(&log, SHARD, 1, u64::MAX, 1 << 20);
+    let kept = read_all(&log, GROUP, 1, u64::MAX, 1 << 20);
     for (index, found) in (1..).zip(&kept) {
         assert_eq!(*found, record(index, vec![index as u8; 1000]), "no gap, nothing else");
     }
@@ -46,7 +46,7 @@ fn left(data: &Path, durability: Durability, seed: u64) -> (u64, store::Lost) {
 fn hundred(data: &Path, durability: Durability) {
     let log = LogStore::open(&data.join("log"), &options(durability)).unwrap();
     for index in 1..=100 {
-        append(&log, SHARD, vec![record(index, vec![index as u8; 1000])]);
+        append(&log, GROUP, vec![record(index, vec![index as u8; 1000])]);
     }
 }
 
@@ -97,12 +97,12 @@ fn a_slow_sync_is_waited_for_and_what_it_would_have_kept_is_lost_without_power()
     let delay_ms = Arc::new(AtomicU64::new(0));
     let options = Options { sync_delay_ms: Some(delay_ms.clone()), ..small() };
     let log = LogStore::open(&dir.path().join("log"), &options).unwrap();
-    append(&log, SHARD, vec![record(101, vec![101; 1000])]);
+    append(&log, GROUP, vec![record(101, vec![101; 1000])]);
     let before = written(dir.path());
 
     delay_ms.store(DELAY.as_millis() as u64, Ordering::Relaxed);
     let (begun, (done, synced)) = (Instant::now(), waiter());
-    log.append(SHARD, (102..110).map(|at| record(at, vec![at as u8; 1000])).collect(), done);
+    log.append(GROUP, (102..110).map(|at| record(at, vec![at as u8; 1000])).collect(), done);
     while written(dir.path()) == before {
         assert!(begun.elapsed() < DELAY, "nothing is written before it is synced");
         std::thread::sleep(Duration::from_millis(5));
@@ -125,7 +125,7 @@ fn a_slow_sync_is_waited_for_and_what_it_would_have_kept_is_lost_without_power()
 
     delay_ms.store(0, Ordering::Relaxed);
     let begun = Instant::now();
-    append(&log, SHARD, vec![record(110, vec![110; 1000])]);
+    append(&log, GROUP, vec![record(110, vec![110; 1000])]);
     assert!(begun.elapsed() < DELAY, "it may be changed while it runs");
     assert_eq!(left(dir.path(), Durability::Synced, 1).0, 110);
 }

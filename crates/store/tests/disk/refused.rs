@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Key, Row, Rows, ShardId};
+use domain::{GroupId, Key, Row, Rows};
 use store::{Change, Error, Options, Room, RowDisk, RowStore, RowsIn, RowsOut};
 
 use crate::support::*;
@@ -20,7 +20,7 @@ fn refused<T>() -> Result<T, Error> {
 impl RowDisk for Refusing {
     fn write(
         &self,
-        _shard: ShardId,
+        _group: GroupId,
         _erased: &[(Key, Key)],
         _changes: &mut dyn Iterator<Item = Change<'_>>,
         _applied: &(u64, Bytes),
@@ -28,19 +28,19 @@ impl RowDisk for Refusing {
         refused()
     }
 
-    fn get(&self, _shard: ShardId, _key: &Key) -> Option<Row> {
+    fn get(&self, _group: GroupId, _key: &Key) -> Option<Row> {
         None
     }
 
-    fn scan(&self, _: ShardId, _: &Key, _: &Key) -> Box<dyn Iterator<Item = (Key, Row)> + '_> {
+    fn scan(&self, _: GroupId, _: &Key, _: &Key) -> Box<dyn Iterator<Item = (Key, Row)> + '_> {
         Box::new(std::iter::empty())
     }
 
-    fn applied(&self, _shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
+    fn applied(&self, _group: GroupId) -> Result<Option<(u64, Bytes)>, Error> {
         Ok(None)
     }
 
-    fn flushed_index(&self, _shard: ShardId) -> u64 {
+    fn flushed_index(&self, _group: GroupId) -> u64 {
         0
     }
 
@@ -48,7 +48,7 @@ impl RowDisk for Refusing {
         refused()
     }
 
-    fn forget(&self, _shard: ShardId) -> Result<(), Error> {
+    fn forget(&self, _group: GroupId) -> Result<(), Error> {
         refused()
     }
 
@@ -64,11 +64,11 @@ impl RowDisk for Refusing {
         refused::<()>().err()
     }
 
-    fn export(&self, _shard: ShardId) -> Result<Box<dyn RowsOut>, Error> {
+    fn export(&self, _group: GroupId) -> Result<Box<dyn RowsOut>, Error> {
         refused()
     }
 
-    fn import(&self, _: ShardId, _: u64, _: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
+    fn import(&self, _: GroupId, _: u64, _: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
         refused()
     }
 
@@ -81,10 +81,10 @@ impl RowDisk for Refusing {
 fn a_scan_goes_on_where_its_rows_cannot_be_written_and_its_visitor_may_read() {
     let store = RowStore::on(Refusing, &Options::default());
     let rows = (1..=5).map(|number| (message_key(number), Some(message(number)))).collect();
-    store.write(SHARD, rows, 1, "mark".into()).expect("it stays in memory");
+    store.write(GROUP, rows, 1, "mark".into()).expect("it stays in memory");
     let (done, seen) = mpsc::channel();
     std::thread::spawn(move || {
-        let (rows, mut seen) = (store.shard(SHARD), Vec::new());
+        let (rows, mut seen) = (store.group(GROUP), Vec::new());
         rows.scan(&message_key(2), &message_key(100), &mut |key, row| {
             seen.push((rows.get(&key) == Some(row), key));
             if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -4,22 +4,22 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::{DirectoryRow, DirectoryState, Key, MemoryRows, Row, Rows, ShardId, Write};
+use domain::{DirectoryRow, DirectoryState, GroupId, Key, MemoryRows, Row, Rows, Write};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use store::{Error, LogStore, Options, RowStore};
 
 use crate::support::*;
 
-fn write(store: &RowStore, shard: ShardId, writes: Vec<(Key, Option<Row>)>, index: u64) {
-    store.write(shard, writes, index, index.to_string().into()).expect("written");
+fn write(store: &RowStore, group: GroupId, writes: Vec<(Key, Option<Row>)>, index: u64) {
+    store.write(group, writes, index, index.to_string().into()).expect("written");
 }
 
 fn directory(name: &str) -> (Key, Option<Row>) {
     let row = DirectoryRow {
         kind: domain::EntityKind::Queue,
         entity: ENTITY,
-        shard: SHARD,
+        group: GROUP,
         name: name.to_owned(),
         request: 9,
         state: DirectoryState::Ready,
@@ -116,7 +116,7 @@ proptest! {
                 Change::Name(name) => vec![directory(&name)],
                 Change::Unname(name) => vec![(Key::Directory(name), None)],
                 Change::Look(from, to) => {
-                    let rows = store.shard(SHARD);
+                    let rows = store.group(GROUP);
                     prop_assert_eq!(first_five(&rows, from, to), first_five(&model, from, to));
                     vec![]
                 }
@@ -140,19 +140,19 @@ proptest! {
             model.write(writes.clone());
             let writes = writes.into_iter().collect();
             let mark = index.to_string().into();
-            if index % 3 != 0 && store.stays_young(SHARD) {
-                store.apply_young(SHARD, erased, writes, index, mark);
+            if index % 3 != 0 && store.stays_young(GROUP) {
+                store.apply_young(GROUP, erased, writes, index, mark);
             } else {
-                store.apply(SHARD, erased, writes, index, mark).unwrap();
+                store.apply(GROUP, erased, writes, index, mark).unwrap();
             }
-            let machine = store.machine(SHARD);
+            let machine = store.machine(GROUP);
             for (from, to) in [(0, 100), (index % 40, index % 40 + 9)] {
                 prop_assert_eq!(first_five(&machine, from, to), first_five(&model, from, to));
             }
             prop_assert_eq!(machine.get_many(&keys(issued)), model.get_many(&keys(issued)));
-            prop_assert_eq!(store.applied(SHARD).unwrap(), Some((index, index.to_string().into())));
+            prop_assert_eq!(store.applied(GROUP).unwrap(), Some((index, index.to_string().into())));
         }
-        let rows = store.shard(SHARD);
+        let rows = store.group(GROUP);
         prop_assert_eq!(&all_rows(&rows), &model);
         for number in 0..=issued {
             prop_assert_eq!(rows.get(&message_key(number)), model.get(&message_key(number)));
@@ -190,14 +190,14 @@ fn first_five(rows: &impl Rows, from: u64, to: u64) -> Vec<(Key, Row)> {
 }
 
 #[test]
-fn shards_do_not_see_each_other() {
+fn groups_do_not_see_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let store = RowStore::open(&dir.path().join("rows"), &small()).unwrap();
-    write(&store, SHARD, vec![(message_key(1), Some(message(1)))], 1);
-    assert_eq!(store.shard(OTHER).get(&message_key(1)), None);
-    assert_eq!(all_rows(&store.shard(OTHER)), MemoryRows::default());
+    write(&store, GROUP, vec![(message_key(1), Some(message(1)))], 1);
+    assert_eq!(store.group(OTHER).get(&message_key(1)), None);
+    assert_eq!(all_rows(&store.group(OTHER)), MemoryRows::default());
     assert_eq!(store.applied(OTHER).unwrap(), None);
-    assert_eq!(store.applied(SHARD).unwrap(), Some((1, Bytes::from_static(b"1"))));
+    assert_eq!(store.applied(GROUP).unwrap(), Some((1, Bytes::from_static(b"1"))));
 }
 
 #[test]
@@ -205,15 +205,15 @@ fn a_scan_sees_the_rows_of_its_beginning() {
     let dir = tempfile::tempdir().unwrap();
     let store = RowStore::open(&dir.path().join("rows"), &small()).unwrap();
     let rows = (1..=5).map(|number| (message_key(number), Some(message(number)))).collect();
-    write(&store, SHARD, rows, 1);
+    write(&store, GROUP, rows, 1);
     let mut seen = Vec::new();
-    store.shard(SHARD).scan(&message_key(0), &message_key(100), &mut |key, row| {
+    store.group(GROUP).scan(&message_key(0), &message_key(100), &mut |key, row| {
         let writes = vec![
             (message_key(4), None),
             (message_key(5), Some(message(50))),
             (message_key(6), Some(message(6))),
         ];
-        write(&store, SHARD, writes, 2);
+        write(&store, GROUP, writes, 2);
         store.flush().unwrap();
         seen.push((key, row));
         ControlFlow::Continue(())
@@ -227,12 +227,12 @@ fn bodies_come_in_the_order_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let store = RowStore::open(&dir.path().join("rows"), &small()).unwrap();
     let bodies = (1..=3).map(|number| (body_key(number), Some(Row::Body(body(number)))));
-    write(&store, SHARD, bodies.collect(), 1);
+    write(&store, GROUP, bodies.collect(), 1);
     store.flush().unwrap(); // To blob files.
-    write(&store, SHARD, vec![(body_key(4), Some(Row::Body(body(4))))], 2);
+    write(&store, GROUP, vec![(body_key(4), Some(Row::Body(body(4))))], 2);
     let ask = [4, 2, 9, 1].map(|number| (ENTITY, domain::SequenceNumber(number)));
     let expected = [Some(body(4)), Some(body(2)), None, Some(body(1))];
-    assert_eq!(store.shard(SHARD).bodies(&ask), expected);
+    assert_eq!(store.group(GROUP).bodies(&ask), expected);
 }
 
 /// What is called flushed is what a crash leaves: the copy is taken while the store is open.
@@ -241,24 +241,24 @@ fn flushed_is_on_disk_and_the_rest_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("rows");
     let store = RowStore::open(&path, &small()).unwrap();
-    assert_eq!(store.flushed_index(SHARD), 0);
+    assert_eq!(store.flushed_index(GROUP), 0);
     for index in 1..=5 {
-        write(&store, SHARD, vec![(message_key(index), Some(message(index)))], index);
+        write(&store, GROUP, vec![(message_key(index), Some(message(index)))], index);
     }
     write(&store, OTHER, vec![(message_key(1), Some(message(1)))], 77);
-    assert_eq!((store.flushed_index(SHARD), store.flushed_index(OTHER)), (0, 0));
+    assert_eq!((store.flushed_index(GROUP), store.flushed_index(OTHER)), (0, 0));
     store.flush().unwrap();
-    write(&store, SHARD, vec![(message_key(5), None), (message_key(6), Some(message(6)))], 6);
-    assert_eq!((store.flushed_index(SHARD), store.flushed_index(OTHER)), (5, 77));
+    write(&store, GROUP, vec![(message_key(5), None), (message_key(6), Some(message(6)))], 6);
+    assert_eq!((store.flushed_index(GROUP), store.flushed_index(OTHER)), (5, 77));
 
     let crashed = dir.path().join("crashed");
     copy(&path, &crashed);
     let crashed = RowStore::open(&crashed, &small()).unwrap();
-    assert_eq!(crashed.applied(SHARD).unwrap(), Some((5, Bytes::from_static(b"5"))));
-    assert_eq!(crashed.flushed_index(SHARD), 5, "also before anything is written");
+    assert_eq!(crashed.applied(GROUP).unwrap(), Some((5, Bytes::from_static(b"5"))));
+    assert_eq!(crashed.flushed_index(GROUP), 5, "also before anything is written");
     let expected: MemoryRows =
         MemoryRows((1..=5).map(|number| (message_key(number), message(number))).collect());
-    assert_eq!(all_rows(&crashed.shard(SHARD)), expected);
+    assert_eq!(all_rows(&crashed.group(GROUP)), expected);
 }
 
 /// Flushes that RocksDB begins by itself, in the middle of traffic, leave a prefix as well.
@@ -276,8 +276,8 @@ fn any_moment_leaves_a_prefix() {
         if let Some(old) = index.checked_sub(10).filter(|old| *old > 0) {
             writes.extend([(message_key(old), None), (body_key(old), None)]);
         }
-        write(&store, SHARD, writes, index);
-        let now = store.flushed_index(SHARD);
+        write(&store, GROUP, writes, index);
+        let now = store.flushed_index(GROUP);
         assert!(now >= flushed && now <= index, "{flushed}, then {now} of {index}");
         flushed = now;
     }
@@ -285,7 +285,7 @@ fn any_moment_leaves_a_prefix() {
     assert!(store.take_rows_written() > 4 * 2900, "each entry was written at once");
     drop(store);
     let store = RowStore::open(&path, &small()).unwrap();
-    let rows = store.shard(SHARD);
+    let rows = store.group(GROUP);
     let kept: Vec<_> = all_rows(&rows).0.into_keys().collect();
     let expected: Vec<_> =
         (2991..=3000).map(body_key).chain((2991..=3000).map(message_key)).collect();
@@ -309,20 +309,20 @@ fn what_lives_briefly_is_not_written() {
             writes.extend([(message_key(old), Write::Delete), (body_key(old), Write::Delete)]);
         }
         let writes = writes.into_iter().collect();
-        store.apply(SHARD, vec![], writes, index, index.to_string().into()).unwrap();
-        assert_eq!(store.applied(SHARD).unwrap().expect("applied").0, index);
+        store.apply(GROUP, vec![], writes, index, index.to_string().into()).unwrap();
+        assert_eq!(store.applied(GROUP).unwrap().expect("applied").0, index);
     }
-    assert_eq!((store.take_rows_written(), store.flushed_index(SHARD)), (0, 0));
+    assert_eq!((store.take_rows_written(), store.flushed_index(GROUP)), (0, 0));
     store.flush().unwrap();
-    assert_eq!((store.take_rows_written(), store.flushed_index(SHARD)), (20, 300));
+    assert_eq!((store.take_rows_written(), store.flushed_index(GROUP)), (20, 300));
     // Stored by now: deleting them writes.
     let gone =
         (291..=300).flat_map(|n| [(message_key(n), Write::Delete), (body_key(n), Write::Delete)]);
-    store.apply(SHARD, vec![], gone.collect(), 301, "301".into()).unwrap();
-    assert_eq!(all_rows(&store.shard(SHARD)), MemoryRows::default());
+    store.apply(GROUP, vec![], gone.collect(), 301, "301".into()).unwrap();
+    assert_eq!(all_rows(&store.group(GROUP)), MemoryRows::default());
     store.flush().unwrap();
     assert_eq!(store.take_rows_written(), 20);
-    assert_eq!(all_rows(&store.shard(SHARD)), MemoryRows::default());
+    assert_eq!(all_rows(&store.group(GROUP)), MemoryRows::default());
 }
 
 /// What the machine has met is neither written again nor counted as young.
@@ -330,12 +330,12 @@ fn what_lives_briefly_is_not_written() {
 fn what_is_met_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
     let store = RowStore::open(&dir.path().join("rows"), &small()).unwrap();
-    write(&store, SHARD, (1..=50).map(|n| (message_key(n), Some(message(n)))).collect(), 1);
+    write(&store, GROUP, (1..=50).map(|n| (message_key(n), Some(message(n)))).collect(), 1);
     store.flush().unwrap();
     assert_eq!(store.take_rows_written(), 50);
-    let machine = store.machine(SHARD);
+    let machine = store.machine(GROUP);
     assert_eq!(all_rows(&machine).0.len(), 50, "met");
-    write(&store, SHARD, vec![(message_key(7), None), (message_key(8), Some(message(80)))], 2);
+    write(&store, GROUP, vec![(message_key(7), None), (message_key(8), Some(message(80)))], 2);
     assert_eq!(machine.get(&message_key(7)), None);
     assert_eq!(machine.get(&message_key(8)), Some(message(80)));
     assert_eq!(machine.get(&message_key(9)), Some(message(9)));
@@ -353,7 +353,7 @@ fn young_rows_are_bounded() {
     let mut written = 0;
     for index in 1..=200u64 {
         let row = (body_key(index), Write::Insert(Row::Body(vec![7; 9840].into())));
-        store.apply(SHARD, vec![], [row].into_iter().collect(), index, "".into()).unwrap();
+        store.apply(GROUP, vec![], [row].into_iter().collect(), index, "".into()).unwrap();
         written += store.take_rows_written();
         assert!(index - written <= 10, "{written} of {index} are written");
     }
@@ -371,16 +371,16 @@ fn rows_stay_young_until_it_is_time_to_write() {
         [row].into_iter().collect()
     };
     let mut young = 0;
-    while store.stays_young(SHARD) {
+    while store.stays_young(GROUP) {
         young += 1;
-        store.apply_young(SHARD, vec![], body(young), young, "".into());
+        store.apply_young(GROUP, vec![], body(young), young, "".into());
         assert_eq!(store.take_rows_written(), 0);
         assert!(young <= 20, "more than a group's share of what all may hold");
     }
-    store.apply(SHARD, vec![], body(young + 1), young + 1, "".into()).unwrap();
+    store.apply(GROUP, vec![], body(young + 1), young + 1, "".into()).unwrap();
     assert_eq!(store.take_rows_written(), young + 1);
-    assert!(store.stays_young(SHARD), "nothing is young any more");
-    assert_eq!(store.applied(SHARD).unwrap(), Some((young + 1, "".into())));
+    assert!(store.stays_young(GROUP), "nothing is young any more");
+    assert_eq!(store.applied(GROUP).unwrap(), Some((young + 1, "".into())));
 }
 
 /// A body takes memory until all that came with the same entry are gone, and no longer.
@@ -394,7 +394,7 @@ fn bodies_that_are_gone_take_nothing() {
         let body = |n: &u64| (body_key(*n), Write::Insert(Row::Body(vec![7; 4920].into())));
         let gone = gone.iter().map(|n| (body_key(*n), Write::Delete));
         let writes = came.iter().map(body).chain(gone).collect();
-        store.apply(SHARD, vec![], writes, index, "".into()).unwrap();
+        store.apply(GROUP, vec![], writes, index, "".into()).unwrap();
         store.take_rows_written()
     };
     let both = |index: u64| [2 * index, 2 * index + 1];
@@ -433,7 +433,7 @@ fn what_is_left_here_and_there_does_not_keep_every_file() {
             (from..from + 64).map(|number| (body_key(number), Some(Row::Body(body(number)))));
         let before = from.checked_sub(1024).into_iter().flat_map(|first| first..first + 64);
         let gone = before.filter(|number| number % 10 != 0).map(|number| (body_key(number), None));
-        write(&store, SHARD, bodies.chain(gone).collect(), index);
+        write(&store, GROUP, bodies.chain(gone).collect(), index);
     }
     store.flush().unwrap();
     let left = (0..WRITTEN - 1024).filter(|number| number % 10 == 0).count() as u64 + 1024;
@@ -441,7 +441,7 @@ fn what_is_left_here_and_there_does_not_keep_every_file() {
     let file_bytes = store.file_bytes();
     assert!(live_bytes < file_bytes, "{live_bytes} of {file_bytes} bytes live");
     assert!(file_bytes < 3 * live_bytes, "{live_bytes} of {file_bytes} bytes live");
-    let kept = store.shard(SHARD).bodies(&[(ENTITY, domain::SequenceNumber(10))]);
+    let kept = store.group(GROUP).bodies(&[(ENTITY, domain::SequenceNumber(10))]);
     assert_eq!(kept, [Some(body(10))]);
 }
 
@@ -457,7 +457,7 @@ fn a_queue_that_was_emptied_gives_its_room_back() {
     let mut write_all = |row: fn(u64) -> [(Key, Option<Row>); 2]| {
         for from in (0..WRITTEN).step_by(64) {
             index += 1;
-            write(&store, SHARD, (from..from + 64).flat_map(row).collect(), index);
+            write(&store, GROUP, (from..from + 64).flat_map(row).collect(), index);
         }
         store.flush().unwrap();
     };

@@ -9,13 +9,13 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use domain::{
-    EntityId, Key, Lifetime, MemoryRows, MessageRow, QueueId, Row, Rows, SequenceNumber, ShardId,
+    EntityId, GroupId, Key, Lifetime, MemoryRows, MessageRow, QueueId, Row, Rows, SequenceNumber,
     Timestamp,
 };
 use store::{Done, Error, LogRecord, LogStore, Options};
 
-pub const SHARD: ShardId = ShardId(1);
-pub const OTHER: ShardId = ShardId(2);
+pub const GROUP: GroupId = GroupId(1);
+pub const OTHER: GroupId = GroupId(2);
 pub const ENTITY: EntityId = EntityId(9);
 
 /// Small enough that a test fills memtables.
@@ -44,24 +44,24 @@ pub fn waiter() -> (Done, mpsc::Receiver<Result<(), Error>>) {
 }
 
 /// Appends, and waits until it is on disk.
-pub fn append(log: &LogStore, shard: ShardId, records: Vec<LogRecord>) {
+pub fn append(log: &LogStore, group: GroupId, records: Vec<LogRecord>) {
     let (done, synced) = waiter();
-    log.append(shard, records, done);
+    log.append(group, records, done);
     synced.recv().expect("the callback is called").expect("appended");
 }
 
-pub fn truncate(log: &LogStore, shard: ShardId, from: u64) {
+pub fn truncate(log: &LogStore, group: GroupId, from: u64) {
     let (done, synced) = waiter();
-    log.truncate(shard, from, done);
+    log.truncate(group, from, done);
     synced.recv().expect("the callback is called").expect("truncated");
 }
 
 /// Reads all of a range, however many calls that takes.
-pub fn read_all(log: &LogStore, shard: ShardId, from: u64, to: u64, step: usize) -> Vec<LogRecord> {
+pub fn read_all(log: &LogStore, group: GroupId, from: u64, to: u64, step: usize) -> Vec<LogRecord> {
     let mut all: Vec<LogRecord> = Vec::new();
     loop {
         let next = all.last().map_or(from, |last| last.index + 1);
-        let read = log.read(shard, next, to, step).expect("readable");
+        let read = log.read(group, next, to, step).expect("readable");
         if read.is_empty() {
             return all;
         }

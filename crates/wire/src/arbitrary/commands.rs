@@ -62,7 +62,7 @@ pub fn travel() -> impl Strategy<Value = Travel> {
 
 pub fn shipment_destination() -> impl Strategy<Value = Destination> {
     (entity(), any::<u16>())
-        .prop_map(|(entity, shard)| Destination { entity, shard: ShardId(shard) })
+        .prop_map(|(entity, group)| Destination { entity, group: GroupId(group) })
 }
 
 pub fn refused() -> impl Strategy<Value = Vec<Refused>> {
@@ -151,8 +151,8 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::AddNode { node, row }),
         any::<(u64, bool)>().prop_map(|(node, cancel)| CatalogCommand::Drain { node, cancel }),
         any::<(u64, bool)>().prop_map(|(node, dead)| CatalogCommand::Remove { node, dead }),
-        any::<(u16, u64, u64, u64)>().prop_map(|(shard, from, to, moves)| {
-            CatalogCommand::MoveReplica { shard: ShardId(shard), from, to, moves }
+        any::<(u16, u64, u64, u64)>().prop_map(|(group, from, to, moves)| {
+            CatalogCommand::MoveReplica { group: GroupId(group), from, to, moves }
         }),
         (any::<u64>(), text(), topic_properties()).prop_map(|(request, name, properties)| {
             CatalogCommand::CreateTopic { request, name, properties: Box::new(properties) }

@@ -152,9 +152,9 @@ pub fn directory_row() -> impl Strategy<Value = DirectoryRow> {
     let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
     let kind = prop::sample::select(kinds.to_vec());
     let about = (entity(), any::<u16>(), text(), kind, any::<u64>(), state);
-    about.prop_map(|(entity, shard, name, kind, request, state)| {
-        let shard = ShardId(shard);
-        DirectoryRow { entity, shard, name, kind, request, state }
+    about.prop_map(|(entity, group, name, kind, request, state)| {
+        let group = GroupId(group);
+        DirectoryRow { entity, group, name, kind, request, state }
     })
 }
 

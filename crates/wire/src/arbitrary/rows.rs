@@ -154,13 +154,13 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
         directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
         (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {
-            (Key::Group(ShardId(id)), Row::Group(GroupRow { replicas }))
+            (Key::Group(GroupId(id)), Row::Group(GroupRow { replicas }))
         }),
         any::<(u64, bool)>().prop_map(|(node, removed)| {
             let state = if removed { NodeState::Removed } else { NodeState::Draining };
             (Key::NodeState(node), Row::NodeState(state))
         }),
-        any::<(u16, u64)>().prop_map(|(id, moves)| (Key::Moves(ShardId(id)), Row::Moves(moves))),
+        any::<(u16, u64)>().prop_map(|(id, moves)| (Key::Moves(GroupId(id)), Row::Moves(moves))),
     ]
 }
 

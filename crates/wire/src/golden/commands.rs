@@ -20,7 +20,7 @@ fn forwarding() {
             ForwardCommand::Ship(Ship {
                 queue: QUEUE,
                 to: "Orders".into(),
-                destination: Some(Destination { entity: ENTITY, shard: ShardId(3) }),
+                destination: Some(Destination { entity: ENTITY, group: GroupId(3) }),
                 count_max: 512,
                 bytes_max: 70_000,
                 again: true,
@@ -223,7 +223,7 @@ fn commands() {
         (Command::Catalog(CatalogCommand::Remove { node: 1, dead: false }), "0f0f0100"),
         (
             Command::Catalog(CatalogCommand::MoveReplica {
-                shard: ShardId(5),
+                group: GroupId(5),
                 from: 1,
                 to: 4,
                 moves: 7,

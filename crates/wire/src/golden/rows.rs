@@ -64,8 +64,8 @@ fn rows() {
     };
     let (kind, topic) = (EntityKind::Queue, EntityId(301));
     let directory = |state| {
-        let (shard, name) = (ShardId(3), "Orders".into());
-        DirectoryRow { entity: ENTITY, shard, name, kind, request: 9, state }
+        let (group, name) = (GroupId(3), "Orders".into());
+        DirectoryRow { entity: ENTITY, group, name, kind, request: 9, state }
     };
     let rules = RuleCounts { sql: 1, correlation: 2, constant: 3, with_action: 4 };
     let of_topic = TopicSpecifics {
@@ -179,7 +179,7 @@ fn rows() {
         (Row::BodyCopies(300), "01ac02"),
         (
             Row::Shipment(ShipmentRow {
-                destination: Destination { entity: ENTITY, shard: ShardId(3) },
+                destination: Destination { entity: ENTITY, group: GroupId(3) },
                 numbers: vec![NUMBER, NUMBER.next()],
             }),
             "01ac0203024d4e",

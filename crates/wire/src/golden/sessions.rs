@@ -133,7 +133,7 @@ fn transactions() {
     let settlements = vec![settlement(Disposition::Complete), settlement(Disposition::Withheld)];
     let token = SessionToken { session: "s".into(), nonce: TOKEN.nonce };
     let (origin, entity, queue) = (None, ENTITY, QUEUE);
-    let destination = Destination { entity: EntityId(301), shard: ShardId(3) };
+    let destination = Destination { entity: EntityId(301), group: GroupId(3) };
     let messages = vec![message];
     let operations = vec![
         Operation::Send(Send { origin, entity, messages: messages.clone() }),

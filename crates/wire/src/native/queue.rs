@@ -1,6 +1,6 @@
 //! Queues: properties (ENT-3) and description (COUNT-1).
 
-use domain::{EntityInfo, EntityStatus, Idleness, QueueProperties, Refusal, ShardId, Span};
+use domain::{EntityInfo, EntityStatus, GroupId, Idleness, QueueProperties, Refusal, Span};
 
 use super::authorization::{rules_from_v1, rules_to_v1};
 use crate::v1;
@@ -88,7 +88,7 @@ pub(super) fn idle_ms(info: &EntityInfo) -> Option<(u64, u64)> {
 }
 
 /// `leader_node` 0: none known.
-pub fn queue(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Queue {
+pub fn queue(info: &EntityInfo, group: GroupId, leader_node: u64) -> v1::Queue {
     let idle = idle_ms(info);
     v1::Queue {
         name: info.name.clone(),

@@ -1,7 +1,7 @@
 //! Topics and subscriptions: properties (ENT-3) and descriptions (COUNT-1).
 
 use domain::{
-    EntityInfo, Refusal, ShardId, Span, Specifics, SubscriptionProperties, TopicProperties,
+    EntityInfo, GroupId, Refusal, Span, Specifics, SubscriptionProperties, TopicProperties,
     split_subscription_path,
 };
 
@@ -120,7 +120,7 @@ pub fn properties_of_subscription(
 }
 
 /// `leader_node` 0: none known. What is no topic has no properties.
-pub fn topic(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Topic {
+pub fn topic(info: &EntityInfo, group: GroupId, leader_node: u64) -> v1::Topic {
     let Specifics::Topic(specifics) = &info.specifics else { return v1::Topic::default() };
     let properties = TopicProperties::of(&info.properties, specifics);
     let idle = idle_ms(info);
@@ -152,7 +152,7 @@ pub fn topic(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Topic {
 }
 
 /// As [`topic`].
-pub fn subscription(info: &EntityInfo, group: ShardId, leader_node: u64) -> v1::Subscription {
+pub fn subscription(info: &EntityInfo, group: GroupId, leader_node: u64) -> v1::Subscription {
     let Specifics::Subscription(specifics) = &info.specifics else {
         return v1::Subscription::default();
     };

@@ -135,7 +135,7 @@ impl Game {
     }
 
     pub fn fire_sessions(&self) -> Command {
-        let holds = domain::session_holds(&self.shard.rows, QUEUE);
+        let holds = domain::session_holds(&self.group.rows, QUEUE);
         let locks = holds.into_iter().map(|(token, _)| (QUEUE, token)).collect();
         Command::Session(SessionCommand::Fire(FireSessions { locks }))
     }

@@ -15,7 +15,7 @@ use crate::support::QUEUE;
 impl Game {
     pub fn compare_rows(&self) {
         let plain = &self.plain;
-        let rows = &self.shard.rows;
+        let rows = &self.group.rows;
         assert_eq!(domain::meta(rows).last_at, plain.at);
         assert_eq!(domain::meta(rows).clock_offset, plain.offset);
         assert_eq!(domain::meta(rows).unbroken_since, plain.unbroken_since);
@@ -60,7 +60,7 @@ impl Game {
     }
 
     pub fn compare_sessions(&self) {
-        let (plain, rows) = (&self.plain, &self.shard.rows);
+        let (plain, rows) = (&self.plain, &self.group.rows);
         let stored = |key: &Key| match key {
             Key::Session(QUEUE, id) => Some(id.clone()),
             _ => None,
@@ -87,7 +87,7 @@ impl Game {
 
     pub fn compare_peek(&self, sub: SubQueue) {
         let queue = QueueId { entity: QUEUE, sub };
-        let Ok(seen) = domain::peek(&self.shard.rows, queue, SequenceNumber(0), 250) else {
+        let Ok(seen) = domain::peek(&self.group.rows, queue, SequenceNumber(0), 250) else {
             return;
         };
         let mut expected: Vec<_> = self

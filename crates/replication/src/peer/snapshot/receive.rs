@@ -120,11 +120,11 @@ pub(crate) async fn receive(
             (None, Reached { parts: 0, sum: crc32fast::hash(&head.mark) })
         }
     };
-    info!(shard = %group.shard, last = ?mark.applied, parts = reached.parts, "receiving a snapshot");
+    info!(group = %group.id, last = ?mark.applied, parts = reached.parts, "receiving a snapshot");
     let (chunks, incoming) = mpsc::channel(QUEUED_MAX);
-    let (store, shard) = (group.replica.store.clone(), group.shard);
+    let (store, id) = (group.replica.store.clone(), group.id);
     let index = mark.applied.map_or(0, |applied| applied.index);
-    let begin = move || begun.map_or_else(|| store.import(shard, index, &head.mark), Ok);
+    let begin = move || begun.map_or_else(|| store.import(id, index, &head.mark), Ok);
     let writer = tokio::spawn(write(begin, incoming));
     let received = tokio::select! {
         received = forward(parts, &mut reached, chunks) => received,

@@ -33,7 +33,7 @@ const IDLE_MAX: u32 = 3;
 /// answer is the follower's vote.
 pub(crate) async fn send(
     peer: Arc<Peer>,
-    Lane { shard, addressee, .. }: Lane,
+    Lane { group, addressee, .. }: Lane,
     vote: Vote,
     snapshot: Snapshot,
 ) -> Result<Vote, RPCError<TypeConfig>> {
@@ -42,9 +42,9 @@ pub(crate) async fn send(
     let SnapshotData::Export(export) = snapshot.snapshot else {
         return Err(failed("this snapshot has no rows to send".to_owned()));
     };
-    info!(%shard, node = peer.node, last = ?mark.applied, "sending a snapshot");
+    info!(%group, node = peer.node, last = ?mark.applied, "sending a snapshot");
     let mut head = v1::SnapshotHead {
-        shard: shard.0.into(),
+        group: group.0.into(),
         vote: Some(record::vote_to_proto(&vote)),
         mark: record::encode_mark(&mark),
         addressee,
@@ -75,7 +75,7 @@ pub(crate) async fn send(
         if idle == IDLE_MAX {
             return Err(peer.failed(&status));
         }
-        info!(%shard, node = peer.node, parts = reached.parts, "going on with a snapshot");
+        info!(%group, node = peer.node, parts = reached.parts, "going on with a snapshot");
         (head.parts, sum) = (reached.parts, reached.sum);
         rows.resume_after(reached.last_key).map_err(unreadable)?;
     }
@@ -155,11 +155,11 @@ fn may_go_on(status: &Status) -> bool {
 }
 
 async fn ask_progress(peer: &Peer, head: &v1::SnapshotHead) -> Option<v1::SnapshotReached> {
-    let &v1::SnapshotHead { shard, addressee, transfer, .. } = head;
+    let &v1::SnapshotHead { group, addressee, transfer, .. } = head;
     let mut client = peer.bulk.clone();
     for _ in 0..ASKS_MAX {
         tokio::time::sleep(ASK_PAUSE).await;
-        let request = v1::SnapshotProgressRequest { shard, addressee, transfer };
+        let request = v1::SnapshotProgressRequest { group, addressee, transfer };
         match client.snapshot_progress(request).await {
             Ok(reply) => return reply.into_inner().reached,
             Err(status) if may_go_on(&status) => (),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use domain::ShardId;
+use domain::GroupId;
 use store::{Done, Error, Life, LogDisk, LogRecord, Room, Shortened};
 
 use super::{lock, room};
@@ -46,18 +46,18 @@ struct Job {
 
 #[derive(Clone)]
 enum Write {
-    Append { shard: ShardId, records: Vec<LogRecord> },
-    Vote { shard: ShardId, vote: Bytes },
-    Committed { shard: ShardId, committed: Bytes },
-    Truncate { shard: ShardId, from: u64 },
-    Purge { shard: ShardId, last: u64, mark: Bytes },
-    Begin { shard: ShardId, life: Life },
-    Forget { shard: ShardId },
+    Append { group: GroupId, records: Vec<LogRecord> },
+    Vote { group: GroupId, vote: Bytes },
+    Committed { group: GroupId, committed: Bytes },
+    Truncate { group: GroupId, from: u64 },
+    Purge { group: GroupId, last: u64, mark: Bytes },
+    Begin { group: GroupId, life: Life },
+    Forget { group: GroupId },
 }
 
 /// What all writes together say.
 #[derive(Clone, Default)]
-struct Image(BTreeMap<ShardId, Group>);
+struct Image(BTreeMap<GroupId, Group>);
 
 #[derive(Clone, Default)]
 struct Group {
@@ -69,41 +69,41 @@ struct Group {
 }
 
 impl Image {
-    fn of(&self, shard: ShardId) -> Group {
-        self.0.get(&shard).cloned().unwrap_or_default()
+    fn of(&self, group: GroupId) -> Group {
+        self.0.get(&group).cloned().unwrap_or_default()
     }
 
     fn write(&mut self, write: &Write) {
         match write {
-            Write::Append { shard, records } => {
-                let group = self.0.entry(*shard).or_default();
+            Write::Append { group, records } => {
+                let group = self.0.entry(*group).or_default();
                 for LogRecord { index, data } in records {
                     let last = group.last_index();
                     assert!(last.is_none_or(|last| last + 1 == *index), "{last:?} before {index}");
                     group.entries.insert(*index, data.clone());
                 }
             }
-            Write::Vote { shard, vote } => {
-                self.0.entry(*shard).or_default().vote = Some(vote.clone());
+            Write::Vote { group, vote } => {
+                self.0.entry(*group).or_default().vote = Some(vote.clone());
             }
-            Write::Committed { shard, committed } => {
-                self.0.entry(*shard).or_default().committed = Some(committed.clone());
+            Write::Committed { group, committed } => {
+                self.0.entry(*group).or_default().committed = Some(committed.clone());
             }
-            Write::Truncate { shard, from } => {
-                self.0.entry(*shard).or_default().entries.split_off(from);
+            Write::Truncate { group, from } => {
+                self.0.entry(*group).or_default().entries.split_off(from);
             }
-            Write::Purge { shard, last, mark } => {
-                let group = self.0.entry(*shard).or_default();
+            Write::Purge { group, last, mark } => {
+                let group = self.0.entry(*group).or_default();
                 if group.purged.as_ref().is_none_or(|(purged, _)| purged < last) {
                     group.entries = group.entries.split_off(&(last + 1));
                     group.purged = Some((*last, mark.clone()));
                 }
             }
-            Write::Begin { shard, life } => {
-                self.0.entry(*shard).or_default().life = Some(*life);
+            Write::Begin { group, life } => {
+                self.0.entry(*group).or_default().life = Some(*life);
             }
-            Write::Forget { shard } => {
-                self.0.insert(*shard, Group { life: Some(Life::Over), ..Group::default() });
+            Write::Forget { group } => {
+                self.0.insert(*group, Group { life: Some(Life::Over), ..Group::default() });
             }
         }
     }
@@ -270,35 +270,35 @@ fn promise(watch: &Watch, id: u64, write: &Write) {
 }
 
 impl LogDisk for ModelLog {
-    fn append(&self, shard: ShardId, records: Vec<LogRecord>, done: Done) {
-        lock(&self.0).submit(Write::Append { shard, records }, Some(done));
+    fn append(&self, group: GroupId, records: Vec<LogRecord>, done: Done) {
+        lock(&self.0).submit(Write::Append { group, records }, Some(done));
     }
 
-    fn save_vote(&self, shard: ShardId, vote: Bytes, done: Done) {
-        lock(&self.0).submit(Write::Vote { shard, vote }, Some(done));
+    fn save_vote(&self, group: GroupId, vote: Bytes, done: Done) {
+        lock(&self.0).submit(Write::Vote { group, vote }, Some(done));
     }
 
-    fn vote(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
-        Ok(lock(&self.0).memory.of(shard).vote)
+    fn vote(&self, group: GroupId) -> Result<Option<Bytes>, Error> {
+        Ok(lock(&self.0).memory.of(group).vote)
     }
 
-    fn save_committed(&self, shard: ShardId, committed: Bytes) {
-        lock(&self.0).submit(Write::Committed { shard, committed }, None);
+    fn save_committed(&self, group: GroupId, committed: Bytes) {
+        lock(&self.0).submit(Write::Committed { group, committed }, None);
     }
 
-    fn committed(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
-        Ok(lock(&self.0).memory.of(shard).committed)
+    fn committed(&self, group: GroupId) -> Result<Option<Bytes>, Error> {
+        Ok(lock(&self.0).memory.of(group).committed)
     }
 
     fn read(
         &self,
-        shard: ShardId,
+        group: GroupId,
         from: u64,
         to: u64,
         bytes_max: usize,
     ) -> Result<Vec<LogRecord>, Error> {
         let state = lock(&self.0);
-        let Some(group) = state.memory.0.get(&shard).filter(|_| from < to) else {
+        let Some(group) = state.memory.0.get(&group).filter(|_| from < to) else {
             return Ok(Vec::new());
         };
         let (mut records, mut bytes) = (Vec::new(), 0);
@@ -312,32 +312,32 @@ impl LogDisk for ModelLog {
         Ok(records)
     }
 
-    fn in_memory(&self, _shard: ShardId, _from: u64) -> bool {
+    fn in_memory(&self, _group: GroupId, _from: u64) -> bool {
         true
     }
 
-    fn last(&self, shard: ShardId) -> Result<Option<LogRecord>, Error> {
+    fn last(&self, group: GroupId) -> Result<Option<LogRecord>, Error> {
         let state = lock(&self.0);
-        let last = state.memory.0.get(&shard).and_then(|group| group.entries.last_key_value());
+        let last = state.memory.0.get(&group).and_then(|group| group.entries.last_key_value());
         Ok(last.map(|(index, data)| LogRecord { index: *index, data: data.clone() }))
     }
 
-    fn truncate(&self, shard: ShardId, from: u64, done: Done) {
-        lock(&self.0).submit(Write::Truncate { shard, from }, Some(done));
+    fn truncate(&self, group: GroupId, from: u64, done: Done) {
+        lock(&self.0).submit(Write::Truncate { group, from }, Some(done));
     }
 
-    fn purge(&self, shard: ShardId, last: u64, mark: Bytes) {
-        lock(&self.0).submit(Write::Purge { shard, last, mark }, None);
+    fn purge(&self, group: GroupId, last: u64, mark: Bytes) {
+        lock(&self.0).submit(Write::Purge { group, last, mark }, None);
     }
 
     fn let_go(&self) {}
 
-    fn purged(&self, shard: ShardId) -> Result<Option<Bytes>, Error> {
-        Ok(lock(&self.0).memory.of(shard).purged.map(|(_, mark)| mark))
+    fn purged(&self, group: GroupId) -> Result<Option<Bytes>, Error> {
+        Ok(lock(&self.0).memory.of(group).purged.map(|(_, mark)| mark))
     }
 
-    fn synced_index(&self, shard: ShardId) -> u64 {
-        lock(&self.0).memory.of(shard).last_index().unwrap_or_default()
+    fn synced_index(&self, group: GroupId) -> u64 {
+        lock(&self.0).memory.of(group).last_index().unwrap_or_default()
     }
 
     fn bytes(&self) -> u64 {
@@ -347,7 +347,7 @@ impl LogDisk for ModelLog {
     }
 
     /// Who opens this log looks for that before.
-    fn shortened(&self, _shard: ShardId) -> Option<Shortened> {
+    fn shortened(&self, _group: GroupId) -> Option<Shortened> {
         None
     }
 
@@ -363,41 +363,41 @@ impl LogDisk for ModelLog {
         Ok(())
     }
 
-    fn forgotten(&self) -> BTreeMap<ShardId, u64> {
+    fn forgotten(&self) -> BTreeMap<GroupId, u64> {
         let state = lock(&self.0);
-        let forgotten = |group: &Group| Some(group.purged.as_ref()?.0);
+        let forgotten = |log: &Group| Some(log.purged.as_ref()?.0);
         let groups = state.memory.0.iter();
-        groups.filter_map(|(shard, group)| Some((*shard, forgotten(group)?))).collect()
+        groups.filter_map(|(group, log)| Some((*group, forgotten(log)?))).collect()
     }
 
-    fn held(&self) -> BTreeSet<ShardId> {
+    fn held(&self) -> BTreeSet<GroupId> {
         let state = lock(&self.0);
         let is_held = |group: &Group| group.vote.is_some() || group.last_index().is_some();
         state.memory.0.iter().filter(|(_, group)| is_held(group)).map(|(of, _)| *of).collect()
     }
 
-    fn life(&self, shard: ShardId) -> Option<Life> {
-        lock(&self.0).memory.of(shard).life
+    fn life(&self, group: GroupId) -> Option<Life> {
+        lock(&self.0).memory.of(group).life
     }
 
-    fn given_up(&self) -> BTreeSet<ShardId> {
+    fn given_up(&self) -> BTreeSet<GroupId> {
         let state = lock(&self.0);
         let over = state.memory.0.iter().filter(|(_, group)| group.life == Some(Life::Over));
-        over.map(|(shard, _)| *shard).collect()
+        over.map(|(group, _)| *group).collect()
     }
 
-    fn begin_life(&self, shard: ShardId, incarnation: u32, done: Done) {
+    fn begin_life(&self, group: GroupId, incarnation: u32, done: Done) {
         let life = Life::Runs(incarnation);
         let mut state = lock(&self.0);
         state.id = state.id & 0xffff | u64::from(incarnation) << 16;
-        state.submit(Write::Begin { shard, life }, Some(done));
+        state.submit(Write::Begin { group, life }, Some(done));
     }
 
-    fn forget(&self, shard: ShardId, done: Done) {
-        lock(&self.0).submit(Write::Forget { shard }, Some(done));
+    fn forget(&self, group: GroupId, done: Done) {
+        lock(&self.0).submit(Write::Forget { group }, Some(done));
     }
 
-    fn unreadable(&self, shard: ShardId, index: u64, reason: &str) -> ! {
-        panic!("shard {shard}, index {index}: {reason}")
+    fn unreadable(&self, group: GroupId, index: u64, reason: &str) -> ! {
+        panic!("group {group}, index {index}: {reason}")
     }
 }

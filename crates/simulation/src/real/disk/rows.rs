@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use domain::{Key, MemoryRows, Row, Rows, ShardId};
+use domain::{GroupId, Key, MemoryRows, Row, Rows};
 use store::{Change, Error, Room, RowDisk, RowsIn, RowsOut, decode_key, encode_key};
 
 use super::{lock, room};
@@ -33,19 +33,19 @@ struct State {
     bug: Option<Planted>,
     /// How many processes have ended.
     life: u64,
-    memory: BTreeMap<ShardId, Shard>,
-    flushed: BTreeMap<ShardId, Shard>,
+    memory: BTreeMap<GroupId, Group>,
+    flushed: BTreeMap<GroupId, Group>,
 }
 
 #[derive(Clone, Default)]
-struct Shard {
+struct Group {
     rows: MemoryRows,
     applied: Option<(u64, Bytes)>,
     /// Of all rows, whatever order they came in.
     sum: u64,
 }
 
-impl Shard {
+impl Group {
     fn put(&mut self, key: Key, row: Option<Row>) {
         if let Some(old) = self.rows.0.get(&key) {
             self.sum = self.sum.wrapping_sub(hash(&key, old));
@@ -70,7 +70,7 @@ fn bytes_of(row: &Row) -> Vec<u8> {
 }
 
 fn hash(key: &Key, row: &Row) -> u64 {
-    crate::real::watch::hash(&[encode_key(ShardId(0), key), bytes_of(row)].concat())
+    crate::real::watch::hash(&[encode_key(GroupId(0), key), bytes_of(row)].concat())
 }
 
 impl ModelRows {
@@ -104,10 +104,10 @@ impl ModelRows {
             Some(Planted::ForgetsUnflushed) => (),
             Some(Planted::FlushesRowsWithoutMark) => {
                 let memory = state.memory.clone();
-                for (shard, of) in memory {
-                    let kept = state.flushed.get(&shard).and_then(|of| of.applied.clone());
+                for (group, of) in memory {
+                    let kept = state.flushed.get(&group).and_then(|of| of.applied.clone());
                     let applied = kept.or(of.applied.clone());
-                    state.flushed.insert(shard, Shard { applied, ..of });
+                    state.flushed.insert(group, Group { applied, ..of });
                 }
             }
             _ => state.flushed = state.memory.clone(),
@@ -115,9 +115,9 @@ impl ModelRows {
     }
 
     /// How far they are and what they are.
-    pub fn sum(&self, shard: ShardId) -> (u64, u64) {
+    pub fn sum(&self, group: GroupId) -> (u64, u64) {
         let state = lock(&self.0);
-        let of = state.memory.get(&shard);
+        let of = state.memory.get(&group);
         of.map_or((0, 0), |of| (of.applied.as_ref().map_or(0, |(index, _)| *index), of.sum))
     }
 }
@@ -128,21 +128,21 @@ impl OpenRows {
         Some(lock(&self.of.0)).filter(|state| state.life == self.life)
     }
 
-    fn read<T>(&self, shard: ShardId, with: impl FnOnce(&Shard) -> T) -> Option<T> {
-        lock(&self.of.0).memory.get(&shard).map(with)
+    fn read<T>(&self, group: GroupId, with: impl FnOnce(&Group) -> T) -> Option<T> {
+        lock(&self.of.0).memory.get(&group).map(with)
     }
 }
 
 impl RowDisk for OpenRows {
     fn write(
         &self,
-        shard: ShardId,
+        group: GroupId,
         erased: &[(Key, Key)],
         changes: &mut dyn Iterator<Item = Change<'_>>,
         applied: &(u64, Bytes),
     ) -> Result<(), Error> {
         let Some(mut state) = self.alive() else { return Ok(()) };
-        let of = state.memory.entry(shard).or_default();
+        let of = state.memory.entry(group).or_default();
         for (from, to) in erased {
             let gone: Vec<Key> = of.rows.0.range(from..to).map(|(key, _)| key.clone()).collect();
             gone.into_iter().for_each(|key| of.put(key, None));
@@ -156,33 +156,33 @@ impl RowDisk for OpenRows {
         Ok(())
     }
 
-    fn get(&self, shard: ShardId, key: &Key) -> Option<Row> {
-        self.read(shard, |of| of.rows.get(key))?
+    fn get(&self, group: GroupId, key: &Key) -> Option<Row> {
+        self.read(group, |of| of.rows.get(key))?
     }
 
     fn scan(
         &self,
-        shard: ShardId,
+        group: GroupId,
         from: &Key,
         to: &Key,
     ) -> Box<dyn Iterator<Item = (Key, Row)> + '_> {
         let row = |(key, row): (&Key, &Row)| (key.clone(), row.clone());
         let rows: Option<Vec<_>> =
-            self.read(shard, |of| of.rows.0.range(from..to).map(row).collect());
+            self.read(group, |of| of.rows.0.range(from..to).map(row).collect());
         Box::new(rows.unwrap_or_default().into_iter())
     }
 
-    fn applied(&self, shard: ShardId) -> Result<Option<(u64, Bytes)>, Error> {
-        Ok(self.read(shard, |of| of.applied.clone()).flatten())
+    fn applied(&self, group: GroupId) -> Result<Option<(u64, Bytes)>, Error> {
+        Ok(self.read(group, |of| of.applied.clone()).flatten())
     }
 
-    fn flushed_index(&self, shard: ShardId) -> u64 {
+    fn flushed_index(&self, group: GroupId) -> u64 {
         let state = lock(&self.of.0);
         let from = match state.bug {
             Some(Planted::ForgetsUnflushed) => &state.memory,
             _ => &state.flushed,
         };
-        from.get(&shard).and_then(|of| of.applied.as_ref()).map_or(0, |(index, _)| *index)
+        from.get(&group).and_then(|of| of.applied.as_ref()).map_or(0, |(index, _)| *index)
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -192,10 +192,10 @@ impl RowDisk for OpenRows {
         Ok(())
     }
 
-    fn forget(&self, shard: ShardId) -> Result<(), Error> {
+    fn forget(&self, group: GroupId) -> Result<(), Error> {
         if let Some(mut state) = self.alive() {
-            state.memory.remove(&shard);
-            state.flushed.remove(&shard);
+            state.memory.remove(&group);
+            state.flushed.remove(&group);
         }
         Ok(())
     }
@@ -212,17 +212,17 @@ impl RowDisk for OpenRows {
         None
     }
 
-    fn export(&self, shard: ShardId) -> Result<Box<dyn RowsOut>, Error> {
-        let of = self.read(shard, Shard::clone).unwrap_or_default();
+    fn export(&self, group: GroupId) -> Result<Box<dyn RowsOut>, Error> {
+        let of = self.read(group, Group::clone).unwrap_or_default();
         let mark = of.applied.map_or_else(Bytes::new, |(_, mark)| mark);
-        let row = |(key, row): (&Key, &Row)| (encode_key(shard, key), bytes_of(row));
+        let row = |(key, row): (&Key, &Row)| (encode_key(group, key), bytes_of(row));
         let rows = of.rows.0.iter().map(row).collect();
         Ok(Box::new(Out { mark, rows, next: 0 }))
     }
 
-    fn import(&self, shard: ShardId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
-        let of = Shard { applied: Some((index, Bytes::copy_from_slice(mark))), ..Shard::default() };
-        Ok(Box::new(In { to: self.clone(), shard, of, last_key: Vec::new() }))
+    fn import(&self, group: GroupId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
+        let of = Group { applied: Some((index, Bytes::copy_from_slice(mark))), ..Group::default() };
+        Ok(Box::new(In { to: self.clone(), group, of, last_key: Vec::new() }))
     }
 
     fn is_shared(&self) -> bool {
@@ -265,8 +265,8 @@ impl RowsOut for Out {
 /// Rows on their way in.
 struct In {
     to: OpenRows,
-    shard: ShardId,
-    of: Shard,
+    group: GroupId,
+    of: Group,
     last_key: Vec<u8>,
 }
 
@@ -280,9 +280,9 @@ impl In {
             Some(head)
         };
         let (at, row) = (take()?, take()?);
-        let (shard, key) = decode_key(at)?;
+        let (group, key) = decode_key(at)?;
         let row = wire::decode_row(&key, row).ok()?;
-        (shard == self.shard && at > &self.last_key[..]).then_some((at, key, row))
+        (group == self.group && at > &self.last_key[..]).then_some((at, key, row))
     }
 }
 
@@ -294,7 +294,7 @@ impl RowsIn for In {
     fn take(&mut self, mut chunk: &[u8]) -> Result<(), Error> {
         while !chunk.is_empty() {
             let row = self.row(&mut chunk);
-            let (at, key, row) = row.ok_or(Error::NotInOrder { shard: self.shard })?;
+            let (at, key, row) = row.ok_or(Error::NotInOrder { group: self.group })?;
             self.last_key = at.to_vec();
             self.of.put(key, Some(row));
         }
@@ -311,13 +311,13 @@ impl RowsIn for In {
 
     /// Rows that were installed are on disk.
     fn install(self: Box<Self>) -> Result<(), Error> {
-        let In { to, shard, of, .. } = *self;
+        let In { to, group, of, .. } = *self;
         let Some(mut state) = to.alive() else { return Ok(()) };
         if let Some((index, mark)) = &of.applied {
             state.watch.applied(state.node, *index, of.sum, mark);
         }
-        state.memory.insert(shard, of.clone());
-        state.flushed.insert(shard, of);
+        state.memory.insert(group, of.clone());
+        state.flushed.insert(group, of);
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! One shard's rows, as the machine reads them and as others do.
+//! One group's rows, as the machine reads them and as others do.
 
 use std::iter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{EntityId, Key, QueueId, Row, Rows, SequenceNumber, ShardId, get_many_over};
+use domain::{EntityId, GroupId, Key, QueueId, Row, Rows, SequenceNumber, get_many_over};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::RowStore;
@@ -16,21 +16,21 @@ use super::young::{MET_MAX, Young, is_worth_meeting};
 /// entries: what is young in its range is written first. Rows that cannot be read stop the process,
 /// because the machine must not go on without them.
 #[derive(Clone)]
-pub struct ShardRows {
+pub struct GroupRows {
     store: RowStore,
-    shard: ShardId,
+    group: GroupId,
     young: Arc<RwLock<Young>>,
 }
 
-/// As [`ShardRows`], for the one who writes: a scan looks at young rows where they are.
+/// As [`GroupRows`], for the one who writes: a scan looks at young rows where they are.
 #[derive(Clone)]
-pub struct MachineRows(pub(super) ShardRows);
+pub struct MachineRows(pub(super) GroupRows);
 
 type Scan<'a> = Box<dyn Iterator<Item = (Key, Row)> + 'a>;
 
-impl ShardRows {
-    pub(super) fn new(store: RowStore, shard: ShardId, young: Arc<RwLock<Young>>) -> ShardRows {
-        ShardRows { store, shard, young }
+impl GroupRows {
+    pub(super) fn new(store: RowStore, group: GroupId, young: Arc<RwLock<Young>>) -> GroupRows {
+        GroupRows { store, group, young }
     }
 
     /// Contents of messages, in order; `None` where the message is gone.
@@ -44,13 +44,13 @@ impl ShardRows {
     }
 
     fn stored(&self, key: &Key) -> Option<Row> {
-        self.store.inner.disk.get(self.shard, key)
+        self.store.inner.disk.get(self.group, key)
     }
 
     /// The last message of a queue that is stored.
     fn last_stored(&self, queue: QueueId) -> Option<SequenceNumber> {
         let all = [SequenceNumber::MIN, SequenceNumber::MAX].map(|end| Key::Message(queue, end));
-        match self.store.inner.disk.last(self.shard, &all[0], &all[1])? {
+        match self.store.inner.disk.last(self.group, &all[0], &all[1])? {
             Key::Message(_, number) => Some(number),
             _ => None,
         }
@@ -58,11 +58,11 @@ impl ShardRows {
 
     /// The stored rows of a range as they are now.
     fn stored_range(&self, from: &Key, to: &Key) -> Scan<'_> {
-        self.store.inner.disk.scan(self.shard, from, to)
+        self.store.inner.disk.scan(self.group, from, to)
     }
 }
 
-impl Rows for ShardRows {
+impl Rows for GroupRows {
     fn get(&self, key: &Key) -> Option<Row> {
         let young = self.young.read().get(key);
         young.unwrap_or_else(|| self.stored(key))
@@ -72,7 +72,7 @@ impl Rows for ShardRows {
         // Its lock goes with the closure, before storage is asked.
         let young = self.young.read();
         let known = move |key: &Key| young.get(key);
-        get_many_over(keys, known, |asked| self.store.inner.disk.get_many(self.shard, asked))
+        get_many_over(keys, known, |asked| self.store.inner.disk.get_many(self.group, asked))
     }
 
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
@@ -82,7 +82,7 @@ impl Rows for ShardRows {
         let rows = {
             let mut young = self.young.write();
             if young.touches(from, to)
-                && self.store.inner.write_out(self.shard, &mut young).is_err()
+                && self.store.inner.write_out(self.group, &mut young).is_err()
             {
                 // The machine hears of it with its next write; what is asked for is here. Visited once
                 // the lock is let go of: a visitor may read.

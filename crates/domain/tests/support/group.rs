@@ -1,4 +1,4 @@
-//! One shard under a virtual clock. Every step is applied twice: by the shard's machine, which keeps
+//! One group under a virtual clock. Every step is applied twice: by the group's machine, which keeps
 //! its cache and may take several entries at once, and by a fresh machine per entry. Both must come
 //! to the same rows, outcomes and effects, because a result depends on the log only.
 
@@ -15,7 +15,7 @@ pub const EPOCH: Timestamp = Timestamp(1_700_000_000_000);
 /// The queue most tests are about.
 pub const QUEUE: EntityId = EntityId(7);
 
-pub struct Shard {
+pub struct Group {
     pub rows: MemoryRows,
     pub now: Timestamp,
     machine: Machine,
@@ -32,16 +32,16 @@ pub struct Shard {
     timers: invariants::Timers,
 }
 
-impl Shard {
-    /// A shard without entities.
-    pub fn empty() -> Shard {
-        Shard::over(MemoryRows::default())
+impl Group {
+    /// A group without entities.
+    pub fn empty() -> Group {
+        Group::over(MemoryRows::default())
     }
 
-    /// A shard that starts with rows nobody asked for: no messages among them, which would have been
+    /// A group that starts with rows nobody asked for: no messages among them, which would have been
     /// told to an engine.
-    pub fn over(rows: MemoryRows) -> Shard {
-        Shard {
+    pub fn over(rows: MemoryRows) -> Group {
+        Group {
             now: EPOCH,
             machine: Machine::reading(content::read),
             plain: rows.clone(),
@@ -55,16 +55,16 @@ impl Shard {
         }
     }
 
-    /// A shard with `QUEUE`, created at `EPOCH`.
-    pub fn new(properties: QueueProperties) -> Shard {
-        let mut shard = Shard::empty();
+    /// A group with `QUEUE`, created at `EPOCH`.
+    pub fn new(properties: QueueProperties) -> Group {
+        let mut group = Group::empty();
         let create = CreateQueue {
             entity: QUEUE,
             name: "Orders".to_owned(),
             properties: Box::new(properties),
         };
-        assert_eq!(shard.apply(Command::CreateQueue(create)), Outcome::Done);
-        shard
+        assert_eq!(group.apply(Command::CreateQueue(create)), Outcome::Done);
+        group
     }
 
     /// One command, in an entry and a step of its own.
@@ -146,7 +146,7 @@ impl Shard {
 }
 
 /// Replays the whole log in one step, and in steps of three: the grouping must not show.
-impl Drop for Shard {
+impl Drop for Group {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
@@ -178,7 +178,7 @@ fn check_writes(rows: &MemoryRows, changes: &Changes) {
 
 /// ERR-29: a command that is refused changes no row of an entity. DEFER-8 expires what was asked
 /// for, and whoever accepts a session ends what lapsed; the entry's time and the producer's outcomes
-/// are the shard's own.
+/// are the group's own.
 fn check_refusal(rows: &MemoryRows, entry: &Entry, outcomes: &[Outcome], changes: &Changes) {
     let refused = |(command, outcome): (&Command, &Outcome)| {
         let ends = matches!(
