@@ -10,6 +10,7 @@ use anyhow::Context;
 use bytes::{Bytes, BytesMut};
 use client::{Message as Native, QueuePath, ReceiverOptions, SenderOptions, value};
 use mayfly_tests::{AmqpClient, Cluster, Settings};
+use nix::sys::signal::Signal;
 
 async fn cluster() -> anyhow::Result<Cluster> {
     let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
@@ -57,7 +58,7 @@ async fn a_message_crosses_from_one_protocol_to_the_other() -> anyhow::Result<()
     let delivery = receiver.recv().await?;
     assert_eq!(delivery.body(), "from amqp");
     assert_eq!(delivery.property("count"), Some(&value::long(7)));
-    assert_eq!(delivery.message_id().map(str::len), Some(32), "rule 3: drawn where it is missing");
+    assert_eq!(delivery.message_id().map(str::len), Some(32), "FORM-3: drawn where it is missing");
     assert!(receiver.complete(&delivery).failures().await.is_empty());
     receiver.close().await;
 
@@ -78,9 +79,10 @@ async fn a_message_crosses_from_one_protocol_to_the_other() -> anyhow::Result<()
     Ok(())
 }
 
-/// Rules 4, 5 and 19: each verdict is answered in kind, and a lock that is gone is said to be.
+/// SETTLE-4 to SETTLE-7: each verdict is answered in kind, and a lock that is gone is said to be.
 #[tokio::test(flavor = "multi_thread")]
-async fn verdicts_are_answered_once_the_log_has_decided() -> anyhow::Result<()> {
+async fn link_9_settle_3_to_settle_5_verdicts_are_answered_once_the_log_has_decided()
+-> anyhow::Result<()> {
     let cluster = cluster().await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(3))?;
     let sender = amqp.sender("q")?.expect("the queue is there");
@@ -102,7 +104,7 @@ async fn verdicts_are_answered_once_the_log_has_decided() -> anyhow::Result<()> 
         .string("DeadLetterErrorDescription", "because".into());
     let error = Error { info: Some(info), ..Error::new(condition::DEAD_LETTER, "") };
     let answer = amqp.settle(&delivery, DeliveryState::rejected(error))?;
-    assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)), "rule 5");
+    assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)), "SETTLE-5");
     let dead = amqp.receiver("q/$DeadLetterQueue", true)?.expect("every queue has one");
     amqp.grant(dead, 10)?;
     let delivery = amqp.receive(dead)?;
@@ -115,9 +117,11 @@ async fn verdicts_are_answered_once_the_log_has_decided() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// §3.2, §4: what is wrong with a link or a message costs that link or message, and nothing else.
+/// LINK-7, XFER-5, XFER-9: what is wrong with a link or a message costs that link or message, and
+/// nothing else.
 #[tokio::test(flavor = "multi_thread")]
-async fn send_6_what_is_refused_is_refused_by_its_condition() -> anyhow::Result<()> {
+async fn send_6_link_5_link_7_link_17_xfer_9_what_is_refused_is_refused_by_its_condition()
+-> anyhow::Result<()> {
     let cluster = cluster().await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
     let missing = amqp.sender("none")?.expect_err("there is no such queue");
@@ -145,7 +149,7 @@ async fn send_6_what_is_refused_is_refused_by_its_condition() -> anyhow::Result<
 
 /// LOCK-23: a receiver link outlives the leader, and so does a lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn links_stay_attached_while_the_leader_dies() -> anyhow::Result<()> {
+async fn conn_22_links_stay_attached_while_the_leader_dies() -> anyhow::Result<()> {
     let mut cluster = cluster().await?;
     let leader = cluster.leader_of("q").await?;
     let other = cluster.ids().find(|id| *id != leader).context("there are three")?;
@@ -162,5 +166,16 @@ async fn links_stay_attached_while_the_leader_dies() -> anyhow::Result<()> {
     for delivery in [before, after] {
         assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED)?, DeliveryState::ACCEPTED);
     }
+    Ok(())
+}
+
+/// CONN-21: SDKs then connect anew by themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn conn_21_a_node_that_ends_tells_its_clients() -> anyhow::Result<()> {
+    let settings = Settings { nodes: 1, data_groups: 1, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
+    cluster.signal(1, Signal::SIGTERM)?;
+    assert_eq!(&*amqp.closed()?.condition, condition::CONNECTION_FORCED);
     Ok(())
 }

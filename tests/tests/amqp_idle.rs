@@ -69,7 +69,7 @@ async fn err_23_a_connection_of_no_use_is_closed() -> anyhow::Result<()> {
 
 /// ERR-22: traffic keeps a link, silence does not, and what is beside it stays.
 #[tokio::test(flavor = "multi_thread")]
-async fn err_22_a_link_without_traffic_is_detached() -> anyhow::Result<()> {
+async fn err_22_conn_19_a_link_without_traffic_is_detached() -> anyhow::Result<()> {
     let cluster = cluster().await?;
     let mut amqp = connect(&cluster, Mechanism::plain(ROOT, SECRET))?;
     let (token, audience) = (sign("sb%3A%2F%2Fh%2Fq", ROOT, SECRET, u64::MAX / 2), "sb://h/q");

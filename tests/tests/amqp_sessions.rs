@@ -1,4 +1,5 @@
-//! Sessions over AMQP against real nodes (§6.2): how they are accepted, held, lost and given back.
+//! Sessions over AMQP against real nodes (LINK-10 to LINK-14): how they are accepted, held, lost and
+//! given back.
 
 use std::time::{Duration, Instant};
 
@@ -80,9 +81,9 @@ fn locked_until(attach: &Attach) -> Option<i64> {
     }
 }
 
-/// SESS-6, SESS-8, SESS-10, SESS-14, LOCK-26, SEND-4, rule 6.
+/// SESS-6, SESS-8, SESS-10, SESS-14, LOCK-26, SEND-4, LINK-10, LINK-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn sess_6_a_session_is_received_by_one_link_in_order() -> anyhow::Result<()> {
+async fn sess_6_link_10_link_12_a_session_is_received_by_one_link_in_order() -> anyhow::Result<()> {
     let cluster = cluster(Duration::from_secs(60)).await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
     send(&mut amqp, &[("a", "1"), ("b", "2"), ("a", "3")])?;
@@ -130,9 +131,11 @@ async fn sess_6_a_session_is_received_by_one_link_in_order() -> anyhow::Result<(
     Ok(())
 }
 
-/// SESS-7, SESS-20, §3.2: a link that waits is answered when there is a session, or no more time.
+/// SESS-7, SESS-20, LINK-11, LINK-13, LINK-14: a link that waits is answered when there is a session,
+/// or no more time.
 #[tokio::test(flavor = "multi_thread")]
-async fn sess_7_sess_20_a_link_waits_for_the_next_session() -> anyhow::Result<()> {
+async fn sess_7_sess_20_link_11_link_13_link_14_a_link_waits_for_the_next_session()
+-> anyhow::Result<()> {
     let cluster = cluster(Duration::from_secs(60)).await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
     let none = amqp.session("q", Value::Null, 300)?.expect_err("there is none");
@@ -163,7 +166,7 @@ async fn sess_7_sess_20_a_link_waits_for_the_next_session() -> anyhow::Result<()
 
 /// SESS-12, SESS-13: what ends a hold that nobody gave back.
 #[tokio::test(flavor = "multi_thread")]
-async fn sess_12_a_hold_ends_with_its_lock() -> anyhow::Result<()> {
+async fn sess_12_settle_6_link_17_a_hold_ends_with_its_lock() -> anyhow::Result<()> {
     let cluster = cluster(LOCK).await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
     send(&mut amqp, &[("a", "1"), ("b", "2")])?;
@@ -201,7 +204,7 @@ async fn sess_12_a_hold_ends_with_its_lock() -> anyhow::Result<()> {
 
 /// SESS-8, SESS-15, SESS-17, PEEK-9, DEFER-10: requests of who holds a session, and of who does not.
 #[tokio::test(flavor = "multi_thread")]
-async fn sess_15_a_held_session_is_managed_by_its_name() -> anyhow::Result<()> {
+async fn sess_15_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow::Result<()> {
     let cluster = cluster(Duration::from_secs(60)).await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
     send(&mut amqp, &[("a", "1"), ("a", "2"), ("b", "3")])?;

@@ -44,7 +44,7 @@ fn encoded(neutral: &Neutral) -> Bytes {
     neutral.to_amqp(&mut BytesMut::new())
 }
 
-/// A batch: data sections that each hold a message (§4).
+/// A batch: data sections that each hold a message (XFER-6).
 fn batch(messages: &[Neutral]) -> Bytes {
     let data = |bytes| Neutral { body: Body::Binary(bytes), ..Neutral::default() };
     let sections = messages.iter().map(|message| encoded(&data(encoded(message))));
@@ -150,9 +150,10 @@ async fn rule_4_what_is_sent_over_amqp_is_filtered_by_all_it_says() -> anyhow::R
     Ok(())
 }
 
-/// RULE-1, RULE-38, §7.1, §7.2: rules are listed, and what cannot be done to them is told.
+/// RULE-1, RULE-38, REQ-20 to REQ-23: rules are listed, and what cannot be done to them is told.
 #[tokio::test(flavor = "multi_thread")]
-async fn rule_38_rules_are_managed_on_their_subscription() -> anyhow::Result<()> {
+async fn rule_38_req_20_req_21_req_23_link_16_rules_are_managed_on_their_subscription()
+-> anyhow::Result<()> {
     let (cluster, _) = cluster(&["s"]).await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(2))?;
     let mut node = AmqpNode::open(&mut amqp, "T/subscriptions/S")?;
@@ -190,7 +191,7 @@ async fn rule_38_rules_are_managed_on_their_subscription() -> anyhow::Result<()>
 
 /// DLQ-2, PEEK-2, DEFER-3, LOCK-13, LOCK-17, BATCH-1: a subscription is received from like a queue.
 #[tokio::test(flavor = "multi_thread")]
-async fn section_7_a_subscription_is_managed_like_a_queue() -> anyhow::Result<()> {
+async fn dlq_2_req_1_req_10_a_subscription_is_managed_like_a_queue() -> anyhow::Result<()> {
     let (cluster, native) = cluster(&["s"]).await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(3))?;
     let sender = native.sender("t", SenderOptions::default());
@@ -256,9 +257,10 @@ async fn section_7_a_subscription_is_managed_like_a_queue() -> anyhow::Result<()
     Ok(())
 }
 
-/// SCHED-9, ENT-9, SEND-6, SEND-7, §3.2: what goes to a topic, what does not, and how much of it.
+/// SCHED-9, ENT-9, SEND-6, SEND-7, LINK-7, LINK-8: what goes to a topic, what does not, and how much
+/// of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn section_3_2_links_tell_what_may_be_sent_and_received() -> anyhow::Result<()> {
+async fn link_7_link_8_links_tell_what_may_be_sent_and_received() -> anyhow::Result<()> {
     let (cluster, native) = cluster(&["s"]).await?;
     let properties = client::v1::QueueProperties {
         max_message_size_kilobytes: Some(1024),

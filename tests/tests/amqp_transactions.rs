@@ -1,5 +1,5 @@
-//! Transactions over AMQP (§8), with a client that is none of ours: what it declares and discharges,
-//! and what is left when it goes without a word.
+//! Transactions over AMQP (COORD-1 to COORD-9), with a client that is none of ours: what it declares
+//! and discharges, and what is left when it goes without a word.
 
 use std::time::{Duration, Instant};
 
@@ -122,7 +122,8 @@ fn condition(outcome: &Outcome) -> String {
 
 /// TX-2: a completion and a send become visible together, and not before.
 #[tokio::test(flavor = "multi_thread")]
-async fn tx_2_what_is_declared_and_committed_is_done_as_one() -> anyhow::Result<()> {
+async fn tx_2_coord_2_to_coord_6_what_is_declared_and_committed_is_done_as_one()
+-> anyhow::Result<()> {
     let (cluster, client) = cluster(60_000).await?;
     client.send("q", vec![Message::new("a")]).await?;
     let mut peer = Peer::connect(&cluster).await?;
@@ -150,7 +151,7 @@ async fn tx_2_what_is_declared_and_committed_is_done_as_one() -> anyhow::Result<
 /// TX-7, TX-8: what is open when its connection goes is rolled back; its message comes again when the
 /// lock has lapsed.
 #[tokio::test(flavor = "multi_thread")]
-async fn tx_7_a_connection_that_goes_takes_its_transactions_along() -> anyhow::Result<()> {
+async fn tx_7_coord_9_a_connection_that_goes_takes_its_transactions_along() -> anyhow::Result<()> {
     let (cluster, client) = cluster(5_000).await?;
     client.send("q", vec![Message::new("a")]).await?;
     let mut peer = Peer::connect(&cluster).await?;
@@ -181,7 +182,8 @@ async fn tx_7_a_connection_that_goes_takes_its_transactions_along() -> anyhow::R
 
 /// TX-5: messages are received from one entity only; what is sent elsewhere goes via it.
 #[tokio::test(flavor = "multi_thread")]
-async fn tx_5_a_transaction_receives_from_one_entity_and_sends_to_any() -> anyhow::Result<()> {
+async fn tx_5_coord_8_a_transaction_receives_from_one_entity_and_sends_to_any() -> anyhow::Result<()>
+{
     let (cluster, client) = cluster(60_000).await?;
     for queue in ["q", "r"] {
         client.send(queue, vec![Message::new("a")]).await?;
@@ -214,7 +216,7 @@ async fn tx_5_a_transaction_receives_from_one_entity_and_sends_to_any() -> anyho
 /// FWD-14, DLQ-16: a sender link with another destination than its target, in a transaction or by
 /// itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn fwd_14_a_sender_link_may_name_another_destination() -> anyhow::Result<()> {
+async fn fwd_14_link_15_a_sender_link_may_name_another_destination() -> anyhow::Result<()> {
     let (cluster, client) = cluster(60_000).await?;
     let mut peer = Peer::connect(&cluster).await?;
     let mut sender = peer.sender_via("q", "r").await?;

@@ -26,7 +26,8 @@ fn holds(text: &str, parts: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
+async fn atom_1_to_atom_3_atom_22_atom_23_queues_are_managed_as_the_azure_sdks_do()
+-> anyhow::Result<()> {
     let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
     let [one, two] = [1, 2].map(|id| cluster.addresses(id)[1].to_owned());
     let put = |address: &str, path: &str, headers: &str, body: &str| {
@@ -122,7 +123,7 @@ async fn queues_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
 /// RULE-2, RULE-11: topics, subscriptions and rules as the SDKs manage them, each change at one node
 /// and seen at the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn topics_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
+async fn atom_15_http_2_http_7_topics_are_managed_as_the_azure_sdks_do() -> anyhow::Result<()> {
     let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
     let [one, two] = [1, 2].map(|id| cluster.addresses(id)[1].to_owned());
     let put = |address: &str, path: &str, headers: &str, body: &str| {

@@ -23,7 +23,8 @@ fn properties(answer: &HttpAnswer) -> anyhow::Result<serde_json::Value> {
 
 /// MSG-2: what one protocol sends, all receive.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_crosses_from_http_to_the_others_and_back() -> anyhow::Result<()> {
+async fn rest_1_rest_3_rest_5_rest_6_a_message_crosses_from_http_to_the_others_and_back()
+-> anyhow::Result<()> {
     let cluster = cluster().await?;
     let [one, two] = [1, 2].map(|id| cluster.addresses(id)[1].to_owned());
     let native = cluster.client()?;
@@ -77,7 +78,8 @@ async fn a_message_crosses_from_http_to_the_others_and_back() -> anyhow::Result<
 
 /// LOCK-8, LOCK-9, LOCK-13: at the address the answer names.
 #[tokio::test(flavor = "multi_thread")]
-async fn lock_8_a_locked_message_is_settled_at_its_address() -> anyhow::Result<()> {
+async fn lock_8_http_8_rest_4_to_rest_8_a_locked_message_is_settled_at_its_address()
+-> anyhow::Result<()> {
     let cluster = cluster().await?;
     let one = cluster.addresses(1)[1].to_owned();
     let head = "POST /q/messages/head?timeout=5";

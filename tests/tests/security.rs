@@ -94,7 +94,7 @@ const QUEUE: &str = r#"<entry xmlns="http://www.w3.org/2005/Atom"><content type=
 
 /// ERR-17: over AMQP each link takes a right on its entity, from a token or from a login with a key.
 #[tokio::test(flavor = "multi_thread")]
-async fn err_17_amqp_links_take_tokens_with_their_right() -> anyhow::Result<()> {
+async fn err_17_cbs_1_cbs_14_amqp_links_take_tokens_with_their_right() -> anyhow::Result<()> {
     const UNAUTHORIZED: &str = "amqp:unauthorized-access";
     let cluster = Cluster::start(guarded()).await?;
     for queue in ["orders", "other"] {
@@ -136,7 +136,7 @@ async fn err_17_amqp_links_take_tokens_with_their_right() -> anyhow::Result<()> 
     amqp.grant(receiver, 1)?;
     amqp.receive(receiver)?;
 
-    // §1.2: a login with the key itself needs no token.
+    // SASL-4: a login with the key itself needs no token.
     let login = |user, password| {
         let stream = wire::tcp(cluster.amqp_address(1))?;
         AmqpClient::over(stream, Mechanism::plain(user, password))
@@ -249,7 +249,7 @@ async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::R
             for elsewhere in ["other", "orders/below"] {
                 assert_eq!(condition(amqp.sender(elsewhere)?)?, UNAUTHORIZED);
             }
-            // §1.2: the key itself as login, which says of no entity that it is for it.
+            // SASL-5: the key itself as login, which says of no entity that it is for it.
             let mut amqp = login(node, name, key)?;
             assert_eq!(amqp.sender(entity)?.is_ok(), sends, "{node} {entity} {name}");
             assert_eq!(amqp.receiver(entity, true)?.is_ok(), listens, "{node} {entity} {name}");
@@ -358,9 +358,9 @@ async fn err_25_links_of_an_expired_token_are_detached() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// §3 of the management contract: Manage for everything, 401 with a body that SDKs read.
+/// HTTP-12, HTTP-15, HTTP-16: Manage for everything, 401 with a body that SDKs read.
 #[tokio::test(flavor = "multi_thread")]
-async fn err_17_http_takes_tokens_and_the_secret() -> anyhow::Result<()> {
+async fn err_17_http_12_http_14_http_15_requests_take_tokens_or_the_secret() -> anyhow::Result<()> {
     let cluster = Cluster::start(guarded()).await?;
     cluster.client()?.create_queue("target", Default::default()).await?;
     let ask =
@@ -392,10 +392,10 @@ async fn err_17_http_takes_tokens_and_the_secret() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// §1: AMQP over TLS and through a WebSocket, HTTP and HTTPS on one port, and a certificate that is
-/// replaced while the node runs.
+/// CONN-1, CONN-2, HTTP-1: AMQP over TLS and through a WebSocket, HTTP and HTTPS on one port, and a
+/// certificate that is replaced while the node runs.
 #[tokio::test(flavor = "multi_thread")]
-async fn section_1_tls_and_websockets_carry_what_plain_tcp_does() -> anyhow::Result<()> {
+async fn conn_1_conn_2_http_1_tls_and_websockets_carry_what_plain_tcp_does() -> anyhow::Result<()> {
     let settings = Settings { nodes: 1, data_groups: 1, tls: true, ..Settings::default() };
     let mut cluster = Cluster::start(settings).await?;
     cluster.client()?.create_queue("q", Default::default()).await?;
@@ -444,7 +444,7 @@ async fn section_1_tls_and_websockets_carry_what_plain_tcp_does() -> anyhow::Res
 /// QUOTA-13: one too many is told so; those that are there notice nothing, and a place that is free is
 /// given away.
 #[tokio::test(flavor = "multi_thread")]
-async fn quota_13_a_connection_too_many_is_told_so() -> anyhow::Result<()> {
+async fn quota_13_conn_20_a_connection_too_many_is_told_so() -> anyhow::Result<()> {
     let config = "[amqp]\nconnections_max = 2\n";
     let settings = Settings { nodes: 1, data_groups: 1, config, ..Settings::default() };
     let cluster = Cluster::start(settings).await?;

@@ -1,4 +1,4 @@
-//! `$cbs`: tokens put by clients (§2).
+//! `$cbs`: tokens put by clients (CBS-1 to CBS-5).
 
 use auth::TokenError;
 use bytes::{Bytes, BytesMut};
@@ -16,7 +16,7 @@ pub const ADDRESS: &str = "$cbs";
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     PutToken {
-        /// What kind it is, its text says (rule 2).
+        /// What kind it is, its text says (CBS-3).
         token: ByteString,
         /// The resource it is put for, as written; see [`auth::resource_path`].
         audience: ByteString,
@@ -116,9 +116,9 @@ mod tests {
         decode(&payload, &Limits::default()).unwrap()
     }
 
-    /// Rule 2: Python calls a signature a JWT.
+    /// CBS-3: Python calls a signature a JWT.
     #[test]
-    fn rule_2_a_token_is_taken_whatever_it_is_called() {
+    fn cbs_2_cbs_3_a_token_is_taken_whatever_it_is_called() {
         let properties = Map::default()
             .string("operation", "put-token".into())
             .string("type", "jwt".into())
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn section_2_what_is_no_put_token_is_answered() {
+    fn cbs_2_cbs_5_what_is_no_put_token_is_answered() {
         let operation = |name: &str| Map::default().string("operation", name.into());
         let code = |properties: &Map, body: Value| match put(properties, &body).1 {
             Request::Bad(status) => status.code,
@@ -144,9 +144,9 @@ mod tests {
         assert_eq!(code(&operation("delete-token"), Value::Null), 501);
     }
 
-    /// Rule 14: names with hyphens, an int, a symbol; and the request's id comes back as it was.
+    /// CBS-4: names with hyphens, an int, a symbol; and the request's id comes back as it was.
     #[test]
-    fn rule_14_a_reply_has_the_types_clients_read() {
+    fn cbs_4_a_reply_has_the_types_clients_read() {
         let (envelope, _) = put(&Map::default(), &Value::Null);
         let status = Status::refused(TokenError::Signature);
         let reply = status.reply(&envelope, &mut BytesMut::new());

@@ -1,4 +1,4 @@
-//! Error conditions: their names, and which one a refusal of the broker is (ERR-1 to ERR-28, §9).
+//! Error conditions: their names, and which one a refusal of the broker is (ERR-1 to ERR-28, COND-1).
 
 use domain::Refusal;
 
@@ -29,7 +29,7 @@ pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";
 pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
 pub const ARGUMENT_OUT_OF_RANGE: &str = "com.microsoft:argument-out-of-range";
 pub const AUTH_FAILED: &str = "com.microsoft:auth-failed";
-/// From a client, in `rejected`: dead-letter the message (§6.1).
+/// From a client, in `rejected`: dead-letter the message (SETTLE-8).
 pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
 pub const ENTITY_DISABLED: &str = "com.microsoft:entity-disabled";
@@ -47,7 +47,7 @@ pub const UNAVAILABLE: &str = SERVER_BUSY;
 /// ERR-28: perhaps done. Every SDK tries it again by itself; only duplicate detection makes that safe.
 pub const UNKNOWN: &str = TIMEOUT;
 
-/// The condition of a refusal (§9, ERR).
+/// The condition of a refusal (ERR-1 to ERR-28).
 pub fn condition(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::EntityNotFound { .. } => NOT_FOUND,
@@ -80,7 +80,7 @@ pub fn condition(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// The status of a management reply that reports `condition` (§7.2).
+/// The status of a management reply that reports `condition` (COND-1).
 pub fn status(condition: &str) -> i32 {
     match condition {
         UNAUTHORIZED_ACCESS | AUTH_FAILED => 401,
@@ -106,14 +106,14 @@ pub struct Trace<'a> {
     pub at: &'a str,
 }
 
-/// An error's text: one sentence, and how to find it again (§9).
+/// An error's text: one sentence, and how to find it again (COND-4).
 pub fn description(sentence: &str, trace: Trace<'_>) -> String {
     let Trace { tracking_id, entity, at } = trace;
     let period = if sentence.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{sentence}{period} TrackingId:{tracking_id}, SystemTracker:{entity}, Timestamp:{at}")
 }
 
-/// A refusal as an error. JS takes a missing entity for one only by its wording (rule 18).
+/// A refusal as an error. JS takes a missing entity for one only by its wording (COND-3).
 pub fn refused(refusal: &Refusal, trace: Trace<'_>) -> Error {
     let sentence = match refusal {
         Refusal::EntityNotFound { name } => entity_not_found(name),
@@ -122,7 +122,7 @@ pub fn refused(refusal: &Refusal, trace: Trace<'_>) -> Error {
     Error::new(condition(refusal), description(&sentence, trace))
 }
 
-/// Rule 18.
+/// COND-3.
 pub fn entity_not_found(name: &str) -> String {
     format!("The messaging entity '{name}' could not be found.")
 }
@@ -136,9 +136,10 @@ mod tests {
     const TRACE: Trace<'static> =
         Trace { tracking_id: "T", entity: "q", at: "2026-01-01T00:00:00" };
 
-    /// ERR-1 to ERR-28, §7.2: symbol and status of every refusal, as the specification's table has them.
+    /// ERR-1 to ERR-28, COND-1: symbol and status of every refusal, as the specification's table has
+    /// them.
     #[test]
-    fn err_1_each_refusal_has_its_condition_and_status() {
+    fn err_1_cond_1_cond_2_each_refusal_has_its_condition_and_status() {
         let token = LockToken { sequence: SequenceNumber(1), nonce: 1 };
         let what = "x";
         let table = [
@@ -207,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn rule_18_a_missing_entity_is_worded_as_js_expects() {
+    fn cond_3_a_missing_entity_is_worded_as_js_expects() {
         let error = refused(&Refusal::EntityNotFound { name: "q".into() }, TRACE);
         let text = error.description.unwrap();
         assert!(text.starts_with("The messaging entity 'q' could not be found. "), "{text}");
     }
 
     #[test]
-    fn err_27_an_error_says_how_to_find_it_again() {
+    fn err_27_cond_4_an_error_says_how_to_find_it_again() {
         let text = description("too large", TRACE);
         let expected = "too large. TrackingId:T, SystemTracker:q, Timestamp:2026-01-01T00:00:00";
         assert_eq!(text, expected);

@@ -2,7 +2,7 @@
 //! No socket, no clock: whoever owns a [`Connection`] reads into a `BytesMut`, polls events out of
 //! it, answers them, flushes, and writes what [`Connection::output`] then holds. Time is a number.
 //!
-//! What it leaves to its owner: nothing is settled before the owner says so (rule 4), no credit is
+//! What it leaves to its owner: nothing is settled before the owner says so (SETTLE-4), no credit is
 //! given and no drain is answered on its own. What it keeps from it: headers, frames, windows,
 //! handles, ids, pieces of large messages, dispositions gathered into ranges, heartbeats, and every
 //! violation of the protocol with its condition.

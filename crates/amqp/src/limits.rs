@@ -24,16 +24,16 @@ pub struct Limits {
     /// announced anew when half of it is used. Default 5,000.
     pub incoming_window: u32,
     /// Most deliveries of one connection that wait for this side's verdict: beyond it nothing more is
-    /// read, which is how TCP slows down a peer that ignores credit. Default 5,000.
+    /// read, which is how TCP slows down a peer that ignores credit. Default 8,000.
     pub incoming_unsettled_max: u32,
     /// Most bytes of such deliveries and of those still arriving. Default 32 MiB.
     pub incoming_bytes_max: u64,
-    /// Most deliveries of one session that were sent and that the peer has not settled. Default 5,000.
+    /// Most deliveries of one session that were sent and that the peer has not settled. Default 8,000.
     pub outgoing_unsettled_max: usize,
     /// Bytes that may wait to be written. Beyond it nothing is read and nothing is sent, so a peer
     /// that never reads is not remembered for. Default 1 MiB.
     pub output_bytes_max: usize,
-    /// Announced in `open`; a peer silent for twice as long is closed (rule 20). Default 120,000 ms.
+    /// Announced in `open`; a peer silent for twice as long is closed (CONN-11). Default 120,000 ms.
     pub idle_ms: u32,
     /// Within this a connection must have opened; a slow header or login counts. Default 20,000 ms.
     pub open_ms: u32,
@@ -44,7 +44,7 @@ pub struct Limits {
 impl Limits {
     /// No setting allows deeper recursion than this.
     pub const DEPTH_CAP: u8 = 64;
-    /// The smallest frame limit the standard allows (2.4.1).
+    /// The smallest frame limit the standard allows (AMQP 1.0, part 2, 2.4.1).
     pub const FRAME_BYTES_MIN: u32 = 512;
 }
 

@@ -1,4 +1,4 @@
-//! `$management`: the operations that go as a request and a reply (§7). A request decodes to an
+//! `$management`: the operations that go as a request and a reply (REQ-5). A request decodes to an
 //! [`Operation`], whatever integer widths, lists for arrays or symbols for strings it is written with;
 //! a [`Reply`] encodes to exactly the types the SDKs read.
 

@@ -4,10 +4,10 @@
 //! # What is stored, and how the other protocols read it
 //!
 //! The broker keeps a message as an opaque *content* with the few fields its machine needs beside it
-//! ([`domain::NewMessage`]). The content of a message that was sent over AMQP is its encoding, as it was
-//! sent (save an injected message-id, rule 3). Every AMQP message begins with a descriptor and so
-//! with the byte 0, which tells it from a content of the native API (`wire`: first byte 1): no
-//! format byte has to be put before a body, so none is copied for it. What rules look at, every replica
+//! ([`domain::NewMessage`]). The content of a message that was sent over AMQP is its encoding, as it
+//! was sent (save an injected message-id, FORM-3). Every AMQP message begins with a descriptor and so
+//! with the byte 0, which tells it from a content of the native API (`wire`: first byte 1): no format
+//! byte has to be put before a body, so none is copied for it. What rules look at, every replica
 //! reads of it in `wire`.
 //!
 //! [`Neutral`] is the form both meet in: the native API's message, with one more thing said about its

@@ -1,4 +1,4 @@
-//! Requests and replies over a pair of links, as `$cbs` and `$management` have them (§2, §7).
+//! Requests and replies over a pair of links, as `$cbs` and `$management` have them (REQ-1 to REQ-4).
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,7 +11,7 @@ use crate::message::{Message, Properties};
 pub struct Envelope {
     /// Comes back as the reply's correlation-id, same value and type.
     pub message_id: Option<Value>,
-    /// An address, or the name of the link that replies go to, or nothing (rule 13).
+    /// An address, or the name of the link that replies go to, or nothing (REQ-3).
     pub reply_to: Option<Value>,
     /// Application properties.
     pub properties: Map,
@@ -64,7 +64,7 @@ pub struct ReplyLink<'a, L> {
     pub target: Option<&'a str>,
 }
 
-/// The link a reply goes to (rule 13, §2): the one whose target is the address asked for, else the one
+/// The link a reply goes to (REQ-3): the one whose target is the address asked for, else the one
 /// of that name, else the only one there is. `links` are the session's sender links of the same node.
 pub fn reply_link<'a, L: Copy>(
     links: impl Iterator<Item = ReplyLink<'a, L>> + Clone,
@@ -106,7 +106,7 @@ mod tests {
     ];
 
     #[test]
-    fn rule_13_a_reply_finds_its_link() {
+    fn req_3_a_reply_finds_its_link() {
         let find = |links: &[ReplyLink<'static, u8>], to| reply_link(links.iter().copied(), to);
         assert_eq!(find(&LINKS, Some("x")), Some(2), "by target, before name");
         assert_eq!(find(&LINKS, Some("a")), Some(1), "by name");

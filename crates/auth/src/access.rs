@@ -65,7 +65,7 @@ impl Access {
         }
     }
 
-    /// What whoever knows the key of that name may do (§1.2); `None`: it is not the key.
+    /// What whoever knows the key of that name may do (SASL-4); `None`: it is not the key.
     pub fn login(&self, name: &str, key: &str) -> Option<Grant> {
         let Access::Keys(keys) = self else { return Some(Grant::all()) };
         Grant::of_key(keys, name, key)
@@ -96,7 +96,7 @@ impl Access {
         Token::parse(token)?.verify(keys.iter().chain(own), audience, now_s)
     }
 
-    /// The same for a token beside a request's own (§2 of the management contract), which came to
+    /// The same for a token beside a request's own (HTTP-14), which came to
     /// this host.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::right::Rights;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
     pub name: String,
-    /// The text as it stands, not what it would be as base64 (§2).
+    /// The text as it stands, not what it would be as base64 (CBS-7).
     pub primary: String,
     /// Empty: there is none.
     pub secondary: String,

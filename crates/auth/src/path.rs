@@ -2,8 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
-/// The path of a resource, an audience or an address (§2, §3 of the AMQP contract, §3 of the one for
-/// management): scheme, authority and query dropped, percent-decoded, slashes at its ends dropped, in
+/// The path of a resource, an audience or an address (CBS-8, LINK-2, HTTP-11): scheme, authority and
+/// query dropped, percent-decoded, slashes at its ends dropped, in
 /// lower case. Empty for the whole namespace.
 pub fn resource_path(resource: &str) -> String {
     let decoded = percent_decode_str(resource).decode_utf8_lossy();
@@ -77,7 +77,7 @@ mod tests {
 
     /// Each row: as a client of some SDK writes it, and what it is.
     #[test]
-    fn section_3_every_spelling_names_the_same_path() {
+    fn cbs_8_http_11_every_spelling_names_the_same_path() {
         for (resource, path) in [
             ("sb://localhost:5672/Orders", "orders"),
             ("amqps://host/a%2Fb/Subscriptions/s", "a/b/subscriptions/s"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn section_3_an_address_names_one_entity() {
+    fn link_2_an_address_names_one_entity() {
         for (address, name) in [
             ("Orders", "Orders"),
             ("/a/b/", "a/b"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn section_3_a_path_is_of_its_entity() {
+    fn ent_12_a_path_is_of_its_entity() {
         for (path, entity) in [
             ("", ""),
             ("$cbs", ""),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn section_2_a_path_covers_itself_and_below() {
+    fn cbs_9_a_path_covers_itself_and_below() {
         for (outer, inner, covered) in [
             ("", "q", true),
             ("", "", true),

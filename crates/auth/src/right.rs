@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn err_17_a_right_allows_itself_and_manage_allows_all() {
+    fn err_17_cbs_14_a_right_allows_itself_and_manage_allows_all() {
         use Right::{Listen, Manage, Send};
         let none = Rights::default();
         for (rights, listen, send, manage) in [

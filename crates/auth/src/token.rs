@@ -1,4 +1,4 @@
-//! Shared access signatures (§2): parsing and verification.
+//! Shared access signatures (CBS-6 to CBS-9): parsing and verification.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::access::Grant;
 use crate::key::Key;
 use crate::path::{covers, resource_path};
 
-/// What a token begins with. Its kind is told by this, whatever it is called beside it (rule 2).
+/// What a token begins with. Its kind is told by this, whatever it is called beside it (CBS-3).
 const PREFIX: &str = "SharedAccessSignature ";
 /// Beyond this a text is no token: the longest resource is a path of 260 characters.
 const BYTES_MAX: usize = 8192;
@@ -98,8 +98,8 @@ impl<'a> Token<'a> {
         key.pair().any(|key| self.is_signed_with(key))
     }
 
-    /// The key is the text as it stands, not what it would be as base64 (§2). The comparison takes the
-    /// same time wherever the signatures differ.
+    /// The key is the text as it stands, not what it would be as base64 (CBS-7). The comparison takes
+    /// the same time wherever the signatures differ.
     fn is_signed_with(&self, key: &str) -> bool {
         // A key of any length will do for HMAC.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key.as_bytes()) else { return false };
@@ -190,9 +190,9 @@ mod tests {
         sign(resource, "Root", KEY, NOW_S + 60)
     }
 
-    /// §2: `sr` is signed as it stands and covers itself and what lies below it.
+    /// CBS-7, CBS-9: `sr` is signed as it stands and covers itself and what lies below it.
     #[test]
-    fn section_2_a_token_covers_its_path_and_below() {
+    fn cbs_9_a_token_covers_its_path_and_below() {
         let q = signed("sb%3a%2f%2flocalhost%2Fq");
         let all = signed("sb%3a%2f%2flocalhost%3A5672%2F");
         let table = [
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn section_2_what_is_wrong_with_a_token_is_named() {
+    fn cbs_6_cbs_7_what_is_wrong_with_a_token_is_named() {
         let good = signed("sb%3A%2F%2Fh%2Fq");
         let late = sign("sb%3A%2F%2Fh%2Fq", "Root", KEY, NOW_S);
         let tampered = good.replace("%2Fq&", "%2Fr&");
@@ -231,7 +231,7 @@ mod tests {
 
     /// Computed with Python: base64(hmac(b"c2VjcmV0", b"sb%3A%2F%2Fh%2Fq\n1700000060", sha256)).
     #[test]
-    fn section_2_the_signature_is_that_of_other_implementations() {
+    fn cbs_7_the_signature_is_that_of_other_implementations() {
         let token = signed("sb%3A%2F%2Fh%2Fq");
         let parsed = Token::parse(&token).unwrap();
         assert_eq!(BASE64.encode(&parsed.signature), PYTHON);
@@ -240,7 +240,7 @@ mod tests {
     const PYTHON: &str = "2WjcyMT3PLeShrv4B6KqvW7RC969Q8RVM9snpnqdqgU=";
 
     #[test]
-    fn section_2_a_key_name_may_be_encoded_twice() {
+    fn cbs_6_a_key_name_may_be_encoded_twice() {
         let token = sign("sb%3A%2F%2Fh", "Root%2520Key", KEY, NOW_S + 60);
         let named = Key { name: "Root Key".to_owned(), ..key("") };
         assert!(Token::parse(&token).unwrap().verify([&named], "sb://h/q", NOW_S).is_ok());

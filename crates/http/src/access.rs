@@ -1,4 +1,4 @@
-//! Authorization (§3 of the management contract): a token of an SDK, or a key as a bearer token. Entities
+//! Authorization (HTTP-10 to HTTP-15): a token of an SDK, or a key as a bearer token. Entities
 //! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2). An entity's own
 //! rules are asked for where no key of the node will do (ENT-12).
 
@@ -282,9 +282,9 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
-    /// §3: the audience as Python, JS and .NET write it; and what else is sent.
+    /// HTTP-10, HTTP-11: the audience as Python, JS and .NET write it; and what else is sent.
     #[test]
-    fn section_3_tokens_of_every_sdk_are_understood() {
+    fn http_10_to_http_12_tokens_of_every_sdk_are_understood() {
         const PYTHON: &str = "https%3A%2F%2Flocalhost%3A5300";
         const JS: &str = "https%3a%2f%2flocalhost%3a5300%2fq%3fapi-version%3d2021-05";
         const NET: &str = "http%3A%2F%2Flocalhost%3A5300%2Fq";
@@ -323,7 +323,7 @@ mod tests {
 
     /// An entity's own rule opens it and its messages, and is nobody else's token.
     #[test]
-    fn ent_12_an_entitys_own_rule_opens_it_alone() {
+    fn ent_12_http_13_an_entitys_own_rule_opens_it_alone() {
         let rule = |name: &str, right| {
             let (name, scope) = (name.to_owned(), "q".to_owned());
             let rights = Rights::default().with(right);

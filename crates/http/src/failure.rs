@@ -94,7 +94,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Section 7 of the management protocol, row by row.
+/// HTTP-17, row by row.
 fn refused(refusal: &Refusal) -> (StatusCode, Option<u32>) {
     match refusal {
         Refusal::EntityNotFound { .. }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_has_status_and_sub_code() {
+    fn http_17_a_refusal_has_status_and_sub_code() {
         let name = || "q".to_owned();
         for (refusal, status, sub_code) in [
             (Refusal::EntityNotFound { name: name() }, 404, Some(40400)),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn err_27_a_detail_names_entity_tracking_id_and_time() {
+    fn err_27_http_16_a_detail_names_entity_tracking_id_and_time() {
         let failure = Failure::refused(Refusal::EntityNotFound { name: "a&b".into() }, "a&b");
         let id = failure.tracking_id;
         let text = String::from_utf8(document(404, &failure.what).unwrap()).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn err_4_of_messages_what_is_gone_is_410_and_a_lost_lock_404() {
+    fn err_4_rest_8_of_messages_what_is_gone_is_410_and_a_lost_lock_404() {
         let token = LockToken { sequence: SequenceNumber(1), nonce: 2 };
         for (refusal, status) in [
             (Refusal::EntityNotFound { name: "q".into() }, 410),

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quota_30_a_request_waits_55_s_at_most() {
+    fn quota_30_rest_5_a_request_waits_55_s_at_most() {
         let seconds = |query| wait(query).map(|wait| wait.as_secs());
         assert_eq!(seconds(Some("timeout=5")).unwrap(), 5);
         assert_eq!(seconds(Some("api-version=2015-01&Timeout=0")).unwrap(), 0);

@@ -72,7 +72,7 @@ impl Target {
         }
     }
 
-    /// What it takes: Manage for entities, the right of the operation for messages (§2, §3).
+    /// What it takes: Manage for entities, the right of the operation for messages (HTTP-12).
     pub fn right(&self) -> Right {
         match self {
             Target::Namespace
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_name_resources_whatever_their_case() {
+    fn http_3_to_http_5_paths_name_resources_whatever_their_case() {
         let entity = |name: &str| Some(Target::Entity(name.to_owned()));
         let window = Window { skip: 0, top: 100 };
         let subscriptions = |topic: &str| {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_from_entities_by_the_method() {
+    fn rest_9_messages_are_told_from_entities_by_the_method() {
         const TOKEN: &str = "00000000-0000-0007-0000-000000000009";
         let token = LockToken::from_bytes(Uuid::parse_str(TOKEN).unwrap().into_bytes());
         let main = SubQueue::Main;

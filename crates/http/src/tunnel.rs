@@ -1,4 +1,4 @@
-//! AMQP through a WebSocket (§1 of the AMQP contract): binary frames carry its bytes, and where one
+//! AMQP through a WebSocket (CONN-2): binary frames carry its bytes, and where one
 //! frame ends means nothing.
 
 use std::io::{self, IoSlice};

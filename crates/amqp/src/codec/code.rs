@@ -1,4 +1,4 @@
-//! Format codes of the primitive types (1.6).
+//! Format codes of the primitive types (AMQP 1.0, part 1, 1.6).
 
 pub const DESCRIBED: u8 = 0x00;
 pub const NULL: u8 = 0x40;

@@ -1,4 +1,4 @@
-//! Composite types: described lists with named fields (1.4).
+//! Composite types: described lists with named fields (AMQP 1.0, part 1, 1.4).
 
 use bytes::BytesMut;
 
@@ -10,7 +10,7 @@ pub trait Composite: Sized {
     const NAME: &'static str;
     const CODE: u64;
     /// Whether trailing nulls are left out. Some clients read the fields of rare frames by position
-    /// without looking how many there are (§4), so only frequent ones are shortened.
+    /// without looking how many there are (CONN-6), so only frequent ones are shortened.
     const TRIMMED: bool;
 
     #[doc(hidden)]

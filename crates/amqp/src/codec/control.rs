@@ -1,4 +1,5 @@
-//! What is asked on the control link of transactions (4.5.2, 4.5.3, §8).
+//! What is asked on the control link of transactions (COORD-2, COORD-3; AMQP 1.0, part 4, 4.5.2 and
+//! 4.5.3).
 
 use bytes::Bytes;
 
@@ -41,9 +42,10 @@ mod tests {
         Control::parse(&Bytes::copy_from_slice(bytes), &Limits::default())
     }
 
-    /// §8, as clients write it: with small and with named descriptors, with fields left out.
+    /// COORD-2, COORD-3, as clients write it: with small and with named descriptors, with fields left
+    /// out.
     #[test]
-    fn section_8_what_a_control_link_is_asked() {
+    fn coord_2_coord_3_what_a_control_link_is_asked() {
         let declare = Control::Declare(Declare::default());
         assert_eq!(parsed(b"\x00\x53\x77\x00\x53\x31\x45"), Ok(declare.clone()));
         assert_eq!(parsed(b"\x00\x53\x77\x00\x53\x31\xc0\x02\x01\x40"), Ok(declare.clone()));
@@ -57,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn section_8_what_is_neither_is_refused() {
+    fn coord_11_what_is_neither_is_refused() {
         for bytes in [
             &b""[..],
             b"\x00\x53\x75\xa0\x00",             // A data section.

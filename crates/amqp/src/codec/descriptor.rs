@@ -37,7 +37,7 @@ pub const AMQP_SEQUENCE: u64 = 0x76;
 pub const AMQP_VALUE: u64 = 0x77;
 pub const FOOTER: u64 = 0x78;
 
-/// Symbolic forms are rare, allowed, and never sent from here (§1.3).
+/// Symbolic forms are rare, allowed, and never sent from here (CONN-5, CONN-6).
 const NAMES: &[(&str, u64)] = &[
     ("amqp:open:list", OPEN),
     ("amqp:begin:list", BEGIN),

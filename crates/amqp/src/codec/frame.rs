@@ -1,4 +1,4 @@
-//! Frames: length, data offset, type, channel (2.3).
+//! Frames: length, data offset, type, channel (AMQP 1.0, part 2, 2.3).
 
 use bytes::{BufMut, BytesMut};
 

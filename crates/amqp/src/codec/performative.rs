@@ -1,4 +1,5 @@
-//! The nine performatives (2.7) and the five frames of SASL (5.3.3), fields in wire order.
+//! The nine performatives (AMQP 1.0, part 2, 2.7) and the five frames of SASL (part 5, 5.3.3), fields
+//! in wire order.
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -267,10 +268,11 @@ impl SaslFrame {
     }
 }
 
-/// Link properties of Service Bus (§3.1).
+/// Link properties of Service Bus (LINK-4, LINK-12, LINK-13).
 impl Attach {
-    /// The reply that accepts this attach (rules 7, 8): name and modes mirrored, role opposite, source
-    /// and target as the peer wrote them, empty ones where it wrote none, properties never null.
+    /// The reply that accepts this attach (LINK-3, LINK-4): name and modes mirrored, role opposite,
+    /// source and target as the peer wrote them, empty ones where it wrote none, properties never
+    /// null.
     pub fn reply(&self, max_message_size: u64) -> Attach {
         Attach {
             name: self.name.clone(),
@@ -301,7 +303,7 @@ impl Attach {
         value.as_i64().and_then(|ms| u32::try_from(ms).ok())
     }
 
-    /// Tells a session's receiver how long it holds the session: .NET ticks (rule 6).
+    /// Tells a session's receiver how long it holds the session: .NET ticks (LINK-12).
     pub fn set_locked_until(&mut self, until: domain::Timestamp) {
         let ticks = dotnet_ticks(until);
         let properties = self.properties.take().unwrap_or_default();

@@ -96,7 +96,8 @@ impl fmt::Debug for Symbol {
     }
 }
 
-/// A field that holds any number of symbols: null, one, or an array (1.4, "multiple").
+/// A field that holds any number of symbols: null, one, or an array (AMQP 1.0, part 1, 1.4:
+/// "multiple").
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols(pub Vec<Symbol>);
 
@@ -140,7 +141,7 @@ impl Decode for Symbols {
 }
 
 impl Encode for Symbols {
-    /// Always an array: a single symbol is not understood by every client (§1.2).
+    /// Always an array: a single symbol is not understood by every client (CONN-6).
     fn encode(&self, out: &mut BytesMut) {
         let start = writer::begin(out, code::ARRAY8);
         let short = self.0.iter().all(|symbol| symbol.len() <= u8::MAX as usize);
@@ -156,7 +157,7 @@ impl Encode for Symbols {
     }
 }
 
-/// A delivery tag: at most 32 bytes (2.8.7), kept in place.
+/// A delivery tag: at most 32 bytes (AMQP 1.0, part 2, 2.8.7), kept in place.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tag {
     len: u8,
@@ -314,7 +315,7 @@ impl Encode for i32 {
 }
 
 impl Encode for i64 {
-    /// Always 8 bytes of content: JS reads some of the broker's numbers as a buffer (§3.1).
+    /// Always 8 bytes of content: JS reads some of the broker's numbers as a buffer (LINK-12).
     fn encode(&self, out: &mut BytesMut) {
         out.put_u8(code::LONG);
         out.put_i64(*self);

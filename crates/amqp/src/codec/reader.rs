@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
     }
 
     fn skip_primitive(&mut self, code: u8) -> Result<(), DecodeError> {
-        // The high nibble says how long a content is (1.2.2).
+        // The high nibble says how long a content is (AMQP 1.0, part 1, 1.2.2).
         let bytes = match code >> 4 {
             0x4 => 0,
             0x5 => 1,
@@ -250,7 +250,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The fields of a list, in order. Missing ones at the end read like nulls (1.4).
+/// The fields of a list, in order. Missing ones at the end read like nulls (CONN-5).
 pub struct Fields<'r, 'a> {
     reader: &'r mut Reader<'a>,
     left: u32,

@@ -1,4 +1,4 @@
-//! Errors, outcomes and delivery states (2.8.14, 3.4, 4.5).
+//! Errors, outcomes and delivery states (AMQP 1.0, parts 2 to 4: 2.8.14, 3.4, 4.5).
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -9,7 +9,7 @@ use super::{Composite, DecodeError, Map, Reader, code, descriptor};
 
 composite! {
     /// Why something was refused or ended. All three fields are always written, since some clients
-    /// read them by position (§4).
+    /// read them by position (COND-5).
     full Error = "error", descriptor::ERROR {
         condition: Symbol,
         description: Option<ByteString>,
@@ -26,7 +26,7 @@ composite! {
     full Accepted = "accepted", descriptor::ACCEPTED {}
 
     /// From a receiver: dead-letter it. From the broker: the request failed, unless the error is null
-    /// (rule 5).
+    /// (SETTLE-5).
     #[derive(Default)]
     full Rejected = "rejected", descriptor::REJECTED {
         error: Option<Error>,
@@ -35,8 +35,8 @@ composite! {
     #[derive(Default)]
     full Released = "released", descriptor::RELEASED {}
 
-    /// Abandon or, with `undeliverable_here`, defer (rule 19). Service Bus takes the third field for
-    /// application properties to change (§6.1).
+    /// Abandon or, with `undeliverable_here`, defer (SETTLE-7). Service Bus takes the third field for
+    /// application properties to change (SETTLE-9).
     #[derive(Default)]
     full Modified = "modified", descriptor::MODIFIED {
         delivery_failed: Option<bool>,

@@ -1,4 +1,5 @@
-//! Where a link begins and ends: sources, targets and the transaction coordinator (3.5, 4.5.1).
+//! Where a link begins and ends: sources, targets and the transaction coordinator (AMQP 1.0, part 3,
+//! 3.5 and part 4, 4.5.1).
 
 use bytes::BytesMut;
 use bytestring::ByteString;
@@ -10,7 +11,7 @@ use super::{Composite, DecodeError, Map, Reader, Value, code, descriptor};
 
 composite! {
     /// Where messages come from. Clients write addresses in several forms; whoever answers echoes
-    /// them letter for letter (rule 7).
+    /// them letter for letter (LINK-3).
     #[derive(Default)]
     full Source = "source", descriptor::SOURCE {
         address: Option<ByteString>,
@@ -38,7 +39,7 @@ composite! {
         capabilities: Symbols,
     }
 
-    /// The target of a control link of transactions (§8).
+    /// The target of a control link of transactions (COORD-1).
     #[derive(Default)]
     full Coordinator = "coordinator", descriptor::COORDINATOR {
         capabilities: Symbols,
@@ -86,7 +87,7 @@ impl Encode for AnyTarget {
     }
 }
 
-/// What a receiver's filter says of sessions (§3.1).
+/// What a receiver's filter says of sessions (LINK-10, LINK-11).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionFilter {
     /// No session is asked for.
@@ -125,8 +126,8 @@ impl Source {
         }
     }
 
-    /// Names the session that was locked (rule 6), in the form it was asked for: Go, which describes it,
-    /// reads no other.
+    /// Names the session that was locked (LINK-10), in the form it was asked for: Go, which describes
+    /// it, reads no other.
     pub fn set_session(&mut self, session: &str) {
         let asked = self.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
         let name = match asked {

@@ -31,7 +31,7 @@ impl Millis {
     }
 }
 
-/// Who a peer says it is (§1.2).
+/// Who a peer says it is (SASL-2, SASL-3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// ANONYMOUS, and MSSBCBS, which means the same: tokens follow on `$cbs`.
@@ -56,7 +56,7 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// A batch: data sections that each hold a message (§4).
+    /// A batch: data sections that each hold a message (XFER-6).
     pub const BATCH_FORMAT: u32 = 0x8001_3700;
 }
 
@@ -88,7 +88,7 @@ pub enum Event {
         attach: Box<Attach>,
     },
     /// What may be sent has changed. With `drain`, what is not sent now is given back by
-    /// [`crate::engine::Connection::drained`] (rule 17).
+    /// [`crate::engine::Connection::drained`] (FLOW-8).
     Credit {
         link: LinkId,
         credit: u32,
@@ -97,7 +97,7 @@ pub enum Event {
     /// The peer, being drained, has nothing left to send.
     Drained(LinkId),
     Delivery(Delivery),
-    /// The receiver's verdict on what was sent. Unless `settled`, it waits for an answer (rule 4).
+    /// The receiver's verdict on what was sent. Unless `settled`, it waits for an answer (SETTLE-4).
     Disposed {
         id: DeliveryId,
         link: LinkId,

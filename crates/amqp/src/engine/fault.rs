@@ -24,7 +24,7 @@ impl Fault {
     }
 }
 
-/// §9: malformed frames and malformed values are different conditions.
+/// CONN-17: malformed frames and malformed values are different conditions.
 impl From<DecodeError> for Fault {
     fn from(error: DecodeError) -> Fault {
         let condition = match error.is_framing() {

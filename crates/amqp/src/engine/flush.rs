@@ -94,7 +94,7 @@ impl Connection {
         self.write_flow(session, flow);
     }
 
-    /// Rule 9: every flow carries the session's four numbers. It also renews the window.
+    /// FLOW-1: every flow carries the session's four numbers. It also renews the window.
     fn write_flow(&mut self, id: SessionId, flow: Flow) {
         let window = self.config.limits.incoming_window;
         let Some(session) = self.sessions.get_mut(id.0) else { return };

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub(crate) struct Ledger<T> {
     entries: VecDeque<(u32, Option<T>)>,
     live: usize,
-    /// False once an id came that is not above its predecessor: clients number as they like (rule 10).
+    /// False once an id came that is not above its predecessor: clients number as they like (FLOW-5).
     sorted: bool,
 }
 
@@ -133,9 +133,9 @@ mod tests {
         ledger
     }
 
-    /// Rule of §1.3: a range is clamped to what is outstanding.
+    /// SETTLE-11: a range is clamped to what is outstanding.
     #[test]
-    fn a_range_over_everything_visits_what_is_there() {
+    fn settle_11_a_range_over_everything_visits_what_is_there() {
         let mut ledger = ledger([u32::MAX - 1, u32::MAX, 0, 7]);
         let mut seen = Vec::new();
         while let Some(id) = ledger.first_within(u32::MAX - 5, u32::MAX - 6) {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_10_ids_in_any_order_are_found() {
+    fn flow_5_ids_in_any_order_are_found() {
         let mut ledger = ledger([5, 3, 9]);
         assert_eq!(ledger.remove(3), Some(3));
         assert_eq!(ledger.remove(9), Some(9));

@@ -70,7 +70,8 @@ impl Link {
         }
     }
 
-    /// What the receiver's flow leaves a sender: deliveries already under way count against it (2.6.7).
+    /// What the receiver's flow leaves a sender: deliveries already under way count against it
+    /// (FLOW-7).
     pub(crate) fn credit_after_flow(&self, delivery_count: u32, link_credit: u32) -> u32 {
         let under_way = self.delivery_count.wrapping_sub(delivery_count);
         // A count ahead of ours is nonsense; nothing is under way then.

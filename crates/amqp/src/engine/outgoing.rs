@@ -34,7 +34,7 @@ pub enum SendError {
 /// A message to send.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// For peek-lock deliveries the lock token (rule 12).
+    /// For peek-lock deliveries the lock token (SETTLE-2).
     pub tag: Tag,
     pub message_format: u32,
     /// The receiver's verdict is not wanted: receive-and-delete, replies.
@@ -86,7 +86,7 @@ impl Connection {
     }
 
     /// Accepts a link the peer asked for, with [`Attach::reply`] as the answer, changed where needed
-    /// (§3.2).
+    /// (LINK-4).
     pub fn accept(&mut self, link: LinkId, reply: Attach) -> Result<(), Gone> {
         let found = self.pending(link)?;
         found.phase = LinkPhase::Attached;
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// Takes transfers of up to so many bytes on a link that was accepted: a batch may be larger than
-    /// the messages that `max-message-size` is about (§3.1).
+    /// the messages that `max-message-size` is about (LINK-8).
     pub fn take_batches(&mut self, link: LinkId, bytes_max: u64) -> Result<(), Gone> {
         let found = self.links.get_mut(link.0).ok_or(Gone)?;
         found.message_bytes_max = found.message_bytes_max.max(bytes_max);
@@ -105,7 +105,7 @@ impl Connection {
     }
 
     /// Refuses a link: an attach whose terminus under this side's control is null, then a detach with
-    /// the reason (§3.2).
+    /// the reason (LINK-6).
     pub fn refuse(&mut self, link: LinkId, reply: Attach, error: Error) -> Result<(), Gone> {
         let found = self.pending(link)?;
         found.phase = LinkPhase::DetachSent;
@@ -228,7 +228,7 @@ impl Connection {
         Ok(())
     }
 
-    /// As sender: what was there is sent; the rest of the credit goes back (rule 17). Nothing happens
+    /// As sender: what was there is sent; the rest of the credit goes back (FLOW-8). Nothing happens
     /// if the receiver does not drain any more.
     pub fn drained(&mut self, link: LinkId) -> Result<(), Gone> {
         let session = self.attached(link, Role::Sender)?.session;

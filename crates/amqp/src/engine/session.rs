@@ -28,7 +28,7 @@ pub(crate) struct Session {
     pub incoming_window: i64,
     pub next_outgoing_id: u32,
     pub remote_incoming_window: u32,
-    /// Rule 11: one more per delivery, over all links of the session.
+    /// SETTLE-1: one more per delivery, over all links of the session.
     pub next_delivery_id: u32,
     pub remote_handle_max: u32,
     /// The peer's handles.
@@ -145,7 +145,8 @@ impl Session {
         }
     }
 
-    /// What the peer's flow leaves to send: frames it has not seen yet count against it (2.5.6).
+    /// What the peer's flow leaves to send: frames it has not seen yet count against it (AMQP 1.0,
+    /// part 2, 2.5.6).
     pub(crate) fn window_after_flow(&self, next_incoming_id: u32, incoming_window: u32) -> u32 {
         let under_way = self.next_outgoing_id.wrapping_sub(next_incoming_id);
         let under_way = if under_way < 1 << 31 { under_way } else { 0 };

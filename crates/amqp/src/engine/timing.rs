@@ -56,7 +56,7 @@ impl Timing {
         self.sent_at = self.now;
     }
 
-    /// §1.4: before half of the peer's idle time-out has passed it hears something.
+    /// CONN-10: before half of the peer's idle time-out has passed it hears something.
     pub(crate) fn opened(&mut self, idle_time_out: Option<u32>) {
         self.open_by = None;
         self.heartbeat_ms =

@@ -18,7 +18,7 @@ impl Connection {
         Ok(())
     }
 
-    /// As receiver: a verdict that the sender still has to confirm (the SDKs' way, rule 4).
+    /// As receiver: a verdict that the sender still has to confirm (the SDKs' way, SETTLE-4).
     /// [`super::Event::Settled`] is the answer. Written at the next flush, together with its
     /// neighbours.
     pub fn propose(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
@@ -31,7 +31,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The answer to a receiver's verdict on what was sent (rules 4, 5). Written at the next flush.
+    /// The answer to a receiver's verdict on what was sent (SETTLE-4, SETTLE-5). Written at the next
+    /// flush.
     pub fn answer(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
         let session = self.sessions.get_mut(delivery.session.0).ok_or(Gone)?;
         session.sent.remove(delivery.id).ok_or(Gone)?;
@@ -46,7 +47,7 @@ impl Connection {
     }
 
     /// The next delivery of the peer's disposition. Its range is walked over what is outstanding, so it
-    /// costs what is there and not what it claims (§1.3).
+    /// costs what is there and not what it claims (SETTLE-11).
     pub(super) fn next_disposed(&mut self) -> Option<Event> {
         let disposing = self.disposing.as_mut()?;
         let session_id = disposing.session;

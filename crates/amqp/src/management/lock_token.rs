@@ -1,5 +1,5 @@
 //! Lock tokens on the wire: a uuid in requests, in network order, and the same as a delivery tag, in
-//! the order .NET keeps a GUID in (rule 12, §6).
+//! the order .NET keeps a GUID in (SETTLE-2).
 
 use domain::LockToken;
 
@@ -37,9 +37,9 @@ fn swap(mut guid: [u8; 16]) -> [u8; 16] {
 mod tests {
     use super::*;
 
-    /// Rule 12: 00112233-4455-6677-8899-aabbccddeeff.
+    /// SETTLE-2: 00112233-4455-6677-8899-aabbccddeeff.
     #[test]
-    fn rule_12_a_tag_is_the_guid_as_dotnet_keeps_it() {
+    fn settle_2_a_tag_is_the_guid_as_dotnet_keeps_it() {
         let guid: [u8; 16] = std::array::from_fn(|i| i as u8 * 0x11);
         let token = from_uuid(guid);
         let expected = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15].map(|i| i * 0x11u8);

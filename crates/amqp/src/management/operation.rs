@@ -1,4 +1,4 @@
-//! Requests (§7.1).
+//! Requests (REQ-5, REQ-10 to REQ-23).
 
 use bytes::Bytes;
 use domain::{

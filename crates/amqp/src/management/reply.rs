@@ -1,4 +1,4 @@
-//! Replies (§7, §7.1, §7.2).
+//! Replies (REQ-4, REQ-6 to REQ-8, REQ-10 to REQ-23).
 
 use bytes::{Bytes, BytesMut};
 use domain::{LockToken, RuleRow, SequenceNumber, Timestamp};
@@ -77,7 +77,7 @@ impl Reply {
         }
     }
 
-    /// Rule 16: finding nothing is a status of its own.
+    /// REQ-8: finding nothing is a status of its own.
     fn is_empty(&self) -> bool {
         match self {
             Reply::Peeked(messages) => messages.is_empty(),
@@ -94,7 +94,7 @@ impl Reply {
         }
     }
 
-    /// Rule 15: arrays are arrays, and `messages` is a list.
+    /// REQ-7: arrays are arrays, and `messages` is a list.
     fn body(&self) -> Map {
         let empty = Map::default();
         match self {

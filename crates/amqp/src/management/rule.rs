@@ -1,4 +1,4 @@
-//! Rules of subscriptions: a map in `add-rule`, described lists in `enumerate-rules` (§7.1).
+//! Rules of subscriptions: a map in `add-rule`, described lists in `enumerate-rules` (REQ-26, REQ-27).
 
 use domain::{Conditions, NewRule, Refusal, RuleFilter, RuleRow, SqlText, SystemProperty};
 
@@ -6,7 +6,7 @@ use super::operation::{Arguments, bad};
 use crate::codec::{Map, Value};
 use crate::message::from_domain;
 
-// Vendor descriptors come in two families, and these are of the longer one (§3.1).
+// Vendor descriptors come in two families, and these are of the longer one (REQ-27).
 const RULE: u64 = 0x137_0000_0004;
 const EMPTY_ACTION: u64 = 0x137_0000_0005;
 const SQL_ACTION: u64 = 0x137_0000_0006;

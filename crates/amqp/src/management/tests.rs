@@ -1,4 +1,4 @@
-//! Requests as the SDKs write them, replies as they read them (§7).
+//! Requests as the SDKs write them, replies as they read them (REQ-4 to REQ-27).
 
 use bytes::{Bytes, BytesMut};
 use domain::{
@@ -44,9 +44,10 @@ fn token(byte: u8) -> LockToken {
     LockToken::from_bytes([byte; 16])
 }
 
-/// §7.1: every operation, and the integer widths and list forms clients vary.
+/// REQ-7, REQ-10 to REQ-22: every operation but `add-rule`, and the integer widths and list forms
+/// clients vary.
 #[test]
-fn section_7_1_requests_decode() {
+fn req_10_to_req_22_requests_decode() {
     let sequences = vec![SequenceNumber(3), SequenceNumber(5)];
     let session_id = || Some("s".to_owned());
     let scheduled = map()
@@ -178,7 +179,31 @@ fn section_7_1_requests_decode() {
 }
 
 #[test]
-fn section_7_1_rules_are_read_from_maps() {
+fn req_24_each_disposition_has_its_name() {
+    let (reason, description) = (Some("why".to_owned()), None);
+    for (name, expected) in [
+        ("completed", Verdict::Complete),
+        ("abandoned", Verdict::Abandon),
+        ("defered", Verdict::Defer),
+        ("deferred", Verdict::Defer),
+        ("suspended", Verdict::DeadLetter { reason, description }),
+        ("unlocked", Verdict::Release),
+        ("renewed", Verdict::Renew),
+    ] {
+        let body = map()
+            .string("disposition-status", name.into())
+            .string("deadletter-reason", "why".into())
+            .string("lock-tokens", uuids(&[7]));
+        let Ok(Operation::UpdateDisposition { verdict, .. }) = ask("update-disposition", body).1
+        else {
+            panic!("{name} is not understood")
+        };
+        assert_eq!(verdict, expected, "{name}");
+    }
+}
+
+#[test]
+fn req_23_req_26_rules_are_read_from_maps() {
     let sql = map().string("expression", "a = 1".into());
     let description = map()
         .string("sql-filter", Value::Map(sql.clone()))
@@ -210,7 +235,7 @@ fn section_7_1_rules_are_read_from_maps() {
 
 /// RULE-29: a client that binds parameters sends them beside the expression.
 #[test]
-fn rule_29_parameters_of_an_expression_are_read() {
+fn rule_29_req_26_parameters_of_an_expression_are_read() {
     let sql = map()
         .string("expression", "a = @p".into())
         .string("parameters", Value::Map(map().string("@p", Value::Int(7))));
@@ -225,7 +250,7 @@ fn rule_29_parameters_of_an_expression_are_read() {
 
 /// DEFER-10, SESS-13, PEEK-9, BATCH-7: what takes holding a session names it.
 #[test]
-fn sess_13_operations_that_take_a_session_name_it() {
+fn sess_13_req_28_operations_that_take_a_session_name_it() {
     let numbers = || longs(&[1]);
     let named = |body: Map| body.string("session-id", "s".into());
     let count = || map().string("message-count", Value::Int(1));
@@ -253,9 +278,9 @@ fn sess_13_operations_that_take_a_session_name_it() {
     }
 }
 
-/// §7.2: a bad request gets a status, not silence.
+/// REQ-9: a bad request gets a status, not silence.
 #[test]
-fn section_7_2_bad_requests_are_refused_by_name() {
+fn req_9_req_29_bad_requests_are_refused_by_name() {
     let table = [
         ("no-such-operation", map(), "ERR-16"),
         ("renew-lock", map(), "ERR-12"),
@@ -272,9 +297,9 @@ fn section_7_2_bad_requests_are_refused_by_name() {
     }
 }
 
-/// Rules 14 to 16: codes, conditions and the types of what is in the body.
+/// REQ-4 to REQ-8: codes, conditions and the types of what is in the body.
 #[test]
-fn err_26_rule_15_replies_have_the_types_clients_read() {
+fn err_26_req_4_to_req_8_replies_have_the_types_clients_read() {
     let at = Timestamp(5);
     let token = token(1);
     let message = Bytes::from_static(b"m");
@@ -338,9 +363,9 @@ fn err_26_rule_15_replies_have_the_types_clients_read() {
     }
 }
 
-/// §7.1: descriptors of both vendor families, filter and action always present, never a null map.
+/// REQ-27: descriptors of both vendor families, filter and action always present, never a null map.
 #[test]
-fn section_7_1_rules_are_listed_with_numeric_descriptors() {
+fn req_27_rules_are_listed_with_numeric_descriptors() {
     let row = |filter, action| {
         let created_at = Timestamp(1);
         rule::to_value(&RuleRow { name: "r".into(), filter, action, created_at, order: 0 })

@@ -1,4 +1,4 @@
-//! Batches: one transfer whose data sections each hold a whole message (§4).
+//! Batches: one transfer whose data sections each hold a whole message (XFER-6).
 
 use bytes::Bytes;
 

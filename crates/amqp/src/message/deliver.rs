@@ -24,10 +24,11 @@ pub enum Shown {
     Deferred,
 }
 
-/// The message as a client sees it (§5). Header and message annotations are written anew, into
-/// `scratch`; application properties only under an overlay, properties only under one that changes them
-/// (RULE-18) or where their expiry would contradict the broker's (TTL-3, TTL-27); the rest is slices of what was stored. `source` is the
-/// entity a dead letter came from, if it was forwarded (DLQ-12).
+/// The message as a client sees it (FORM-2, FORM-5 to FORM-9). Header and message annotations are
+/// written anew, into `scratch`; application properties only under an overlay, properties only under
+/// one that changes them (RULE-18) or where their expiry would contradict the broker's (TTL-3,
+/// TTL-27); the rest is slices of what was stored. `source` is the entity a dead letter came from, if
+/// it was forwarded (DLQ-12).
 ///
 /// # Errors
 /// [`DecodeError`] if a section that is written anew cannot be read: then it was never checked.

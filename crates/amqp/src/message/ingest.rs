@@ -11,7 +11,7 @@ use crate::engine::Delivery;
 
 /// The messages of one transfer: one, or those of a batch.
 ///
-/// `guid` draws 16 random bytes for a message that has no id (rule 3); `scratch` is where such a
+/// `guid` draws 16 random bytes for a message that has no id (FORM-3); `scratch` is where such a
 /// message is written anew, and keeps its memory from call to call.
 ///
 /// # Errors
@@ -134,7 +134,7 @@ impl From<DecodeError> for Unfit {
     }
 }
 
-/// The message with its first property set, all else as it was (rule 3).
+/// The message with its first property set, all else as it was (FORM-3).
 fn with_message_id(
     message: &Message,
     id: &str,

@@ -35,7 +35,7 @@ impl Encode for UnixMs {
 }
 
 composite! {
-    /// How to deliver a message (3.2.1).
+    /// How to deliver a message (AMQP 1.0, part 3, 3.2.1).
     #[derive(Default)]
     trimmed Header = "header", descriptor::HEADER {
         durable: bool = false,
@@ -47,8 +47,8 @@ composite! {
         delivery_count: Option<u32>,
     }
 
-    /// What a message is about (3.2.4). An id is a string, a ulong, a uuid or a binary, an address by
-    /// custom a string.
+    /// What a message is about (AMQP 1.0, part 3, 3.2.4). An id is a string, a ulong, a uuid or a
+    /// binary, an address by custom a string.
     #[derive(Default)]
     trimmed Properties = "properties", descriptor::PROPERTIES {
         message_id: Option<Value>,
@@ -104,7 +104,7 @@ impl Message {
         Ok(lifetime_ms(instant()?, instant()?))
     }
 
-    /// The value of a body that is one (3.2.8), null where it is something else.
+    /// The value of a body that is one (AMQP 1.0, part 3, 3.2.8), null where it is something else.
     pub fn value(&self, limits: &Limits) -> Result<Value, DecodeError> {
         let is_value = self.body_kind() == Some(super::BodyKind::Value);
         match self.content(self.places().body).filter(|_| is_value) {
@@ -200,7 +200,7 @@ pub(super) fn lifetime_ms(expiry: Option<UnixMs>, creation: Option<UnixMs>) -> O
     ms.filter(|ms| *ms > 0)
 }
 
-/// Keys of message annotations (§5).
+/// Keys of message annotations (FORM-7).
 pub mod annotation {
     pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
     pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
@@ -226,7 +226,7 @@ pub mod annotation {
 }
 
 /// A message-id as text: clients write ulongs, uuids and binaries as well, and duplicates are found
-/// by what they say (§4). A binary that is no text counts as its hexadecimal digits.
+/// by what they say (FORM-4). A binary that is no text counts as its hexadecimal digits.
 pub fn id_text(id: &Value) -> Option<String> {
     match id {
         Value::String(text) => Some(text.to_string()),

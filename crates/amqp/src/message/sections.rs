@@ -1,5 +1,6 @@
-//! Where a message's sections lie (3.2). They may come in any order, since one SDK writes delivery
-//! annotations after the body (§4), but each at most once, save those of the body.
+//! Where a message's sections lie (AMQP 1.0, part 3, 3.2). They may come in any order, since one SDK
+//! writes delivery annotations after the body (FORM-1), but each at most once, save those of the
+//! body.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Sections, ingest, delivery, and the way between protocols (§4, §5).
+//! Sections, ingest, delivery, and the way between protocols (FORM-1 to FORM-12, XFER-6).
 
 mod seen;
 
@@ -93,9 +93,9 @@ fn shown(message: &Message, delivery: &Delivery, shown: Shown) -> Message {
     Message::parse(payload.to_bytes(), &limits).unwrap()
 }
 
-/// §4: whatever the order; each section once; a body of one kind.
+/// FORM-1: whatever the order; each section once; a body of one kind.
 #[test]
-fn section_4_sections_are_found_in_any_order() {
+fn form_1_sections_are_found_in_any_order() {
     let limits = Limits::default();
     let map = Map::default().symbol("k", Value::Bool(true));
     let odd = build()
@@ -152,9 +152,9 @@ fn msg_2_broker_properties_are_extracted() {
     assert_eq!(new.header_bytes as usize, bytes.len() - body_bytes);
 }
 
-/// Rule 3: an id is put where there is none, and nothing else changes.
+/// FORM-3: an id is put where there is none, and nothing else changes.
 #[test]
-fn rule_3_a_missing_message_id_is_injected() {
+fn form_3_a_missing_message_id_is_injected() {
     let user = Map::default().string("k", Value::Int(1));
     let rest = Properties { subject: Some("s".into()), ..Properties::default() };
     let with_id = Properties { message_id: Some(GUID_TEXT.into()), ..rest.clone() };
@@ -178,9 +178,9 @@ fn rule_3_a_missing_message_id_is_injected() {
     assert_eq!(new.content, build().composite(&id(GUID_TEXT)).bytes());
 }
 
-/// §4: ids of other types are compared by what they say.
+/// FORM-4: ids of other types are compared by what they say.
 #[test]
-fn section_4_ids_of_any_type_are_text() {
+fn form_4_ids_of_any_type_are_text() {
     let table = [
         (Value::Ulong(7), "7"),
         (Value::Uuid(std::array::from_fn(|i| i as u8)), "00010203-0405-0607-0809-0a0b0c0d0e0f"),
@@ -221,9 +221,9 @@ fn ttl_27_long_lifetimes_travel_as_two_instants() {
     assert_eq!(ttl(None, Some(10), Some(5)), None);
 }
 
-/// §4: every data section of a batch is a message, in order, all or nothing.
+/// XFER-6 to XFER-8: every data section of a batch is a message, in order, all or nothing.
 #[test]
-fn section_4_a_batch_is_split() {
+fn xfer_6_to_xfer_8_a_batch_is_split() {
     let inner = |name: &str| build().composite(&id(name)).data("m").bytes();
     let envelope = build()
         .composite(&id("a"))
@@ -252,9 +252,9 @@ fn quota_19_a_property_too_large_is_named() {
     assert!(matches!(&refusal, Refusal::Serialization { what, .. } if what == "property 'k'"));
 }
 
-/// §5: header and annotations anew, the rest byte for byte and not copied.
+/// FORM-2, FORM-6 to FORM-8: header and annotations anew, the rest byte for byte and not copied.
 #[test]
-fn section_5_a_delivery_keeps_what_was_sent() {
+fn form_2_form_6_to_form_8_a_delivery_keeps_what_was_sent() {
     let limits = Limits::default();
     let user = Map::default().string("k", Value::Int(1));
     let annotations = Map::default()
@@ -294,7 +294,7 @@ fn section_5_a_delivery_keeps_what_was_sent() {
 
 /// PEEK-6: a peek shows a state and no lock, a deferred message both, receive-and-delete neither.
 #[test]
-fn peek_6_lock_and_state_are_shown_where_they_belong() {
+fn peek_6_form_7_lock_and_state_are_shown_where_they_belong() {
     let stored = build().composite(&id("x")).message();
     let deferred = Delivery { state: MessageState::Deferred, ..delivery() };
     let table = [
@@ -313,7 +313,7 @@ fn peek_6_lock_and_state_are_shown_where_they_belong() {
 
 /// TTL-3, TTL-27: properties are written anew only where they would contradict the broker.
 #[test]
-fn ttl_27_expiry_in_the_properties_is_the_brokers() {
+fn ttl_27_form_9_expiry_in_the_properties_is_the_brokers() {
     const LONG_MS: u64 = 1 << 40;
     let limits = Limits::default();
     let says = |creation: i64, expiry: i64| Properties {
@@ -346,7 +346,7 @@ fn ttl_27_expiry_in_the_properties_is_the_brokers() {
 
 /// LOCK-10, DLQ-9: overlays overwrite, add and remove; other entries stay as they were encoded.
 #[test]
-fn lock_10_an_overlay_changes_application_properties() {
+fn lock_10_form_9_an_overlay_changes_application_properties() {
     let limits = Limits::default();
     let user = Map::default()
         .string("kept", Value::List(vec![Value::Int(1)]))
@@ -376,9 +376,9 @@ fn lock_10_an_overlay_changes_application_properties() {
     assert_eq!(message.application_properties(&limits).unwrap().0.len(), 2);
 }
 
-/// §5: sections in the standard order, whatever order they came in.
+/// FORM-5: sections in the standard order, whatever order they came in.
 #[test]
-fn section_5_a_delivery_is_in_the_standard_order() {
+fn form_5_a_delivery_is_in_the_standard_order() {
     let map = Map::default().symbol("k", Value::Bool(true));
     let odd = build()
         .section(descriptor::FOOTER, &map)
@@ -459,7 +459,7 @@ fn property() -> impl Strategy<Value = domain::Value> {
 proptest! {
     /// The table of the module: nothing of a message of the native API is lost over AMQP.
     #[test]
-    fn msg_2_a_neutral_message_survives_amqp(neutral in neutral()) {
+    fn msg_2_form_10_a_neutral_message_survives_amqp(neutral in neutral()) {
         let limits = Limits::default();
         let bytes = neutral.to_amqp(&mut BytesMut::new());
         let message = Message::parse(bytes.clone(), &limits).unwrap();
@@ -475,7 +475,7 @@ proptest! {
 
     /// A delivery shows body and user properties as they were sent, however it is shown.
     #[test]
-    fn section_5_a_delivery_is_what_was_sent(neutral in neutral(), peek in any::<bool>()) {
+    fn form_2_a_delivery_is_what_was_sent(neutral in neutral(), peek in any::<bool>()) {
         let limits = Limits::default();
         let stored = Message::parse(neutral.to_amqp(&mut BytesMut::new()), &limits).unwrap();
         let how = if peek { Shown::Peek } else { Shown::PeekLock };
@@ -488,7 +488,7 @@ proptest! {
 
 /// Data in pieces is one body; a type MSG-4 does not name shows as its encoding.
 #[test]
-fn msg_4_what_has_no_neutral_form() {
+fn msg_4_form_11_what_has_no_neutral_form() {
     let limits = Limits::default();
     let list = Value::List(vec![Value::Int(1)]);
     let mut encoding = BytesMut::new();

@@ -1,5 +1,5 @@
 //! User properties between AMQP and the domain (MSG-4). AMQP has no date-time-offset, time-span and
-//! URI of its own: Service Bus describes them by a symbol (§5).
+//! URI of its own: Service Bus describes them by a symbol (FORM-10).
 
 use bytes::{Bytes, BytesMut};
 use domain::Value as Property;

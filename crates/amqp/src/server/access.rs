@@ -1,4 +1,4 @@
-//! What a connection has been granted by logins and tokens (§1.2, §2).
+//! What a connection has been granted by logins and tokens (SASL-4, SASL-5, CBS-9 to CBS-11).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) struct Ear {
 }
 
 impl Grants {
-    /// Whether a login is good. One with a key needs no tokens any more (§1.2). One by a name that no
+    /// Whether a login is good. One with a key needs no tokens any more (SASL-4). One by a name that no
     /// key of the node has proves nothing yet, and is let in to say which entity it is for.
     pub fn login(&mut self, access: &Access, credentials: &Credentials) -> bool {
         let Credentials::Plain { user, password } = credentials else { return true };
@@ -205,7 +205,7 @@ mod tests {
 
     /// A token signed by an entity's own rule is good there only, and for its rights.
     #[test]
-    fn ent_12_an_entitys_own_rule_signs_tokens_for_it() {
+    fn ent_12_cbs_12_an_entitys_own_rule_signs_tokens_for_it() {
         let (access, mut grants) = (keys(), Grants::default());
         let rules = [own("Rule", Right::Listen, "q")];
         let token = sign("sb%3A%2F%2Fh%2Fq", "Rule", "spare", now_s() + 60);
@@ -222,10 +222,10 @@ mod tests {
         }
     }
 
-    /// §1.2: a login by a name of no key of the node proves nothing until an entity's own
+    /// SASL-5: a login by a name of no key of the node proves nothing until an entity's own
     /// rule makes it good, and as long as that has this key.
     #[test]
-    fn ent_12_a_login_is_redeemed_by_an_entitys_own_rule() {
+    fn ent_12_sasl_5_a_login_is_redeemed_by_an_entitys_own_rule() {
         let (access, mut grants) = (keys(), Grants::default());
         assert!(grants.login(&access, &plain("Rule", "secret")));
         assert!(grants.has_claim() && !grants.is_proved(&access));
@@ -259,9 +259,9 @@ mod tests {
         assert_eq!(code(grants.put_token(&access, &forged, "sb://localhost/q", &[])), 401);
     }
 
-    /// §1.2, ERR-17: each row a key as login, and what is then allowed on `q`, and on another queue.
+    /// SASL-4, ERR-17: each row a key as login, and what is then allowed on `q`, and on another queue.
     #[test]
-    fn section_1_2_a_key_as_login_opens_all_it_covers() {
+    fn sasl_4_sasl_7_a_key_as_login_opens_all_it_covers() {
         for (user, password, on_q, elsewhere) in [
             ("Sender", "secret", [false, true, false], [false, true, false]),
             ("Sender", "spare", [false, true, false], [false, true, false]),
@@ -284,7 +284,7 @@ mod tests {
 
     /// ERR-25: a token counts until it runs out, and its renewal is for longer.
     #[test]
-    fn err_25_a_renewed_token_replaces_the_old_one() {
+    fn err_25_cbs_10_a_renewed_token_replaces_the_old_one() {
         let (access, mut grants) = (keys(), Grants::default());
         for (seconds, replaced) in [(60, false), (3_600, true)] {
             let token = sign("sb%3A%2F%2Fh%2Fq", "Sender", "secret", now_s() + seconds);

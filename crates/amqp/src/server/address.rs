@@ -1,4 +1,4 @@
-//! Which node an address names (§3).
+//! Which node an address names (LINK-1, LINK-2).
 
 use domain::{Refusal, SubQueue, split_subscription_path};
 
@@ -86,9 +86,9 @@ mod tests {
         Entity { name: name.to_owned(), sub }
     }
 
-    /// §3: every form of an address seen from an SDK.
+    /// LINK-1, LINK-2: every form of an address seen from an SDK.
     #[test]
-    fn section_3_an_address_names_its_node_in_every_form() {
+    fn link_1_link_2_an_address_names_its_node_in_every_form() {
         let main = |name| Ok(Node::Entity(entity(name, SubQueue::Main)));
         let dead = |name| Ok(Node::Entity(entity(name, SubQueue::DeadLetter)));
         for (address, node) in [

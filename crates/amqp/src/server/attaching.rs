@@ -1,4 +1,4 @@
-//! Attach requests (§3.2): which node, with which right, served by whom.
+//! Attach requests (LINK-5 to LINK-7): which node, with which right, served by whom.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,9 +26,9 @@ use auth::Right;
 const INTAKE_WINDOW: u32 = 1000;
 /// The same of a link for requests.
 const REQUESTS_WINDOW: u32 = 50;
-/// For batches, beside what `max-message-size` says (§3.1).
+/// For batches, beside what `max-message-size` says (LINK-8).
 const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
-/// Left of a batch for the ids that are drawn for those of its messages that have none (rule 3).
+/// Left of a batch for the ids that are drawn for those of its messages that have none (FORM-3).
 const DRAWN_IDS_BYTES: u64 = 64 * 1024;
 /// How long a client waits for a free session if it does not say (SESS-7): one SDK gives up by itself
 /// soon after.
@@ -123,7 +123,7 @@ impl Links {
         wanted: Wanted,
         mode: SenderSettleMode,
     ) -> Kind {
-        // §6: what is sent settled was deleted before.
+        // LINK-9: what is sent settled was deleted before.
         let mode = match mode {
             SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
             SenderSettleMode::Unsettled | SenderSettleMode::Mixed => ReceiveMode::PeekLock,
@@ -144,7 +144,8 @@ impl Links {
         })
     }
 
-    /// Rules 6 to 8. Only now the client hears of the link, so it never sees one that is refused after.
+    /// LINK-3, LINK-4, LINK-12. Only now the client hears of the link, so it never sees one that is
+    /// refused after.
     pub(super) fn accept(&mut self, id: LinkId, terms: Terms) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let size_max = self.shared.config.limits.message_bytes_max;
@@ -178,7 +179,7 @@ impl Links {
     }
 }
 
-/// What a receiver asks for: messages, or those of a session (§3.1).
+/// What a receiver asks for: messages, or those of a session (LINK-10).
 fn wanted(attach: &Attach, entity: &Entity) -> Result<Wanted, Refusal> {
     let filter = attach.source.as_ref().map(Source::session_filter).transpose();
     let filter = filter.map_err(|error| Refusal::Argument {

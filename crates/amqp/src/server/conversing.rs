@@ -1,4 +1,4 @@
-//! Requests of the client and the replies to them: `$cbs` and `$management` (§2, §7).
+//! Requests of the client and the replies to them: `$cbs` and `$management` (REQ-1 to REQ-9).
 
 use std::collections::VecDeque;
 
@@ -77,7 +77,7 @@ impl Links {
         }
     }
 
-    /// Rule 13: the reply goes to the response link of the same session.
+    /// REQ-3: the reply goes to the response link of the same session.
     pub(super) fn reply(
         &mut self,
         session: SessionId,

@@ -1,5 +1,5 @@
-//! Transactions of a connection (§8): its control links, and what links and requests do within a
-//! transaction, in the order it came. A transaction is its connection's alone (TX-7).
+//! Transactions of a connection (COORD-1 to COORD-11): its control links, and what links and requests
+//! do within a transaction, in the order it came. A transaction is its connection's alone (TX-7).
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ use crate::request::Envelope;
 use crate::{Limits, condition};
 use auth::Right;
 
-/// Names the entity that a sender link's messages are for, if they only go via its target (§3.1).
+/// Names the entity that a sender link's messages are for, if they only go via its target (LINK-15).
 pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
 /// Most transactions that a connection has open.
 const OPEN_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! What clients are told of what went wrong: the three answers (§9) as conditions.
+//! What clients are told of what went wrong: the three answers (COND-2) as conditions.
 
 use std::time::SystemTime;
 

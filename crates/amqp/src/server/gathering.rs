@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_one_request_as_far_as_it_fits() {
+    fn xfer_3_what_waits_is_one_request_as_far_as_it_fits() {
         for (shapes, requests) in [
             (vec![], vec![]),
             (vec![(1, 9)], vec![(1, 1)]),
@@ -144,7 +144,7 @@ mod tests {
 
     /// SEND-3: one delivery's fault is not its neighbours'.
     #[test]
-    fn send_3_a_request_that_was_refused_is_tried_by_its_deliveries() {
+    fn send_3_xfer_3_a_request_that_was_refused_is_tried_by_its_deliveries() {
         let mut waiting = waiting(&[(1, 1), (2, 2), (1, 3), (1, 4)]);
         let last = waiting.pop_back();
         let (flight, _) = gather(&mut waiting).expect("three wait");

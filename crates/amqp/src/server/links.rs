@@ -64,7 +64,7 @@ pub(super) enum Kind {
     Requests(Node),
     /// What waits for credit.
     Replies(VecDeque<Bytes>),
-    /// Of transactions (§8).
+    /// Of transactions (COORD-1).
     Control,
 }
 

@@ -1,4 +1,4 @@
-//! How a receiver link comes to be served (§3.2): its client is told nothing before the leader of the
+//! How a receiver link comes to be served (LINK-5): its client is told nothing before the leader of the
 //! entity has agreed, or has locked a session for it.
 
 use std::pin::pin;

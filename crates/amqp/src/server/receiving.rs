@@ -1,5 +1,5 @@
-//! A client's receiver link (§6): its credit goes to the broker in portions, and its verdicts go to
-//! the log.
+//! A client's receiver link (FLOW-7, FLOW-11, SETTLE-4): its credit goes to the broker in portions,
+//! and its verdicts go to the log.
 
 use std::collections::VecDeque;
 
@@ -234,7 +234,7 @@ impl Outlet {
     }
 }
 
-/// What each verdict is answered: itself if it was done, else why not (rules 4, 5).
+/// What each verdict is answered: itself if it was done, else why not (SETTLE-5, SETTLE-6).
 fn answers(
     asked: Vec<(Option<DeliveryId>, DeliveryState)>,
     outcome: service::Result<Refusals>,
@@ -265,7 +265,7 @@ mod tests {
 
     /// LOCK-17: each verdict has its own answer; one nobody waits for has none.
     #[test]
-    fn rule_4_each_verdict_is_answered_for_itself() {
+    fn settle_10_settle_13_each_verdict_is_answered_for_itself() {
         let mut connection = crate::engine::Connection::client(
             crate::engine::Config {
                 container_id: "c".into(),

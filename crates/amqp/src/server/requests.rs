@@ -1,4 +1,4 @@
-//! Management operations (§7.1) over the broker.
+//! Management operations (REQ-10 to REQ-23) over the broker.
 
 mod messages;
 mod rules;
@@ -17,7 +17,7 @@ use crate::management::{Operation, Reply};
 use crate::message::{Shown, deliver, stored};
 use auth::Right;
 
-/// The right an operation takes (§2).
+/// The right an operation takes (REQ-25).
 pub(super) fn right(operation: &Operation) -> Right {
     match operation {
         Operation::Schedule { .. } | Operation::CancelScheduled { .. } => Right::Send,

@@ -1,6 +1,7 @@
-//! A client's sender link (§4): deliveries go to the broker as they come and are answered in their
-//! order. While requests are under way, deliveries gather into the next one, so that a busy link costs
-//! the log few entries. Repeats within the cluster are the broker's [`Sender`]'s affair (SEND-8).
+//! A client's sender link (XFER-1 to XFER-3): deliveries go to the broker as they come and are
+//! answered in their order. While requests are under way, deliveries gather into the next one, so
+//! that a busy link costs the log few entries. Repeats within the cluster are the broker's
+//! [`Sender`]'s affair (SEND-8).
 
 use std::collections::VecDeque;
 
@@ -63,7 +64,7 @@ async fn open(broker: &Broker, name: &str) -> Result<(Sender, Terms), Error> {
     Ok((broker.sender(name, None).await?, terms))
 }
 
-/// Looks whether messages can be sent there at all (§3.2), and how large they may be.
+/// Looks whether messages can be sent there at all (LINK-7), and how large they may be.
 pub(super) async fn terms(broker: &Broker, name: &str) -> Result<Terms, Error> {
     let properties = broker.get_entity(name).await?.info.properties;
     if properties.status.refuses_send() {

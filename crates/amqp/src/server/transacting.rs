@@ -1,5 +1,5 @@
-//! One open transaction (§8): a future that owns it and does what it is told, in order. Whatever ends
-//! the future before a discharge rolls it back (TX-7).
+//! One open transaction (COORD-3 to COORD-9): a future that owns it and does what it is told, in
+//! order. Whatever ends the future before a discharge rolls it back (TX-7).
 
 use bytes::Bytes;
 use domain::{Operation, Refusal};

@@ -1,4 +1,5 @@
-//! A receiver's verdict (§6.1): what it asks of the broker, and what it is answered once that is done.
+//! A receiver's verdict (SETTLE-4 to SETTLE-13): what it asks of the broker, and what it is answered
+//! once that is done.
 
 use domain::{Disposition, LockToken, Properties, Settlement};
 
@@ -14,7 +15,7 @@ pub(super) struct Verdict {
     /// `None`: the client wants no answer.
     pub id: Option<DeliveryId>,
     pub settlement: Settlement,
-    /// For when it is done (rule 5).
+    /// For when it is done (SETTLE-5).
     pub answer: DeliveryState,
 }
 
@@ -52,7 +53,7 @@ fn of_outcome(id: Option<DeliveryId>, token: LockToken, outcome: Outcome) -> Ver
         Outcome::Released => (Disposition::Release, Outcome::Released),
         Outcome::Rejected(error) => (dead_letter(error), Outcome::Rejected(None)),
         Outcome::Modified(modified) => {
-            // Rule 19: whether delivery failed is not asked; this is.
+            // SETTLE-7: whether delivery failed is not asked; this is.
             let is_deferred = modified.undeliverable_here == Some(true);
             let properties = modified.message_annotations.as_ref().map(properties);
             let properties = properties.unwrap_or_default();
@@ -116,9 +117,9 @@ mod tests {
         (verdict.settlement.disposition, verdict.answer)
     }
 
-    /// Rule 19: Python sets delivery-failed for both, JS for neither.
+    /// SETTLE-7: Python sets delivery-failed for both, JS for neither.
     #[test]
-    fn rule_19_undeliverable_here_tells_defer_from_abandon() {
+    fn settle_5_settle_7_undeliverable_here_tells_defer_from_abandon() {
         for delivery_failed in [None, Some(false), Some(true)] {
             for undeliverable_here in [None, Some(false), Some(true)] {
                 let modified =
@@ -132,9 +133,10 @@ mod tests {
         }
     }
 
-    /// Rule 5, DLQ-9: reason and description come out of the info, the rest is laid over the message.
+    /// SETTLE-5, SETTLE-8, DLQ-9: reason and description come out of the info, the rest is laid over
+    /// the message.
     #[test]
-    fn rule_5_a_rejected_message_is_dead_lettered_and_answered_without_an_error() {
+    fn settle_5_settle_8_a_rejected_message_is_dead_lettered_and_answered_without_an_error() {
         let info = Map::default()
             .string(REASON, "why".into())
             .string(DESCRIPTION, "because".into())
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn section_6_1_what_is_no_outcome_is_refused() {
+    fn settle_12_what_is_no_outcome_is_refused() {
         let condition = |state| match verdict(None, &tag(TOKEN), state) {
             Err(DeliveryState::Outcome(Outcome::Rejected(Some(error)))) => error.condition,
             other => panic!("{other:?}"),

@@ -1,5 +1,5 @@
 //! A client's sender link whose messages are for another entity than its target (FWD-14): each
-//! delivery is a transaction of its own, one after the other, unless it is part of one (§8).
+//! delivery is a transaction of its own, one after the other, unless it is part of one (COORD-5).
 
 use service::{Asker, Broker, Error};
 use tokio::sync::mpsc;
@@ -42,8 +42,8 @@ pub(super) async fn run(
     }
 }
 
-/// That both are there (§3.2), and what the first one takes. Whether the other takes it is found when
-/// it arrives there.
+/// That both are there (LINK-15), and what the first one takes. Whether the other takes it is found
+/// when it arrives there.
 async fn check(broker: &Broker, via: &Entity, to: &Entity) -> Result<Terms, Error> {
     broker.get_entity(&to.name).await?;
     sending::terms(broker, &via.name).await

@@ -1,4 +1,4 @@
-//! Authorization rules in a description (§4.6), to and from XML.
+//! Authorization rules in a description (ATOM-18), to and from XML.
 
 use std::io;
 

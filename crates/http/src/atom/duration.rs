@@ -118,7 +118,7 @@ mod tests {
     const DAY_MS: u64 = 24 * 3600 * 1000;
 
     #[test]
-    fn durations_are_read_and_written() {
+    fn atom_8_durations_are_read_and_written() {
         for (text, ms, written) in [
             ("PT1M", 60_000, "PT1M"),
             ("P14D", 14 * DAY_MS, "P14D"),

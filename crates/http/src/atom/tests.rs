@@ -217,7 +217,7 @@ fn rows() -> Vec<RuleRow> {
 
 /// RULE-11, RULE-29: filters, actions and typed parameters, as they were.
 #[test]
-fn rule_29_rules_are_read_again_as_they_are_written() {
+fn rule_29_atom_19_to_atom_21_rules_are_read_again_as_they_are_written() {
     for row in rows() {
         let text = written_rule(&row);
         let read = read(&text, |node| rule::read(node, None)).expect(&text);
@@ -228,7 +228,7 @@ fn rule_29_rules_are_read_again_as_they_are_written() {
 
 /// What the SDKs look for: names, order, one `xmlns` on the counts, text that is escaped.
 #[test]
-fn an_entry_has_the_shape_the_clients_parse() {
+fn atom_10_to_atom_13_an_entry_has_the_shape_the_clients_parse() {
     let text = written(&info("a/b & c", unusual_queue(), Specifics::Queue));
     for part in [
         r#"<entry xmlns="http://www.w3.org/2005/Atom"><id>http://localhost:5300/a/b%20%26%20c?api-version=2024-05&amp;enrich=False</id>"#,
@@ -252,7 +252,7 @@ fn position(text: &str, element: &str) -> usize {
 
 /// JS does not fill gaps, it throws.
 #[test]
-fn documents_hold_what_js_demands_in_the_services_order() {
+fn atom_11_atom_14_atom_15_http_6_documents_hold_what_js_demands_in_the_services_order() {
     let topic = written(&topic_info(&TopicProperties::default()));
     let subscription = written(&subscription_info(&SubscriptionProperties::default()));
     for (text, elements) in [
@@ -314,7 +314,7 @@ fn documents_hold_what_js_demands_in_the_services_order() {
 }
 
 #[test]
-fn a_rule_has_the_shape_js_parses() {
+fn atom_19_atom_20_a_rule_has_the_shape_js_parses() {
     let [_, _, _, _, sql, _, correlation, _] = &rows()[..] else { panic!("eight rules") };
     let text = written_rule(sql);
     for part in [
@@ -334,7 +334,7 @@ fn a_rule_has_the_shape_js_parses() {
 
 /// Prefixes and order are the client's; what is read-only or unknown is passed over.
 #[test]
-fn any_prefix_and_any_order_are_read() {
+fn atom_4_atom_5_any_prefix_and_any_order_are_read() {
     let body = r#"<?xml version='1.0' encoding='utf-8'?>
         <ns0:entry xmlns:ns0="http://www.w3.org/2005/Atom"><ns0:content type="application/xml">
         <p4:QueueDescription xmlns:p4="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect">
@@ -357,7 +357,7 @@ fn any_prefix_and_any_order_are_read() {
 }
 
 #[test]
-fn ent_10_express_is_read_and_dropped() {
+fn ent_10_atom_16_express_is_read_and_dropped() {
     let express = "<EnableExpress>true</EnableExpress>";
     let queue = with("QueueDescription", express);
     assert_eq!(read_queue(&queue), Ok(QueueProperties::default()));
@@ -369,7 +369,7 @@ fn ent_10_express_is_read_and_dropped() {
 
 /// As the SDKs write them: cut to the path.
 #[test]
-fn fwd_1_a_destination_is_a_name_or_an_absolute_uri() {
+fn fwd_1_atom_17_a_destination_is_a_name_or_an_absolute_uri() {
     for (text, name) in [
         ("sb://host/a/b", Some("a/b")),
         ("sb://host:5300/a%2Fb", Some("a/b")),
@@ -441,10 +441,10 @@ fn jss_dialect_is_read() {
     assert_eq!(read(&none, subscription::read_rule), Ok(NewRule::default()));
 }
 
-/// §4.6, as Python and JS send them: keys may be left out, instants are passed over. No list at all
+/// ATOM-18, as Python and JS send them: keys may be left out, instants are passed over. No list at all
 /// leaves the rules as they are, an empty one takes them away.
 #[test]
-fn ent_11_authorization_rules_are_read() {
+fn ent_11_atom_18_authorization_rules_are_read() {
     let old = QueueProperties {
         authorization_rules: vec![authorization_rule("old", AccessRights::ALL)],
         ..QueueProperties::default()
@@ -464,7 +464,7 @@ fn ent_11_authorization_rules_are_read() {
 
 /// What and where: by its name, and by its line where the parser knows no name.
 #[test]
-fn what_cannot_be_read_is_told_by_name() {
+fn part_5_atom_7_http_18_what_cannot_be_read_is_told_by_name() {
     let queue = |inner: &str| with("QueueDescription", inner);
     let deep = format!("{}{}", "<a>\n".repeat(20_000), "</a>".repeat(20_000));
     let wide =
@@ -541,7 +541,7 @@ fn what_cannot_be_read_is_told_by_name() {
 }
 
 #[test]
-fn a_text_no_document_can_hold_spoils_none() {
+fn atom_24_a_text_no_document_can_hold_spoils_none() {
     let user_metadata = "a\u{0}b\u{b}\u{ffff}\u{85}".to_owned();
     let properties = QueueProperties { user_metadata, ..QueueProperties::default() };
     let text = written(&info("q", properties, Specifics::Queue));

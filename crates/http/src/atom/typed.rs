@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_29_values_have_the_types_the_clients_read() {
+    fn rule_29_atom_21_values_have_the_types_the_clients_read() {
         let text = |text: &str| Value::String(text.to_owned());
         for (value, kind, written) in [
             (Value::Long(5), "int", "5"),

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_amqp_text_is_shown_as_its_text() {
+    fn rest_6_an_amqp_text_is_shown_as_its_text() {
         // Descriptor 0x77 (amqp-value), then str8 of two bytes.
         let text = Bytes::from_static(&[0, 0x53, 0x77, 0xa1, 2, b'h', b'i']);
         let number = Bytes::from_static(&[0, 0x53, 0x77, 0x54, 7]);

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn msg_4_a_property_is_a_header() {
+    fn msg_4_rest_3_a_property_is_a_header() {
         for (text, value) in [
             ("\"High\"", Value::String("High".to_owned())),
             ("\"a \\\"b\\\" \\u00fc\"", Value::String("a \"b\" ü".to_owned())),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_http_are_no_properties() {
+    fn rest_3_headers_of_http_are_no_properties() {
         assert!(OF_HTTP.is_sorted());
         let mut headers = HeaderMap::new();
         for name in ["Content-Length", "host", "x-ms-retrypolicy", "Accept", "priority"] {

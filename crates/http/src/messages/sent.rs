@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn msg_2_a_message_is_its_body_and_its_headers() {
+    fn msg_2_rest_1_to_rest_3_a_message_is_its_body_and_its_headers() {
         let headers = headers(&[
             ("content-type", "text/plain"),
             ("host", "localhost"),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn send_3_a_batch_is_json() {
+    fn send_3_rest_4_a_batch_is_json() {
         let headers =
             headers(&[("content-type", "application/vnd.microsoft.servicebus.json; x=y")]);
         let body = r#"[{"Body":"one","BrokerProperties":{"TimeToLiveTimeSpan":"0.00:00:40"}},

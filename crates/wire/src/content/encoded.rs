@@ -73,7 +73,7 @@ impl<'a> Input<'a> {
         usize::try_from(u32::from_be_bytes(bytes.try_into().ok()?)).ok()
     }
 
-    /// The upper half of a format code says how long what follows is (1.2).
+    /// The upper half of a format code says how long what follows is (AMQP 1.0, part 1, 1.2).
     fn content(&mut self, code: u8) -> Option<&'a [u8]> {
         let count = match code >> 4 {
             0x4 => 0,
@@ -124,7 +124,7 @@ fn described(descriptor: Plain<'_>, plain: Plain<'_>) -> Option<Value> {
 }
 
 impl<'a> Plain<'a> {
-    /// What it is, if MSG-4 names its type (1.6).
+    /// What it is, if MSG-4 names its type (AMQP 1.0, part 1, 1.6).
     pub fn value(self) -> Option<Value> {
         let Plain { code, content } = self;
         Some(match code {

@@ -60,7 +60,7 @@ const JS: &[(&str, &str)] = &[
     ("close", "0000000c0200000100531845"),
 ];
 
-/// Python writes delivery annotations after the body, and every field with its nulls (§4).
+/// Python writes delivery annotations after the body, and every field with its nulls (FORM-1).
 const PYTHON_MESSAGE: &str = "\
          005370c00b0556014070000013884040005372c11902a313782d6f70742d706172746974696f \
          6e2d6b6579a10173005373c0140d404040a103737562404040404040a101734040005374c10c \
@@ -88,7 +88,7 @@ fn read(frames: &[(&str, &str)], name: &str) -> (Performative, Bytes) {
 }
 
 #[test]
-fn section_1_4_opens() {
+fn opens_of_the_sdks_are_read() {
     for (frames, max_frame_size, idle_time_out) in
         [(PYTHON, 1_048_576, None), (JS, u32::MAX, Some(60_000))]
     {
@@ -100,7 +100,7 @@ fn section_1_4_opens() {
 }
 
 #[test]
-fn section_1_4_begins() {
+fn conn_15_begins_of_the_sdks_are_read() {
     for (frames, window) in [(PYTHON, 65_536), (JS, 2_048)] {
         let (Performative::Begin(begin), _) = read(frames, "begin") else { panic!("a begin") };
         assert_eq!((begin.remote_channel, begin.incoming_window), (None, window));
@@ -110,7 +110,7 @@ fn section_1_4_begins() {
 
 /// Both write the filter of the next free session as a null.
 #[test]
-fn section_3_1_attaches() {
+fn link_10_attaches_of_the_sdks_are_read() {
     let table = [(PYTHON, 1, "amqps://localhost:5674/q", true), (JS, 0, "q", false)];
     for (frames, handle, address, has_target) in table {
         let (Performative::Attach(attach), _) = read(frames, "attach") else { panic!("an attach") };
@@ -125,7 +125,7 @@ fn section_3_1_attaches() {
 }
 
 #[test]
-fn section_6_flows() {
+fn flows_of_the_sdks_are_read() {
     for (frames, handle, count, drain) in [(PYTHON, 1, 0, false), (JS, 0, 1, true)] {
         let (Performative::Flow(flow), _) = read(frames, "flow") else { panic!("a flow") };
         assert_eq!((flow.handle, flow.delivery_count), (Some(handle), Some(count)));
@@ -134,7 +134,7 @@ fn section_6_flows() {
 }
 
 #[test]
-fn section_4_transfers() {
+fn xfer_6_xfer_10_transfers_of_the_sdks_are_read() {
     let table = [(PYTHON, 1, &[0, 0, 0, 1][..], 0), (JS, 0, b"0", 0x8001_3700)];
     for (frames, handle, tag, format) in table {
         let (Performative::Transfer(transfer), payload) = read(frames, "transfer") else {
@@ -148,11 +148,11 @@ fn section_4_transfers() {
 }
 
 #[test]
-fn section_6_1_dispositions() {
+fn settle_4_settle_7_dispositions_of_the_sdks_are_read() {
     let state = |frames| match read(frames, "disposition") {
         (Performative::Disposition(disposition), _) => {
             assert_eq!((disposition.role, disposition.first), (Role::Receiver, 3));
-            assert!(!disposition.settled, "rule 4");
+            assert!(!disposition.settled, "it asks to be answered (SETTLE-4)");
             disposition.state.unwrap()
         }
         (other, _) => panic!("a disposition, not {other:?}"),
@@ -169,7 +169,7 @@ fn section_6_1_dispositions() {
 }
 
 #[test]
-fn section_1_3_ends() {
+fn ends_of_the_sdks_are_read() {
     for (frames, handle) in [(PYTHON, 1), (JS, 0)] {
         let expected = Detach { handle, closed: true, error: None };
         assert_eq!(read(frames, "detach").0, Performative::Detach(expected));
@@ -178,7 +178,7 @@ fn section_1_3_ends() {
 }
 
 #[test]
-fn section_1_2_python_sends_an_empty_response() {
+fn sasl_2_python_sends_an_empty_response() {
     let bytes = unhex(PYTHON_SASL_INIT);
     let sasl = SaslFrame::read(&mut Reader::new(&bytes.slice(8..), &Limits::default()));
     let expected = SaslInit {
@@ -190,7 +190,7 @@ fn section_1_2_python_sends_an_empty_response() {
 }
 
 #[test]
-fn section_4_messages() {
+fn messages_of_the_sdks_are_read() {
     let limits = Limits::default();
     let table =
         [(PYTHON_MESSAGE, BodyKind::Data, "s", "sub"), (JS_MESSAGE, BodyKind::Value, "g", "s")];

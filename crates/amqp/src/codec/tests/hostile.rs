@@ -14,9 +14,9 @@ fn parse(text: &str) -> Result<Value, DecodeError> {
     Value::parse(&unhex(text), &Limits::default())
 }
 
-/// Few bytes that claim much.
+/// CONN-7: few bytes that claim much.
 #[test]
-fn counts_are_believed_as_far_as_the_bytes_warrant() {
+fn conn_7_counts_are_believed_as_far_as_the_bytes_warrant() {
     let values = DecodeError::Values { max: 266 };
     let table = [
         ("an array of 2^32 nulls", "f0 00000005 ffffffff 40", Err(values)),
@@ -42,9 +42,9 @@ fn counts_are_believed_as_far_as_the_bytes_warrant() {
     assert_eq!(array.as_items().unwrap().len(), 200);
 }
 
-/// Nesting: lists, descriptors, arrays. Skipping does not recurse at all.
+/// CONN-7: nesting of lists, descriptors, arrays. Skipping does not recurse at all.
 #[test]
-fn nesting_is_bounded() {
+fn conn_7_nesting_is_bounded() {
     let deep = |open: &[u8], levels: usize| -> Bytes {
         let mut bytes = vec![0x40];
         for _ in 0..levels {

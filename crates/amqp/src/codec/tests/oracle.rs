@@ -75,7 +75,7 @@ proptest! {
 }
 
 #[test]
-fn section_8_transaction_requests() {
+fn coord_2_coord_3_transaction_requests() {
     use fe2o3_amqp_types::transaction::{Declare as TheirDeclare, Discharge as TheirDischarge};
     let limits = Limits::default();
     let bytes = through::<TheirDeclare>(&encoded(&Declare { global_id: None }));

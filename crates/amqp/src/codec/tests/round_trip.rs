@@ -34,9 +34,9 @@ proptest! {
     }
 }
 
-/// §1.3: missing fields at the end, explicit nulls, any integer width and both descriptor forms.
+/// CONN-5: missing fields at the end, explicit nulls, any integer width and both descriptor forms.
 #[test]
-fn section_1_3_lenient_forms_are_the_same_frame() {
+fn conn_5_lenient_forms_are_the_same_frame() {
     let expected = Performative::Detach(Detach { handle: 1, closed: true, error: None });
     let forms = [
         "005316 c004 02 5201 41",

@@ -176,9 +176,9 @@ proptest! {
     }
 }
 
-/// §1.4: a megabyte through the smallest frames and windows there are.
+/// CONN-9: a megabyte through the smallest frames and windows there are.
 #[test]
-fn section_1_4_a_large_message_crosses_in_many_frames() {
+fn conn_9_a_large_message_crosses_in_many_frames() {
     let client = Limits { frame_bytes_max: 512, incoming_window: 1, ..Limits::default() };
     exchange(Plan {
         client: client.clone(),

@@ -1,4 +1,5 @@
-//! Peers that break the rules, flood, or do not read (§9): the right condition, bounded memory.
+//! Peers that break the rules, flood, or do not read (CONN-17, FLOW-6): the right condition, bounded
+//! memory.
 
 use std::time::{Duration, Instant};
 
@@ -63,9 +64,9 @@ fn ended(server: &mut Peer) -> (&'static str, String) {
     }
 }
 
-/// §9: each violation ends as much as it must, with its condition.
+/// CONN-17: each violation ends as much as it must, with its condition.
 #[test]
-fn section_9_violations_have_their_conditions() {
+fn conn_17_violations_have_their_conditions() {
     let at_handle = |handle| Attach { handle, ..attach("y", Role::Sender) };
     let flow = Flow { handle: Some(2), ..Flow::default() };
     let resumed = Transfer { resume: true, ..transfer(0, 1, false) };
@@ -98,7 +99,7 @@ fn section_9_violations_have_their_conditions() {
 }
 
 #[test]
-fn section_9_other_links_live_on_when_one_is_ended() {
+fn conn_17_other_links_live_on_when_one_is_ended() {
     let mut pair = served(Limits::default());
     let second = Attach { handle: 1, ..attach("y", Role::Sender) };
     pair.server.read(&frame_of(0, &second, &[]), Millis(0));
@@ -116,7 +117,7 @@ fn section_9_other_links_live_on_when_one_is_ended() {
 
 /// Python answers the answers to its own detach and end: nobody is harmed.
 #[test]
-fn section_9_a_detach_or_an_end_too_many_is_ignored() {
+fn conn_18_a_detach_or_an_end_too_many_is_ignored() {
     let mut pair = served(Limits::default());
     let detach = frame_of(0, &Detach { handle: 0, closed: true, error: None }, &[]);
     let end = frame_of(0, &End::default(), &[]);
@@ -129,9 +130,9 @@ fn section_9_a_detach_or_an_end_too_many_is_ignored() {
     assert!(!pair.server.connection.is_finished());
 }
 
-/// §1.3: links are bounded over all sessions.
+/// CONN-16: links are bounded over all sessions.
 #[test]
-fn section_9_more_links_than_allowed_end_the_session() {
+fn conn_16_more_links_than_allowed_end_the_session() {
     let mut pair = served(small());
     pair.server.read(&frame_of(1, &begin(), &[]), Millis(0));
     for (channel, handle) in [(0, 1), (1, 0), (1, 1)] {
@@ -145,7 +146,7 @@ fn section_9_more_links_than_allowed_end_the_session() {
 
 /// A flood without credit: reading stops, and goes on with the verdicts.
 #[test]
-fn rule_10_a_flood_waits_for_verdicts() {
+fn flow_6_a_flood_waits_for_verdicts() {
     let mut pair = served(Limits { incoming_window: 1000, ..small() });
     for id in 0..20 {
         pair.server.read(&frame_of(0, &transfer(0, id, false), b"m"), Millis(0));
@@ -161,7 +162,7 @@ fn rule_10_a_flood_waits_for_verdicts() {
 }
 
 #[test]
-fn section_9_unfinished_messages_are_bounded() {
+fn conn_17_unfinished_messages_are_bounded() {
     let mut pair = served(Limits { incoming_window: 1000, ..small() });
     for _ in 0..5 {
         pair.server.read(&frame_of(0, &transfer(0, 0, true), &[0; 1000]), Millis(0));
@@ -170,9 +171,9 @@ fn section_9_unfinished_messages_are_bounded() {
     assert_eq!(pair.server.connection.partial_bytes, 0);
 }
 
-/// 2.5.6: a window that is overrun by another whole window.
+/// FLOW-3: a window that is overrun by another whole window.
 #[test]
-fn section_9_a_window_that_is_ignored_ends_the_session() {
+fn flow_3_a_window_that_is_ignored_ends_the_session() {
     let mut pair = served(small());
     // Read at once, so that the flow that renews the window is never written.
     let more = frame_of(0, &transfer(0, 0, true), b"");
@@ -184,7 +185,7 @@ fn section_9_a_window_that_is_ignored_ends_the_session() {
 
 /// A client that never reads: it is answered as far as the limit, then not read from.
 #[test]
-fn section_9_a_client_that_never_reads_is_not_remembered_for() {
+fn flow_12_a_client_that_never_reads_is_not_remembered_for() {
     let mut pair = served(small());
     let echo = frame_of(0, &Flow { handle: Some(0), echo: true, ..Flow::default() }, &[]);
     for _ in 0..1000 {
@@ -200,7 +201,7 @@ fn section_9_a_client_that_never_reads_is_not_remembered_for() {
 
 /// What is sent and not settled is bounded, and so is what waits for the client's window.
 #[test]
-fn section_9_there_is_no_room_for_what_is_not_settled() {
+fn flow_12_there_is_no_room_for_what_is_not_settled() {
     let narrow = Limits { incoming_window: 2, incoming_unsettled_max: 2, ..Limits::default() };
     let mut pair = Pair::opened(narrow, small());
     let session = pair.session();

@@ -1,4 +1,4 @@
-//! Attaching, refusing, detaching, credit, drain (§3.2, §4, §6).
+//! Attaching, refusing, detaching, credit, drain (LINK-3 to LINK-14, FLOW-1 to FLOW-10).
 
 use super::*;
 use crate::codec::{Error, Flow, Map, Transfer, Value};
@@ -7,9 +7,9 @@ fn error(condition: &'static str) -> Error {
     Error::new(condition, "why")
 }
 
-/// Rules 7, 8: what the client wrote comes back, nothing that should not be null is.
+/// LINK-3, LINK-4: what the client wrote comes back, nothing that should not be null is.
 #[test]
-fn rule_8_an_accepted_attach_mirrors_the_request() {
+fn link_3_link_4_an_accepted_attach_mirrors_the_request() {
     let bare = Attach { source: None, target: None, ..attach("x", Role::Receiver) };
     let reply = bare.reply(1024);
     assert_eq!((reply.role, reply.max_message_size), (Role::Sender, Some(1024)));
@@ -20,9 +20,10 @@ fn rule_8_an_accepted_attach_mirrors_the_request() {
     assert_eq!(reply.rcv_settle_mode, ReceiverSettleMode::Second);
 }
 
-/// Rule 6: a session's receiver learns how long, in .NET ticks, and which, in the form it asked in.
+/// LINK-10, LINK-12: a session's receiver learns how long, in .NET ticks, and which, in the form it
+/// asked in.
 #[test]
-fn rule_6_a_session_attach_names_its_session() {
+fn link_10_link_12_a_session_attach_names_its_session() {
     let mut reply = attach("x", Role::Receiver).reply(1024);
     reply.set_locked_until(domain::Timestamp(0));
     let properties = reply.properties.unwrap();
@@ -40,9 +41,9 @@ fn rule_6_a_session_attach_names_its_session() {
     assert_eq!(filter.get("com.microsoft:session-filter"), Some(&described("s".into())));
 }
 
-/// §3.2: a refused attach shows a null terminus, then the reason; both sides forget the link.
+/// LINK-6: a refused attach shows a null terminus, then the reason; both sides forget the link.
 #[test]
-fn section_3_2_a_refused_link_is_never_seen_open() {
+fn link_6_a_refused_link_is_never_seen_open() {
     for role in [Role::Sender, Role::Receiver] {
         let mut pair = Pair::opened(Limits::default(), Limits::default());
         let session = pair.session();
@@ -68,9 +69,9 @@ fn section_3_2_a_refused_link_is_never_seen_open() {
     }
 }
 
-/// §3.2: a client that gives up while its attach is held open.
+/// LINK-14: a client that gives up while its attach is held open.
 #[test]
-fn section_3_2_a_pending_attach_can_be_withdrawn() {
+fn link_14_a_pending_attach_can_be_withdrawn() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     let ours = pair.client.connection.attach(session, attach("x", Role::Receiver)).unwrap();
@@ -84,7 +85,7 @@ fn section_3_2_a_pending_attach_can_be_withdrawn() {
 }
 
 #[test]
-fn section_9_a_detach_with_an_error_reaches_the_client() {
+fn a_detach_with_an_error_reaches_the_client() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     let (ours, theirs) = pair.link(session, attach("x", Role::Receiver));
@@ -98,9 +99,9 @@ fn section_9_a_detach_with_an_error_reaches_the_client() {
     assert_eq!(pair.server.connection.send(theirs, &message(0, "m")), Err(Gone.into()));
 }
 
-/// Rule 17: what is there is sent, the rest of the credit goes back.
+/// FLOW-8: what is there is sent, the rest of the credit goes back.
 #[test]
-fn rule_17_a_drain_is_answered_after_what_is_there() {
+fn flow_8_a_drain_is_answered_after_what_is_there() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     let (ours, theirs) = pair.link(session, attach("x", Role::Receiver));
@@ -121,9 +122,9 @@ fn rule_17_a_drain_is_answered_after_what_is_there() {
     assert_eq!(pair.server.connection.credit(theirs), 2, "one is unsettled");
 }
 
-/// Rule 17: what waits for the client's window is there as well, so it comes before the answer.
+/// FLOW-9: what waits for the client's window is there as well, so it comes before the answer.
 #[test]
-fn rule_17_a_drain_waits_for_the_window() {
+fn flow_9_a_drain_waits_for_the_window() {
     let narrow = Limits { incoming_window: 1, ..Limits::default() };
     let mut pair = Pair::opened(narrow, Limits::default());
     let session = pair.session();
@@ -142,9 +143,9 @@ fn rule_17_a_drain_waits_for_the_window() {
     assert_eq!(pair.server.connection.credit(theirs), 0);
 }
 
-/// §6: credit is what the last flow says, less what is under way.
+/// FLOW-7: credit is what the last flow says, less what is under way.
 #[test]
-fn section_6_nothing_is_sent_beyond_the_credit() {
+fn flow_7_nothing_is_sent_beyond_the_credit() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     let (ours, theirs) = pair.link(session, attach("x", Role::Receiver));
@@ -157,9 +158,9 @@ fn section_6_nothing_is_sent_beyond_the_credit() {
     assert_eq!(pair.server.connection.send(theirs, &message(2, "m")), Err(SendError::NoCredit));
 }
 
-/// Rule 9, and the window: every flow says all four numbers.
+/// FLOW-1, FLOW-10: every flow says all four numbers.
 #[test]
-fn rule_9_an_echo_is_answered_in_full() {
+fn flow_1_flow_10_an_echo_is_answered_in_full() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     let (ours, _) = pair.link(session, attach("x", Role::Sender));
@@ -183,9 +184,9 @@ fn rule_9_an_echo_is_answered_in_full() {
     assert_eq!(pair.client.connection.credit(ours), 0);
 }
 
-/// Rule 10: deliveries beyond the credit, numbered at will, are deliveries.
+/// FLOW-5: deliveries beyond the credit, numbered at will, are deliveries.
 #[test]
-fn rule_10_a_sender_that_ignores_credit_is_served() {
+fn flow_5_a_sender_that_ignores_credit_is_served() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     pair.link(session, attach("x", Role::Sender));
@@ -207,9 +208,9 @@ pub(super) fn deliveries(events: &[Event]) -> impl Iterator<Item = &Delivery> {
     })
 }
 
-/// §4: an aborted delivery never was; later frames may leave out what the first said.
+/// XFER-4: an aborted delivery never was; later frames may leave out what the first said.
 #[test]
-fn section_4_deliveries_of_many_frames() {
+fn xfer_4_deliveries_of_many_frames() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     pair.link(session, attach("x", Role::Sender));
@@ -234,7 +235,7 @@ fn section_4_deliveries_of_many_frames() {
 
 /// Each side says what it takes, and gets no larger frame.
 #[test]
-fn quota_31_a_frame_is_no_larger_than_the_other_side_takes() {
+fn quota_31_conn_9_a_frame_is_no_larger_than_the_other_side_takes() {
     let brief = Limits { frame_bytes_max: 1_000, ..Limits::default() };
     let mut pair = Pair::opened(brief, Limits::default());
     let session = pair.session();

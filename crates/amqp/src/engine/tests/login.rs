@@ -1,4 +1,4 @@
-//! Headers, SASL, open (§1.2, §1.4).
+//! Headers, SASL, open (CONN-3, CONN-4, CONN-8, SASL-1 to SASL-6).
 
 use super::*;
 use crate::codec::{Error, Open};
@@ -16,7 +16,7 @@ fn login(mechanism: Mechanism) -> Option<Credentials> {
 }
 
 #[test]
-fn section_1_2_every_mechanism_logs_in() {
+fn sasl_2_sasl_3_every_mechanism_logs_in() {
     let plain = Mechanism::plain("Root", "key=");
     let expected = Credentials::Plain { user: "Root".into(), password: "key=".into() };
     assert_eq!(login(Mechanism::Anonymous), Some(Credentials::Anonymous));
@@ -24,8 +24,30 @@ fn section_1_2_every_mechanism_logs_in() {
     assert_eq!(login(plain), Some(expected));
 }
 
+/// .NET takes the first mechanism it knows, Python an array and no single symbol.
 #[test]
-fn section_1_2_a_refused_login_ends_the_connection() {
+fn sasl_1_the_mechanisms_are_offered_as_an_array() {
+    let mut server = Peer::server(Limits::default());
+    server.read(b"AMQP\x03\x01\x00\x00", Millis(0));
+    let written = server.written();
+    assert_eq!(written[..8], *b"AMQP\x03\x01\x00\x00");
+    let (head, list) = written[8..].split_at(11);
+    assert_eq!(head[4..], *b"\x02\x01\x00\x00\x00\x53\x40", "a SASL frame of mechanisms");
+    assert_eq!(list, b"\xc0\x1e\x01\xe0\x1b\x03\xa3\x07MSSBCBS\x05PLAIN\x09ANONYMOUS");
+}
+
+#[test]
+fn sasl_8_a_frame_too_long_for_a_login_is_none() {
+    for (bytes, ends) in [(8192_u32, false), (8193, true)] {
+        let mut server = Peer::server(Limits::default());
+        server.read(b"AMQP\x03\x01\x00\x00", Millis(0));
+        server.read(&[&bytes.to_be_bytes()[..], b"\x02\x01\x00\x00"].concat(), Millis(0));
+        assert_eq!(server.connection.is_finished(), ends, "{bytes}");
+    }
+}
+
+#[test]
+fn sasl_6_a_refused_login_ends_the_connection() {
     let mut server = Peer::server(Limits::default());
     let plain = Mechanism::plain("Root", "wrong");
     let client = Connection::client(config(Limits::default()), plain, Millis(0));
@@ -46,10 +68,10 @@ fn section_1_2_a_refused_login_ends_the_connection() {
     assert_eq!(condition.as_str(), "amqp:unauthorized-access");
 }
 
-/// §1.2: Python sends header, open and begin before it hears an answer; and any cut of the bytes gives
-/// the same events.
+/// CONN-4: Python sends header, open and begin before it hears an answer; and any cut of the bytes
+/// gives the same events.
 #[test]
-fn section_1_2_bytes_cut_anywhere_give_the_same_events() {
+fn conn_4_bytes_cut_anywhere_give_the_same_events() {
     let bytes = pipelined();
     let mut whole = Peer::server(Limits::default());
     whole.read(&bytes, Millis(0));
@@ -81,9 +103,9 @@ fn pipelined() -> Vec<u8> {
     all
 }
 
-/// 2.2: a protocol that is not spoken is answered with the one that is.
+/// CONN-3: a protocol that is not spoken is answered with the one that is.
 #[test]
-fn section_1_2_another_protocol_is_told_which_is_spoken() {
+fn conn_3_another_protocol_is_told_which_is_spoken() {
     for header in [b"AMQP\x00\x01\x00\x00", b"AMQP\x02\x01\x00\x00", b"GET / HT"] {
         let mut server = Peer::server(Limits::default());
         server.read(header, Millis(0));
@@ -93,7 +115,7 @@ fn section_1_2_another_protocol_is_told_which_is_spoken() {
 }
 
 #[test]
-fn section_1_4_the_open_of_the_server_is_explicit() {
+fn conn_8_the_open_of_the_server_is_explicit() {
     let mut pair = Pair::new(Limits::default(), Limits::default());
     pair.run();
     let [Event::Opened(open)] = &pair.client.events[..] else { panic!("an open") };
@@ -102,7 +124,7 @@ fn section_1_4_the_open_of_the_server_is_explicit() {
 }
 
 #[test]
-fn section_1_4_a_close_is_answered() {
+fn conn_14_a_close_is_answered() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     pair.client.connection.close(None);
     pair.run();

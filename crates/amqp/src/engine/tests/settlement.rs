@@ -1,4 +1,4 @@
-//! Verdicts and their answers (rules 4, 5, 11; §6.1).
+//! Verdicts and their answers (SETTLE-1 to SETTLE-11).
 
 use super::links::deliveries;
 use super::*;
@@ -25,10 +25,10 @@ fn receiving(count: u32) -> Receiving {
     Receiving { pair, ours, theirs }
 }
 
-/// Rule 11: one more per delivery. Rule 4: the client asks, the broker answers, and only then is it
-/// settled; rule 5: with an outcome of the same kind.
+/// SETTLE-1: one more per delivery. SETTLE-4: the client asks, the broker answers, and only then is it
+/// settled; SETTLE-5: with an outcome of the same kind.
 #[test]
-fn rule_4_a_settlement_is_settled_by_its_answer() {
+fn settle_1_settle_4_settle_5_a_settlement_is_settled_by_its_answer() {
     let Receiving { mut pair, ours, theirs } = receiving(3);
     let ids: Vec<DeliveryId> = deliveries(&pair.client.take_events()).map(|d| d.id).collect();
     assert_eq!(ids.iter().map(|id| id.id).collect::<Vec<_>>(), [0, 1, 2]);
@@ -64,9 +64,9 @@ fn rule_4_a_settlement_is_settled_by_its_answer() {
     assert_eq!(pair.client.connection.credit(ours), 97, "an eighth of the window is not free yet");
 }
 
-/// §1.3: a range over all ids there are is a range over what is outstanding.
+/// SETTLE-11: a range over all ids there are is a range over what is outstanding.
 #[test]
-fn section_1_3_a_range_of_four_billion_costs_what_is_there() {
+fn settle_11_a_range_of_four_billion_costs_what_is_there() {
     let Receiving { mut pair, .. } = receiving(2);
     let range = Disposition {
         role: Role::Receiver,
@@ -85,9 +85,9 @@ fn section_1_3_a_range_of_four_billion_costs_what_is_there() {
     assert!(pair.server.events.is_empty(), "unknown ids are ignored");
 }
 
-/// §4: verdicts of consecutive deliveries with the same state are one disposition.
+/// XFER-1: verdicts of consecutive deliveries with the same state are one disposition.
 #[test]
-fn section_4_verdicts_are_gathered_into_ranges() {
+fn xfer_1_verdicts_are_gathered_into_ranges() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     pair.link(session, attach("x", Role::Sender));
@@ -127,7 +127,7 @@ fn section_4_verdicts_are_gathered_into_ranges() {
 
 /// The same for what a receiver asks to be confirmed; its window has room again at once.
 #[test]
-fn rule_4_proposals_are_gathered_into_ranges() {
+fn proposals_are_gathered_into_ranges() {
     let Receiving { mut pair, ours, .. } = receiving(60);
     let ids: Vec<DeliveryId> = deliveries(&pair.client.take_events()).map(|d| d.id).collect();
     for id in &ids {
@@ -147,9 +147,9 @@ fn rule_4_proposals_are_gathered_into_ranges() {
     assert_eq!(pair.client.connection.credit(ours), 100);
 }
 
-/// MSG-9, §6: what is sent settled is owed nothing.
+/// MSG-9, XFER-2: what is sent settled is owed nothing.
 #[test]
-fn msg_9_a_settled_delivery_has_no_verdict() {
+fn msg_9_xfer_2_a_settled_delivery_has_no_verdict() {
     let Receiving { mut pair, theirs, .. } = receiving(0);
     let settled = Outgoing { settled: true, ..message(0, "m") };
     let id = pair.server.connection.send(theirs, &settled).unwrap();
@@ -161,9 +161,9 @@ fn msg_9_a_settled_delivery_has_no_verdict() {
     assert_eq!(pair.server.connection.answer(id, accepted()), Err(Gone));
 }
 
-/// ERR-9, §4: too large is dropped while it arrives, and still owed an outcome.
+/// ERR-9, XFER-5: too large is dropped while it arrives, and still owed an outcome.
 #[test]
-fn err_9_a_message_too_large_is_counted_and_not_kept() {
+fn err_9_xfer_5_a_message_too_large_is_counted_and_not_kept() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     let (ours, theirs) = pair.link(session, attach("x", Role::Sender));
@@ -189,9 +189,9 @@ fn err_9_a_message_too_large_is_counted_and_not_kept() {
     assert_eq!(found, Some(state));
 }
 
-/// §3.1: where `max-message-size` is about one message, a batch may be larger.
+/// LINK-8, XFER-6: where `max-message-size` is about one message, a batch may be larger.
 #[test]
-fn section_3_1_a_batch_may_be_larger_than_a_message() {
+fn link_8_xfer_6_a_batch_may_be_larger_than_a_message() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     let ours = pair.client.connection.attach(session, attach("x", Role::Sender)).unwrap();
@@ -210,9 +210,9 @@ fn section_3_1_a_batch_may_be_larger_than_a_message() {
     assert_eq!(arrived[1].payload, Err(TooLarge { bytes: 1001, max: 1000 }));
 }
 
-/// §8: a transaction's id travels with transfers and verdicts, both ways.
+/// COORD-5, COORD-6: a transaction's id travels with transfers and verdicts, both ways.
 #[test]
-fn section_8_transactional_states_are_carried() {
+fn coord_5_coord_6_transactional_states_are_carried() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     let session = pair.session();
     let (ours, theirs) = pair.link(session, attach("x", Role::Sender));

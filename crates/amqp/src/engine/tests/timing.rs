@@ -1,4 +1,4 @@
-//! Idle time-outs, slow openings, peers that do not read (§1.4).
+//! Idle time-outs, slow openings, peers that do not read (CONN-10 to CONN-14).
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn condition_of(peer: &mut Peer, now: Millis) -> Option<String> {
 }
 
 #[test]
-fn section_1_4_a_heartbeat_comes_before_half_of_the_peers_time_out() {
+fn conn_10_a_heartbeat_comes_before_half_of_the_peers_time_out() {
     let brief = Limits { idle_ms: 10_000, ..Limits::default() };
     let mut pair = Pair::opened(brief, Limits::default());
     let due = pair.server.connection.deadline().unwrap();
@@ -23,7 +23,7 @@ fn section_1_4_a_heartbeat_comes_before_half_of_the_peers_time_out() {
 }
 
 #[test]
-fn section_1_4_silence_of_twice_the_time_out_is_the_end() {
+fn conn_11_silence_of_twice_the_time_out_is_the_end() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     pair.server.read(&[0, 0, 0, 8, 2, 0, 0, 0], Millis(100_000));
     assert_eq!(condition_of(&mut pair.server, Millis(339_999)), None);
@@ -34,7 +34,7 @@ fn section_1_4_silence_of_twice_the_time_out_is_the_end() {
 }
 
 #[test]
-fn section_1_4_a_connection_that_is_not_opened_ends() {
+fn conn_12_a_connection_that_is_not_opened_ends() {
     let mut server = Peer::server(Limits::default());
     server.read(b"AMQP\x03", Millis(0));
     assert_eq!(server.connection.deadline(), Some(Millis(20_000)));
@@ -44,7 +44,7 @@ fn section_1_4_a_connection_that_is_not_opened_ends() {
 }
 
 #[test]
-fn section_1_4_a_peer_that_does_not_read_is_given_up() {
+fn conn_13_a_peer_that_does_not_read_is_given_up() {
     let mut stalled = Pair::opened(Limits::default(), Limits::default());
     stalled.client.connection.begin().expect("a channel");
     let bytes = stalled.client.written();
@@ -59,7 +59,7 @@ fn section_1_4_a_peer_that_does_not_read_is_given_up() {
 
 /// A close that is not answered is one all the same.
 #[test]
-fn section_1_4_an_unanswered_close_ends_after_a_while() {
+fn conn_14_an_unanswered_close_ends_after_a_while() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());
     pair.server.connection.close(None);
     assert_eq!(pair.server.connection.deadline(), Some(Millis(5_000)));

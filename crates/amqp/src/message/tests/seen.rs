@@ -89,7 +89,7 @@ fn rule_4_replicas_see_all_that_a_message_says_beside_its_body() {
     check(&parsed(&Neutral::default()));
 }
 
-/// §4: what clients write in ways of their own.
+/// FORM-1, FORM-4: what clients write in ways of their own.
 #[test]
 fn rule_30_ids_annotations_and_odd_types_are_seen_as_they_are_shown() {
     for id in [
@@ -130,9 +130,9 @@ fn rule_30_ids_annotations_and_odd_types_are_seen_as_they_are_shown() {
     check(&build().section(descriptor::APPLICATION_PROPERTIES, &Value::Null).message());
 }
 
-/// A broker that rewrote a message for its id still reads it (rule 3).
+/// A broker that rewrote a message for its id still reads it (FORM-3).
 #[test]
-fn rule_3_a_drawn_id_is_seen() {
+fn form_3_a_drawn_id_is_seen() {
     let sent = build().data("x").user(&Map::default().string("k", Value::Int(1))).bytes();
     let stored = take(&sent, 0).unwrap().remove(0);
     let seen = wire::content::header(&stored.content).unwrap();

@@ -166,7 +166,7 @@ fn attach(queue: &str, role: Role) -> Attach {
         snd_settle_mode: SenderSettleMode::Unsettled,
         rcv_settle_mode: match role {
             Role::Sender => ReceiverSettleMode::First,
-            // Verdicts are answered (rule 4).
+            // Verdicts are answered (SETTLE-4).
             Role::Receiver => ReceiverSettleMode::Second,
         },
         source: Some(Source { address, ..Source::default() }),
