@@ -186,6 +186,15 @@ async fn rule_38_req_20_req_21_req_23_link_16_rules_are_managed_on_their_subscri
     let mut topic = AmqpNode::open(&mut amqp, "t")?;
     let refused = topic.ask(&mut amqp, "add-rule", sql_rule("c", "a = 1", None))?;
     assert_eq!(refused.condition.as_deref(), Some(condition::NOT_ALLOWED));
+    // LINK-16: there are links, and no such entity.
+    let mut none = AmqpNode::open(&mut amqp, "none")?;
+    let missing = none.ask(&mut amqp, "renew-session-lock", Map::default())?;
+    assert_eq!(missing.status, 400, "{missing:?}");
+    let peek = Map::default()
+        .string("from-sequence-number", Value::Long(1))
+        .string("message-count", Value::Int(1));
+    let missing = none.ask(&mut amqp, "peek-message", peek)?;
+    assert_eq!((missing.status, missing.condition.as_deref()), (404, Some(condition::NOT_FOUND)));
     Ok(())
 }
 

@@ -397,6 +397,23 @@ fn form_5_a_delivery_is_in_the_standard_order() {
     assert_eq!(sections, [0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x78]);
 }
 
+#[test]
+fn form_12_no_instant_is_later_than_the_year_9999() {
+    let limits = Limits::default();
+    let never = Delivery {
+        ttl: Some(Span(u64::MAX - 1)),
+        expires_at: Some(Timestamp(u64::MAX)),
+        enqueued_at: Timestamp(u64::MAX),
+        ..delivery()
+    };
+    let message = shown(&build().composite(&id("x")).message(), &never, Shown::PeekLock);
+    let annotations = message.message_annotations(&limits).unwrap();
+    let end = 253_402_300_799_999;
+    assert_eq!(annotations.get("x-opt-enqueued-time"), Some(&Value::Timestamp(end)));
+    let properties = message.properties(&limits).unwrap();
+    assert_eq!(properties.absolute_expiry_time, Some(UnixMs(end)));
+}
+
 fn neutral() -> impl Strategy<Value = Neutral> {
     let text = || prop::option::of("[a-z]{1,8}");
     let texts = (text(), text(), text(), text(), text(), text(), text(), text(), text());

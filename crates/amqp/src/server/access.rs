@@ -298,4 +298,23 @@ mod tests {
         assert!(lasting.login(&access, &plain("Sender", "secret")));
         assert_eq!(lasting.next_expiry_ms(), None, "a login lasts as long as its connection");
     }
+
+    /// Renewing one is always possible.
+    #[test]
+    fn cbs_11_a_connection_holds_so_many_tokens() {
+        let mut grants = Grants::default();
+        let grant = |path: usize| Grant { path: path.to_string(), ..Grant::all() };
+        for path in 0..GRANTS_MAX {
+            assert_eq!(grants.take(grant(path)).code, 202);
+        }
+        assert_eq!(grants.take(grant(GRANTS_MAX)).code, 403);
+        assert_eq!(grants.take(grant(0)).code, 202);
+    }
+
+    #[test]
+    fn cbs_13_any_text_is_a_token_where_none_is_asked_for() {
+        let mut grants = Grants::default();
+        let put = grants.put_token(&Access::Anyone, "not a token", "sb://h/q", &[]);
+        assert_eq!(code(put), 202);
+    }
 }

@@ -356,3 +356,72 @@ fn in_transaction(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use domain::{SequenceNumber, Timestamp};
+
+    use super::*;
+    use crate::codec::{Coordinator, ReceiverSettleMode, SenderSettleMode, Symbols};
+    use crate::management::Scheduled;
+    use crate::message::Neutral;
+
+    #[test]
+    fn coord_1_only_senders_have_business_with_the_coordinator() {
+        let asked = |role| {
+            let attach = Attach {
+                name: "control".into(),
+                handle: 0,
+                role,
+                snd_settle_mode: SenderSettleMode::Unsettled,
+                rcv_settle_mode: ReceiverSettleMode::First,
+                source: None,
+                target: Some(AnyTarget::Coordinator(Coordinator::default())),
+                unsettled: None,
+                incomplete_unsettled: false,
+                initial_delivery_count: None,
+                max_message_size: None,
+                offered_capabilities: Symbols::default(),
+                desired_capabilities: Symbols::default(),
+                properties: None,
+            };
+            let control = Links::control(&attach).expect("a coordinator");
+            control.map(|kind| matches!(kind, Kind::Control))
+        };
+        assert_eq!(asked(Role::Sender), Ok(true));
+        let refused = asked(Role::Receiver).expect_err("it sends nothing");
+        assert_eq!(&*refused.condition, condition::NOT_ALLOWED);
+    }
+
+    /// The numbers of what is scheduled are not told, since the commit gives them; what looks or
+    /// receives is no part of a transaction.
+    #[test]
+    fn coord_7_a_transaction_has_requests_that_change_something() {
+        let entity = Entity { name: "q".to_owned(), sub: SubQueue::Main };
+        let limits = Limits::default();
+        let within = |operation| in_transaction(operation, &entity, None, &limits);
+        let scheduled_at = Some(Timestamp(7));
+        let message = Neutral { scheduled_at, ..Neutral::default() }.to_amqp(&mut BytesMut::new());
+        let messages = vec![Scheduled { message, message_id: None }; 2];
+        let (operation, reply) =
+            within(management::Operation::Schedule { messages }).expect("sent");
+        assert!(matches!(operation, Operation::Send(send) if send.messages.len() == 2));
+        assert_eq!(reply, Reply::Scheduled(vec![SequenceNumber(0); 2]));
+
+        let cancel = management::Operation::CancelScheduled { sequences: vec![SequenceNumber(1)] };
+        let (operation, reply) = within(cancel).expect("cancelled");
+        assert!(matches!(operation, Operation::CancelScheduled(_)) && reply == Reply::Done);
+        let rules = management::Operation::EnumerateRules { skip: 0, top: 1 };
+        let peek = management::Operation::Peek {
+            from: SequenceNumber(1),
+            count: 1,
+            session_id: None,
+            omit_body: false,
+        };
+        for operation in [rules, peek] {
+            let refusal = within(operation).expect_err("no part of a transaction");
+            assert_eq!(condition::condition(&refusal), condition::NOT_IMPLEMENTED);
+        }
+    }
+}

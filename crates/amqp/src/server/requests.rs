@@ -110,3 +110,62 @@ impl Node {
 fn argument(why: String) -> Refusal {
     Refusal::Argument { what: "message", why }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::{NewRule, SequenceNumber};
+
+    use super::*;
+    use crate::management::{ReceiveMode, SessionFilter, Verdict};
+
+    /// One operation of each kind, and what it takes.
+    #[test]
+    fn req_25_an_operation_takes_the_right_of_what_it_does() {
+        let (id, numbers) = (|| "s".to_owned(), || vec![SequenceNumber(1)]);
+        let peek = |omit_body| Operation::Peek {
+            from: SequenceNumber(1),
+            count: 1,
+            session_id: None,
+            omit_body,
+        };
+        for (operation, expected) in [
+            (Operation::Schedule { messages: vec![] }, Right::Send),
+            (Operation::CancelScheduled { sequences: numbers() }, Right::Send),
+            (Operation::AddRule { rule: NewRule::default() }, Right::Manage),
+            (Operation::RemoveRule { name: id() }, Right::Manage),
+            (Operation::EnumerateRules { skip: 0, top: 1 }, Right::Manage),
+            (Operation::RenewLock { tokens: vec![] }, Right::Listen),
+            (peek(false), Right::Listen),
+            (
+                Operation::ReceiveBySequence {
+                    sequences: numbers(),
+                    mode: ReceiveMode::PeekLock,
+                    session_id: None,
+                },
+                Right::Listen,
+            ),
+            (
+                Operation::UpdateDisposition {
+                    tokens: vec![],
+                    verdict: Verdict::Complete,
+                    properties_to_modify: domain::Properties::new(),
+                    session_id: None,
+                },
+                Right::Listen,
+            ),
+            (Operation::RenewSessionLock { session_id: id() }, Right::Listen),
+            (Operation::SetSessionState { session_id: id(), state: None }, Right::Listen),
+            (Operation::GetSessionState { session_id: id() }, Right::Listen),
+            (
+                Operation::GetMessageSessions { filter: SessionFilter::Active, skip: 0, top: 1 },
+                Right::Listen,
+            ),
+            (
+                Operation::BatchDelete { count: 1, enqueued_before: None, session_id: None },
+                Right::Listen,
+            ),
+        ] {
+            assert_eq!(right(&operation), expected, "{operation:?}");
+        }
+    }
+}

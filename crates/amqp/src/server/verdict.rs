@@ -162,4 +162,15 @@ mod tests {
         assert_eq!(*condition(Some(declared)), *condition::INVALID_FIELD);
         assert_eq!(*condition(None), *condition::INVALID_FIELD);
     }
+
+    #[test]
+    fn settle_9_a_modified_message_has_user_properties_changed() {
+        let changes = Some(Map::default().symbol("attempt", Value::Int(3)));
+        let modified = Modified { message_annotations: changes, ..Modified::default() };
+        let (disposition, answer) = check(Outcome::Modified(modified));
+        let properties = [("attempt".to_owned(), domain::Value::Int(3))].into();
+        assert_eq!(disposition, Disposition::Abandon { properties });
+        let expected = Outcome::Modified(Modified::default());
+        assert_eq!(answer, DeliveryState::Outcome(expected));
+    }
 }

@@ -462,6 +462,39 @@ fn ent_11_atom_18_authorization_rules_are_read() {
     assert_eq!(merged(&full), [authorization_rule("k", send)]);
 }
 
+/// Clients leave out an empty text, and have no other way to take one away.
+#[test]
+fn atom_6_an_update_keeps_what_it_leaves_out_save_texts() {
+    let old = QueueProperties { requires_session: false, ..unusual_queue() };
+    let given = read(&with("QueueDescription", ""), queue::read).expect("nothing");
+    let merged = native::merge_properties(old.clone(), given).expect("an update");
+    let expected = QueueProperties {
+        user_metadata: String::new(),
+        forward_to: None,
+        forward_dead_letters_to: None,
+        ..old
+    };
+    assert_eq!(merged, expected);
+}
+
+#[test]
+fn atom_9_a_boolean_is_read_in_any_case_and_as_a_digit() {
+    for (text, value) in [
+        ("true", true),
+        ("True", true),
+        ("1", true),
+        ("false", false),
+        (" FALSE ", false),
+        ("0", false),
+    ] {
+        let body = with("QueueDescription", &format!("<RequiresSession>{text}</RequiresSession>"));
+        assert_eq!(read_queue(&body).expect(text).requires_session, value, "{text}");
+    }
+    let text = written(&info("q", QueueProperties::default(), Specifics::Queue));
+    assert!(text.contains("<RequiresSession>false</RequiresSession>"), "{text}");
+    assert!(text.contains("<CreatedAt>2026-01-01T00:00:00Z</CreatedAt>"), "{text}");
+}
+
 /// What and where: by its name, and by its line where the parser knows no name.
 #[test]
 fn part_5_atom_7_http_18_what_cannot_be_read_is_told_by_name() {

@@ -71,3 +71,17 @@ fn decoding_copies_nothing() {
     let range = bytes.as_ptr_range();
     assert!(range.contains(&binary.as_ptr()) && range.contains(&text.as_bytes().as_ptr()));
 }
+
+/// CONN-6, COND-5: descriptors in one byte, and no field of an error or of a frame left out, though it
+/// says nothing; one symbol is an array of one.
+#[test]
+fn conn_6_cond_5_what_clients_read_by_position_is_written_in_full() {
+    let error = Some(Error { condition: "a".into(), description: None, info: None });
+    let detach = Performative::Detach(Detach { handle: 0, closed: true, error });
+    let mut out = BytesMut::new();
+    detach.write(&mut out);
+    let (head, error) = out.split_at(out.len() - 11);
+    assert_eq!(head[..3], unhex("005316"), "detach");
+    assert_eq!(error, unhex("00531d c0 06 03 a30161 40 40"), "all three fields of an error");
+    assert_eq!(encoded(&Symbols::from_iter([Symbol::from("a")])), unhex("e0 04 01 a3 01 61"));
+}

@@ -183,6 +183,23 @@ fn flow_3_a_window_that_is_ignored_ends_the_session() {
     assert_eq!(ended(&mut pair.server), ("session", "amqp:session:window-violation".into()));
 }
 
+#[test]
+fn flow_2_the_window_is_announced_anew_when_half_of_it_is_used() {
+    let mut pair = served(small());
+    pair.server.written();
+    let more = frame_of(0, &transfer(0, 0, true), b"");
+    pair.server.read(&more, Millis(0));
+    assert_eq!(pair.server.written(), b"", "three of four frames are left");
+    pair.server.read(&more, Millis(0));
+    let renewed = Flow {
+        next_incoming_id: Some(2),
+        incoming_window: 4,
+        outgoing_window: i32::MAX as u32,
+        ..Flow::default()
+    };
+    assert_eq!(pair.server.written(), frame_of(0, &renewed, &[]));
+}
+
 /// A client that never reads: it is answered as far as the limit, then not read from.
 #[test]
 fn flow_12_a_client_that_never_reads_is_not_remembered_for() {

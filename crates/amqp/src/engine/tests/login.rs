@@ -33,7 +33,7 @@ fn sasl_1_the_mechanisms_are_offered_as_an_array() {
     assert_eq!(written[..8], *b"AMQP\x03\x01\x00\x00");
     let (head, list) = written[8..].split_at(11);
     assert_eq!(head[4..], *b"\x02\x01\x00\x00\x00\x53\x40", "a SASL frame of mechanisms");
-    assert_eq!(list, b"\xc0\x1e\x01\xe0\x1b\x03\xa3\x07MSSBCBS\x05PLAIN\x09ANONYMOUS");
+    assert_eq!(list, b"\xc0\x1d\x01\xe0\x1a\x03\xa3\x07MSSBCBS\x05PLAIN\x09ANONYMOUS");
 }
 
 #[test]
