@@ -9,6 +9,7 @@ mod load;
 mod proxy;
 mod raw;
 mod raw_amqp;
+pub mod specification;
 pub mod wire;
 
 pub use amqp_client::AmqpClient;
