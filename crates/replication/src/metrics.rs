@@ -31,7 +31,7 @@ pub fn describe() {
     describe_histogram!(APPLY_SECONDS, Unit::Seconds, "One step: entries applied and written.");
     describe_histogram!(APPLY_ENTRIES, Unit::Count, "Entries in one step.");
     describe_counter!(ROWS_WRITTEN, Unit::Count, "Rows put into or deleted from the database.");
-    describe_gauge!(LEADING, Unit::Count, "1 while this node leads the group.");
+    describe_gauge!(LEADING, Unit::Count, "1 while this node leads the `group`.");
     describe_counter!(ELECTIONS_WON, Unit::Count, "Leaderships this node took up.");
     describe_counter!(SNAPSHOTS_SENT, Unit::Count, "Snapshots sent to followers.");
     describe_counter!(SNAPSHOTS_INSTALLED, Unit::Count, "Snapshots installed here.");

@@ -52,25 +52,41 @@ pub const GROUPS_LED: &str = "mayfly_groups_led";
 /// Describes them all to the installed recorder.
 pub fn describe() {
     describe_histogram!(LATENESS, Unit::Seconds, "Deadline to applied deed, on the leader.");
-    describe_counter!(FIRED, Unit::Count, "Messages that timers moved, by what was done.");
+    describe_counter!(FIRED, Unit::Count, "Messages that timers moved, by `what` was done.");
     describe_histogram!(ENTRY_COMMANDS, Unit::Count, "Commands in an entry.");
     describe_histogram!(PROPOSAL, Unit::Seconds, "Submission of an entry to its outcomes.");
     describe_counter!(BODIES_READ, Unit::Count, "Contents read from storage for delivery.");
-    describe_gauge!(DEPTH, Unit::Count, "Messages stored in groups led here, by state.");
-    describe_gauge!(STORED, Unit::Bytes, "Bytes of messages stored in groups led here.");
-    describe_gauge!(ENTITIES, Unit::Count, "Entities in groups led here.");
-    describe_gauge!(ENDED, Unit::Count, "Messages that left the entities led here, by end.");
-    describe_gauge!(GROUP_LED, Unit::Count, "1 if this node knows a leader of the group.");
-    describe_gauge!(GROUP_LAG, Unit::Count, "Entries committed and not applied here.");
-    describe_gauge!(CLOCK_OFFSET, Unit::Seconds, "A peer's wall clock less this node's clock.");
+    describe_gauge!(
+        DEPTH,
+        Unit::Count,
+        "Messages stored in groups led here, by `group` and `state`."
+    );
+    describe_gauge!(STORED, Unit::Bytes, "Bytes of messages stored, by `group` led here.");
+    describe_gauge!(ENTITIES, Unit::Count, "Entities, by `group` led here.");
+    describe_gauge!(
+        ENDED,
+        Unit::Count,
+        "Messages that left entities, by `group` led here and `end`."
+    );
+    describe_gauge!(GROUP_LED, Unit::Count, "1 if this node knows a leader of the `group`.");
+    describe_gauge!(GROUP_LAG, Unit::Count, "Entries committed and not applied here, by `group`.");
+    describe_gauge!(
+        CLOCK_OFFSET,
+        Unit::Seconds,
+        "The wall clock of a `peer` less this node's clock."
+    );
     describe_gauge!(
         CLOCK_OFF,
         Unit::Seconds,
         "This node's wall clock less the cluster's middle one."
     );
     describe_gauge!(CLOCK_AGREES, Unit::Count, "1 while a majority agrees with this node's clock.");
-    describe_counter!(FORWARDED, Unit::Count, "Messages forwarded, by outcome.");
-    describe_counter!(SEALED, Unit::Count, "Idle entities decided on, deleted or spared.");
+    describe_counter!(FORWARDED, Unit::Count, "Messages forwarded, by `outcome`.");
+    describe_counter!(
+        SEALED,
+        Unit::Count,
+        "Idle entities decided on, by `outcome`: deleted or spared."
+    );
     describe_counter!(TOUCHED, Unit::Count, "Uses of temporary entities written for themselves.");
     describe_gauge!(GROUPS_LED, Unit::Count, "Groups led here.");
 }
