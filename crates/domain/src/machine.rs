@@ -1,15 +1,15 @@
 //! The machine: one function over a group's rows. A [`Step`] applies log entries; what they changed
 //! comes out once, as rows to write and effects to tell. One file per command below.
 
+mod deadlines;
 mod entity;
-mod marks;
+mod messages;
 mod nonce;
 mod overlay;
-mod queue;
 mod savepoint;
 mod view;
 
-mod duplicates;
+mod history;
 mod producers;
 
 mod acquire;

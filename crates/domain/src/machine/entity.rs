@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::machine::marks::Stale;
+use crate::machine::deadlines::Stale;
 use crate::machine::nonce::Nonces;
 use crate::machine::view::View;
 use crate::read::{check_receivable, check_served};

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
+use crate::machine::deadlines::Deadline;
 use crate::machine::entity::EntityStep;
-use crate::machine::marks::Deadline;
-use crate::machine::queue::Fate;
+use crate::machine::messages::Fate;
 use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
 use crate::{
     APPLY_ROWS_MAX, DeadlineKind, EntityKind, Fire, Fired, Lifetime, MessageRow, Outcome, Rows,

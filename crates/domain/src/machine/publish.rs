@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use crate::machine::Step;
+use crate::machine::deadlines::Deadline;
 use crate::machine::entity::EntityStep;
-use crate::machine::marks::Deadline;
 use crate::machine::overlay::lay;
 use crate::machine::rules::{Copy, Made};
 use crate::{

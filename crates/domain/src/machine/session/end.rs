@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::machine::Step;
 use crate::machine::entity::EntityStep;
-use crate::machine::queue::Fate;
+use crate::machine::messages::Fate;
 use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
 use crate::machine::view::Budget;
 use crate::{
