@@ -1,16 +1,19 @@
 //! The machine: one function over a group's rows. A [`Step`] applies log entries; what they changed
 //! comes out once, as rows to write and effects to tell. One file per command below.
 
-mod deadlines;
-mod entity;
-mod messages;
 mod nonce;
 mod overlay;
 mod savepoint;
 mod view;
 
+mod checks;
+mod deadlines;
+mod entity;
 mod history;
+mod messages;
+mod place;
 mod producers;
+mod shipments;
 
 mod acquire;
 mod arrive;
@@ -22,6 +25,7 @@ mod fire;
 mod fire_locks;
 mod forward;
 mod idle;
+mod lifecycle;
 mod manage;
 mod members;
 mod publish;
@@ -41,10 +45,11 @@ use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::key_map::KeyMap;
-use crate::machine::catalog::GroupSizes;
-use crate::machine::entity::{Entity, EntityStep};
+use crate::machine::catalog::{Catalog, GroupSizes};
+use crate::machine::entity::{Entity, EntityStep, Opening};
 use crate::machine::nonce::Nonces;
-use crate::machine::rules::TopicRules;
+use crate::machine::producers::Producers;
+use crate::machine::rules::{Rules, TopicRules};
 use crate::machine::savepoint::Since;
 use crate::machine::view::View;
 use crate::{
@@ -170,7 +175,7 @@ impl From<Write> for Option<Row> {
 /// into steps.
 pub struct Step<'a, R> {
     machine: &'a mut Machine,
-    view: View<'a, R>,
+    view: View<&'a R>,
     meta: Meta,
     meta_stored: Option<Meta>,
     effects: Vec<Effect>,
@@ -235,10 +240,10 @@ impl<'a, R: Rows> Step<'a, R> {
         // does not know it, it is the first. Whatever its producer sent behind it, on a connection
         // that may still deliver it, is then recognised.
         origin.retry &= !is_greeting(&command, origin);
-        match self.admit(origin) {
+        match self.producers().admit(origin) {
             Ok(admitted) => {
                 let outcome = self.act(command);
-                self.record(origin, admitted, &outcome);
+                self.producers().record(origin, admitted, &outcome);
                 outcome
             }
             Err(outcome) => outcome,
@@ -262,10 +267,10 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::Touch { entity } => self.touch(entity),
             Command::Seal(command) => command.apply(self),
             Command::Beat => Ok(Outcome::Done),
-            Command::Sweep => Ok(self.sweep()),
+            Command::Sweep => Ok(sweep::sweep(self)),
             Command::AdvanceClock { by } => self.advance_clock(by),
             Command::RaiseClock { to } => Ok(self.raise_clock(to)),
-            Command::Catalog(command) => self.catalog(command),
+            Command::Catalog(command) => self.catalog().apply(command),
             Command::Session(command) => command.apply(self),
             Command::Topic(command) => command.apply(self),
             Command::Refuse(command) => Err(command.refusal),
@@ -295,7 +300,7 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 
     /// An entity, for a command to work on.
-    fn open(&mut self, id: EntityId) -> Result<EntityStep<'_, 'a, R>, Refusal> {
+    fn open(&mut self, id: EntityId) -> Result<EntityStep<'_, &'a R>, Refusal> {
         let entity = match self.machine.entities.entry(id) {
             Slot::Occupied(entity) => entity.into_mut(),
             Slot::Vacant(slot) => {
@@ -310,23 +315,30 @@ impl<'a, R: Rows> Step<'a, R> {
         if let Some(since) = &mut self.since {
             since.note(id, entity, self.changed.contains(&id));
         }
-        if entity.watch() {
+        if entity.watch.is_none() {
             self.watched.push(id);
-            if entity.row.specifics.kind() == EntityKind::Subscription {
+            if entity.row.kind() == EntityKind::Subscription {
                 self.touched.push(id);
             }
             if self.changed.insert(id) {
                 entity.issued_from = entity.state.next_sequence;
             }
         }
-        Ok(EntityStep {
-            id,
-            at: self.at,
-            entity,
-            view: &mut self.view,
-            effects: &mut self.effects,
-            nonces: &mut self.nonces,
-        })
+        let Step { at, view, effects, nonces, .. } = self;
+        Ok(entity.open(id, Opening { at: *at, view, effects, nonces }))
+    }
+
+    fn producers(&mut self) -> Producers<'_, &'a R> {
+        Producers { at: self.at, meta: &mut self.meta, view: &mut self.view }
+    }
+
+    fn catalog(&mut self) -> Catalog<'_, &'a R> {
+        Catalog { sizes: &mut self.machine.group_sizes, view: &mut self.view }
+    }
+
+    /// The rules of topics, and no entity.
+    fn rules(&mut self) -> Rules<'_, &'a R> {
+        Rules { at: self.at, topics: &mut self.machine.topics, view: &mut self.view }
     }
 
     /// Marks are exact and the engine is told at the end of every entry, not of every step.
@@ -343,9 +355,8 @@ impl<'a, R: Rows> Step<'a, R> {
             }
             let Ok(mut opened) = self.open(id) else { continue };
             opened.refresh_marks();
-            if let Some(before) = opened.entity.watch.take() {
-                opened.entity.tell(id, &before, opened.effects);
-                opened.tell_sessions(before);
+            if let Some(entity) = self.machine.entities.get_mut(&id) {
+                entity.tell(id, &mut self.view, &mut self.effects);
             }
         }
     }

@@ -21,6 +21,20 @@ pub trait Rows {
     fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>);
 }
 
+impl<R: Rows> Rows for &R {
+    fn get(&self, key: &Key) -> Option<Row> {
+        (**self).get(key)
+    }
+
+    fn get_many(&self, keys: &[Key]) -> Vec<Option<Row>> {
+        (**self).get_many(keys)
+    }
+
+    fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(Key, Row) -> ControlFlow<()>) {
+        (**self).scan(from, to, visit);
+    }
+}
+
 /// Rows of many keys, in the keys' order, where what lies over the rows knows some of them (`None`
 /// within: there is none). The others are asked for together, once `known` is dropped.
 pub fn get_many_over(

@@ -3,7 +3,7 @@
 
 use crate::forward::{reason, refuse};
 use crate::machine::Step;
-use crate::machine::publish::{SESSION_DESCRIPTION, SESSION_REASON};
+use crate::machine::publish::{self, SESSION_DESCRIPTION, SESSION_REASON};
 use crate::{
     APPLY_ROWS_MAX, ARRIVALS_KEPT, Arrive, ArrivedShipment, Arriving, EntityId, EntityKind,
     ForgetArrivals, Key, Outcome, Refusal, Row, Rows, SubQueue,
@@ -78,7 +78,7 @@ impl Arrive {
             if index > 0 && step.view.left(budget) < ROWS_PER_ARRIVAL {
                 break;
             }
-            match step.arrive(self.destination, arriving) {
+            match arrive(step, self.destination, arriving) {
                 Ok(()) => (),
                 Err(unfit) if unfit.for_space && waits => break, // FWD-14: until there is room.
                 // It is tried again (FWD-9), and nothing gets ahead of it meanwhile (FWD-5).
@@ -146,30 +146,28 @@ impl From<Refusal> for Unfit {
     }
 }
 
-impl<R: Rows> Step<'_, R> {
-    /// FWD-6: as if it were sent now, by itself; otherwise why it cannot be (FWD-8, FWD-10).
-    fn arrive(
-        &mut self,
-        destination: EntityId,
-        Arriving { message, travel }: Arriving,
-    ) -> Result<(), Unfit> {
-        // What is stored counts against a topic (COUNT-3), that of this entry as well.
-        self.charge_topics();
-        let mut entity = self.open(destination)?;
-        entity.check_send()?;
-        if entity.properties().requires_session && message.session_id.is_none() {
-            let (reason, text) = (SESSION_REASON.to_owned(), SESSION_DESCRIPTION.to_owned());
-            return Err(Unfit { reason, text, for_space: false });
-        }
-        entity.check_message(&message)?;
-        entity.check_size()?;
-        let travel = Some(Box::new(travel));
-        if entity.kind() != EntityKind::Topic {
-            entity.accept(message, travel);
-            return Ok(());
-        }
-        self.check_taken(destination, &message)?;
-        self.accept_at_topic(destination, message, travel)?;
-        Ok(())
+/// FWD-6: as if it were sent now, by itself; otherwise why it cannot be (FWD-8, FWD-10).
+fn arrive<R: Rows>(
+    step: &mut Step<'_, R>,
+    destination: EntityId,
+    Arriving { message, travel }: Arriving,
+) -> Result<(), Unfit> {
+    // What is stored counts against a topic (COUNT-3), that of this entry as well.
+    step.charge_topics();
+    let mut entity = step.open(destination)?;
+    entity.row.check_send()?;
+    if entity.properties().requires_session && message.session_id.is_none() {
+        let (reason, text) = (SESSION_REASON.to_owned(), SESSION_DESCRIPTION.to_owned());
+        return Err(Unfit { reason, text, for_space: false });
     }
+    entity.row.check_message(&message)?;
+    entity.row.check_size(entity.state)?;
+    let travel = Some(Box::new(travel));
+    if entity.row.kind() != EntityKind::Topic {
+        entity.accept(message, travel);
+        return Ok(());
+    }
+    publish::check_taken(step, destination, &message)?;
+    publish::accept(step, destination, message, travel)?;
+    Ok(())
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::machine::Step;
+use crate::machine::place::Move;
 use crate::{CancelScheduled, DeadlineKind, EntityStatus, Key, Outcome, Refusal, Rows, validate};
 
 impl CancelScheduled {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
-        entity.check_sendable()?;
+        entity.row.check_sendable()?;
         let status = entity.properties().status;
         // STATE-3: nothing leaves a disabled entity. SendDisabled refuses scheduling, not its end.
         if status == EntityStatus::Disabled {
@@ -25,17 +26,13 @@ impl CancelScheduled {
                 }
             }
         }
+        let mut messages = entity.messages();
         for (number, row) in found {
-            entity.remove_deadline(DeadlineKind::Scheduled, row.due, number);
-            entity.unschedule(number);
-            entity.view.delete(Key::Body(entity.id, number));
-            let listed = entity.properties().requires_session;
-            if let Some(session) = row.session.as_ref().filter(|_| listed) {
-                entity.unlist_scheduled(session, number);
-            }
-            let state = entity.state();
-            state.size_bytes -= u64::from(row.size_bytes);
-            state.counts.cancelled += 1;
+            messages.deadlines().remove(DeadlineKind::Scheduled, row.due, number);
+            messages.leave_schedule(number, &row, Move::Cancel);
+            messages.view.delete(Key::Body(messages.id, number));
+            messages.state.size_bytes -= u64::from(row.size_bytes);
+            messages.state.counts.cancelled += 1;
         }
         entity.used();
         Ok(Outcome::Done)

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use crate::machine::Step;
+use crate::machine::members::Members;
 use crate::machine::rules::check_rule;
+use crate::machine::view::View;
 use crate::read::DIRECTORY_END;
 use crate::{
     CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
@@ -40,8 +41,14 @@ fn entry(row: DirectoryRow, fresh: bool) -> Result<Outcome, Refusal> {
     Ok(Outcome::Catalog(CatalogOutcome::Entry { row, fresh }))
 }
 
-impl<R: Rows> Step<'_, R> {
-    pub(super) fn catalog(&mut self, command: CatalogCommand) -> Result<Outcome, Refusal> {
+/// The directory of names, and the cluster's description. A catalog's group has no entities.
+pub(super) struct Catalog<'s, R> {
+    pub sizes: &'s mut Option<GroupSizes>,
+    pub view: &'s mut View<R>,
+}
+
+impl<R: Rows> Catalog<'_, R> {
+    pub fn apply(&mut self, command: CatalogCommand) -> Result<Outcome, Refusal> {
         match command {
             CatalogCommand::Found { cluster_id, data_groups, replication_factor, nodes } => {
                 self.found(cluster_id, data_groups, replication_factor, nodes)
@@ -69,20 +76,17 @@ impl<R: Rows> Step<'_, R> {
                 self.view.put(Key::Node(node), Row::Node(row));
                 Ok(Outcome::Done)
             }
-            CatalogCommand::AddNode { node, row } => self.add_node(node, row),
-            CatalogCommand::Drain { node, cancel } => self.drain(node, cancel),
-            CatalogCommand::Remove { node, dead } => self.remove(node, dead),
+            CatalogCommand::AddNode { node, row } => self.members().add_node(node, row),
+            CatalogCommand::Drain { node, cancel } => self.members().drain(node, cancel),
+            CatalogCommand::Remove { node, dead } => self.members().remove(node, dead),
             CatalogCommand::MoveReplica { group, from, to, moves } => {
-                self.move_replica(group, from, to, moves)
+                self.members().move_replica(group, from, to, moves)
             }
         }
     }
 
-    pub(super) fn cluster(&mut self) -> Option<ClusterRow> {
-        match self.view.get(&Key::Cluster) {
-            Some(Row::Cluster(row)) => Some(row),
-            _ => None,
-        }
+    fn members(&mut self) -> Members<'_, R> {
+        Members { view: self.view }
     }
 
     /// The first node that forms the cluster decides; a repeat changes nothing.
@@ -93,7 +97,7 @@ impl<R: Rows> Step<'_, R> {
         replication_factor: u8,
         nodes: Vec<(u64, NodeRow)>,
     ) -> Result<Outcome, Refusal> {
-        if self.cluster().is_some() {
+        if self.view.cluster().is_some() {
             return Ok(Outcome::Done);
         }
         let ids: BTreeSet<u64> = nodes.iter().map(|(id, _)| *id).collect();
@@ -144,7 +148,7 @@ impl<R: Rows> Step<'_, R> {
                 validate::subscription_properties(properties)?;
             }
         }
-        let cluster = self.formed()?;
+        let cluster = self.members().formed()?;
         let group = self.group_sizes().least(cluster.data_groups);
         self.intend(request, name, group, what, cluster)
     }
@@ -176,7 +180,7 @@ impl<R: Rows> Step<'_, R> {
             let what = "the topic (subscriptions)";
             return Err(Refusal::QuotaExceeded { what, used, max }); // QUOTA-7.
         }
-        let cluster = self.formed()?;
+        let cluster = self.members().formed()?;
         let what = Creation::Subscription { topic: topic.entity, properties, rule };
         self.intend(request, path, topic.group, what, cluster)
     }
@@ -209,11 +213,6 @@ impl<R: Rows> Step<'_, R> {
             | DirectoryState::Creating { .. }
             | DirectoryState::Sealing { .. } => entry(row, own),
         })
-    }
-
-    pub(super) fn formed(&mut self) -> Result<ClusterRow, Refusal> {
-        let why = "the cluster is not formed yet";
-        self.cluster().ok_or(Refusal::InvalidOperation { why })
     }
 
     fn intend(
@@ -333,8 +332,8 @@ impl<R: Rows> Step<'_, R> {
     }
 
     fn group_sizes(&mut self) -> &mut GroupSizes {
-        let view = &mut self.view;
-        self.machine.group_sizes.get_or_insert_with(|| {
+        let Catalog { sizes, view } = self;
+        sizes.get_or_insert_with(|| {
             let mut sizes = GroupSizes(BTreeMap::new());
             let from = Key::Directory(String::new());
             let to = Key::Directory(DIRECTORY_END.to_string());

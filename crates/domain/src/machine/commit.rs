@@ -16,7 +16,7 @@ impl Commit {
         let savepoint = step.savepoint();
         let mut performed = Vec::with_capacity(self.operations.len());
         for operation in self.operations {
-            match step.perform(self.entity, operation) {
+            match perform(step, self.entity, operation) {
                 Ok(done) => performed.push(done),
                 Err(cause) => {
                     step.roll_back(savepoint);
@@ -30,42 +30,48 @@ impl Commit {
     }
 }
 
-impl<R: Rows> Step<'_, R> {
-    fn perform(&mut self, scope: EntityId, operation: Operation) -> Result<Performed, Refusal> {
-        self.check_scope(scope, operation.entity())?;
-        let outcome = match operation {
-            Operation::Send(send) => send.apply(self)?,
-            Operation::CancelScheduled(cancel) => cancel.apply(self)?,
-            Operation::Settle(settle) => Settle { atomic: true, ..settle }.apply(self)?,
-            Operation::Renew(renew) => renew.apply(self)?,
-            Operation::SetState(set) => SessionCommand::SetState(set).apply(self)?,
-            Operation::SendVia(send) => send.apply(self)?,
-        };
-        self.check_made_copies()?;
-        Ok(match outcome {
-            Outcome::Sent { sequences } => Performed::Sent { sequences },
-            Outcome::Renewed { until } => Performed::Renewed { until },
-            _ => Performed::Done,
-        })
-    }
+fn perform<R: Rows>(
+    step: &mut Step<'_, R>,
+    scope: EntityId,
+    operation: Operation,
+) -> Result<Performed, Refusal> {
+    check_scope(step, scope, operation.entity())?;
+    let outcome = match operation {
+        Operation::Send(send) => send.apply(step)?,
+        Operation::CancelScheduled(cancel) => cancel.apply(step)?,
+        Operation::Settle(settle) => Settle { atomic: true, ..settle }.apply(step)?,
+        Operation::Renew(renew) => renew.apply(step)?,
+        Operation::SetState(set) => SessionCommand::SetState(set).apply(step)?,
+        Operation::SendVia(send) => send.apply(step)?,
+    };
+    check_copies(step.made_copies())?;
+    Ok(match outcome {
+        Outcome::Sent { sequences } => Performed::Sent { sequences },
+        Outcome::Renewed { until } => Performed::Renewed { until },
+        _ => Performed::Done,
+    })
+}
 
-    /// TX-5.
-    fn check_scope(&mut self, scope: EntityId, entity: EntityId) -> Result<(), Refusal> {
-        if entity == scope || self.open(entity)?.topic() == Some(scope) {
-            return Ok(());
-        }
-        Err(Refusal::InvalidOperation { why: ONE_ENTITY })
+/// TX-5.
+fn check_scope<R: Rows>(
+    step: &mut Step<'_, R>,
+    scope: EntityId,
+    entity: EntityId,
+) -> Result<(), Refusal> {
+    if entity == scope || step.open(entity)?.row.topic() == Some(scope) {
+        return Ok(());
     }
+    Err(Refusal::InvalidOperation { why: ONE_ENTITY })
+}
 
-    /// Each send is bounded; together they write one entry as well.
-    fn check_made_copies(&self) -> Result<(), Refusal> {
-        match self.made_copies() {
-            copies if copies > COPIES_MAX => Err(Refusal::ArgumentOutOfRange {
-                what: "number of copies that one transaction makes",
-                value: copies.to_string(),
-                allowed: "at most 100000; send fewer messages at once",
-            }),
-            _ => Ok(()),
-        }
+/// Each send is bounded; together they write one entry as well.
+fn check_copies(made: u64) -> Result<(), Refusal> {
+    match made > COPIES_MAX {
+        true => Err(Refusal::ArgumentOutOfRange {
+            what: "number of copies that one transaction makes",
+            value: made.to_string(),
+            allowed: "at most 100000; send fewer messages at once",
+        }),
+        false => Ok(()),
     }
 }

@@ -1,13 +1,13 @@
-//! Marks: where an entity's next deadlines are. They are exact when an entry ends, and every search
-//! starts at the old mark and not at the first row, so that no range of tombstones is scanned twice.
+//! Deadlines of an entity's messages, and marks: where the next ones are. Marks are exact when an entry
+//! ends, and every search starts at the old mark and not at the first row, so that no range of
+//! tombstones is scanned twice.
 
 use std::ops::ControlFlow;
 
-use crate::machine::entity::EntityStep;
-use crate::machine::view::SINGLY_MAX;
+use crate::machine::view::{SINGLY_MAX, View};
 use crate::{
-    DeadlineKind, DeadlineRow, EntityState, Key, Lifetime, MessageRow, QueueProperties, Row, Rows,
-    SequenceNumber, Span, Timestamp,
+    DeadlineKind, DeadlineRow, EntityId, EntityState, Key, Lifetime, MessageRow, QueueId,
+    QueueProperties, Row, Rows, SequenceNumber, Span, Timestamp,
 };
 
 /// Most rows looked at for the next derived deadline when an entry ends. If none of them is derived,
@@ -38,7 +38,8 @@ pub(super) struct Stale {
     pub scheduled: bool,
     pub fixed: bool,
     pub derived: bool,
-    pub duplicate: bool,
+    /// Of the duplicate history.
+    pub history: bool,
 }
 
 impl EntityState {
@@ -61,9 +62,20 @@ impl EntityState {
     }
 }
 
-impl<R: Rows> EntityStep<'_, '_, R> {
+/// The deadlines of one entity's messages at work. The state is touched for its marks only.
+pub(super) struct Deadlines<'s, R> {
+    pub id: EntityId,
+    pub at: Timestamp,
+    pub state: &'s mut EntityState,
+    pub stale: &'s mut Stale,
+    /// As [`View::scan_messages`] has it.
+    pub issued_from: SequenceNumber,
+    pub view: &'s mut View<R>,
+}
+
+impl<R: Rows> Deadlines<'_, R> {
     /// A deadline or schedule that was not there.
-    pub fn add_deadline(
+    pub fn add(
         &mut self,
         kind: DeadlineKind,
         due: Timestamp,
@@ -74,16 +86,23 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.lower_mark(kind, due, number);
     }
 
+    /// A fixed deadline that may be there: it was passed while a lock shielded its message.
+    pub fn put_back(&mut self, due: Timestamp, number: SequenceNumber) {
+        let key = Key::Deadline(self.id, DeadlineKind::Fixed, due, number);
+        self.view.put(key, Row::Deadline(None));
+        self.lower_mark(DeadlineKind::Fixed, due, number);
+    }
+
     /// Moves a mark back to a row that is there. Holds while the mark is stale too: it then bounds
     /// from below where the search starts.
-    pub fn lower_mark(&mut self, kind: DeadlineKind, due: Timestamp, number: SequenceNumber) {
+    fn lower_mark(&mut self, kind: DeadlineKind, due: Timestamp, number: SequenceNumber) {
         let mark = self.mark(kind);
         let next = mark.map_or((due, number), |mark| mark.min((due, number)));
         *mark = Some(next);
     }
 
     /// A deadline or schedule that is there.
-    pub fn remove_deadline(&mut self, kind: DeadlineKind, due: Timestamp, number: SequenceNumber) {
+    pub fn remove(&mut self, kind: DeadlineKind, due: Timestamp, number: SequenceNumber) {
         self.view.delete(Key::Deadline(self.id, kind, due, number));
         if *self.mark(kind) == Some((due, number)) {
             *self.stale_mark(kind) = true;
@@ -96,26 +115,26 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         if let Some(due) = lifetime.own_deadline() {
             let key = Key::Deadline(self.id, DeadlineKind::Fixed, due, number);
             if due > self.at || self.view.contains(&key) {
-                self.remove_deadline(DeadlineKind::Fixed, due, number);
+                self.remove(DeadlineKind::Fixed, due, number);
             }
         }
         self.pass_cursor(number);
     }
 
-    /// The deadline of a fresh message, as [`EntityStep::remove_lifetime`] would: nothing has shielded
+    /// The deadline of a fresh message, as [`Deadlines::remove_lifetime`] would: nothing has shielded
     /// it, so it is there, and is not looked for.
     pub fn remove_fresh_deadline(&mut self, number: SequenceNumber, lifetime: Lifetime) {
         if let Some(due) = lifetime.own_deadline() {
-            self.remove_deadline(DeadlineKind::Fixed, due, number);
+            self.remove(DeadlineKind::Fixed, due, number);
         }
     }
 
     /// A message is gone: the cursor does not stand at it.
     pub fn pass_cursor(&mut self, number: SequenceNumber) {
-        let state = self.state();
+        let state = &mut *self.state;
         if state.derived_cursor == number {
             state.derived_cursor = number.next();
-            self.stale().derived = true;
+            self.stale.derived = true;
         }
     }
 
@@ -126,14 +145,13 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             // One of a session is in more rows than this one could name.
             let MessageRow { body, size_bytes, ref session, .. } = *message;
             let row = session.is_none().then_some(DeadlineRow { body, size_bytes });
-            self.add_deadline(DeadlineKind::Fixed, due, number, row);
+            self.add(DeadlineKind::Fixed, due, number, row);
         }
         // None is derived from the cursor on, so this is the first, or the cursor passes it too. If
         // the mark is stale the search will find out.
-        if self.entity.state.derived_next.is_none() && !self.stale().derived {
+        if self.state.derived_next.is_none() && !self.stale.derived {
             let is_derived = lifetime == Lifetime::Derived;
-            let at = self.at;
-            let state = self.state();
+            let (at, state) = (self.at, &mut *self.state);
             state.derived_cursor = if is_derived { number } else { number.next() };
             state.derived_next = is_derived.then_some(at);
         }
@@ -159,41 +177,78 @@ impl<R: Rows> EntityStep<'_, '_, R> {
 
     fn mark(&mut self, kind: DeadlineKind) -> &mut Option<Mark> {
         match kind {
-            DeadlineKind::Scheduled => &mut self.entity.state.scheduled_next,
-            _ => &mut self.entity.state.fixed_next,
+            DeadlineKind::Scheduled => &mut self.state.scheduled_next,
+            _ => &mut self.state.fixed_next,
         }
     }
 
     fn stale_mark(&mut self, kind: DeadlineKind) -> &mut bool {
         match kind {
-            DeadlineKind::Scheduled => &mut self.stale().scheduled,
-            _ => &mut self.stale().fixed,
+            DeadlineKind::Scheduled => &mut self.stale.scheduled,
+            _ => &mut self.stale.fixed,
         }
     }
 
     /// At the end of an entry: every mark stands at its row again.
-    pub fn refresh_marks(&mut self) {
-        let stale = *self.stale();
-        if stale.scheduled {
-            self.entity.state.scheduled_next = match self.entity.state.counts.scheduled {
+    pub fn refresh(&mut self) {
+        if self.stale.scheduled {
+            self.state.scheduled_next = match self.state.counts.scheduled {
                 0 => None,
                 _ => self.first_mark(DeadlineKind::Scheduled),
             };
         }
-        if stale.fixed {
-            self.entity.state.fixed_next = self.first_mark(DeadlineKind::Fixed);
+        if self.stale.fixed {
+            self.state.fixed_next = self.first_mark(DeadlineKind::Fixed);
         }
-        if stale.derived {
+        if self.stale.derived {
             self.refresh_derived();
         }
-        if stale.duplicate {
-            self.refresh_duplicate();
-        }
+    }
+
+    /// Moves the derived cursor back, so that the search does not miss this number.
+    pub fn search_derived_from(&mut self, number: SequenceNumber) {
+        self.state.derived_cursor = self.state.derived_cursor.min(number);
+        self.stale.derived = true;
+    }
+
+    /// At most so many messages from the derived cursor on, and where the search would go on.
+    pub fn ahead_of_cursor(
+        &mut self,
+        count_max: usize,
+    ) -> (Vec<(SequenceNumber, MessageRow)>, Option<SequenceNumber>) {
+        let (queue, cursor) = (QueueId::main(self.id), self.state.derived_cursor);
+        let (mut messages, mut end) = (Vec::new(), None);
+        self.view.scan_messages(queue, cursor, self.issued_from, &mut |number, message| {
+            if messages.len() == count_max {
+                end = Some(number);
+                return ControlFlow::Break(());
+            }
+            messages.push((number, message.clone()));
+            ControlFlow::Continue(())
+        });
+        (messages, end)
+    }
+
+    /// The search for derived deadlines goes on from here.
+    pub fn set_cursor(&mut self, number: SequenceNumber) {
+        self.state.derived_cursor = number;
+        self.stale.derived = true;
+    }
+
+    /// At most so many deadlines that are reached, in order, and the next one if it is reached too.
+    pub fn due(
+        &mut self,
+        kind: DeadlineKind,
+        count_max: usize,
+    ) -> (Vec<Deadline>, Option<Deadline>) {
+        let mut due = self.reached(kind, self.at, count_max + 1);
+        let next = due.split_off(due.len().min(count_max)).pop();
+        (due, next)
     }
 
     /// Deadlines of a kind from the mark on, up to and including those due at `until`: at most
     /// `count_max`, which is at least 1.
-    pub fn deadlines(
+    pub fn reached(
         &mut self,
         kind: DeadlineKind,
         until: Timestamp,
@@ -216,15 +271,16 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     fn first_mark(&mut self, kind: DeadlineKind) -> Option<Mark> {
-        self.deadlines(kind, Timestamp::NEVER, 1).pop().map(|first| first.mark())
+        self.reached(kind, Timestamp::NEVER, 1).pop().map(|first| first.mark())
     }
 
     fn refresh_derived(&mut self) {
-        let counts = self.entity.state.counts;
-        let cursor = self.entity.state.derived_cursor;
+        let counts = self.state.counts;
+        let cursor = self.state.derived_cursor;
         let (mut next, mut last, mut visited) = (None, None, 0);
         if counts.active + counts.deferred > 0 {
-            self.scan_messages(self.main(), cursor, &mut |number, row| {
+            let queue = QueueId::main(self.id);
+            self.view.scan_messages(queue, cursor, self.issued_from, &mut |number, row| {
                 visited += 1;
                 last = Some((number, row.enqueued_at));
                 if row.lifetime == Lifetime::Derived || visited == DERIVED_ROWS_MAX {
@@ -234,20 +290,9 @@ impl<R: Rows> EntityStep<'_, '_, R> {
                 ControlFlow::Continue(())
             });
         }
-        let state = self.state();
+        let state = &mut *self.state;
         state.derived_cursor = next.map_or(state.next_sequence, |(number, _)| number);
         state.derived_next = next.map(|(_, enqueued_at)| enqueued_at);
-    }
-
-    fn refresh_duplicate(&mut self) {
-        let from = self.entity.state.duplicate_next.unwrap_or_default();
-        let from = Key::DuplicateTime(self.id, from, String::new());
-        let to = Key::DuplicateTime(self.id, Timestamp::NEVER, String::new());
-        let first = self.view.keys(&from, &to, 1).pop();
-        self.state().duplicate_next = match first {
-            Some(Key::DuplicateTime(_, accepted_at, _)) => Some(accepted_at),
-            _ => None,
-        };
     }
 }
 

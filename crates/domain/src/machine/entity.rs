@@ -2,16 +2,17 @@
 //! of that entity sees it.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use crate::machine::deadlines::Stale;
+use crate::machine::forward::settled;
+use crate::machine::history::History;
+use crate::machine::messages::Messages;
 use crate::machine::nonce::Nonces;
 use crate::machine::view::View;
-use crate::read::{check_receivable, check_served};
 use crate::{
-    DeadlineKind, Effect, EntityId, EntityKind, EntityRow, EntityState, ForwardEffect, Key,
-    MessageRow, PerSubQueue, QueueId, QueueProperties, Refusal, Row, Rows, SequenceNumber,
-    SessionId, SubQueue, Timestamp, Waiting,
+    DeadlineKind, Effect, EntityId, EntityRow, EntityState, Fired, ForwardEffect, PerSubQueue,
+    QueueId, QueueProperties, Refusal, Rows, SequenceNumber, SessionEffect, SessionId, SessionRow,
+    Span, Specifics, SubQueue, SubscriptionSpecifics, Timestamp, TopicSpecifics, Waiting,
 };
 
 /// An entity's decoded rows, kept from step to step.
@@ -29,24 +30,68 @@ pub(super) struct Entity {
     pub watch: Option<Watch>,
 }
 
-/// What an entity told the engine before the current entry, and what the entry did about it.
+/// What an entry does about an entity that is told when it ends.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    due: [Timestamp; DeadlineKind::ALL.len()],
-    receivable: PerSubQueue<u64>,
-    /// What its forwarding has to do.
-    waiting: PerSubQueue<Waiting>,
+    /// What the engine knows since the entry before.
+    before: Told,
     /// A message became available, even if another command of the entry took it.
     pub rose: PerSubQueue<bool>,
     pub stale: Stale,
-    /// Sessions in line before, and whether one joined it.
-    pub free: u64,
+    /// A session joined the line.
     pub joined: bool,
     /// Sessions whose ready messages the engine asked to be told of, and that have others now.
     pub sessions: BTreeSet<SessionId>,
     /// Of a subscription: the size and the last use that its topic knows of.
     pub charged: u64,
     pub used: Timestamp,
+}
+
+impl Watch {
+    fn of(row: &EntityRow, state: &EntityState) -> Watch {
+        Watch {
+            before: Told::of(row, state),
+            rose: [false; SubQueue::ALL.len()],
+            stale: Stale::default(),
+            joined: false,
+            sessions: BTreeSet::new(),
+            charged: state.size_bytes,
+            used: state.last_use,
+        }
+    }
+}
+
+/// What the engine knows of an entity.
+#[derive(Clone, Debug)]
+struct Told {
+    due: [Timestamp; DeadlineKind::ALL.len()],
+    receivable: PerSubQueue<u64>,
+    /// What its forwarding has to do.
+    waiting: PerSubQueue<Waiting>,
+    /// Sessions that can be accepted by whoever asks for the next.
+    free: u64,
+}
+
+impl Told {
+    fn of(row: &EntityRow, state: &EntityState) -> Told {
+        let properties = &row.properties;
+        let refuses_receive = properties.status.refuses_receive();
+        Told {
+            due: DeadlineKind::ALL.map(|kind| state.next_due(properties, kind)),
+            // Without a session: none while receiving is refused (STATE-4).
+            receivable: SubQueue::ALL.map(|sub| match sub {
+                _ if refuses_receive => 0,
+                _ if properties.forwards(sub).is_some() => 0, // FWD-3.
+                SubQueue::Main if properties.requires_session => 0,
+                SubQueue::Main
+                | SubQueue::DeadLetter
+                | SubQueue::Transfer
+                | SubQueue::TransferDeadLetter => state.available[sub as usize],
+            }),
+            waiting: SubQueue::ALL.map(|sub| state.waiting(properties, sub)),
+            free: if refuses_receive { 0 } else { state.sessions.free },
+        }
+    }
 }
 
 impl Entity {
@@ -77,185 +122,192 @@ impl Entity {
         }
     }
 
-    /// Notes what is told to the engine, before the first command of an entry changes it. False if
-    /// that was done already.
-    pub fn watch(&mut self) -> bool {
-        if self.watch.is_some() {
-            return false;
-        }
-        self.watch = Some(Watch {
-            due: self.due(),
-            receivable: self.receivable(),
-            waiting: self.waiting(),
-            rose: [false; SubQueue::ALL.len()],
-            stale: Stale::default(),
-            free: self.acceptable(),
-            joined: false,
-            sessions: BTreeSet::new(),
-            charged: self.state.size_bytes,
-            used: self.state.last_use,
-        });
-        true
-    }
-
-    fn due(&self) -> [Timestamp; DeadlineKind::ALL.len()] {
-        DeadlineKind::ALL.map(|kind| self.state.next_due(&self.row.properties, kind))
-    }
-
-    /// Messages that can be received without a session: none while receiving is refused (STATE-4).
-    fn receivable(&self) -> PerSubQueue<u64> {
-        let properties = &self.row.properties;
-        SubQueue::ALL.map(|sub| match sub {
-            _ if properties.status.refuses_receive() => 0,
-            _ if properties.forwards(sub).is_some() => 0, // FWD-3.
-            SubQueue::Main if properties.requires_session => 0,
-            SubQueue::Main
-            | SubQueue::DeadLetter
-            | SubQueue::Transfer
-            | SubQueue::TransferDeadLetter => self.state.available[sub as usize],
-        })
-    }
-
-    fn waiting(&self) -> PerSubQueue<Waiting> {
-        SubQueue::ALL.map(|sub| self.state.waiting(&self.row.properties, sub))
-    }
-
-    /// Sessions that can be accepted by whoever asks for the next.
-    pub fn acceptable(&self) -> u64 {
-        match self.row.properties.status.refuses_receive() {
-            true => 0,
-            false => self.state.sessions.free,
-        }
-    }
-
-    /// Tells the engine what an entry changed.
-    pub fn tell(&self, entity: EntityId, before: &Watch, effects: &mut Vec<Effect>) {
-        let due = self.due();
+    /// Ends the watch: tells the engine what the entry changed.
+    pub fn tell<R: Rows>(&mut self, id: EntityId, view: &mut View<R>, effects: &mut Vec<Effect>) {
+        let Some(watch) = self.watch.take() else { return };
+        let now = Told::of(&self.row, &self.state);
+        let Watch { before, rose, joined, sessions, .. } = watch;
         for kind in DeadlineKind::ALL {
-            let due = due[kind as usize];
+            let due = now.due[kind as usize];
             if due != before.due[kind as usize] {
-                effects.push(Effect::Next { entity, kind, due });
+                effects.push(Effect::Next { entity: id, kind, due });
             }
         }
         for sub in SubQueue::ALL {
-            let count = self.receivable()[sub as usize];
-            let rose = before.rose[sub as usize] && count > 0;
-            if rose || count != before.receivable[sub as usize] {
-                effects.push(Effect::Available { queue: QueueId { entity, sub }, count });
+            let (queue, of) = (QueueId { entity: id, sub }, sub as usize);
+            let count = now.receivable[of];
+            if (rose[of] && count > 0) || count != before.receivable[of] {
+                effects.push(Effect::Available { queue, count });
             }
-            let waiting = self.waiting()[sub as usize];
-            if waiting != before.waiting[sub as usize] {
-                let queue = QueueId { entity, sub };
+            let waiting = now.waiting[of];
+            if waiting != before.waiting[of] {
                 effects.push(Effect::Forward(ForwardEffect::Waiting { queue, waiting }));
+            }
+        }
+        if now.free != before.free || (joined && now.free > 0) {
+            let free = SessionEffect::Free { entity: id, count: now.free };
+            effects.push(Effect::Session(free));
+        }
+        for session in sessions {
+            let row = view.session(id, &session);
+            if let Some(SessionRow { lock: Some(_), ready, .. }) = row.as_deref() {
+                let ready = SessionEffect::Ready { entity: id, session, count: ready.count };
+                effects.push(Effect::Session(ready));
             }
         }
     }
 }
 
 /// The step as a command of one entity sees it.
-pub(super) struct EntityStep<'s, 'a, R> {
+pub(super) struct EntityStep<'s, R> {
     pub id: EntityId,
     pub at: Timestamp,
-    pub entity: &'s mut Entity,
-    pub view: &'s mut View<'a, R>,
+    pub row: &'s mut EntityRow,
+    pub state: &'s mut EntityState,
+    row_changed: &'s mut bool,
+    issued_from: SequenceNumber,
+    watch: &'s mut Watch,
+    pub view: &'s mut View<R>,
+    pub effects: &'s mut Vec<Effect>,
+    nonces: &'s mut Nonces,
+}
+
+/// What of a step an entity is opened with.
+pub(super) struct Opening<'s, R> {
+    pub at: Timestamp,
+    pub view: &'s mut View<R>,
     pub effects: &'s mut Vec<Effect>,
     pub nonces: &'s mut Nonces,
 }
 
-impl<R: Rows> EntityStep<'_, '_, R> {
+impl Entity {
+    /// Watches the entity from here on, if it is not watched already.
+    pub fn open<'s, R>(&'s mut self, id: EntityId, with: Opening<'s, R>) -> EntityStep<'s, R> {
+        let Entity { row, state, row_changed, issued_from, watch, .. } = self;
+        let watch = watch.get_or_insert_with(|| Watch::of(row, state));
+        let Opening { at, view, effects, nonces } = with;
+        let issued_from = *issued_from;
+        EntityStep { id, at, row, state, row_changed, issued_from, watch, view, effects, nonces }
+    }
+}
+
+/// What needs less.
+impl<R: Rows> EntityStep<'_, R> {
+    pub fn messages(&mut self) -> Messages<'_, R> {
+        Messages {
+            id: self.id,
+            at: self.at,
+            row: self.row,
+            state: self.state,
+            watch: self.watch,
+            issued_from: self.issued_from,
+            view: self.view,
+            effects: self.effects,
+            nonces: self.nonces,
+        }
+    }
+
+    /// The history of an entity that detects duplicates.
+    pub fn history(&mut self) -> Option<History<'_, R>> {
+        let properties = &self.row.properties;
+        properties.requires_duplicate_detection.then_some(History {
+            id: self.id,
+            at: self.at,
+            window: properties.duplicate_detection_window,
+            oldest: &mut self.state.duplicate_next,
+            stale: &mut self.watch.stale.history,
+            view: self.view,
+        })
+    }
+
     pub fn properties(&self) -> &QueueProperties {
-        &self.entity.row.properties
-    }
-
-    pub fn state(&mut self) -> &mut EntityState {
-        &mut self.entity.state
-    }
-
-    /// Marks that no longer stand at a row, to be refreshed when the entry ends.
-    pub fn stale(&mut self) -> &mut Stale {
-        &mut self.watched().stale
-    }
-
-    pub fn watched(&mut self) -> &mut Watch {
-        self.entity.watch.as_mut().expect("an entity is watched from the moment it is opened")
-    }
-
-    pub fn queue(&self, sub: SubQueue) -> QueueId {
-        QueueId { entity: self.id, sub }
+        &self.row.properties
     }
 
     pub fn main(&self) -> QueueId {
-        self.queue(SubQueue::Main)
+        QueueId::main(self.id)
+    }
+}
+
+/// Of the entity as a whole.
+impl<R: Rows> EntityStep<'_, R> {
+    pub fn next_sequence(&mut self) -> SequenceNumber {
+        let sequence = self.state.next_sequence;
+        self.state.next_sequence = sequence.next();
+        sequence
     }
 
     /// A client used the entity (COUNT-6, IDLE-2, IDLE-5).
     pub fn used(&mut self) {
-        let at = self.at;
-        self.state().accessed_at = at;
-        self.used_until(at);
+        self.state.accessed_at = self.at;
+        self.used_until(self.at);
     }
 
     /// IDLE-2. The last use is never taken back: it may have been written ahead.
     pub fn used_until(&mut self, at: Timestamp) {
-        let state = self.state();
-        state.last_use = state.last_use.max(at);
+        self.state.last_use = self.state.last_use.max(at);
     }
 
-    /// STATE-4, STATE-7: the dead-letter queues follow their parent. A topic holds nothing to receive
-    /// (ENT-9, PEEK-5) but what it could not transfer.
-    pub fn check_receive(&self, queue: QueueId) -> Result<(), Refusal> {
-        check_served(&self.entity.row, queue)
+    /// IDLE-8: until the last scheduled message was due the entity was not idle, though nobody used
+    /// it (IDLE-12).
+    pub fn end_schedule(&mut self, fired: &Fired) {
+        if fired.activated > 0 && self.state.counts.scheduled == 0 {
+            self.used_until(self.at);
+        }
     }
 
-    /// As [`EntityStep::check_receive`], for what hands messages out (FWD-3).
-    pub fn check_take(&self, queue: QueueId) -> Result<(), Refusal> {
-        check_receivable(&self.entity.row, queue)
-    }
-
-    /// SEND-7.
-    pub fn check_sendable(&self) -> Result<(), Refusal> {
-        match self.kind() {
-            EntityKind::Queue | EntityKind::Topic => Ok(()),
-            EntityKind::Subscription => {
-                let why = "messages cannot be sent to a subscription; send to its topic";
-                Err(Refusal::InvalidOperation { why })
+    /// Of another kind, it is not what was routed to.
+    pub fn topic_specifics(&self) -> Result<TopicSpecifics, Refusal> {
+        match self.row.specifics {
+            Specifics::Topic(specifics) => Ok(specifics),
+            Specifics::Queue | Specifics::Subscription(_) => {
+                Err(Refusal::StaleRoute { entity: self.id })
             }
         }
     }
 
-    /// STATE-4, SEND-7.
-    pub fn check_send(&self) -> Result<(), Refusal> {
-        self.check_sendable()?;
-        let status = self.properties().status;
-        match status.refuses_send() {
-            true => Err(Refusal::EntityDisabled { status: status.as_str() }),
-            false => Ok(()),
+    /// See [`EntityStep::topic_specifics`].
+    pub fn subscription_specifics(&self) -> Result<SubscriptionSpecifics, Refusal> {
+        match self.row.specifics {
+            Specifics::Subscription(specifics) => Ok(specifics),
+            Specifics::Queue | Specifics::Topic(_) => Err(Refusal::StaleRoute { entity: self.id }),
         }
     }
 
-    /// Visits the messages of a queue from a number on, in order, until the visitor breaks.
-    pub fn scan_messages(
-        &mut self,
-        queue: QueueId,
-        from: SequenceNumber,
-        visit: &mut dyn FnMut(SequenceNumber, &MessageRow) -> ControlFlow<()>,
-    ) {
-        let mut visit = |key: &Key, row: &Row| match (key, row) {
-            (Key::Message(_, number), Row::Message(message)) => visit(*number, message),
-            _ => ControlFlow::Break(()),
-        };
-        let to = Key::Message(queue, SequenceNumber::MAX);
-        let first = Key::Message(queue, from);
-        match from >= self.entity.issued_from {
-            true => self.view.scan_born(&first, &to, &mut visit),
-            false => self.view.scan(&first, &to, &mut visit),
+    /// An update: it counts as use (IDLE-13), and the engine hears of it.
+    pub fn describe(&mut self, properties: QueueProperties, specifics: Specifics) {
+        self.row.properties = settled(properties);
+        self.row.updated_at = self.at;
+        self.set_specifics(specifics);
+        self.used_until(self.at);
+        self.effects.push(Effect::Updated { entity: self.id });
+    }
+
+    /// What topics and subscriptions count of each other. No update.
+    pub fn set_specifics(&mut self, specifics: Specifics) {
+        self.row.specifics = specifics;
+        *self.row_changed = true;
+    }
+
+    /// TTL-7, TTL-24: the topic's default changed. No update of the subscription.
+    pub fn set_topic_ttl(&mut self, topic_ttl: Span) {
+        let Specifics::Subscription(specifics) = self.row.specifics else { return };
+        let ttl = specifics.own_default_ttl.min(topic_ttl);
+        let old = self.row.properties.default_ttl;
+        if ttl > old {
+            self.messages().deadlines().search_derived_from(SequenceNumber::FIRST);
+        }
+        if ttl != old {
+            self.row.properties.default_ttl = ttl;
+            *self.row_changed = true;
         }
     }
 
-    pub fn next_sequence(&mut self) -> SequenceNumber {
-        let state = self.state();
-        let sequence = state.next_sequence;
-        state.next_sequence = sequence.next();
-        sequence
+    /// At the end of an entry: every mark stands at its row again.
+    pub fn refresh_marks(&mut self) {
+        self.messages().deadlines().refresh();
+        if let Some(mut history) = self.history() {
+            history.refresh();
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
-use crate::{APPLY_ROWS_MAX, FireLocks, Fired, LockToken, Outcome, QueueId, Rows, Timestamp};
+use crate::machine::place::Move;
+use crate::{APPLY_ROWS_MAX, FireLocks, Fired, LockToken, Outcome, QueueId, Rows};
 
 impl FireLocks {
     /// Locks that are gone or were renewed are passed over, so `more` asks for the same list again.
@@ -14,28 +15,27 @@ impl FireLocks {
                 fired.more = true;
                 break;
             }
-            lapsed += usize::from(step.lapse(queue, token, &mut fired).is_some());
+            lapsed += usize::from(lapse(step, queue, token, &mut fired));
         }
         Outcome::Fired(fired)
     }
 }
 
-impl<R: Rows> Step<'_, R> {
-    /// Ends a lock that lapsed; `None` if there is no such lock. It counts as a failed delivery
-    /// unless receiving was refused meanwhile: the receiver could not have settled (STATE-4).
-    fn lapse(&mut self, queue: QueueId, token: LockToken, fired: &mut Fired) -> Option<Timestamp> {
-        let mut entity = self.open(queue.entity).ok()?;
-        let lock = entity.view.lock(queue, token.sequence)?;
-        if lock.nonce != token.nonce || entity.at < lock.until {
-            return None;
-        }
-        let message = entity.view.message(queue, token.sequence);
-        let message = message.expect("what is locked is stored");
-        let counted = !entity.properties().status.refuses_receive();
-        entity.unlock(queue, token, &message);
-        let fate = entity.release(queue, token.sequence, message, counted, false);
-        fired.released += 1;
-        fired.note(fate, lock.until, entity.at);
-        Some(lock.until)
-    }
+/// Ends a lock that lapsed; false if there is no such lock. It counts as a failed delivery unless
+/// receiving was refused meanwhile: the receiver could not have settled (STATE-4).
+fn lapse<R: Rows>(
+    step: &mut Step<'_, R>,
+    queue: QueueId,
+    token: LockToken,
+    fired: &mut Fired,
+) -> bool {
+    let Ok(mut entity) = step.open(queue.entity) else { return false };
+    let mut messages = entity.messages();
+    let Some((stored, until)) = messages.places().lapsed(queue, token) else { return false };
+    let counted = !messages.row.properties.status.refuses_receive();
+    let detached = messages.places().detach(stored, Move::Release);
+    let fate = messages.release(detached, counted, false);
+    fired.released += 1;
+    fired.note(fate, until, messages.at);
+    true
 }

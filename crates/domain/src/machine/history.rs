@@ -1,14 +1,27 @@
 //! Duplicate detection (DUP): a history of accepted message ids, nothing of it in memory.
 
-use crate::machine::entity::EntityStep;
-use crate::{Key, NewMessage, Row, Rows, SequenceNumber, Timestamp};
+use crate::machine::view::View;
+use crate::{EntityId, Key, NewMessage, Row, Rows, SequenceNumber, Span, Timestamp};
 
 /// Ended entries that one enqueue removes at most; `Fire` removes the rest.
 const REMOVED_MAX: usize = 2;
 
-impl<R: Rows> EntityStep<'_, '_, R> {
-    /// The number recorded for a message of this id accepted within the window (DUP-4: as the window
-    /// stands now). If there is none, the id is recorded for `number`.
+/// The history of an entity that detects duplicates.
+pub(super) struct History<'s, R> {
+    pub id: EntityId,
+    pub at: Timestamp,
+    /// As it stands now (DUP-4).
+    pub window: Span,
+    /// When the oldest entry was accepted, or an earlier instant.
+    pub oldest: &'s mut Option<Timestamp>,
+    /// The oldest entry may be another.
+    pub stale: &'s mut bool,
+    pub view: &'s mut View<R>,
+}
+
+impl<R: Rows> History<'_, R> {
+    /// The number recorded for a message of this id accepted within the window (DUP-4). If there is
+    /// none, the id is recorded for `number`.
     pub fn recall_or_record(
         &mut self,
         id: String,
@@ -18,7 +31,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         let row = Row::DuplicateId { accepted_at: self.at, sequence: number };
         match self.view.get(&key) {
             Some(Row::DuplicateId { accepted_at, sequence }) => {
-                if !self.has_left_history(accepted_at) {
+                if !self.has_left(accepted_at) {
                     return Some(sequence);
                 }
                 self.forget_time(accepted_at, id.clone());
@@ -28,28 +41,24 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         }
         let key = Key::DuplicateTime(self.id, self.at, id);
         self.view.insert(key, Row::DuplicateTime);
-        let at = self.at;
-        self.state().duplicate_next.get_or_insert(at);
-        self.trim_history(REMOVED_MAX);
+        self.oldest.get_or_insert(self.at);
+        self.trim(REMOVED_MAX);
         None
     }
 
     /// Whether a message repeats one of the history; nothing is recorded.
     pub fn is_repeat(&mut self, message: &NewMessage) -> bool {
         let Some(id) = &message.message_id else { return false };
-        if !self.properties().requires_duplicate_detection {
-            return false;
-        }
         match self.view.get(&Key::DuplicateId(self.id, id.clone())) {
-            Some(Row::DuplicateId { accepted_at, .. }) => !self.has_left_history(accepted_at),
+            Some(Row::DuplicateId { accepted_at, .. }) => !self.has_left(accepted_at),
             _ => false,
         }
     }
 
     /// Removes at most so many ended entries, oldest first; true if there are more.
-    pub fn trim_history(&mut self, count_max: usize) -> bool {
-        let Some(oldest) = self.entity.state.duplicate_next else { return false };
-        if !self.has_left_history(oldest) {
+    pub fn trim(&mut self, count_max: usize) -> bool {
+        let Some(oldest) = *self.oldest else { return false };
+        if !self.has_left(oldest) {
             return false;
         }
         let from = Key::DuplicateTime(self.id, oldest, String::new());
@@ -58,8 +67,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         for (removed, key) in keys.into_iter().enumerate() {
             let Key::DuplicateTime(_, accepted_at, id) = key else { break };
             // The mark stays below the first entry left.
-            self.state().duplicate_next = Some(accepted_at);
-            if !self.has_left_history(accepted_at) {
+            *self.oldest = Some(accepted_at);
+            if !self.has_left(accepted_at) {
                 return false;
             }
             if removed == count_max {
@@ -71,13 +80,26 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         false
     }
 
+    /// At the end of an entry: the mark stands at the oldest entry again.
+    pub fn refresh(&mut self) {
+        if !*self.stale {
+            return;
+        }
+        let from = Key::DuplicateTime(self.id, self.oldest.unwrap_or_default(), String::new());
+        let to = Key::DuplicateTime(self.id, Timestamp::NEVER, String::new());
+        *self.oldest = match self.view.keys(&from, &to, 1).pop() {
+            Some(Key::DuplicateTime(_, accepted_at, _)) => Some(accepted_at),
+            _ => None,
+        };
+    }
+
     fn forget_time(&mut self, accepted_at: Timestamp, id: String) {
         self.view.delete(Key::DuplicateTime(self.id, accepted_at, id));
-        self.stale().duplicate = true;
+        *self.stale = true;
     }
 
     /// TIME-5: an entry ends when accepted + window is reached.
-    fn has_left_history(&self, accepted_at: Timestamp) -> bool {
-        accepted_at.plus(self.properties().duplicate_detection_window) <= self.at
+    fn has_left(&self, accepted_at: Timestamp) -> bool {
+        accepted_at.plus(self.window) <= self.at
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::machine::Step;
-use crate::{GroupId, GroupRow, Key, NodeRow, NodeState, Outcome, Refusal, Row, Rows};
+use crate::machine::view::View;
+use crate::{ClusterRow, GroupId, GroupRow, Key, NodeRow, NodeState, Outcome, Refusal, Row, Rows};
 
 /// The highest number a node can have.
 const NODE_MAX: u64 = u16::MAX as u64;
@@ -16,8 +16,18 @@ fn refuse(what: &'static str, why: String) -> Result<Outcome, Refusal> {
     Err(Refusal::Argument { what, why })
 }
 
-impl<R: Rows> Step<'_, R> {
-    pub(super) fn add_node(&mut self, node: u64, row: NodeRow) -> Result<Outcome, Refusal> {
+/// The cluster's nodes, and what its groups shall be on.
+pub(super) struct Members<'s, R> {
+    pub view: &'s mut View<R>,
+}
+
+impl<R: Rows> Members<'_, R> {
+    pub fn formed(&mut self) -> Result<ClusterRow, Refusal> {
+        let why = "the cluster is not formed yet";
+        self.view.cluster().ok_or(Refusal::InvalidOperation { why })
+    }
+
+    pub fn add_node(&mut self, node: u64, row: NodeRow) -> Result<Outcome, Refusal> {
         self.formed()?;
         if node == 0 || node > NODE_MAX {
             return refuse(WHAT, format!("a node's number is 1 to {NODE_MAX}, not {node}"));
@@ -42,7 +52,7 @@ impl<R: Rows> Step<'_, R> {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn drain(&mut self, node: u64, cancel: bool) -> Result<Outcome, Refusal> {
+    pub fn drain(&mut self, node: u64, cancel: bool) -> Result<Outcome, Refusal> {
         self.known(node)?;
         match (self.node_state(node), cancel) {
             (None, false) => self.can_spare(node)?,
@@ -56,7 +66,7 @@ impl<R: Rows> Step<'_, R> {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn remove(&mut self, node: u64, dead: bool) -> Result<Outcome, Refusal> {
+    pub fn remove(&mut self, node: u64, dead: bool) -> Result<Outcome, Refusal> {
         if self.node_state(node) == Some(NodeState::Removed) {
             return Ok(Outcome::Done);
         }
@@ -84,7 +94,7 @@ impl<R: Rows> Step<'_, R> {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn move_replica(
+    pub fn move_replica(
         &mut self,
         group: GroupId,
         from: u64,

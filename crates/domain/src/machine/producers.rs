@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::machine::Step;
+use crate::machine::view::View;
 use crate::{
-    Key, OUTCOMES_KEPT, Origin, Outcome, PRODUCER_KEPT, PRODUCERS_MAX, ProducerRow, Refusal, Row,
-    Rows, Span, Timestamp,
+    Key, Meta, OUTCOMES_KEPT, Origin, Outcome, PRODUCER_KEPT, PRODUCERS_MAX, ProducerRow, Refusal,
+    Row, Rows, Span, Timestamp,
 };
 
 /// Last use is kept to this precision, so that not every request moves a row.
@@ -17,9 +17,17 @@ const FORGOTTEN_MAX: usize = 2;
 /// A request that is to be done, and what was known of its producer.
 pub(super) struct Admitted(Option<ProducerRow>);
 
-impl<R: Rows> Step<'_, R> {
+/// What is known of producers, at work.
+pub(super) struct Producers<'s, R> {
+    pub at: Timestamp,
+    /// Counts them.
+    pub meta: &'s mut Meta,
+    pub view: &'s mut View<R>,
+}
+
+impl<R: Rows> Producers<'_, R> {
     /// Whether a request is to be done; otherwise its answer.
-    pub(super) fn admit(&mut self, origin: Origin) -> Result<Admitted, Outcome> {
+    pub fn admit(&mut self, origin: Origin) -> Result<Admitted, Outcome> {
         let refuse = |refusal| Err(Outcome::Refused(refusal));
         if origin.serial == 0 {
             let why = "serials count from 1".to_owned();
@@ -58,7 +66,7 @@ impl<R: Rows> Step<'_, R> {
     }
 
     /// Remembers an outcome, and forgets what need not be known any more.
-    pub(super) fn record(&mut self, origin: Origin, admitted: Admitted, outcome: &Outcome) {
+    pub fn record(&mut self, origin: Origin, admitted: Admitted, outcome: &Outcome) {
         let Origin { producer, serial, .. } = origin;
         // A stale route is mended by the edge, which asks again with the right entity: that is then
         // done for the first time. Until then the serial is not used up, or what follows it in an

@@ -8,11 +8,12 @@ use crate::machine::Step;
 use crate::machine::deadlines::Deadline;
 use crate::machine::entity::EntityStep;
 use crate::machine::overlay::lay;
+use crate::machine::place::Move;
 use crate::machine::rules::{Copy, Made};
 use crate::{
     COPIES_MAX, ContentHeader, DeadlineKind, EntityId, Fired, Key, MessageRow, NewMessage, Outcome,
-    Properties, Refusal, Row, Rows, Send, SequenceNumber, SessionId, Span, Subject, SystemProperty,
-    SystemValue, Timestamp, Travel,
+    Properties, Refusal, Row, Rows, ScheduledRow, Send, SequenceNumber, SessionId, Span, Subject,
+    SystemProperty, SystemValue, Timestamp, Travel,
 };
 
 /// DLQ-7.
@@ -42,38 +43,31 @@ impl Send {
         // What is stored counts against the topic (COUNT-3), that of this entry as well.
         step.charge_topics();
         let topic = step.open(self.entity)?;
-        topic.check_send()?;
-        self.check(&topic)?;
-        step.check_copies(&self)?;
+        topic.row.check_send()?;
+        self.check(topic.row, topic.state)?;
+        self.check_copies(step)?;
         step.open(self.entity)?.used();
         let mut sequences = Vec::with_capacity(self.messages.len());
         for message in self.messages {
-            sequences.push(step.accept_at_topic(self.entity, message, None)?);
+            sequences.push(accept(step, self.entity, message, None)?);
         }
         Ok(Outcome::Sent { sequences })
     }
-}
 
-impl<R: Rows> Step<'_, R> {
     /// RULE-9, and that one log entry stays bounded. The messages are looked at only where a bound
     /// from the number of rules does not do.
-    fn check_copies(&mut self, send: &Send) -> Result<(), Refusal> {
-        let topic = self.open(send.entity)?;
+    fn check_copies<R: Rows>(&self, step: &mut Step<'_, R>) -> Result<(), Refusal> {
+        let topic = step.open(self.entity)?;
         let specifics = topic.topic_specifics()?;
-        let bound = specifics.copies_max().saturating_mul(send.messages.len() as u64);
+        let bound = specifics.copies_max().saturating_mul(self.messages.len() as u64);
         if bound <= COPIES_MAX && !specifics.filter_before_publishing {
             return Ok(());
         }
-        let name = topic.entity.row.name.clone();
+        let name = topic.row.name.clone();
         let mut copies = 0;
-        for message in &send.messages {
-            let mut topic = self.open(send.entity)?;
-            if message.scheduled_at.is_some_and(|due| due > topic.at) || topic.is_repeat(message) {
-                continue;
-            }
-            let number = topic.entity.state.next_sequence;
-            let published = Published::new(send.entity, number, message);
-            match self.copies(&published).len() as u64 {
+        for message in &self.messages {
+            let Some(published) = upcoming(&mut step.open(self.entity)?, message) else { continue };
+            match published.copies(step).len() as u64 {
                 0 if specifics.filter_before_publishing => {
                     return Err(Refusal::NoMatchingSubscription { topic: name });
                 }
@@ -89,157 +83,108 @@ impl<R: Rows> Step<'_, R> {
         }
         Ok(())
     }
+}
 
-    /// RULE-9, of one message by itself.
-    pub(super) fn check_taken(
-        &mut self,
-        topic: EntityId,
-        message: &NewMessage,
-    ) -> Result<(), Refusal> {
-        let mut opened = self.open(topic)?;
-        let waits = message.scheduled_at.is_some_and(|due| due > opened.at);
-        if !opened.topic_specifics()?.filter_before_publishing || waits || opened.is_repeat(message)
-        {
-            return Ok(());
-        }
-        let name = opened.entity.row.name.clone();
-        let number = opened.entity.state.next_sequence;
-        let published = Published::new(topic, number, message);
-        match self.copies(&published).is_empty() {
-            true => Err(Refusal::NoMatchingSubscription { topic: name }),
-            false => Ok(()),
+/// What a message would be published as, if it is neither scheduled nor a duplicate.
+fn upcoming<R: Rows>(topic: &mut EntityStep<'_, R>, message: &NewMessage) -> Option<Published> {
+    let waits = message.scheduled_at.is_some_and(|due| due > topic.at);
+    if waits || topic.history().is_some_and(|mut history| history.is_repeat(message)) {
+        return None;
+    }
+    Some(Published::new(topic.id, topic.state.next_sequence, message))
+}
+
+/// RULE-9, of one message by itself.
+pub(super) fn check_taken<R: Rows>(
+    step: &mut Step<'_, R>,
+    topic: EntityId,
+    message: &NewMessage,
+) -> Result<(), Refusal> {
+    let mut opened = step.open(topic)?;
+    if !opened.topic_specifics()?.filter_before_publishing {
+        return Ok(());
+    }
+    let Some(published) = upcoming(&mut opened, message) else { return Ok(()) };
+    let name = opened.row.name.clone();
+    match published.copies(step).is_empty() {
+        true => Err(Refusal::NoMatchingSubscription { topic: name }),
+        false => Ok(()),
+    }
+}
+
+/// One message that passed all checks; the number it has, or that of the message it repeats
+/// (DUP-2, DUP-9).
+pub(super) fn accept<R: Rows>(
+    step: &mut Step<'_, R>,
+    topic: EntityId,
+    mut message: NewMessage,
+    travel: Option<Box<Travel>>,
+) -> Result<SequenceNumber, Refusal> {
+    let mut opened = step.open(topic)?;
+    if let Some(first) = opened.repeats(&mut message) {
+        return Ok(first);
+    }
+    let number = opened.next_sequence();
+    opened.state.counts.accepted += 1;
+    // SCHED-9: it waits at the topic. SCHED-8: not in the future, so it is a plain message.
+    match message.scheduled_at.filter(|due| *due > opened.at) {
+        Some(due) => opened.schedule(number, due, message, travel),
+        None => {
+            opened.state.counts.published += 1;
+            let published = Published { travel, ..Published::new(topic, number, &message) };
+            published.fan_out(step);
         }
     }
+    Ok(number)
+}
 
-    /// One message that passed all checks; the number it has, or that of the message it repeats
-    /// (DUP-2, DUP-9).
-    pub(super) fn accept_at_topic(
-        &mut self,
-        topic: EntityId,
-        mut message: NewMessage,
-        travel: Option<Box<Travel>>,
-    ) -> Result<SequenceNumber, Refusal> {
-        let mut opened = self.open(topic)?;
-        if let Some(first) = opened.repeats(&mut message) {
-            return Ok(first);
+/// SCHED-5, SCHED-7, SCHED-9: published as if sent now, to the rules as they are now.
+pub(super) fn fire<R: Rows>(
+    step: &mut Step<'_, R>,
+    topic: EntityId,
+    count_max: usize,
+    fired: &mut Fired,
+) {
+    let Ok(mut opened) = step.open(topic) else { return };
+    let (due, next) = opened.messages().deadlines().due(DeadlineKind::Scheduled, count_max);
+    fired.more = next.is_some();
+    let mut copies = 0;
+    for deadline in due {
+        if copies >= count_max {
+            fired.more = true;
+            return;
         }
-        let number = opened.next_sequence();
-        opened.state().counts.accepted += 1;
-        // SCHED-9: it waits at the topic. SCHED-8: not in the future, so it is a plain message.
-        match message.scheduled_at.filter(|due| *due > opened.at) {
-            Some(due) => opened.schedule(number, due, message, travel),
-            None => {
-                opened.state().counts.published += 1;
-                let published = Published { travel, ..Published::new(topic, number, &message) };
-                self.fan_out(published);
-            }
-        }
-        Ok(number)
+        let Ok(mut opened) = step.open(topic) else { return };
+        let published = activate(&mut opened, deadline);
+        fired.activated += 1;
+        fired.note_late(deadline.due, opened.at);
+        copies += published.fan_out(step).max(1);
     }
+    if let Ok(mut opened) = step.open(topic) {
+        opened.end_schedule(fired);
+    }
+}
 
-    /// SCHED-5, SCHED-7, SCHED-9: published as if sent now, to the rules as they are now. The body
-    /// moves to the number the topic gives it now.
-    pub(super) fn fire_publications(
-        &mut self,
-        topic: EntityId,
-        count_max: usize,
-        fired: &mut Fired,
-    ) {
-        let Ok(mut opened) = self.open(topic) else { return };
-        let (due, next) = opened.due(DeadlineKind::Scheduled, count_max);
-        fired.more = next.is_some();
-        let mut copies = 0;
-        for Deadline { due, number: scheduled, .. } in due {
-            if copies >= count_max {
-                fired.more = true;
-                return;
-            }
-            let Ok(mut opened) = self.open(topic) else { return };
-            opened.remove_deadline(DeadlineKind::Scheduled, due, scheduled);
-            let row = opened.view.scheduled(topic, scheduled);
-            let row = row.expect("what has a time is scheduled");
-            opened.unschedule(scheduled);
-            let number = opened.next_sequence();
-            let state = opened.state();
-            state.counts.published += 1;
-            state.size_bytes -= u64::from(row.size_bytes);
-            fired.activated += 1;
-            fired.note_late(due, opened.at);
-            let body = Key::Body(topic, scheduled);
-            let Some(Row::Body(content)) = self.view.get(&body) else {
-                panic!("what is scheduled has a body")
-            };
-            self.view.delete(body);
-            let (size_bytes, header_bytes, ttl) = (row.size_bytes, row.header_bytes, row.ttl);
-            let (session, travel) = (row.session, row.travel);
-            let published = Published {
-                topic,
-                number,
-                content,
-                size_bytes,
-                header_bytes,
-                ttl,
-                session,
-                travel,
-            };
-            copies += self.fan_out(published).max(1);
-        }
-        if let Ok(mut opened) = self.open(topic) {
-            opened.end_schedule(fired);
-        }
-    }
+/// Takes a message out of the topic's schedule. Its body moves to the number the topic gives it now.
+fn activate<R: Rows>(topic: &mut EntityStep<'_, R>, deadline: Deadline) -> Published {
+    let Deadline { due, number: scheduled, .. } = deadline;
+    let mut messages = topic.messages();
+    messages.deadlines().remove(DeadlineKind::Scheduled, due, scheduled);
+    let row = messages.view.stored_scheduled(messages.id, scheduled);
+    messages.leave_schedule(scheduled, &row, Move::Activate);
+    let content = messages.view.take_body(messages.id, scheduled);
+    messages.state.counts.published += 1;
+    messages.state.size_bytes -= u64::from(row.size_bytes);
+    let (topic, number) = (topic.id, topic.next_sequence());
+    let ScheduledRow { size_bytes, header_bytes, ttl, session, travel, .. } = row;
+    Published { topic, number, content, size_bytes, header_bytes, ttl, session, travel }
+}
 
-    /// Stores a message for every subscription that takes it; how many do.
-    fn fan_out(&mut self, published: Published) -> usize {
-        let copies = self.copies(&published);
-        let Published { topic, number, .. } = published;
-        if copies.is_empty() {
-            return 0; // RULE-9.
-        }
-        self.view.insert(Key::Body(topic, number), Row::Body(published.content.clone()));
-        if copies.len() > 1 {
-            let count = u32::try_from(copies.len()).unwrap_or(u32::MAX);
-            self.view.insert(Key::BodyCopies(topic, number), Row::BodyCopies(count));
-        }
-        let count = copies.len();
-        if let Some(since) = &mut self.since {
-            since.note_copies(count);
-        }
-        for copy in copies {
-            let subscription = self.open(copy.subscription);
-            let mut subscription = subscription.expect("a topic's subscription is there");
-            subscription.take_copy(&published, copy.made);
-        }
-        count
-    }
-
-    /// The copies its topic's rules demand now (RULE-13). The content is read if a rule asks.
-    fn copies(&mut self, published: &Published) -> Vec<Copy> {
-        let looks = self.topic_rules(published.topic).look_at_messages();
-        let header = self.machine.read.filter(|_| looks).and_then(|read| read(&published.content));
-        let default_ttl = self.open(published.topic).map(|topic| topic.properties().default_ttl);
-        let message = Looked {
-            published,
-            at: self.at,
-            default_ttl: default_ttl.unwrap_or(Span::MAX),
-            header: header.unwrap_or_default(),
-        };
-        let nonces = &mut self.nonces;
-        let Some(rules) = self.machine.topics.get(&published.topic) else { return Vec::new() };
-        let mut copies = rules.copies(&message, &mut || nonces.draw());
-        copies.retain(|copy| match copy.made {
-            Made::Plain | Made::Changed(..) => true,
-            Made::Failed(_) => self.keeps_failed(copy.subscription),
-        });
-        copies
-    }
-
-    /// RULE-20.
-    fn keeps_failed(&mut self, subscription: EntityId) -> bool {
-        let opened = self.open(subscription).ok();
-        let specifics = opened.and_then(|opened| opened.subscription_specifics().ok());
-        specifics.is_some_and(|specifics| specifics.dead_letter_on_filter_errors)
-    }
+/// RULE-20.
+fn keeps_failed<R: Rows>(step: &mut Step<'_, R>, subscription: EntityId) -> bool {
+    let opened = step.open(subscription).ok();
+    let specifics = opened.and_then(|opened| opened.subscription_specifics().ok());
+    specifics.is_some_and(|specifics| specifics.dead_letter_on_filter_errors)
 }
 
 /// A message as rules see it (RULE-30): what its sender set, and what its topic makes of it.
@@ -300,16 +245,59 @@ impl Published {
         let travel = None;
         Published { topic, number, content, size_bytes, header_bytes, ttl, session, travel }
     }
-}
 
-impl<R: Rows> EntityStep<'_, '_, R> {
+    /// Stores the message for every subscription that takes it; how many do.
+    fn fan_out<R: Rows>(self, step: &mut Step<'_, R>) -> usize {
+        let copies = self.copies(step);
+        let Published { topic, number, .. } = self;
+        if copies.is_empty() {
+            return 0; // RULE-9.
+        }
+        step.view.insert(Key::Body(topic, number), Row::Body(self.content.clone()));
+        if copies.len() > 1 {
+            let count = u32::try_from(copies.len()).unwrap_or(u32::MAX);
+            step.view.insert(Key::BodyCopies(topic, number), Row::BodyCopies(count));
+        }
+        let count = copies.len();
+        if let Some(since) = &mut step.since {
+            since.note_copies(count);
+        }
+        for copy in copies {
+            let subscription = step.open(copy.subscription);
+            let mut subscription = subscription.expect("a topic's subscription is there");
+            self.copy_to(&mut subscription, copy.made);
+        }
+        count
+    }
+
+    /// The copies its topic's rules demand now (RULE-13). The content is read if a rule asks.
+    fn copies<R: Rows>(&self, step: &mut Step<'_, R>) -> Vec<Copy> {
+        let looks = step.rules().of(self.topic).look_at_messages();
+        let header = step.machine.read.filter(|_| looks).and_then(|read| read(&self.content));
+        let default_ttl = step.open(self.topic).map(|topic| topic.properties().default_ttl);
+        let message = Looked {
+            published: self,
+            at: step.at,
+            default_ttl: default_ttl.unwrap_or(Span::MAX),
+            header: header.unwrap_or_default(),
+        };
+        let nonces = &mut step.nonces;
+        let Some(rules) = step.machine.topics.get(&self.topic) else { return Vec::new() };
+        let mut copies = rules.copies(&message, &mut || nonces.draw());
+        copies.retain(|copy| match copy.made {
+            Made::Plain | Made::Changed(..) => true,
+            Made::Failed(_) => keeps_failed(step, copy.subscription),
+        });
+        copies
+    }
+
     /// SEQ-9, SEQ-10, TTL-7: a copy under a number of the subscription's own. The deadline is that of
     /// its own default, which is no later than the topic's.
-    fn take_copy(&mut self, published: &Published, made: Made) {
-        let number = self.next_sequence();
-        let requires_session = self.properties().requires_session;
-        let mut session = published.session.as_ref();
-        let mut ttl = published.ttl;
+    fn copy_to<R: Rows>(&self, subscription: &mut EntityStep<'_, R>, made: Made) {
+        let number = subscription.next_sequence();
+        let requires_session = subscription.properties().requires_session;
+        let mut session = self.session.as_ref();
+        let mut ttl = self.ttl;
         let set;
         if let Made::Changed(_, change) = &made {
             ttl = change.ttl.unwrap_or(ttl);
@@ -319,17 +307,17 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             }
         }
         let mut message = MessageRow {
-            body: published.number,
-            size_bytes: published.size_bytes,
-            header_bytes: published.header_bytes,
+            body: self.number,
+            size_bytes: self.size_bytes,
+            header_bytes: self.header_bytes,
             deferred: false,
             delivery_count: 0,
-            enqueued_at: self.at,
-            lifetime: self.lifetime(ttl),
+            enqueued_at: subscription.at,
+            lifetime: subscription.row.lifetime(ttl, subscription.at),
             session: session.filter(|_| requires_session).cloned(),
             overlay: None,
             // Topic to subscription is no hop (FWD-7).
-            travel: published.travel.clone(),
+            travel: self.travel.clone(),
         };
         let failed = match made {
             Made::Plain | Made::Changed(..) if requires_session && session.is_none() => {
@@ -342,24 +330,16 @@ impl<R: Rows> EntityStep<'_, '_, R> {
             },
             Made::Failed(error) => Some((error.name(), error.text)),
         };
-        let state = self.state();
-        state.counts.accepted += 1;
-        state.size_bytes += u64::from(message.size_bytes);
+        subscription.state.counts.accepted += 1;
+        subscription.state.size_bytes += u64::from(message.size_bytes);
+        let mut messages = subscription.messages();
         match failed {
-            None => self.append(number, message),
+            None => messages.append(number, message),
             Some((reason, description)) => {
                 message.session = None; // DLQ-11.
-                self.explain(&mut message, reason, &description);
-                self.enter_dead_letter(number, message);
+                messages.explain(&mut message, reason, &description);
+                messages.enter_dead_letter(number, message);
             }
-        }
-    }
-
-    /// Gives back a message's body: a copy's is the topic's while other copies share it.
-    pub fn release_body(&mut self, body: SequenceNumber) {
-        match self.topic() {
-            None => self.view.delete(Key::Body(self.id, body)),
-            Some(topic) => self.view.release_body(topic, body),
         }
     }
 }

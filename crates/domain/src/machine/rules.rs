@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::machine::Step;
+use crate::machine::view::View;
 use crate::{
     Action, CORRELATION_FILTERS_MAX, Change, CorrelationIndex, Draw, EntityId, EvaluationError,
     Filter, Key, NewRule, Outcome, PutRule, Refusal, RemoveRule, Row, Rows, RuleCounts, RuleError,
     RulePart, RuleRow, SQL_FILTERS_MAX, Specifics, SqlFilter, Subject, SubscriptionSpecifics,
-    validate,
+    Timestamp, validate,
 };
 
 /// A rule of a topic: its subscription, and its place among that one's rules (RULE-7).
@@ -174,18 +175,18 @@ impl PutRule {
         let old = step.view.rule(&key);
         let order = match (&old, self.replace) {
             (Some(old), true) => old.order,
-            (None, false) => step.next_order(self.entity),
+            (None, false) => step.rules().next_order(self.entity),
             (Some(old), false) => {
                 return Err(Refusal::EntityAlreadyExists { name: old.name.clone() });
             }
             (None, true) => return Err(Refusal::EntityNotFound { name: self.rule.name }),
         };
         let before = old.as_ref().map(|rule| rule.counts()).unwrap_or_default();
-        step.recount_rules(self.entity, specifics, before, self.rule.counts())?;
+        recount(step, self.entity, specifics, before, self.rule.counts())?;
         if old.is_some() {
-            step.delete_rule(specifics.topic, key, (self.entity, order));
+            step.rules().delete(specifics.topic, key, (self.entity, order));
         }
-        step.insert_rule(specifics.topic, self.entity, *self.rule, order);
+        step.rules().insert(specifics.topic, self.entity, *self.rule, order);
         Ok(Outcome::Done)
     }
 }
@@ -197,37 +198,42 @@ impl RemoveRule {
         let Some(rule) = step.view.rule(&key) else {
             return Err(Refusal::EntityNotFound { name: self.name });
         };
-        step.recount_rules(self.entity, specifics, rule.counts(), RuleCounts::default())?;
-        step.delete_rule(specifics.topic, key, (self.entity, rule.order));
+        recount(step, self.entity, specifics, rule.counts(), RuleCounts::default())?;
+        step.rules().delete(specifics.topic, key, (self.entity, rule.order));
         Ok(Outcome::Done)
     }
 }
 
-impl<R: Rows> Step<'_, R> {
-    /// Counts a rule change at the subscription and its topic; refused beyond the limits (RULE-10).
-    /// It is use of the subscription (IDLE-2, IDLE-7).
-    fn recount_rules(
-        &mut self,
-        subscription: EntityId,
-        specifics: SubscriptionSpecifics,
-        before: RuleCounts,
-        after: RuleCounts,
-    ) -> Result<(), Refusal> {
-        let mut of_topic = self.open(specifics.topic)?.topic_specifics()?;
-        of_topic.rules = of_topic.rules.minus(before).plus(after);
-        check_limits(before, after, of_topic.rules)?;
-        self.set_topic_specifics(specifics.topic, of_topic);
-        let mut opened = self.open(subscription)?;
-        let rules = specifics.rules.minus(before).plus(after);
-        let specifics = SubscriptionSpecifics { rules, ..specifics };
-        opened.entity.row.specifics = Specifics::Subscription(specifics);
-        opened.entity.row_changed = true;
-        opened.used_until(opened.at);
-        Ok(())
-    }
+/// Counts a rule change at the subscription and its topic; refused beyond the limits (RULE-10).
+/// It is use of the subscription (IDLE-2, IDLE-7).
+fn recount<R: Rows>(
+    step: &mut Step<'_, R>,
+    subscription: EntityId,
+    specifics: SubscriptionSpecifics,
+    before: RuleCounts,
+    after: RuleCounts,
+) -> Result<(), Refusal> {
+    let mut of_topic = step.open(specifics.topic)?.topic_specifics()?;
+    of_topic.rules = of_topic.rules.minus(before).plus(after);
+    check_limits(before, after, of_topic.rules)?;
+    step.set_topic_specifics(specifics.topic, of_topic);
+    let mut opened = step.open(subscription)?;
+    let rules = specifics.rules.minus(before).plus(after);
+    opened.set_specifics(Specifics::Subscription(SubscriptionSpecifics { rules, ..specifics }));
+    opened.used_until(opened.at);
+    Ok(())
+}
 
+/// The rules of a group's topics at work: as rows, and as far as they are decoded.
+pub(super) struct Rules<'s, R> {
+    pub at: Timestamp,
+    pub topics: &'s mut BTreeMap<EntityId, TopicRules>,
+    pub view: &'s mut View<R>,
+}
+
+impl<R: Rows> Rules<'_, R> {
     /// The place behind all rules of a subscription.
-    fn next_order(&mut self, subscription: EntityId) -> u32 {
+    pub fn next_order(&mut self, subscription: EntityId) -> u32 {
         let mut next = 0;
         self.rules_of(subscription, &mut |rule| next = next.max(rule.order.saturating_add(1)));
         next
@@ -245,49 +251,43 @@ impl<R: Rows> Step<'_, R> {
     }
 
     /// Writes a rule that is not there.
-    pub(super) fn insert_rule(
-        &mut self,
-        topic: EntityId,
-        subscription: EntityId,
-        rule: NewRule,
-        order: u32,
-    ) {
+    pub fn insert(&mut self, topic: EntityId, subscription: EntityId, rule: NewRule, order: u32) {
         let key = Key::Rule(subscription, rule.name.to_ascii_lowercase());
         let NewRule { name, filter, action } = rule;
         let row = RuleRow { name, filter, action, created_at: self.at, order };
-        if let Some(rules) = self.machine.topics.get_mut(&topic) {
+        if let Some(rules) = self.topics.get_mut(&topic) {
             rules.insert((subscription, order), row.clone());
         }
         self.view.insert(key, Row::Rule(Box::new(row)));
     }
 
-    fn delete_rule(&mut self, topic: EntityId, key: Key, id: RuleId) {
+    pub fn delete(&mut self, topic: EntityId, key: Key, id: RuleId) {
         self.view.delete(key);
-        if let Some(rules) = self.machine.topics.get_mut(&topic) {
+        if let Some(rules) = self.topics.get_mut(&topic) {
             rules.remove(id);
         }
     }
 
-    pub(super) fn forget_rules(&mut self, topic: EntityId, subscription: EntityId) {
-        if let Some(rules) = self.machine.topics.get_mut(&topic) {
+    pub fn forget(&mut self, topic: EntityId, subscription: EntityId) {
+        if let Some(rules) = self.topics.get_mut(&topic) {
             rules.remove_subscription(subscription);
         }
     }
 
     /// The rules of a topic, read if they are not in memory.
-    pub(super) fn topic_rules(&mut self, topic: EntityId) -> &TopicRules {
-        if !self.machine.topics.contains_key(&topic) {
-            let rules = self.read_rules(topic);
-            self.machine.topics.insert(topic, rules);
+    pub fn of(&mut self, topic: EntityId) -> &TopicRules {
+        if !self.topics.contains_key(&topic) {
+            let rules = self.read(topic);
+            self.topics.insert(topic, rules);
         }
-        &self.machine.topics[&topic]
+        &self.topics[&topic]
     }
 
     /// What this costs depends on what is in memory, so no budget pays for it.
-    fn read_rules(&mut self, topic: EntityId) -> TopicRules {
+    fn read(&mut self, topic: EntityId) -> TopicRules {
         let cost = self.view.cost();
         let mut rules = TopicRules::default();
-        for subscription in self.subscriptions(topic) {
+        for subscription in self.view.subscriptions(topic) {
             self.rules_of(subscription, &mut |rule| {
                 rules.insert((subscription, rule.order), rule.clone());
             });

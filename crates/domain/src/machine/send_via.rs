@@ -6,8 +6,8 @@ use crate::machine::Step;
 use crate::machine::entity::EntityStep;
 use crate::validate;
 use crate::{
-    BATCH_BYTES_MAX, Key, Lifetime, MessageRow, NewMessage, Outcome, Overlay, Refusal, Row, Rows,
-    SendVia, SequenceNumber, SubQueue,
+    BATCH_BYTES_MAX, EntityRow, EntityState, Key, Lifetime, MessageRow, NewMessage, Outcome,
+    Overlay, QueueId, Refusal, Row, Rows, SendVia, SequenceNumber,
 };
 
 impl SendVia {
@@ -16,28 +16,28 @@ impl SendVia {
         // What is stored counts against a topic (COUNT-3), that of this entry as well.
         step.charge_topics();
         let mut entity = step.open(self.via)?;
-        entity.check_send()?;
-        self.check(&entity)?;
+        entity.row.check_send()?;
+        self.check(entity.row, entity.state)?;
         entity.used();
-        let queue = entity.queue(SubQueue::Transfer);
         let messages = self.messages.into_iter();
-        let sequences: Vec<_> = messages.map(|message| entity.set_out(message)).collect();
-        entity.dispatch(queue, self.destination, sequences.clone());
+        let sequences: Vec<_> = messages.map(|message| set_out(&mut entity, message)).collect();
+        let queue = QueueId::transfer(self.via);
+        entity.messages().shipments().dispatch(queue, self.destination, sequences.clone());
         Ok(Outcome::Sent { sequences })
     }
 
     /// SEND-1, of what the entity between has a say in. Sessions and duplicates are the destination's
     /// (FWD-6, DUP-12).
-    fn check<R: Rows>(&self, entity: &EntityStep<'_, '_, R>) -> Result<(), Refusal> {
+    fn check(&self, row: &EntityRow, state: &EntityState) -> Result<(), Refusal> {
         validate::message_count(self.messages.len())?;
-        self.messages.iter().try_for_each(|message| entity.check_message(message))?;
+        self.messages.iter().try_for_each(|message| row.check_message(message))?;
         let bytes = self.messages.iter().map(|message| u64::from(message.size_bytes)).sum();
         if bytes > BATCH_BYTES_MAX as u64 {
             let max = BATCH_BYTES_MAX as u64;
             return Err(Refusal::MessageSizeExceeded { what: "the batch", bytes, max });
         }
-        entity.check_size()?;
-        let used = entity.entity.state.counts.transfer;
+        row.check_size(state)?;
+        let used = state.counts.transfer;
         match used >= TRANSFERS_MAX {
             true => {
                 let what = "the transfer queue (messages)";
@@ -48,38 +48,32 @@ impl SendVia {
     }
 }
 
-impl<R: Rows> EntityStep<'_, '_, R> {
-    /// Stores a message under a number of this entity (SEQ-8).
-    fn set_out(&mut self, message: NewMessage) -> SequenceNumber {
-        let queue = self.queue(SubQueue::Transfer);
-        let number = self.next_sequence();
-        let lifetime = match message.ttl {
-            None => Lifetime::Derived,
-            // TTL-28: the default here is no limit, for it is not enqueued here.
-            Some(ttl) => Lifetime::Fixed { ttl, expires_at: self.at.plus(ttl) },
-        };
-        let overlay = message.scheduled_at.map(|due| {
-            Box::new(Overlay { scheduled_at: Some(due), ..Overlay::default() }) // FWD-6.
-        });
-        let row = MessageRow {
-            body: number,
-            size_bytes: message.size_bytes,
-            header_bytes: message.header_bytes,
-            deferred: false,
-            delivery_count: 0,
-            enqueued_at: self.at,
-            lifetime,
-            session: None,
-            overlay,
-            travel: None,
-        };
-        self.view.insert(Key::Body(self.id, number), Row::Body(message.content));
-        self.view.insert(Key::Message(queue, number), Row::Message(row));
-        self.pass_head(queue, number);
-        let state = self.state();
-        state.size_bytes += u64::from(message.size_bytes);
-        state.counts.accepted += 1;
-        state.counts.transfer += 1;
-        number
-    }
+/// Stores a message under a number of this entity (SEQ-8).
+fn set_out<R: Rows>(entity: &mut EntityStep<'_, R>, message: NewMessage) -> SequenceNumber {
+    let number = entity.next_sequence();
+    let lifetime = match message.ttl {
+        None => Lifetime::Derived,
+        // TTL-28: the default here is no limit, for it is not enqueued here.
+        Some(ttl) => Lifetime::Fixed { ttl, expires_at: entity.at.plus(ttl) },
+    };
+    let overlay = message.scheduled_at.map(|due| {
+        Box::new(Overlay { scheduled_at: Some(due), ..Overlay::default() }) // FWD-6.
+    });
+    let row = MessageRow {
+        body: number,
+        size_bytes: message.size_bytes,
+        header_bytes: message.header_bytes,
+        deferred: false,
+        delivery_count: 0,
+        enqueued_at: entity.at,
+        lifetime,
+        session: None,
+        overlay,
+        travel: None,
+    };
+    entity.view.insert(Key::Body(entity.id, number), Row::Body(message.content));
+    entity.state.size_bytes += u64::from(message.size_bytes);
+    entity.state.counts.accepted += 1;
+    entity.messages().enter_transfer(number, row);
+    number
 }

@@ -6,12 +6,15 @@ mod lists;
 mod receive;
 mod state;
 
+pub(super) use lists::{OpenSession, SessionLists};
+
 use crate::machine::Step;
-use crate::machine::entity::{EntityStep, Watch};
+use crate::machine::entity::EntityStep;
+use crate::machine::messages::Messages;
+use crate::machine::session::end::end_hold;
 use crate::{
-    APPLY_ROWS_MAX, Effect, LockToken, MessageRow, Outcome, QueueId, Refusal, ReleaseSession,
-    RenewSession, Rows, SessionCommand, SessionEffect, SessionLock, SessionRow, SessionToken,
-    SubQueue,
+    APPLY_ROWS_MAX, Effect, Outcome, Refusal, ReleaseSession, RenewSession, Rows, SessionCommand,
+    SessionEffect, SessionLock, SessionToken,
 };
 
 /// What moving one message costs at most, where its session moves with it: its row, its lists, its
@@ -38,12 +41,13 @@ impl RenewSession {
     /// SESS-8. The token stays.
     fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
-        let mut lock = entity.check_hold(&self.token)?;
+        let mut lock = check_hold(&mut entity, &self.token)?;
         lock.until = entity.at.plus(entity.properties().lock_duration);
-        let mut session = entity.open_session(&self.token.session);
+        let mut messages = entity.messages();
+        let mut session = messages.sessions().open(&self.token.session);
         session.row.lock = Some(lock);
-        entity.keep_session(session);
-        entity.tell_locked(self.token, lock);
+        messages.sessions().keep(session);
+        tell_locked(&mut messages, self.token, lock);
         entity.used();
         Ok(Outcome::Renewed { until: vec![lock.until] })
     }
@@ -54,97 +58,27 @@ impl ReleaseSession {
     /// `FireSessions`; the session is held no more in any case.
     fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
-        entity.check_hold(&self.token)?;
+        check_hold(&mut entity, &self.token)?;
         entity.used();
         let budget = entity.view.budget(APPLY_ROWS_MAX);
-        entity.end_hold(&self.token.session, true, budget, &mut |_| ());
+        end_hold(&mut entity.messages(), &self.token.session, true, budget, &mut |_| ());
         Ok(Outcome::Done)
     }
 }
 
-impl<R: Rows> EntityStep<'_, '_, R> {
-    /// Whether a queue is received from by session only (SESS-2, DLQ-11).
-    pub fn needs_session(&self, queue: QueueId) -> bool {
-        queue.sub == SubQueue::Main && self.properties().requires_session
-    }
+/// The lock of a session that is held by this token (SESS-13, TIME-5).
+fn check_hold<R: Rows>(
+    entity: &mut EntityStep<'_, R>,
+    token: &SessionToken,
+) -> Result<SessionLock, Refusal> {
+    entity.row.check_receive(entity.main())?;
+    entity.row.check_sessions()?;
+    let lock = entity.view.session(entity.id, &token.session).and_then(|row| row.lock);
+    let held = lock.filter(|lock| lock.nonce == token.nonce && entity.at < lock.until);
+    held.ok_or_else(|| Refusal::SessionLockLost { session: Some(token.session.clone()) })
+}
 
-    /// LOCK-26, for those who name no session.
-    pub fn check_sessionless(&self, queue: QueueId) -> Result<(), Refusal> {
-        match self.needs_session(queue) {
-            true => {
-                let why = "this entity requires sessions; accept a session first";
-                Err(Refusal::InvalidOperation { why })
-            }
-            false => Ok(()),
-        }
-    }
-
-    /// LOCK-26, for those who name one.
-    fn check_sessions(&self) -> Result<(), Refusal> {
-        match self.properties().requires_session {
-            true => Ok(()),
-            false => {
-                let why = "this entity has no sessions; it was created without them";
-                Err(Refusal::InvalidOperation { why })
-            }
-        }
-    }
-
-    /// The lock of a session that is held by this token (SESS-13, TIME-5).
-    fn check_hold(&mut self, token: &SessionToken) -> Result<SessionLock, Refusal> {
-        self.check_receive(self.main())?;
-        self.check_sessions()?;
-        let lock = self.view.session(self.id, &token.session).and_then(|row| row.lock);
-        let held = lock.filter(|lock| lock.nonce == token.nonce && self.at < lock.until);
-        held.ok_or_else(|| Refusal::SessionLockLost { session: Some(token.session.clone()) })
-    }
-
-    /// What a refused settlement lost: in a session, its session (SESS-13).
-    pub fn lock_lost(&mut self, queue: QueueId, token: LockToken) -> Refusal {
-        match self.needs_session(queue) {
-            true => {
-                let message = self.view.message(queue, token.sequence);
-                let session = message.and_then(|message| message.session);
-                Refusal::SessionLockLost { session }
-            }
-            false => Refusal::MessageLockLost { token },
-        }
-    }
-
-    /// A message that is held by this token under its session's lock.
-    pub fn held_in_session(&mut self, token: LockToken) -> Result<MessageRow, Refusal> {
-        let (queue, number) = (self.main(), token.sequence);
-        let Some(message) = self.view.message(queue, number) else {
-            return Err(self.lock_lost(queue, token));
-        };
-        let Some(session) = &message.session else { return Err(self.lock_lost(queue, token)) };
-        let held = self.view.session_held(self.id, session, number);
-        let lock = self.view.session(self.id, session).and_then(|row| row.lock);
-        let holds = held.is_some_and(|held| held.nonce == token.nonce)
-            && lock.is_some_and(|lock| self.at < lock.until);
-        match holds {
-            true => Ok(message),
-            false => Err(self.lock_lost(queue, token)),
-        }
-    }
-
-    fn tell_locked(&mut self, token: SessionToken, lock: SessionLock) {
-        let locked = SessionEffect::Locked { entity: self.id, token, until: lock.until };
-        self.effects.push(Effect::Session(locked));
-    }
-
-    /// Tells the engine what an entry changed of sessions.
-    pub fn tell_sessions(&mut self, before: Watch) {
-        let (entity, count) = (self.id, self.entity.acceptable());
-        if count != before.free || (before.joined && count > 0) {
-            self.effects.push(Effect::Session(SessionEffect::Free { entity, count }));
-        }
-        for session in before.sessions {
-            let row = self.view.session(entity, &session);
-            if let Some(SessionRow { lock: Some(_), ready, .. }) = row.as_deref() {
-                let ready = SessionEffect::Ready { entity, session, count: ready.count };
-                self.effects.push(Effect::Session(ready));
-            }
-        }
-    }
+fn tell_locked<R: Rows>(messages: &mut Messages<'_, R>, token: SessionToken, lock: SessionLock) {
+    let locked = SessionEffect::Locked { entity: messages.id, token, until: lock.until };
+    messages.effects.push(Effect::Session(locked));
 }

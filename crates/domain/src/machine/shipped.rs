@@ -1,10 +1,10 @@
 //! `Shipped` and `Unpark`: what comes of messages that were set aside.
 
 use crate::machine::Step;
-use crate::machine::entity::EntityStep;
+use crate::machine::place::Move;
 use crate::{
-    Effect, ForwardEffect, Key, Line, Outcome, QueueId, Refused, Row, Rows, SHIPMENT_MESSAGES_MAX,
-    SequenceNumber, Shipped, SubQueue, Unpark,
+    Effect, ForwardEffect, Line, Outcome, Refused, Rows, SHIPMENT_MESSAGES_MAX, Shipped, SubQueue,
+    Unpark,
 };
 
 impl Shipped {
@@ -12,10 +12,8 @@ impl Shipped {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Outcome {
         let Shipped { queue, serial, refused } = self;
         let Ok(mut entity) = step.open(queue.entity) else { return Outcome::Done };
-        let key = Key::Shipment(queue, serial);
-        let Some(Row::Shipment(shipment)) = entity.view.get(&key) else { return Outcome::Done };
-        entity.view.delete(key);
-        entity.state().forwarding[queue.sub as usize].in_transit -= shipment.numbers.len() as u64;
+        let mut messages = entity.messages();
+        let Some(shipment) = messages.shipments().end(queue, serial) else { return Outcome::Done };
         let mut parked = Vec::new();
         for (position, number) in (0u32..).zip(shipment.numbers) {
             let why = refused.iter().find(|refused| refused.names(position));
@@ -23,26 +21,24 @@ impl Shipped {
                 parked.push(number); // FWD-9.
                 continue;
             }
-            let message = entity.view.message(queue, number);
-            let message = message.expect("what is set aside is stored");
-            match why {
-                None => {
-                    entity.remove(queue, number, &message);
-                    entity.state().counts.moved += 1;
-                }
-                Some(Refused { reason, description, .. }) if queue.sub == SubQueue::Transfer => {
-                    entity.fail_transfer(number, message, reason, description); // FWD-14.
-                }
-                Some(Refused { reason, description, .. }) => {
-                    entity.explain_and_move(number, message, reason, description); // FWD-8.
-                }
+            let stored = messages.places().set_aside(queue, number);
+            let Some(Refused { reason, description, .. }) = why else {
+                let detached = messages.places().detach(stored, Move::Arrive);
+                messages.remove(detached);
+                messages.state.counts.moved += 1;
+                continue;
+            };
+            let detached = messages.places().detach(stored, Move::Refuse);
+            match queue.sub == SubQueue::Transfer {
+                true => messages.fail_transfer(detached, reason, description), // FWD-14.
+                false => messages.explain_and_move(detached, reason, description), // FWD-8.
             }
         }
         if !parked.is_empty() {
-            entity.park(queue, false, serial, parked);
+            messages.shipments().park(queue, false, serial, parked);
         }
         let line = Line::of(queue, shipment.destination);
-        entity.effects.push(Effect::Forward(ForwardEffect::Settled { line, serial }));
+        messages.effects.push(Effect::Forward(ForwardEffect::Settled { line, serial }));
         Outcome::Done
     }
 }
@@ -61,52 +57,14 @@ impl Unpark {
             return Outcome::Done;
         }
         let count_max = self.count_max.min(SHIPMENT_MESSAGES_MAX) as usize;
+        let mut messages = entity.messages();
         for stays in [false, true] {
-            for number in entity.take_parked(self.queue, stays, count_max) {
-                let message = entity.view.message(self.queue, number);
-                let message = message.expect("what is set aside is stored");
-                entity.release(self.queue, number, message, false, false);
+            for number in messages.shipments().take_parked(self.queue, stays, count_max) {
+                let stored = messages.places().set_aside(self.queue, number);
+                let detached = messages.places().detach(stored, Move::Unpark);
+                messages.release(detached, false, false);
             }
         }
         Outcome::Done
-    }
-}
-
-impl<R: Rows> EntityStep<'_, '_, R> {
-    /// Sets dead letters aside until they are tried again, in their turn, or for as long as the
-    /// forwarding lasts.
-    pub fn park(&mut self, queue: QueueId, stays: bool, turn: u64, numbers: Vec<SequenceNumber>) {
-        *self.parked(queue, stays) += numbers.len() as u64;
-        self.view.insert(Key::Parked(queue, stays, turn), Row::Parked(numbers));
-    }
-
-    /// Those parked first: as many lots as fit, and at least one.
-    pub fn take_parked(
-        &mut self,
-        queue: QueueId,
-        stays: bool,
-        count_max: usize,
-    ) -> Vec<SequenceNumber> {
-        let mut taken: Vec<SequenceNumber> = Vec::new();
-        let (mut from, to) = (Key::Parked(queue, stays, 0), Key::Parked(queue, stays, u64::MAX));
-        while *self.parked(queue, stays) > 0 {
-            let Some((key, Row::Parked(numbers))) = self.view.first(&from, &to) else { break };
-            if !taken.is_empty() && taken.len() + numbers.len() > count_max {
-                break;
-            }
-            *self.parked(queue, stays) -= numbers.len() as u64;
-            taken.extend(numbers);
-            self.view.delete(key.clone());
-            from = key;
-        }
-        taken
-    }
-
-    fn parked(&mut self, queue: QueueId, stays: bool) -> &mut u64 {
-        let forwarding = &mut self.state().forwarding[queue.sub as usize];
-        match stays {
-            true => &mut forwarding.stuck,
-            false => &mut forwarding.parked,
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
-use crate::machine::view::{Budget, SINGLY_MAX};
+use crate::machine::view::{Budget, SINGLY_MAX, View};
 use crate::{
     APPLY_ROWS_MAX, Claim, DeadlineKind, EntityId, Fired, Key, Outcome, QueueId, Row, Rows,
     SequenceNumber, SessionId, SessionList, Timestamp,
@@ -41,31 +41,49 @@ fn ranges(entity: EntityId) -> [(Key, Key); 19] {
     ]
 }
 
-impl<R: Rows> Step<'_, R> {
-    pub(super) fn sweep(&mut self) -> Outcome {
-        let budget = self.view.budget(APPLY_ROWS_MAX);
-        while let Some((entity, topic)) = self.first_swept() {
-            // With its topic gone, the bodies a subscription shared are the topic's sweep's.
-            let topic = topic.filter(|topic| self.exists(*topic));
-            for (from, to) in ranges(entity) {
-                let swept = match topic.filter(|_| matches!(from, Key::Message(..))) {
-                    Some(topic) => self.sweep_copies(entity, topic, (from, to), budget),
-                    None => self.sweep_table(from, to, budget),
-                };
-                if !swept {
-                    return Outcome::Fired(Fired { more: true, ..Fired::default() });
-                }
+pub(super) fn sweep<R: Rows>(step: &mut Step<'_, R>) -> Outcome {
+    let budget = step.view.budget(APPLY_ROWS_MAX);
+    while let Some((entity, topic)) = first_swept(&mut step.view) {
+        // With its topic gone, the bodies a subscription shared are the topic's sweep's.
+        let topic = topic.filter(|topic| step.open(*topic).is_ok());
+        let (view, swept_to) = (&mut step.view, &mut step.machine.swept_to);
+        let mut sweeping = Sweeping { entity, budget, swept_to, view };
+        for (from, to) in ranges(entity) {
+            let swept = match topic.filter(|_| matches!(from, Key::Message(..))) {
+                Some(topic) => sweeping.copies(topic, from, to),
+                None => sweeping.table(from, to),
+            };
+            if !swept {
+                return Outcome::Fired(Fired { more: true, ..Fired::default() });
             }
-            self.machine.swept_to = None;
-            self.view.delete(Key::Sweep(entity));
         }
-        Outcome::Fired(Fired::default())
+        *sweeping.swept_to = None;
+        step.view.delete(Key::Sweep(entity));
     }
+    Outcome::Fired(Fired::default())
+}
 
-    /// Whether the budget was enough.
-    fn sweep_table(&mut self, from: Key, to: Key, budget: Budget) -> bool {
+fn first_swept<R: Rows>(view: &mut View<R>) -> Option<(EntityId, Option<EntityId>)> {
+    let (from, to) = (Key::Sweep(EntityId(0)), Key::Sweep(EntityId(u64::MAX)));
+    match view.first(&from, &to) {
+        Some((Key::Sweep(entity), Row::Sweep { topic })) => Some((entity, topic)),
+        _ => None,
+    }
+}
+
+/// The sweep of one entity. Its steps say whether the budget was enough.
+struct Sweeping<'s, R> {
+    entity: EntityId,
+    budget: Budget,
+    /// As the machine has it.
+    swept_to: &'s mut Option<(EntityId, Key)>,
+    view: &'s mut View<R>,
+}
+
+impl<R: Rows> Sweeping<'_, R> {
+    fn table(&mut self, from: Key, to: Key) -> bool {
         // Each row is visited and deleted.
-        if self.view.left(budget) < 2 * (SINGLY_MAX + 1) {
+        if self.view.left(self.budget) < 2 * (SINGLY_MAX + 1) {
             return false;
         }
         let found = self.view.keys(&from, &to, SINGLY_MAX + 1);
@@ -76,21 +94,14 @@ impl<R: Rows> Step<'_, R> {
         true
     }
 
-    /// Deletes a subscription's messages, each of which gives back its share of a body. Whether the
-    /// budget was enough.
-    fn sweep_copies(
-        &mut self,
-        entity: EntityId,
-        topic: EntityId,
-        (from, to): (Key, Key),
-        budget: Budget,
-    ) -> bool {
-        let rows_max = self.view.left(budget) / ROWS_PER_MESSAGE;
-        let from = self.sweep_from(entity, from);
+    /// Deletes a subscription's messages, each of which gives back its share of a body.
+    fn copies(&mut self, topic: EntityId, from: Key, to: Key) -> bool {
+        let rows_max = self.view.left(self.budget) / ROWS_PER_MESSAGE;
+        let from = self.start(from);
         let found = self.swept(&from, &to, rows_max + 1);
         let done = found.len() <= rows_max;
         if let Some((last, _)) = found.last() {
-            self.machine.swept_to = Some((entity, last.clone()));
+            *self.swept_to = Some((self.entity, last.clone()));
         }
         for (key, body) in found.into_iter().take(rows_max) {
             self.view.delete(key);
@@ -123,23 +134,11 @@ impl<R: Rows> Step<'_, R> {
         found
     }
 
-    fn exists(&mut self, entity: EntityId) -> bool {
-        self.open(entity).is_ok()
-    }
-
-    fn first_swept(&mut self) -> Option<(EntityId, Option<EntityId>)> {
-        let (from, to) = (Key::Sweep(EntityId(0)), Key::Sweep(EntityId(u64::MAX)));
-        match self.view.first(&from, &to) {
-            Some((Key::Sweep(entity), Row::Sweep { topic })) => Some((entity, topic)),
-            _ => None,
-        }
-    }
-
     /// Where to begin in a table. What was swept before is gone, so the search need not pass its
     /// tombstones again; that the machine forgets this costs time and changes nothing.
-    fn sweep_from(&self, entity: EntityId, from: Key) -> Key {
-        match &self.machine.swept_to {
-            Some((swept, to)) if *swept == entity && *to > from => to.clone(),
+    fn start(&self, from: Key) -> Key {
+        match &*self.swept_to {
+            Some((swept, to)) if *swept == self.entity && *to > from => to.clone(),
             _ => from,
         }
     }

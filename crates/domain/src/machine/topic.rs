@@ -1,17 +1,11 @@
 //! Topics and subscriptions: created, changed, deleted. A subscription is an entity like a queue; its
 //! topic knows it, its messages share the topic's bodies, and the topic is charged for them.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
 use crate::machine::Step;
-use crate::machine::entity::{Entity, EntityStep};
-use crate::machine::forward::settled;
 use crate::machine::rules::{check_limits, check_rule};
 use crate::{
-    CreateSubscription, CreateTopic, Effect, EntityId, EntityKind, EntityRow, Key, Outcome,
-    QueueProperties, Refusal, Row, Rows, RuleCounts, SequenceNumber, Span, Specifics,
-    SubscriptionSpecifics, Timestamp, TopicCommand, TopicProperties, TopicSpecifics,
+    CreateSubscription, CreateTopic, Key, Outcome, Refusal, Row, Rows, RuleCounts, SequenceNumber,
+    Specifics, SubscriptionSpecifics, TopicCommand, TopicProperties, TopicSpecifics,
     UpdateSubscription, UpdateTopic, validate,
 };
 
@@ -64,7 +58,7 @@ impl UpdateTopic {
             step.tell_windows(self.entity, old.auto_delete_on_idle);
         }
         if self.properties.default_ttl != old.default_ttl {
-            for subscription in step.subscriptions(self.entity) {
+            for subscription in step.view.subscriptions(self.entity) {
                 step.open(subscription)?.set_topic_ttl(self.properties.default_ttl);
             }
         }
@@ -106,7 +100,7 @@ impl CreateSubscription {
         let specifics = Specifics::Subscription(specifics);
         step.insert_entity(self.entity, self.name, properties, specifics)?;
         step.view.insert(Key::Subscription(self.topic, self.entity), Row::Subscription);
-        step.insert_rule(self.topic, self.entity, *self.rule, 0);
+        step.rules().insert(self.topic, self.entity, *self.rule, 0);
         step.set_topic_specifics(self.topic, of_topic);
         Ok(Outcome::Done)
     }
@@ -130,177 +124,13 @@ impl UpdateSubscription {
             ..specifics
         };
         let common = new.common(topic_ttl);
-        validate::forwarding(&subscription.entity.row.name, &common)?;
+        validate::forwarding(&subscription.row.name, &common)?;
         // TTL-26: messages passed as due may be due later now.
         if common.default_ttl > subscription.properties().default_ttl {
-            subscription.search_derived_from(SequenceNumber::FIRST);
+            subscription.messages().deadlines().search_derived_from(SequenceNumber::FIRST);
         }
         subscription.describe(common, Specifics::Subscription(specifics));
         step.tell_window(self.entity, window);
         Ok(Outcome::Done)
-    }
-}
-
-impl<R: Rows> Step<'_, R> {
-    /// ENT-8: refuses an id whose former rows are not swept yet, and the one that has no next.
-    pub(super) fn check_new(&mut self, id: EntityId) -> Result<(), Refusal> {
-        if self.view.contains(&Key::Sweep(id)) {
-            return Err(Refusal::StaleRoute { entity: id });
-        }
-        match id.0 {
-            u64::MAX => {
-                let why = "the catalog never issues it".to_owned();
-                Err(Refusal::Argument { what: "entity id", why })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    pub(super) fn insert_entity(
-        &mut self,
-        id: EntityId,
-        name: String,
-        properties: QueueProperties,
-        specifics: Specifics,
-    ) -> Result<Outcome, Refusal> {
-        let (created_at, updated_at) = (self.at, self.at);
-        let properties = settled(properties);
-        let row = EntityRow { name, properties, specifics, created_at, updated_at };
-        self.machine.entities.insert(id, Entity::created(row, self.at));
-        self.tell_window(id, Span::MAX);
-        Ok(Outcome::Done)
-    }
-
-    /// The subscriptions of a topic, in order of their ids.
-    pub(super) fn subscriptions(&mut self, topic: EntityId) -> Vec<EntityId> {
-        let mut subscriptions = Vec::new();
-        let from = Key::Subscription(topic, EntityId(0));
-        let to = Key::Subscription(topic, EntityId(u64::MAX));
-        self.view.scan(&from, &to, &mut |key, _| {
-            if let Key::Subscription(_, subscription) = key {
-                subscriptions.push(*subscription);
-            }
-            ControlFlow::Continue(())
-        });
-        subscriptions
-    }
-
-    /// Writes what a topic knows of its subscriptions, and tells the engine what a publish weighs.
-    pub(super) fn set_topic_specifics(&mut self, topic: EntityId, specifics: TopicSpecifics) {
-        let Ok(opened) = self.open(topic) else { return };
-        opened.entity.row.specifics = Specifics::Topic(specifics);
-        opened.entity.row_changed = true;
-        self.effects.push(Effect::Fanout { topic, copies_max: specifics.copies_max() });
-    }
-
-    /// Charges topics for what this entry changed in their subscriptions: size (COUNT-3, QUOTA-32)
-    /// and use (IDLE-2). Exact whenever it was called last; entries end with it.
-    pub(super) fn charge_topics(&mut self) {
-        let mut charges: BTreeMap<EntityId, (u64, u64, Timestamp)> = BTreeMap::new();
-        for id in &self.touched {
-            let Some(entity) = self.machine.entities.get_mut(id) else { continue };
-            let Specifics::Subscription(SubscriptionSpecifics { topic, .. }) = entity.row.specifics
-            else {
-                continue;
-            };
-            let (size, used) = (entity.state.size_bytes, entity.state.last_use);
-            let Some(watch) = &mut entity.watch else { continue };
-            if (watch.charged, watch.used) == (size, used) {
-                continue;
-            }
-            let (before, after, last_use) = charges.entry(topic).or_default();
-            *before += watch.charged;
-            *after += size;
-            *last_use = used.max(*last_use);
-            (watch.charged, watch.used) = (size, used);
-        }
-        for (topic, (before, after, used)) in charges {
-            let Ok(mut topic) = self.open(topic) else { continue };
-            let state = topic.state();
-            state.size_bytes = state.size_bytes + after - before;
-            state.last_use = state.last_use.max(used);
-        }
-    }
-
-    /// What goes with a topic, or what a topic loses with its subscription.
-    pub(super) fn leave_topic(&mut self, id: EntityId, specifics: &Specifics) {
-        match *specifics {
-            Specifics::Queue => (),
-            Specifics::Topic(_) => {
-                for subscription in self.subscriptions(id) {
-                    self.forget_entity(subscription, Some(id));
-                }
-                self.machine.topics.remove(&id);
-            }
-            Specifics::Subscription(SubscriptionSpecifics { topic, rules, .. }) => {
-                let size = self.machine.entities.get(&id).map_or(0, |e| e.state.size_bytes);
-                self.view.delete(Key::Subscription(topic, id));
-                self.forget_rules(topic, id);
-                let Ok(mut opened) = self.open(topic) else { return };
-                opened.state().size_bytes -= size;
-                opened.used_until(opened.at); // IDLE-10.
-                let Ok(mut of_topic) = opened.topic_specifics() else { return };
-                of_topic.subscriptions -= 1;
-                of_topic.rules = of_topic.rules.minus(rules);
-                self.set_topic_specifics(topic, of_topic);
-            }
-        }
-    }
-}
-
-impl<R: Rows> EntityStep<'_, '_, R> {
-    pub fn kind(&self) -> EntityKind {
-        self.entity.row.specifics.kind()
-    }
-
-    /// Of another kind, it is not what was routed to.
-    pub fn topic_specifics(&self) -> Result<TopicSpecifics, Refusal> {
-        match self.entity.row.specifics {
-            Specifics::Topic(specifics) => Ok(specifics),
-            Specifics::Queue | Specifics::Subscription(_) => {
-                Err(Refusal::StaleRoute { entity: self.id })
-            }
-        }
-    }
-
-    /// See [`EntityStep::topic_specifics`].
-    pub fn subscription_specifics(&self) -> Result<SubscriptionSpecifics, Refusal> {
-        match self.entity.row.specifics {
-            Specifics::Subscription(specifics) => Ok(specifics),
-            Specifics::Queue | Specifics::Topic(_) => Err(Refusal::StaleRoute { entity: self.id }),
-        }
-    }
-
-    /// An update: it counts as use (IDLE-13), and the engine hears of it.
-    pub fn describe(&mut self, properties: QueueProperties, specifics: Specifics) {
-        let at = self.at;
-        self.entity.row.properties = settled(properties);
-        self.entity.row.specifics = specifics;
-        self.entity.row.updated_at = at;
-        self.entity.row_changed = true;
-        self.used_until(at);
-        self.effects.push(Effect::Updated { entity: self.id });
-    }
-
-    /// TTL-7, TTL-24: the topic's default changed. No update of the subscription.
-    fn set_topic_ttl(&mut self, topic_ttl: Span) {
-        let Specifics::Subscription(specifics) = self.entity.row.specifics else { return };
-        let ttl = specifics.own_default_ttl.min(topic_ttl);
-        let old = self.properties().default_ttl;
-        if ttl > old {
-            self.search_derived_from(SequenceNumber::FIRST);
-        }
-        if ttl != old {
-            self.entity.row.properties.default_ttl = ttl;
-            self.entity.row_changed = true;
-        }
-    }
-
-    /// Where the bodies of this entity's messages are.
-    pub fn topic(&self) -> Option<EntityId> {
-        match &self.entity.row.specifics {
-            Specifics::Subscription(specifics) => Some(specifics.topic),
-            Specifics::Queue | Specifics::Topic(_) => None,
-        }
     }
 }

@@ -1,22 +1,20 @@
 //! What the entries of a step left, laid over the rows as they were: commands see each other's
 //! rows, and storage is written once per step.
 
+mod typed;
+
 use std::ops::ControlFlow;
 
 use crate::key_map::{Entry, KeyMap};
-use crate::{
-    Changes, DirectoryRow, EntityId, EntityRow, EntityState, HeldRow, Key, LockRow, MessageRow,
-    Meta, ProducerRow, QueueId, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, SessionId,
-    SessionRow, Write, get_many_over,
-};
+use crate::{Changes, Key, Row, Rows, Write, get_many_over};
 
 /// More rows that lie together are erased as a range. Fewer are deleted one by one: an erased range is
 /// kept, and asked, until storage has merged it away, which few rows are not worth.
 pub(super) const SINGLY_MAX: usize = 64;
 
 /// Rows under a step's own changes.
-pub(super) struct View<'a, R> {
-    rows: &'a R,
+pub(super) struct View<R> {
+    rows: R,
     writes: KeyMap<Write>,
     /// Ranges whose stored rows are all gone; what was written into them since is in the writes.
     erased: Vec<(Key, Key)>,
@@ -31,8 +29,8 @@ pub(super) struct View<'a, R> {
 #[derive(Clone, Copy)]
 pub(super) struct Budget(u64);
 
-impl<'a, R: Rows> View<'a, R> {
-    pub fn new(rows: &'a R) -> View<'a, R> {
+impl<R: Rows> View<R> {
+    pub fn new(rows: R) -> View<R> {
         View { rows, writes: KeyMap::default(), erased: Vec::new(), journal: None, cost: 0 }
     }
 
@@ -188,7 +186,7 @@ impl<'a, R: Rows> View<'a, R> {
             return;
         }
         let mut visited = 0;
-        let (rows, erased) = (self.rows, &self.erased);
+        let (rows, erased) = (&self.rows, &self.erased);
         let stored = |each: &mut dyn FnMut(Key, Row) -> ControlFlow<()>| {
             rows.scan(from, to, &mut |key, row| match is_erased(erased, &key) {
                 true => ControlFlow::Continue(()),
@@ -257,105 +255,13 @@ fn is_erased(ranges: &[(Key, Key)], key: &Key) -> bool {
     ranges.iter().any(|(from, to)| from <= key && key < to)
 }
 
-/// A row's variant matches its key's: written so here, and read back so from storage.
-macro_rules! typed {
-    ($row:expr, $variant:ident) => {
-        match $row {
-            Some(Row::$variant(row)) => Some(row),
-            None => None,
-            Some(other) => panic!("a row of another table: {other:?}"),
-        }
-    };
-}
-
-impl<R: Rows> View<'_, R> {
-    pub fn meta(&mut self) -> Option<Meta> {
-        typed!(self.get(&Key::Meta), Meta)
-    }
-
-    pub fn entity(&mut self, entity: EntityId) -> Option<Box<EntityRow>> {
-        typed!(self.get(&Key::Entity(entity)), Entity)
-    }
-
-    pub fn entity_state(&mut self, entity: EntityId) -> Option<Box<EntityState>> {
-        typed!(self.get(&Key::EntityState(entity)), EntityState)
-    }
-
-    pub fn message(&mut self, queue: QueueId, number: SequenceNumber) -> Option<MessageRow> {
-        typed!(self.get(&Key::Message(queue, number)), Message)
-    }
-
-    /// Messages by their numbers, in that order.
-    pub fn messages(
-        &mut self,
-        queue: QueueId,
-        numbers: impl Iterator<Item = SequenceNumber>,
-    ) -> Vec<Option<MessageRow>> {
-        let rows = self.get_many(numbers.map(|number| Key::Message(queue, number)).collect());
-        rows.into_iter().map(|row| typed!(row, Message)).collect()
-    }
-
-    pub fn lock(&mut self, queue: QueueId, number: SequenceNumber) -> Option<LockRow> {
-        typed!(self.get(&Key::Lock(queue, number)), Lock)
-    }
-
-    pub fn scheduled(&mut self, entity: EntityId, number: SequenceNumber) -> Option<ScheduledRow> {
-        typed!(self.get(&Key::Scheduled(entity, number)), Scheduled)
-    }
-
-    /// Scheduled messages by their numbers, in that order.
-    pub fn all_scheduled(
-        &mut self,
-        entity: EntityId,
-        numbers: impl Iterator<Item = SequenceNumber>,
-    ) -> Vec<Option<ScheduledRow>> {
-        let rows = self.get_many(numbers.map(|number| Key::Scheduled(entity, number)).collect());
-        rows.into_iter().map(|row| typed!(row, Scheduled)).collect()
-    }
-
-    pub fn session(&mut self, entity: EntityId, session: &SessionId) -> Option<Box<SessionRow>> {
-        typed!(self.get(&Key::Session(entity, session.clone())), Session)
-    }
-
-    pub fn session_held(
-        &mut self,
-        entity: EntityId,
-        session: &SessionId,
-        number: SequenceNumber,
-    ) -> Option<HeldRow> {
-        typed!(self.get(&Key::SessionHeld(entity, session.clone(), number)), SessionHeld)
-    }
-
-    pub fn rule(&mut self, key: &Key) -> Option<Box<RuleRow>> {
-        typed!(self.get(key), Rule)
-    }
-
-    /// One copy fewer shares a topic's body; with the last the body goes.
-    pub fn release_body(&mut self, topic: EntityId, body: SequenceNumber) {
-        let key = Key::BodyCopies(topic, body);
-        match typed!(self.get(&key), BodyCopies) {
-            None => self.delete(Key::Body(topic, body)),
-            Some(2) => self.delete(key),
-            Some(copies) => self.replace(key, Row::BodyCopies(copies - 1)),
-        }
-    }
-
-    pub fn producer(&mut self, producer: u64) -> Option<ProducerRow> {
-        typed!(self.get(&Key::Producer(producer)), Producer)
-    }
-
-    pub fn directory(&mut self, name: &str) -> Option<DirectoryRow> {
-        typed!(self.get(&Key::Directory(name.to_owned())), Directory)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::MemoryRows;
+    use crate::{MemoryRows, ProducerRow};
 
     fn key(number: u64) -> Key {
         Key::Outcome(1, number)
@@ -365,7 +271,7 @@ mod tests {
         Row::Producer(ProducerRow { first: 1, highest: value, seen: crate::Timestamp::ZERO })
     }
 
-    fn listed<R: Rows>(view: &mut View<'_, R>, from: u64, to: u64, max: usize) -> Vec<(Key, Row)> {
+    fn listed<R: Rows>(view: &mut View<R>, from: u64, to: u64, max: usize) -> Vec<(Key, Row)> {
         let mut found = Vec::new();
         view.scan(&key(from), &key(to), &mut |key, row| {
             found.push((key.clone(), row.clone()));
@@ -431,7 +337,7 @@ mod tests {
         ) {
             let mut rows = MemoryRows::default();
             rows.write(base.into_iter().map(|n| (key(n), Some(row(n)))));
-            let change = |view: &mut View<'_, MemoryRows>, changes: &[(u64, bool)], by: u64| {
+            let change = |view: &mut View<&MemoryRows>, changes: &[(u64, bool)], by: u64| {
                 for (n, put) in changes {
                     match put {
                         true => view.put(key(*n), row(n + by)),

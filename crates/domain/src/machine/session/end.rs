@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use crate::machine::Step;
-use crate::machine::entity::EntityStep;
-use crate::machine::messages::Fate;
-use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
+use crate::machine::messages::{Fate, Messages};
+use crate::machine::place::Move;
+use crate::machine::session::{SESSION_ROWS_PER_MESSAGE, check_hold, tell_locked};
 use crate::machine::view::Budget;
 use crate::{
     APPLY_ROWS_MAX, Effect, FireSessions, Fired, Key, LockToken, Outcome, ReceiverId, Refusal,
@@ -27,12 +27,14 @@ impl FireSessions {
                 break;
             }
             let Ok(mut entity) = step.open(id) else { continue };
-            let Some(lock) = entity.lapsed(&token) else { continue };
-            let at = entity.at;
-            let ended = entity.end_hold(&token.session, lock.closed, budget, &mut |fate| {
+            let mut messages = entity.messages();
+            let Some(lock) = lapsed(&mut messages, &token) else { continue };
+            let at = messages.at;
+            let mut note = |fate| {
                 fired.released += 1;
                 fired.note(fate, lock.until, at);
-            });
+            };
+            let ended = end_hold(&mut messages, &token.session, lock.closed, budget, &mut note);
             match ended {
                 true => fired.note_late(lock.until, at),
                 false => fired.more = true,
@@ -47,88 +49,89 @@ impl ResumeSession {
     /// the order of its messages is kept in any case.
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
-        entity.check_hold(&self.token)?;
+        check_hold(&mut entity, &self.token)?;
+        let mut messages = entity.messages();
         let arrived: BTreeSet<LockToken> = self.arrived.into_iter().collect();
         let id = &self.token.session;
         let is_earlier = |of: ReceiverId| {
             (of.node, of.link) == (self.receiver.node, self.receiver.link)
                 && of.epoch < self.receiver.epoch
         };
-        let budget = entity.view.budget(APPLY_ROWS_MAX);
-        let queue = entity.main();
-        for number in entity.held_numbers(id, APPLY_ROWS_MAX as usize / 2) {
-            if entity.view.left(budget) < SESSION_ROWS_PER_MESSAGE {
-                entity.end_hold(id, true, budget, &mut |_| ());
+        let budget = messages.view.budget(APPLY_ROWS_MAX);
+        for (number, _) in messages.sessions().held(id, APPLY_ROWS_MAX as usize / 2) {
+            if messages.view.left(budget) < SESSION_ROWS_PER_MESSAGE {
+                end_hold(&mut messages, id, true, budget, &mut |_| ());
                 break;
             }
-            let Some(held) = entity.view.session_held(entity.id, id, number) else { continue };
+            // Read once more: what a command costs decides how far it goes, on every replica alike.
+            let held = messages.view.session_held(messages.id, id, number);
+            let Some(held) = held else { continue };
             let token = LockToken { sequence: number, nonce: held.nonce };
             if is_earlier(held.receiver) && !arrived.contains(&token) {
-                let message = entity.view.message(queue, number).expect("what is held is stored");
-                entity.unhold(id, number);
-                entity.release(queue, number, message, false, false);
+                let stored = messages.places().held_in(id, number, held);
+                let detached = messages.places().detach(stored, Move::Release);
+                messages.release(detached, false, false);
             }
         }
         Ok(Outcome::Done)
     }
 }
 
-impl<R: Rows> EntityStep<'_, '_, R> {
-    fn lapsed(&mut self, token: &SessionToken) -> Option<SessionLock> {
-        let lock = self.view.session(self.id, &token.session)?.lock?;
-        (lock.nonce == token.nonce && lock.until <= self.at).then_some(lock)
-    }
+fn lapsed<R: Rows>(messages: &mut Messages<'_, R>, token: &SessionToken) -> Option<SessionLock> {
+    let lock = messages.view.session(messages.id, &token.session)?.lock?;
+    (lock.nonce == token.nonce && lock.until <= messages.at).then_some(lock)
+}
 
-    /// Releases what is in flight in order, and then the session; false if that would have passed
-    /// the budget: the session is then held no more, and a timer comes back for the rest. `closed`:
-    /// its holder gave it back, so nothing is counted; nor is it where receiving was refused
-    /// meanwhile, for the holder could not have settled (STATE-4).
-    pub fn end_hold(
-        &mut self,
-        id: &SessionId,
-        closed: bool,
-        budget: Budget,
-        note: &mut dyn FnMut(Fate),
-    ) -> bool {
-        let counted = !closed && !self.properties().status.refuses_receive();
-        let queue = self.main();
-        loop {
-            let room = self.view.left(budget) / SESSION_ROWS_PER_MESSAGE;
-            let held = self.held_numbers(id, room.clamp(1, CHUNK));
-            if held.is_empty() {
-                break;
-            }
-            if room == 0 {
-                self.lapse_at_once(id, closed);
-                return false;
-            }
-            for number in held {
-                let message = self.view.message(queue, number).expect("what is held is stored");
-                self.unhold(id, number);
-                note(self.release(queue, number, message, counted, false));
-            }
+/// Releases what is in flight in order, and then the session; false if that would have passed
+/// the budget: the session is then held no more, and a timer comes back for the rest. `closed`:
+/// its holder gave it back, so nothing is counted; nor is it where receiving was refused
+/// meanwhile, for the holder could not have settled (STATE-4).
+pub(super) fn end_hold<R: Rows>(
+    messages: &mut Messages<'_, R>,
+    id: &SessionId,
+    closed: bool,
+    budget: Budget,
+    note: &mut dyn FnMut(Fate),
+) -> bool {
+    let counted = !closed && !messages.row.properties.status.refuses_receive();
+    loop {
+        let room = messages.view.left(budget) / SESSION_ROWS_PER_MESSAGE;
+        let held = messages.sessions().held(id, room.clamp(1, CHUNK));
+        if held.is_empty() {
+            break;
         }
-        let mut session = self.open_session(id);
-        let Some(lock) = session.row.lock.take() else { return true };
-        self.view.delete(Key::SessionLocked(self.id, id.clone()));
-        session.row.released_at = self.at;
-        if session.row.ready.count > 0 {
-            self.line_up(&mut session, self.at);
+        if room == 0 {
+            lapse_at_once(messages, id, closed);
+            return false;
         }
-        self.keep_session(session);
-        let token = SessionToken { session: id.clone(), nonce: lock.nonce };
-        self.effects.push(Effect::Session(SessionEffect::Unlocked { entity: self.id, token }));
-        true
+        for (number, held) in held {
+            let stored = messages.places().held_in(id, number, held);
+            let detached = messages.places().detach(stored, Move::Release);
+            note(messages.release(detached, counted, false));
+        }
     }
+    let mut sessions = messages.sessions();
+    let mut session = sessions.open(id);
+    let Some(lock) = session.row.lock.take() else { return true };
+    sessions.view.delete(Key::SessionLocked(sessions.id, id.clone()));
+    session.row.released_at = sessions.at;
+    if session.row.ready.count > 0 {
+        sessions.line_up(&mut session, sessions.at);
+    }
+    sessions.keep(session);
+    let token = SessionToken { session: id.clone(), nonce: lock.nonce };
+    let unlocked = SessionEffect::Unlocked { entity: messages.id, token };
+    messages.effects.push(Effect::Session(unlocked));
+    true
+}
 
-    /// The hold is over, though not all of it is released.
-    fn lapse_at_once(&mut self, id: &SessionId, closed: bool) {
-        let mut session = self.open_session(id);
-        let Some(lock) = &mut session.row.lock else { return };
-        let until: Timestamp = lock.until.min(self.at);
-        *lock = SessionLock { until, closed, ..*lock };
-        let (lock, token) = (*lock, SessionToken { session: id.clone(), nonce: lock.nonce });
-        self.keep_session(session);
-        self.tell_locked(token, lock);
-    }
+/// The hold is over, though not all of it is released.
+fn lapse_at_once<R: Rows>(messages: &mut Messages<'_, R>, id: &SessionId, closed: bool) {
+    let mut session = messages.sessions().open(id);
+    let Some(lock) = &mut session.row.lock else { return };
+    let until: Timestamp = lock.until.min(messages.at);
+    *lock = SessionLock { until, closed, ..*lock };
+    let (lock, token) = (*lock, SessionToken { session: id.clone(), nonce: lock.nonce });
+    messages.sessions().keep(session);
+    tell_locked(messages, token, lock);
 }

@@ -1,29 +1,42 @@
 //! The lists a session's messages stand in, and the line its entity's free sessions stand in. Every
 //! row and count that a change of place touches is changed here and nowhere else.
 
-use crate::machine::entity::EntityStep;
+use std::ops::ControlFlow;
+
+use crate::machine::entity::Watch;
+use crate::machine::view::View;
 use crate::{
-    Claim, HeldLock, HeldRow, Key, LockToken, MessageRow, ReceiverId, Row, Rows, SequenceNumber,
-    SessionId, SessionList, SessionRow, Timestamp,
+    Claim, EntityId, HeldRow, Key, QueueId, Row, Rows, SequenceNumber, SessionId, SessionList,
+    SessionRow, SessionTotals, Timestamp,
 };
 
 /// A session's row at work: read once, written once.
-pub(super) struct OpenSession {
+pub struct OpenSession {
     pub id: SessionId,
     pub row: Box<SessionRow>,
     /// There is such a row.
     stored: bool,
 }
 
-impl<R: Rows> EntityStep<'_, '_, R> {
-    pub(super) fn open_session(&mut self, id: &SessionId) -> OpenSession {
+/// The sessions of one entity at work.
+pub struct SessionLists<'s, R> {
+    pub id: EntityId,
+    pub at: Timestamp,
+    pub totals: &'s mut SessionTotals,
+    /// What the engine is told of sessions when the entry ends.
+    pub watch: &'s mut Watch,
+    pub view: &'s mut View<R>,
+}
+
+impl<R: Rows> SessionLists<'_, R> {
+    pub fn open(&mut self, id: &SessionId) -> OpenSession {
         let stored = self.view.session(self.id, id);
         let is_stored = stored.is_some();
         OpenSession { id: id.clone(), row: stored.unwrap_or_default(), stored: is_stored }
     }
 
     /// Writes a session's row, or forgets it where nothing is left to remember (SESS-5).
-    pub(super) fn keep_session(&mut self, session: OpenSession) {
+    pub fn keep(&mut self, session: OpenSession) {
         let OpenSession { id, row, stored } = session;
         let key = Key::Session(self.id, id);
         match (row.is_empty(), stored) {
@@ -35,15 +48,15 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// A message arrives in its session.
-    pub fn join_session(&mut self, id: &SessionId, number: SequenceNumber) {
-        let mut session = self.open_session(id);
+    pub fn join(&mut self, id: &SessionId, number: SequenceNumber) {
+        let mut session = self.open(id);
         session.row.active += 1;
         self.add_ready(session, number);
     }
 
     /// A message that was held is available again.
-    pub fn list_ready(&mut self, id: &SessionId, number: SequenceNumber) {
-        let session = self.open_session(id);
+    pub fn put_ready(&mut self, id: &SessionId, number: SequenceNumber) {
+        let session = self.open(id);
         self.add_ready(session, number);
     }
 
@@ -51,24 +64,24 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.list(&session.id, SessionList::Ready, number);
         session.row.ready.add(number);
         if session.row.lock.is_some() {
-            self.watched().sessions.insert(session.id.clone());
+            self.watch.sessions.insert(session.id.clone());
         } else if session.row.claim.is_none() {
             self.line_up(&mut session, self.at);
         }
-        self.keep_session(session);
+        self.keep(session);
     }
 
     /// An available message is taken.
-    pub fn unlist_ready(&mut self, id: &SessionId, number: SequenceNumber) {
+    pub fn take_ready(&mut self, id: &SessionId, number: SequenceNumber) {
         self.unlist(id, SessionList::Ready, number);
-        let mut session = self.open_session(id);
+        let mut session = self.open(id);
         session.row.ready.remove(number);
         if session.row.lock.is_some() {
-            self.watched().sessions.insert(id.clone());
+            self.watch.sessions.insert(id.clone());
         } else {
             self.claim_anew(&mut session);
         }
-        self.keep_session(session);
+        self.keep(session);
     }
 
     pub fn is_ready(&mut self, id: &SessionId, number: SequenceNumber) -> bool {
@@ -76,22 +89,19 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.view.contains(&key)
     }
 
-    pub fn list_deferred(&mut self, id: &SessionId, number: SequenceNumber) {
+    pub fn put_deferred(&mut self, id: &SessionId, number: SequenceNumber) {
         self.list(id, SessionList::Deferred, number);
     }
 
-    /// A deferred message that no receiver holds is taken; one of no session stands in no list.
-    pub fn unlist_deferred(&mut self, number: SequenceNumber, message: &MessageRow) {
-        if let Some(session) = &message.session {
-            self.unlist(session, SessionList::Deferred, number);
-        }
+    pub fn take_deferred(&mut self, id: &SessionId, number: SequenceNumber) {
+        self.unlist(id, SessionList::Deferred, number);
     }
 
-    pub fn list_scheduled(&mut self, id: &SessionId, number: SequenceNumber) {
+    pub fn put_scheduled(&mut self, id: &SessionId, number: SequenceNumber) {
         self.list(id, SessionList::Scheduled, number);
     }
 
-    pub fn unlist_scheduled(&mut self, id: &SessionId, number: SequenceNumber) {
+    pub fn take_scheduled(&mut self, id: &SessionId, number: SequenceNumber) {
         self.unlist(id, SessionList::Scheduled, number);
     }
 
@@ -104,54 +114,42 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         self.view.delete(Key::SessionMessage(self.id, id.clone(), list, number));
     }
 
-    /// SESS-10: locks a message for as long as its session is held.
-    pub fn hold(
-        &mut self,
-        id: &SessionId,
-        number: SequenceNumber,
-        receiver: ReceiverId,
-        until: Timestamp,
-    ) -> HeldLock {
-        let nonce = self.nonces.draw();
+    /// SESS-10: a message is delivered for as long as its session is held.
+    pub fn hold(&mut self, id: &SessionId, number: SequenceNumber, held: HeldRow) {
         let key = Key::SessionHeld(self.id, id.clone(), number);
-        self.view.insert(key, Row::SessionHeld(HeldRow { nonce, receiver }));
-        let mut session = self.open_session(id);
+        self.view.insert(key, Row::SessionHeld(held));
+        let mut session = self.open(id);
         session.row.held.add(number);
-        self.keep_session(session);
-        HeldLock { token: LockToken { sequence: number, nonce }, until }
+        self.keep(session);
     }
 
     pub fn unhold(&mut self, id: &SessionId, number: SequenceNumber) {
         self.view.delete(Key::SessionHeld(self.id, id.clone(), number));
-        let mut session = self.open_session(id);
+        let mut session = self.open(id);
         session.row.held.remove(number);
-        self.keep_session(session);
+        self.keep(session);
     }
 
     /// A message of the session is set aside.
-    pub fn defer_in_session(&mut self, id: &SessionId) {
-        let mut session = self.open_session(id);
+    pub fn defer(&mut self, id: &SessionId) {
+        let mut session = self.open(id);
         session.row.active -= 1;
         session.row.deferred += 1;
-        self.keep_session(session);
+        self.keep(session);
     }
 
     /// A message leaves its session. It stands in none of its lists any more.
-    pub fn leave_session(&mut self, id: &SessionId, deferred: bool) {
-        let mut session = self.open_session(id);
+    pub fn leave(&mut self, id: &SessionId, deferred: bool) {
+        let mut session = self.open(id);
         match deferred {
             true => session.row.deferred -= 1,
             false => session.row.active -= 1,
         }
-        self.keep_session(session);
+        self.keep(session);
     }
 
     /// The lowest ready messages of a session.
-    pub(super) fn ready(
-        &mut self,
-        session: &mut OpenSession,
-        count_max: usize,
-    ) -> Vec<SequenceNumber> {
+    pub fn ready(&mut self, session: &mut OpenSession, count_max: usize) -> Vec<SequenceNumber> {
         let OpenSession { id, row, .. } = session;
         if row.ready.count == 0 {
             return Vec::new();
@@ -170,37 +168,42 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// The lowest messages of a session under delivery.
-    pub(super) fn held_numbers(&mut self, id: &SessionId, count_max: usize) -> Vec<SequenceNumber> {
+    pub fn held(&mut self, id: &SessionId, count_max: usize) -> Vec<(SequenceNumber, HeldRow)> {
         let Some(row) = self.view.session(self.id, id) else { return Vec::new() };
+        let mut held = Vec::new();
         if row.held.count == 0 {
-            return Vec::new();
+            return held;
         }
         let from = Key::SessionHeld(self.id, id.clone(), row.held.low);
         let to = Key::SessionHeld(self.id, id.clone(), SequenceNumber::MAX);
-        let keys = self.view.keys(&from, &to, count_max).into_iter();
-        keys.filter_map(|key| match key {
-            Key::SessionHeld(_, _, number) => Some(number),
-            _ => None,
-        })
-        .collect()
+        self.view.scan(&from, &to, &mut |key, row| {
+            if let (Key::SessionHeld(_, _, number), Row::SessionHeld(row)) = (key, row) {
+                held.push((*number, *row));
+            }
+            match held.len() < count_max {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        held
     }
 
     /// Puts a free session with ready messages in line (SESS-7): behind all with an equal claim.
-    pub(super) fn line_up(&mut self, session: &mut OpenSession, at: Timestamp) {
-        let totals = &mut self.state().sessions;
+    pub fn line_up(&mut self, session: &mut OpenSession, at: Timestamp) {
+        let totals = &mut *self.totals;
         totals.turns += 1;
         let claim = Claim { at, turn: totals.turns };
         totals.free_low = if totals.free == 0 { at } else { totals.free_low.min(at) };
         totals.free += 1;
         session.row.claim = Some(claim);
         self.view.insert(Key::SessionFree(self.id, claim), Row::SessionFree(session.id.clone()));
-        self.watched().joined = true;
+        self.watch.joined = true;
     }
 
-    pub(super) fn leave_line(&mut self, session: &mut OpenSession) {
+    pub fn leave_line(&mut self, session: &mut OpenSession) {
         let Some(claim) = session.row.claim.take() else { return };
         self.view.delete(Key::SessionFree(self.id, claim));
-        self.state().sessions.free -= 1;
+        self.totals.free -= 1;
     }
 
     /// The oldest message of a free session may be another. Each became available when it was
@@ -208,7 +211,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     fn claim_anew(&mut self, session: &mut OpenSession) {
         let oldest = self.ready(session, 1).pop();
         let enqueued_at = oldest.and_then(|number| {
-            let message = self.view.message(self.main(), number);
+            let message = self.view.message(QueueId::main(self.id), number);
             message.map(|message| message.enqueued_at)
         });
         let at = enqueued_at.map(|at| at.max(session.row.released_at));
@@ -221,8 +224,8 @@ impl<R: Rows> EntityStep<'_, '_, R> {
     }
 
     /// Who is first in line.
-    pub(super) fn first_in_line(&mut self) -> Option<SessionId> {
-        let totals = self.entity.state.sessions;
+    pub fn first_in_line(&mut self) -> Option<SessionId> {
+        let totals = *self.totals;
         if totals.free == 0 {
             return None;
         }
@@ -230,7 +233,7 @@ impl<R: Rows> EntityStep<'_, '_, R> {
         let to = Key::SessionFree(self.id, Claim { at: Timestamp::NEVER, turn: u64::MAX });
         match self.view.first(&from, &to) {
             Some((Key::SessionFree(_, claim), Row::SessionFree(id))) => {
-                self.state().sessions.free_low = claim.at;
+                self.totals.free_low = claim.at;
                 Some(id)
             }
             _ => None,

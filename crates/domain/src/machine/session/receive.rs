@@ -2,13 +2,14 @@
 //! `ReceiveSessionDeferred`, by number (DEFER-10), and `DeleteSessionBatch` (BATCH-7).
 
 use crate::machine::Step;
-use crate::machine::entity::EntityStep;
-use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
+use crate::machine::messages::Messages;
+use crate::machine::place::{Move, Stored};
+use crate::machine::receive_deferred::receive_deferred;
+use crate::machine::session::{SESSION_ROWS_PER_MESSAGE, check_hold};
 use crate::machine::view::Budget;
-use crate::read::{Shown, delivery};
 use crate::{
-    APPLY_ROWS_MAX, DeleteSessionBatch, Delivery, MessageRow, Outcome, ReceiveSession,
-    ReceiveSessionDeferred, Refusal, Rows, SequenceNumber, SessionId, SessionLock, validate,
+    APPLY_ROWS_MAX, DeleteSessionBatch, Delivery, Outcome, ReceiveSession, ReceiveSessionDeferred,
+    Refusal, Rows, SessionId, SessionLock, validate,
 };
 
 /// Messages looked up at a time.
@@ -18,24 +19,25 @@ impl ReceiveSession {
     /// What ran out of time or of deliveries is met here as well (TTL-9, LOCK-22).
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
-        let lock = entity.check_hold(&self.token)?;
+        let lock = check_hold(&mut entity, &self.token)?;
         entity.used();
-        let budget = entity.view.budget(APPLY_ROWS_MAX);
-        let mut taken = Taken { deliveries: Vec::new(), bytes: 0 };
+        let mut messages = entity.messages();
+        let budget = messages.view.budget(APPLY_ROWS_MAX);
+        let mut taken = Reception { deliveries: Vec::new(), bytes: 0 };
         loop {
-            let room = self.room(&entity, &taken, budget);
-            let oldest = entity.oldest(&self.token.session, room);
-            if oldest.is_empty() {
+            let room = self.room(&messages, &taken, budget);
+            let found = lowest(&mut messages, &self.token.session, room);
+            if found.is_empty() {
                 break;
             }
-            for (number, message) in oldest {
-                if self.room(&entity, &taken, budget) == 0 {
+            for stored in found {
+                if self.room(&messages, &taken, budget) == 0 {
                     break;
                 }
-                taken.take(&mut entity, &self, lock, number, message);
+                taken.take(&mut messages, &self, lock, stored);
             }
         }
-        let left = entity.open_session(&self.token.session).row.ready.count > 0;
+        let left = messages.sessions().open(&self.token.session).row.ready.count > 0;
         let more = left && taken.deliveries.len() < self.count_max as usize;
         Ok(Outcome::Acquired { deliveries: taken.deliveries, more })
     }
@@ -43,54 +45,46 @@ impl ReceiveSession {
     /// How many more messages may be looked at.
     fn room<R: Rows>(
         &self,
-        entity: &EntityStep<'_, '_, R>,
-        taken: &Taken,
+        messages: &Messages<'_, R>,
+        taken: &Reception,
         budget: Budget,
     ) -> usize {
         if taken.bytes >= u64::from(self.bytes_max) && !taken.deliveries.is_empty() {
             return 0;
         }
-        let affordable = entity.view.left(budget) / SESSION_ROWS_PER_MESSAGE;
+        let affordable = messages.view.left(budget) / SESSION_ROWS_PER_MESSAGE;
         (self.count_max as usize - taken.deliveries.len()).min(affordable).min(CHUNK)
     }
 }
 
 /// What a receive handed out so far.
-struct Taken {
+struct Reception {
     deliveries: Vec<Delivery>,
     bytes: u64,
 }
 
-impl Taken {
+impl Reception {
     fn take<R: Rows>(
         &mut self,
-        entity: &mut EntityStep<'_, '_, R>,
+        messages: &mut Messages<'_, R>,
         receive: &ReceiveSession,
         lock: SessionLock,
-        number: SequenceNumber,
-        message: MessageRow,
+        stored: Stored,
     ) {
-        let queue = entity.main();
-        entity.detach(queue, number, message.session.as_ref());
-        if entity.is_expired(queue, &message) {
-            entity.expire(number, message);
-        } else if entity.is_exhausted(queue, &message) {
-            entity.exhaust(number, message);
-        } else {
-            self.bytes += u64::from(message.size_bytes);
-            let held = entity.hold(&receive.token.session, number, receive.receiver, lock.until);
-            let shown = Shown::Delivered(held);
-            self.deliveries.push(delivery(&entity.entity.row, queue, number, message, shown));
-        }
+        let taken = messages.places().detach(stored, Move::Receive);
+        let Ok(fit) = messages.fit(taken) else { return };
+        self.bytes += u64::from(fit.message().size_bytes);
+        let (session, receiver) = (&receive.token.session, receive.receiver);
+        self.deliveries.push(messages.deliver_in(session, lock, fit, receiver));
     }
 }
 
 impl ReceiveSessionDeferred {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
-        let lock = entity.check_hold(&self.token)?;
-        let hold = Some((&self.token, lock));
-        entity.receive_deferred(entity.main(), self.receiver, self.numbers, hold)
+        let lock = check_hold(&mut entity, &self.token)?;
+        let (queue, hold) = (entity.main(), Some((&self.token, lock)));
+        receive_deferred(&mut entity, queue, self.receiver, self.numbers, hold)
     }
 }
 
@@ -98,44 +92,43 @@ impl DeleteSessionBatch {
     /// As `DeleteBatch`: available messages only, and the walk ends at the first too young.
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.entity)?;
-        entity.check_hold(&self.token)?;
+        check_hold(&mut entity, &self.token)?;
         validate::delete_count(self.count_max)?;
         entity.used();
-        let queue = entity.main();
-        let before = self.before.unwrap_or(entity.at);
-        let budget = entity.view.budget(APPLY_ROWS_MAX);
+        let mut messages = entity.messages();
+        let before = self.before.unwrap_or(messages.at);
+        let budget = messages.view.budget(APPLY_ROWS_MAX);
         let mut count = 0;
         loop {
             let wanted = (self.count_max - count) as usize;
-            let room = entity.view.left(budget) / SESSION_ROWS_PER_MESSAGE;
-            let oldest = entity.oldest(&self.token.session, wanted.min(room).min(CHUNK));
-            if oldest.is_empty() {
-                let left = entity.open_session(&self.token.session).row.ready.count > 0;
+            let room = messages.view.left(budget) / SESSION_ROWS_PER_MESSAGE;
+            let count_max = wanted.min(room).min(CHUNK);
+            let found = lowest(&mut messages, &self.token.session, count_max);
+            if found.is_empty() {
+                let left = messages.sessions().open(&self.token.session).row.ready.count > 0;
                 return Ok(Outcome::Deleted { count, more: left && wanted > 0 });
             }
-            for (number, message) in oldest {
-                if message.enqueued_at >= before {
+            for stored in found {
+                if stored.message.enqueued_at >= before {
                     return Ok(Outcome::Deleted { count, more: false });
                 }
-                entity.detach(queue, number, message.session.as_ref());
-                entity.remove(queue, number, &message);
-                entity.state().counts.deleted += 1;
+                let detached = messages.places().detach(stored, Move::Delete);
+                messages.remove(detached);
+                messages.state.counts.deleted += 1;
                 count += 1;
             }
         }
     }
 }
 
-impl<R: Rows> EntityStep<'_, '_, R> {
-    /// The lowest available messages of a session.
-    fn oldest(&mut self, id: &SessionId, count_max: usize) -> Vec<(SequenceNumber, MessageRow)> {
-        let mut session = self.open_session(id);
-        let numbers = self.ready(&mut session, count_max);
-        self.keep_session(session);
-        let stored = |number| {
-            let message = self.view.message(self.main(), number);
-            (number, message.expect("what is ready is stored"))
-        };
-        numbers.into_iter().map(stored).collect()
-    }
+/// The lowest available messages of a session.
+fn lowest<R: Rows>(
+    messages: &mut Messages<'_, R>,
+    id: &SessionId,
+    count_max: usize,
+) -> Vec<Stored> {
+    let mut session = messages.sessions().open(id);
+    let lowest = messages.places().lowest_in(&mut session, count_max);
+    messages.sessions().keep(session);
+    lowest
 }
