@@ -29,6 +29,7 @@ mod lock;
 mod lock_limits;
 mod msg;
 mod peek;
+mod places;
 mod quota;
 mod rule;
 mod sched;
