@@ -2,11 +2,11 @@
 //! when they say so; one writer thread puts what all groups have asked for into one batch and one
 //! sync.
 
-mod broom;
 mod group;
 mod marks;
 mod power;
 mod rocks;
+mod trimmer;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};

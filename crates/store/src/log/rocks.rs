@@ -10,9 +10,9 @@ use domain::GroupId;
 use parking_lot::Mutex;
 use rocksdb::{DB, DBRecoveryMode, ReadOptions};
 
-use super::broom::Broom;
 use super::group::{self, GroupLog};
 use super::marks::Marks;
+use super::trimmer::LogTrimmer;
 use super::writer::{Job, Work, Writer};
 use super::{Done, Life, LogDisk, LogRecord, Shortened};
 use crate::disk::{Room, room};
@@ -26,7 +26,7 @@ const ARCHIVE_MEBIBYTES: u64 = 1 << 30;
 pub(super) struct RocksLog {
     inner: Arc<Inner>,
     writer: Writer,
-    _broom: Broom,
+    _trimmer: LogTrimmer,
 }
 
 pub(super) struct Inner {
@@ -59,7 +59,7 @@ impl RocksLog {
             missing,
         });
         let writer = Writer::start(inner.clone(), marks, options)?;
-        Ok(RocksLog { inner, writer, _broom: Broom::start(path)? })
+        Ok(RocksLog { inner, writer, _trimmer: LogTrimmer::start(path)? })
     }
 
     fn group<T>(&self, group: GroupId, with: impl FnOnce(&mut GroupLog) -> T) -> T {

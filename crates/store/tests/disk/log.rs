@@ -250,7 +250,7 @@ fn the_last_clone_may_end_in_a_callback() {
     ended.recv().unwrap();
 }
 
-/// A write-ahead log whose entries are in other files goes, if not at once (`log/broom.rs`); nothing
+/// A write-ahead log whose entries are in other files goes, if not at once (`log/trimmer.rs`); nothing
 /// that is needed goes with it.
 #[test]
 fn write_ahead_logs_that_are_needed_no_more_are_removed() {

@@ -1,7 +1,7 @@
-//! Removes write-ahead logs that are needed no more, bit by bit. One of a hundred megabytes that goes at
-//! once holds up every sync on its file system for a tenth of a second and more: its blocks are freed,
-//! and where the file system discards what is free, discarded, in the very commit that syncs wait for.
-//! So RocksDB moves such files to its archive, and a thread shortens them there.
+//! Removes write-ahead logs that are needed no more, bit by bit. One of a hundred megabytes that
+//! goes at once holds up every sync on its file system for a tenth of a second and more: its blocks
+//! are freed, and where the file system discards what is free, discarded, in the very commit that
+//! syncs wait for. So RocksDB moves such files to its archive, and a thread shortens them there.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -19,25 +19,25 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_AGAIN_AFTER_ERROR: Duration = Duration::from_secs(30);
 
 /// The thread. Dropping it ends it; what is left is removed after the next start.
-pub(super) struct Broom {
+pub(super) struct LogTrimmer {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Broom {
-    /// Sweeps what RocksDB archives of the database in `database`.
-    pub fn start(database: &Path) -> Result<Broom, Error> {
+impl LogTrimmer {
+    /// Trims what RocksDB archives of the database in `database`.
+    pub fn start(database: &Path) -> Result<LogTrimmer, Error> {
         let archive = database.join("archive");
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::Builder::new()
-            .name("log-broom".to_owned())
+            .name("log-trimmer".to_owned())
             .spawn(move || run(&archive, &stopped))
             .map_err(|error| Error::io(database, &error))?;
-        Ok(Broom { stop: Some(stop), thread: Some(thread) })
+        Ok(LogTrimmer { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-impl Drop for Broom {
+impl Drop for LogTrimmer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -49,7 +49,7 @@ impl Drop for Broom {
 fn run(archive: &Path, stopped: &Receiver<()>) {
     let goes_on = |wait| stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout);
     loop {
-        let wait = match sweep(archive, || goes_on(PAUSE)) {
+        let wait = match trim(archive, || goes_on(PAUSE)) {
             Ok(()) => LOOK_EVERY,
             Err((path, error)) => {
                 tracing::warn!(path = %path.display(), %error, "cannot remove what the log left");
@@ -63,7 +63,7 @@ fn run(archive: &Path, stopped: &Receiver<()>) {
 }
 
 /// Removes every file there is, as long as `goes_on`, which is asked after each step and pauses.
-fn sweep(archive: &Path, mut goes_on: impl FnMut() -> bool) -> Result<(), (PathBuf, io::Error)> {
+fn trim(archive: &Path, mut goes_on: impl FnMut() -> bool) -> Result<(), (PathBuf, io::Error)> {
     let entries = match fs::read_dir(archive) {
         Ok(entries) => entries,
         // RocksDB makes it with the first file that it archives.
@@ -99,7 +99,7 @@ mod tests {
     fn files_go_in_steps_and_what_is_left_goes_the_next_time() {
         let dir = tempfile::tempdir().expect("a directory");
         let archive = dir.path().join("archive");
-        assert!(sweep(&archive, || true).is_ok(), "nothing was archived yet");
+        assert!(trim(&archive, || true).is_ok(), "nothing was archived yet");
 
         fs::create_dir(&archive).expect("created");
         let path = archive.join("000007.log");
@@ -108,7 +108,7 @@ mod tests {
             let entries = fs::read_dir(archive).expect("read").flatten();
             entries.map(|entry| entry.metadata().expect("there").len()).collect()
         };
-        sweep(&archive, || false).expect("swept");
+        trim(&archive, || false).expect("swept");
         assert_eq!(sizes(&archive), [7 << 20], "told to stop after a step");
 
         let mut seen = Vec::new();
@@ -116,7 +116,7 @@ mod tests {
             seen.push(sizes(&archive));
             true
         };
-        sweep(&archive, goes_on).expect("swept");
+        trim(&archive, goes_on).expect("swept");
         assert_eq!(seen, [vec![3 << 20], vec![]]);
     }
 }
