@@ -50,7 +50,7 @@ STAGES = {
         "rocksdb::DBIter",
     ),
     "apply: the machine": ("domain::machine",),
-    "apply: rows, young and stored": ("store::rows",),
+    "apply: rows, cached and stored": ("store::rows",),
     "apply: entries in, effects out": ("replication::raft::apply", "replication::raft::state"),
     "AMQP, and its client": ("amqp::engine", "amqp::server", "over_amqp"),
     "engine: timers, credit": ("engine::",),

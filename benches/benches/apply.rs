@@ -4,7 +4,7 @@
 //! message read twice; three deletes) of some 0.3 µs each in memtables, a body of 1 KiB copied
 //! twice (0.2 µs), and the machine's own overlay, two map operations per row (0.1 µs each): 5 µs on
 //! RocksDB, half of that on a map, where nothing is encoded. One step for all three entries saves
-//! the reads: 4 µs. That was before rows were young: what is completed within a second is not
+//! the reads: 4 µs. That was before rows were cached: what is completed within a second is not
 //! written to RocksDB any more.
 //!
 //! `separate`: send, acquire and settle each are a step and a write of their own, as under little

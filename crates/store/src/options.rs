@@ -9,7 +9,7 @@ const MIB: usize = 1 << 20;
 /// Memtables of each database that may be alive at a time: one is written, the others are on their
 /// way to a file.
 pub(crate) const MEMTABLES: usize = 3;
-/// What the databases' memory is split into: cache, memtables of the log, young rows and memtables
+/// What the databases' memory is split into: cache, memtables of the log, cached rows and memtables
 /// of the rows.
 const SHARES: [usize; 3] = [1, 8, 2];
 /// So that [`Options::default`] has round figures.
@@ -52,7 +52,7 @@ pub struct Options {
     pub rows_memtable_bytes: usize,
     /// Rows of all groups that are not in the database yet, a second old at most; one group's may
     /// be a quarter of them. Default 48 MiB; with 0 every entry's rows are written at once.
-    pub young_bytes_max: usize,
+    pub row_cache_bytes_max: usize,
     /// Recent entries of one group kept in memory for followers and for applying. Default 16 MiB.
     pub tail_bytes_max: usize,
     /// One batch of the log's writer: bounds how long a small append waits behind large ones.
@@ -63,8 +63,8 @@ pub struct Options {
     pub blob_bytes_min: u64,
     /// For experiments: milliseconds that every sync of the log takes longer, read before each.
     pub sync_delay_ms: Option<Arc<AtomicU64>>,
-    /// What tells how long rows have been young. Default `Instant::now`; a simulation has a time of its
-    /// own.
+    /// What tells how long rows have been cached. Default `Instant::now`; a simulation has a time
+    /// of its own.
     pub clock: fn() -> Instant,
     /// Told after every sync, on the writer's thread.
     pub on_sync: Option<Arc<dyn Fn(SyncReport) + Send + Sync>>,
@@ -81,7 +81,7 @@ impl Options {
             cache_bytes: cache,
             log_memtable_bytes: log / MEMTABLES,
             rows_memtable_bytes: rows / (MEMTABLES + 1),
-            young_bytes_max: rows / (MEMTABLES + 1),
+            row_cache_bytes_max: rows / (MEMTABLES + 1),
             tail_bytes_max: 16 * MIB,
             sync_bytes_max: 4 * MIB,
             blob_bytes_min: 512,
@@ -111,7 +111,7 @@ impl fmt::Debug for Options {
             .field("cache_bytes", &self.cache_bytes)
             .field("log_memtable_bytes", &self.log_memtable_bytes)
             .field("rows_memtable_bytes", &self.rows_memtable_bytes)
-            .field("young_bytes_max", &self.young_bytes_max)
+            .field("row_cache_bytes_max", &self.row_cache_bytes_max)
             .field("tail_bytes_max", &self.tail_bytes_max)
             .field("sync_bytes_max", &self.sync_bytes_max)
             .field("blob_bytes_min", &self.blob_bytes_min)
@@ -164,7 +164,7 @@ mod tests {
         for bytes in [64 * MIB, 256 * MIB, MEMORY_BYTES] {
             let options = Options::with_memory(bytes);
             let memtables = options.log_memtable_bytes + options.rows_memtable_bytes;
-            let total = options.cache_bytes + options.young_bytes_max + MEMTABLES * memtables;
+            let total = options.cache_bytes + options.row_cache_bytes_max + MEMTABLES * memtables;
             assert!(total <= bytes && total > bytes - MIB, "{total} of {bytes}");
         }
     }

@@ -1,8 +1,9 @@
 //! The rows database: no write-ahead log. One write holds the rows of some entries and the mark of
 //! the last of them, so that a flush, whenever it comes, leaves a prefix of the log on disk. What the
-//! last entries wrote is held in memory before that ([`young`]).
+//! last entries wrote is held in memory before that ([`cache`]).
 
 mod blobs;
+mod cache;
 mod disk;
 mod ends;
 mod erased;
@@ -11,7 +12,6 @@ mod moving;
 mod read;
 mod rocks;
 mod transfer;
-mod young;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,8 +24,8 @@ use domain::key_map::KeyMap;
 use domain::{GroupId, Key, Row, Write};
 use parking_lot::{Mutex, RwLock};
 
+use self::cache::RowCache;
 use self::rocks::RocksRows;
-use self::young::Young;
 pub use disk::{Change, RowDisk};
 pub use group::{GroupRows, MachineRows};
 pub use moving::{Export, Import, RowsIn, RowsOut};
@@ -41,10 +41,10 @@ pub struct RowStore {
 
 struct Inner {
     disk: Box<dyn RowDisk>,
-    young: Mutex<BTreeMap<GroupId, Arc<RwLock<Young>>>>,
-    /// Bytes that all groups' young rows hold, and may hold.
-    young_bytes: AtomicUsize,
-    young_bytes_max: usize,
+    caches: Mutex<BTreeMap<GroupId, Arc<RwLock<RowCache>>>>,
+    /// Bytes that all groups' cached rows hold, and may hold.
+    cached_bytes: AtomicUsize,
+    row_cache_bytes_max: usize,
     clock: fn() -> Instant,
     rows_written: AtomicU64,
 }
@@ -61,9 +61,9 @@ impl RowStore {
     pub fn on(disk: impl RowDisk + 'static, options: &Options) -> RowStore {
         let inner = Inner {
             disk: Box::new(disk),
-            young: Mutex::default(),
-            young_bytes: AtomicUsize::new(0),
-            young_bytes_max: options.young_bytes_max,
+            caches: Mutex::default(),
+            cached_bytes: AtomicUsize::new(0),
+            row_cache_bytes_max: options.row_cache_bytes_max,
             clock: options.clock,
             rows_written: AtomicU64::new(0),
         };
@@ -72,7 +72,7 @@ impl RowStore {
 
     /// A group's rows, for whoever reads them beside the machine.
     pub fn group(&self, group: GroupId) -> GroupRows {
-        GroupRows::new(self.clone(), group, self.inner.young(group))
+        GroupRows::new(self.clone(), group, self.inner.cache(group))
     }
 
     /// A group's rows, for the machine that applies its entries.
@@ -104,26 +104,26 @@ impl RowStore {
         applied_index: u64,
         mark: Bytes,
     ) -> Result<(), Error> {
-        self.apply_young(group, erased, writes, applied_index, mark);
-        let young = self.inner.young(group);
-        let mut young = young.write();
-        match self.inner.is_full(&young) {
-            true => self.inner.write_out(group, &mut young),
+        self.apply_cached(group, erased, writes, applied_index, mark);
+        let cache = self.inner.cache(group);
+        let mut cache = cache.write();
+        match self.inner.is_full(&cache) {
+            true => self.inner.write_out(group, &mut cache),
             false => Ok(()),
         }
     }
 
-    /// Whether [`RowStore::apply_young`] is right for what comes next: it is not time to write what
-    /// is young, and nobody does.
-    pub fn stays_young(&self, group: GroupId) -> bool {
-        let young = self.inner.young(group);
-        young.try_read().is_some_and(|young| !self.inner.is_full(&young))
+    /// Whether [`RowStore::apply_cached`] is right for what comes next: it is not time to write what
+    /// is cached, and nobody does.
+    pub fn cache_has_room(&self, group: GroupId) -> bool {
+        let cache = self.inner.cache(group);
+        cache.try_read().is_some_and(|cache| !self.inner.is_full(&cache))
     }
 
     /// [`RowStore::apply`] that touches memory only: it cannot fail, and waits at most for a write
     /// that somebody else has begun meanwhile. Should it be time to write afterwards, the next
     /// [`RowStore::apply`] sees to that.
-    pub fn apply_young(
+    pub fn apply_cached(
         &self,
         group: GroupId,
         erased: Vec<(Key, Key)>,
@@ -132,25 +132,25 @@ impl RowStore {
         mark: Bytes,
     ) {
         let now = (self.inner.clock)();
-        let young = self.inner.young(group);
-        self.inner.change_young(&mut young.write(), |young| {
-            young.take(erased, writes, (applied_index, mark), now);
+        let cache = self.inner.cache(group);
+        self.inner.change_cache(&mut cache.write(), |cache| {
+            cache.take(erased, writes, (applied_index, mark), now);
         });
     }
 
-    /// Writes the rows of groups that have had young ones for long. They would keep others from
+    /// Writes the rows of groups that have had cached ones for long. They would keep others from
     /// having any.
     pub fn write_out_old(&self) -> Result<(), Error> {
         let now = (self.inner.clock)();
-        self.write_out_if(|young| young.is_old(now))
+        self.write_out_if(|cache| cache.is_old(now))
     }
 
-    fn write_out_if(&self, wanted: impl Fn(&Young) -> bool) -> Result<(), Error> {
+    fn write_out_if(&self, wanted: impl Fn(&RowCache) -> bool) -> Result<(), Error> {
         let groups: Vec<_> =
-            self.inner.young.lock().iter().map(|(group, young)| (*group, young.clone())).collect();
-        for (group, young) in groups {
-            if wanted(&young.read()) {
-                self.inner.write_out(group, &mut young.write())?;
+            self.inner.caches.lock().iter().map(|(group, cache)| (*group, cache.clone())).collect();
+        for (group, cache) in groups {
+            if wanted(&cache.read()) {
+                self.inner.write_out(group, &mut cache.write())?;
             }
         }
         Ok(())
@@ -163,7 +163,7 @@ impl RowStore {
 
     /// The last applied index and its mark; `None` for a group that never applied anything.
     pub fn applied(&self, group: GroupId) -> Result<Option<(u64, Bytes)>, Error> {
-        if let Some(applied) = self.inner.young(group).read().applied() {
+        if let Some(applied) = self.inner.cache(group).read().applied() {
             return Ok(Some(applied.clone()));
         }
         self.inner.disk.applied(group)
@@ -189,7 +189,7 @@ impl RowStore {
     /// Removes all rows of a group, and what was coming in for it; gone from the disk when this
     /// returns. Nobody may use the group meanwhile.
     pub fn forget(&self, group: GroupId) -> Result<(), Error> {
-        self.inner.forget_young(group);
+        self.inner.forget_cached(group);
         self.inner.disk.forget(group)
     }
 
@@ -207,8 +207,8 @@ impl RowStore {
 
     /// Begins to read a group's rows, pinned as they are now.
     pub fn export(&self, group: GroupId) -> Result<Export, Error> {
-        // What is young comes first: a view holds what is stored.
-        self.inner.write_out(group, &mut self.inner.young(group).write())?;
+        // What is cached comes first: a view holds what is stored.
+        self.inner.write_out(group, &mut self.inner.cache(group).write())?;
         self.inner.disk.export(group).map(Export)
     }
 
@@ -236,37 +236,37 @@ impl RowStore {
 }
 
 impl Inner {
-    fn young(&self, group: GroupId) -> Arc<RwLock<Young>> {
-        self.young.lock().entry(group).or_default().clone()
+    fn cache(&self, group: GroupId) -> Arc<RwLock<RowCache>> {
+        self.caches.lock().entry(group).or_default().clone()
     }
 
     /// Others are coming in their place.
-    fn forget_young(&self, group: GroupId) {
-        let young = self.young(group);
-        let mut young = young.write();
-        young.forget_stored();
-        self.change_young(&mut young, Young::clear);
+    fn forget_cached(&self, group: GroupId) {
+        let cache = self.cache(group);
+        let mut cache = cache.write();
+        cache.forget_stored();
+        self.change_cache(&mut cache, RowCache::clear);
     }
 
-    /// Changes what is young of a group, and counts what all groups' young rows hold.
-    fn change_young(&self, young: &mut Young, change: impl FnOnce(&mut Young)) {
-        let before = young.bytes();
-        change(young);
-        let more = young.bytes().wrapping_sub(before);
-        self.young_bytes.fetch_add(more, Ordering::Relaxed);
+    /// Changes what is cached of a group, and counts what all groups' cached rows hold.
+    fn change_cache(&self, cache: &mut RowCache, change: impl FnOnce(&mut RowCache)) {
+        let before = cache.bytes();
+        change(cache);
+        let more = cache.bytes().wrapping_sub(before);
+        self.cached_bytes.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Whether it is time to write a group's young rows.
-    fn is_full(&self, young: &Young) -> bool {
-        let held = self.young_bytes.load(Ordering::Relaxed);
-        young.is_full(held, self.young_bytes_max, (self.clock)())
+    /// Whether it is time to write a group's cached rows.
+    fn is_full(&self, cache: &RowCache) -> bool {
+        let held = self.cached_bytes.load(Ordering::Relaxed);
+        cache.is_full(held, self.row_cache_bytes_max, (self.clock)())
     }
 
-    /// Writes a group's young rows. They stay where it fails.
-    fn write_out(&self, group: GroupId, young: &mut Young) -> Result<(), Error> {
-        young.store(|erased, changes, applied| self.disk.write(group, erased, changes, applied))?;
-        self.rows_written.fetch_add(young.len() as u64, Ordering::Relaxed);
-        self.change_young(young, Young::clear);
+    /// Writes a group's cached rows. They stay where it fails.
+    fn write_out(&self, group: GroupId, cache: &mut RowCache) -> Result<(), Error> {
+        cache.store(|erased, changes, applied| self.disk.write(group, erased, changes, applied))?;
+        self.rows_written.fetch_add(cache.len() as u64, Ordering::Relaxed);
+        self.change_cache(cache, RowCache::clear);
         Ok(())
     }
 }
@@ -274,8 +274,8 @@ impl Inner {
 /// Closing in good order leaves nothing to be replayed.
 impl Drop for Inner {
     fn drop(&mut self) {
-        for (group, young) in std::mem::take(&mut *self.young.lock()) {
-            let _ = self.write_out(group, &mut young.write()); // The log has it as well.
+        for (group, cache) in std::mem::take(&mut *self.caches.lock()) {
+            let _ = self.write_out(group, &mut cache.write()); // The log has it as well.
         }
     }
 }

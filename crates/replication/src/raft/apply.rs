@@ -18,7 +18,7 @@ use crate::metrics;
 /// Where a step's rows go.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
-    /// To the young ones, in memory; right while [`Applier::stays_young`].
+    /// To the row cache, in memory; right while [`Applier::cache_has_room`].
     Memory,
     /// There as well, and with them to the database once it is time.
     Storage,
@@ -41,8 +41,8 @@ impl Applier {
     }
 
     /// Whether a step that is taken now finds its rows' place in memory.
-    pub fn stays_young(&self) -> bool {
-        self.replica.store.stays_young(self.replica.group)
+    pub fn cache_has_room(&self) -> bool {
+        self.replica.store.cache_has_room(self.replica.group)
     }
 
     /// Applies entries in one step and one write, or without any; then tells who waits. Effects go
@@ -86,7 +86,7 @@ impl Applier {
         let Replica { store, group, .. } = &*self.replica;
         let (erased, writes, record) = (changes.erased, changes.writes, record::encode_mark(&mark));
         match to {
-            Place::Memory => store.apply_young(*group, erased, writes, index, record),
+            Place::Memory => store.apply_cached(*group, erased, writes, index, record),
             Place::Storage => {
                 store.apply(*group, erased, writes, index, record).map_err(io::Error::other)?;
             }

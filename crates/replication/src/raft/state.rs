@@ -189,7 +189,7 @@ impl StateAdapter {
         }
         let mut applier = self.take_applier()?;
         let short = bytes <= SHORT_STEP_BYTES_MAX && batch.len() <= SHORT_STEP_ENTRIES_MAX;
-        if !short || !applier.stays_young() {
+        if !short || !applier.cache_has_room() {
             self.applier = Some(applier);
             return self.apart(|applier| applier.step(batch, Place::Storage)).await;
         }

@@ -282,7 +282,7 @@ impl Drop for Cluster {
     }
 }
 
-/// How far a node's rows are and what they are, with all that is young in its place.
+/// How far a node's rows are and what they are, with all that is cached in its place.
 fn written(node: &Node) -> (u64, u64) {
     if let Some(process) = &node.process {
         let _ = process.rows.flush(); // Memory does not fail.

@@ -6,20 +6,20 @@
 //! operating system for chance gets the seed's (`chance`), so a seed is one life, to the last call:
 //! in a process that has run no other, for tokio counts its runtimes.
 //!
-//! Not modelled: RocksDB (its own crash tests are in `store`; young rows lie above it, and are here),
+//! Not modelled: RocksDB (its own crash tests are in `store`; cached rows lie above it, and are here),
 //! several threads, and the byte-wise windows of TCP.
 //!
-//! What it was seen to catch: the bugs of [`Planted`], which `tests/raft.rs` plants; and of young rows,
-//! put back in a copy, one at a time, over 16 seeds:
+//! What it was seen to catch: the bugs of [`Planted`], which `tests/raft.rs` plants; and of cached
+//! rows, put back in a copy, one at a time, over 16 seeds:
 //!
 //! | bug | found by (seeds of 16) |
 //! |---|---|
-//! | contents are read past a young deletion | `reads` 7 |
-//! | young deletions are not written | `reads` 10, `replicas` 3 |
-//! | young rows stay over rows that were installed | `replicas` 4 |
-//! | the machine scans past young rows | `running` 13 |
-//! | readers scan past young rows | `reads` 11, `lost` 4 |
-//! | a flush leaves young rows behind | `replicas` 14 |
+//! | contents are read past a cached deletion | `reads` 7 |
+//! | cached deletions are not written | `reads` 10, `replicas` 3 |
+//! | cached rows stay over rows that were installed | `replicas` 4 |
+//! | the machine scans past cached rows | `running` 13 |
+//! | readers scan past cached rows | `reads` 11, `lost` 4 |
+//! | a flush leaves cached rows behind | `replicas` 14 |
 //!
 //! Reading order: chance, the network, the disk, a node and what keeps its replica; what is watched;
 //! clients and consumers and what they know; faults, the cluster.

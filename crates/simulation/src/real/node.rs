@@ -33,9 +33,9 @@ const LIMITS: Limits = Limits {
     disk_reserve_bytes: 0,
 };
 const CLUSTER_ID: u128 = 7;
-/// What young rows may take, drawn for each process: nothing, so that every entry is written and can be
-/// compared; little; and as much as nodes of a real cluster let them.
-const YOUNG_BYTES_MAX: [usize; 3] = [0, 16 << 10, 48 << 20];
+/// What cached rows may take, drawn for each process: nothing, so that every entry is written and
+/// can be compared; little; and as much as nodes of a real cluster let them.
+const ROW_CACHE_BYTES_MAX: [usize; 3] = [0, 16 << 10, 48 << 20];
 /// Nodes ask each other for their clocks so often, as they do under a service.
 const CLOCKS_EVERY: Duration = Duration::from_secs(1);
 
@@ -149,7 +149,7 @@ impl Node {
         };
         network.speak(self.number);
         let options = Options {
-            young_bytes_max: self.random.pick(&YOUNG_BYTES_MAX),
+            row_cache_bytes_max: self.random.pick(&ROW_CACHE_BYTES_MAX),
             clock: || tokio::time::Instant::now().into_std(),
             ..Options::default()
         };

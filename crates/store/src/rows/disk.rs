@@ -12,7 +12,7 @@ use crate::disk::Room;
 /// What becomes of one key; `None` deletes.
 pub type Change<'a> = (Cow<'a, Key>, Option<&'a Row>);
 
-/// A database of all groups' rows, under those that are young. RocksDB is one; simulations bring one
+/// A database of all groups' rows, under those that are cached. RocksDB is one; simulations bring one
 /// whose crashes they choose. Rows that cannot be read stop the process, because the machine must not
 /// go on without them.
 pub trait RowDisk: Send + Sync {

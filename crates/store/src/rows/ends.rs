@@ -1,5 +1,5 @@
 //! Where a queue's stored messages end. Most that the machine looks for came a moment ago and are
-//! young: to ask storage whether it has others beside them costs several times what finding them does.
+//! cached: to ask storage whether it has others beside them costs several times what finding them does.
 
 use std::collections::BTreeMap;
 

@@ -9,28 +9,28 @@ use domain::{EntityId, GroupId, Key, QueueId, Row, Rows, SequenceNumber, get_man
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::RowStore;
+use super::cache::{MET_MAX, RowCache, is_worth_meeting};
 use super::ends::queue_of;
-use super::young::{MET_MAX, Young, is_worth_meeting};
 
 /// Reads what is applied so far. A scan sees the rows as they were when it began, and holds up no
-/// entries: what is young in its range is written first. Rows that cannot be read stop the process,
+/// entries: what is cached in its range is written first. Rows that cannot be read stop the process,
 /// because the machine must not go on without them.
 #[derive(Clone)]
 pub struct GroupRows {
     store: RowStore,
     group: GroupId,
-    young: Arc<RwLock<Young>>,
+    cache: Arc<RwLock<RowCache>>,
 }
 
-/// As [`GroupRows`], for the one who writes: a scan looks at young rows where they are.
+/// As [`GroupRows`], for the one who writes: a scan looks at cached rows where they are.
 #[derive(Clone)]
 pub struct MachineRows(pub(super) GroupRows);
 
 type Scan<'a> = Box<dyn Iterator<Item = (Key, Row)> + 'a>;
 
 impl GroupRows {
-    pub(super) fn new(store: RowStore, group: GroupId, young: Arc<RwLock<Young>>) -> GroupRows {
-        GroupRows { store, group, young }
+    pub(super) fn new(store: RowStore, group: GroupId, cache: Arc<RwLock<RowCache>>) -> GroupRows {
+        GroupRows { store, group, cache }
     }
 
     /// Contents of messages, in order; `None` where the message is gone.
@@ -64,14 +64,14 @@ impl GroupRows {
 
 impl Rows for GroupRows {
     fn get(&self, key: &Key) -> Option<Row> {
-        let young = self.young.read().get(key);
-        young.unwrap_or_else(|| self.stored(key))
+        let cache = self.cache.read().get(key);
+        cache.unwrap_or_else(|| self.stored(key))
     }
 
     fn get_many(&self, keys: &[Key]) -> Vec<Option<Row>> {
         // Its lock goes with the closure, before storage is asked.
-        let young = self.young.read();
-        let known = move |key: &Key| young.get(key);
+        let cache = self.cache.read();
+        let known = move |key: &Key| cache.get(key);
         get_many_over(keys, known, |asked| self.store.inner.disk.get_many(self.group, asked))
     }
 
@@ -80,18 +80,18 @@ impl Rows for GroupRows {
             return;
         }
         let rows = {
-            let mut young = self.young.write();
-            if young.touches(from, to)
-                && self.store.inner.write_out(self.group, &mut young).is_err()
+            let mut cache = self.cache.write();
+            if cache.touches(from, to)
+                && self.store.inner.write_out(self.group, &mut cache).is_err()
             {
                 // The machine hears of it with its next write; what is asked for is here. Visited once
                 // the lock is let go of: a visitor may read.
                 let mut rows = Vec::new();
-                young.scan((from, to), self.stored_range(from, to), &mut |key, row| {
+                cache.scan((from, to), self.stored_range(from, to), &mut |key, row| {
                     rows.push((key, row));
                     ControlFlow::Continue(())
                 });
-                drop(young);
+                drop(cache);
                 let _ = rows.into_iter().try_for_each(|(key, row)| visit(key, row));
                 return;
             }
@@ -119,9 +119,9 @@ impl Rows for MachineRows {
             return;
         }
         // The lock first: what is written out in between would be in neither, or be met as it was.
-        let mut young = self.0.young.upgradable_read();
-        if self.is_beyond_stored(&mut young, from, to) {
-            return young.scan((from, to), iter::empty(), visit);
+        let mut cache = self.0.cache.upgradable_read();
+        if self.is_beyond_stored(&mut cache, from, to) {
+            return cache.scan((from, to), iter::empty(), visit);
         }
         let mut met = Vec::new();
         let stored = self.0.stored_range(from, to).inspect(|(key, row)| {
@@ -129,9 +129,9 @@ impl Rows for MachineRows {
                 met.push((key.clone(), row.clone()));
             }
         });
-        young.scan((from, to), stored, visit);
+        cache.scan((from, to), stored, visit);
         if !met.is_empty() {
-            RwLockUpgradableReadGuard::upgrade(young).meet(met);
+            RwLockUpgradableReadGuard::upgrade(cache).meet(met);
         }
     }
 }
@@ -141,14 +141,14 @@ impl MachineRows {
     /// looked up.
     fn is_beyond_stored(
         &self,
-        young: &mut RwLockUpgradableReadGuard<'_, Young>,
+        cache: &mut RwLockUpgradableReadGuard<'_, RowCache>,
         from: &Key,
         to: &Key,
     ) -> bool {
         let Some(queue) = queue_of(from, to) else { return false };
-        let end = young.ends.get(queue).unwrap_or_else(|| {
+        let end = cache.ends.get(queue).unwrap_or_else(|| {
             let last = self.0.last_stored(queue);
-            young.with_upgraded(|young| young.ends.learn(queue, last))
+            cache.with_upgraded(|cache| cache.ends.learn(queue, last))
         });
         *from >= Key::Message(queue, end)
     }

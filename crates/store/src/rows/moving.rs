@@ -89,7 +89,7 @@ impl Import {
     /// Puts these rows in the place of all the group had, and its mark with them.
     pub fn finish(mut self) -> Result<(), Error> {
         self.rows.complete()?;
-        self.store.inner.forget_young(self.group);
+        self.store.inner.forget_cached(self.group);
         self.rows.install()
     }
 }

@@ -80,11 +80,11 @@ proptest! {
     fn rows_agree_with_a_map(
         changes in vec(change(), 1..120),
         ranges in vec((0..45u64, 0..45u64), 4),
-        young_bytes_max in prop::sample::select(vec![0, 20_000, 1 << 20]),
+        row_cache_bytes_max in prop::sample::select(vec![0, 20_000, 1 << 20]),
     ) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows");
-        let options = Options { young_bytes_max, ..small() };
+        let options = Options { row_cache_bytes_max, ..small() };
         let mut store = RowStore::open(&path, &options).unwrap();
         let mut model = MemoryRows::default();
         // Numbers are never reused, nor are the keys of bodies.
@@ -140,8 +140,8 @@ proptest! {
             model.write(writes.clone());
             let writes = writes.into_iter().collect();
             let mark = index.to_string().into();
-            if index % 3 != 0 && store.stays_young(GROUP) {
-                store.apply_young(GROUP, erased, writes, index, mark);
+            if index % 3 != 0 && store.cache_has_room(GROUP) {
+                store.apply_cached(GROUP, erased, writes, index, mark);
             } else {
                 store.apply(GROUP, erased, writes, index, mark).unwrap();
             }
@@ -266,7 +266,7 @@ fn flushed_is_on_disk_and_the_rest_is_not() {
 fn any_moment_leaves_a_prefix() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("rows");
-    let store = RowStore::open(&path, &Options { young_bytes_max: 0, ..small() }).unwrap();
+    let store = RowStore::open(&path, &Options { row_cache_bytes_max: 0, ..small() }).unwrap();
     let mut flushed = 0;
     for index in 1..=3000u64 {
         let mut writes = vec![
@@ -344,11 +344,11 @@ fn what_is_met_is_not_written() {
     assert_eq!(all_rows(&machine).0.len(), 49);
 }
 
-/// One group's young rows take no more than their share of what all may hold.
+/// One group's cached rows take no more than their share of what all may hold.
 #[test]
 fn young_rows_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { young_bytes_max: 400_000, ..small() };
+    let options = Options { row_cache_bytes_max: 400_000, ..small() };
     let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
     let mut written = 0;
     for index in 1..=200u64 {
@@ -364,22 +364,22 @@ fn young_rows_are_bounded() {
 #[test]
 fn rows_stay_young_until_it_is_time_to_write() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { young_bytes_max: 400_000, ..small() };
+    let options = Options { row_cache_bytes_max: 400_000, ..small() };
     let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
     let body = |index: u64| {
         let row = (body_key(index), Write::Insert(Row::Body(vec![7; 9840].into())));
         [row].into_iter().collect()
     };
     let mut young = 0;
-    while store.stays_young(GROUP) {
+    while store.cache_has_room(GROUP) {
         young += 1;
-        store.apply_young(GROUP, vec![], body(young), young, "".into());
+        store.apply_cached(GROUP, vec![], body(young), young, "".into());
         assert_eq!(store.take_rows_written(), 0);
         assert!(young <= 20, "more than a group's share of what all may hold");
     }
     store.apply(GROUP, vec![], body(young + 1), young + 1, "".into()).unwrap();
     assert_eq!(store.take_rows_written(), young + 1);
-    assert!(store.stays_young(GROUP), "nothing is young any more");
+    assert!(store.cache_has_room(GROUP), "nothing is young any more");
     assert_eq!(store.applied(GROUP).unwrap(), Some((young + 1, "".into())));
 }
 
@@ -387,7 +387,7 @@ fn rows_stay_young_until_it_is_time_to_write() {
 #[test]
 fn bodies_that_are_gone_take_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { young_bytes_max: 400_000, ..small() };
+    let options = Options { row_cache_bytes_max: 400_000, ..small() };
     let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
     let apply = |index: u64, gone: &[u64]| {
         let came = [2 * index, 2 * index + 1];
@@ -423,10 +423,11 @@ fn a_database_in_use_is_refused_with_one_line() {
 /// Bodies of which nine in ten go, in files of which none goes as a whole.
 #[test]
 fn what_is_left_here_and_there_does_not_keep_every_file() {
-    // Much more than the runs that wait for each other: what is deleted in them is not known as garbage.
+    // Much more than the runs that wait for each other: what is deleted in them is not known as
+    // garbage.
     const WRITTEN: u64 = 128 << 10;
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { young_bytes_max: 0, ..small() };
+    let options = Options { row_cache_bytes_max: 0, ..small() };
     let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
     for (index, from) in (1..).zip((0..WRITTEN).step_by(64)) {
         let bodies =
@@ -451,7 +452,7 @@ fn what_is_left_here_and_there_does_not_keep_every_file() {
 fn a_queue_that_was_emptied_gives_its_room_back() {
     const WRITTEN: u64 = 256 << 10;
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { young_bytes_max: 0, ..small() };
+    let options = Options { row_cache_bytes_max: 0, ..small() };
     let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
     let mut index = 0;
     let mut write_all = |row: fn(u64) -> [(Key, Option<Row>); 2]| {

@@ -1,4 +1,4 @@
-//! The rows: in memory, and as of their last flush on disk. What is young lies above, as it does over
+//! The rows: in memory, and as of their last flush on disk. What is cached lies above, as it does over
 //! RocksDB.
 
 use std::collections::BTreeMap;

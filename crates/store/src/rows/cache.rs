@@ -1,17 +1,17 @@
-//! What a group's last entries wrote, before the database has it. Under load most messages live for
-//! milliseconds: sent, locked, completed. Their rows come and go here, and storage never hears of
-//! them. The log has them, as it has everything since the last flush.
+//! What a group's last entries wrote, before the database has it: a write-back cache of rows. Under
+//! load most messages live for milliseconds: sent, locked, completed. Their rows come and go here,
+//! and storage never hears of them. The log has them, as it has everything since the last flush.
 //!
 //! Messages that were stored before they are received are met twice in short order: by the scan that
 //! locks them, and by number when they are settled, which costs storage ten times as much. So what such
 //! a scan has met stays here as well.
 //!
-//! Many deadlines that fall due together are gone as a range, which storage is told of once, and not row by
-//! row.
+//! Many deadlines that fall due together are gone as a range, which storage is told of once, and
+//! not row by row.
 //!
-//! Invariant: young rows over what stored rows the young ranges leave are the rows as of the young mark,
-//! and stored rows are those of the stored mark: both change together, in one write. What is met is
-//! stored, and neither young nor in such a range.
+//! Invariant: cached rows over what stored rows the erased ranges leave are the rows as of the
+//! cache's mark, and stored rows are those of the stored mark: both change together, in one write.
+//! What is met is stored, and neither cached nor in such a range.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -28,10 +28,10 @@ use super::erased::Erased;
 /// More rows than this are written: the write takes some tens of milliseconds, in which its group
 /// applies nothing.
 const ROWS_MAX: usize = 16 * 1024;
-/// Rows that are met and not changed yet, at most: with one more, all are forgotten, and looked up again
-/// by number. A few hundred bytes each, for which [`is_worth_meeting`] sees.
+/// Rows that are met and not changed yet, at most: with one more, all are forgotten, and looked up
+/// again by number. A few hundred bytes each, for which [`is_worth_meeting`] sees.
 pub(super) const MET_MAX: usize = 4 * 1024;
-/// Rows are young for so long. What lives longer costs what it would have cost without.
+/// Rows stay in the cache for so long. What lives longer costs what it would have cost without.
 const AGE_MAX: Duration = Duration::from_secs(1);
 /// What a row takes besides a body.
 const ROW_BYTES: usize = 160;
@@ -46,7 +46,7 @@ pub(super) fn is_worth_meeting(key: &Key, row: &Row) -> bool {
 }
 
 #[derive(Default)]
-pub(super) struct Young {
+pub(super) struct RowCache {
     slots: KeyMap<Slot>,
     /// Ranges whose stored rows are gone; what came into them since is in the slots.
     erased: Erased,
@@ -107,7 +107,7 @@ impl Bodies {
     }
 }
 
-impl Young {
+impl RowCache {
     /// Takes in what an entry erased, and then wrote.
     pub fn take(
         &mut self,
@@ -160,7 +160,7 @@ impl Young {
         (self.slots.len() + self.erased.len()) * ROW_BYTES + self.bodies.bytes
     }
 
-    /// Takes in what storage holds, of which some may be young by now.
+    /// Takes in what storage holds, of which some may be cached by now.
     pub fn meet(&mut self, rows: Vec<(Key, Row)>) {
         if self.met.len() + rows.len() > MET_MAX {
             self.met = KeyMap::default();
@@ -202,7 +202,7 @@ impl Young {
         self.applied.as_ref()
     }
 
-    /// Has `write` store what is young, if there is anything: ranges to erase, then changes, of which
+    /// Has `write` store what is cached, if there is anything: ranges to erase, then changes, of which
     /// those of a run come in ascending order.
     pub fn store<E>(
         &mut self,
@@ -212,7 +212,9 @@ impl Young {
             &(u64, Bytes),
         ) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Young { slots, erased, ends, applied: Some(applied), .. } = self else { return Ok(()) };
+        let RowCache { slots, erased, ends, applied: Some(applied), .. } = self else {
+            return Ok(());
+        };
         let mut changes = slots.iter().map(|(key, slot)| {
             let row = slot.row.as_ref();
             // Where the write fails as well: an end may be too high.
@@ -222,13 +224,13 @@ impl Young {
         write(&erased.ranges(), &mut changes, applied)
     }
 
-    /// Forgets what is young. What is known of storage stays true.
+    /// Forgets what is cached. What is known of storage stays true.
     pub fn clear(&mut self) {
         let (met, ends) = (std::mem::take(&mut self.met), std::mem::take(&mut self.ends));
-        *self = Young { met, ends, ..Young::default() };
+        *self = RowCache { met, ends, ..RowCache::default() };
     }
 
-    /// A young row, or that it is deleted, or a row that was met; `None` where storage is to be asked.
+    /// A cached row, or that it is deleted, or a row that was met; `None` where storage is to be asked.
     pub fn get(&self, key: &Key) -> Option<Option<Row>> {
         match self.slots.get(key) {
             Some(slot) => Some(slot.row.clone()),
@@ -290,25 +292,25 @@ mod tests {
 
     #[test]
     fn what_is_erased_takes_no_memory_but_its_range() {
-        let mut young = Young::default();
+        let mut cache = RowCache::default();
         let key = |number| Key::Body(EntityId(9), SequenceNumber(number));
         let body = Row::Body(vec![0; 100].into());
         let bodies = (0..9).map(|number| (key(number), Write::Insert(body.clone()))).collect();
         let (now, mark) = (Instant::now(), Bytes::new());
-        young.take(Vec::new(), bodies, (1, mark.clone()), now);
-        assert_eq!(young.bytes(), 9 * (ROW_BYTES + 100));
-        young.take(vec![(key(0), key(9))], KeyMap::default(), (2, mark), now);
-        assert_eq!(young.bytes(), ROW_BYTES);
+        cache.take(Vec::new(), bodies, (1, mark.clone()), now);
+        assert_eq!(cache.bytes(), 9 * (ROW_BYTES + 100));
+        cache.take(vec![(key(0), key(9))], KeyMap::default(), (2, mark), now);
+        assert_eq!(cache.bytes(), ROW_BYTES);
     }
 
     #[test]
     fn what_is_met_is_bounded_in_number_and_size() {
-        let mut young = Young::default();
+        let mut cache = RowCache::default();
         for number in 0..3 * MET_MAX as u64 {
             let (key, row) = message(number);
             assert!(is_worth_meeting(&key, &row));
-            young.meet(vec![(key, row)]);
-            assert!(young.met.len() <= MET_MAX);
+            cache.meet(vec![(key, row)]);
+            assert!(cache.met.len() <= MET_MAX);
         }
         let (key, Row::Message(mut row)) = message(1) else { panic!("a message") };
         row.overlay = Some(Box::new(Overlay::default()));
