@@ -102,9 +102,9 @@ impl Replication {
         let (threads, runtime) = Threads::start(config.threads)?;
         let _inside = threads.enter();
 
-        let birth = config.data.as_ref().map_or(0, DataDir::birth);
+        let directory_id = config.data.as_ref().map_or(0, DataDir::id);
         let Config { cluster_id, secret, .. } = &config;
-        let identity = Identity::new(config.node, birth, cluster_id, secret.as_deref());
+        let identity = Identity::new(config.node, directory_id, cluster_id, secret.as_deref());
         let sockets = config.sockets;
         let peers = Arc::new(Peers::new(identity.clone(), config.peers, sockets.clone()));
         let groups = Groups::default();

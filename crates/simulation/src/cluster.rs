@@ -6,7 +6,7 @@ use crate::Options;
 use crate::clock::Clock;
 use crate::forwarding::Forwarding;
 use crate::group::{Group, Scene};
-use crate::node::{Node, Standing};
+use crate::node::{Node, Provenance};
 use crate::random::Random;
 use crate::report::{Broken, Holds, Report, Violation};
 
@@ -64,8 +64,8 @@ impl Cluster {
         Node {
             up: true,
             starts: 1,
-            standing: Standing::Founder,
-            birth: 0,
+            provenance: Provenance::Founder,
+            incarnation: 0,
             damaged_at: None,
             is_short: false,
             down_until: 0,
@@ -122,7 +122,7 @@ impl Cluster {
     fn step(&mut self, peace: bool) -> Result<(), (u16, Broken)> {
         self.tick += 1;
         self.now += self.pause(peace);
-        self.learn_standings();
+        self.learn_provenances();
         self.compare_clocks(peace);
         if self.doomed_at.is_some_and(|at| at + ECHO_TICKS == self.tick) {
             self.groups.iter_mut().for_each(Group::freeze);

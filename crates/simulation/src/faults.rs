@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::bug::Bug;
 use crate::clock::Wall;
 use crate::cluster::Cluster;
-use crate::node::Standing;
+use crate::node::Provenance;
 use crate::raft::Id;
 
 const SECOND_US: i64 = 1_000_000;
@@ -106,7 +106,7 @@ impl Cluster {
         node.may_stamp.iter_mut().for_each(|may| *may = (false, Vec::new()));
         let now_us = self.clock_us();
         self.nodes[index].clock.start(now_us);
-        if damaged && self.nodes[index].standing != Standing::New {
+        if damaged && self.nodes[index].provenance != Provenance::New {
             self.return_anew(index);
         }
     }
@@ -119,10 +119,10 @@ impl Cluster {
         node.damaged_at = None;
         node.is_short = false;
         if self.options.bug != Some(Bug::VotesUnderOldId) {
-            node.standing = Standing::New;
+            node.provenance = Provenance::New;
             return;
         }
-        let id = Id { node: index, birth: node.birth };
+        let id = Id { node: index, incarnation: node.incarnation };
         self.groups.iter_mut().for_each(|group| group.pretend(id, &mut self.random));
     }
 
@@ -130,7 +130,7 @@ impl Cluster {
     fn wipe_majority(&mut self) {
         let count = self.nodes.len();
         let most = self.random.between(count as u64 / 2 + 1, count as u64 - 1) as usize;
-        let told = (0..count).find(|at| self.nodes[*at].standing != Standing::New).unwrap_or(0);
+        let told = (0..count).find(|at| self.nodes[*at].provenance != Provenance::New).unwrap_or(0);
         for index in (0..most).map(|at| (told + 1 + at) % count) {
             self.wipe(index);
         }
@@ -145,16 +145,16 @@ impl Cluster {
     }
 
     /// Nodes that know nothing of themselves ask the others: one that has met them is enough.
-    pub(crate) fn learn_standings(&mut self) {
+    pub(crate) fn learn_provenances(&mut self) {
         for index in 0..self.nodes.len() {
-            if self.nodes[index].standing != Standing::New
+            if self.nodes[index].provenance != Provenance::New
                 || !self.nodes[index].is_reached(self.tick)
             {
                 continue;
             }
             let knows = |other: usize| {
                 let node = &self.nodes[other];
-                node.standing != Standing::New && node.is_reached(self.tick)
+                node.provenance != Provenance::New && node.is_reached(self.tick)
             };
             if (0..self.nodes.len()).any(knows) {
                 self.return_anew(index);
@@ -165,9 +165,10 @@ impl Cluster {
     fn return_anew(&mut self, index: usize) {
         self.totals.returns += 1;
         // Drawn, in truth; here, never drawn before.
-        let birth = self.totals.returns as u32;
-        (self.nodes[index].standing, self.nodes[index].birth) = (Standing::Returned, birth);
-        let id = Id { node: index, birth };
+        let incarnation = self.totals.returns as u32;
+        (self.nodes[index].provenance, self.nodes[index].incarnation) =
+            (Provenance::Returned, incarnation);
+        let id = Id { node: index, incarnation };
         self.groups.iter_mut().for_each(|group| group.return_as(id, &mut self.random));
     }
 
@@ -175,7 +176,7 @@ impl Cluster {
     fn can_spare(&self, index: usize) -> bool {
         let intact = |at: &usize| {
             let node = &self.nodes[*at];
-            node.damaged_at.is_none() && !node.is_short && node.standing != Standing::New
+            node.damaged_at.is_none() && !node.is_short && node.provenance != Provenance::New
         };
         let intact: BTreeSet<usize> = (0..self.nodes.len()).filter(intact).collect();
         let doomed = self.doomed_at.is_some_and(|at| at <= self.tick);

@@ -81,7 +81,7 @@ impl Group {
         let config = Rc::new(Config::founders(nodes));
         let founder = |node| {
             let image = Image::founding(config.clone());
-            Some(Member::new(Id { node, birth: 0 }, image, options.bug, random))
+            Some(Member::new(Id { node, incarnation: 0 }, image, options.bug, random))
         };
         Group {
             options: *options,

@@ -3,9 +3,9 @@
 
 use crate::clock::Clock;
 
-/// What a node with its disk is to its cluster.
+/// How a node came into its cluster, as far as its disk knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Provenance {
     /// Its disk is empty, and it has met nobody yet who could tell why.
     New,
     /// It founded the cluster and has lost nothing since.
@@ -19,9 +19,9 @@ pub struct Node {
     pub up: bool,
     /// Times it was started: whoever is connected to it is told apart.
     pub starts: u64,
-    pub standing: Standing,
-    /// Which of its disk's lives it is in: speaks as 0 while a founder.
-    pub birth: u32,
+    pub provenance: Provenance,
+    /// Part of its replicas' ids: 0 for a founder, another one after each loss of its disk.
+    pub incarnation: u32,
     /// Data it cannot read: it stops at this tick, when it comes to them.
     pub damaged_at: Option<u32>,
     /// Synced data are gone, and it has not started since.

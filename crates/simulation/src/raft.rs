@@ -20,7 +20,7 @@ use crate::replica::Snapshot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
     pub node: usize,
-    pub birth: u32,
+    pub incarnation: u32,
 }
 
 /// Who votes, in one set or in two between two memberships; and who is sent the log.
@@ -32,7 +32,7 @@ pub struct Config {
 
 impl Config {
     pub fn founders(nodes: usize) -> Config {
-        let members: BTreeSet<Id> = (0..nodes).map(|node| Id { node, birth: 0 }).collect();
+        let members: BTreeSet<Id> = (0..nodes).map(|node| Id { node, incarnation: 0 }).collect();
         Config { sets: vec![members.clone()], members }
     }
 

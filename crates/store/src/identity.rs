@@ -1,8 +1,9 @@
 //! Whose data a directory holds, and what their owner is to its cluster.
 //!
 //! A vote and an acknowledgement bind a node only as long as its disk remembers them. A directory
-//! therefore has a birth, drawn when it is made and again when its data are laid aside: whoever
-//! lost them is known by a birth that nobody has met, and speaks in a name of its own.
+//! therefore has an id, drawn when it is made and again when its data are laid aside: a node that
+//! lost its data is known by a directory id that no peer has met, and its replicas get ids of their
+//! own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,8 +18,8 @@ use crate::{Error, LogStore, Options, RowStore, damage};
 /// The format of everything below a data directory. Raised when an older binary could not read it,
 /// or must not: one of format 1 would speak in its node's first name whatever was lost.
 const FORMAT: u32 = 2;
-/// Before there were births, and a sum.
-const FORMAT_BEFORE_BIRTHS: u32 = 1;
+/// Before directories had ids and their files a sum.
+const FORMAT_BEFORE_IDS: u32 = 1;
 const FILE: &str = "mayfly-data";
 const LOG: &str = "log";
 const ROWS: &str = "rows";
@@ -30,28 +31,28 @@ pub struct Identity {
     pub node: u64,
 }
 
-/// The births of the directories a cluster was founded with, by node.
-pub type Births = BTreeMap<u64, u32>;
+/// The ids of the directories a cluster was founded with, by node.
+pub type Founders = BTreeMap<u64, u32>;
 
-/// What a node is to its cluster.
+/// How a node came into its cluster, as far as its data directory knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Provenance {
     /// Not known yet: it is new with its cluster, or it lost its disk.
     New,
     /// It founded the cluster and has lost nothing since.
-    Founder(Births),
-    /// It lost what it held, and speaks under its birth since.
-    Returned(Births),
+    Founder(Founders),
+    /// It lost what it held; its replicas have ids made with the directory id since.
+    Returned(Founders),
     /// It does not know any more, and will have returned once a node that knows the cluster tells it.
     /// It is not new: it founds nothing.
     Lost,
 }
 
-impl Standing {
-    pub fn births(&self) -> Births {
+impl Provenance {
+    pub fn founders(&self) -> Founders {
         match self {
-            Standing::New | Standing::Lost => Births::new(),
-            Standing::Founder(births) | Standing::Returned(births) => births.clone(),
+            Provenance::New | Provenance::Lost => Founders::new(),
+            Provenance::Founder(founders) | Provenance::Returned(founders) => founders.clone(),
         }
     }
 }
@@ -62,14 +63,14 @@ impl Standing {
 pub struct DataDir {
     path: PathBuf,
     identity: Identity,
-    life: Arc<Mutex<Life>>,
+    state: Arc<Mutex<DirectoryState>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Life {
+struct DirectoryState {
     /// Never 0.
-    birth: u32,
-    standing: Standing,
+    id: u32,
+    provenance: Provenance,
 }
 
 impl DataDir {
@@ -79,55 +80,58 @@ impl DataDir {
     /// is laid aside with all of them.
     pub fn open(path: &Path, wanted: Identity, rebuilt: bool) -> Result<DataDir, Error> {
         fs::create_dir_all(path).map_err(|error| Error::io(path, &error))?;
-        let life = match read(path, wanted) {
+        let state = match read(path, wanted) {
             Err(error @ Error::Corrupt { .. }) if rebuilt => lose(path, wanted, &error)?,
             read => read?,
         };
-        let life = Arc::new(Mutex::new(life));
-        Ok(DataDir { path: path.to_owned(), identity: wanted, life })
+        let state = Arc::new(Mutex::new(state));
+        Ok(DataDir { path: path.to_owned(), identity: wanted, state })
     }
 
     /// What tells this directory from every other this node ever had.
-    pub fn birth(&self) -> u32 {
-        self.life.lock().birth
+    pub fn id(&self) -> u32 {
+        self.state.lock().id
     }
 
-    pub fn standing(&self) -> Standing {
-        self.life.lock().standing.clone()
+    pub fn provenance(&self) -> Provenance {
+        self.state.lock().provenance.clone()
     }
 
-    /// Which of its node's lives speaks from here: 0 for a founder, else the birth.
+    /// The incarnation of the replicas whose data lie here: 0 for those of a founder, else the
+    /// directory's id.
     pub fn incarnation(&self) -> u32 {
-        let life = self.life.lock();
-        match life.standing {
-            Standing::New | Standing::Founder(_) => 0,
-            Standing::Returned(_) | Standing::Lost => life.birth,
+        let state = self.state.lock();
+        match state.provenance {
+            Provenance::New | Provenance::Founder(_) => 0,
+            Provenance::Returned(_) | Provenance::Lost => state.id,
         }
     }
 
-    /// Remembers what the node is to its cluster; on disk when this returns.
-    pub fn settle(&self, standing: Standing) -> Result<(), Error> {
-        let mut life = self.life.lock();
-        let settled = Life { birth: life.birth, standing };
+    /// Remembers how the node came into its cluster; on disk when this returns.
+    pub fn settle(&self, provenance: Provenance) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let settled = DirectoryState { id: state.id, provenance };
         save(&self.path, self.identity, &settled)?;
-        *life = settled;
+        *state = settled;
         Ok(())
     }
 
-    /// Takes another birth, because what was said under this one is lost; on disk when this returns.
+    /// Draws another id, because what was said under this one is lost; on disk when this returns.
     pub fn begin_anew(&self) -> Result<(), Error> {
-        let standing = match self.standing() {
-            unknown @ (Standing::New | Standing::Lost) => unknown,
-            Standing::Founder(births) | Standing::Returned(births) => Standing::Returned(births),
+        let provenance = match self.provenance() {
+            unknown @ (Provenance::New | Provenance::Lost) => unknown,
+            Provenance::Founder(founders) | Provenance::Returned(founders) => {
+                Provenance::Returned(founders)
+            }
         };
-        let anew = Life { birth: draw(), standing };
+        let anew = DirectoryState { id: draw(), provenance };
         save(&self.path, self.identity, &anew)?;
-        *self.life.lock() = anew;
+        *self.state.lock() = anew;
         Ok(())
     }
 
     /// Opens both databases. Where `rebuilt` says that peers hold what this node holds, data that
-    /// are damaged, or less than was once synced, are laid aside for empty ones and another birth:
+    /// are damaged, or less than was once synced, are laid aside for empty ones and another id:
     /// what was said from them is not repeated and not contradicted.
     pub fn stores(&self, options: &Options, rebuilt: bool) -> Result<(LogStore, RowStore), Error> {
         if let Some(what) = damage::noted(&self.path)? {
@@ -143,8 +147,8 @@ impl DataDir {
 
     fn open_both(&self, options: &Options) -> Result<(LogStore, RowStore), Error> {
         let (log, rows) = (self.path.join(LOG), self.path.join(ROWS));
-        if !matches!(self.standing(), Standing::New | Standing::Lost) {
-            // Nobody settles what he is before there are both.
+        if !matches!(self.provenance(), Provenance::New | Provenance::Lost) {
+            // No node settles its provenance before there are both.
             for database in [&log, &rows] {
                 if !database.join("CURRENT").exists() {
                     return Err(corrupt(database, "it is gone"));
@@ -196,7 +200,7 @@ fn draw() -> u32 {
 }
 
 /// What the directory's file says, or that of one that is bound now.
-fn read(path: &Path, wanted: Identity) -> Result<Life, Error> {
+fn read(path: &Path, wanted: Identity) -> Result<DirectoryState, Error> {
     let file = path.join(FILE);
     match fs::read_to_string(&file) {
         Ok(text) => check(&file, &text, wanted),
@@ -209,49 +213,49 @@ fn read(path: &Path, wanted: Identity) -> Result<Life, Error> {
 }
 
 /// Lays the file aside that does not say any more what the node is, for one that says so. The note
-/// has the data follow it, and goes first: no step leaves data under a birth that is not theirs, nor
+/// has the data follow it, and goes first: no step leaves data under an id that is not theirs, nor
 /// a directory that looks like a new node's.
-fn lose(path: &Path, identity: Identity, why: &Error) -> Result<Life, Error> {
+fn lose(path: &Path, identity: Identity, why: &Error) -> Result<DirectoryState, Error> {
     for database in [LOG, ROWS] {
         damage::check_unused(&path.join(database))?;
     }
     damage::note(path, &why.to_string())?;
     damage::lay_aside(path, &[FILE])?;
-    let life = Life { birth: draw(), standing: Standing::Lost };
-    save(path, identity, &life)?;
-    Ok(life)
+    let state = DirectoryState { id: draw(), provenance: Provenance::Lost };
+    save(path, identity, &state)?;
+    Ok(state)
 }
 
-fn bind(path: &Path, identity: Identity) -> Result<Life, Error> {
+fn bind(path: &Path, identity: Identity) -> Result<DirectoryState, Error> {
     for known in [LOG, ROWS] {
         if path.join(known).exists() {
             let reason = format!("there is a '{known}' folder but no '{FILE}' file");
             return Err(corrupt(path, &reason));
         }
     }
-    let life = Life { birth: draw(), standing: Standing::New };
-    save(path, identity, &life)?;
-    Ok(life)
+    let state = DirectoryState { id: draw(), provenance: Provenance::New };
+    save(path, identity, &state)?;
+    Ok(state)
 }
 
-fn save(path: &Path, identity: Identity, life: &Life) -> Result<(), Error> {
-    damage::write_aside(path, FILE, text(identity, life).as_bytes())
+fn save(path: &Path, identity: Identity, state: &DirectoryState) -> Result<(), Error> {
+    damage::write_aside(path, FILE, text(identity, state).as_bytes())
 }
 
-fn text(identity: Identity, life: &Life) -> String {
-    let (standing, births) = match &life.standing {
-        Standing::New => ("new", None),
-        Standing::Founder(births) => ("founder", Some(births)),
-        Standing::Returned(births) => ("returned", Some(births)),
-        Standing::Lost => ("lost", None),
+fn text(identity: Identity, state: &DirectoryState) -> String {
+    let (standing, founders) = match &state.provenance {
+        Provenance::New => ("new", None),
+        Provenance::Founder(founders) => ("founder", Some(founders)),
+        Provenance::Returned(founders) => ("returned", Some(founders)),
+        Provenance::Lost => ("lost", None),
     };
-    let births = births.into_iter().flatten();
-    let births: Vec<String> = births.map(|(node, birth)| format!("{node}:{birth:08x}")).collect();
+    let founders = founders.into_iter().flatten();
+    let founders: Vec<String> = founders.map(|(node, id)| format!("{node}:{id:08x}")).collect();
     let mut text = format!(
         "format = {FORMAT}\n{}birth = {:08x}\nstanding = {standing}\nfounders = {}\n",
         named(identity),
-        life.birth,
-        births.join(" ")
+        state.id,
+        founders.join(" ")
     );
     let sum = crc32fast::hash(text.as_bytes());
     let _ = writeln!(text, "sum = {sum:08x}"); // Writing to a string cannot fail.
@@ -294,17 +298,17 @@ impl Fields<'_> {
         Ok(Identity { cluster_id, node })
     }
 
-    fn life(&self) -> Result<Life, Error> {
-        let birth = self.number("birth", |text| u32::from_str_radix(text, 16).ok())?;
-        let births = self.number("founders", births)?;
-        let standing = match self.get("standing")? {
-            "new" => Standing::New,
-            "founder" => Standing::Founder(births),
-            "returned" => Standing::Returned(births),
-            "lost" => Standing::Lost,
+    fn state(&self) -> Result<DirectoryState, Error> {
+        let id = self.number("birth", |text| u32::from_str_radix(text, 16).ok())?;
+        let founders = self.number("founders", founders)?;
+        let provenance = match self.get("standing")? {
+            "new" => Provenance::New,
+            "founder" => Provenance::Founder(founders),
+            "returned" => Provenance::Returned(founders),
+            "lost" => Provenance::Lost,
             _ => return Err(corrupt(self.file, "its 'standing' is unknown")),
         };
-        Ok(Life { birth, standing })
+        Ok(DirectoryState { id, provenance })
     }
 
     fn sum(&self) -> Result<u32, Error> {
@@ -333,16 +337,16 @@ impl Fields<'_> {
     }
 }
 
-fn births(text: &str) -> Option<Births> {
-    let birth = |pair: &str| {
-        let (node, birth) = pair.split_once(':')?;
-        Some((node.parse().ok()?, u32::from_str_radix(birth, 16).ok()?))
+fn founders(text: &str) -> Option<Founders> {
+    let founder = |pair: &str| {
+        let (node, id) = pair.split_once(':')?;
+        Some((node.parse().ok()?, u32::from_str_radix(id, 16).ok()?))
     };
-    text.split_whitespace().map(birth).collect()
+    text.split_whitespace().map(founder).collect()
 }
 
 /// Damage of somebody else's file is theirs to hear of.
-fn check(file: &Path, text: &str, wanted: Identity) -> Result<Life, Error> {
+fn check(file: &Path, text: &str, wanted: Identity) -> Result<DirectoryState, Error> {
     let fields = Fields { file, text };
     fields.check(wanted).map_err(|error| match fields.stranger(wanted) {
         Some(found) if error.is_damage() => foreign(file, found, wanted),
@@ -351,7 +355,7 @@ fn check(file: &Path, text: &str, wanted: Identity) -> Result<Life, Error> {
 }
 
 impl Fields<'_> {
-    fn check(&self, wanted: Identity) -> Result<Life, Error> {
+    fn check(&self, wanted: Identity) -> Result<DirectoryState, Error> {
         let format: u32 = self.number("format", |text| text.parse().ok())?;
         if format > FORMAT {
             return Err(Error::Newer { path: self.file.into(), found: format, newest: FORMAT });
@@ -366,10 +370,10 @@ impl Fields<'_> {
         }
         match format {
             // It has lost nothing that anybody noticed.
-            FORMAT_BEFORE_BIRTHS => {
-                Ok(Life { birth: 1, standing: Standing::Founder(Births::new()) })
+            FORMAT_BEFORE_IDS => {
+                Ok(DirectoryState { id: 1, provenance: Provenance::Founder(Founders::new()) })
             }
-            FORMAT => self.life(),
+            FORMAT => self.state(),
             _ => Err(corrupt(self.file, "no version ever wrote its 'format'")),
         }
     }
@@ -412,18 +416,18 @@ mod tests {
 
     #[test]
     fn what_a_node_is_survives_and_no_bit_of_it_changes_unnoticed() {
-        let births = Births::from([(1, 7), (2, u32::MAX)]);
-        for standing in [
-            Standing::New,
-            Standing::Founder(births.clone()),
-            Standing::Returned(births),
-            Standing::Returned(Births::new()),
-            Standing::Lost,
+        let founders = Founders::from([(1, 7), (2, u32::MAX)]);
+        for provenance in [
+            Provenance::New,
+            Provenance::Founder(founders.clone()),
+            Provenance::Returned(founders),
+            Provenance::Returned(Founders::new()),
+            Provenance::Lost,
         ] {
-            let life = Life { birth: 0x9f3c_11aa, standing };
+            let state = DirectoryState { id: 0x9f3c_11aa, provenance };
             let file = Path::new("file");
-            let text = text(OURS, &life);
-            assert_eq!(check(file, &text, OURS).expect("it is right"), life);
+            let text = text(OURS, &state);
+            assert_eq!(check(file, &text, OURS).expect("it is right"), state);
             for (position, bit) in
                 (0..text.len()).flat_map(|byte| (0..8).map(move |bit| (byte, bit)))
             {
@@ -432,7 +436,7 @@ mod tests {
                 let Ok(flipped) = String::from_utf8(flipped) else { continue };
                 // A digit of the sum in capitals says the same.
                 let found = check(file, &flipped, OURS);
-                assert!(found.map_or(true, |found| found == life), "{flipped}");
+                assert!(found.map_or(true, |found| found == state), "{flipped}");
             }
         }
     }
@@ -440,8 +444,8 @@ mod tests {
     #[test]
     fn a_directory_of_format_1_belongs_to_a_founder() {
         let text = format!("format = 1\ncluster = {:032x}\nnode = 1\n", 7);
-        let life = check(Path::new("file"), &text, OURS).expect("it is known");
-        assert_eq!(life.standing, Standing::Founder(Births::new()));
+        let state = check(Path::new("file"), &text, OURS).expect("it is known");
+        assert_eq!(state.provenance, Provenance::Founder(Founders::new()));
     }
 
     #[test]
@@ -454,8 +458,9 @@ mod tests {
     /// Only what may be this node's own is laid aside.
     #[test]
     fn a_damaged_file_that_names_another_is_refused_and_a_damaged_name_is_not_believed() {
-        let life = Life { birth: 7, standing: Standing::Founder(Births::from([(1, 7)])) };
-        let (ours, theirs) = (text(OURS, &life), text(Identity { node: 2, ..OURS }, &life));
+        let state =
+            DirectoryState { id: 7, provenance: Provenance::Founder(Founders::from([(1, 7)])) };
+        let (ours, theirs) = (text(OURS, &state), text(Identity { node: 2, ..OURS }, &state));
         let (file, damaged) = (Path::new("file"), |text: &str| text.replace("founder", "f0under"));
         for (text, told) in [
             (damaged(&ours), "checksum differs"),

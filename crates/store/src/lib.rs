@@ -18,7 +18,7 @@ mod rows;
 
 pub use disk::{Room, room};
 pub use error::Error;
-pub use identity::{Births, DataDir, Identity, Standing};
+pub use identity::{DataDir, Founders, Identity, Provenance};
 pub use keys::{decode_key, encode_key};
 pub use log::{Done, Life, LogDisk, LogRecord, LogStore, Lost, Shortened, lose_unsynced};
 pub use options::{Durability, Options, SyncReport};

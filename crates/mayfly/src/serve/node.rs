@@ -11,7 +11,7 @@ use domain::NodeRow;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::Replication;
 use service::{ClockConfig, Founding, IdleConfig, RunningNode, Skew};
-use store::{Births, DataDir, Durability, Identity, LogStore, RowStore, Standing};
+use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -210,9 +210,9 @@ fn open(
         ..memory(config)
     };
     let (log, rows) = data.stores(&options, rebuilt)?;
-    if config.joined && data.standing() == Standing::New {
+    if config.joined && data.provenance() == Provenance::New {
         // It founded nothing: what it says it says in a name of its own.
-        data.settle(Standing::Returned(Births::new()))?;
+        data.settle(Provenance::Returned(Founders::new()))?;
     }
     Ok((data, log, rows))
 }

@@ -49,11 +49,11 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// `birth`: of the data directory; 0 where there is none.
-    pub fn new(node: u64, birth: u32, cluster_id: &str, secret: Option<&str>) -> Identity {
+    /// `directory_id`: 0 where there is no data directory.
+    pub fn new(node: u64, directory_id: u32, cluster_id: &str, secret: Option<&str>) -> Identity {
         Identity {
             node,
-            process: Process { birth, run: rand::random() },
+            process: Process { directory_id, run: rand::random() },
             cluster: hex(cluster_id.as_bytes()),
             secret: secret.map(|secret| hex(secret.as_bytes())),
         }
@@ -332,8 +332,8 @@ mod tests {
     #[test]
     fn a_caller_with_other_data_than_the_one_before_waits() {
         let mut check = Check::new(Identity::new(2, 7, "c", None), Removed::default());
-        let mut call = |birth| {
-            let caller = Identity::new(1, birth, "c", None);
+        let mut call = |directory_id| {
+            let caller = Identity::new(1, directory_id, "c", None);
             check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
         };
         assert!(call(1).is_ok());

@@ -23,14 +23,14 @@ const BESIDE_AFTER: Duration = Duration::from_millis(1500);
 pub(crate) struct Process {
     /// Of its data directory. Two with the same one follow each other, as long as nobody copies it:
     /// the directory is locked.
-    pub birth: u32,
+    pub directory_id: u32,
     /// Drawn at its start.
     pub run: u64,
 }
 
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}-{:016x}", self.birth, self.run)
+        write!(f, "{:08x}-{:016x}", self.directory_id, self.run)
     }
 }
 
@@ -38,10 +38,10 @@ impl FromStr for Process {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Process, ()> {
-        let (birth, run) = text.split_once('-').ok_or(())?;
-        let birth = u32::from_str_radix(birth, 16).map_err(|_| ())?;
+        let (directory_id, run) = text.split_once('-').ok_or(())?;
+        let directory_id = u32::from_str_radix(directory_id, 16).map_err(|_| ())?;
         let run = u64::from_str_radix(run, 16).map_err(|_| ())?;
-        Ok(Process { birth, run })
+        Ok(Process { directory_id, run })
     }
 }
 
@@ -94,7 +94,7 @@ impl Seats {
             return Claim::Taken;
         }
         // The same data are locked by whoever has them: their last process has ended.
-        match process.birth == seat.holder.birth {
+        match process.directory_id == seat.holder.directory_id {
             true => Claim::Granted,
             false => Claim::Doubtful,
         }
@@ -106,9 +106,9 @@ mod tests {
     use super::*;
     use Claim::*;
 
-    const OLD: Process = Process { birth: 7, run: 1 };
-    const AGAIN: Process = Process { birth: 7, run: 2 };
-    const OTHER: Process = Process { birth: 8, run: 3 };
+    const OLD: Process = Process { directory_id: 7, run: 1 };
+    const AGAIN: Process = Process { directory_id: 7, run: 2 };
+    const OTHER: Process = Process { directory_id: 8, run: 3 };
 
     fn check(claims: &[(u64, Process, Claim)]) {
         let (mut seats, start) = (Seats::default(), Instant::now());

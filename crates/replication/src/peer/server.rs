@@ -14,7 +14,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::{
     AppendEntriesRequest, TransferLeaderError, TransferLeaderRequest, VoteRequest,
 };
-use store::{DataDir, Standing};
+use store::{DataDir, Provenance};
 use tokio::time::Instant;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
@@ -261,15 +261,15 @@ impl PeerService for PeerPort {
     ) -> Result<Response<v1::RecallReply>, Status> {
         let unknown = || Status::unimplemented("this node does not remember the founding");
         let data = self.data.as_ref().ok_or_else(unknown)?;
-        let standing = data.standing();
-        if standing == Standing::Lost {
+        let provenance = data.provenance();
+        if provenance == Provenance::Lost {
             // As good as silent: neither that there is a cluster nor that there is none.
             return Err(Status::aborted("this node does not know any more what it was"));
         }
         Ok(Response::new(v1::RecallReply {
-            birth: data.birth(),
-            new: standing == Standing::New,
-            founders: standing.births().into_iter().collect(),
+            directory_id: data.id(),
+            new: provenance == Provenance::New,
+            founders: provenance.founders().into_iter().collect(),
         }))
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use replication::{Limits, TransferError};
-use store::{DataDir, LogStore, RowStore, Standing};
+use store::{DataDir, LogStore, Provenance, RowStore};
 use tokio::time::{sleep, timeout};
 
 use super::harness::*;
@@ -49,11 +49,11 @@ async fn votes(cluster: &Cluster, node: u64) {
 #[tokio::test]
 async fn founders_start_again_as_who_they_are() {
     let (mut cluster, data) = founded(Limits::default()).await;
-    let births = data[0].standing().births();
-    assert_eq!(births.len(), 3);
+    let founders = data[0].provenance().founders();
+    assert_eq!(founders.len(), 3);
     for (node, data) in (1..).zip(&data) {
-        assert_eq!(data.standing(), Standing::Founder(births.clone()));
-        assert_eq!(births[&node], data.birth());
+        assert_eq!(data.provenance(), Provenance::Founder(founders.clone()));
+        assert_eq!(founders[&node], data.id());
     }
     for number in 1..=3 {
         cluster.kill(number);
@@ -127,16 +127,16 @@ async fn forget(cluster: &mut Cluster, node: u64) {
 #[tokio::test]
 async fn a_node_that_does_not_know_what_it_was_returns_as_another() {
     let (mut cluster, data) = founded(Limits::default()).await;
-    let births = data[0].standing().births();
+    let founders = data[0].provenance().founders();
     for number in 1..=5 {
         cluster.send(GROUP, number, 10).await;
     }
     let leader = cluster.leader(GROUP).await;
     forget(&mut cluster, leader).await;
     let data = cluster.open_node(leader).await;
-    assert_eq!(data.standing(), Standing::Lost);
+    assert_eq!(data.provenance(), Provenance::Lost);
     cluster.take_part(leader).await;
-    assert_eq!(data.standing(), Standing::Returned(births));
+    assert_eq!(data.provenance(), Provenance::Returned(founders));
     assert_ne!(data.incarnation(), 0);
     votes(&cluster, leader).await;
     assert_eq!(numbers(&cluster.node(leader).rows), (1..=5).collect::<Vec<_>>());

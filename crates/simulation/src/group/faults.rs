@@ -44,7 +44,7 @@ impl Group {
     /// For the bug `VotesUnderOldId`: a node goes on under its id, as if it had lost nothing.
     pub fn pretend(&mut self, id: Id, random: &mut Random) {
         let config = Rc::new(Config::founders(self.members.len()));
-        let image = if id.birth == 0 { Image::founding(config) } else { Image::default() };
+        let image = if id.incarnation == 0 { Image::founding(config) } else { Image::default() };
         self.members[id.node] = Some(Member::new(id, image, self.options.bug, random));
     }
 

@@ -139,10 +139,10 @@ impl Member {
             self.finish_change(&config);
             return self.replicate(true, random);
         }
-        let returns = self.id.birth > 0 && !self.replica.at().2.has_settled(self.id);
+        let returns = self.id.incarnation > 0 && !self.replica.at().2.has_settled(self.id);
         if returns && !others.is_empty() {
             // It asks anyone who may lead, under whatever id.
-            let to = Id { node: random.pick(others), birth: 0 };
+            let to = Id { node: random.pick(others), incarnation: 0 };
             self.say(to, Message::Admit { applied: self.replica.applied });
         }
         self.timer = self.timer.saturating_sub(1);

@@ -55,7 +55,7 @@ impl Cluster {
     pub fn new(seed: u64, options: RealOptions) -> Cluster {
         let mut random = Random::new(seed);
         let watch = Watch::default();
-        // Only what a node is lies in files: standings and births.
+        // Only what a node is lies in files: provenances and directory ids.
         let dir = std::env::temp_dir().join(format!("mayfly-raft-{}-{seed}", std::process::id()));
         let network = Network::new(random.fork());
         let mut nodes = BTreeMap::new();

@@ -186,7 +186,8 @@ impl Node {
         forgotten.get(&GROUP).is_some_and(|forgotten| self.rows.sum(GROUP).0 < *forgotten)
     }
 
-    /// As `DataDir::stores` does it with damaged data: they are laid aside, for another birth.
+    /// As `DataDir::stores` does it with damaged data: they are laid aside, and the directory gets
+    /// another id.
     fn lose(&mut self, data: &DataDir) -> Result<(), Error> {
         self.watch.note("lost", &[self.number]);
         self.plan.forget();

@@ -5,14 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use domain::Rows;
-use store::{Births, DataDir, Error, Identity, LogStore, RowStore, Standing};
+use store::{DataDir, Error, Founders, Identity, LogStore, Provenance, RowStore};
 
 use crate::damage::{cut, files, flip};
 use crate::support::*;
 
 const OURS: Identity = Identity { cluster_id: 7, node: 3 };
 
-fn births() -> Births {
+fn founders() -> Founders {
     [(1, 11), (2, 22), (3, 33)].into()
 }
 
@@ -25,8 +25,8 @@ fn open(dir: &Path, rebuilt: bool) -> Result<(DataDir, LogStore, RowStore), Erro
 /// A founder's directory with 50 entries and as many rows, all on disk.
 fn founder(dir: &Path) {
     let (data, log, rows) = open(dir, true).expect("an empty directory");
-    assert_eq!((data.standing(), data.incarnation()), (Standing::New, 0));
-    data.settle(Standing::Founder(births())).expect("settled");
+    assert_eq!((data.provenance(), data.incarnation()), (Provenance::New, 0));
+    data.settle(Provenance::Founder(founders())).expect("settled");
     for index in 1..=50 {
         append(&log, GROUP, vec![record(index, vec![index as u8; 200])]);
         let row = (message_key(index), Some(message(index)));
@@ -45,7 +45,7 @@ fn sound_data_are_opened_as_they_were_left() {
     founder(dir.path());
     for _ in 0..2 {
         let (data, log, rows) = open(dir.path(), true).unwrap();
-        assert_eq!((data.standing(), data.incarnation()), (Standing::Founder(births()), 0));
+        assert_eq!((data.provenance(), data.incarnation()), (Provenance::Founder(founders()), 0));
         assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX).len(), 50);
         assert_eq!(rows.applied(GROUP).unwrap().map(|(index, _)| index), Some(50));
     }
@@ -83,16 +83,16 @@ fn damaged_data_are_laid_aside_and_their_owner_speaks_under_another_birth() {
         assert!(!dir.path().join("damaged").exists(), "nobody would rebuild it");
 
         let (data, log, rows) = open(dir.path(), true).expect(told);
-        let born = data.birth();
-        assert_eq!(data.standing(), Standing::Returned(births()));
-        assert_eq!((data.incarnation(), born == 0), (born, false));
+        let id = data.id();
+        assert_eq!(data.provenance(), Provenance::Returned(founders()));
+        assert_eq!((data.incarnation(), id == 0), (id, false));
         assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), vec![]);
         assert!(log.vote(GROUP).unwrap().is_none() && rows.applied(GROUP).unwrap().is_none());
         assert!(dir.path().join("damaged").exists() && !dir.path().join("mayfly-damage").exists());
         drop((log, rows));
 
         let (data, ..) = open(dir.path(), true).expect("it is whole again");
-        assert_eq!((data.birth(), data.incarnation()), (born, born), "and stays who it is");
+        assert_eq!((data.id(), data.incarnation()), (id, id), "and stays who it is");
     }
 }
 
@@ -113,7 +113,7 @@ fn only_the_latest_damage_is_kept() {
     assert_eq!(kept, 3, "log, marks and rows");
 }
 
-/// A crash at any step of starting over leaves the note or the new birth, never empty data under
+/// A crash at any step of starting over leaves the note or the new id, never empty data under
 /// the old one.
 #[test]
 fn starting_over_can_be_interrupted_anywhere() {
@@ -140,7 +140,7 @@ fn what_was_laid_aside_outlasts_a_repeated_start() {
     fs::write(dir.path().join("mayfly-damage"), "a bad row\n").unwrap();
     fs::write(dir.path().join("log/original"), "").unwrap();
     drop(open(dir.path(), true).unwrap());
-    // As the start leaves it that is killed before it has another birth.
+    // As the start leaves it that is killed before it has another id.
     fs::write(dir.path().join("mayfly-damage"), "laid aside: a bad row\n").unwrap();
     let told = open(dir.path(), false).map(|_| ()).expect_err("nobody would rebuild it");
     assert!(told.to_string().contains("by the last run: a bad row"), "{told}");
@@ -172,16 +172,16 @@ fn rows_older_than_the_log_begins_are_damage() {
 
 #[test]
 fn a_directory_that_was_wiped_is_another_one() {
-    let births: Vec<u32> = (0..8)
+    let ids: Vec<u32> = (0..8)
         .map(|_| {
             let dir = tempfile::tempdir().unwrap();
             let (data, ..) = open(dir.path(), true).unwrap();
-            assert_eq!(data.standing(), Standing::New);
-            data.birth()
+            assert_eq!(data.provenance(), Provenance::New);
+            data.id()
         })
         .collect();
-    assert!(births.iter().all(|birth| *birth != 0));
-    assert!((1..births.len()).all(|at| !births[..at].contains(&births[at])), "{births:?}");
+    assert!(ids.iter().all(|id| *id != 0));
+    assert!((1..ids.len()).all(|at| !ids[..at].contains(&ids[at])), "{ids:?}");
 }
 
 /// The child meets the damage at work; the next start knows.
@@ -233,8 +233,8 @@ fn a_node_that_cannot_tell_what_it_was_lays_all_aside_and_is_not_new() {
         // It may die between any two steps: what it opens next is never the old data.
         drop(DataDir::open(dir.path(), OURS, true).expect(told));
         let (data, log, rows) = open(dir.path(), true).expect(told);
-        let born = data.birth();
-        assert_eq!((data.standing(), data.incarnation()), (Standing::Lost, born));
+        let id = data.id();
+        assert_eq!((data.provenance(), data.incarnation()), (Provenance::Lost, id));
         assert_eq!(read_all(&log, GROUP, 1, 100, usize::MAX), vec![]);
         assert!(log.vote(GROUP).unwrap().is_none() && rows.applied(GROUP).unwrap().is_none());
         assert!(
@@ -243,10 +243,13 @@ fn a_node_that_cannot_tell_what_it_was_lays_all_aside_and_is_not_new() {
         drop((log, rows));
 
         let (data, ..) = open(dir.path(), true).expect("it is whole again");
-        assert_eq!((data.standing(), data.incarnation()), (Standing::Lost, born));
-        data.settle(Standing::Returned(births())).expect("settled");
+        assert_eq!((data.provenance(), data.incarnation()), (Provenance::Lost, id));
+        data.settle(Provenance::Returned(founders())).expect("settled");
         let again = DataDir::open(dir.path(), OURS, true).expect("it knows");
-        assert_eq!((again.standing(), again.incarnation()), (Standing::Returned(births()), born));
+        assert_eq!(
+            (again.provenance(), again.incarnation()),
+            (Provenance::Returned(founders()), id)
+        );
     }
 }
 
@@ -273,5 +276,5 @@ fn data_that_are_in_use_are_not_laid_aside() {
     drop(child.stdin.take());
     child.wait().unwrap();
     let (data, ..) = open(dir.path(), true).expect("free again");
-    assert_eq!(data.standing(), Standing::Lost);
+    assert_eq!(data.provenance(), Provenance::Lost);
 }
