@@ -1,4 +1,4 @@
-//! A replica's id in its group: its node, and which of the node's lives. What a replica said under
+//! A replica's id in its group: its node, and which incarnation of it. What a replica said under
 //! one id binds whoever speaks under it, so a node that lost its disk takes another.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_names_a_node_and_one_of_its_lives() {
+    fn an_id_names_a_node_and_its_incarnation() {
         assert_eq!(id_of(3, 0), 3);
         for incarnation in [0, 1, 0x9f3c_11aa, u32::MAX] {
             assert_eq!(node_of(id_of(3, incarnation)), 3);

@@ -20,7 +20,7 @@ pub use disk::{Room, room};
 pub use error::Error;
 pub use identity::{DataDir, Founders, Identity, Provenance};
 pub use keys::{decode_key, encode_key};
-pub use log::{Done, Life, LogDisk, LogRecord, LogStore, Lost, Shortened, lose_unsynced};
+pub use log::{Done, Incarnation, LogDisk, LogRecord, LogStore, Lost, Shortened, lose_unsynced};
 pub use options::{Durability, Options, SyncReport};
 pub use rows::{
     Change, Export, GroupRows, Import, MachineRows, RowDisk, RowStore, RowsIn, RowsOut,

@@ -32,10 +32,10 @@ pub struct LogRecord {
 /// Told once what was asked for is on disk, on the writer's thread: it must not block.
 pub type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// Which of its lives a node's replica of a group is in. A node that gave its replica up may be given
+/// Which incarnation a node's replica of a group is. A node that gave its replica up may be given
 /// another, which is not bound by what the former one said, and so must not speak in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum Incarnation {
     Runs(u32),
     /// There was one, and nothing of it is left.
     Over,
@@ -122,14 +122,14 @@ pub trait LogDisk: Send + Sync {
     /// The groups of which there is a replica, or something of one.
     fn held(&self) -> BTreeSet<GroupId>;
 
-    /// The life of a replica that came after its group was founded.
-    fn life(&self, group: GroupId) -> Option<Life>;
+    /// The incarnation of a replica that came after its group was founded.
+    fn incarnation(&self, group: GroupId) -> Option<Incarnation>;
 
     /// The groups whose replica here was given up, and has no successor yet.
     fn given_up(&self) -> BTreeSet<GroupId>;
 
-    /// Begins a life of a replica that has nothing yet; `done` is told when that is on disk.
-    fn begin_life(&self, group: GroupId, incarnation: u32, done: Done);
+    /// Begins an incarnation of a replica that has nothing yet; `done` is told when that is on disk.
+    fn begin_incarnation(&self, group: GroupId, incarnation: u32, done: Done);
 
     /// Forgets a replica that its group needs no more: entries, vote and all; `done` is told when
     /// that is on disk. Nobody may use it any more.

@@ -17,7 +17,8 @@ pub(super) enum Step {
     /// The asking replica's node has no place in the group.
     Refuse,
     TakeIn,
-    /// Learners that nobody needs: of lives their node has lost, or of nodes that shall not be here.
+    /// Learners that nobody needs: of incarnations their node has lost, or of nodes that shall not
+    /// be here.
     Drop(BTreeSet<u64>),
     /// These are the voters then. Who is one no more goes, or stays as a learner.
     Votes {
@@ -27,7 +28,7 @@ pub(super) enum Step {
 }
 
 /// What is left to do until an asking replica has its place. While nobody said which nodes are
-/// wanted, it is that of an earlier life of its node.
+/// wanted, it is that of an earlier incarnation of its node.
 pub(super) fn for_replica(membership: &Membership, id: u64, wanted: Option<&Wanted>) -> Step {
     let ids: BTreeSet<u64> = membership.nodes().map(|(id, _)| *id).collect();
     let same_node = |other: &u64| *other != id && node_of(*other) == node_of(id);

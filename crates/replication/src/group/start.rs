@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::GroupId;
 use openraft::EmptyNode;
 use openraft::errors::{InitializeError, RaftError};
-use store::{DataDir, Done, Life, LogStore, RowStore};
+use store::{DataDir, Done, Incarnation, LogStore, RowStore};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tracing::{error, info};
 
@@ -122,20 +122,20 @@ impl Site {
         })
     }
 
-    /// Which life this node's replica of a group is in: the node's own for one that was there when
-    /// the group was founded, and for one that comes later one that nobody spoke in before.
+    /// Which incarnation this node's replica of a group is: the node's own for one that was there when
+    /// the group was founded, and for one that comes later one that no replica had before.
     async fn incarnation(&self, group: GroupId, founds: bool) -> Result<u32, Error> {
         let own = self.data.as_ref().map_or(0, DataDir::incarnation);
-        match self.log.life(group) {
-            Some(Life::Runs(incarnation)) => return Ok(incarnation),
+        match self.log.incarnation(group) {
+            Some(Incarnation::Runs(incarnation)) => return Ok(incarnation),
             None if founds || self.log.held().contains(&group) => return Ok(own),
-            None | Some(Life::Over) => (),
+            None | Some(Incarnation::Over) => (),
         }
         let drawn = rand::random::<u32>().max(1);
         let (log, rows) = (self.log.clone(), self.rows.clone());
-        // A crash may have left some of a former life's.
+        // A crash may have left rows of a former incarnation.
         apart(move || rows.forget(group)).await.map_err(|_| Error::Stopped)??;
-        synced(|done| log.begin_life(group, drawn, done)).await?;
+        synced(|done| log.begin_incarnation(group, drawn, done)).await?;
         Ok(drawn)
     }
 

@@ -38,7 +38,7 @@ impl Group {
     pub fn status(&self) -> GroupStatus {
         let metrics = self.raft.metrics().borrow_watched().clone();
         let mut replicas = self.replicas();
-        // The vote of a life this node has lost is not its own.
+        // The vote of an incarnation this node has lost is not its own.
         replicas.voters.retain(|node, id| *node != self.node || *id == self.replica_id);
         let index = |id: Option<crate::raft::LogId>| id.map(|id| id.index);
         let heartbeat = metrics.heartbeat.unwrap_or_default();

@@ -189,7 +189,7 @@ impl Peer {
         }
         let reason = describe(status);
         match status.code() {
-            // Another of this node's lives: as good as down, and no news of the node itself.
+            // Another incarnation of this node: as good as down, and no news of the node itself.
             Code::FailedPrecondition => {
                 RPCError::Unreachable(Unreachable::from_string(status.message()))
             }

@@ -88,8 +88,9 @@ impl PeerPort {
             .ok_or_else(|| Status::not_found(format!("group {group} does not run here")))
     }
 
-    /// The same, if it is the one that is meant: nobody answers for a life this node has lost. Raft
-    /// that has stopped is asked nothing, because it would complain of each question.
+    /// The same, if it is the one that is meant: no replica answers for an incarnation this node
+    /// has lost. Raft that has stopped is asked nothing, because it would complain of each
+    /// question.
     fn group(&self, group: u32, addressee: u64) -> Result<Arc<Group>, Status> {
         let group = self.here(group)?;
         if group.replica_id != addressee {

@@ -92,7 +92,7 @@ async fn a_wiped_node_returns_as_another_learns_everything_and_votes_again() {
         cluster.leader(GROUP).await;
         let data = cluster.open_node(wiped).await;
         cluster.take_part(wiped).await;
-        assert!(!incarnations.contains(&data.incarnation()), "each life has its own id");
+        assert!(!incarnations.contains(&data.incarnation()), "each incarnation has its own id");
         incarnations.push(data.incarnation());
         for number in 0..5 {
             cluster.send(GROUP, 31 + 5 * round + number, 1000).await;

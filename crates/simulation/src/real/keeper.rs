@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use replication::{Error, Replication};
-use store::{DataDir, Life, LogDisk};
+use store::{DataDir, Incarnation, LogDisk};
 
 use super::disk::log::ModelLog;
 use super::plan::{KnownPlan, Plan};
@@ -61,9 +61,9 @@ impl Keeper {
     }
 
     async fn start(&self, plan: &Plan) -> Result<(), Error> {
-        let incarnation = match self.log.life(GROUP) {
-            Some(Life::Runs(incarnation)) => incarnation,
-            Some(Life::Over) | None => self.data.incarnation(),
+        let incarnation = match self.log.incarnation(GROUP) {
+            Some(Incarnation::Runs(incarnation)) => incarnation,
+            Some(Incarnation::Over) | None => self.data.incarnation(),
         };
         self.log.speaks_as(self.replication.node() | u64::from(incarnation) << 16);
         match plan.moves {

@@ -1,7 +1,7 @@
 //! What is known of one group's log without asking the disk.
 //!
 //! | group u16 | kind u8 | index u64 |, big-endian; kinds are vote 0, committed 1, purged 2, entry 3,
-//! life 4.
+//! incarnation 4.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -10,14 +10,14 @@ use bytes::Bytes;
 use domain::GroupId;
 use rocksdb::{DB, ReadOptions};
 
-use super::{Life, LogRecord};
+use super::{Incarnation, LogRecord};
 use crate::Error;
 
 const VOTE: u8 = 0;
 const COMMITTED: u8 = 1;
 const PURGED: u8 = 2;
 const ENTRY: u8 = 3;
-const LIFE: u8 = 4;
+const INCARNATION: u8 = 4;
 
 /// Bytes between two notes of how many there are.
 const NOTE_BYTES: u64 = 64 << 10;
@@ -26,8 +26,8 @@ const NOTE_BYTES: u64 = 64 << 10;
 pub(super) struct GroupLog {
     pub vote: Option<Bytes>,
     pub committed: Option<Bytes>,
-    /// Which of its lives the replica is in, where it came after the group was founded.
-    pub life: Option<Life>,
+    /// Which incarnation the replica is, where it came after the group was founded.
+    pub incarnation: Option<Incarnation>,
     /// Last forgotten index and its mark.
     pub purged: Option<(u64, Bytes)>,
     /// Last index on disk.
@@ -164,11 +164,12 @@ impl GroupLog {
         }
     }
 
-    /// Nothing is left but the life, which is over.
+    /// Nothing is left but the incarnation, which is over.
     pub fn forget(&mut self) {
         // The writer counts it off again, as it does a truncation.
         let truncations = self.truncations + 1;
-        *self = GroupLog { life: Some(Life::Over), truncations, ..GroupLog::default() };
+        *self =
+            GroupLog { incarnation: Some(Incarnation::Over), truncations, ..GroupLog::default() };
     }
 
     /// Bytes of entries kept, to within `NOTE_BYTES` and an entry.
@@ -207,28 +208,28 @@ pub(super) fn purged_key(group: GroupId) -> [u8; 3] {
     single_key(group, PURGED)
 }
 
-pub(super) fn life_key(group: GroupId) -> [u8; 3] {
-    single_key(group, LIFE)
+pub(super) fn incarnation_key(group: GroupId) -> [u8; 3] {
+    single_key(group, INCARNATION)
 }
 
-/// The value under `life_key`: the life's number, or nothing where the last one is over.
-pub(super) fn life_value(life: Life) -> Vec<u8> {
-    match life {
-        Life::Runs(incarnation) => incarnation.to_be_bytes().to_vec(),
-        Life::Over => Vec::new(),
+/// The value under `incarnation_key`: the incarnation's number, or nothing where the last one is over.
+pub(super) fn incarnation_value(incarnation: Incarnation) -> Vec<u8> {
+    match incarnation {
+        Incarnation::Runs(incarnation) => incarnation.to_be_bytes().to_vec(),
+        Incarnation::Over => Vec::new(),
     }
 }
 
-fn life_of(value: &[u8]) -> Option<Life> {
+fn incarnation_of(value: &[u8]) -> Option<Incarnation> {
     match value {
-        [] => Some(Life::Over),
-        value => Some(Life::Runs(u32::from_be_bytes(value.try_into().ok()?))),
+        [] => Some(Incarnation::Over),
+        value => Some(Incarnation::Runs(u32::from_be_bytes(value.try_into().ok()?))),
     }
 }
 
-/// All but the life of a group's replica: from the first key to before the second.
+/// All but the incarnation of a group's replica: from the first key to before the second.
 pub(super) fn held_range(group: GroupId) -> ([u8; 3], [u8; 3]) {
-    (single_key(group, VOTE), single_key(group, LIFE))
+    (single_key(group, VOTE), single_key(group, INCARNATION))
 }
 
 /// The value under `purged_key`.
@@ -268,17 +269,17 @@ fn read_one(db: &DB, path: &Path, group: GroupId) -> Result<GroupLog, Error> {
             Some((u64::from_be_bytes(*last), Bytes::copy_from_slice(mark)))
         }
     };
-    let life = match get(life_key(group))? {
+    let incarnation = match get(incarnation_key(group))? {
         None => None,
-        Some(value) => Some(life_of(&value).ok_or_else(|| Error::Corrupt {
+        Some(value) => Some(incarnation_of(&value).ok_or_else(|| Error::Corrupt {
             path: path.to_owned(),
-            reason: format!("group {group}: which life its replica is in cannot be read"),
+            reason: format!("group {group}: which incarnation its replica is cannot be read"),
         })?),
     };
     let mut log = GroupLog {
         vote: get(vote_key(group))?,
         committed: get(committed_key(group))?,
-        life,
+        incarnation,
         purged,
         ..GroupLog::default()
     };

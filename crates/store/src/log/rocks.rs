@@ -14,7 +14,7 @@ use super::group::{self, GroupLog};
 use super::marks::Marks;
 use super::trimmer::LogTrimmer;
 use super::writer::{Job, Work, Writer};
-use super::{Done, Life, LogDisk, LogRecord, Shortened};
+use super::{Done, Incarnation, LogDisk, LogRecord, Shortened};
 use crate::disk::{Room, room};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage, records};
@@ -235,21 +235,21 @@ impl LogDisk for RocksLog {
         groups.iter().filter(|(_, log)| log.is_held()).map(|(group, _)| *group).collect()
     }
 
-    fn life(&self, group: GroupId) -> Option<Life> {
-        self.group(group, |group| group.life)
+    fn incarnation(&self, group: GroupId) -> Option<Incarnation> {
+        self.group(group, |group| group.incarnation)
     }
 
     fn given_up(&self) -> BTreeSet<GroupId> {
         let groups = self.inner.groups.lock();
-        let over = groups.iter().filter(|(_, log)| log.life == Some(Life::Over));
+        let over = groups.iter().filter(|(_, log)| log.incarnation == Some(Incarnation::Over));
         over.map(|(group, _)| *group).collect()
     }
 
-    fn begin_life(&self, group: GroupId, incarnation: u32, done: Done) {
+    fn begin_incarnation(&self, group: GroupId, incarnation: u32, done: Done) {
         self.change(group, |group| {
-            let life = Life::Runs(incarnation);
-            group.life = Some(life);
-            Work::Begin { life, done }
+            let incarnation = Incarnation::Runs(incarnation);
+            group.incarnation = Some(incarnation);
+            Work::Begin { incarnation, done }
         });
     }
 

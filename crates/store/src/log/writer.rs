@@ -14,12 +14,12 @@ use rocksdb::properties::CUR_SIZE_ACTIVE_MEM_TABLE;
 use rocksdb::{FlushOptions, WriteBatch, WriteOptions};
 
 use super::group::{
-    GroupLog, committed_key, entry_key, held_range, life_key, life_value, purged_key, purged_value,
-    vote_key,
+    GroupLog, committed_key, entry_key, held_range, incarnation_key, incarnation_value, purged_key,
+    purged_value, vote_key,
 };
 use super::marks::Marks;
 use super::rocks::Inner;
-use super::{Done, Life, LogRecord};
+use super::{Done, Incarnation, LogRecord};
 use crate::{Durability, Error, Options, SyncReport, damage};
 
 /// A memtable smaller than this may fill up first.
@@ -52,12 +52,12 @@ pub(super) enum Work {
         last: u64,
         mark: Bytes,
     },
-    /// Another life begins.
+    /// Another incarnation begins.
     Begin {
-        life: Life,
+        incarnation: Incarnation,
         done: Done,
     },
-    /// All of it goes, and the life with it.
+    /// All of it goes, and the incarnation with it.
     Forget {
         done: Done,
     },
@@ -269,11 +269,13 @@ impl Pen {
                     batch.delete_range(entry_key(*group, *from), entry_key(*group, last + 1));
                     batch.put(purged_key(*group), purged_value(*last, mark));
                 }
-                Work::Begin { life, .. } => batch.put(life_key(*group), life_value(*life)),
+                Work::Begin { incarnation, .. } => {
+                    batch.put(incarnation_key(*group), incarnation_value(*incarnation))
+                }
                 Work::Forget { .. } => {
                     let (from, to) = held_range(*group);
                     batch.delete_range(from, to);
-                    batch.put(life_key(*group), life_value(Life::Over));
+                    batch.put(incarnation_key(*group), incarnation_value(Incarnation::Over));
                     ends.insert(*group, 0);
                     self.marks.lower(*group, 0);
                     truncated.push(*group);

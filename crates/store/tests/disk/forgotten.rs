@@ -1,6 +1,6 @@
 //! A replica that a node gives up: nothing of it is left, and the next one is somebody else.
 
-use store::{DataDir, Identity, Life, LogStore, RowStore};
+use store::{DataDir, Identity, Incarnation, LogStore, RowStore};
 
 use crate::support::*;
 
@@ -23,13 +23,13 @@ fn nothing_of_a_replica_that_was_given_up_comes_back() {
         saved.recv().unwrap().unwrap();
         log.purge(GROUP, 3, "mark".into());
         log.save_committed(GROUP, "committed".into());
-        assert_eq!((log.held(), log.life(GROUP)), ([GROUP, OTHER].into(), None));
+        assert_eq!((log.held(), log.incarnation(GROUP)), ([GROUP, OTHER].into(), None));
         forget(&log);
     }
     for _ in 0..2 {
         let log = LogStore::open(&path, &small()).unwrap();
         log.check().unwrap();
-        assert_eq!((log.held(), log.life(GROUP)), ([OTHER].into(), Some(Life::Over)));
+        assert_eq!((log.held(), log.incarnation(GROUP)), ([OTHER].into(), Some(Incarnation::Over)));
         assert_eq!((log.last(GROUP).unwrap(), log.vote(GROUP).unwrap()), (None, None));
         assert_eq!((log.committed(GROUP).unwrap(), log.purged(GROUP).unwrap()), (None, None));
         assert_eq!(read_all(&log, OTHER, 0, 5, usize::MAX), records(0, 5));
@@ -46,7 +46,7 @@ fn another_replica_begins_where_one_was_given_up() {
         append(&log, GROUP, records(0, 11));
         forget(&log);
         let (done, begun) = waiter();
-        log.begin_life(GROUP, 77, done);
+        log.begin_incarnation(GROUP, 77, done);
         begun.recv().unwrap().unwrap();
         // A snapshot stands for what comes before.
         log.purge(GROUP, 40, "mark".into());
@@ -55,7 +55,7 @@ fn another_replica_begins_where_one_was_given_up() {
     }
     let log = LogStore::open(&path, &small()).unwrap();
     log.check().unwrap();
-    assert_eq!((log.held(), log.life(GROUP)), ([GROUP].into(), Some(Life::Runs(77))));
+    assert_eq!((log.held(), log.incarnation(GROUP)), ([GROUP].into(), Some(Incarnation::Runs(77))));
     assert_eq!(read_all(&log, GROUP, 0, 50, usize::MAX), records(41, 44));
 }
 
@@ -99,7 +99,7 @@ fn rows_outlive_their_log_until_the_next_start() {
         assert!(rows.applied(GROUP).unwrap().is_some());
     }
     let (log, rows) = open();
-    assert_eq!((log.held(), log.life(GROUP)), ([OTHER].into(), Some(Life::Over)));
+    assert_eq!((log.held(), log.incarnation(GROUP)), ([OTHER].into(), Some(Incarnation::Over)));
     assert_eq!(rows.applied(GROUP).unwrap(), None);
     assert!(all_rows(&rows.group(GROUP)).0.is_empty());
     assert_eq!(all_rows(&rows.group(OTHER)).0.len(), 1);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use domain::GroupId;
-use store::{Done, Error, Life, LogDisk, LogRecord, Room, Shortened};
+use store::{Done, Error, Incarnation, LogDisk, LogRecord, Room, Shortened};
 
 use super::{lock, room};
 use crate::random::Random;
@@ -51,7 +51,7 @@ enum Write {
     Committed { group: GroupId, committed: Bytes },
     Truncate { group: GroupId, from: u64 },
     Purge { group: GroupId, last: u64, mark: Bytes },
-    Begin { group: GroupId, life: Life },
+    Begin { group: GroupId, incarnation: Incarnation },
     Forget { group: GroupId },
 }
 
@@ -65,7 +65,7 @@ struct Group {
     committed: Option<Bytes>,
     purged: Option<(u64, Bytes)>,
     entries: BTreeMap<u64, Bytes>,
-    life: Option<Life>,
+    incarnation: Option<Incarnation>,
 }
 
 impl Image {
@@ -99,11 +99,14 @@ impl Image {
                     group.purged = Some((*last, mark.clone()));
                 }
             }
-            Write::Begin { group, life } => {
-                self.0.entry(*group).or_default().life = Some(*life);
+            Write::Begin { group, incarnation } => {
+                self.0.entry(*group).or_default().incarnation = Some(*incarnation);
             }
             Write::Forget { group } => {
-                self.0.insert(*group, Group { life: Some(Life::Over), ..Group::default() });
+                self.0.insert(
+                    *group,
+                    Group { incarnation: Some(Incarnation::Over), ..Group::default() },
+                );
             }
         }
     }
@@ -376,21 +379,22 @@ impl LogDisk for ModelLog {
         state.memory.0.iter().filter(|(_, group)| is_held(group)).map(|(of, _)| *of).collect()
     }
 
-    fn life(&self, group: GroupId) -> Option<Life> {
-        lock(&self.0).memory.of(group).life
+    fn incarnation(&self, group: GroupId) -> Option<Incarnation> {
+        lock(&self.0).memory.of(group).incarnation
     }
 
     fn given_up(&self) -> BTreeSet<GroupId> {
         let state = lock(&self.0);
-        let over = state.memory.0.iter().filter(|(_, group)| group.life == Some(Life::Over));
+        let over =
+            state.memory.0.iter().filter(|(_, group)| group.incarnation == Some(Incarnation::Over));
         over.map(|(group, _)| *group).collect()
     }
 
-    fn begin_life(&self, group: GroupId, incarnation: u32, done: Done) {
-        let life = Life::Runs(incarnation);
+    fn begin_incarnation(&self, group: GroupId, incarnation: u32, done: Done) {
+        let begun = Incarnation::Runs(incarnation);
         let mut state = lock(&self.0);
         state.id = state.id & 0xffff | u64::from(incarnation) << 16;
-        state.submit(Write::Begin { group, life }, Some(done));
+        state.submit(Write::Begin { group, incarnation: begun }, Some(done));
     }
 
     fn forget(&self, group: GroupId, done: Done) {
