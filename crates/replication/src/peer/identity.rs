@@ -13,7 +13,7 @@ use tonic::service::Interceptor;
 use tonic::{Request, Status};
 use tracing::warn;
 
-use super::seats::{Claim, Process, Seats};
+use super::processes::{Claim, Process, ProcessRegistry};
 use crate::metrics;
 
 /// What peers say to each other, and how. Raised when an older binary could not take part; this one
@@ -180,7 +180,7 @@ type Refused = (Option<u64>, Reason);
 #[derive(Clone)]
 pub(crate) struct Check {
     identity: Arc<Identity>,
-    seats: Arc<Mutex<Seats>>,
+    registry: Arc<Mutex<ProcessRegistry>>,
     /// What was refused to whom: each is said once.
     refusals: Arc<Mutex<BTreeSet<Refused>>>,
     removed: Removed,
@@ -191,8 +191,8 @@ pub(crate) type Removed = Arc<RwLock<BTreeSet<u64>>>;
 
 impl Check {
     pub fn new(identity: Identity, removed: Removed) -> Check {
-        let (seats, refusals) = Default::default();
-        Check { identity: Arc::new(identity), seats, refusals, removed }
+        let (registry, refusals) = Default::default();
+        Check { identity: Arc::new(identity), registry, refusals, removed }
     }
 
     /// The caller, or what is wrong.
@@ -222,7 +222,7 @@ impl Check {
         if self.removed.read().contains(&node) {
             return Err(Reason::Removed(node));
         }
-        match self.seats.lock().claim(node, process, Instant::now()) {
+        match self.registry.lock().claim(node, process, Instant::now()) {
             Claim::Granted => Ok(node),
             Claim::Doubtful => Err(Reason::Doubtful(node)),
             Claim::Taken => Err(Reason::Taken(node)),

@@ -7,7 +7,7 @@ pub(crate) mod codec;
 pub(crate) mod connection;
 pub(crate) mod identity;
 pub(crate) mod network;
-pub(crate) mod seats;
+pub(crate) mod processes;
 pub(crate) mod server;
 pub(crate) mod snapshot;
 

@@ -1,5 +1,5 @@
 //! One process per node. Two that call themselves by one number, by a slip in a configuration or
-//! over a copied disk, would undo each other's votes; so each node keeps in mind which process it
+//! over a copied disk, would undo each other's votes; so each node keeps a registry of which process it
 //! hears as which peer, and the one that came later is refused for as long as the first lives.
 //!
 //! A restart looks the same at first: another process. What tells them apart is that the former one
@@ -56,7 +56,7 @@ pub(crate) enum Claim {
     Taken,
 }
 
-struct Seat {
+struct Registration {
     holder: Process,
     heard: Instant,
     /// Who else speaks as this node, and since when.
@@ -65,36 +65,36 @@ struct Seat {
 
 /// Which process is which node.
 #[derive(Default)]
-pub(crate) struct Seats(BTreeMap<u64, Seat>);
+pub(crate) struct ProcessRegistry(BTreeMap<u64, Registration>);
 
-impl Seats {
+impl ProcessRegistry {
     /// A process spoke as this node.
     pub fn claim(&mut self, node: u64, process: Process, now: Instant) -> Claim {
-        let taken = Seat { holder: process, heard: now, rival: None };
-        let Some(seat) = self.0.get_mut(&node) else {
+        let taken = Registration { holder: process, heard: now, rival: None };
+        let Some(registration) = self.0.get_mut(&node) else {
             self.0.insert(node, taken);
             return Claim::Granted;
         };
-        if seat.holder == process {
-            seat.heard = now;
+        if registration.holder == process {
+            registration.heard = now;
             return Claim::Granted;
         }
-        if now.duration_since(seat.heard) >= SILENT_AFTER {
-            *seat = taken;
+        if now.duration_since(registration.heard) >= SILENT_AFTER {
+            *registration = taken;
             return Claim::Granted;
         }
-        let since = match seat.rival {
+        let since = match registration.rival {
             Some((rival, since)) if rival == process => since,
             _ => {
-                seat.rival = Some((process, now));
+                registration.rival = Some((process, now));
                 now
             }
         };
-        if seat.heard.saturating_duration_since(since) >= BESIDE_AFTER {
+        if registration.heard.saturating_duration_since(since) >= BESIDE_AFTER {
             return Claim::Taken;
         }
         // The same data are locked by whoever has them: their last process has ended.
-        match process.directory_id == seat.holder.directory_id {
+        match process.directory_id == registration.holder.directory_id {
             true => Claim::Granted,
             false => Claim::Doubtful,
         }
@@ -111,9 +111,9 @@ mod tests {
     const OTHER: Process = Process { directory_id: 8, run: 3 };
 
     fn check(claims: &[(u64, Process, Claim)]) {
-        let (mut seats, start) = (Seats::default(), Instant::now());
+        let (mut registry, start) = (ProcessRegistry::default(), Instant::now());
         for (index, (at_ms, process, expected)) in claims.iter().enumerate() {
-            let claim = seats.claim(2, *process, start + Duration::from_millis(*at_ms));
+            let claim = registry.claim(2, *process, start + Duration::from_millis(*at_ms));
             assert_eq!(claim, *expected, "claim {index} of {claims:?}");
         }
     }
