@@ -10,7 +10,7 @@ use store::{LogStore, RowStore};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 use crate::metrics;
 
 /// At the rate a disk is written the reserve lasts for many of these.
@@ -52,7 +52,7 @@ impl Disk {
             tokio::time::sleep(PERIOD).await;
             let disk = self.clone();
             // A file system that is far away may let a caller wait.
-            if apart(move || disk.look()).await.is_err() {
+            if run_blocking(move || disk.look()).await.is_err() {
                 return; // The threads are going down.
             }
         }

@@ -10,7 +10,7 @@
 //! Invariant: nobody outside this crate meets openraft, and nothing of it is stored or sent: every
 //! byte that leaves has a format of ours with a version.
 
-mod apart;
+mod blocking;
 mod config;
 mod disk;
 mod error;

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 use crate::disk::Disk;
 use crate::group::start::Site;
 use crate::group::status::GroupStatus;
@@ -366,7 +366,7 @@ impl Replication {
         }
         // What is applied need not be applied again at the next start.
         let rows = self.shared.site.rows.clone();
-        let flush = apart(move || rows.flush());
+        let flush = run_blocking(move || rows.flush());
         if let Ok(Ok(Err(error))) = self.shared.threads.spawn(flush).await {
             warn!(%error, "cannot flush the rows: the next start applies their entries again");
         }

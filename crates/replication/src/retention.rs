@@ -15,7 +15,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use store::{LogStore, RowStore};
 use tracing::{debug, error, warn};
 
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 use crate::disk::Disk;
 use crate::group::{Group, Groups};
 use crate::raft::TypeConfig;
@@ -61,7 +61,7 @@ impl Retention {
 
     async fn round(&mut self) {
         let rows = self.rows.clone();
-        match apart(move || rows.write_out_old()).await {
+        match run_blocking(move || rows.write_out_old()).await {
             Ok(Ok(())) => (),
             Ok(Err(error)) => error!(%error, "cannot write rows"),
             Err(error) => error!(%error, "writing rows failed"),
@@ -96,7 +96,7 @@ impl Retention {
             self.candidates.insert(group.id, group.replica.applied());
         }
         let rows = self.rows.clone();
-        match apart(move || rows.flush()).await {
+        match run_blocking(move || rows.flush()).await {
             Ok(Ok(())) => metrics::flushed(),
             Ok(Err(error)) => error!(%error, "cannot flush the rows: the log grows until it works"),
             Err(error) => error!(%error, "flushing the rows failed"),
@@ -108,7 +108,7 @@ impl Retention {
         let groups: Vec<GroupId> = groups.iter().map(|group| group.id).collect();
         let rows = self.rows.clone();
         let read = move || groups.into_iter().map(|group| rows.flushed_index(group)).collect();
-        apart(read).await.unwrap_or_default()
+        run_blocking(read).await.unwrap_or_default()
     }
 
     /// Moves a group's marker to what is on disk by now, be it by our flush or by the store's own.

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::info;
 
 use crate::Error;
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 use crate::peer::connection::Peers;
 use crate::peer::v1::{RecallReply, RecallRequest};
 
@@ -82,7 +82,7 @@ pub(crate) async fn find(node: u64, data: &DataDir, peers: &Arc<Peers>) -> Resul
         }
     }
     let data = data.clone();
-    let settled = apart(move || data.settle(provenance)).await;
+    let settled = run_blocking(move || data.settle(provenance)).await;
     settled.map_err(|_| Error::Stopped)?.map_err(Error::Data)
 }
 

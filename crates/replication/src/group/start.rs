@@ -15,7 +15,7 @@ use tracing::{error, info};
 use super::propose::Pump;
 use super::tenure::{Bearing, Tenure};
 use super::{Group, leadership, read};
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 use crate::peer::append::Lane;
 use crate::peer::connection::Peers;
 use crate::peer::network::Network;
@@ -134,7 +134,7 @@ impl Site {
         let drawn = rand::random::<u32>().max(1);
         let (log, rows) = (self.log.clone(), self.rows.clone());
         // A crash may have left rows of a former incarnation.
-        apart(move || rows.forget(group)).await.map_err(|_| Error::Stopped)??;
+        run_blocking(move || rows.forget(group)).await.map_err(|_| Error::Stopped)??;
         synced(|done| log.begin_incarnation(group, drawn, done)).await?;
         Ok(drawn)
     }
@@ -144,7 +144,7 @@ impl Site {
         let (log, rows) = (self.log.clone(), self.rows.clone());
         // First what was promised: from here on nobody speaks in this replica's name.
         synced(|done| log.forget(group, done)).await?;
-        let forgotten = apart(move || rows.forget(group)).await;
+        let forgotten = run_blocking(move || rows.forget(group)).await;
         forgotten.map_err(|_| Error::Stopped)?.map_err(Error::Data)
     }
 

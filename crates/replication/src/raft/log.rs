@@ -12,7 +12,7 @@ use store::{Done, LogRecord, LogStore};
 use tokio::sync::oneshot;
 
 use super::{Entry, LogId, TypeConfig, Vote, record};
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 
 /// Most bytes of entries in one append, one entry at the least. Far below the transport's limit,
 /// and large enough that a follower which catches up is not slowed by round trips.
@@ -81,7 +81,7 @@ impl LogAdapter {
             return self.read(from, to, bytes_max);
         }
         let reader = self.clone();
-        let read = apart(move || reader.read(from, to, bytes_max)).await;
+        let read = run_blocking(move || reader.read(from, to, bytes_max)).await;
         read.map_err(io::Error::other)?
     }
 

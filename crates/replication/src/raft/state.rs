@@ -17,7 +17,7 @@ use super::apply::{Applier, Place};
 use super::record::{self, Mark};
 use super::snapshot::{Export, SnapshotData};
 use super::{LogId, Payload, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 use crate::{Observer, metrics};
 
 /// What one write of rows takes together, at most. A larger step holds back the replies of its
@@ -157,13 +157,13 @@ impl StateAdapter {
         StateAdapter { replica, applier: Some(applier) }
     }
 
-    /// Runs blocking work apart from Raft's threads, so that heartbeats never wait behind it.
-    async fn apart<T: Send + 'static>(
+    /// Runs blocking work off Raft's threads, so that heartbeats never wait behind it.
+    async fn run_blocking<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Applier) -> Result<T, io::Error> + Send + 'static,
     ) -> Result<T, io::Error> {
         let mut applier = self.take_applier()?;
-        let (applier, result) = apart(move || {
+        let (applier, result) = run_blocking(move || {
             let result = work(&mut applier);
             (applier, result)
         })
@@ -177,8 +177,8 @@ impl StateAdapter {
         self.applier.take().ok_or_else(|| io::Error::other("this replica failed before"))
     }
 
-    /// Takes a step that is short and writes nothing where it is, any other one apart. What it reads it
-    /// mostly finds in memory.
+    /// Takes a step that is short and writes nothing where it is, any other one on a thread for
+    /// blocking work. What it reads it mostly finds in memory.
     async fn step(
         &mut self,
         batch: Vec<EntryResponder<TypeConfig>>,
@@ -191,9 +191,9 @@ impl StateAdapter {
         let short = bytes <= SHORT_STEP_BYTES_MAX && batch.len() <= SHORT_STEP_ENTRIES_MAX;
         if !short || !applier.cache_has_room() {
             self.applier = Some(applier);
-            return self.apart(|applier| applier.step(batch, Place::Storage)).await;
+            return self.run_blocking(|applier| applier.step(batch, Place::Storage)).await;
         }
-        // A panic ends this replica, as it does apart.
+        // A panic ends this replica, as it does on a thread for blocking work.
         let result = catch_unwind(AssertUnwindSafe(|| applier.step(batch, Place::Memory)))
             .map_err(|_| io::Error::other("applying failed: it panicked"))?;
         self.applier = Some(applier);
@@ -237,7 +237,7 @@ impl openraft::storage::RaftStateMachine<TypeConfig> for StateAdapter {
     }
 
     async fn get_snapshot_builder(&mut self) -> MarkerBuilder {
-        MarkerBuilder(self.apart(Applier::flush).await)
+        MarkerBuilder(self.run_blocking(Applier::flush).await)
     }
 
     async fn install_snapshot(
@@ -246,7 +246,7 @@ impl openraft::storage::RaftStateMachine<TypeConfig> for StateAdapter {
         snapshot: SnapshotData,
     ) -> Result<(), io::Error> {
         let mark = Mark { applied: meta.last_log_id, membership: meta.last_membership.clone() };
-        self.apart(move |applier| match snapshot {
+        self.run_blocking(move |applier| match snapshot {
             SnapshotData::Import(import) => applier.install(*import, mark),
             SnapshotData::Export(export) => applier.copy(*export, mark),
             SnapshotData::Marker => Err(io::Error::other("a snapshot without rows")),
@@ -262,7 +262,8 @@ impl openraft::storage::RaftStateMachine<TypeConfig> for StateAdapter {
             return Ok(marker.applied.is_some().then(|| snapshot(marker, SnapshotData::Marker)));
         }
         let replica = self.replica.clone();
-        let export = apart(move || replica.begin_export()).await.map_err(io::Error::other)?;
+        let export =
+            run_blocking(move || replica.begin_export()).await.map_err(io::Error::other)?;
         Ok(export?.map(|(mark, export)| snapshot(mark, SnapshotData::Export(Box::new(export)))))
     }
 }

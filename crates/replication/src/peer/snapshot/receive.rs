@@ -14,7 +14,7 @@ use tonic::{Status, Streaming};
 use tracing::info;
 
 use super::QUEUED_MAX;
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 use crate::group::Group;
 use crate::peer::server::required_vote;
 use crate::peer::v1;
@@ -66,7 +66,7 @@ impl Arrivals {
 async fn drop_apart(partial: Option<Partial>) {
     if partial.is_some() {
         // Only a panic in RocksDB could fail it, and nothing is lost then.
-        let _ = apart(move || drop(partial)).await;
+        let _ = run_blocking(move || drop(partial)).await;
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) async fn receive(
         return Err(status);
     }
     // Here a full disk costs a transfer. Within Raft it would end the replica.
-    let closed = apart(move || import.close().map(|()| import)).await;
+    let closed = run_blocking(move || import.close().map(|()| import)).await;
     let import = closed.map_err(internal)?.map_err(internal)?;
     let meta = SnapshotMeta { last_log_id: mark.applied, last_membership: mark.membership };
     let snapshot = Snapshot { meta, snapshot: SnapshotData::Import(Box::new(import)) };
@@ -168,9 +168,9 @@ async fn write(
     begin: impl FnOnce() -> Result<store::Import, store::Error> + Send + 'static,
     mut chunks: mpsc::Receiver<Bytes>,
 ) -> Result<store::Import, Status> {
-    let mut import = apart(begin).await.map_err(internal)?.map_err(internal)?;
+    let mut import = run_blocking(begin).await.map_err(internal)?.map_err(internal)?;
     while let Some(chunk) = chunks.recv().await {
-        let taken = apart(move || import.take([chunk]).map(|()| import)).await;
+        let taken = run_blocking(move || import.take([chunk]).map(|()| import)).await;
         import = taken.map_err(internal)?.map_err(internal)?;
     }
     Ok(import)

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 use tracing::info;
 
 use super::QUEUED_MAX;
-use crate::apart::apart;
+use crate::blocking::run_blocking;
 use crate::metrics;
 use crate::peer::append::Lane;
 use crate::peer::connection::Peer;
@@ -134,7 +134,7 @@ async fn put(to: &mpsc::Sender<v1::SnapshotPart>, part: Part) -> bool {
 }
 
 async fn next_chunk(mut rows: store::Export) -> Result<(store::Export, Option<Bytes>), io::Error> {
-    let read = apart(move || rows.next_chunk().map(|chunk| (rows, chunk))).await;
+    let read = run_blocking(move || rows.next_chunk().map(|chunk| (rows, chunk))).await;
     read.map_err(io::Error::other)?.map_err(io::Error::other)
 }
 
