@@ -11,6 +11,7 @@
 //! byte that leaves has a format of ours with a version.
 
 mod blocking;
+mod bootstrap;
 mod config;
 mod disk;
 mod error;
@@ -23,7 +24,6 @@ mod peer;
 mod raft;
 mod retention;
 mod sockets;
-mod standing;
 
 pub use config::{Config, Limits, Timings};
 pub use disk::DiskStatus;

@@ -29,7 +29,7 @@ use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::{
     ChannelError, Clocks, Config, DiskStatus, Error, Incoming, Observer, ProposeError,
-    TransferError, Wanted, member, metrics, standing,
+    TransferError, Wanted, bootstrap, member, metrics,
 };
 
 /// Longest a shutdown waits until others have taken over this node's leaderships.
@@ -148,7 +148,7 @@ impl Replication {
         let taken = self.shared.threads.spawn(async move {
             let Site { node, data, peers, .. } = &shared.site;
             match data {
-                Some(data) => standing::find(*node, data, peers).await,
+                Some(data) => bootstrap::find_provenance(*node, data, peers).await,
                 None => Ok(()),
             }
         });

@@ -1,5 +1,6 @@
-//! What a node with an empty disk is to its cluster. It may be new, with all the others as new as
-//! it is; or it may have lost what it promised, and then it must not speak as who it was.
+//! Bootstrap: how a node with an empty disk learns its provenance ([`store::Provenance`]). It may
+//! be new, with all the others as new as it is; or it may have lost what it promised, and then it
+//! must not speak as who it was.
 //!
 //! A cluster is founded once, by all its nodes: each has to hear from every other that it is new
 //! too, in two rounds, and remembers the directory ids of all. A round alone would not do: a node
@@ -28,7 +29,11 @@ const SILENT_MAX: Duration = Duration::from_secs(3);
 const SILENT_AGAIN: Duration = Duration::from_secs(60);
 
 /// Asks until it is known, and remembers it.
-pub(crate) async fn find(node: u64, data: &DataDir, peers: &Arc<Peers>) -> Result<(), Error> {
+pub(crate) async fn find_provenance(
+    node: u64,
+    data: &DataDir,
+    peers: &Arc<Peers>,
+) -> Result<(), Error> {
     let is_lost = match data.provenance() {
         Provenance::New => false,
         Provenance::Lost => true,
