@@ -204,7 +204,7 @@ impl Replication {
     /// Whether a group goes on without the replica here, which is not wanted any more.
     pub fn is_out(&self, group: GroupId) -> bool {
         let group = self.shared.groups.get(group);
-        group.is_some_and(|group| group.bearing.out.load(Ordering::Acquire))
+        group.is_some_and(|group| group.membership.out.load(Ordering::Acquire))
     }
 
     /// Stops a replica that is out, and forgets all it had.

@@ -1,7 +1,7 @@
 //! Changes of a group's members, at its leader. A replica that is to come asks for its place under
-//! an id of its own (`tenure`): the leader takes it in as a learner and, once it has caught up, gives
-//! it a vote, that of an earlier incarnation of its node, or that of a node that is to go. The rest the
-//! leader does by itself. What comes next is `change`'s to say.
+//! an id of its own (`membership`): the leader takes it in as a learner and, once it has caught up,
+//! gives it a vote, that of an earlier incarnation of its node, or that of a node that is to go.
+//! The rest the leader does by itself. What comes next is `change`'s to say.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 pub(crate) mod admission;
 mod change;
 pub(crate) mod leadership;
+pub(crate) mod membership;
 pub(crate) mod propose;
 pub(crate) mod read;
 pub(crate) mod start;
 pub(crate) mod status;
-pub(crate) mod tenure;
 pub(crate) mod transfer;
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::peer::snapshot::Arrivals;
 use crate::raft::Raft;
 use crate::raft::state::Replica;
 use crate::{ProposeError, Wanted};
-use tenure::Bearing;
+use membership::MembershipState;
 
 pub(crate) struct Group {
     pub id: GroupId,
@@ -42,7 +42,7 @@ pub(crate) struct Group {
     pub changing: Arc<Mutex<()>>,
     /// Which nodes shall hold the group; absent until somebody says so.
     pub wanted: watch::Sender<Option<Wanted>>,
-    pub bearing: Bearing,
+    pub membership: MembershipState,
     proposals: mpsc::UnboundedSender<propose::Submission>,
     /// Bytes of proposals that may still be handed to Raft.
     budget: Arc<Semaphore>,

@@ -12,8 +12,8 @@ use store::{DataDir, Done, Incarnation, LogStore, RowStore};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tracing::{error, info};
 
+use super::membership::{MembershipState, MembershipTask};
 use super::propose::Pump;
-use super::tenure::{Bearing, Tenure};
 use super::{Group, leadership, read};
 use crate::blocking::run_blocking;
 use crate::peer::append::Lane;
@@ -94,17 +94,17 @@ impl Site {
         if let Some(founders) = founders.filter(|_| incarnation == 0) {
             self.initialise(group, &raft, founders).await?;
         }
-        let (wanted, of_tenure) = watch::channel(None);
-        let bearing = Bearing::new();
-        let tenure = Tenure {
+        let (wanted, of_membership) = watch::channel(None);
+        let membership = MembershipState::new();
+        let task = MembershipTask {
             group,
             id,
             raft: raft.clone(),
             peers: self.peers.clone(),
-            wanted: of_tenure,
-            bearing: bearing.clone(),
+            wanted: of_membership,
+            membership: membership.clone(),
         };
-        tokio::spawn(tenure.run());
+        tokio::spawn(task.run());
         Ok(Group {
             id: group,
             node: self.node,
@@ -115,7 +115,7 @@ impl Site {
             arrivals: Arrivals::default(),
             changing: Arc::default(),
             wanted,
-            bearing,
+            membership,
             proposals,
             budget,
             reads,

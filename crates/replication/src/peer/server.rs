@@ -124,7 +124,7 @@ fn append_request(
     let entries: Result<Vec<_>, _> =
         request.entries.into_iter().map(record::decode_entry).collect();
     group.held_by_all.fetch_max(request.held_by_all, Ordering::Relaxed);
-    *group.bearing.heard.lock() = Instant::now();
+    *group.membership.heard.lock() = Instant::now();
     Ok(AppendEntriesRequest {
         vote: required_vote(request.vote)?,
         prev_log_id: request.previous.map(record::log_id_from_proto),

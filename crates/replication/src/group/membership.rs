@@ -1,4 +1,4 @@
-//! A replica's place in its group, from its own side. While it has none, because it is new here or
+//! A replica's membership in its group, from its own side. While it has none, because it is new here or
 //! lost what it held, it asks the leader for one; and once it is not wanted any more it asks until it
 //! is told that the group goes on without it. Only then may it be forgotten.
 
@@ -30,31 +30,31 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(5);
 /// A replica that no leader called for this long may have lost its place while it was away.
 const UNHEARD_MAX: Duration = Duration::from_secs(5);
 
-/// What the tenure and the group share.
+/// What the task and the group share.
 #[derive(Clone)]
-pub(crate) struct Bearing {
+pub(crate) struct MembershipState {
     /// When a leader last called.
     pub heard: Arc<Mutex<Instant>>,
     /// The group goes on without this replica.
     pub out: Arc<AtomicBool>,
 }
 
-impl Bearing {
-    pub fn new() -> Bearing {
-        Bearing { heard: Arc::new(Mutex::new(Instant::now())), out: Arc::default() }
+impl MembershipState {
+    pub fn new() -> MembershipState {
+        MembershipState { heard: Arc::new(Mutex::new(Instant::now())), out: Arc::default() }
     }
 }
 
-pub(crate) struct Tenure {
+pub(crate) struct MembershipTask {
     pub group: GroupId,
     pub id: u64,
     pub raft: Raft,
     pub peers: Arc<Peers>,
     pub wanted: watch::Receiver<Option<Wanted>>,
-    pub bearing: Bearing,
+    pub membership: MembershipState,
 }
 
-impl Tenure {
+impl MembershipTask {
     pub async fn run(self) {
         let (group, id) = (self.group, self.id);
         let (mut asks, mut led_at, mut told) = (false, Instant::now(), false);
@@ -70,11 +70,11 @@ impl Tenure {
             }
             // Known before it is asked: whoever is wanted may be taken in by the answer.
             let unwanted = self.is_unwanted();
-            self.bearing.out.fetch_and(unwanted, Ordering::AcqRel);
+            self.membership.out.fetch_and(unwanted, Ordering::AcqRel);
             match self.ask().await {
                 Answer::Admitted => sleep(LOOK_EVERY).await,
                 Answer::Stranger => {
-                    self.bearing.out.store(unwanted, Ordering::Release);
+                    self.membership.out.store(unwanted, Ordering::Release);
                     sleep(LOOK_EVERY).await;
                 }
                 Answer::Learner => {
@@ -100,7 +100,7 @@ impl Tenure {
     /// Whether there is nothing to ask for: it votes, is wanted, and hears from a leader.
     fn is_settled(&self) -> bool {
         let leads = self.raft.server_metrics().borrow_watched().state.is_leader();
-        let heard = leads || self.bearing.heard.lock().elapsed() < UNHEARD_MAX;
+        let heard = leads || self.membership.heard.lock().elapsed() < UNHEARD_MAX;
         heard && self.votes() && !self.is_unwanted()
     }
 
