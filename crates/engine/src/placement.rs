@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::GroupId;
 
-/// A node, as far as placing goes.
+/// A node, as far as placement goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct Host {
     /// It is drained, or was removed.
     pub leaving: bool,
     pub reachable: bool,
 }
 
-impl Seat {
+impl Host {
     fn takes(self) -> bool {
         !self.leaving && self.reachable
     }
@@ -54,7 +54,7 @@ pub struct Move {
 
 /// The move that is due, if one is and can be made. Without one there is nothing left to do, or
 /// something has to happen first: a move to end, or a node to answer.
-pub fn next_move(nodes: &BTreeMap<u64, Seat>, groups: &BTreeMap<GroupId, Place>) -> Option<Move> {
+pub fn next_move(nodes: &BTreeMap<u64, Host>, groups: &BTreeMap<GroupId, Place>) -> Option<Move> {
     let plan = Plan::new(nodes, groups);
     let under_way = groups.iter().filter(|(_, place)| place.voters.is_some() && !place.settled());
     let mut waiting = false;
@@ -71,13 +71,13 @@ pub fn next_move(nodes: &BTreeMap<u64, Seat>, groups: &BTreeMap<GroupId, Place>)
 }
 
 struct Plan<'a> {
-    nodes: &'a BTreeMap<u64, Seat>,
+    nodes: &'a BTreeMap<u64, Host>,
     groups: &'a BTreeMap<GroupId, Place>,
     loads: BTreeMap<u64, usize>,
 }
 
 impl<'a> Plan<'a> {
-    fn new(nodes: &'a BTreeMap<u64, Seat>, groups: &'a BTreeMap<GroupId, Place>) -> Plan<'a> {
+    fn new(nodes: &'a BTreeMap<u64, Host>, groups: &'a BTreeMap<GroupId, Place>) -> Plan<'a> {
         let mut loads: BTreeMap<u64, usize> = nodes.keys().map(|node| (*node, 0)).collect();
         for node in groups.values().flat_map(|place| &place.wanted) {
             *loads.entry(*node).or_default() += 1;
@@ -90,19 +90,19 @@ impl<'a> Plan<'a> {
     }
 
     /// A node that is not in the catalog's list is as good as gone.
-    fn seat(&self, node: u64) -> Seat {
-        self.nodes.get(&node).copied().unwrap_or(Seat { leaving: true, reachable: false })
+    fn host(&self, node: u64) -> Host {
+        self.nodes.get(&node).copied().unwrap_or(Host { leaving: true, reachable: false })
     }
 
     /// The node that has room for one more replica of this group, least loaded first.
     fn target(&self, place: &Place) -> Option<u64> {
-        let free = |node: &u64| self.seat(*node).takes() && !place.wanted.contains(node);
+        let free = |node: &u64| self.host(*node).takes() && !place.wanted.contains(node);
         self.nodes.keys().copied().filter(free).min_by_key(|node| (self.load(*node), *node))
     }
 
     fn has_majority(&self, place: &Place) -> bool {
         let Some(voters) = &place.voters else { return false };
-        let answering = voters.iter().filter(|node| self.seat(**node).reachable).count();
+        let answering = voters.iter().filter(|node| self.host(**node).reachable).count();
         answering * 2 > voters.len()
     }
 
@@ -111,20 +111,20 @@ impl<'a> Plan<'a> {
     fn redirect(&self, group: GroupId, place: &Place) -> Option<Move> {
         let voters = place.voters.as_ref()?;
         let coming = place.wanted.difference(voters);
-        let from = coming.copied().find(|node| !self.seat(*node).takes())?;
+        let from = coming.copied().find(|node| !self.host(*node).takes())?;
         let mut back = voters.difference(&place.wanted).copied();
-        let to = back.find(|node| self.seat(*node).takes()).or_else(|| self.target(place))?;
+        let to = back.find(|node| self.host(*node).takes()).or_else(|| self.target(place))?;
         Some(Move { group, from, to })
     }
 
     /// Of what leaving nodes hold, copies that are lost come before those that are only unwanted.
     fn evacuate(&self) -> Option<Move> {
         let held = self.groups.iter().flat_map(|(group, place)| {
-            let leaving = place.wanted.iter().filter(|node| self.seat(**node).leaving);
+            let leaving = place.wanted.iter().filter(|node| self.host(**node).leaving);
             leaving.map(move |node| (*group, place, *node))
         });
         let mut held: Vec<_> = held.filter(|(_, place, _)| self.has_majority(place)).collect();
-        held.sort_by_key(|(group, _, node)| (self.seat(*node).reachable, *group));
+        held.sort_by_key(|(group, _, node)| (self.host(*node).reachable, *group));
         held.into_iter().find_map(|(group, place, from)| {
             let to = self.target(place)?;
             Some(Move { group, from, to })
@@ -133,8 +133,8 @@ impl<'a> Plan<'a> {
 
     /// From the node that holds most to the one that holds least, until they differ by one.
     fn even_out(&self) -> Option<Move> {
-        let seated = self.nodes.iter().filter(|(_, seat)| seat.takes()).map(|(node, _)| *node);
-        let mut fit: Vec<u64> = seated.collect();
+        let hosts = self.nodes.iter().filter(|(_, host)| host.takes()).map(|(node, _)| *node);
+        let mut fit: Vec<u64> = hosts.collect();
         fit.sort_by_key(|node| (self.load(*node), *node));
         let mut fullest = fit.clone();
         fullest.sort_by_key(|node| (Reverse(self.load(*node)), *node));
@@ -143,7 +143,7 @@ impl<'a> Plan<'a> {
         uneven.into_iter().find_map(|(from, to)| {
             let (group, _) = self.groups.iter().find(|(_, place)| {
                 // A group that lacks somebody already is left alone.
-                let whole = place.wanted.iter().all(|node| self.seat(*node).reachable);
+                let whole = place.wanted.iter().all(|node| self.host(*node).reachable);
                 whole
                     && place.settled()
                     && place.wanted.contains(&from)
@@ -166,8 +166,8 @@ mod tests {
         let digits = |text: &str| text.bytes().map(|digit| u64::from(digit - b'0')).collect();
         let nodes = nodes.split_whitespace().map(|text| {
             let node = u64::from(text.as_bytes()[0] - b'0');
-            let seat = Seat { leaving: text.contains('-'), reachable: !text.contains('?') };
-            (node, seat)
+            let host = Host { leaving: text.contains('-'), reachable: !text.contains('?') };
+            (node, host)
         });
         let groups = (1..).zip(groups).map(|(group, text)| {
             let (wanted, voters) = text.split_once('/').unwrap_or((text, text));
@@ -218,20 +218,20 @@ mod tests {
 
     /// A cluster that does as it is told, at its own pace.
     struct World {
-        nodes: BTreeMap<u64, Seat>,
+        nodes: BTreeMap<u64, Host>,
         groups: BTreeMap<GroupId, Place>,
     }
 
     impl World {
         fn new(nodes: u64, groups: u16, factor: u64) -> World {
-            let seat = Seat { leaving: false, reachable: true };
+            let host = Host { leaving: false, reachable: true };
             let place = |group: u16| {
                 let first = u64::from(group);
                 let wanted: BTreeSet<u64> = (0..factor).map(|n| (first + n) % nodes + 1).collect();
                 Place { voters: Some(wanted.clone()), wanted }
             };
             World {
-                nodes: (1..=nodes).map(|node| (node, seat)).collect(),
+                nodes: (1..=nodes).map(|node| (node, host)).collect(),
                 groups: (1..=groups).map(|group| (GroupId(group), place(group))).collect(),
             }
         }
@@ -273,7 +273,7 @@ mod tests {
         }
 
         fn staying(&self) -> Vec<u64> {
-            self.nodes.iter().filter(|(_, seat)| seat.takes()).map(|(node, _)| *node).collect()
+            self.nodes.iter().filter(|(_, host)| host.takes()).map(|(node, _)| *node).collect()
         }
     }
 
@@ -310,7 +310,7 @@ mod tests {
                 match event {
                     Event::Join => {
                         let node = world.nodes.keys().max().expect("some") + 1;
-                        world.nodes.insert(node, Seat { leaving: false, reachable: true });
+                        world.nodes.insert(node, Host { leaving: false, reachable: true });
                     }
                     Event::Drain(which) if spare => {
                         let node = staying[which % staying.len()];
@@ -324,7 +324,7 @@ mod tests {
                             up.count() * 2 <= voters.len()
                         };
                         if !world.groups.values().any(lost) {
-                            world.nodes.insert(node, Seat { leaving: true, reachable: false });
+                            world.nodes.insert(node, Host { leaving: true, reachable: false });
                         }
                     }
                     Event::Drain(_) | Event::Die(_) => (),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::{CatalogCommand, GroupId};
-use engine::placement::{Move, Place, Seat, next_move};
+use engine::placement::{Host, Move, Place, next_move};
 use futures::future::join_all;
 use replication::GroupStatus;
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ impl Planner {
             return; // Mostly. Then nobody is asked anything.
         }
         let reports = self.ask(&placing).await;
-        let seats = seats(&placing, |node| {
+        let seats = hosts(&placing, |node| {
             self.heard.get(&node).is_some_and(|at| at.elapsed() < SILENT_AFTER)
         });
         let Some(next) = next_move(&seats, &places(&placing, &reports)) else { return };
@@ -82,13 +82,13 @@ fn is_due(placing: &Placing) -> bool {
     let groups = data_groups(placing).map(|(group, wanted)| {
         (group, Place { wanted: wanted.clone(), voters: Some(wanted.clone()) })
     });
-    next_move(&seats(placing, |_| true), &groups.collect()).is_some()
+    next_move(&hosts(placing, |_| true), &groups.collect()).is_some()
 }
 
-fn seats(placing: &Placing, reachable: impl Fn(u64) -> bool) -> BTreeMap<u64, Seat> {
+fn hosts(placing: &Placing, reachable: impl Fn(u64) -> bool) -> BTreeMap<u64, Host> {
     let leaving = |node| placing.draining.contains(&node);
     let nodes = placing.peers.keys().copied();
-    nodes.map(|node| (node, Seat { leaving: leaving(node), reachable: reachable(node) })).collect()
+    nodes.map(|node| (node, Host { leaving: leaving(node), reachable: reachable(node) })).collect()
 }
 
 fn places(placing: &Placing, reports: &BTreeMap<u64, NodeReport>) -> BTreeMap<GroupId, Place> {
