@@ -10,7 +10,7 @@ use domain::{
 
 use crate::credit::Credit;
 use crate::fanout::Fanout;
-use crate::forwards::{Carried, Errand, Forwards};
+use crate::forwards::{Carried, ForwardTask, Forwards};
 use crate::idle::Idle;
 use crate::sessions::Sessions;
 use crate::timers::Timers;
@@ -253,12 +253,12 @@ impl Engine {
 
     /// What forwarding asks for at `now`, appended to `out`. Each is answered once, by
     /// [`Engine::packed`] or [`Engine::carried`].
-    pub fn errands(&mut self, now: Timestamp, out: &mut Vec<Errand>) {
-        self.forwards.errands(now, &self.options, out);
+    pub fn forward_tasks(&mut self, now: Timestamp, out: &mut Vec<ForwardTask>) {
+        self.forwards.forward_tasks(now, &self.options, out);
     }
 
-    /// When [`Engine::errands`] has something next; it may lie in the past.
-    pub fn next_errand(&self) -> Option<Timestamp> {
+    /// When [`Engine::forward_tasks`] has something next; it may lie in the past.
+    pub fn next_forward_task(&self) -> Option<Timestamp> {
         self.forwards.next_deadline()
     }
 
@@ -268,7 +268,8 @@ impl Engine {
         self.forwards.packed(queue, done, now);
     }
 
-    /// A shipment's errand is over. The effects of a settled one were told before or will be told.
+    /// A shipment's forward task is over. The effects of a settled one were told before or will be
+    /// told.
     pub fn carried(&mut self, line: Line, serial: u64, carried: Carried, now: Timestamp) {
         self.forwards.carried(line, serial, carried, now);
     }

@@ -7,10 +7,10 @@ use domain::{EntityId, ForwardEffect, Line, QueueId, Span, SubQueue, Timestamp, 
 
 use crate::EngineOptions;
 
-/// Something for the leader's service to do: answered by [`crate::Engine::packed`] or
+/// What the leader's forwarder has to do next; it answers with [`crate::Engine::packed`] or
 /// [`crate::Engine::carried`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum ForwardTask {
     /// Propose a `Ship`.
     Ship { queue: QueueId, again: bool },
     /// Propose an `Unpark`.
@@ -34,7 +34,7 @@ pub enum Carried {
 /// Where a shipment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Away {
-    /// It waits for its errand, not before this.
+    /// It waits for its forward task, not before this.
     Since(Timestamp),
     UnderWay,
 }
@@ -47,7 +47,7 @@ struct Source {
     /// Something became of it since it was asked for.
     moved: bool,
     shipments: BTreeMap<u64, Away>,
-    /// Shipments whose errand is not over, of which some may be settled.
+    /// Shipments whose forward task is not over, of which some may be settled.
     carrying: u32,
     /// Nothing is shipped before this.
     paused_until: Timestamp,
@@ -145,20 +145,25 @@ impl Forwards {
     }
 
     /// What is to be done at `now`, appended to `out`.
-    pub fn errands(&mut self, now: Timestamp, options: &EngineOptions, out: &mut Vec<Errand>) {
+    pub fn forward_tasks(
+        &mut self,
+        now: Timestamp,
+        options: &EngineOptions,
+        out: &mut Vec<ForwardTask>,
+    ) {
         while let Some((at, line)) = self.later.first().copied().filter(|(at, _)| *at <= now) {
             self.later.remove(&(at, line));
             self.changed.insert(line);
         }
         while let Some(line) = self.changed.pop_first() {
             let Some(source) = self.sources.get_mut(&line) else { continue };
-            if let Some(at) = source.errands(line, now, options, out) {
+            if let Some(at) = source.forward_tasks(line, now, options, out) {
                 self.later.insert((at, line));
             }
         }
     }
 
-    /// When [`Forwards::errands`] has something next; it may lie in the past.
+    /// When [`Forwards::forward_tasks`] has something next; it may lie in the past.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         match self.changed.is_empty() {
             true => self.later.first().map(|(at, _)| *at),
@@ -205,7 +210,7 @@ impl Forwards {
     }
 
     fn look(&mut self, line: Line) {
-        // Where an errand is not over, pauses are still to be known.
+        // Where a forward task is not over, pauses are still to be known.
         let is_over = |source: &Source| source.is_idle() && !source.packing && source.carrying == 0;
         match self.sources.get(&line).is_some_and(is_over) {
             true => {
@@ -228,12 +233,12 @@ impl Source {
     }
 
     /// What is to be done; and when to look again, where that is a matter of time.
-    fn errands(
+    fn forward_tasks(
         &mut self,
         line: Line,
         now: Timestamp,
         options: &EngineOptions,
-        out: &mut Vec<Errand>,
+        out: &mut Vec<ForwardTask>,
     ) -> Option<Timestamp> {
         let queue = line.queue;
         let settled_to = self.shipments.first_key_value().map_or(0, |(serial, _)| serial - 1);
@@ -256,7 +261,7 @@ impl Source {
                 Away::Since(_) => {
                     *away = Away::UnderWay;
                     self.carrying += 1;
-                    out.push(Errand::Carry { line, serial, settled_to, follows });
+                    out.push(ForwardTask::Carry { line, serial, settled_to, follows });
                 }
             }
             follows = serial;
@@ -271,12 +276,12 @@ impl Source {
         if self.paused_until > now {
             return Some(self.paused_until);
         }
-        let errand = match unwanted {
-            0 => Errand::Ship { queue, again: parked > 0 },
-            1.. => Errand::Unpark { queue },
+        let task = match unwanted {
+            0 => ForwardTask::Ship { queue, again: parked > 0 },
+            1.. => ForwardTask::Unpark { queue },
         };
         (self.packing, self.moved) = (true, false);
-        out.push(errand);
+        out.push(task);
         None
     }
 

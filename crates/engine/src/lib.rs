@@ -31,7 +31,7 @@ mod engine;
 
 pub use coordinator::{candidates, unused};
 pub use engine::Engine;
-pub use forwards::{Carried, Errand};
+pub use forwards::{Carried, ForwardTask};
 pub use idle::{Candidate, Looked};
 pub use options::EngineOptions;
 pub use timers::Timer;

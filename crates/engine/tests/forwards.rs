@@ -1,7 +1,7 @@
 //! Forwarding as a leader paces it.
 
 use domain::{Effect, EntityId, ForwardEffect, Line, QueueId, Span, SubQueue, Timestamp, Waiting};
-use engine::{Carried, Engine, EngineOptions, Errand};
+use engine::{Carried, Engine, EngineOptions, ForwardTask};
 
 fn line(sub: SubQueue) -> Line {
     Line { queue: QueueId { entity: EntityId(1), sub }, to: None }
@@ -19,10 +19,10 @@ fn shipped(engine: &mut Engine, line: Line, serial: u64, left: u64) {
     engine.packed(line.queue, true, Timestamp(0));
 }
 
-fn asked(engine: &mut Engine, now: u64) -> Vec<Errand> {
-    let mut errands = Vec::new();
-    engine.errands(Timestamp(now), &mut errands);
-    errands
+fn asked(engine: &mut Engine, now: u64) -> Vec<ForwardTask> {
+    let mut tasks = Vec::new();
+    engine.forward_tasks(Timestamp(now), &mut tasks);
+    tasks
 }
 
 #[test]
@@ -31,9 +31,9 @@ fn fwd_5_what_was_refused_of_a_dead_letter_queue_goes_before_what_is_behind_it()
     let line = line(SubQueue::DeadLetter);
     let (queue, serial) = (line.queue, 1);
     stands(&mut engine, line, 9, 0);
-    assert_eq!(asked(&mut engine, 0), [Errand::Ship { queue, again: false }]);
+    assert_eq!(asked(&mut engine, 0), [ForwardTask::Ship { queue, again: false }]);
     shipped(&mut engine, line, serial, 6);
-    let carry = Errand::Carry { line, serial, settled_to: 0, follows: 0 };
+    let carry = ForwardTask::Carry { line, serial, settled_to: 0, follows: 0 };
     assert_eq!(asked(&mut engine, 0), [carry], "and no other is packed");
 
     engine.effect(Effect::Forward(ForwardEffect::Settled { line, serial }));
@@ -42,8 +42,8 @@ fn fwd_5_what_was_refused_of_a_dead_letter_queue_goes_before_what_is_behind_it()
     for now in [0, 500, 999] {
         assert_eq!(asked(&mut engine, now), [], "the rest waits for it");
     }
-    assert_eq!(engine.next_errand(), Some(Timestamp(1_000)));
-    assert_eq!(asked(&mut engine, 1_000), [Errand::Ship { queue, again: true }]);
+    assert_eq!(engine.next_forward_task(), Some(Timestamp(1_000)));
+    assert_eq!(asked(&mut engine, 1_000), [ForwardTask::Ship { queue, again: true }]);
 }
 
 /// FWD-9: nothing got further: each try waits longer. Something did: it is soon tried again.
@@ -55,14 +55,14 @@ fn fwd_9_refused_dead_letters_are_tried_again_ever_later() {
     stands(&mut engine, line, 3, 0);
     let mut pauses = Vec::new();
     for (serial, carried) in (1..).zip([Carried::Nothing; 10].into_iter().chain([Carried::Some])) {
-        assert_eq!(asked(&mut engine, now.0), [Errand::Ship { queue, again: serial > 1 }]);
+        assert_eq!(asked(&mut engine, now.0), [ForwardTask::Ship { queue, again: serial > 1 }]);
         shipped(&mut engine, line, serial, 0);
         assert_eq!(asked(&mut engine, now.0).len(), 1);
         engine.effect(Effect::Forward(ForwardEffect::Settled { line, serial }));
         stands(&mut engine, line, 0, 3);
         engine.carried(line, serial, carried, now);
         assert_eq!(asked(&mut engine, now.0), []);
-        let next = engine.next_errand().expect("it is tried again");
+        let next = engine.next_forward_task().expect("it is tried again");
         pauses.push(next.since(now));
         now = next;
     }
@@ -75,8 +75,8 @@ fn fwd_9_refused_dead_letters_are_tried_again_ever_later() {
 fn fwd_5_shipments_of_a_queue_follow_one_another_without_waiting() {
     let mut engine = Engine::new(EngineOptions { shipments_max: 2, ..EngineOptions::default() });
     let line = line(SubQueue::Main);
-    let ship = Errand::Ship { queue: line.queue, again: false };
-    let carry = |serial, follows| Errand::Carry { line, serial, settled_to: 0, follows };
+    let ship = ForwardTask::Ship { queue: line.queue, again: false };
+    let carry = |serial, follows| ForwardTask::Carry { line, serial, settled_to: 0, follows };
     stands(&mut engine, line, 9, 0);
     assert_eq!(asked(&mut engine, 0), [ship]);
     shipped(&mut engine, line, 1, 6);

@@ -10,7 +10,7 @@ use domain::{
     SessionCommand, SessionToken, Settle, Settlement, Ship, Shipped, Span, SubQueue, Timestamp,
     Unpark, UpdateQueue,
 };
-use engine::{Carried, Engine, EngineOptions, Errand, Timer};
+use engine::{Carried, Engine, EngineOptions, ForwardTask, Timer};
 use proptest::prelude::*;
 
 /// What happens. Small numbers pick among what there is.
@@ -70,8 +70,8 @@ enum Action {
         entity: u64,
         to: u64,
     },
-    /// The errands of forwarding are run, or get lost, or are refused.
-    Errands {
+    /// Forward tasks are run, or get lost, or are refused.
+    ForwardTasks {
         what: u8,
     },
     /// The driver polls; what it gets is applied, or lost.
@@ -110,7 +110,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => (0u64..3, any::<bool>(), any::<bool>())
             .prop_map(|(entity, dead_letter, on)| Action::Forward { entity, dead_letter, on }),
         3 => (0u64..3, 0u64..3).prop_map(|(entity, to)| Action::SendVia { entity, to }),
-        5 => (0u8..6).prop_map(|what| Action::Errands { what }),
+        5 => (0u8..6).prop_map(|what| Action::ForwardTasks { what }),
         6 => prop::bool::weighted(0.2).prop_map(|lost| Action::Poll { lost }),
         5 => prop_oneof![1u64..500, 500u64..20_000, 20_000u64..80_000]
             .prop_map(|ms| Action::Wait { ms }),
@@ -303,7 +303,7 @@ impl Leader {
                 let commit = Commit { origin: None, entity: via, operations };
                 self.apply(vec![Command::Commit(commit)]);
             }
-            Action::Errands { what } => self.errands(what),
+            Action::ForwardTasks { what } => self.forward_tasks(what),
             Action::Poll { lost } => self.poll(lost),
             Action::Wait { ms } => self.now = self.now.plus(Span(ms)),
         }
@@ -344,23 +344,23 @@ impl Leader {
         self.apply(vec![Command::UpdateQueue(update)]);
     }
 
-    fn errands(&mut self, what: u8) {
-        let mut errands = Vec::new();
-        self.engine.errands(self.now, &mut errands);
-        for errand in errands {
-            match errand {
-                Errand::Ship { queue, again } => {
+    fn forward_tasks(&mut self, what: u8) {
+        let mut tasks = Vec::new();
+        self.engine.forward_tasks(self.now, &mut tasks);
+        for task in tasks {
+            match task {
+                ForwardTask::Ship { queue, again } => {
                     let destination = (what != 5)
                         .then_some(Destination { entity: EntityId(99), group: GroupId(2) });
                     let to = "elsewhere".to_owned();
                     let ship = Ship { queue, to, destination, count_max: 3, bytes_max: 100, again };
                     self.pack(queue, what == 0, ForwardCommand::Ship(ship));
                 }
-                Errand::Unpark { queue } => {
+                ForwardTask::Unpark { queue } => {
                     let unpark = ForwardCommand::Unpark(Unpark { queue, count_max: 2 });
                     self.pack(queue, what == 0, unpark);
                 }
-                Errand::Carry { line, serial, .. } => self.carry(line, serial, what),
+                ForwardTask::Carry { line, serial, .. } => self.carry(line, serial, what),
             }
         }
     }
@@ -556,7 +556,7 @@ proptest! {
         leader.now = leader.now.plus(Span::from_secs(3_600));
         for _ in 0..1_000 {
             leader.poll(false);
-            leader.errands(3);
+            leader.forward_tasks(3);
             leader.check();
         }
         let away = leader.engine.forwards().filter(|(_, _, shipments)| !shipments.is_empty());

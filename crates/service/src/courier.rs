@@ -1,7 +1,7 @@
-//! Carries what is forwarded or sent via an entity (FWD). Each group has a courier that does its leader's errands: it
-//! proposes shipments, brings their contents to the destinations' groups and settles them. It keeps
-//! nothing: an errand that fails is asked for again, by this leader or the next, and both groups
-//! know what was done (FWD-4).
+//! Carries what is forwarded or sent via an entity (FWD). Each group has a courier that does its
+//! leader's errands: it proposes shipments, brings their contents to the destinations' groups and
+//! settles them. It keeps nothing: an errand that fails is asked for again, by this leader or the
+//! next, and both groups know what was done (FWD-4).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use domain::{
     Arrive, Command, Destination, EntityId, EntityKind, ForgetArrivals, ForwardCommand, GroupId,
     Key, Line, Outcome, QueueId, Refusal, Refused, Row, Rows, Ship, Shipped, SubQueue, Unpark,
 };
-use engine::{Carried, Errand};
+use engine::{Carried, ForwardTask};
 use tokio::sync::mpsc;
 
 use crate::group::{Group, Input};
@@ -34,7 +34,7 @@ const FORGET_EVERY: Duration = Duration::from_secs(3600);
 const PAGE: u32 = 1000;
 
 /// An errand, and which reign of the group's driver asked for it.
-pub(crate) type Asked = (u64, Errand);
+pub(crate) type Asked = (u64, ForwardTask);
 
 pub(crate) struct Courier {
     router: Arc<Router>,
@@ -82,20 +82,20 @@ impl Courier {
             };
             let courier = courier.clone();
             match errand {
-                Errand::Ship { queue, again } => {
+                ForwardTask::Ship { queue, again } => {
                     tokio::spawn(async move {
                         let done = courier.ship(queue, again).await;
                         courier.tell(Input::Packed { reign, queue, done });
                     });
                 }
-                Errand::Unpark { queue } => {
+                ForwardTask::Unpark { queue } => {
                     tokio::spawn(async move {
                         let unpark = Unpark { queue, count_max: SHIPMENT_COUNT_MAX };
                         let done = courier.ask(ForwardCommand::Unpark(unpark)).await.is_some();
                         courier.tell(Input::Packed { reign, queue, done });
                     });
                 }
-                Errand::Carry { line, serial, settled_to, follows } => {
+                ForwardTask::Carry { line, serial, settled_to, follows } => {
                     let parcel = Parcel { line, serial, settled_to, follows };
                     let posted = courier.post(parcel, 0);
                     tokio::spawn(async move {

@@ -154,12 +154,12 @@ impl Driver {
     /// Has the courier do what forwarding asks for.
     fn forward(&mut self) {
         let Some(leading) = &mut self.leading else { return };
-        if leading.engine.next_errand().is_none() {
+        if leading.engine.next_forward_task().is_none() {
             return;
         }
         let now = self.clock.now().plus(leading.offset);
         let mut errands = Vec::new();
-        leading.engine.errands(now, &mut errands);
+        leading.engine.forward_tasks(now, &mut errands);
         for errand in errands {
             // Without a courier the node is ending.
             let _ = self.errands.send((leading.reign, errand));
@@ -176,7 +176,7 @@ impl Driver {
             return None; // The next landing asks again.
         }
         let engine = &mut leading.engine;
-        let due = [engine.next_deadline(), engine.next_look(), engine.next_errand()];
+        let due = [engine.next_deadline(), engine.next_look(), engine.next_forward_task()];
         let due = due.into_iter().chain([leading.beat_at()]);
         let due = due.flatten().min()?;
         let wait_ms = due.since(self.clock.now().plus(leading.offset)).0;

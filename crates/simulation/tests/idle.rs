@@ -100,7 +100,7 @@ enum Next {
     Confirm { spared: bool },
 }
 
-struct Errand {
+struct SealTask {
     candidate: Candidate,
     next: Next,
 }
@@ -128,7 +128,7 @@ struct World {
     outage_ended: u64,
     outage_began: u64,
     users: Vec<User>,
-    errands: Vec<Errand>,
+    tasks: Vec<SealTask>,
     spared: u64,
     crashes: u64,
 }
@@ -147,7 +147,7 @@ impl World {
             outage_ended: 0,
             outage_began: 0,
             users: Vec::new(),
-            errands: Vec::new(),
+            tasks: Vec::new(),
             spared: 0,
             crashes: 0,
         };
@@ -377,7 +377,7 @@ impl World {
         let used: Vec<EntityId> = self.standing();
         for candidate in looked.candidates {
             if self.bug == Some(Bug::IgnoresReceivers) || !used.contains(&candidate.entity) {
-                self.errands.push(Errand { candidate, next: Next::Intent });
+                self.tasks.push(SealTask { candidate, next: Next::Intent });
             }
         }
     }
@@ -387,12 +387,12 @@ impl World {
         standing.flat_map(|user| [Some(user.entity), user.topic]).flatten().collect()
     }
 
-    /// Steps of all errands, some by several who do not know of each other; and now and then all of
+    /// Steps of all tasks, some by several who do not know of each other; and now and then all of
     /// them are forgotten, and found again by what the catalog kept.
     fn coordinate(&mut self, trouble: bool) {
         if trouble && self.random.chance(50) {
-            self.crashes += self.errands.len() as u64;
-            self.errands.clear();
+            self.crashes += self.tasks.len() as u64;
+            self.tasks.clear();
         }
         if self.now.is_multiple_of(5 * SECOND) {
             let intents: Vec<DirectoryRow> = self.directory();
@@ -400,21 +400,21 @@ impl World {
                 if let DirectoryState::Sealing { idle_since } = row.state {
                     let (entity, name) = (row.entity, row.name);
                     let candidate = Candidate { entity, name, idle_since };
-                    self.errands.push(Errand { candidate, next: Next::Seal });
+                    self.tasks.push(SealTask { candidate, next: Next::Seal });
                 }
             }
         }
-        for errand in std::mem::take(&mut self.errands) {
+        for task in std::mem::take(&mut self.tasks) {
             if trouble && self.random.chance(300) {
-                self.errands.push(errand); // Slow.
-            } else if let Some(errand) = self.go(errand) {
-                self.errands.push(errand);
+                self.tasks.push(task); // Slow.
+            } else if let Some(task) = self.go(task) {
+                self.tasks.push(task);
             }
         }
     }
 
-    fn go(&mut self, errand: Errand) -> Option<Errand> {
-        let Errand { candidate, next } = errand;
+    fn go(&mut self, task: SealTask) -> Option<SealTask> {
+        let SealTask { candidate, next } = task;
         let Candidate { entity, name, idle_since } = candidate.clone();
         let next = match next {
             Next::Intent => {
@@ -438,7 +438,7 @@ impl World {
                 return None;
             }
         };
-        Some(Errand { candidate, next })
+        Some(SealTask { candidate, next })
     }
 
     fn seal(&mut self, entity: EntityId, idle_since: Timestamp) -> Option<Outcome> {
@@ -547,7 +547,7 @@ fn idle_14_idle_15_nothing_in_use_is_deleted_and_all_else_is() {
         spared += world.spared;
         crashes += world.crashes;
     }
-    println!("{deleted} deleted, {spared} spared, {crashes} errands forgotten, {seeds} seeds");
+    println!("{deleted} deleted, {spared} spared, {crashes} tasks forgotten, {seeds} seeds");
     let enough = deleted as u64 > seeds && 2 * crashes > seeds && 10 * spared > seeds;
     assert!(enough, "{deleted} deleted, {spared} spared, {crashes} forgotten");
 }

@@ -1,4 +1,4 @@
-//! What a group's leaders do for forwarding: errands, and what arrives from other groups.
+//! What a group's leaders do for forwarding: forward tasks, and what arrives from other groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use domain::{
     QueueId, QueueProperties, Row, Send, SendVia, SequenceNumber, Ship, Shipped, SubQueue,
     Timestamp, Unpark, UpdateQueue,
 };
-use engine::{Carried, Errand};
+use engine::{Carried, ForwardTask};
 
 use super::{Group, Scene};
 use crate::bug::Bug;
@@ -49,12 +49,12 @@ impl Group {
                 continue;
             };
             leader.lose_patience(scene.now, clock);
-            let mut errands = Vec::new();
-            leader.engine.errands(clock, &mut errands);
-            for errand in errands {
+            let mut tasks = Vec::new();
+            leader.engine.forward_tasks(clock, &mut tasks);
+            for task in tasks {
                 let rows = &member.replica.rows;
-                parcels.extend(errand_of(
-                    errand,
+                parcels.extend(begin_task(
+                    task,
                     leader,
                     Place { group, to, ready, node, now, clock },
                     rows,
@@ -245,7 +245,7 @@ impl Group {
         let clock = self.clock(scene, node);
         self.reigns.get(&node).is_some_and(|leader| {
             leader.engine.forwards().all(|(_, _, shipments)| shipments.is_empty())
-                && leader.engine.next_errand().is_none_or(|due| due > clock)
+                && leader.engine.next_forward_task().is_none_or(|due| due > clock)
         })
     }
 }
@@ -301,7 +301,7 @@ fn sent_via(
     Command::Commit(Commit { origin: None, entity: source, operations })
 }
 
-/// Which leader an errand is of, when, and the group its shipments go to.
+/// Which leader a forward task is of, when, and the group its shipments go to.
 #[derive(Clone, Copy)]
 struct Place {
     group: usize,
@@ -312,20 +312,20 @@ struct Place {
     clock: Timestamp,
 }
 
-/// An engine's errand is begun; a shipment to be carried is returned.
-fn errand_of(
-    errand: Errand,
+/// A forward task is begun; a shipment to be carried is returned.
+fn begin_task(
+    task: ForwardTask,
     leader: &mut Leader,
     place: Place,
     rows: &MemoryRows,
 ) -> Option<Parcel> {
     let Place { group, to, ready, node, now, clock } = place;
-    match errand {
-        Errand::Ship { queue, .. } if !ready => {
+    match task {
+        ForwardTask::Ship { queue, .. } if !ready => {
             leader.engine.packed(queue, false, clock);
             None
         }
-        Errand::Ship { queue, again } => {
+        ForwardTask::Ship { queue, again } => {
             let destination = Some(Destination { entity: taker(to), group: GroupId(to as u16) });
             let (to, count_max, bytes_max) = ("next".to_owned(), 3, 1_000);
             let ship = Ship { queue, to, destination, count_max, bytes_max, again };
@@ -333,12 +333,12 @@ fn errand_of(
             leader.asked.push((command, Reply::Pack { queue }));
             None
         }
-        Errand::Unpark { queue } => {
+        ForwardTask::Unpark { queue } => {
             let unpark = ForwardCommand::Unpark(Unpark { queue, count_max: 2 });
             leader.asked.push((Command::Forward(unpark), Reply::Pack { queue }));
             None
         }
-        Errand::Carry { line, serial, settled_to, follows } => {
+        ForwardTask::Carry { line, serial, settled_to, follows } => {
             let queue = line.queue;
             let Some(shipment) = domain::shipment(rows, queue, serial) else {
                 leader.engine.carried(line, serial, Carried::Lost, clock);
