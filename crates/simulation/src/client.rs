@@ -45,8 +45,8 @@ pub struct Client {
     serial: u64,
     outstanding: BTreeMap<u64, Outstanding>,
     receiver: ReceiverId,
-    /// The reign in which its receiver was attached.
-    pub reign: u64,
+    /// The leadership epoch in which its receiver was attached.
+    pub epoch: u64,
     held: Vec<Held>,
     /// Of a session, or who waits for one.
     pub holder: Holder,
@@ -70,7 +70,7 @@ impl Client {
             serial: 0,
             outstanding: BTreeMap::new(),
             receiver: ReceiverId { node: index as u64, link: 1, epoch: 0 },
-            reign: 0,
+            epoch: 0,
             held: Vec::new(),
             holder: Holder::new(index),
             spent: Vec::new(),
@@ -82,8 +82,8 @@ impl Client {
     }
 
     /// Its receiver, attached anew.
-    pub fn attach(&mut self, reign: u64) -> ReceiverId {
-        self.reign = reign;
+    pub fn attach(&mut self, epoch: u64) -> ReceiverId {
+        self.epoch = epoch;
         self.receiver.epoch += 1;
         self.receiver
     }
@@ -102,8 +102,8 @@ impl Client {
         if self.edge.replace(edge).is_some() && self.numbered_by_edge {
             self.start_anew();
         }
-        self.reign = 0; // It will attach again.
-        self.holder.reign = 0;
+        self.epoch = 0; // It will attach again.
+        self.holder.epoch = 0;
     }
 
     /// It fell, and is back: it kept what it wanted done, and nothing of what it held.
@@ -112,7 +112,7 @@ impl Client {
         self.spent.clear();
         self.holder.die();
         self.edge = self.edge.filter(|_| self.numbered_by_edge);
-        self.reign = 0;
+        self.epoch = 0;
     }
 
     pub fn is_waiting(&self) -> bool {

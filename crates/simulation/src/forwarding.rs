@@ -29,7 +29,7 @@ pub fn taker(group: usize) -> EntityId {
 pub struct Ticket {
     pub group: usize,
     pub node: usize,
-    pub reign: u64,
+    pub epoch: u64,
     pub line: Line,
     pub serial: u64,
     pub count: u32,

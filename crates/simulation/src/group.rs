@@ -52,8 +52,8 @@ pub struct Group {
     /// Applies every entry by itself, as it commits.
     reference: Replica,
     /// By node: who leads and may stamp. One cut off may believe so beside its successor.
-    reigns: BTreeMap<usize, Leader>,
-    reign_count: u64,
+    leaders: BTreeMap<usize, Leader>,
+    epochs: u64,
     /// The number of the last entry proposed: each has its own.
     number: u64,
     votes: Votes,
@@ -89,8 +89,8 @@ impl Group {
             log: Vec::new(),
             members: (0..nodes).map(founder).collect(),
             reference: Replica::new(options.bug),
-            reigns: BTreeMap::new(),
-            reign_count: 0,
+            leaders: BTreeMap::new(),
+            epochs: 0,
             number: 0,
             votes: Votes::default(),
             peers: Peers::default(),
@@ -128,7 +128,7 @@ impl Group {
     /// One step of trouble, or of peace.
     pub fn tick(&mut self, scene: Scene<'_>, random: &mut Random) -> Holds {
         self.agree(scene, random)?;
-        self.reign(scene)?;
+        self.install_leaders(scene)?;
         self.lead(scene, random)?;
         self.clients_act(scene, random);
         self.parcels(scene, random)?;
@@ -143,8 +143,8 @@ impl Group {
         let moved = std::mem::replace(&mut self.seen, count) < count;
         let Some(node) = self.newest().filter(|_| moved) else { return Ok(()) };
         let clock = self.clock(scene, node);
-        let Some(leader) = self.reigns.get_mut(&node) else { return Ok(()) };
-        self.lateness.tick(leader.number, leader.engine.next_deadline(), clock)
+        let Some(leader) = self.leaders.get_mut(&node) else { return Ok(()) };
+        self.lateness.tick(leader.epoch, leader.engine.next_deadline(), clock)
     }
 
     /// Replicas against one another, where any has moved.

@@ -72,9 +72,9 @@ pub struct Request {
 
 /// The leader of a group, for one term.
 pub struct Leader {
-    /// No other reign of this group has it: there may be two in one term, with a doubtful clock
+    /// No other leadership of this group has it: there may be two in one term, with a doubtful clock
     /// between them.
-    pub number: u64,
+    pub epoch: u64,
     pub term: u64,
     pub engine: Engine,
     /// Not yet in the log.
@@ -106,14 +106,14 @@ pub struct Answer {
 impl Leader {
     /// `stamped`: the last time in the log (TIME-3).
     pub fn new(
-        number: u64,
+        epoch: u64,
         term: u64,
         engine: Engine,
         stamped: Timestamp,
         bug: Option<Bug>,
     ) -> Leader {
         Leader {
-            number,
+            epoch,
             term,
             engine,
             proposals: Vec::new(),

@@ -25,8 +25,8 @@ pub struct InHand {
 /// The receiver of a client that uses sessions: it has one at a time.
 pub struct Holder {
     receiver: ReceiverId,
-    /// The reign in which it was attached.
-    pub reign: u64,
+    /// The leadership epoch in which it was attached.
+    pub epoch: u64,
     pub in_hand: Option<InHand>,
     /// One that it had.
     spent: Option<(EntityId, SessionToken)>,
@@ -35,29 +35,29 @@ pub struct Holder {
 impl Holder {
     pub fn new(client: usize) -> Holder {
         let receiver = ReceiverId { node: client as u64, link: 2, epoch: 0 };
-        Holder { receiver, reign: 0, in_hand: None, spent: None }
+        Holder { receiver, epoch: 0, in_hand: None, spent: None }
     }
 
     pub fn receiver(&self) -> ReceiverId {
         self.receiver
     }
 
-    /// Under which receiver it is attached in a reign, with which session.
-    pub fn attached(&self, reign: u64) -> Option<(ReceiverId, &SessionToken)> {
-        let in_hand = self.in_hand.as_ref().filter(|_| self.reign == reign)?;
+    /// Under which receiver it is attached in a epoch, with which session.
+    pub fn attached(&self, epoch: u64) -> Option<(ReceiverId, &SessionToken)> {
+        let in_hand = self.in_hand.as_ref().filter(|_| self.epoch == epoch)?;
         Some((self.receiver, &in_hand.token))
     }
 
     /// Attached anew.
-    pub fn attach(&mut self, reign: u64) -> ReceiverId {
-        self.reign = reign;
+    pub fn attach(&mut self, epoch: u64) -> ReceiverId {
+        self.epoch = epoch;
         self.receiver.epoch += 1;
         self.receiver
     }
 
     /// Its client fell: it knows nothing of what it had.
     pub(super) fn die(&mut self) {
-        (self.reign, self.in_hand, self.spent) = (0, None, None);
+        (self.epoch, self.in_hand, self.spent) = (0, None, None);
     }
 
     /// A session was granted to it, or to its client by name. A second one is left to its end.
@@ -71,7 +71,7 @@ impl Holder {
     pub fn lose(&mut self) {
         let lost = self.in_hand.take();
         self.spent = lost.map(|InHand { entity, token, .. }| (entity, token)).or(self.spent.take());
-        self.reign = 0;
+        self.epoch = 0;
     }
 
     pub(super) fn forget_lapsed(&mut self, now: Timestamp) {
@@ -134,7 +134,7 @@ impl Client {
         match (command, outcome) {
             (SessionCommand::Accept(accept), Outcome::Accepted { token, until }) => {
                 self.holder.take(accept.queue.entity, token.clone(), *until);
-                self.holder.reign = 0; // It attaches with it.
+                self.holder.epoch = 0; // It attaches with it.
             }
             (SessionCommand::Renew(renew), Outcome::Renewed { until }) => {
                 let in_hand = self.holder.in_hand.as_mut();

@@ -93,7 +93,7 @@ impl Group {
             member.append(Payload::Blank, self.number);
         }
         if member.leads_from().is_none_or(|_| !led) {
-            self.reigns.remove(&to.node);
+            self.leaders.remove(&to.node);
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Group {
 
     /// Every replica applies at its own pace, in steps of its own.
     fn apply(&mut self, node: usize, scene: Scene<'_>, random: &mut Random) -> Holds {
-        let leads = self.reigns.contains_key(&node);
+        let leads = self.leaders.contains_key(&node);
         let Some(member) = &mut self.members[node] else { return Ok(()) };
         while member.replica.applied < member.commit {
             if !leads && !scene.peace && member.leads_from().is_none() && random.chance(500) {
@@ -128,13 +128,13 @@ impl Group {
             let applied = member.replica.apply(&entries);
             let records = &self.log[first as usize - 1..];
             replicas::outcomes(node, records, &applied.outcomes)?;
-            let Some(leader) = self.reigns.get_mut(&node) else { continue };
+            let Some(leader) = self.leaders.get_mut(&node) else { continue };
             self.acknowledged = self.acknowledged.max(member.replica.applied);
             let answers = leader.applied(first, applied);
             wheel::check(&mut leader.engine, &member.replica.rows)?;
             self.network.answer(answers, &self.clients, scene, &self.options, random);
         }
-        if let Some(leader) = self.reigns.get_mut(&node) {
+        if let Some(leader) = self.leaders.get_mut(&node) {
             leader.give_up();
             leader.offset = meta(&member.replica.rows).clock_offset;
         }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 impl Group {
     /// A node fell: its replica keeps what was synced, and some of what was not.
     pub fn crash(&mut self, node: usize, power: bool, random: &mut Random) {
-        self.reigns.remove(&node);
+        self.leaders.remove(&node);
         if let Some(member) = &mut self.members[node] {
             self.oracle.totals.writes_lost += member.crash(power, random);
         }
@@ -31,13 +31,13 @@ impl Group {
 
     /// A node's disk is empty.
     pub fn wipe(&mut self, node: usize) {
-        self.reigns.remove(&node);
+        self.leaders.remove(&node);
         self.members[node] = None;
     }
 
     /// A node's new replica: it knows nothing, and speaks under an id of its own.
     pub fn return_as(&mut self, id: Id, random: &mut Random) {
-        self.reigns.remove(&id.node);
+        self.leaders.remove(&id.node);
         self.members[id.node] = Some(Member::new(id, Image::default(), self.options.bug, random));
     }
 
@@ -84,7 +84,7 @@ impl Group {
     /// It leads and may not stamp.
     pub fn is_restless(&self, node: usize) -> bool {
         let leads = self.members[node].as_ref().is_some_and(|of| of.leads_from().is_some());
-        leads && !self.reigns.contains_key(&node)
+        leads && !self.leaders.contains_key(&node)
     }
 }
 

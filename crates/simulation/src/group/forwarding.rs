@@ -36,15 +36,15 @@ impl Group {
         if let Some(node) = self.newest() {
             let destination = Destination { entity: taker(to), group: GroupId(to as u16) };
             let commands = self.forward_life(scene, ready.then_some(destination), next, random);
-            if let Some(leader) = self.reigns.get_mut(&node) {
+            if let Some(leader) = self.leaders.get_mut(&node) {
                 leader.asked.extend(commands.into_iter().map(|command| (command, Reply::Nobody)));
             }
         }
         let mut parcels = Vec::new();
-        let nodes: Vec<usize> = self.reigns.keys().copied().collect();
+        let nodes: Vec<usize> = self.leaders.keys().copied().collect();
         for node in nodes {
             let clock = self.clock(scene, node);
-            let (Some(leader), Some(member)) = (self.reigns.get_mut(&node), &self.members[node])
+            let (Some(leader), Some(member)) = (self.leaders.get_mut(&node), &self.members[node])
             else {
                 continue;
             };
@@ -128,7 +128,7 @@ impl Group {
 
     /// A shipment arrives at a leader of this group, be it the newest or not.
     pub fn take_parcel(&mut self, parcel: &Parcel, scene: Scene<'_>, random: &mut Random) {
-        let nodes: Vec<usize> = self.reigns.keys().copied().collect();
+        let nodes: Vec<usize> = self.leaders.keys().copied().collect();
         if nodes.is_empty() {
             return;
         }
@@ -136,7 +136,7 @@ impl Group {
         if !scene.nodes[node].is_reached(scene.tick) {
             return;
         }
-        if let Some(leader) = self.reigns.get_mut(&node) {
+        if let Some(leader) = self.leaders.get_mut(&node) {
             let command = Command::Forward(ForwardCommand::Arrive(parcel.arrive.clone()));
             leader.asked.push((command, Reply::Arrive(parcel.ticket)));
         }
@@ -144,7 +144,7 @@ impl Group {
 
     /// What leaders of this group were told of other groups' shipments.
     pub fn take_answers(&mut self) -> Vec<(Ticket, Outcome)> {
-        self.reigns.values_mut().flat_map(|leader| std::mem::take(&mut leader.arrived)).collect()
+        self.leaders.values_mut().flat_map(|leader| std::mem::take(&mut leader.arrived)).collect()
     }
 
     /// The leader that sent a shipment hears of it, if it leads still.
@@ -153,9 +153,9 @@ impl Group {
             return;
         }
         let clock = self.clock(scene, ticket.node);
-        let Some(leader) = self.reigns.get_mut(&ticket.node) else { return };
+        let Some(leader) = self.leaders.get_mut(&ticket.node) else { return };
         let Ticket { line, serial, count, .. } = ticket;
-        if leader.number != ticket.reign || leader.carrying.remove(&(line, serial)).is_none() {
+        if leader.epoch != ticket.epoch || leader.carrying.remove(&(line, serial)).is_none() {
             return;
         }
         let refused = match outcome {
@@ -243,7 +243,7 @@ impl Group {
     pub fn has_forwarded(&self, scene: Scene<'_>) -> bool {
         let Some(node) = self.newest() else { return false };
         let clock = self.clock(scene, node);
-        self.reigns.get(&node).is_some_and(|leader| {
+        self.leaders.get(&node).is_some_and(|leader| {
             leader.engine.forwards().all(|(_, _, shipments)| shipments.is_empty())
                 && leader.engine.next_forward_task().is_none_or(|due| due > clock)
         })
@@ -374,8 +374,8 @@ fn begin_task(
                 skipped,
                 messages,
             };
-            let reign = leader.number;
-            Some(Parcel { ticket: Ticket { group, node, reign, line, serial, count }, to, arrive })
+            let epoch = leader.epoch;
+            Some(Parcel { ticket: Ticket { group, node, epoch, line, serial, count }, to, arrive })
         }
     }
 }

@@ -28,27 +28,27 @@ const HOPS_MAX: u32 = 3;
 impl Group {
     /// Who leads, has applied all that was there before, and may stamp, serves clients. All that a
     /// leader knows beside the rows is built from them.
-    pub(super) fn reign(&mut self, scene: Scene<'_>) -> Holds {
+    pub(super) fn install_leaders(&mut self, scene: Scene<'_>) -> Holds {
         for (index, node) in scene.nodes.iter().enumerate() {
             let member = self.members[index].as_ref().filter(|_| node.up);
             let blank = member.and_then(|member| Some((member, member.leads_from()?)));
             let ready = blank.filter(|(member, blank)| member.replica.applied >= *blank);
             let Some((member, _)) = ready.filter(|_| self.may_stamp(scene, index)) else {
-                self.reigns.remove(&index);
+                self.leaders.remove(&index);
                 continue;
             };
             let term = member.term();
-            if self.reigns.get(&index).is_some_and(|leader| leader.term == term) {
+            if self.leaders.get(&index).is_some_and(|leader| leader.term == term) {
                 continue;
             }
             let rows = &member.replica.rows;
             let mut engine = Engine::rebuild(rows, engine_options());
             wheel::check(&mut engine, rows)?;
-            self.reign_count += 1;
-            let (number, stamped) = (self.reign_count, meta(rows).last_at);
-            let mut leader = Leader::new(number, term, engine, stamped, self.options.bug);
+            self.epochs += 1;
+            let (epoch, stamped) = (self.epochs, meta(rows).last_at);
+            let mut leader = Leader::new(epoch, term, engine, stamped, self.options.bug);
             leader.offset = meta(rows).clock_offset;
-            self.reigns.insert(index, leader);
+            self.leaders.insert(index, leader);
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Group {
         self.operator.look(&self.oracle, scene.peace, random);
         self.hand_over(scene, random);
         let newest = self.newest();
-        let nodes: Vec<usize> = self.reigns.keys().copied().collect();
+        let nodes: Vec<usize> = self.leaders.keys().copied().collect();
         for node in nodes {
             let clock = self.clock(scene, node);
             self.receivers(node, Moment { clock, peace: scene.peace }, random)?;
@@ -78,13 +78,13 @@ impl Group {
 
     /// The one of the latest term: others may not have heard of it.
     pub(super) fn newest(&self) -> Option<usize> {
-        self.reigns.iter().max_by_key(|(_, leader)| leader.number).map(|(node, _)| *node)
+        self.leaders.iter().max_by_key(|(_, leader)| leader.epoch).map(|(node, _)| *node)
     }
 
     /// What a leader's clock shows, as far as an operator has moved it.
     pub(super) fn clock(&self, scene: Scene<'_>, node: usize) -> Timestamp {
         let shown = scene.nodes[node].clock.shown((scene.now * 1000) as i64);
-        self.reigns.get(&node).map_or(shown, |leader| shown.plus(leader.offset))
+        self.leaders.get(&node).map_or(shown, |leader| shown.plus(leader.offset))
     }
 
     /// Leadership goes to a node whose clock a majority agrees with, or by an operator's whim.
@@ -119,16 +119,16 @@ impl Group {
     /// Receivers attach to a leader they know of, grant credit, withdraw it and go.
     fn receivers(&mut self, node: usize, moment: Moment, random: &mut Random) -> Holds {
         let newest = self.newest() == Some(node);
-        let Some(leader) = self.reigns.get_mut(&node) else { return Ok(()) };
+        let Some(leader) = self.leaders.get_mut(&node) else { return Ok(()) };
         tell_lost(leader, &mut self.clients);
         let with_sessions = self.operator.known.with_sessions();
         for client in &mut self.clients {
             let finds = newest || random.chance(20);
-            if finds && client.reign != leader.number && (moment.peace || random.chance(400)) {
+            if finds && client.epoch != leader.epoch && (moment.peace || random.chance(400)) {
                 attach(client, leader, &self.operator, random);
             }
             turn(client, leader, &with_sessions, finds, moment, random);
-            if client.reign != leader.number {
+            if client.epoch != leader.epoch {
                 continue;
             }
             let receiver = client.receiver();
@@ -137,7 +137,7 @@ impl Group {
                 200..210 => leader.drain(receiver),
                 210..215 => {
                     leader.detach(receiver);
-                    client.reign = 0; // It will attach again.
+                    client.epoch = 0; // It will attach again.
                 }
                 _ => (),
             }
@@ -159,7 +159,8 @@ impl Group {
         scene: Scene<'_>,
         random: &mut Random,
     ) {
-        let (Some(leader), Some(member)) = (self.reigns.get_mut(&node), &self.members[node]) else {
+        let (Some(leader), Some(member)) = (self.leaders.get_mut(&node), &self.members[node])
+        else {
             return;
         };
         if !scene.peace && random.chance(60) {
@@ -180,7 +181,7 @@ impl Group {
 
     /// What a leader proposed goes to its log.
     fn append(&mut self, node: usize, scene: Scene<'_>) -> Holds {
-        let (Some(leader), Some(member)) = (self.reigns.get_mut(&node), &mut self.members[node])
+        let (Some(leader), Some(member)) = (self.leaders.get_mut(&node), &mut self.members[node])
         else {
             return Ok(());
         };
@@ -299,7 +300,7 @@ impl Group {
         if !to.up || (parcel.hops > 0 && !to.is_reached(scene.tick)) {
             return;
         }
-        if let Some(leader) = self.reigns.get_mut(&parcel.to) {
+        if let Some(leader) = self.leaders.get_mut(&parcel.to) {
             let arrived_at = parcel.sent_at;
             let Asked { client, command, producer, serial } = asked;
             leader.inbox.push_back(Request { client, command, producer, serial, arrived_at });
@@ -345,7 +346,7 @@ fn attach(client: &mut Client, leader: &mut Leader, operator: &Operator, random:
     let sub = if dead { SubQueue::DeadLetter } else { SubQueue::Main };
     let queue = QueueId { entity, sub };
     leader.detach(client.receiver());
-    let receiver = client.attach(leader.number);
+    let receiver = client.attach(leader.epoch);
     leader.attach(receiver, queue);
     leader.credit(receiver, random.between(1, u64::from(CREDIT_MAX)) as u32);
 }

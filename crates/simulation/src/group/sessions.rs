@@ -27,10 +27,10 @@ pub fn turn(
         return;
     }
     let Moment { clock, peace } = moment;
-    if finds && client.holder.reign != leader.number && (peace || random.chance(400)) {
+    if finds && client.holder.epoch != leader.epoch && (peace || random.chance(400)) {
         attach(client, leader, entities, clock, random);
     }
-    if client.holder.reign != leader.number {
+    if client.holder.epoch != leader.epoch {
         return;
     }
     let receiver = client.holder.receiver();
@@ -39,7 +39,7 @@ pub fn turn(
         300..310 => leader.drain(receiver),
         310..320 => {
             leader.detach(receiver);
-            client.holder.reign = 0; // It will attach again.
+            client.holder.epoch = 0; // It will attach again.
         }
         _ => (),
     }
@@ -55,7 +55,7 @@ fn attach(
     leader.detach(client.holder.receiver());
     match client.holder.in_hand.clone() {
         Some(in_hand) => {
-            let receiver = client.holder.attach(leader.number);
+            let receiver = client.holder.attach(leader.epoch);
             let (entity, token) = (in_hand.entity, in_hand.token.clone());
             let arrived = client.arrived(entity);
             // LOCK-20: before anything after it is handed out.
@@ -66,7 +66,7 @@ fn attach(
         }
         // Once faults have ended as well: nothing that is free is left over while somebody waits.
         None if random.chance(300) => {
-            let receiver = client.holder.attach(leader.number);
+            let receiver = client.holder.attach(leader.epoch);
             leader.engine.accept(receiver, random.pick(entities));
         }
         None => (),

@@ -16,7 +16,7 @@ impl Group {
         let Some(node) = self.newest() else { return false };
         let clock = self.clock(scene, node);
         let count = self.log.len() as u64;
-        self.reigns.get_mut(&node).is_some_and(|leader| leader.is_idle(clock))
+        self.leaders.get_mut(&node).is_some_and(|leader| leader.is_idle(clock))
             && self.operator.is_content()
             && self.clients.iter().all(|client| !client.is_waiting())
             && self.members.iter().all(|member| {
@@ -36,15 +36,14 @@ impl Group {
             committed::kept(member.id, member.replica.applied, self.log.len() as u64)?;
         }
         let Some((node, leader)) =
-            self.newest().and_then(|node| Some((node, self.reigns.get(&node)?)))
+            self.newest().and_then(|node| Some((node, self.leaders.get(&node)?)))
         else {
             return Err(unfinished("no leader although all nodes are up"));
         };
         if !self.operator.is_content() || self.clients.iter().any(|client| client.is_waiting()) {
             return Err(unfinished("somebody still waits for an answer"));
         }
-        let holders =
-            self.clients.iter().filter_map(|client| client.holder.attached(leader.number));
+        let holders = self.clients.iter().filter_map(|client| client.holder.attached(leader.epoch));
         settled::sessions(&self.oracle, &leader.engine, &holders.collect::<Vec<_>>())?;
         settled::check(&self.oracle, &leader.engine, self.clock(scene, node))
     }

@@ -16,9 +16,9 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// A tick in which entries of this reign were committed.
-    pub fn tick(&mut self, reign: u64, due: Option<Timestamp>, clock: Timestamp) -> Holds {
-        let oldest = due.filter(|due| *due <= clock).map(|due| (reign, due));
+    /// A tick in which entries of this leadership epoch were committed.
+    pub fn tick(&mut self, epoch: u64, due: Option<Timestamp>, clock: Timestamp) -> Holds {
+        let oldest = due.filter(|due| *due <= clock).map(|due| (epoch, due));
         if oldest.is_none() || oldest != self.oldest {
             (self.oldest, self.ticks) = (oldest, 0);
             return Ok(());
