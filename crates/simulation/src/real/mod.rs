@@ -29,7 +29,6 @@ mod chance;
 mod disk;
 mod network;
 
-mod keeper;
 mod node;
 mod plan;
 
@@ -44,6 +43,7 @@ mod cluster;
 mod faults;
 
 mod many;
+mod reconciler;
 mod report;
 
 use clap::ValueEnum;

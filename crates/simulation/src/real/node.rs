@@ -17,9 +17,9 @@ use tokio::task::JoinHandle;
 
 use super::disk::log::ModelLog;
 use super::disk::rows::ModelRows;
-use super::keeper::Keeper;
 use super::network::{Network, address};
 use super::plan::{KnownPlan, Plan};
+use super::reconciler::Reconciler;
 use super::watch::Watch;
 use super::{GROUP, Planted};
 use crate::random::Random;
@@ -65,7 +65,7 @@ pub struct Process {
     pub rows: RowStore,
     heard: Arc<Heard>,
     log: ModelLog,
-    keeper: JoinHandle<Error>,
+    reconciler: JoinHandle<Error>,
     /// Its replica runs.
     runs: Arc<AtomicBool>,
     /// Another process was found to be this node.
@@ -159,7 +159,7 @@ impl Node {
         let (observer, incoming) = (heard.clone(), Arc::new(Nobody));
         let replication = Replication::start(config, log, rows.clone(), observer, incoming)?;
         let runs = Arc::new(AtomicBool::new(false));
-        let keeper = Keeper {
+        let reconciler = Reconciler {
             replication: replication.clone(),
             data,
             log: self.log.clone(),
@@ -167,7 +167,7 @@ impl Node {
             bug: self.bug,
             runs: runs.clone(),
         };
-        let keeper = runtime.spawn(keeper.run());
+        let reconciler = runtime.spawn(reconciler.run());
         runtime.spawn(ask_clocks(replication.clone(), numbers));
         let taken = {
             let replication = replication.clone();
@@ -175,7 +175,7 @@ impl Node {
         };
         drop(inside);
         let log = self.log.clone();
-        let process = Process { runtime, replication, rows, heard, log, keeper, runs, taken };
+        let process = Process { runtime, replication, rows, heard, log, reconciler, runs, taken };
         self.process = Some(process);
         Ok(())
     }
@@ -274,10 +274,10 @@ impl Process {
         if self.taken.is_finished() {
             return Err("it was taken for another process".to_owned());
         }
-        if !self.keeper.is_finished() {
+        if !self.reconciler.is_finished() {
             return Ok(self.runs.load(Ordering::Relaxed));
         }
-        let ended = self.runtime.block_on(&mut self.keeper);
+        let ended = self.runtime.block_on(&mut self.reconciler);
         Err(ended.map_or_else(|error| error.to_string(), |error| error.to_string()))
     }
 

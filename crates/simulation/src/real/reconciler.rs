@@ -14,7 +14,7 @@ use super::{GROUP, Planted};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-pub struct Keeper {
+pub struct Reconciler {
     pub replication: Replication,
     pub data: DataDir,
     pub log: ModelLog,
@@ -24,7 +24,7 @@ pub struct Keeper {
     pub runs: Arc<AtomicBool>,
 }
 
-impl Keeper {
+impl Reconciler {
     /// Until something fails.
     pub async fn run(self) -> Error {
         let Err(error) = self.look_on().await;
@@ -42,7 +42,7 @@ impl Keeper {
     }
 
     async fn look(&self, plan: &Plan) -> Result<(), Error> {
-        let Keeper { replication, .. } = self;
+        let Reconciler { replication, .. } = self;
         let stays = plan.replicas.contains(&replication.node());
         if !self.runs.load(Ordering::Relaxed) {
             // One that is not wanted may have a vote still.
