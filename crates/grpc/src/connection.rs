@@ -14,15 +14,15 @@ use transport::Arrival;
 
 /// Connections over the maximum that are told so at a time; more are closed without a word.
 const SURPLUS_MAX: usize = 256;
-/// One of them asks and is told within this, and is closed then: its client goes elsewhere, or comes
-/// back when there may be a place.
+/// A client over the limit asks and is told within this, and is cut off then: it goes elsewhere, or
+/// comes back when there may be a free slot.
 const SURPLUS_FOR: Duration = Duration::from_secs(2);
 
 pub(crate) struct Connection {
     arrival: Arrival,
-    /// `None`: it has a place of its own.
+    /// `None`: the connection has a slot of its own.
     surplus: Option<Surplus>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 struct Surplus {
@@ -32,33 +32,33 @@ struct Surplus {
 
 /// What requests know of their connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seat {
-    /// It is one more than these, which are as many as there may be.
+pub(crate) struct ConnectionSlot {
+    /// The connection is one more than these, which are as many as there may be.
     pub surplus_to: Option<usize>,
 }
 
-/// Places for connections (QUOTA-13).
-pub(crate) struct Places {
+/// ConnectionSlots for connections (QUOTA-13).
+pub(crate) struct ConnectionSlots {
     connections_max: usize,
     own: Arc<Semaphore>,
     surplus: Arc<Semaphore>,
 }
 
-impl Places {
-    pub fn new(connections_max: usize) -> Places {
+impl ConnectionSlots {
+    pub fn new(connections_max: usize) -> ConnectionSlots {
         let (own, surplus) = (Semaphore::new(connections_max), Semaphore::new(SURPLUS_MAX));
-        Places { connections_max, own: Arc::new(own), surplus: Arc::new(surplus) }
+        ConnectionSlots { connections_max, own: Arc::new(own), surplus: Arc::new(surplus) }
     }
 
     /// `None`: not even a refusal is to be had.
-    pub fn seat(&self, arrival: Arrival) -> Option<Connection> {
-        if let Ok(place) = self.own.clone().try_acquire_owned() {
-            return Some(Connection { arrival, surplus: None, _place: place });
+    pub fn admit(&self, arrival: Arrival) -> Option<Connection> {
+        if let Ok(permit) = self.own.clone().try_acquire_owned() {
+            return Some(Connection { arrival, surplus: None, _permit: permit });
         }
-        let place = self.surplus.clone().try_acquire_owned().ok()?;
+        let permit = self.surplus.clone().try_acquire_owned().ok()?;
         let ends = Box::pin(tokio::time::sleep(SURPLUS_FOR));
         let surplus = Surplus { connections_max: self.connections_max, ends };
-        Some(Connection { arrival, surplus: Some(surplus), _place: place })
+        Some(Connection { arrival, surplus: Some(surplus), _permit: permit })
     }
 }
 
@@ -69,10 +69,10 @@ impl Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Seat;
+    type ConnectInfo = ConnectionSlot;
 
-    fn connect_info(&self) -> Seat {
-        Seat { surplus_to: self.surplus.as_ref().map(|surplus| surplus.connections_max) }
+    fn connect_info(&self) -> ConnectionSlot {
+        ConnectionSlot { surplus_to: self.surplus.as_ref().map(|surplus| surplus.connections_max) }
     }
 }
 

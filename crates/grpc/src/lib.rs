@@ -5,9 +5,9 @@
 //! and errors are mapped in one place, [`status`], so that the three answers stay apart on the wire.
 
 mod api;
-mod doorman;
+mod authenticator;
+mod connection_limit;
 mod status;
-mod usher;
 
 mod cluster;
 mod entities;

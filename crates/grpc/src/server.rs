@@ -17,14 +17,14 @@ use crate::api::entities_server::EntitiesServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::transactions_server::TransactionsServer;
+use crate::authenticator::Authenticator;
 use crate::cluster::ClusterService;
-use crate::connection::Places;
-use crate::doorman::Doorman;
+use crate::connection::ConnectionSlots;
+use crate::connection_limit::ConnectionLimit;
 use crate::entities::EntitiesService;
 use crate::messaging::MessagingService;
 use crate::sessions::SessionsService;
 use crate::transact_stream::TransactionsService;
-use crate::usher::Usher;
 
 /// Largest request. A batch has at most 1 MiB of bodies and properties (QUOTA-6) and some framing;
 /// what is larger is refused before it is decoded.
@@ -83,7 +83,7 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
     let (stop_streams, stopping) = watch::channel(false);
-    let doorman = Doorman::new(config.access);
+    let authenticator = Authenticator::new(config.access);
     let (health, health_service) = tonic_health::server::health_reporter();
     let watcher = tokio::spawn(watch_health(broker.clone(), health));
     let reflection = tonic_reflection::server::Builder::configure()
@@ -103,9 +103,9 @@ pub async fn serve(
     let messaging = MessagingServer::new(MessagingService { broker, stopping })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
-    let places = Places::new(config.connections_max);
-    let seat = move |arrival| places.seat(arrival).map(Ok::<_, std::io::Error>);
-    let connections = ReceiverStream::new(arrivals).filter_map(seat);
+    let slots = ConnectionSlots::new(config.connections_max);
+    let admit = move |arrival| slots.admit(arrival).map(Ok::<_, std::io::Error>);
+    let connections = ReceiverStream::new(arrivals).filter_map(admit);
     let served = Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
@@ -113,13 +113,13 @@ pub async fn serve(
         .http2_max_pending_accept_reset_streams(Some(GIVEN_UP_STREAMS_MAX))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
-        .add_service(InterceptedService::new(entities, doorman.clone()))
-        .add_service(InterceptedService::new(messaging, doorman.clone()))
-        .add_service(InterceptedService::new(sessions, doorman.clone()))
-        .add_service(InterceptedService::new(transactions, doorman.clone()))
-        .add_service(InterceptedService::new(cluster, doorman))
-        .add_service(InterceptedService::new(health_service, Usher))
-        .add_service(InterceptedService::new(reflection, Usher))
+        .add_service(InterceptedService::new(entities, authenticator.clone()))
+        .add_service(InterceptedService::new(messaging, authenticator.clone()))
+        .add_service(InterceptedService::new(sessions, authenticator.clone()))
+        .add_service(InterceptedService::new(transactions, authenticator.clone()))
+        .add_service(InterceptedService::new(cluster, authenticator))
+        .add_service(InterceptedService::new(health_service, ConnectionLimit))
+        .add_service(InterceptedService::new(reflection, ConnectionLimit))
         .serve_with_incoming_shutdown(connections, async move {
             stop.await;
             stop_streams.send_replace(true);

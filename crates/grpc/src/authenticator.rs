@@ -1,27 +1,27 @@
-//! Credentials: a key that may do everything, as a bearer token.
+//! Authentication: a key that may do everything, as a bearer token.
 
 use auth::Access;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-use crate::usher::Usher;
+use crate::connection_limit::ConnectionLimit;
 
-/// Lets requests pass that came on a connection with a place and carry `authorization: Bearer <key>`;
-/// where no proof is asked for, all that have a place.
+/// Lets requests pass that came on a connection with a slot and carry `authorization: Bearer <key>`;
+/// where no proof is asked for, all that have a slot.
 #[derive(Clone)]
-pub(crate) struct Doorman {
+pub(crate) struct Authenticator {
     access: Access,
 }
 
-impl Doorman {
-    pub fn new(access: Access) -> Doorman {
-        Doorman { access }
+impl Authenticator {
+    pub fn new(access: Access) -> Authenticator {
+        Authenticator { access }
     }
 }
 
-impl Interceptor for Doorman {
+impl Interceptor for Authenticator {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let request = Usher.call(request)?;
+        let request = ConnectionLimit.call(request)?;
         if self.access.is_anyone() {
             return Ok(request);
         }
@@ -52,7 +52,7 @@ mod tests {
             let value = given.parse().expect("a header value");
             request.metadata_mut().insert("authorization", value);
         }
-        Doorman::new(access).call(request).is_ok()
+        Authenticator::new(access).call(request).is_ok()
     }
 
     /// The native API knows no rights: what opens it opens all of it.

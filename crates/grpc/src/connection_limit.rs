@@ -1,4 +1,4 @@
-//! Places: a connection too many is told so, whatever it asks.
+//! ConnectionSlots: a connection too many is told so, whatever it asks.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use tonic::{Code, Request, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use wire::v1;
 
-use crate::connection::Seat;
+use crate::connection::ConnectionSlot;
 use crate::status::DOMAIN;
 
 /// QUOTA-13, ERR-10. Nothing was done, so clients try another node, or this one later.
 #[derive(Clone, Copy)]
-pub(crate) struct Usher;
+pub(crate) struct ConnectionLimit;
 
-impl Interceptor for Usher {
+impl Interceptor for ConnectionLimit {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let seat = request.extensions().get::<Seat>().copied().unwrap_or_default();
-        match seat.surplus_to {
+        let slot = request.extensions().get::<ConnectionSlot>().copied().unwrap_or_default();
+        match slot.surplus_to {
             None => Ok(request),
             Some(connections_max) => Err(too_many(connections_max)),
         }
@@ -44,15 +44,15 @@ mod tests {
 
     #[test]
     fn quota_13_one_too_many_is_told_so() {
-        let ask = |seat: Option<Seat>| {
+        let ask = |slot: Option<ConnectionSlot>| {
             let mut request = Request::new(());
-            if let Some(seat) = seat {
-                request.extensions_mut().insert(seat);
+            if let Some(slot) = slot {
+                request.extensions_mut().insert(slot);
             }
-            Usher.call(request)
+            ConnectionLimit.call(request)
         };
-        assert!(ask(None).is_ok() && ask(Some(Seat::default())).is_ok());
-        let status = ask(Some(Seat { surplus_to: Some(7) })).expect_err("no place");
+        assert!(ask(None).is_ok() && ask(Some(ConnectionSlot::default())).is_ok());
+        let status = ask(Some(ConnectionSlot { surplus_to: Some(7) })).expect_err("no slot");
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert!(status.message().contains("as it may, 7;"), "{status}");
         let info = status.get_details_error_info().expect("details");
