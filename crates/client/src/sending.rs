@@ -35,7 +35,7 @@ struct Part {
 /// it is answered the broker knows the producer, and as long as it is not, nothing behind it can
 /// have been done. So a connection lost early leaves no doubt (SEND-8 tells a repeat of a producer
 /// it does not know only "perhaps done").
-struct Flight {
+struct Batch {
     serial: u64,
     messages: Vec<v1::Message>,
     parts: Vec<Part>,
@@ -45,13 +45,13 @@ struct Flight {
     sent_at: Instant,
 }
 
-impl Flight {
-    fn new(serial: u64, messages: Vec<v1::Message>, parts: Vec<Part>) -> Flight {
-        Flight { serial, messages, parts, doubtful: false, sent_at: Instant::now() }
+impl Batch {
+    fn new(serial: u64, messages: Vec<v1::Message>, parts: Vec<Part>) -> Batch {
+        Batch { serial, messages, parts, doubtful: false, sent_at: Instant::now() }
     }
 
-    fn greeting() -> Flight {
-        Flight::new(1, Vec::new(), Vec::new())
+    fn greeting() -> Batch {
+        Batch::new(1, Vec::new(), Vec::new())
     }
 
     fn is_greeting(&self) -> bool {
@@ -105,7 +105,7 @@ pub(crate) struct SendingTask {
     /// Nothing more will be submitted.
     closed: bool,
     waiting: VecDeque<Submission>,
-    unanswered: VecDeque<Flight>,
+    unanswered: VecDeque<Batch>,
     producer: u64,
     serial_last: u64,
     persistence: Persistence,
@@ -205,7 +205,7 @@ impl SendingTask {
             if self.closed && self.unanswered.is_empty() && self.waiting.is_empty() {
                 return End::Finished;
             }
-            let oldest_at = self.unanswered.front().map(|flight| flight.sent_at);
+            let oldest_at = self.unanswered.front().map(|batch| batch.sent_at);
             tokio::select! {
                 answer = answers.message() => {
                     let broken = match answer {
@@ -247,11 +247,11 @@ impl SendingTask {
 
     /// Takes one answer in. An error breaks the stream; what is unanswered is then sent again.
     fn answered(&mut self, answer: v1::SendStreamResponse) -> Result<(), Error> {
-        let Some(flight) = self.unanswered.front_mut() else { return Ok(()) };
-        if answer.serial < flight.serial {
+        let Some(batch) = self.unanswered.front_mut() else { return Ok(()) };
+        if answer.serial < batch.serial {
             return Ok(());
         }
-        if answer.serial > flight.serial {
+        if answer.serial > batch.serial {
             self.doubt();
             return Err(Error::perhaps_done("an answer was skipped"));
         }
@@ -274,13 +274,13 @@ impl SendingTask {
         match error {
             Error::Refused(_) => {
                 self.persistence.progressed();
-                let flight = self.pop();
-                if flight.parts.len() > 1 && error.is_about_a_message() {
-                    for submission in flight.split().into_iter().rev() {
+                let batch = self.pop();
+                if batch.parts.len() > 1 && error.is_about_a_message() {
+                    for submission in batch.split().into_iter().rev() {
                         self.waiting.push_front(submission);
                     }
                 } else {
-                    flight.resolve(Err(error));
+                    batch.resolve(Err(error));
                 }
                 Ok(())
             }
@@ -297,15 +297,15 @@ impl SendingTask {
         }
     }
 
-    fn pop(&mut self) -> Flight {
-        self.unanswered.pop_front().expect("an answer was matched with the first flight")
+    fn pop(&mut self) -> Batch {
+        self.unanswered.pop_front().expect("an answer was matched with the first batch")
     }
 
     /// Makes requests of what waits, while another request may be under way.
     fn dispatch(&mut self, mut first: bool, requests: &mpsc::Sender<v1::SendStreamRequest>) {
         while self.has_room() {
-            let Some(flight) = self.gather() else { return };
-            self.unanswered.push_back(flight);
+            let Some(batch) = self.gather() else { return };
+            self.unanswered.push_back(batch);
             self.hand_over(self.unanswered.len() - 1, first, requests);
             first = false;
         }
@@ -313,15 +313,15 @@ impl SendingTask {
 
     fn has_room(&self) -> bool {
         // The greeting is no request of the application's.
-        let greeting = self.unanswered.front().is_some_and(Flight::is_greeting);
+        let greeting = self.unanswered.front().is_some_and(Batch::is_greeting);
         self.unanswered.len() < self.options.requests_max + usize::from(greeting)
     }
 
     /// The next request: what waits, as far as it fits into one.
-    fn gather(&mut self) -> Option<Flight> {
+    fn gather(&mut self) -> Option<Batch> {
         if self.serial_last == 0 && !self.waiting.is_empty() {
             self.serial_last = 1;
-            return Some(Flight::greeting());
+            return Some(Batch::greeting());
         }
         let mut messages = Vec::new();
         let mut parts = Vec::new();
@@ -349,7 +349,7 @@ impl SendingTask {
             return None;
         }
         self.serial_last += 1;
-        Some(Flight::new(self.serial_last, messages, parts))
+        Some(Batch::new(self.serial_last, messages, parts))
     }
 
     fn hand_over(
@@ -358,14 +358,14 @@ impl SendingTask {
         first: bool,
         requests: &mpsc::Sender<v1::SendStreamRequest>,
     ) {
-        let flight = &mut self.unanswered[index];
-        flight.sent_at = Instant::now();
+        let batch = &mut self.unanswered[index];
+        batch.sent_at = Instant::now();
         let request = v1::SendStreamRequest {
             queue: if first { self.queue.clone() } else { String::new() },
-            serial: flight.serial,
-            messages: flight.messages.clone(),
+            serial: batch.serial,
+            messages: batch.messages.clone(),
             producer: if first { self.producer } else { 0 },
-            retry: flight.doubtful,
+            retry: batch.doubtful,
         };
         // Cannot be full: it holds twice what may be unanswered, and an answer means it was taken
         // out. Where the stream has ended, the next one resends it.
@@ -374,34 +374,34 @@ impl SendingTask {
 
     /// A stream ended without an answer to what was sent on it.
     fn doubt(&mut self) {
-        for flight in &mut self.unanswered {
-            flight.doubtful = true;
+        for batch in &mut self.unanswered {
+            batch.doubtful = true;
         }
     }
 
     fn renew_producer(&mut self) {
         self.producer = draw_number();
         self.serial_last = 0;
-        if self.unanswered.front().is_some_and(|flight| !flight.is_greeting()) {
-            self.unanswered.push_front(Flight::greeting());
+        if self.unanswered.front().is_some_and(|batch| !batch.is_greeting()) {
+            self.unanswered.push_front(Batch::greeting());
         }
-        for flight in &mut self.unanswered {
+        for batch in &mut self.unanswered {
             self.serial_last += 1;
-            flight.serial = self.serial_last;
-            flight.doubtful = false;
+            batch.serial = self.serial_last;
+            batch.doubtful = false;
         }
     }
 
-    /// Gives up on everything at hand, and starts anew with what comes. At hand is also what was submitted
-    /// and not yet looked at: taken up after this, each would wait for as long again.
+    /// Gives up on everything at hand, and starts anew with what comes. At hand is also what was
+    /// submitted and not yet looked at: taken up after this, each would wait for as long again.
     fn fail(&mut self, error: Error) {
         while let Ok(submission) = self.submissions.try_recv() {
             self.waiting.push_back(submission);
         }
-        for flight in std::mem::take(&mut self.unanswered) {
+        for batch in std::mem::take(&mut self.unanswered) {
             let error =
-                if flight.doubtful { error.clone().into_perhaps_done() } else { error.clone() };
-            flight.resolve(Err(error));
+                if batch.doubtful { error.clone().into_perhaps_done() } else { error.clone() };
+            batch.resolve(Err(error));
         }
         let error = match error {
             Error::PerhapsDone(detail) => Error::NotDone(detail),

@@ -263,7 +263,7 @@ impl World {
 
     fn tick(&mut self, trouble: bool) {
         self.now += SECOND;
-        self.reign(trouble);
+        self.lead(trouble);
         if self.bug == Some(Bug::CountsOutages) && self.leader.is_none() {
             self.group.apply(self.now, Command::Beat, None);
         }
@@ -275,7 +275,7 @@ impl World {
     }
 
     /// Elections take seconds; outages, now and then, longer than any window.
-    fn reign(&mut self, trouble: bool) {
+    fn lead(&mut self, trouble: bool) {
         if self.leader.is_none() && self.now >= self.returns {
             let engine = Engine::rebuild(&self.group.rows, EngineOptions::default());
             self.leader = Some(Leader { engine, since: self.now });

@@ -36,10 +36,10 @@ use crate::{Error, LogStore, Options};
 /// All groups' rows on this node. Cloning shares it.
 #[derive(Clone)]
 pub struct RowStore {
-    inner: Arc<Inner>,
+    inner: Arc<RowsShared>,
 }
 
-struct Inner {
+struct RowsShared {
     disk: Box<dyn RowDisk>,
     caches: Mutex<BTreeMap<GroupId, Arc<RwLock<RowCache>>>>,
     /// Bytes that all groups' cached rows hold, and may hold.
@@ -59,7 +59,7 @@ impl RowStore {
 
     /// Rows that are kept elsewhere than in RocksDB.
     pub fn on(disk: impl RowDisk + 'static, options: &Options) -> RowStore {
-        let inner = Inner {
+        let inner = RowsShared {
             disk: Box::new(disk),
             caches: Mutex::default(),
             cached_bytes: AtomicUsize::new(0),
@@ -235,7 +235,7 @@ impl RowStore {
     }
 }
 
-impl Inner {
+impl RowsShared {
     fn cache(&self, group: GroupId) -> Arc<RwLock<RowCache>> {
         self.caches.lock().entry(group).or_default().clone()
     }
@@ -272,7 +272,7 @@ impl Inner {
 }
 
 /// Closing in good order leaves nothing to be replayed.
-impl Drop for Inner {
+impl Drop for RowsShared {
     fn drop(&mut self) {
         for (group, cache) in std::mem::take(&mut *self.caches.lock()) {
             let _ = self.write_out(group, &mut cache.write()); // The log has it as well.

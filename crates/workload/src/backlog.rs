@@ -97,14 +97,14 @@ impl BacklogBench {
             let (client, queue, filled) = (client.clone(), queue.to_owned(), filled.clone());
             fillers.spawn(async move { filled.run(client, queue, share, message).await });
         }
-        let mut samples: BTreeMap<u64, Vec<Sample>> = BTreeMap::new();
+        let mut samples: BTreeMap<u64, Vec<MemorySample>> = BTreeMap::new();
         while !fillers.is_empty() {
             tokio::time::sleep(TICK).await;
             while fillers.try_join_next().is_some() {}
             let queued = filled.sent();
             for (node, metrics) in look(client).await.nodes {
                 if let Some(bytes) = metrics.sum(name::RESIDENT_ANONYMOUS) {
-                    samples.entry(node).or_default().push(Sample { queued, bytes });
+                    samples.entry(node).or_default().push(MemorySample { queued, bytes });
                 }
             }
             let share = queued as f64 / self.messages as f64;
@@ -132,7 +132,7 @@ impl BacklogBench {
     }
 
     /// `None` for too few samples.
-    fn memory(&self, node: u64, mut samples: Vec<Sample>) -> Option<NodeMemory> {
+    fn memory(&self, node: u64, mut samples: Vec<MemorySample>) -> Option<NodeMemory> {
         samples.retain(|sample| sample.queued >= self.from);
         let tenth = (self.messages - self.from) / 10;
         let first = samples.iter().filter(|sample| sample.queued <= self.from + tenth);
@@ -148,7 +148,7 @@ impl BacklogBench {
 
 /// One look at one node.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct MemorySample {
     queued: u64,
     bytes: f64,
 }
@@ -159,7 +159,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Of the line that fits best; `None` where all were taken at one count.
-fn slope(samples: &[Sample]) -> Option<f64> {
+fn slope(samples: &[MemorySample]) -> Option<f64> {
     let mean_queued = mean(samples.iter().map(|sample| sample.queued as f64))?;
     let mean_bytes = mean(samples.iter().map(|sample| sample.bytes))?;
     let (mut shared, mut square) = (0.0, 0.0);
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn growth_is_found_under_the_sawtooth_of_memtables() {
         let bench = bench(3_000_000, 1_000_000);
-        let sample = |step: u64| Sample {
+        let sample = |step: u64| MemorySample {
             queued: step * 10_000,
             // 10 bytes a message beneath a sawtooth of 64 MB every 400,000 messages.
             bytes: 4e8 + step as f64 * 1e5 + (step % 40) as f64 * 1.6e6,
@@ -224,6 +224,6 @@ mod tests {
     fn too_few_samples_give_no_figure() {
         let bench = bench(100, 50);
         assert_eq!(bench.memory(1, vec![]), None);
-        assert_eq!(bench.memory(1, vec![Sample { queued: 100, bytes: 1.0 }; 2]), None);
+        assert_eq!(bench.memory(1, vec![MemorySample { queued: 100, bytes: 1.0 }; 2]), None);
     }
 }

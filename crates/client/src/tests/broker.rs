@@ -66,7 +66,7 @@ impl Broker {
         for _ in 0..nodes {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             addresses.push(listener.local_addr().expect("bound").to_string());
-            let service = MessagingServer::new(Node { state: state.clone() });
+            let service = MessagingServer::new(TestBroker { state: state.clone() });
             tokio::spawn(
                 tonic::transport::Server::builder()
                     .add_service(service)
@@ -226,11 +226,11 @@ fn not_found() -> Status {
     Status::with_error_details(Code::NotFound, "there is no such queue", details)
 }
 
-struct Node {
+struct TestBroker {
     state: Arc<Mutex<State>>,
 }
 
-impl Node {
+impl TestBroker {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("no test panics with it")
     }
@@ -249,7 +249,7 @@ fn broken<T>() -> Result<T, Status> {
 }
 
 #[tonic::async_trait]
-impl Messaging for Node {
+impl Messaging for TestBroker {
     type SendStreamStream = Answers<v1::SendStreamResponse>;
     type ReceiveStreamStream = Answers<v1::ReceiveStreamResponse>;
 

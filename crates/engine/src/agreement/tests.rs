@@ -227,7 +227,7 @@ struct Node {
 
 /// One second of a cluster.
 #[derive(Clone, Debug)]
-struct Round {
+struct SecondOfReadings {
     /// How far the wall clocks of the wrong are off.
     wrong: [i64; 2],
     /// On the way there and back, per pair of nodes; more than 0.9 s in all is no answer.
@@ -254,10 +254,10 @@ impl Node {
     }
 }
 
-fn play(right: Vec<(i64, i64)>, rounds: Vec<Round>, check: impl Fn(i64, &[Node])) {
+fn play(right: Vec<(i64, i64)>, rounds: Vec<SecondOfReadings>, check: impl Fn(i64, &[Node])) {
     let count = right.len() + (right.len() - 1);
     let group: BTreeSet<u64> = (0..count as u64).collect();
-    let off = |round: &Round, node: usize| match right.get(node) {
+    let off = |round: &SecondOfReadings, node: usize| match right.get(node) {
         Some((off, _)) => *off,
         None => round.wrong[node - right.len()],
     };
@@ -317,11 +317,12 @@ fn wrong() -> impl Strategy<Value = i64> {
     ]
 }
 
-fn rounds(delay_max: i64) -> impl Strategy<Value = Vec<Round>> {
+fn rounds(delay_max: i64) -> impl Strategy<Value = Vec<SecondOfReadings>> {
     let delays = vec((0..delay_max, 0..delay_max), 25);
     // Some stay wrong by the same, some change every second.
     let steady = (wrong(), wrong()).prop_flat_map(move |(a, b)| {
-        let round = delays.clone().prop_map(move |delays| Round { wrong: [a, b], delays });
+        let round =
+            delays.clone().prop_map(move |delays| SecondOfReadings { wrong: [a, b], delays });
         vec(round, 1..10)
     });
     vec(steady, 1..8).prop_map(|spans| spans.concat())

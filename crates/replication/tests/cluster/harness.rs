@@ -49,9 +49,9 @@ impl Observer for Heard {
 }
 
 /// Hands accepted channels to the test.
-struct Doorman(mpsc::UnboundedSender<(u64, Channel)>);
+struct ChannelSink(mpsc::UnboundedSender<(u64, Channel)>);
 
-impl Incoming for Doorman {
+impl Incoming for ChannelSink {
     fn accept(&self, from: u64, channel: Channel) {
         let _ = self.0.send((from, channel));
     }
@@ -135,10 +135,10 @@ impl Cluster {
                 (log, open(|| RowStore::open(&self.path(id, "rows"), &options)).await)
             }
         };
-        let doorman = Arc::new(Doorman(door));
+        let sink = Arc::new(ChannelSink(door));
         let replication = open(|| {
             let (log, rows) = (log.clone(), rows.clone());
-            Replication::start(config.clone(), log, rows, heard.clone(), doorman.clone())
+            Replication::start(config.clone(), log, rows, heard.clone(), sink.clone())
         })
         .await;
         if config.data.is_none() {

@@ -24,12 +24,12 @@ const ARCHIVE_MEBIBYTES: u64 = 1 << 30;
 
 /// See the file's head. Its end stops the threads.
 pub(super) struct RocksLog {
-    inner: Arc<Inner>,
+    inner: Arc<LogDatabase>,
     writer: Writer,
     _trimmer: LogTrimmer,
 }
 
-pub(super) struct Inner {
+pub(super) struct LogDatabase {
     pub db: DB,
     pub path: PathBuf,
     pub tail_bytes_max: usize,
@@ -50,7 +50,7 @@ impl RocksLog {
         let shortened = shortened(&groups, &marked.synced);
         let written = db.latest_sequence_number();
         let missing = (written < marked.writes).then_some((written, marked.writes));
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(LogDatabase {
             db,
             path: path.to_owned(),
             tail_bytes_max: options.tail_bytes_max,
@@ -267,7 +267,7 @@ impl LogDisk for RocksLog {
     }
 }
 
-impl Inner {
+impl LogDatabase {
     fn corrupt(&self, reason: String) -> Error {
         Error::Corrupt { path: self.path.clone(), reason }
     }

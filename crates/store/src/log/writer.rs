@@ -18,7 +18,7 @@ use super::group::{
     purged_value, vote_key,
 };
 use super::marks::Marks;
-use super::rocks::Inner;
+use super::rocks::LogDatabase;
 use super::{Done, Incarnation, LogRecord};
 use crate::{Durability, Error, Options, SyncReport, damage};
 
@@ -84,12 +84,12 @@ pub(super) struct Writer {
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     jobs: VecDeque<Job>,
     committed: BTreeMap<GroupId, Bytes>,
     /// Asked for, once all jobs before are done.
@@ -100,7 +100,11 @@ struct State {
 }
 
 impl Writer {
-    pub fn start(inner: Arc<Inner>, marks: Marks, options: &Options) -> Result<Writer, Error> {
+    pub fn start(
+        inner: Arc<LogDatabase>,
+        marks: Marks,
+        options: &Options,
+    ) -> Result<Writer, Error> {
         let queue = Arc::new(Queue::default());
         let path = inner.path.clone();
         let pen = Pen {
@@ -172,7 +176,7 @@ struct Turn {
 
 /// The thread's own.
 struct Pen {
-    inner: Arc<Inner>,
+    inner: Arc<LogDatabase>,
     marks: Marks,
     queue: Arc<Queue>,
     sync: bool,

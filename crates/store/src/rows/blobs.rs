@@ -1,9 +1,9 @@
 //! When bodies are moved so that the files they lie in can go.
 //!
 //! A blob file goes by itself once all its bodies are deleted, as those of a queue are sooner or later.
-//! RocksDB's collection moves what is left in the oldest files at every compaction that meets it, however
-//! full they still are: beside a backlog it would move a quarter of it each time. So it is left off until
-//! garbage takes up half of the space.
+//! RocksDB's collection moves what is left in the oldest files at every compaction that meets it,
+//! however full they still are: beside a backlog it would move a quarter of it each time. So it is
+//! left off until garbage takes up half of the space.
 
 use parking_lot::Mutex;
 use rocksdb::DB;
@@ -16,11 +16,11 @@ pub(super) struct Blobs {
     /// What is written between two looks at the files. Garbage of fewer than four times as much is not
     /// worth a move.
     look_every_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<CollectionState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CollectionState {
     written_bytes: u64,
     collecting: bool,
 }

@@ -21,10 +21,10 @@ use crate::{Error, Options, damage, records};
 /// A file of keys, and of bodies too small for a blob file.
 const KEYS_FILE_BYTES: u64 = 4 << 20;
 /// Flushed files and what they were merged into, before there is a merge. Rows are deleted all over the
-/// place a second to minutes after they were written, so levels would rewrite most of what they hold with
-/// every few flushes; runs that wait for others of their size are rewritten a few times in their life.
-/// Filters tell most look-ups which of them to leave alone. What is deleted in those that wait keeps its
-/// room on the disk so long.
+/// place a second to minutes after they were written, so levels would rewrite most of what they
+/// hold with every few flushes; runs that wait for others of their size are rewritten a few times
+/// in their life. Filters tell most look-ups which of them to leave alone. What is deleted in those
+/// that wait keeps its room on the disk so long.
 const RUNS: i32 = 8;
 /// From so many on writes wait.
 const RUNS_SLOW: i32 = 6 * RUNS;
@@ -33,17 +33,18 @@ const RUNS_MAX: i32 = 9 * RUNS;
 const RUNS_MERGED_MIN: i32 = 4;
 /// A run joins newer ones that together are so much smaller, in percent.
 const RUN_RATIO: i32 = 20;
-/// Newer runs may hold this part of the oldest, in percent: then all are merged. Only so do deletions meet
-/// the rows that lie there, and those of a queue that was emptied take more than this part.
+/// Newer runs may hold this part of the oldest, in percent: then all are merged. Only so do
+/// deletions meet the rows that lie there, and those of a queue that was emptied take more than
+/// this part.
 const NEWER_MAX: i32 = 25;
 
 /// The database. Clones share it.
 #[derive(Clone)]
 pub(super) struct RocksRows {
-    pub inner: Arc<Inner>,
+    pub inner: Arc<RowsDatabase>,
 }
 
-pub(super) struct Inner {
+pub(super) struct RowsDatabase {
     pub db: DB,
     pub path: PathBuf,
     blobs: Blobs,
@@ -58,7 +59,7 @@ impl RocksRows {
         records::check(path)?;
         let db = DB::open(&database(options), path).map_err(|error| Error::rocks(path, &error))?;
         let blobs = Blobs::new(options.rows_memtable_bytes);
-        let inner = Inner { db, path: path.to_owned(), blobs, failure: Mutex::default() };
+        let inner = RowsDatabase { db, path: path.to_owned(), blobs, failure: Mutex::default() };
         let rows = RocksRows { inner: Arc::new(inner) };
         transfer::resume(&rows)?;
         Ok(rows)
@@ -174,7 +175,7 @@ impl RowDisk for RocksRows {
     }
 }
 
-impl Inner {
+impl RowsDatabase {
     pub fn commit(&self, batch: WriteBatch) -> Result<(), Error> {
         let mut options = WriteOptions::default();
         options.disable_wal(true);
