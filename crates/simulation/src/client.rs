@@ -10,7 +10,7 @@ use domain::{
     ReceiverId, Refusal, SequenceNumber, Timestamp,
 };
 
-use crate::network::{Asked, Packet};
+use crate::network::{Packet, Request};
 use crate::random::Random;
 use sessions::Holder;
 
@@ -139,7 +139,7 @@ impl Client {
             origin.retry = true;
         }
         let (client, producer, command) = (self.index, self.producer, request.command.clone());
-        Some(Packet::Request(Asked { client, producer, serial, command }))
+        Some(Packet::Request(Request { client, producer, serial, command }))
     }
 
     /// Makes a command a request of its own.
@@ -151,7 +151,7 @@ impl Client {
         }
         self.outstanding
             .insert(serial, Outstanding { command: command.clone(), sent_at_tick: self.tick });
-        Packet::Request(Asked { client, producer, serial, command })
+        Packet::Request(Request { client, producer, serial, command })
     }
 
     /// An answer came. Returns the numbers it acknowledges, and what is to be sent again.

@@ -37,7 +37,7 @@ pub struct Ticket {
 
 /// A shipment on the road.
 #[derive(Clone, Debug)]
-pub struct Parcel {
+pub struct Shipment {
     pub ticket: Ticket,
     pub to: usize,
     pub arrive: Arrive,
@@ -45,7 +45,7 @@ pub struct Parcel {
 
 #[derive(Clone, Debug)]
 enum Load {
-    Parcel(Parcel),
+    Shipment(Shipment),
     Answer(Ticket, Outcome),
 }
 
@@ -73,8 +73,8 @@ impl Forwarding {
         let ready: Vec<bool> = groups.iter().map(Group::has_taker).collect();
         for (index, group) in groups.iter_mut().enumerate() {
             let ready = ready[(index + 1) % ready.len()];
-            for parcel in group.forward(scene, ready, &mut self.text, random) {
-                self.load(Load::Parcel(parcel), scene.now, lost, random);
+            for shipment in group.forward(scene, ready, &mut self.text, random) {
+                self.load(Load::Shipment(shipment), scene.now, lost, random);
             }
             for (ticket, outcome) in group.take_answers() {
                 self.load(Load::Answer(ticket, outcome), scene.now, lost, random);
@@ -82,7 +82,9 @@ impl Forwarding {
         }
         while let Some(first) = self.road.first_entry().filter(|first| first.key().0 <= scene.now) {
             match first.remove() {
-                Load::Parcel(parcel) => groups[parcel.to].take_parcel(&parcel, scene, random),
+                Load::Shipment(shipment) => {
+                    groups[shipment.to].take_shipment(&shipment, scene, random)
+                }
                 Load::Answer(ticket, outcome) => {
                     groups[ticket.group].hear(ticket, &outcome, scene);
                 }

@@ -22,7 +22,7 @@ use crate::network::Network;
 use crate::node::Node;
 use crate::operator::Operator;
 use crate::oracle::Oracle;
-use crate::raft::disk::Image;
+use crate::raft::disk::DiskImage;
 use crate::raft::member::Member;
 use crate::raft::peers::Peers;
 use crate::raft::{Config, Id, LogEntry, Payload, Record};
@@ -80,7 +80,7 @@ impl Group {
         let nodes = usize::from(options.nodes);
         let config = Rc::new(Config::founders(nodes));
         let founder = |node| {
-            let image = Image::founding(config.clone());
+            let image = DiskImage::founding(config.clone());
             Some(Member::new(Id { node, incarnation: 0 }, image, options.bug, random))
         };
         Group {

@@ -62,7 +62,7 @@ pub struct Proposal {
 }
 
 /// A client's command as it arrived.
-pub struct Request {
+pub struct QueuedRequest {
     pub client: usize,
     pub command: Command,
     pub producer: u64,
@@ -79,7 +79,7 @@ pub struct Leader {
     pub engine: Engine,
     /// Not yet in the log.
     pub proposals: Vec<Proposal>,
-    pub inbox: VecDeque<Request>,
+    pub inbox: VecDeque<QueuedRequest>,
     /// Proposed and not yet applied here: its index, or `None` if it was dropped; and who waits.
     pub pending: VecDeque<(Option<u64>, Vec<Reply>)>,
     /// By receiver attached in this term.
@@ -262,7 +262,7 @@ impl Leader {
                 self.inbox.push_front(request);
                 break; // One to an entry, for the oracle's sake.
             }
-            let Request { client, command, producer, serial, .. } = request;
+            let QueuedRequest { client, command, producer, serial, .. } = request;
             let incoming = incoming(&command);
             commands.push(command);
             replies.push(Reply::Client { client, producer, serial });
@@ -310,7 +310,7 @@ impl Leader {
     }
 
     /// Requests are taken in the order they arrived in.
-    fn next_request(&mut self, random: &mut Random) -> Option<Request> {
+    fn next_request(&mut self, random: &mut Random) -> Option<QueuedRequest> {
         match self.bug {
             Some(Bug::ReordersStreams) if !self.inbox.is_empty() => {
                 self.inbox.remove(random.index(self.inbox.len()))

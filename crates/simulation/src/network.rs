@@ -12,7 +12,7 @@ use crate::random::Random;
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Request {
     pub client: usize,
     pub producer: u64,
     pub serial: u64,
@@ -22,8 +22,8 @@ pub struct Asked {
 /// What travels.
 #[derive(Clone, Debug)]
 pub enum Packet {
-    Request(Asked),
-    Answer { client: usize, producer: u64, serial: u64, outcome: Outcome },
+    Request(Request),
+    Reply { client: usize, producer: u64, serial: u64, outcome: Outcome },
     Delivered { receiver: ReceiverId, queue: QueueId, lock: HeldLock },
     Accepted { receiver: ReceiverId, entity: EntityId, token: SessionToken, until: Timestamp },
 }
@@ -78,7 +78,7 @@ impl Network {
         for Answer { reply, outcome } in answers {
             let (client, packets) = match reply {
                 Reply::Client { client, producer, serial } => {
-                    (client, vec![Packet::Answer { client, producer, serial, outcome }])
+                    (client, vec![Packet::Reply { client, producer, serial, outcome }])
                 }
                 Reply::Acquire { receiver, queue } => {
                     let Outcome::Acquired { deliveries, .. } = outcome else { continue };

@@ -32,7 +32,7 @@ use crate::invariants::one_holder::Hold;
 use crate::invariants::{
     conservation, expired_delivery, lost, one_lock, one_place, order, repeats,
 };
-use crate::raft::Asker;
+use crate::raft::Requester;
 use crate::report::{Broken, Holds, Report};
 
 /// See the file's head.
@@ -63,7 +63,7 @@ impl Oracle {
     pub fn observe(
         &mut self,
         entry: &Entry,
-        asked: &[Option<Asker>],
+        asked: &[Option<Requester>],
         outcomes: &[Outcome],
         rows: &domain::MemoryRows,
     ) -> Holds {
@@ -74,7 +74,7 @@ impl Oracle {
         self.entities.values_mut().for_each(|entity| entity.begin(at));
         for ((command, outcome), asked) in entry.commands.iter().zip(outcomes).zip(asked) {
             if !self.is_repeat(command, outcome)? {
-                asked.map_or(Ok(()), |asker| self.effects.took(asker))?;
+                asked.map_or(Ok(()), |requester| self.effects.took(requester))?;
                 self.command(command, outcome)?;
             }
         }
@@ -292,8 +292,9 @@ impl Oracle {
         Ok(())
     }
 
-    /// Messages were handed out under locks, of a session until its end. What the entry did to them before, unasked, is caught
-    /// up with first: a lapsed lock, an activation, a move to the dead-letter queue.
+    /// Messages were handed out under locks, of a session until its end. What the entry did to them
+    /// before, unasked, is caught up with first: a lapsed lock, an activation, a move to the
+    /// dead-letter queue.
     fn delivered(
         &mut self,
         queue: QueueId,

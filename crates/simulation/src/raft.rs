@@ -70,7 +70,7 @@ impl Config {
 
 /// Who asked for a command, whatever the command says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     pub producer: u64,
     pub serial: u64,
     pub ordered: bool,
@@ -80,7 +80,7 @@ pub struct Asker {
 pub struct Proposed {
     pub entry: Entry,
     /// Who asked for each command, however it is written in the entry (SEND-8).
-    pub asked: Vec<Option<Asker>>,
+    pub asked: Vec<Option<Requester>>,
     /// True time when it was stamped, ms.
     pub stamped_at: u64,
 }
@@ -113,7 +113,7 @@ pub struct Record {
 }
 
 #[derive(Clone)]
-pub enum Message {
+pub enum RaftMessage {
     Vote {
         term: u64,
         last: (u64, u64),
@@ -150,7 +150,7 @@ pub enum Message {
 pub struct Envelope {
     pub from: Id,
     pub to: Id,
-    pub message: Message,
+    pub message: RaftMessage,
 }
 
 /// What a leader knows of another replica.

@@ -9,7 +9,7 @@ use simulation::seeds::{Seeds, told};
 /// Simulates clusters, each from one seed: the agreement itself, replication as it is with openraft and
 /// gRPC inside, over modelled disks and a modelled network.
 #[derive(Parser)]
-struct Args {
+struct RaftArgs {
     #[command(flatten)]
     seeds: Seeds,
     /// Nodes that hold the group.
@@ -30,7 +30,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let Args { seeds, nodes, spares, seconds, bug, here } = Args::parse();
+    let RaftArgs { seeds, nodes, spares, seconds, bug, here } = RaftArgs::parse();
     let options = RealOptions { nodes, spares, seconds, bug };
     if here {
         let held = real::tell(seeds.first(), &options);

@@ -6,7 +6,7 @@ use super::{Group, Scene};
 use crate::bug::Bug;
 use crate::invariants::{committed, replicas, wheel};
 use crate::raft::peers::Weather;
-use crate::raft::{Envelope, Message, Payload};
+use crate::raft::{Envelope, Payload, RaftMessage};
 use crate::random::Random;
 use crate::report::Holds;
 
@@ -54,7 +54,7 @@ impl Group {
     }
 
     fn send(&mut self, envelope: Envelope, scene: Scene<'_>, random: &mut Random) -> Holds {
-        if let Message::Voted { term, granted: true } = envelope.message {
+        if let RaftMessage::Voted { term, granted: true } = envelope.message {
             self.votes.granted(envelope.from, term, envelope.to)?;
         }
         let reached = |node: usize| scene.nodes[node].is_reached(scene.tick);
@@ -73,14 +73,14 @@ impl Group {
         if !node.up || (from != to && !node.is_reached(scene.tick)) {
             return Ok(());
         }
-        let meant = to == member.id || matches!(message, Message::Admit { .. });
+        let meant = to == member.id || matches!(message, RaftMessage::Admit { .. });
         if !meant && self.options.bug != Some(Bug::AnswersForOldLife) {
             self.oracle.totals.calls_refused += 1;
             return Ok(());
         }
         let (led, me) = (member.leads_from().is_some(), if meant { member.id } else { to });
         let (installs, applied) =
-            (matches!(message, Message::Install { .. }), member.replica.applied);
+            (matches!(message, RaftMessage::Install { .. }), member.replica.applied);
         member.hear(me, from, message, random)?;
         if installs && member.replica.applied > applied {
             self.oracle.totals.snapshot_installs += 1;

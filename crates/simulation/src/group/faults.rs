@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Group;
-use crate::raft::disk::Image;
+use crate::raft::disk::DiskImage;
 use crate::raft::member::Member;
 use crate::raft::{Config, Id};
 use crate::random::Random;
@@ -38,13 +38,15 @@ impl Group {
     /// A node's new replica: it knows nothing, and speaks under an id of its own.
     pub fn return_as(&mut self, id: Id, random: &mut Random) {
         self.leaders.remove(&id.node);
-        self.members[id.node] = Some(Member::new(id, Image::default(), self.options.bug, random));
+        self.members[id.node] =
+            Some(Member::new(id, DiskImage::default(), self.options.bug, random));
     }
 
     /// For the bug `VotesUnderOldId`: a node goes on under its id, as if it had lost nothing.
     pub fn pretend(&mut self, id: Id, random: &mut Random) {
         let config = Rc::new(Config::founders(self.members.len()));
-        let image = if id.incarnation == 0 { Image::founding(config) } else { Image::default() };
+        let image =
+            if id.incarnation == 0 { DiskImage::founding(config) } else { DiskImage::default() };
         self.members[id.node] = Some(Member::new(id, image, self.options.bug, random));
     }
 
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::raft::Payload;
-    use crate::raft::disk::Write;
+    use crate::raft::disk::DiskWrite;
 
     /// A replica whose log begins after its first flush of rows.
     fn group(random: &mut Random) -> Group {
@@ -109,7 +111,7 @@ mod tests {
             member.replica.apply(&member.disk.image.from(next, count));
             member.replica.flush();
         }
-        member.disk.write(Write::Forget(8));
+        member.disk.write(DiskWrite::Forget(8));
         member.disk.sync();
         group
     }

@@ -12,7 +12,7 @@ use engine::{Carried, ForwardTask};
 
 use super::{Group, Scene};
 use crate::bug::Bug;
-use crate::forwarding::{Parcel, Ticket, source, taker};
+use crate::forwarding::{Shipment, Ticket, source, taker};
 use crate::leader::{Leader, Reply};
 use crate::raft::Payload;
 use crate::random::Random;
@@ -30,7 +30,7 @@ impl Group {
         ready: bool,
         next: &mut u64,
         random: &mut Random,
-    ) -> Vec<Parcel> {
+    ) -> Vec<Shipment> {
         let (group, now) = (self.index, scene.now);
         let to = (group + 1) % usize::from(self.options.groups);
         if let Some(node) = self.newest() {
@@ -40,7 +40,7 @@ impl Group {
                 leader.asked.extend(commands.into_iter().map(|command| (command, Reply::Nobody)));
             }
         }
-        let mut parcels = Vec::new();
+        let mut shipments = Vec::new();
         let nodes: Vec<usize> = self.leaders.keys().copied().collect();
         for node in nodes {
             let clock = self.clock(scene, node);
@@ -53,15 +53,15 @@ impl Group {
             leader.engine.forward_tasks(clock, &mut tasks);
             for task in tasks {
                 let rows = &member.replica.rows;
-                parcels.extend(begin_task(
+                shipments.extend(begin_task(
                     task,
                     leader,
-                    Place { group, to, ready, node, now, clock },
+                    Sender { group, to, ready, node, now, clock },
                     rows,
                 ));
             }
         }
-        parcels
+        shipments
     }
 
     /// `to`: the next group's taker, if it is there.
@@ -127,7 +127,7 @@ impl Group {
     }
 
     /// A shipment arrives at a leader of this group, be it the newest or not.
-    pub fn take_parcel(&mut self, parcel: &Parcel, scene: Scene<'_>, random: &mut Random) {
+    pub fn take_shipment(&mut self, shipment: &Shipment, scene: Scene<'_>, random: &mut Random) {
         let nodes: Vec<usize> = self.leaders.keys().copied().collect();
         if nodes.is_empty() {
             return;
@@ -137,8 +137,8 @@ impl Group {
             return;
         }
         if let Some(leader) = self.leaders.get_mut(&node) {
-            let command = Command::Forward(ForwardCommand::Arrive(parcel.arrive.clone()));
-            leader.asked.push((command, Reply::Arrive(parcel.ticket)));
+            let command = Command::Forward(ForwardCommand::Arrive(shipment.arrive.clone()));
+            leader.asked.push((command, Reply::Arrive(shipment.ticket)));
         }
     }
 
@@ -303,7 +303,7 @@ fn sent_via(
 
 /// Which leader a forward task is of, when, and the group its shipments go to.
 #[derive(Clone, Copy)]
-struct Place {
+struct Sender {
     group: usize,
     to: usize,
     ready: bool,
@@ -316,10 +316,10 @@ struct Place {
 fn begin_task(
     task: ForwardTask,
     leader: &mut Leader,
-    place: Place,
+    sender: Sender,
     rows: &MemoryRows,
-) -> Option<Parcel> {
-    let Place { group, to, ready, node, now, clock } = place;
+) -> Option<Shipment> {
+    let Sender { group, to, ready, node, now, clock } = sender;
     match task {
         ForwardTask::Ship { queue, .. } if !ready => {
             leader.engine.packed(queue, false, clock);
@@ -375,7 +375,11 @@ fn begin_task(
                 messages,
             };
             let epoch = leader.epoch;
-            Some(Parcel { ticket: Ticket { group, node, epoch, line, serial, count }, to, arrive })
+            Some(Shipment {
+                ticket: Ticket { group, node, epoch, line, serial, count },
+                to,
+                arrive,
+            })
         }
     }
 }

@@ -13,10 +13,10 @@ use super::{Group, Scene};
 use crate::bug::Bug;
 use crate::client::Client;
 use crate::invariants::{atomic, credit, stamps, wheel};
-use crate::leader::{Leader, Proposal, Reply, Request};
-use crate::network::{AGE_MS_MAX, Asked, Packet, Parcel};
+use crate::leader::{Leader, Proposal, QueuedRequest, Reply};
+use crate::network::{AGE_MS_MAX, Packet, Parcel, Request};
 use crate::operator::Operator;
-use crate::raft::{Asker, Envelope, Message, Payload, Proposed};
+use crate::raft::{Envelope, Payload, Proposed, RaftMessage, Requester};
 use crate::random::Random;
 use crate::report::Holds;
 
@@ -107,7 +107,7 @@ impl Group {
             let heir = random.pick(&heirs);
             let config = member.config();
             let Some(to) = config.members.iter().rev().find(|id| id.node == heir) else { continue };
-            let message = Message::TakeOver { term: member.term() };
+            let message = RaftMessage::TakeOver { term: member.term() };
             let envelope = Envelope { from: member.id, to: *to, message };
             if node.is_reached(scene.tick) {
                 self.oracle.totals.transfers += 1;
@@ -200,7 +200,7 @@ impl Group {
             let asked = replies.iter().map(|reply| match reply {
                 Reply::Client { client, producer, serial } => {
                     let ordered = self.clients[*client].is_ordered();
-                    Some(Asker { producer: *producer, serial: *serial, ordered })
+                    Some(Requester { producer: *producer, serial: *serial, ordered })
                 }
                 Reply::Acquire { .. }
                 | Reply::Fire
@@ -254,12 +254,12 @@ impl Group {
             }
             match parcel.packet.clone() {
                 Packet::Request(asked) => self.asked(parcel, asked, lost, scene, random),
-                Packet::Answer { client, producer, serial, outcome } => {
-                    let asker = &mut self.clients[client];
-                    if let Some(asked) = asker.waits_for(producer, serial) {
+                Packet::Reply { client, producer, serial, outcome } => {
+                    let requester = &mut self.clients[client];
+                    if let Some(asked) = requester.waits_for(producer, serial) {
                         atomic::answered(asked, &outcome)?;
                     }
-                    let (known, again) = asker.answered(producer, serial, &outcome);
+                    let (known, again) = requester.answered(producer, serial, &outcome);
                     if let Some((entity, sequences)) = known {
                         self.oracle.acknowledge(entity, &sequences)?;
                     }
@@ -291,7 +291,7 @@ impl Group {
     fn asked(
         &mut self,
         parcel: Parcel,
-        asked: Asked,
+        asked: Request,
         lost: u32,
         scene: Scene<'_>,
         random: &mut Random,
@@ -302,8 +302,8 @@ impl Group {
         }
         if let Some(leader) = self.leaders.get_mut(&parcel.to) {
             let arrived_at = parcel.sent_at;
-            let Asked { client, command, producer, serial } = asked;
-            leader.inbox.push_back(Request { client, command, producer, serial, arrived_at });
+            let Request { client, command, producer, serial } = asked;
+            leader.inbox.push_back(QueuedRequest { client, command, producer, serial, arrived_at });
             return;
         }
         let known = self.members[parcel.to].as_ref().and_then(|member| member.leader);

@@ -1,7 +1,7 @@
 //! What is committed stays: every leader has it, every replica applies it, at its index, and none
 //! takes it back. What was acknowledged was committed.
 
-use crate::raft::disk::Image;
+use crate::raft::disk::DiskImage;
 use crate::raft::{Id, LogEntry, Record};
 use crate::report::{Broken, Holds};
 
@@ -24,7 +24,7 @@ pub fn same(id: Id, entry: &LogEntry, committed: &[Record]) -> Holds {
 
 /// Who leads has all that was committed before its term, acknowledged or not. What is committed in
 /// later ones it may lack: votes that were long under way make a leader that nobody follows.
-pub fn complete(id: Id, term: u64, image: &Image, committed: &[Record]) -> Holds {
+pub fn complete(id: Id, term: u64, image: &DiskImage, committed: &[Record]) -> Holds {
     let count = committed.partition_point(|record| record.committed_in <= term) as u64;
     if image.last() < count {
         let last = image.last();

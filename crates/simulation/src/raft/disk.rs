@@ -11,7 +11,7 @@ use crate::random::Random;
 const APART_MAX: usize = 24;
 
 #[derive(Clone)]
-pub enum Write {
+pub enum DiskWrite {
     Vote {
         term: u64,
         voted: Option<Id>,
@@ -31,7 +31,7 @@ pub enum Write {
 
 /// What all writes together say.
 #[derive(Clone, Default)]
-pub struct Image {
+pub struct DiskImage {
     pub term: u64,
     pub voted: Option<Id>,
     /// The last forgotten index, and its term.
@@ -41,11 +41,11 @@ pub struct Image {
     entries: VecDeque<LogEntry>,
 }
 
-impl Image {
+impl DiskImage {
     /// A founder's: the first entry says who they are.
-    pub fn founding(config: Rc<Config>) -> Image {
+    pub fn founding(config: Rc<Config>) -> DiskImage {
         let first = LogEntry { index: 1, term: 0, number: 0, payload: Payload::Config(config) };
-        Image { entries: [first].into(), ..Image::default() }
+        DiskImage { entries: [first].into(), ..DiskImage::default() }
     }
 
     pub fn last(&self) -> u64 {
@@ -96,14 +96,14 @@ impl Image {
         [&self.base_config].into_iter().chain(logged)
     }
 
-    fn write(&mut self, write: &Write) {
+    fn write(&mut self, write: &DiskWrite) {
         match write {
-            Write::Vote { term, voted } => (self.term, self.voted) = (*term, *voted),
-            Write::Append(entry) => self.entries.push_back(entry.clone()),
-            Write::Truncate(kept) => {
+            DiskWrite::Vote { term, voted } => (self.term, self.voted) = (*term, *voted),
+            DiskWrite::Append(entry) => self.entries.push_back(entry.clone()),
+            DiskWrite::Truncate(kept) => {
                 self.entries.truncate(kept.saturating_sub(self.base) as usize);
             }
-            Write::Forget(index) => {
+            DiskWrite::Forget(index) => {
                 while self.base < *index {
                     let Some(entry) = self.entries.pop_front() else { break };
                     (self.base, self.base_term) = (entry.index, entry.term);
@@ -112,7 +112,7 @@ impl Image {
                     }
                 }
             }
-            Write::Reset { index, term, config } => {
+            DiskWrite::Reset { index, term, config } => {
                 (self.base, self.base_term) = (*index, *term);
                 self.base_config = config.clone();
                 self.entries.clear();
@@ -133,10 +133,10 @@ struct Mark {
 #[derive(Clone, Default)]
 pub struct Disk {
     /// What is read: all writes, synced or not.
-    pub image: Image,
-    settled: Image,
+    pub image: DiskImage,
+    settled: DiskImage,
     /// Those after `settled`.
-    writes: VecDeque<Write>,
+    writes: VecDeque<DiskWrite>,
     written: u64,
     synced: u64,
     synced_last: u64,
@@ -147,14 +147,14 @@ pub struct Disk {
 }
 
 impl Disk {
-    pub fn new(image: Image) -> Disk {
+    pub fn new(image: DiskImage) -> Disk {
         let synced_last = image.last();
         Disk { settled: image.clone(), image, synced_last, ..Disk::default() }
     }
 
-    pub fn write(&mut self, write: Write) {
+    pub fn write(&mut self, write: DiskWrite) {
         // A snapshot that contradicts the log ends it as well.
-        if let Write::Truncate(kept) | Write::Reset { index: kept, .. } = write {
+        if let DiskWrite::Truncate(kept) | DiskWrite::Reset { index: kept, .. } = write {
             self.synced_last = self.synced_last.min(kept);
             // First the mark: a crash between the two must not pass for a log that lost its end.
             self.mark.last = self.mark.last.min(kept);
@@ -247,13 +247,13 @@ mod tests {
     fn a_shorter_log_after_a_snapshot_is_not_missed() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
-            let mut disk = Disk::new(Image::default());
+            let mut disk = Disk::new(DiskImage::default());
             for index in 1..=10 {
                 let entry = LogEntry { index, term: 1, number: index, payload: Payload::Blank };
-                disk.write(Write::Append(entry));
+                disk.write(DiskWrite::Append(entry));
             }
             disk.sync();
-            disk.write(Write::Reset { index: 5, term: 2, config: Rc::default() });
+            disk.write(DiskWrite::Reset { index: 5, term: 2, config: Rc::default() });
             disk.crash(false, &mut random);
             assert!(!disk.is_short(), "seed {seed}: it ends at {}", disk.image.last());
         }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::admission::{next_config, towards};
-use super::disk::{Disk, Image, Write};
-use super::{Config, Envelope, Followers, Id, LogEntry, Message, Payload, Progress};
+use super::disk::{Disk, DiskImage, DiskWrite};
+use super::{Config, Envelope, Followers, Id, LogEntry, Payload, Progress, RaftMessage};
 use crate::bug::Bug;
 use crate::invariants::committed;
 use crate::random::Random;
@@ -47,7 +47,7 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn new(id: Id, image: Image, bug: Option<Bug>, random: &mut Random) -> Member {
+    pub fn new(id: Id, image: DiskImage, bug: Option<Bug>, random: &mut Random) -> Member {
         Member {
             id,
             disk: Disk::new(image),
@@ -118,7 +118,7 @@ impl Member {
         self.disk.open();
         let (index, term, config) = self.replica.at();
         if self.disk.image.term_at(index) != Some(term) {
-            self.disk.write(Write::Reset { index, term, config });
+            self.disk.write(DiskWrite::Reset { index, term, config });
         }
         self.commit = index;
         self.timer = random.between(4, 16);
@@ -143,7 +143,7 @@ impl Member {
         if returns && !others.is_empty() {
             // It asks anyone who may lead, under whatever id.
             let to = Id { node: random.pick(others), incarnation: 0 };
-            self.say(to, Message::Admit { applied: self.replica.applied });
+            self.say(to, RaftMessage::Admit { applied: self.replica.applied });
         }
         self.timer = self.timer.saturating_sub(1);
         if self.timer == 0 {
@@ -156,28 +156,28 @@ impl Member {
 
     fn campaign(&mut self, config: &Config) {
         let term = self.term() + 1;
-        self.disk.write(Write::Vote { term, voted: Some(self.id) });
+        self.disk.write(DiskWrite::Vote { term, voted: Some(self.id) });
         self.role = Role::Candidate { votes: BTreeSet::new() };
         self.leader = None;
         let last = self.disk.image.end();
         let voters: BTreeSet<Id> = config.sets.iter().flatten().copied().collect();
         for voter in voters {
             match voter == self.id {
-                true => self.say(voter, Message::Voted { term, granted: true }),
-                false => self.say(voter, Message::Vote { term, last }),
+                true => self.say(voter, RaftMessage::Voted { term, granted: true }),
+                false => self.say(voter, RaftMessage::Vote { term, last }),
             }
         }
     }
 
     /// Says something once all that was written so far is synced.
-    fn say(&mut self, to: Id, message: Message) {
+    fn say(&mut self, to: Id, message: RaftMessage) {
         self.say_as(self.id, to, message);
     }
 
-    fn say_as(&mut self, from: Id, to: Id, message: Message) {
+    fn say_as(&mut self, from: Id, to: Id, message: RaftMessage) {
         let hasty = match &message {
-            Message::Voted { .. } => self.bug == Some(Bug::VotesBeforeSync),
-            Message::Appended { .. } => self.bug == Some(Bug::AcknowledgesBeforeSync),
+            RaftMessage::Voted { .. } => self.bug == Some(Bug::VotesBeforeSync),
+            RaftMessage::Appended { .. } => self.bug == Some(Bug::AcknowledgesBeforeSync),
             _ => false,
         };
         let after = if hasty { 0 } else { self.disk.written() };
@@ -194,50 +194,50 @@ impl Member {
     }
 
     /// Hears a message that was meant for `me`, which is its own id unless a bug is planted.
-    pub fn hear(&mut self, me: Id, from: Id, message: Message, random: &mut Random) -> Holds {
+    pub fn hear(&mut self, me: Id, from: Id, message: RaftMessage, random: &mut Random) -> Holds {
         let term = match &message {
-            Message::Vote { term, .. }
-            | Message::Voted { term, .. }
-            | Message::Append { term, .. }
-            | Message::Appended { term, .. }
-            | Message::Install { term, .. }
-            | Message::TakeOver { term } => *term,
-            Message::Admit { .. } => self.term(),
+            RaftMessage::Vote { term, .. }
+            | RaftMessage::Voted { term, .. }
+            | RaftMessage::Append { term, .. }
+            | RaftMessage::Appended { term, .. }
+            | RaftMessage::Install { term, .. }
+            | RaftMessage::TakeOver { term } => *term,
+            RaftMessage::Admit { .. } => self.term(),
         };
         if term > self.term() {
-            self.disk.write(Write::Vote { term, voted: None });
+            self.disk.write(DiskWrite::Vote { term, voted: None });
             self.role = Role::Follower;
             self.leader = None;
         }
         let current = term == self.term();
         match message {
-            Message::Vote { last, .. } => {
+            RaftMessage::Vote { last, .. } => {
                 let open = self.disk.image.voted.is_none_or(|voted| voted == from);
                 let granted = current && open && last >= self.disk.image.end();
                 if granted {
-                    self.disk.write(Write::Vote { term, voted: Some(from) });
+                    self.disk.write(DiskWrite::Vote { term, voted: Some(from) });
                     self.timer = random.between(8, 18);
                 }
-                self.say_as(me, from, Message::Voted { term: self.term(), granted });
+                self.say_as(me, from, RaftMessage::Voted { term: self.term(), granted });
             }
-            Message::Voted { granted, .. } => self.voted(current && granted, from),
-            Message::Append { before, entries, commit, .. } => {
+            RaftMessage::Voted { granted, .. } => self.voted(current && granted, from),
+            RaftMessage::Append { before, entries, commit, .. } => {
                 let matched = match current {
                     true => self.append_all(from, before, entries, commit, random)?,
                     false => Err(0),
                 };
-                self.say_as(me, from, Message::Appended { term: self.term(), matched });
+                self.say_as(me, from, RaftMessage::Appended { term: self.term(), matched });
             }
-            Message::Appended { matched, .. } => self.appended(current, from, matched),
-            Message::Install { snapshot, .. } if current => {
+            RaftMessage::Appended { matched, .. } => self.appended(current, from, matched),
+            RaftMessage::Install { snapshot, .. } if current => {
                 self.follow(from, random);
                 self.install(&snapshot);
                 let matched = Ok(self.commit.min(self.disk.image.last()));
-                self.say_as(me, from, Message::Appended { term, matched });
+                self.say_as(me, from, RaftMessage::Appended { term, matched });
             }
-            Message::Install { .. } => (),
-            Message::Admit { applied } => self.admit(from, applied),
-            Message::TakeOver { .. } => {
+            RaftMessage::Install { .. } => (),
+            RaftMessage::Admit { applied } => self.admit(from, applied),
+            RaftMessage::TakeOver { .. } => {
                 let config = self.config();
                 if current && self.leads_from().is_none() && config.has_voter(self.id) {
                     self.campaign(&config);
@@ -276,7 +276,7 @@ impl Member {
     /// Adds an entry to the log it leads.
     pub fn append(&mut self, payload: Payload, number: u64) -> u64 {
         let (index, term) = (self.disk.image.last() + 1, self.term());
-        self.disk.write(Write::Append(LogEntry { index, term, number, payload }));
+        self.disk.write(DiskWrite::Append(LogEntry { index, term, number, payload }));
         index
     }
 
@@ -308,11 +308,11 @@ impl Member {
                 Some(term) if term == entry.term => continue,
                 Some(_) => {
                     committed::not_taken_back(self.id, entry.index, self.commit)?;
-                    self.disk.write(Write::Truncate(entry.index - 1));
+                    self.disk.write(DiskWrite::Truncate(entry.index - 1));
                 }
                 None => (),
             }
-            self.disk.write(Write::Append(entry));
+            self.disk.write(DiskWrite::Append(entry));
         }
         self.commit = self.commit.max(commit.min(matched));
         Ok(Ok(matched))
@@ -340,10 +340,10 @@ impl Member {
         }
         self.replica.install(snapshot); // On disk first: the log behind it is given up.
         if self.disk.image.term_at(index) == Some(term) {
-            self.disk.write(Write::Forget(index));
+            self.disk.write(DiskWrite::Forget(index));
         } else {
             let config = snapshot.config.clone();
-            self.disk.write(Write::Reset { index, term, config });
+            self.disk.write(DiskWrite::Reset { index, term, config });
         }
         self.commit = index;
     }
@@ -361,7 +361,7 @@ impl Member {
                 if progress.patience == 0 {
                     progress.patience = 6;
                     let snapshot = Rc::new(self.replica.snapshot(random.chance(500)));
-                    messages.push((*id, Message::Install { term, snapshot }));
+                    messages.push((*id, RaftMessage::Install { term, snapshot }));
                 }
                 continue;
             }
@@ -372,7 +372,7 @@ impl Member {
             let index = progress.next - 1;
             let before = (image.term_at(index).unwrap_or_default(), index);
             progress.next += entries.len() as u64;
-            messages.push((*id, Message::Append { term, before, entries, commit }));
+            messages.push((*id, RaftMessage::Append { term, before, entries, commit }));
         }
         // A leader sends before it has synced itself: its own copy counts when it has.
         for (to, message) in messages {
@@ -456,7 +456,7 @@ impl Member {
         let last = self.disk.image.last();
         let upto = flushed.min(held.unwrap_or(flushed).max(last.saturating_sub(LOG_KEPT)));
         if upto > self.disk.image.base + 8 {
-            self.disk.write(Write::Forget(upto));
+            self.disk.write(DiskWrite::Forget(upto));
         }
     }
 }

@@ -9,8 +9,8 @@ use domain::{Command, Entry, Outcome, Timestamp};
 use replication::{ProposeError, Replication};
 
 use super::GROUP;
-use super::known::Known;
-use super::node::Node;
+use super::ledger::Ledger;
+use super::node::RealNode;
 use super::watch::Watch;
 use crate::random::Random;
 
@@ -20,8 +20,8 @@ const PATIENCE_MS: u64 = 4_000;
 /// What a client has to do with.
 pub struct Around<'a> {
     pub now: u64,
-    pub nodes: &'a BTreeMap<u64, Node>,
-    pub known: &'a mut Known,
+    pub nodes: &'a BTreeMap<u64, RealNode>,
+    pub ledger: &'a mut Ledger,
     /// Nothing new is begun.
     pub peace: bool,
     pub watch: &'a Watch,
@@ -35,9 +35,9 @@ pub struct Call<T> {
     until: u64,
 }
 
-pub type Answer = Result<Vec<Outcome>, ProposeError>;
+pub type Outcomes = Result<Vec<Outcome>, ProposeError>;
 
-pub enum Heard<T> {
+pub enum CallProgress<T> {
     Nothing,
     /// And nothing will be.
     TooLate,
@@ -49,22 +49,22 @@ impl<T> Call<T> {
         Call { node, answer: Box::pin(answer), until: now + PATIENCE_MS }
     }
 
-    pub fn hear(&mut self, now: u64) -> Heard<T> {
+    pub fn hear(&mut self, now: u64) -> CallProgress<T> {
         match self.answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => Heard::Answer(answer),
-            Poll::Pending if now < self.until => Heard::Nothing,
-            Poll::Pending => Heard::TooLate,
+            Poll::Ready(answer) => CallProgress::Answer(answer),
+            Poll::Pending if now < self.until => CallProgress::Nothing,
+            Poll::Pending => CallProgress::TooLate,
         }
     }
 }
 
-impl Call<Answer> {
+impl Call<Outcomes> {
     /// The answer to a proposal, once there is one or none will come.
-    pub fn outcome(&mut self, now: u64) -> Option<Answer> {
+    pub fn outcome(&mut self, now: u64) -> Option<Outcomes> {
         match self.hear(now) {
-            Heard::Nothing => None,
-            Heard::TooLate => Some(Err(ProposeError::Unknown)),
-            Heard::Answer(answer) => Some(answer),
+            CallProgress::Nothing => None,
+            CallProgress::TooLate => Some(Err(ProposeError::Unknown)),
+            CallProgress::Answer(answer) => Some(answer),
         }
     }
 }
@@ -84,7 +84,7 @@ impl Around<'_> {
     }
 
     /// Proposes a command to that one.
-    pub fn propose(&mut self, command: Command) -> Option<Call<Answer>> {
+    pub fn propose(&mut self, command: Command) -> Option<Call<Outcomes>> {
         let (now, seed) = (self.now, self.random.bytes());
         let at = Timestamp(1_700_000_000_000 + now);
         let entry = Entry { at, seed, commands: vec![command] };

@@ -4,13 +4,13 @@
 use domain::{Command, CreateQueue, NewMessage, Origin, Outcome, Send};
 use replication::ProposeError;
 
-use super::call::{Answer, Around, Call, Heard};
-use super::known::Truth;
+use super::call::{Around, Call, CallProgress, Outcomes};
+use super::ledger::Truth;
 use super::{GROUP, QUEUE};
 use crate::random::Random;
 
 /// See the file's head.
-pub struct Client {
+pub struct RealClient {
     producer: u64,
     producers: u64,
     serial: u64,
@@ -19,7 +19,7 @@ pub struct Client {
     created: bool,
     /// Sent before, with an unknown outcome.
     retry: bool,
-    asked: Option<Call<Answer>>,
+    asked: Option<Call<Outcomes>>,
     reading: Option<Reading>,
     wait_until: u64,
 }
@@ -30,10 +30,10 @@ struct Reading {
     before: Truth,
 }
 
-impl Client {
+impl RealClient {
     /// `producers`: how many clients there are.
-    pub fn new(index: u64, producers: u64) -> Client {
-        Client {
+    pub fn new(index: u64, producers: u64) -> RealClient {
+        RealClient {
             producer: index + 1,
             producers,
             serial: 1,
@@ -64,8 +64,8 @@ impl Client {
             return;
         }
         if self.number == 0 {
-            around.known.numbers += 1;
-            self.number = around.known.numbers;
+            around.ledger.numbers += 1;
+            self.number = around.ledger.numbers;
         }
         let command = self.command(around.random);
         self.asked = around.propose(command);
@@ -92,12 +92,12 @@ impl Client {
             ttl: None,
             scheduled_at: None,
         };
-        let Client { producer, serial, retry, .. } = *self;
+        let RealClient { producer, serial, retry, .. } = *self;
         let origin = Origin { producer, serial, ordered: true, retry };
         Command::Send(Send { origin: Some(origin), entity: QUEUE, messages: vec![message] })
     }
 
-    fn take(&mut self, answer: Answer, around: &mut Around<'_>) {
+    fn take(&mut self, answer: Outcomes, around: &mut Around<'_>) {
         let outcome = match answer {
             // Certainly not done: the same again.
             Err(ProposeError::NotLeader { .. }) => return,
@@ -114,12 +114,12 @@ impl Client {
         match outcome {
             Some(Outcome::Sent { .. }) => {
                 around.watch.note("acknowledged", &[self.number]);
-                around.known.sent(self.number);
+                around.ledger.sent(self.number);
                 self.serial += 1;
             }
-            // Its producer is not known: perhaps it was sent, and nobody can tell.
+            // Its producer is not ledger: perhaps it was sent, and nobody can tell.
             _ => {
-                around.known.doubt(self.number);
+                around.ledger.doubt(self.number);
                 self.producer += self.producers;
                 self.serial = 1;
             }
@@ -130,7 +130,7 @@ impl Client {
     fn read(&mut self, around: &mut Around<'_>) {
         let Some(reading) = &mut self.reading else {
             if !around.peace && self.created && around.random.chance(2) {
-                let (before, now) = (around.known.truth.clone(), around.now);
+                let (before, now) = (around.ledger.truth.clone(), around.now);
                 self.reading = around.leader().map(|node| Reading {
                     call: Call::new(node.node(), node.read_index(GROUP), now),
                     before,
@@ -139,12 +139,12 @@ impl Client {
             return;
         };
         match reading.call.hear(around.now) {
-            Heard::Nothing => return,
-            Heard::TooLate | Heard::Answer(Err(_)) => (),
-            Heard::Answer(Ok(())) => {
-                around.known.reads += 1;
+            CallProgress::Nothing => return,
+            CallProgress::TooLate | CallProgress::Answer(Err(_)) => (),
+            CallProgress::Answer(Ok(())) => {
+                around.ledger.reads += 1;
                 let node = around.nodes.get(&reading.call.node);
-                let wrong = node.and_then(|of| around.known.contradiction(&reading.before, of));
+                let wrong = node.and_then(|of| around.ledger.contradiction(&reading.before, of));
                 if let Some(wrong) = wrong {
                     let what = format!("node {} read {wrong}", reading.call.node);
                     around.watch.broke("reads", "architecture 4 (reads)", what);

@@ -7,12 +7,12 @@ use std::time::Duration;
 use replication::{GroupStatus, Leadership};
 
 use super::call::Around;
-use super::client::Client;
+use super::client::RealClient;
 use super::consumer::Consumer;
 use super::faults::Faults;
-use super::known::{self, Known};
-use super::network::Network;
-use super::node::Node;
+use super::ledger::{self, Ledger};
+use super::network::SocketNetwork;
+use super::node::RealNode;
 use super::plan::Plan;
 use super::report::RealReport;
 use super::watch::Watch;
@@ -34,40 +34,40 @@ const CLIENTS: u64 = 4;
 const CONSUMERS_MAX: u64 = 3;
 
 /// See the file's head.
-pub struct Cluster {
+pub struct RealCluster {
     pub options: RealOptions,
     pub random: Random,
     pub now: u64,
-    pub network: Network,
-    pub nodes: BTreeMap<u64, Node>,
+    pub network: SocketNetwork,
+    pub nodes: BTreeMap<u64, RealNode>,
     pub plan: Plan,
     pub watch: Watch,
     pub report: RealReport,
     pub faults: Faults,
-    clients: Vec<Client>,
+    clients: Vec<RealClient>,
     consumers: Vec<Consumer>,
-    known: Known,
+    ledger: Ledger,
     dir: PathBuf,
     peace: bool,
 }
 
-impl Cluster {
-    pub fn new(seed: u64, options: RealOptions) -> Cluster {
+impl RealCluster {
+    pub fn new(seed: u64, options: RealOptions) -> RealCluster {
         let mut random = Random::new(seed);
         let watch = Watch::default();
         // Only what a node is lies in files: provenances and directory ids.
         let dir = std::env::temp_dir().join(format!("mayfly-raft-{}-{seed}", std::process::id()));
-        let network = Network::new(random.fork());
+        let network = SocketNetwork::new(random.fork());
         let mut nodes = BTreeMap::new();
         let plan = Plan { replicas: (1..=options.nodes).collect(), moves: 0 };
         let all = options.nodes + options.spares;
         for number in 1..=all {
             let of_node = random.fork();
-            let node = Node::new(number, all, &plan, &dir, &watch, options.bug, of_node);
+            let node = RealNode::new(number, all, &plan, &dir, &watch, options.bug, of_node);
             nodes.insert(number, node);
         }
         let consumers = random.below(CONSUMERS_MAX + 1);
-        Cluster {
+        RealCluster {
             faults: Faults::new(&mut random, options.spares > 0),
             options,
             random,
@@ -77,9 +77,9 @@ impl Cluster {
             plan,
             watch,
             report: RealReport::default(),
-            clients: (0..CLIENTS).map(|index| Client::new(index, CLIENTS)).collect(),
+            clients: (0..CLIENTS).map(|index| RealClient::new(index, CLIENTS)).collect(),
             consumers: (0..consumers).map(Consumer::new).collect(),
-            known: Known::default(),
+            ledger: Ledger::default(),
             dir,
             peace: false,
         }
@@ -87,7 +87,7 @@ impl Cluster {
 
     pub fn run(mut self) -> Result<RealReport, Broken> {
         self.nodes.values_mut().for_each(|node| node.start(&self.network));
-        self.pass(FOUND_MS, "founded", Cluster::is_whole)?;
+        self.pass(FOUND_MS, "founded", RealCluster::is_whole)?;
         let until = self.now + self.options.seconds * 1_000;
         while self.now < until {
             self.trouble();
@@ -95,7 +95,7 @@ impl Cluster {
         }
         self.mend();
         self.peace = true;
-        self.pass(HEAL_MS, "settled", Cluster::is_settled)?;
+        self.pass(HEAL_MS, "settled", RealCluster::is_settled)?;
         self.account();
         self.sound()?;
         self.report.seconds = self.now / 1_000;
@@ -108,7 +108,7 @@ impl Cluster {
         &mut self,
         longest_ms: u64,
         what: &'static str,
-        holds: fn(&Cluster) -> bool,
+        holds: fn(&RealCluster) -> bool,
     ) -> Result<(), Broken> {
         let until = self.now + longest_ms;
         while !(self.now.is_multiple_of(LOOK_MS) && holds(self)) {
@@ -139,8 +139,8 @@ impl Cluster {
         }
         self.spread_word();
         self.look();
-        let Cluster { clients, consumers, now, nodes, known, peace, watch, random, .. } = self;
-        let mut around = Around { now: *now, nodes, known, peace: *peace, watch, random };
+        let RealCluster { clients, consumers, now, nodes, ledger, peace, watch, random, .. } = self;
+        let mut around = Around { now: *now, nodes, ledger, peace: *peace, watch, random };
         clients.iter_mut().for_each(|client| client.step(&mut around));
         consumers.iter_mut().for_each(|consumer| consumer.step(&mut around));
         self.sound()
@@ -174,7 +174,7 @@ impl Cluster {
                 if !self.watch.leads(*number, id, term) {
                     continue;
                 }
-                if let Some(wrong) = self.known.contradiction(&self.known.truth, node) {
+                if let Some(wrong) = self.ledger.contradiction(&self.ledger.truth, node) {
                     let what = format!("node {number} leads term {term} {wrong}");
                     self.watch.broke("lost", "architecture 7", what);
                 }
@@ -211,7 +211,7 @@ impl Cluster {
     }
 
     /// The nodes that shall have replicas.
-    fn members(&self) -> impl Iterator<Item = (&u64, &Node)> {
+    fn members(&self) -> impl Iterator<Item = (&u64, &RealNode)> {
         self.nodes.iter().filter(|(number, _)| self.plan.replicas.contains(number))
     }
 
@@ -225,7 +225,7 @@ impl Cluster {
             })
             .collect();
         let same = ends.len() == 1 && ends.iter().flatten().all(|(last, applied)| last == applied);
-        let idle = self.clients.iter().all(Client::is_idle)
+        let idle = self.clients.iter().all(RealClient::is_idle)
             && self.consumers.iter().all(Consumer::is_idle);
         same && self.is_whole() && idle
     }
@@ -242,7 +242,7 @@ impl Cluster {
             self.watch.broke("replicas", "Raft 5.4.3", format!("in the end they differ: {sums:?}"));
         }
         for (number, node) in &self.nodes {
-            let there = known::numbers(node).unwrap_or_default();
+            let there = ledger::numbers(node).unwrap_or_default();
             if !self.plan.replicas.contains(number) {
                 if !there.is_empty() {
                     let what = format!("node {number} has {} messages of others", there.len());
@@ -254,10 +254,10 @@ impl Cluster {
             if distinct.len() < there.len() {
                 self.watch.broke("once", "SEND-8", format!("node {number} has some twice"));
             }
-            if let Some(wrong) = self.known.contradiction(&self.known.truth, node) {
+            if let Some(wrong) = self.ledger.contradiction(&self.ledger.truth, node) {
                 self.watch.broke("lost", "architecture 7", format!("node {number} ends {wrong}"));
             }
-            if let Some(strange) = distinct.iter().find(|number| !self.known.knows(**number)) {
+            if let Some(strange) = distinct.iter().find(|number| !self.ledger.knows(**number)) {
                 self.watch.broke("once", "SEND-8", format!("nobody sent {strange}"));
             }
             let id = node.process.as_ref().map(|process| process.id());
@@ -268,14 +268,14 @@ impl Cluster {
             self.report.returns += u64::from(id.is_some_and(|id| id != *number));
         }
         self.report.entries = sums.first().map_or(0, |(applied, _)| applied + 1);
-        self.report.acknowledged = self.known.acknowledged;
-        self.report.completed = self.known.truth.completed.len() as u64;
-        self.report.unknown = self.known.unknown() as u64;
-        self.report.reads = self.known.reads;
+        self.report.acknowledged = self.ledger.acknowledged;
+        self.report.completed = self.ledger.truth.completed.len() as u64;
+        self.report.unknown = self.ledger.unknown() as u64;
+        self.report.reads = self.ledger.reads;
     }
 }
 
-impl Drop for Cluster {
+impl Drop for RealCluster {
     fn drop(&mut self) {
         // Whatever is left of it is in the system's folder for such things.
         let _ = std::fs::remove_dir_all(&self.dir);
@@ -283,7 +283,7 @@ impl Drop for Cluster {
 }
 
 /// How far a node's rows are and what they are, with all that is cached in its place.
-fn written(node: &Node) -> (u64, u64) {
+fn written(node: &RealNode) -> (u64, u64) {
     if let Some(process) = &node.process {
         let _ = process.rows.flush(); // Memory does not fail.
     }
@@ -291,7 +291,7 @@ fn written(node: &Node) -> (u64, u64) {
 }
 
 /// A node as a violation tells of it.
-fn describe(node: &Node) -> String {
+fn describe(node: &RealNode) -> String {
     let status = node.process.as_ref().map(|process| (process.id(), process.status()));
     format!("node {}: {status:?}", node.number)
 }

@@ -7,8 +7,8 @@ use domain::{
 };
 use replication::ProposeError;
 
-use super::call::{Answer, Around, Call};
-use super::known::number;
+use super::call::{Around, Call, Outcomes};
+use super::ledger::number;
 use super::{GROUP, QUEUE};
 
 /// In a thousand.
@@ -17,20 +17,20 @@ const ABANDONED: u32 = 250;
 /// See the file's head.
 pub struct Consumer {
     receiver: ReceiverId,
-    held: Vec<Held>,
-    asked: Option<(Asked, Call<Answer>)>,
+    held: Vec<HeldMessage>,
+    asked: Option<(Question, Call<Outcomes>)>,
     wait_until: u64,
 }
 
 /// A message in hand.
-struct Held {
+struct HeldMessage {
     number: u64,
     token: LockToken,
     abandoned: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Asked {
+enum Question {
     ForMessages,
     ToSettle,
 }
@@ -54,16 +54,16 @@ impl Consumer {
             self.asked = None;
             self.wait_until = around.now + around.random.between(1, 120);
             match asked {
-                Asked::ForMessages => self.take(node, answer, around),
-                Asked::ToSettle => self.note_settled(answer, around),
+                Question::ForMessages => self.take(node, answer, around),
+                Question::ToSettle => self.note_settled(answer, around),
             }
         }
         if around.now < self.wait_until || (around.peace && self.held.is_empty()) {
             return;
         }
         let (asked, command) = match self.held.is_empty() {
-            true => (Asked::ForMessages, self.acquire(around)),
-            false => (Asked::ToSettle, self.settle()),
+            true => (Question::ForMessages, self.acquire(around)),
+            false => (Question::ToSettle, self.settle()),
         };
         self.asked = around.propose(command).map(|call| (asked, call));
     }
@@ -78,7 +78,7 @@ impl Consumer {
     }
 
     fn settle(&self) -> Command {
-        let settlement = |held: &Held| Settlement {
+        let settlement = |held: &HeldMessage| Settlement {
             token: held.token,
             disposition: match held.abandoned {
                 true => Disposition::Abandon { properties: Properties::default() },
@@ -93,7 +93,7 @@ impl Consumer {
         })
     }
 
-    fn take(&mut self, node: u64, answer: Answer, around: &mut Around<'_>) {
+    fn take(&mut self, node: u64, answer: Outcomes, around: &mut Around<'_>) {
         let outcome = answer.ok().and_then(|outcomes| outcomes.into_iter().next());
         let Some(Outcome::Acquired { deliveries, .. }) = outcome else { return };
         let process = around.nodes.get(&node).and_then(|node| node.process.as_ref());
@@ -109,13 +109,13 @@ impl Consumer {
             let (number, abandoned) = (number(&content), around.random.chance(ABANDONED));
             if !abandoned {
                 // From the moment it is asked for, it may be done.
-                around.known.doubt(number);
+                around.ledger.doubt(number);
             }
-            self.held.push(Held { number, token: lock.token, abandoned });
+            self.held.push(HeldMessage { number, token: lock.token, abandoned });
         }
     }
 
-    fn note_settled(&mut self, answer: Answer, around: &mut Around<'_>) {
+    fn note_settled(&mut self, answer: Outcomes, around: &mut Around<'_>) {
         let outcomes = match answer {
             // Certainly not done: the same again.
             Err(ProposeError::NotLeader { .. }) => return,
@@ -124,10 +124,10 @@ impl Consumer {
         };
         let held = std::mem::take(&mut self.held);
         let Some(Outcome::Settled { refused }) = outcomes.into_iter().next() else { return };
-        for (at, Held { number, abandoned, .. }) in held.into_iter().enumerate() {
+        for (at, HeldMessage { number, abandoned, .. }) in held.into_iter().enumerate() {
             if !abandoned && refused.iter().all(|(refused, _)| *refused as usize != at) {
                 around.watch.note("completed", &[number]);
-                around.known.completed(number);
+                around.ledger.completed(number);
             }
         }
     }

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::GROUP;
-use super::cluster::Cluster;
-use super::network::Network;
-use super::node::Node;
+use super::cluster::RealCluster;
+use super::network::SocketNetwork;
+use super::node::RealNode;
 use crate::random::Random;
 
 /// Chances are taken so often.
@@ -75,7 +75,7 @@ impl Faults {
     }
 
     /// Everything is up again.
-    pub fn end(&mut self, nodes: &mut BTreeMap<u64, Node>, network: &Network) {
+    pub fn end(&mut self, nodes: &mut BTreeMap<u64, RealNode>, network: &SocketNetwork) {
         for (number, node) in nodes {
             if self.stopping.remove(number).is_some() {
                 node.crash(false, network);
@@ -88,7 +88,7 @@ impl Faults {
     }
 }
 
-impl Cluster {
+impl RealCluster {
     /// What goes wrong in one step.
     pub fn trouble(&mut self) {
         self.start_again();
@@ -107,7 +107,7 @@ impl Cluster {
         if self.random.chance(odds.wipe) && self.is_whole() {
             self.crash(node, true);
             self.report.wipes += 1;
-            let wiped = self.nodes.get_mut(&node).map(Node::wipe);
+            let wiped = self.nodes.get_mut(&node).map(RealNode::wipe);
             if let Some(Err(error)) = wiped {
                 self.watch.broke("running", "wipe", error.to_string());
             }
@@ -115,7 +115,7 @@ impl Cluster {
         if self.random.chance(odds.cut) && self.is_whole() {
             self.crash(node, true);
             self.report.cuts += 1;
-            if let Some(Err(error)) = self.nodes.get_mut(&node).map(Node::cut) {
+            if let Some(Err(error)) = self.nodes.get_mut(&node).map(RealNode::cut) {
                 self.watch.broke("running", "cut", error.to_string());
             }
         }
@@ -146,7 +146,7 @@ impl Cluster {
 
     /// A vote is written rarely, and much depends on it.
     fn trouble_voters(&mut self) {
-        let voting = |node: &&Node| node.process.is_some() && node.log.is_voting();
+        let voting = |node: &&RealNode| node.process.is_some() && node.log.is_voting();
         let voters: Vec<u64> = self.nodes.values().filter(voting).map(|node| node.number).collect();
         for node in voters {
             if self.random.chance(self.faults.odds.vote) {
@@ -236,7 +236,7 @@ impl Cluster {
 
     /// Asks a leader to hand over.
     fn transfer(&mut self, to: u64) {
-        let leads = |node: &&Node| {
+        let leads = |node: &&RealNode| {
             let process = node.process.as_ref();
             process.is_some_and(|process| process.replication.is_leader(GROUP))
         };

@@ -37,7 +37,7 @@ mod watch;
 mod call;
 mod client;
 mod consumer;
-mod known;
+mod ledger;
 
 mod cluster;
 mod faults;
@@ -99,7 +99,7 @@ pub fn run_here(seed: u64, options: &RealOptions) -> Result<RealReport, Broken> 
     let options = *options;
     let run = move || {
         chance::seed(seed);
-        cluster::Cluster::new(seed, options).run()
+        cluster::RealCluster::new(seed, options).run()
     };
     // A thread that has met no chance yet.
     let run = std::thread::spawn(run).join();

@@ -25,7 +25,7 @@ const KNOCK: Duration = Duration::from_millis(20);
 
 /// The network of one cluster.
 #[derive(Clone)]
-pub struct Network(Arc<Mutex<Net>>);
+pub struct SocketNetwork(Arc<Mutex<Net>>);
 
 struct Net {
     now: u64,
@@ -65,10 +65,10 @@ struct Link {
     slow_ms: u64,
 }
 
-impl Network {
-    pub fn new(random: Random) -> Network {
+impl SocketNetwork {
+    pub fn new(random: Random) -> SocketNetwork {
         let (pipes, doors, links) = Default::default();
-        Network(Arc::new(Mutex::new(Net { now: 0, random, pipes, made: 0, doors, links })))
+        SocketNetwork(Arc::new(Mutex::new(Net { now: 0, random, pipes, made: 0, doors, links })))
     }
 
     /// How a node reaches the others.
@@ -201,7 +201,7 @@ impl Pipe {
 /// A node's way into the network.
 struct Outlet {
     node: u64,
-    network: Network,
+    network: SocketNetwork,
 }
 
 impl fmt::Debug for Outlet {
@@ -264,7 +264,7 @@ impl Sockets for Outlet {
 /// Nobody is let in any more once it is gone.
 struct Threshold {
     node: u64,
-    network: Network,
+    network: SocketNetwork,
 }
 
 impl Drop for Threshold {
@@ -276,7 +276,7 @@ impl Drop for Threshold {
 
 /// One end of a connection.
 struct End {
-    network: Network,
+    network: SocketNetwork,
     read: u64,
     write: u64,
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::disk::log::ModelLog;
 use super::disk::rows::ModelRows;
-use super::network::{Network, address};
+use super::network::{SocketNetwork, address};
 use super::plan::{KnownPlan, Plan};
 use super::reconciler::Reconciler;
 use super::watch::Watch;
@@ -39,7 +39,7 @@ const ROW_CACHE_BYTES_MAX: [usize; 3] = [0, 16 << 10, 48 << 20];
 /// Nodes ask each other for their clocks so often, as they do under a service.
 const CLOCKS_EVERY: Duration = Duration::from_secs(1);
 
-pub struct Node {
+pub struct RealNode {
     pub number: u64,
     pub log: ModelLog,
     pub rows: ModelRows,
@@ -63,7 +63,7 @@ pub struct Process {
     pub runtime: Runtime,
     pub replication: Replication,
     pub rows: RowStore,
-    heard: Arc<Heard>,
+    leaderships: Arc<Leaderships>,
     log: ModelLog,
     reconciler: JoinHandle<Error>,
     /// Its replica runs.
@@ -73,9 +73,9 @@ pub struct Process {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<Leadership>>);
+struct Leaderships(Mutex<Vec<Leadership>>);
 
-impl Observer for Heard {
+impl Observer for Leaderships {
     fn applied(&self, _group: GroupId, _effects: Vec<Effect>) {}
 
     fn leadership(&self, _group: GroupId, leadership: Leadership) {
@@ -94,7 +94,7 @@ impl Incoming for Nobody {
     }
 }
 
-impl Node {
+impl RealNode {
     pub fn new(
         number: u64,
         nodes: u64,
@@ -103,8 +103,8 @@ impl Node {
         watch: &Watch,
         bug: Option<Planted>,
         mut random: Random,
-    ) -> Node {
-        Node {
+    ) -> RealNode {
+        RealNode {
             number,
             log: ModelLog::new(watch.clone(), bug, random.fork()),
             rows: ModelRows::new(number, watch.clone(), bug),
@@ -120,13 +120,13 @@ impl Node {
         }
     }
 
-    pub fn start(&mut self, network: &Network) {
+    pub fn start(&mut self, network: &SocketNetwork) {
         if let Err(error) = self.try_start(network) {
             self.watch.broke("running", "start", format!("node {}: {error}", self.number));
         }
     }
 
-    fn try_start(&mut self, network: &Network) -> Result<(), Error> {
+    fn try_start(&mut self, network: &SocketNetwork) -> Result<(), Error> {
         let identity = Identity { cluster_id: CLUSTER_ID, node: self.number };
         let data = DataDir::open(&self.dir, identity, true)?;
         if self.has_forgotten_too_much() {
@@ -138,7 +138,7 @@ impl Node {
         let numbers: BTreeSet<u64> = (1..=self.nodes).collect();
         let peers: BTreeMap<u64, String> =
             numbers.iter().map(|node| (*node, address(*node).to_string())).collect();
-        let heard = Arc::new(Heard::default());
+        let leaderships = Arc::new(Leaderships::default());
         let config = Config {
             data: Some(data.clone()),
             cluster_id: "simulated".to_owned(),
@@ -156,7 +156,7 @@ impl Node {
         let log = LogStore::on(self.log.clone());
         let rows = RowStore::on(self.rows.open(), &options);
         rows.forget_given_up(&log)?;
-        let (observer, incoming) = (heard.clone(), Arc::new(Nobody));
+        let (observer, incoming) = (leaderships.clone(), Arc::new(Nobody));
         let replication = Replication::start(config, log, rows.clone(), observer, incoming)?;
         let runs = Arc::new(AtomicBool::new(false));
         let reconciler = Reconciler {
@@ -175,7 +175,8 @@ impl Node {
         };
         drop(inside);
         let log = self.log.clone();
-        let process = Process { runtime, replication, rows, heard, log, reconciler, runs, taken };
+        let process =
+            Process { runtime, replication, rows, leaderships, log, reconciler, runs, taken };
         self.process = Some(process);
         Ok(())
     }
@@ -211,7 +212,7 @@ impl Node {
     }
 
     /// The process ends, or the power of its machine. Returns how many writes were lost.
-    pub fn crash(&mut self, power: bool, network: &Network) -> u64 {
+    pub fn crash(&mut self, power: bool, network: &SocketNetwork) -> u64 {
         if power {
             network.fall_silent(self.number);
         }
@@ -267,7 +268,7 @@ impl Process {
 
     /// What it announced since it was last asked.
     pub fn announced(&self) -> Vec<Leadership> {
-        std::mem::take(&mut *self.heard.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.leaderships.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn runs(&mut self) -> Result<bool, String> {

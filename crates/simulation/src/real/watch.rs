@@ -25,10 +25,10 @@ use crate::report::Broken;
 
 /// What all parts of a run report to. Clones share it.
 #[derive(Clone, Default)]
-pub struct Watch(Arc<Mutex<Seen>>);
+pub struct Watch(Arc<Mutex<Observations>>);
 
 #[derive(Default)]
-struct Seen {
+struct Observations {
     now: u64,
     digest: u64,
     broken: Option<Broken>,
@@ -114,12 +114,12 @@ impl Watch {
         seen.highest == (term, id)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, Observations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seen {
+impl Observations {
     fn note(&mut self, what: &str, numbers: &[u64]) {
         let words = [self.digest, self.now].into_iter().chain(numbers.iter().copied());
         let mut bytes: Vec<u8> = words.flat_map(u64::to_be_bytes).collect();

@@ -17,16 +17,16 @@ const APART_MAX: usize = 24;
 
 /// A node's log. Clones share it.
 #[derive(Clone)]
-pub struct ModelLog(Arc<Mutex<State>>);
+pub struct ModelLog(Arc<Mutex<LogState>>);
 
-struct State {
+struct LogState {
     watch: Watch,
     bug: Option<Planted>,
     /// What is read.
-    memory: Image,
+    memory: LogImage,
     /// What is on disk, but for the last writes.
-    settled: Image,
-    recent: VecDeque<Write>,
+    settled: LogImage,
+    recent: VecDeque<LogWrite>,
     queue: VecDeque<Job>,
     /// So many of the queue are being written until then.
     writing: Option<(usize, u64)>,
@@ -40,12 +40,12 @@ struct State {
 }
 
 struct Job {
-    write: Write,
+    write: LogWrite,
     done: Option<Done>,
 }
 
 #[derive(Clone)]
-enum Write {
+enum LogWrite {
     Append { group: GroupId, records: Vec<LogRecord> },
     Vote { group: GroupId, vote: Bytes },
     Committed { group: GroupId, committed: Bytes },
@@ -57,10 +57,10 @@ enum Write {
 
 /// What all writes together say.
 #[derive(Clone, Default)]
-struct Image(BTreeMap<GroupId, Group>);
+struct LogImage(BTreeMap<GroupId, GroupLog>);
 
 #[derive(Clone, Default)]
-struct Group {
+struct GroupLog {
     vote: Option<Bytes>,
     committed: Option<Bytes>,
     purged: Option<(u64, Bytes)>,
@@ -68,14 +68,14 @@ struct Group {
     incarnation: Option<Incarnation>,
 }
 
-impl Image {
-    fn of(&self, group: GroupId) -> Group {
+impl LogImage {
+    fn of(&self, group: GroupId) -> GroupLog {
         self.0.get(&group).cloned().unwrap_or_default()
     }
 
-    fn write(&mut self, write: &Write) {
+    fn write(&mut self, write: &LogWrite) {
         match write {
-            Write::Append { group, records } => {
+            LogWrite::Append { group, records } => {
                 let group = self.0.entry(*group).or_default();
                 for LogRecord { index, data } in records {
                     let last = group.last_index();
@@ -83,36 +83,36 @@ impl Image {
                     group.entries.insert(*index, data.clone());
                 }
             }
-            Write::Vote { group, vote } => {
+            LogWrite::Vote { group, vote } => {
                 self.0.entry(*group).or_default().vote = Some(vote.clone());
             }
-            Write::Committed { group, committed } => {
+            LogWrite::Committed { group, committed } => {
                 self.0.entry(*group).or_default().committed = Some(committed.clone());
             }
-            Write::Truncate { group, from } => {
+            LogWrite::Truncate { group, from } => {
                 self.0.entry(*group).or_default().entries.split_off(from);
             }
-            Write::Purge { group, last, mark } => {
+            LogWrite::Purge { group, last, mark } => {
                 let group = self.0.entry(*group).or_default();
                 if group.purged.as_ref().is_none_or(|(purged, _)| purged < last) {
                     group.entries = group.entries.split_off(&(last + 1));
                     group.purged = Some((*last, mark.clone()));
                 }
             }
-            Write::Begin { group, incarnation } => {
+            LogWrite::Begin { group, incarnation } => {
                 self.0.entry(*group).or_default().incarnation = Some(*incarnation);
             }
-            Write::Forget { group } => {
+            LogWrite::Forget { group } => {
                 self.0.insert(
                     *group,
-                    Group { incarnation: Some(Incarnation::Over), ..Group::default() },
+                    GroupLog { incarnation: Some(Incarnation::Over), ..GroupLog::default() },
                 );
             }
         }
     }
 }
 
-impl Group {
+impl GroupLog {
     fn last_index(&self) -> Option<u64> {
         let last = self.entries.last_key_value().map(|(index, _)| *index);
         last.or(self.purged.as_ref().map(|(last, _)| *last))
@@ -123,7 +123,7 @@ impl ModelLog {
     pub fn new(watch: Watch, bug: Option<Planted>, random: Random) -> ModelLog {
         let (memory, settled, recent, queue) = Default::default();
         let (writing, sync_ms_max, id, spent) = (None, 3, 0, BTreeSet::new());
-        ModelLog(Arc::new(Mutex::new(State {
+        ModelLog(Arc::new(Mutex::new(LogState {
             watch,
             bug,
             memory,
@@ -147,7 +147,7 @@ impl ModelLog {
         lock(&self.0).id
     }
 
-    /// See [`State`].
+    /// See [`LogState`].
     pub fn spent(&self) -> BTreeSet<u64> {
         lock(&self.0).spent.clone()
     }
@@ -158,7 +158,7 @@ impl ModelLog {
 
     /// A vote is not on disk yet.
     pub fn is_voting(&self) -> bool {
-        lock(&self.0).queue.iter().any(|job| matches!(job.write, Write::Vote { .. }))
+        lock(&self.0).queue.iter().any(|job| matches!(job.write, LogWrite::Vote { .. }))
     }
 
     /// Ends the sync that is due and begins the next.
@@ -200,13 +200,13 @@ impl ModelLog {
     /// An empty disk.
     pub fn wipe(&self) {
         let mut state = lock(&self.0);
-        state.settled = Image::default();
+        state.settled = LogImage::default();
         state.recent.clear();
         state.read_again();
     }
 }
 
-impl State {
+impl LogState {
     /// Whom to tell.
     fn sync(&mut self, now: u64) -> Vec<Done> {
         let mut told = Vec::new();
@@ -218,7 +218,7 @@ impl State {
                 if done.is_some() {
                     promise(&self.watch, self.id, &write);
                 }
-                if matches!(write, Write::Forget { .. }) {
+                if matches!(write, LogWrite::Forget { .. }) {
                     self.spent.insert(self.id);
                 }
                 self.settle(write);
@@ -233,8 +233,8 @@ impl State {
         for job in &mut self.queue {
             let early = matches!(
                 (&job.write, self.bug),
-                (Write::Append { .. }, Some(Planted::AcknowledgesBeforeSync))
-                    | (Write::Vote { .. }, Some(Planted::VotesBeforeSync))
+                (LogWrite::Append { .. }, Some(Planted::AcknowledgesBeforeSync))
+                    | (LogWrite::Vote { .. }, Some(Planted::VotesBeforeSync))
             );
             if early && let Some(done) = job.done.take() {
                 promise(&self.watch, self.id, &job.write);
@@ -244,7 +244,7 @@ impl State {
         told
     }
 
-    fn settle(&mut self, write: Write) {
+    fn settle(&mut self, write: LogWrite) {
         self.recent.push_back(write);
         while self.recent.len() > APART_MAX {
             let Some(write) = self.recent.pop_front() else { break };
@@ -259,26 +259,26 @@ impl State {
         }
     }
 
-    fn submit(&mut self, write: Write, done: Option<Done>) {
+    fn submit(&mut self, write: LogWrite, done: Option<Done>) {
         self.memory.write(&write);
         self.queue.push_back(Job { write, done });
     }
 }
 
 /// Whoever waits for a vote's sync may answer with it.
-fn promise(watch: &Watch, id: u64, write: &Write) {
-    if let Write::Vote { vote, .. } = write {
+fn promise(watch: &Watch, id: u64, write: &LogWrite) {
+    if let LogWrite::Vote { vote, .. } = write {
         watch.voted(id, vote);
     }
 }
 
 impl LogDisk for ModelLog {
     fn append(&self, group: GroupId, records: Vec<LogRecord>, done: Done) {
-        lock(&self.0).submit(Write::Append { group, records }, Some(done));
+        lock(&self.0).submit(LogWrite::Append { group, records }, Some(done));
     }
 
     fn save_vote(&self, group: GroupId, vote: Bytes, done: Done) {
-        lock(&self.0).submit(Write::Vote { group, vote }, Some(done));
+        lock(&self.0).submit(LogWrite::Vote { group, vote }, Some(done));
     }
 
     fn vote(&self, group: GroupId) -> Result<Option<Bytes>, Error> {
@@ -286,7 +286,7 @@ impl LogDisk for ModelLog {
     }
 
     fn save_committed(&self, group: GroupId, committed: Bytes) {
-        lock(&self.0).submit(Write::Committed { group, committed }, None);
+        lock(&self.0).submit(LogWrite::Committed { group, committed }, None);
     }
 
     fn committed(&self, group: GroupId) -> Result<Option<Bytes>, Error> {
@@ -326,11 +326,11 @@ impl LogDisk for ModelLog {
     }
 
     fn truncate(&self, group: GroupId, from: u64, done: Done) {
-        lock(&self.0).submit(Write::Truncate { group, from }, Some(done));
+        lock(&self.0).submit(LogWrite::Truncate { group, from }, Some(done));
     }
 
     fn purge(&self, group: GroupId, last: u64, mark: Bytes) {
-        lock(&self.0).submit(Write::Purge { group, last, mark }, None);
+        lock(&self.0).submit(LogWrite::Purge { group, last, mark }, None);
     }
 
     fn let_go(&self) {}
@@ -368,14 +368,14 @@ impl LogDisk for ModelLog {
 
     fn forgotten(&self) -> BTreeMap<GroupId, u64> {
         let state = lock(&self.0);
-        let forgotten = |log: &Group| Some(log.purged.as_ref()?.0);
+        let forgotten = |log: &GroupLog| Some(log.purged.as_ref()?.0);
         let groups = state.memory.0.iter();
         groups.filter_map(|(group, log)| Some((*group, forgotten(log)?))).collect()
     }
 
     fn held(&self) -> BTreeSet<GroupId> {
         let state = lock(&self.0);
-        let is_held = |group: &Group| group.vote.is_some() || group.last_index().is_some();
+        let is_held = |group: &GroupLog| group.vote.is_some() || group.last_index().is_some();
         state.memory.0.iter().filter(|(_, group)| is_held(group)).map(|(of, _)| *of).collect()
     }
 
@@ -394,11 +394,11 @@ impl LogDisk for ModelLog {
         let begun = Incarnation::Runs(incarnation);
         let mut state = lock(&self.0);
         state.id = state.id & 0xffff | u64::from(incarnation) << 16;
-        state.submit(Write::Begin { group, incarnation: begun }, Some(done));
+        state.submit(LogWrite::Begin { group, incarnation: begun }, Some(done));
     }
 
     fn forget(&self, group: GroupId, done: Done) {
-        lock(&self.0).submit(Write::Forget { group }, Some(done));
+        lock(&self.0).submit(LogWrite::Forget { group }, Some(done));
     }
 
     fn unreadable(&self, group: GroupId, index: u64, reason: &str) -> ! {

@@ -18,7 +18,7 @@ const CHUNK_BYTES: usize = 4 << 10;
 
 /// A node's rows. Clones share them.
 #[derive(Clone)]
-pub struct ModelRows(Arc<Mutex<State>>);
+pub struct ModelRows(Arc<Mutex<RowsState>>);
 
 /// The same, as a process has them open. Once it has ended, what is left of it writes nothing.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub struct OpenRows {
     life: u64,
 }
 
-struct State {
+struct RowsState {
     node: u64,
     watch: Watch,
     bug: Option<Planted>,
@@ -76,7 +76,7 @@ fn hash(key: &Key, row: &Row) -> u64 {
 impl ModelRows {
     pub fn new(node: u64, watch: Watch, bug: Option<Planted>) -> ModelRows {
         let (life, memory, flushed) = Default::default();
-        ModelRows(Arc::new(Mutex::new(State { node, watch, bug, life, memory, flushed })))
+        ModelRows(Arc::new(Mutex::new(RowsState { node, watch, bug, life, memory, flushed })))
     }
 
     /// For the process that begins.
@@ -124,7 +124,7 @@ impl ModelRows {
 
 impl OpenRows {
     /// What there is, for a process that has not ended.
-    fn alive(&self) -> Option<MutexGuard<'_, State>> {
+    fn alive(&self) -> Option<MutexGuard<'_, RowsState>> {
         Some(lock(&self.of.0)).filter(|state| state.life == self.life)
     }
 

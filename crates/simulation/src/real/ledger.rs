@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 use domain::{Key, Row, Rows, SequenceNumber};
 
-use super::node::Node;
+use super::node::RealNode;
 use super::{GROUP, QUEUE};
 
 /// How many numbers were given away, and what became of them.
 #[derive(Default)]
-pub struct Known {
+pub struct Ledger {
     pub numbers: u64,
     pub acknowledged: u64,
     pub reads: u64,
@@ -27,7 +27,7 @@ pub struct Truth {
     pub completed: BTreeSet<u64>,
 }
 
-impl Known {
+impl Ledger {
     /// Its sending was acknowledged.
     pub fn sent(&mut self, number: u64) {
         self.acknowledged += 1;
@@ -54,7 +54,7 @@ impl Known {
     }
 
     /// What contradicts a truth of a while ago, in what a node has.
-    pub fn contradiction(&self, before: &Truth, node: &Node) -> Option<String> {
+    pub fn contradiction(&self, before: &Truth, node: &RealNode) -> Option<String> {
         let there: BTreeSet<u64> = numbers(node)?.into_iter().collect();
         let gone = |number: &&u64| !there.contains(number) && self.truth.present.contains(number);
         let missing: Vec<&u64> = before.present.iter().filter(gone).collect();
@@ -76,7 +76,7 @@ pub fn number(content: &Bytes) -> u64 {
 }
 
 /// The numbers of the messages a node has, in order of acceptance; none of a node that is down.
-pub fn numbers(node: &Node) -> Option<Vec<u64>> {
+pub fn numbers(node: &RealNode) -> Option<Vec<u64>> {
     let rows = node.process.as_ref()?.replication.rows(GROUP);
     let (first, last) = (SequenceNumber::MIN, SequenceNumber::MAX);
     let mut numbers = Vec::new();
