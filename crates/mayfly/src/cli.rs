@@ -29,11 +29,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run one node
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// Run a cluster on this machine
-    Up(up::Args),
+    Up(up::UpArgs),
     /// Replay a week of earthquakes as expiring alerts, kill a leader, account for every alert
-    Demo(demo::Args),
+    Demo(demo::DemoArgs),
     /// Create, show, list, update and delete queues
     Queue(commands::queue::Args),
     /// Create, show, list, update and delete topics
@@ -41,29 +41,29 @@ enum Command {
     /// Create, show, list, update and delete subscriptions of topics
     Subscription(commands::subscription::Args),
     /// Create, show, list, update, delete and try rules of subscriptions
-    Rule(commands::rule::Args),
+    Rule(commands::rule::RuleArgs),
     /// Send messages
-    Send(commands::send::Args),
+    Send(commands::send::SendArgs),
     /// Receive messages, as JSON lines
-    Receive(commands::receive::Args),
+    Receive(commands::receive::ReceiveArgs),
     /// Look at messages without touching them, as JSON lines
-    Peek(commands::peek::Args),
+    Peek(commands::peek::PeekArgs),
     /// Delete the messages of a queue
-    Purge(commands::purge::Args),
+    Purge(commands::purge::PurgeArgs),
     /// Send the messages of a dead-letter queue to their queue again
-    Resubmit(commands::resubmit::Args),
+    Resubmit(commands::resubmit::ResubmitArgs),
     /// Sessions of a queue, and their states
-    Session(commands::session::Args),
+    Session(commands::session::SessionArgs),
     /// Measure a cluster under load
-    Bench(commands::bench::Args),
+    Bench(commands::bench::BenchArgs),
     /// Hurt a cluster under load, and check everything clients were told
-    Chaos(commands::chaos::Args),
+    Chaos(commands::chaos::ChaosArgs),
     /// Nodes, groups and leaders
-    Cluster(commands::cluster::Args),
+    Cluster(commands::cluster::ClusterArgs),
     /// The cluster's time
-    Clock(commands::clock::Args),
+    Clock(commands::clock::ClockArgs),
     /// Print a shell's completion script
-    Completions(commands::completions::Args),
+    Completions(commands::completions::CompletionsArgs),
 }
 
 /// Parses the command line. What is wrong with it is told in one line; asked-for help is printed.

@@ -51,7 +51,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(25);
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct DemoArgs {
     /// Use this cluster, whose nodes are left alone, instead of an own one
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
     connect: Option<Vec<String>>,
@@ -78,7 +78,7 @@ pub struct Args {
     no_kill: bool,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let balances = match &args.connect {
         Some(connect) => {
             let connect = Connect {
@@ -94,7 +94,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if balances { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
+async fn run_on_own_cluster(args: &DemoArgs) -> anyhow::Result<bool> {
     let scratch = tempfile::Builder::new().prefix("mayfly-demo-").tempdir()?;
     let dir = match &args.keep_data {
         Some(dir) if dir.join("cluster.toml").exists() => {
@@ -137,7 +137,7 @@ async fn run_on_own_cluster(args: &Args) -> anyhow::Result<bool> {
     result
 }
 
-async fn start_and_act(args: &Args, cluster: &mut LocalCluster) -> anyhow::Result<bool> {
+async fn start_and_act(args: &DemoArgs, cluster: &mut LocalCluster) -> anyhow::Result<bool> {
     let spinner = terminal::spinner("starting three nodes");
     let ready = cluster.wait_ready(READY_WITHIN).await;
     spinner.finish_and_clear();
@@ -147,7 +147,7 @@ async fn start_and_act(args: &Args, cluster: &mut LocalCluster) -> anyhow::Resul
 
 /// Both acts; whether they balance.
 async fn both_acts(
-    args: &Args,
+    args: &DemoArgs,
     client: &Client,
     cluster: Option<&LocalCluster>,
 ) -> anyhow::Result<bool> {
@@ -161,7 +161,7 @@ async fn both_acts(
 }
 
 async fn first_act(
-    args: &Args,
+    args: &DemoArgs,
     client: &Client,
     cluster: Option<&LocalCluster>,
     alerts: &Arc<Vec<Alert>>,

@@ -33,7 +33,7 @@ listens on loopback only. SIGTERM hands leaderships over and ends the node.";
 
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ServeArgs {
     /// Configuration file (TOML)
     #[arg(long, env = "MAYFLY_CONFIG", value_name = "PATH")]
     pub config: Option<PathBuf>,
@@ -100,7 +100,7 @@ pub struct Args {
     pub print_config: bool,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.print_config {
         return terminal::line(config::TEMPLATE.trim_end());
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-pub use cluster::{Event, LocalCluster, Plan};
+pub use cluster::{LocalCluster, NodeEvent, Plan};
 use emulator::{Entities, Outcome};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,7 +36,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct UpArgs {
     /// How many nodes
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=9))]
@@ -74,7 +74,7 @@ pub struct Args {
     emulator_config: Option<PathBuf>,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: UpArgs) -> anyhow::Result<()> {
     // First: a mistake in it is told before anything is started.
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
     let plan = Plan {
@@ -173,13 +173,13 @@ fn print(cluster: &LocalCluster, forward_address: &str) -> anyhow::Result<()> {
 async fn tell(cluster: &mut LocalCluster) {
     while let Some(event) = cluster.next_event().await {
         match event {
-            Event::Died { node, how, again: true, .. } => {
+            NodeEvent::Died { node, how, again: true, .. } => {
                 terminal::note(&format!("node {node} died ({how}); it is started again in 2 s"));
             }
-            Event::Died { node, how, again: false, .. } => {
+            NodeEvent::Died { node, how, again: false, .. } => {
                 terminal::note(&format!("node {node} ended ({how}); it stays down"));
             }
-            Event::Started { node, pid } => {
+            NodeEvent::Started { node, pid } => {
                 terminal::note(&format!("node {node} started again, pid {pid}"));
             }
         }

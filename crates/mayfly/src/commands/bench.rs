@@ -33,13 +33,13 @@ A bench that is interrupted leaves its queues behind, as bench-…";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct BenchArgs {
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum BenchCommand {
     /// Send, receive and complete; one settlement per message
     Lifecycle(Lifecycle),
     /// Many deadlines, and an ingest that runs meanwhile
@@ -217,13 +217,13 @@ fn disturbances() -> impl TypedValueParser<Value = Disturbance> {
     })
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
     match args.command {
-        Command::Lifecycle(args) => lifecycle(args).await,
-        Command::Expiry(args) => expiry(args).await,
-        Command::Backlog(args) => backlog(args).await,
-        Command::Neighbour(args) => neighbour(args).await,
-        Command::Churn(args) => churn(args).await,
+        BenchCommand::Lifecycle(args) => lifecycle(args).await,
+        BenchCommand::Expiry(args) => expiry(args).await,
+        BenchCommand::Backlog(args) => backlog(args).await,
+        BenchCommand::Neighbour(args) => neighbour(args).await,
+        BenchCommand::Churn(args) => churn(args).await,
     }
 }
 

@@ -50,7 +50,7 @@ const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ChaosArgs {
     /// What faults and clients are drawn from; another every time without it
     #[arg(long)]
     seed: Option<u64>,
@@ -122,7 +122,7 @@ fn workloads() -> impl TypedValueParser<Value = Workload> {
     })
 }
 
-pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub async fn run(args: ChaosArgs) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128() as u64 % 1_000_000);
     // First, before anything that can fail.
     terminal::note(&format!("seed {seed}"));
@@ -174,7 +174,7 @@ async fn interrupted_twice(stop: watch::Sender<bool>) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Args {
+impl ChaosArgs {
     fn experiment(&self, seed: u64) -> anyhow::Result<Experiment> {
         let nodes: u64 = self.nodes.parse().context("3 or 5")?;
         let own = self.faults.iter().find(|kind| !kind.needs_no_process());

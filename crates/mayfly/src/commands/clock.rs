@@ -18,13 +18,13 @@ The clock moves in development mode only (mayfly up --development), and only for
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ClockArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ClockCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ClockCommand {
     /// The cluster's time
     Show {
         #[command(flatten)]
@@ -46,13 +46,13 @@ enum Command {
     },
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: ClockArgs) -> anyhow::Result<()> {
     let (now_ms, offset_ms, json) = match args.command {
-        Command::Show { connect, json } => {
+        ClockCommand::Show { connect, json } => {
             let now = connect.client()?.now().await?;
             (now.now_ms, now.offset_ms, json)
         }
-        Command::Advance { by, connect, json } => {
+        ClockCommand::Advance { by, connect, json } => {
             let now = connect.client()?.advance_clock(by).await?;
             (now.now_ms, now.offset_ms, json)
         }

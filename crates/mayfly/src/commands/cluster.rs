@@ -25,13 +25,13 @@ be interrupted, and run again to go on watching.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ClusterArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ClusterCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ClusterCommand {
     /// Nodes, groups, leaders and how far each replica is
     Status {
         #[command(flatten)]
@@ -109,13 +109,13 @@ struct Watching {
     connect: Connect,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
     match args.command {
-        Command::Status { connect, local, json } => {
+        ClusterCommand::Status { connect, local, json } => {
             let status = connect.client()?.status(local).await?;
             if json { terminal::json(&show::as_json(&status)) } else { show::print(&status) }
         }
-        Command::Transfer { group, queue, node, connect } => {
+        ClusterCommand::Transfer { group, queue, node, connect } => {
             let client = connect.client()?;
             let group = match (group, queue) {
                 (Some(group), _) => group,
@@ -125,7 +125,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             client.transfer_leader(group, node).await?;
             terminal::line(format!("node {node} leads group {group}"))
         }
-        Command::Add { peer, grpc, http, node, watching } => {
+        ClusterCommand::Add { peer, grpc, http, node, watching } => {
             add(
                 &watching,
                 v1::NodeAddress {
@@ -137,8 +137,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             )
             .await
         }
-        Command::Drain { node, cancel, watching } => drain(&watching, node, cancel).await,
-        Command::Remove { node, dead, watching } => {
+        ClusterCommand::Drain { node, cancel, watching } => drain(&watching, node, cancel).await,
+        ClusterCommand::Remove { node, dead, watching } => {
             let client = watching.connect.client()?;
             client.remove_node(node, dead).await?;
             terminal::line(format!("node {node} is no part of the cluster any more"))?;
@@ -147,7 +147,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => Ok(()),
             }
         }
-        Command::Rebalance { connect } => watch::even(&connect.client()?).await,
+        ClusterCommand::Rebalance { connect } => watch::even(&connect.client()?).await,
     }
 }
 

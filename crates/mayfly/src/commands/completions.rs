@@ -10,12 +10,12 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-pub fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<()> {
+pub fn run(args: &CompletionsArgs, mut command: clap::Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "mayfly", &mut script);
     crate::terminal::line(String::from_utf8(script)?.trim_end())

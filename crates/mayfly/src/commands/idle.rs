@@ -8,7 +8,7 @@ use crate::terminal;
 
 /// What idleness has to do with an entity.
 #[derive(Clone, Debug, Default)]
-pub struct Idle {
+pub struct Idleness {
     pub name: String,
     pub window_ms: Option<u64>,
     pub last_use_ms: u64,
@@ -17,9 +17,9 @@ pub struct Idle {
     pub scheduled: u64,
 }
 
-impl From<&v1::Queue> for Idle {
-    fn from(queue: &v1::Queue) -> Idle {
-        Idle {
+impl From<&v1::Queue> for Idleness {
+    fn from(queue: &v1::Queue) -> Idleness {
+        Idleness {
             name: queue.name.clone(),
             window_ms: queue.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
             last_use_ms: queue.last_use_ms,
@@ -30,9 +30,9 @@ impl From<&v1::Queue> for Idle {
     }
 }
 
-impl From<&v1::Topic> for Idle {
-    fn from(topic: &v1::Topic) -> Idle {
-        Idle {
+impl From<&v1::Topic> for Idleness {
+    fn from(topic: &v1::Topic) -> Idleness {
+        Idleness {
             name: topic.name.clone(),
             window_ms: topic.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
             last_use_ms: topic.last_use_ms,
@@ -43,9 +43,9 @@ impl From<&v1::Topic> for Idle {
     }
 }
 
-impl From<&v1::Subscription> for Idle {
-    fn from(subscription: &v1::Subscription) -> Idle {
-        Idle {
+impl From<&v1::Subscription> for Idleness {
+    fn from(subscription: &v1::Subscription) -> Idleness {
+        Idleness {
             name: subscription.name.clone(),
             window_ms: subscription.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
             last_use_ms: subscription.last_use_ms,
@@ -59,12 +59,12 @@ impl From<&v1::Subscription> for Idle {
 /// Instants are the cluster's, and `now_ms` is its time. `none`: what there is none of.
 pub fn list<'a, T: 'a>(entities: &'a [T], none: &str, now_ms: u64) -> anyhow::Result<()>
 where
-    Idle: From<&'a T>,
+    Idleness: From<&'a T>,
 {
     if entities.is_empty() {
         return terminal::line(none);
     }
-    let row = |idle: Idle| {
+    let row = |idle: Idleness| {
         let goes = match idle.deleted_at_ms {
             Some(at_ms) => instant::show_ms(at_ms),
             None => "-".to_owned(),
@@ -78,11 +78,11 @@ where
         ]
     };
     let header = ["name", "delete when idle for", "last use", "kept by", "goes"];
-    let rows = entities.iter().map(|entity| row(Idle::from(entity))).collect();
+    let rows = entities.iter().map(|entity| row(Idleness::from(entity))).collect();
     terminal::line(terminal::table(&header, &[], rows))
 }
 
-impl Idle {
+impl Idleness {
     fn window_ms(&self) -> u64 {
         self.window_ms.unwrap_or(duration::NEVER_MS)
     }
@@ -119,13 +119,13 @@ mod tests {
     #[test]
     fn idle_2_an_entity_says_what_keeps_it() {
         const NOW: u64 = 1_000_000;
-        let idle = |last_use_ms, idle: Option<(u64, u64)>| Idle {
+        let idle = |last_use_ms, idle: Option<(u64, u64)>| Idleness {
             last_use_ms,
             idle_since_ms: idle.map(|(since, _)| since),
             deleted_at_ms: idle.map(|(_, due)| due),
-            ..Idle::default()
+            ..Idleness::default()
         };
-        let temporary = |idle| Idle { window_ms: Some(300_000), scheduled: 3, ..idle };
+        let temporary = |idle| Idleness { window_ms: Some(300_000), scheduled: 3, ..idle };
         assert_eq!(idle(5, None).kept_by(NOW), "its settings");
         assert_eq!(temporary(idle(5, None)).kept_by(NOW), "3 scheduled");
         for (last_use, since, due, expected) in [

@@ -16,7 +16,7 @@ const PAGE: u32 = 250;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct PeekArgs {
     #[command(flatten)]
     queue: QueueArg,
     /// First sequence number to look at
@@ -29,7 +29,7 @@ pub struct Args {
     connect: Connect,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: PeekArgs) -> anyhow::Result<()> {
     let client = args.connect.client()?;
     let path = args.queue.path(&client).await?;
     let mut left = if args.max == 0 { u64::MAX } else { args.max };

@@ -21,7 +21,7 @@ const BATCH: u32 = 4000;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct PurgeArgs {
     #[command(flatten)]
     queue: QueueArg,
     /// Only what was enqueued before: a time, or so long ago
@@ -31,7 +31,7 @@ pub struct Args {
     connect: Connect,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {
     let client = args.connect.client()?;
     let path = args.queue.path(&client).await?;
     // One cut-off for all batches, never ahead: what arrives meanwhile stays.

@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ReceiveArgs {
     #[command(flatten)]
     queue: QueueArg,
     /// Most messages to receive; 0: all there are
@@ -99,7 +99,7 @@ impl Settle {
     }
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: ReceiveArgs) -> anyhow::Result<()> {
     let client = args.connect.client()?;
     let path = args.queue.path(&client).await?;
     if args.session.session.is_some() || args.session.next_session {
@@ -115,7 +115,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn receive(
-    args: &Args,
+    args: &ReceiveArgs,
     client: &Client,
     path: &QueuePath,
     held: &mut Vec<Delivery>,
@@ -154,7 +154,11 @@ async fn receive(
 }
 
 /// The messages of one session. What is not settled goes back with it.
-async fn receive_session(args: &Args, client: &Client, path: &QueuePath) -> anyhow::Result<()> {
+async fn receive_session(
+    args: &ReceiveArgs,
+    client: &Client,
+    path: &QueuePath,
+) -> anyhow::Result<()> {
     let mode = match args.settle.delete {
         false => ReceiveMode::PeekLock,
         true => ReceiveMode::ReceiveAndDelete,
@@ -175,7 +179,7 @@ async fn receive_session(args: &Args, client: &Client, path: &QueuePath) -> anyh
     received
 }
 
-async fn drain_session(args: &Args, session: &mut SessionReceiver) -> anyhow::Result<()> {
+async fn drain_session(args: &ReceiveArgs, session: &mut SessionReceiver) -> anyhow::Result<()> {
     let disposition = args.settle.disposition();
     let mut left = if args.max == 0 || args.follow { u64::MAX } else { args.max };
     while left > 0 {

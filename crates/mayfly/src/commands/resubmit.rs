@@ -28,7 +28,7 @@ const BROKER_PROPERTIES: [&str; 2] = ["DeadLetterReason", "DeadLetterErrorDescri
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ResubmitArgs {
     /// The queue, or topic/subscription, whose dead-letter queue to empty
     queue: String,
     /// Send to this queue instead
@@ -50,7 +50,7 @@ pub struct Args {
     connect: Connect,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: ResubmitArgs) -> anyhow::Result<()> {
     let client = args.connect.client()?;
     let path = QueuePath::dead_letter(receivable(&client, &args.queue).await?);
     let counters = counters(&client, &path.queue).await?;
@@ -89,12 +89,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Where the copies go: from a subscription back to its topic.
-fn destination<'a>(args: &'a Args, path: &'a QueuePath) -> &'a str {
+fn destination<'a>(args: &'a ResubmitArgs, path: &'a QueuePath) -> &'a str {
     let own = domain::split_subscription_path(&path.queue);
     args.to.as_deref().unwrap_or(own.map_or(&path.queue, |(topic, _)| topic))
 }
 
-fn is_wanted(args: &Args, delivery: &Delivery) -> bool {
+fn is_wanted(args: &ResubmitArgs, delivery: &Delivery) -> bool {
     match &args.reason {
         None => true,
         Some(reason) => delivery.text_property("DeadLetterReason") == Some(reason),
@@ -103,7 +103,7 @@ fn is_wanted(args: &Args, delivery: &Delivery) -> bool {
 
 /// One by one in order, so that one message too large for the queue does not hold up the others.
 async fn send_again(
-    args: &Args,
+    args: &ResubmitArgs,
     client: &Client,
     path: &QueuePath,
     deliveries: &[Delivery],
@@ -142,7 +142,7 @@ async fn send_again(
 }
 
 /// A new message with what the application gave the old one (MSG-6).
-fn copy(args: &Args, delivery: &Delivery) -> Message {
+fn copy(args: &ResubmitArgs, delivery: &Delivery) -> Message {
     let mut message = delivery.wire().message.clone().unwrap_or_default();
     message.scheduled_at_ms = None;
     let properties = std::mem::take(&mut message.properties);

@@ -28,17 +28,17 @@ A message file for `rule test` is JSON:
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct RuleArgs {
     #[command(subcommand)]
-    command: Command,
+    command: RuleCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum RuleCommand {
     /// Add a rule to a subscription
     Create {
         #[command(flatten)]
-        path: Path,
+        path: RulePath,
         #[command(flatten)]
         selection: Selection,
         #[command(flatten)]
@@ -47,7 +47,7 @@ enum Command {
     /// One rule of a subscription
     Show {
         #[command(flatten)]
-        path: Path,
+        path: RulePath,
         #[command(flatten)]
         output: Output,
     },
@@ -63,7 +63,7 @@ enum Command {
     /// Put another filter and action in the place of a rule's
     Update {
         #[command(flatten)]
-        path: Path,
+        path: RulePath,
         #[command(flatten)]
         selection: Selection,
         #[command(flatten)]
@@ -72,7 +72,7 @@ enum Command {
     /// Remove a rule from a subscription
     Delete {
         #[command(flatten)]
-        path: Path,
+        path: RulePath,
         /// No error where it does not exist
         #[arg(long)]
         if_exists: bool,
@@ -90,7 +90,7 @@ enum Command {
 }
 
 #[derive(Clone, Debug, clap::Args)]
-struct Path {
+struct RulePath {
     /// Name of the topic
     topic: String,
     /// Name of the subscription
@@ -164,15 +164,15 @@ fn correlation(equal: &[String]) -> anyhow::Result<v1::Correlation> {
     Ok(correlation)
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: RuleArgs) -> anyhow::Result<()> {
     match args.command {
-        Command::Create { path, selection, connect } => {
+        RuleCommand::Create { path, selection, connect } => {
             put(path, selection, connect, false, "created").await
         }
-        Command::Update { path, selection, connect } => {
+        RuleCommand::Update { path, selection, connect } => {
             put(path, selection, connect, true, "updated").await
         }
-        Command::Show { path: Path { topic, subscription, name }, output } => {
+        RuleCommand::Show { path: RulePath { topic, subscription, name }, output } => {
             let rules = output.connect.client()?.list_rules(&topic, &subscription).await?;
             let found = rules.iter().find(|rule| rule.name.eq_ignore_ascii_case(&name));
             let rule = found.with_context(|| format!("rule '{name}' does not exist"))?;
@@ -186,7 +186,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 ]),
             }
         }
-        Command::List { topic, subscription, output } => {
+        RuleCommand::List { topic, subscription, output } => {
             let rules = output.connect.client()?.list_rules(&topic, &subscription).await?;
             if output.json {
                 return terminal::json(&rules.iter().map(as_json).collect::<Vec<_>>());
@@ -199,22 +199,26 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             let rows = rules.iter().map(row).collect();
             terminal::line(terminal::table(&["name", "filter", "action"], &[], rows))
         }
-        Command::Delete { path: Path { topic, subscription, name }, if_exists, connect } => {
+        RuleCommand::Delete {
+            path: RulePath { topic, subscription, name },
+            if_exists,
+            connect,
+        } => {
             let removed = connect.client()?.remove_rule(&topic, &subscription, &name).await;
             super::told_deleted(&format!("rule '{name}'"), removed, if_exists)
         }
-        Command::Test { selection, message } => test(selection, &message),
+        RuleCommand::Test { selection, message } => test(selection, &message),
     }
 }
 
 async fn put(
-    path: Path,
+    path: RulePath,
     selection: Selection,
     connect: Connect,
     replace: bool,
     what: &str,
 ) -> anyhow::Result<()> {
-    let Path { topic, subscription, name } = path;
+    let RulePath { topic, subscription, name } = path;
     let rule = selection.into_rule(Some(name.clone()))?.unwrap_or_default();
     connect.client()?.put_rule(&topic, &subscription, rule, replace).await?;
     terminal::line(format!("rule '{name}' of '{topic}/{subscription}' {what}"))

@@ -34,7 +34,7 @@ const READ_AHEAD: usize = 1024;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct SendArgs {
     /// Name of the queue or topic
     queue: String,
     /// The body; "-" reads it from standard input
@@ -106,7 +106,7 @@ fn check(text: &str, read: impl Fn(&str) -> Result<(), String>) -> Result<String
     Ok(text.to_owned())
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: SendArgs) -> anyhow::Result<()> {
     let client = args.connect.client()?;
     let now_ms = match args.fields.schedule {
         Some(_) => client.now().await?.now_ms,
@@ -142,7 +142,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 type Submitted = mpsc::UnboundedSender<(u64, Sending)>;
 
 /// Without templates.
-fn body(args: &Args) -> anyhow::Result<Bytes> {
+fn body(args: &SendArgs) -> anyhow::Result<Bytes> {
     match (&args.text, &args.file) {
         (Some(text), _) if text != "-" => Ok(Bytes::from(text.clone())),
         (Some(_), _) => read_all(std::io::stdin().lock(), "standard input"),
@@ -159,7 +159,7 @@ fn body(args: &Args) -> anyhow::Result<Bytes> {
 }
 
 async fn send_same(
-    args: &Args,
+    args: &SendArgs,
     now_ms: u64,
     sender: &client::Sender,
     submitted: Submitted,
@@ -180,7 +180,7 @@ fn read_all(mut from: impl Read, name: &str) -> anyhow::Result<Bytes> {
 }
 
 async fn send_lines(
-    args: &Args,
+    args: &SendArgs,
     now_ms: u64,
     sender: &client::Sender,
     submitted: Submitted,
@@ -272,7 +272,7 @@ struct Templates {
 }
 
 impl Templates {
-    fn parse(args: &Args) -> anyhow::Result<Templates> {
+    fn parse(args: &SendArgs) -> anyhow::Result<Templates> {
         let parse = |text: &Option<String>| -> anyhow::Result<Option<Template>> {
             text.as_deref().map(Template::parse).transpose().map_err(terminal::usage)
         };
@@ -338,7 +338,7 @@ fn property_of(text: &str) -> Result<(String, Property), String> {
 
 /// What came of the sends.
 #[derive(Default)]
-struct Tally {
+struct SendTally {
     sent: u64,
     numbers: Option<(u64, u64)>,
     failed: u64,
@@ -349,8 +349,8 @@ struct Tally {
 async fn count_answers(
     mut answers: mpsc::UnboundedReceiver<(u64, Sending)>,
     bar: indicatif::ProgressBar,
-) -> Tally {
-    let mut tally = Tally::default();
+) -> SendTally {
+    let mut tally = SendTally::default();
     let started = Moment::now();
     while let Some((number, sending)) = answers.recv().await {
         match sending.await {
@@ -373,7 +373,7 @@ async fn count_answers(
     tally
 }
 
-impl Tally {
+impl SendTally {
     fn told(self, queue: &str) -> anyhow::Result<()> {
         match (self.sent, self.numbers) {
             (1, Some((number, _))) => {
@@ -409,14 +409,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Command {
+    struct SendLine {
         #[command(flatten)]
-        args: Args,
+        args: SendArgs,
     }
 
     fn templates(flags: &[&str]) -> Templates {
         let line = ["send", "q", "--lines"].iter().chain(flags);
-        let command = Command::try_parse_from(line).expect("the flags are right");
+        let command = SendLine::try_parse_from(line).expect("the flags are right");
         Templates::parse(&command.args).expect("the templates are right")
     }
 

@@ -15,13 +15,13 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct SessionArgs {
     #[command(subcommand)]
-    command: Command,
+    command: SessionCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum SessionCommand {
     /// List sessions
     List(List),
     /// Print, set or clear the state of a session that nobody holds
@@ -61,10 +61,10 @@ struct State {
     connect: Connect,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: SessionArgs) -> anyhow::Result<()> {
     match args.command {
-        Command::List(args) => list(args).await,
-        Command::State(args) => state(args).await,
+        SessionCommand::List(args) => list(args).await,
+        SessionCommand::State(args) => state(args).await,
     }
 }
 

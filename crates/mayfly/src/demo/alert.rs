@@ -32,7 +32,7 @@ pub struct Alert {
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct SeismicEvent {
     id: String,
     time_ms: u64,
     mag: Option<f64>,
@@ -43,7 +43,7 @@ struct Event {
 
 /// All of them in order of time, the last due at the end of the replay.
 pub fn all(replay: Duration) -> Vec<Alert> {
-    let events: Vec<(Event, &str)> = EVENTS
+    let events: Vec<(SeismicEvent, &str)> = EVENTS
         .lines()
         .map(|line| (serde_json::from_str(line).expect("the data is checked by a test"), line))
         .collect();
@@ -51,7 +51,7 @@ pub fn all(replay: Duration) -> Vec<Alert> {
         |index: Option<usize>| index.and_then(|i| events.get(i)).map_or(0, |(e, _)| e.time_ms);
     let (first, last) = (time(Some(0)), time(events.len().checked_sub(1)));
     let week = (last - first).max(1) as f64;
-    let alert = |(event, line): &(Event, &'static str)| Alert {
+    let alert = |(event, line): &(SeismicEvent, &'static str)| Alert {
         id: event.id.clone(),
         place: event.place.clone(),
         magnitude: event.mag,

@@ -15,10 +15,10 @@ pub const POISONED: &str = "MaxDeliveryCountExceeded";
 /// Shared by all who take part.
 pub struct Ledger {
     reminders: BTreeSet<String>,
-    inner: Mutex<Inner>,
+    inner: Mutex<LedgerState>,
 }
 
-struct Inner {
+struct LedgerState {
     checker: Checker,
     figures: Figures,
     /// Alerts that met their end.
@@ -61,7 +61,7 @@ impl Ledger {
         let reminders = alerts.iter().filter(|alert| alert.reminder_after.is_some());
         Ledger {
             reminders: reminders.map(|alert| alert.id.clone()).collect(),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(LedgerState {
                 checker: Checker::new(lock_ms, max_delivery_count),
                 figures: Figures::default(),
                 ended: BTreeSet::new(),
@@ -76,7 +76,7 @@ impl Ledger {
         }
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut LedgerState) -> T) -> T {
         look(&mut self.inner.lock().unwrap_or_else(|poison| poison.into_inner()))
     }
 
@@ -217,7 +217,7 @@ impl Ledger {
     }
 }
 
-impl Inner {
+impl LedgerState {
     fn problem(&mut self, what: String) {
         *self.problems.entry(what).or_default() += 1;
     }

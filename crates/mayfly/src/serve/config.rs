@@ -15,7 +15,7 @@ use auth::Access;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::Args;
+use super::ServeArgs;
 pub use file::TEMPLATE;
 
 /// Everything a node is told, checked.
@@ -24,8 +24,8 @@ pub struct Config {
     pub node: u64,
     pub data_dir: PathBuf,
     pub development: bool,
-    pub listen: Listen,
-    pub amqp: Amqp,
+    pub listen: ListenConfig,
+    pub amqp: AmqpConfig,
     pub grpc_connections_max: usize,
     /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
     pub cluster_id: Option<u128>,
@@ -43,19 +43,19 @@ pub struct Config {
     pub access: Access,
     pub insecure: bool,
     pub tls: Option<TlsFiles>,
-    pub storage: Storage,
-    pub raft: Raft,
-    pub clock: Clock,
+    pub storage: StorageConfig,
+    pub raft: RaftConfig,
+    pub clock: ClockConfig,
     /// `[idle]`: how long a new leader deletes nothing as idle.
     pub idle_reattach: Duration,
     pub transactions_bytes_max: usize,
     pub trouble: Trouble,
-    pub log: Log,
+    pub log: LogConfig,
 }
 
 /// Where this node listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listen {
+pub struct ListenConfig {
     pub grpc: SocketAddr,
     pub http: SocketAddr,
     pub peer: SocketAddr,
@@ -76,7 +76,7 @@ pub struct TlsFiles {
 
 /// `[amqp]`: what one client may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Amqp {
+pub struct AmqpConfig {
     pub connections_max: usize,
     pub idle_ms: u32,
     pub frame_bytes_max: u32,
@@ -97,7 +97,7 @@ pub struct Addresses {
 
 /// `[storage]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Storage {
+pub struct StorageConfig {
     /// Acknowledged means synced at a majority; otherwise, held in memory by a majority.
     pub synced: bool,
     /// Of both databases, blocks and memtables.
@@ -108,7 +108,7 @@ pub struct Storage {
 
 /// `[raft]`: when silence counts as death.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Raft {
+pub struct RaftConfig {
     pub heartbeat: Duration,
     pub election_min: Duration,
     pub election_max: Duration,
@@ -116,7 +116,7 @@ pub struct Raft {
 
 /// `[clock]`: how right a leader's clock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock {
+pub struct ClockConfig {
     pub offset_max: Duration,
     /// For experiments.
     pub skew: service::Skew,
@@ -133,7 +133,7 @@ pub struct Trouble {
 
 /// `[log]`: what the node writes to standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     pub filter: String,
     pub format: LogFormat,
 }
@@ -151,7 +151,7 @@ pub enum LogFormat {
 impl Config {
     /// Reads the file, lays flags and variables over it, and checks the whole. The error is one
     /// line.
-    pub fn load(args: &Args) -> Result<Config, String> {
+    pub fn load(args: &ServeArgs) -> Result<Config, String> {
         let (file, name) = match &args.config {
             Some(path) => {
                 let name = path.display().to_string();
@@ -159,14 +159,14 @@ impl Config {
                     .map_err(|error| format!("cannot read the configuration '{name}': {error}"))?;
                 (file::parse(&text, &name)?, name)
             }
-            None => (file::File::default(), "the command line".to_owned()),
+            None => (file::ConfigFile::default(), "the command line".to_owned()),
         };
         check::check(file, args).map_err(|told| format!("{name}: {told}"))
     }
 
     /// Ports for clients that listen beyond this machine, whoever may use them.
     pub fn open_to_clients(&self) -> Vec<SocketAddr> {
-        let Listen { grpc, http, peer: _, amqp, amqps, websocket } = self.listen;
+        let ListenConfig { grpc, http, peer: _, amqp, amqps, websocket } = self.listen;
         let all = [Some(grpc), Some(http), amqp, amqps, websocket].into_iter().flatten();
         all.filter(|address| !address.ip().is_loopback()).collect()
     }
@@ -187,11 +187,11 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn load(text: &str, args: Args) -> Result<Config, String> {
+    fn load(text: &str, args: ServeArgs) -> Result<Config, String> {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("mayfly.toml");
         std::fs::write(&path, text).expect("written");
-        let result = Config::load(&Args { config: Some(path.clone()), ..args });
+        let result = Config::load(&ServeArgs { config: Some(path.clone()), ..args });
         result.map_err(|told| told.replace(&path.display().to_string(), "mayfly.toml"))
     }
 
@@ -218,7 +218,7 @@ http = "127.0.0.1:6300"
 
     #[test]
     fn a_node_finds_itself_in_its_cluster() {
-        let config = load(THREE, Args::default()).expect("the file is right");
+        let config = load(THREE, ServeArgs::default()).expect("the file is right");
         assert_eq!((config.node, config.cluster_id, config.nodes.len()), (2, Some(0xff), 2));
         assert_eq!(config.listen.grpc, "127.0.0.1:6310".parse().expect("an address"));
         assert_eq!(config.replication_factor, 2);
@@ -227,13 +227,13 @@ http = "127.0.0.1:6300"
 
     #[test]
     fn a_node_that_joins_is_told_the_rest_by_the_cluster() {
-        let args = |peer: &str, advertise: Option<&str>| Args {
+        let args = |peer: &str, advertise: Option<&str>| ServeArgs {
             data_dir: Some("data".into()),
             join: Some(vec!["127.0.0.1:5310".into()]),
             peer: Some(peer.into()),
             advertise: advertise.map(str::to_owned),
             secret: Some("s".into()),
-            ..Args::default()
+            ..ServeArgs::default()
         };
         let config = Config::load(&args("127.0.0.1:8320", None)).expect("it is right");
         assert_eq!((config.node, config.cluster_id, config.listen.amqp), (0, None, None));
@@ -243,24 +243,26 @@ http = "127.0.0.1:6300"
         assert_eq!(config.listen.peer, "0.0.0.0:8320".parse().expect("an address"));
         let told = Config::load(&args("0.0.0.0:8320", None)).expect_err("nobody reaches it");
         assert!(told.contains("name it with --advertise"), "{told}");
-        let far = Args { join: Some(vec!["https://n1:5310".into()]), ..args("[::1]:8320", None) };
+        let far =
+            ServeArgs { join: Some(vec!["https://n1:5310".into()]), ..args("[::1]:8320", None) };
         let told = Config::load(&far).expect_err("loopback is not reached from elsewhere");
         assert!(told.contains("is not reached from https://n1:5310"), "{told}");
-        let named = Args { advertise: Some("n4".into()), ..far };
+        let named = ServeArgs { advertise: Some("n4".into()), ..far };
         assert_eq!(Config::load(&named).expect("it is right").nodes[&0].peer, "n4:8320");
-        let told = load(THREE, Args { join: Some(vec!["a:1".into()]), ..Args::default() });
+        let told =
+            load(THREE, ServeArgs { join: Some(vec!["a:1".into()]), ..ServeArgs::default() });
         let told = told.expect_err("it has founders");
         assert!(told.contains("--join is for a node without [[cluster.node]]"), "{told}");
     }
 
     #[test]
     fn a_node_by_itself_is_reached_by_the_name_it_gives() {
-        let args = |advertise: Option<&str>| Args {
+        let args = |advertise: Option<&str>| ServeArgs {
             data_dir: Some("data".into()),
             grpc: Some("0.0.0.0:5310".into()),
             advertise: advertise.map(str::to_owned),
             secret: Some("s".into()),
-            ..Args::default()
+            ..ServeArgs::default()
         };
         for (advertise, own) in [(None, "0.0.0.0:5310"), (Some("n1"), "n1:5310")] {
             let config = Config::load(&args(advertise)).expect("it is right");
@@ -272,21 +274,22 @@ http = "127.0.0.1:6300"
     #[test]
     fn a_node_named_in_its_cluster_is_told_where_to_listen() {
         let named = THREE.replace("127.0.0.1:6310", "n2.example:6310");
-        let told = load(&named, Args::default()).expect_err("a name is no address to listen at");
+        let told =
+            load(&named, ServeArgs::default()).expect_err("a name is no address to listen at");
         assert!(told.contains("as in [listen] grpc = \"0.0.0.0:6310\""), "{told}");
-        let args = Args { grpc: Some("127.0.0.1:6310".into()), ..Args::default() };
+        let args = ServeArgs { grpc: Some("127.0.0.1:6310".into()), ..ServeArgs::default() };
         let config = load(&named, args).expect("it is told");
         assert_eq!(config.nodes[&2].grpc, "n2.example:6310");
     }
 
     #[test]
     fn flags_lie_over_the_file() {
-        let args = Args {
+        let args = ServeArgs {
             node: Some(1),
             grpc: Some("127.0.0.1:9999".into()),
             data_dir: Some("elsewhere".into()),
             development: true,
-            ..Args::default()
+            ..ServeArgs::default()
         };
         let config = load(THREE, args).expect("the file is right");
         assert_eq!((config.node, config.listen.grpc.port()), (1, 9999));
@@ -297,7 +300,7 @@ http = "127.0.0.1:6300"
     #[test]
     fn a_node_speaks_amqp_where_it_is_told_to() {
         let amqp = |text: &str, flag: Option<&str>| {
-            let args = Args { amqp: flag.map(str::to_owned), ..Args::default() };
+            let args = ServeArgs { amqp: flag.map(str::to_owned), ..ServeArgs::default() };
             let config = load(text, args).expect("the file is right");
             config.listen.amqp.map(|address| address.port())
         };
@@ -312,7 +315,7 @@ http = "127.0.0.1:6300"
 
     #[test]
     fn without_a_file_a_node_is_a_cluster_by_itself() {
-        let args = Args { data_dir: Some("data".into()), ..Args::default() };
+        let args = ServeArgs { data_dir: Some("data".into()), ..ServeArgs::default() };
         let config = Config::load(&args).expect("a directory is enough");
         assert_eq!((config.node, config.nodes.len(), config.replication_factor), (1, 1, 1));
         assert_eq!((config.cluster_id, config.listen.peer.port()), (None, 5320));
@@ -442,7 +445,7 @@ http = "127.0.0.1:6300"
                 "mayfly.toml: transactions.memory_mebibytes is 0, allowed is 1 to 65536",
             ),
         ] {
-            assert_eq!(load(text, Args::default()).expect_err(text), told, "{text}");
+            assert_eq!(load(text, ServeArgs::default()).expect_err(text), told, "{text}");
         }
     }
 
@@ -460,7 +463,7 @@ secondary_key = "k2"
 rights = ["listen", "send"]
 scope = "orders"
 "#;
-        let config = load(KEYS, Args::default()).expect("the file is right");
+        let config = load(KEYS, ServeArgs::default()).expect("the file is right");
         let worker = config.access.login("worker", "k2").expect("its second key");
         assert_eq!((worker.path.as_str(), worker.rights.manage), ("orders", false));
         assert!(worker.rights.listen && worker.rights.send);
@@ -468,7 +471,7 @@ scope = "orders"
         let root = config.access.login("RootManageSharedAccessKey", "s3cret").expect("the secret");
         assert!(root.path.is_empty() && root.rights.manage);
         let off = KEYS.replace("secret =", "auth = \"off\"\nsecret =");
-        let config = load(&off, Args::default()).expect("the file is right");
+        let config = load(&off, ServeArgs::default()).expect("the file is right");
         assert!(config.access.is_anyone() && config.secret.is_some());
         assert!(!format!("{config:?}").contains("k1"), "keys are not shown");
     }
@@ -477,7 +480,7 @@ scope = "orders"
     fn a_clock_is_bent_in_development_mode_only() {
         let bent = |development| {
             let (data_dir, clock_skew) = (Some("data".into()), Some(-5));
-            Config::load(&Args { data_dir, development, clock_skew, ..Args::default() })
+            Config::load(&ServeArgs { data_dir, development, clock_skew, ..ServeArgs::default() })
         };
         assert_eq!(bent(true).expect("an experiment").clock.skew, service::Skew::By(-5));
         let told = bent(false).expect_err("no experiment");
@@ -489,14 +492,16 @@ scope = "orders"
 
     #[test]
     fn a_disk_behaves_badly_in_development_mode_only() {
-        let load = |args: Args| Config::load(&Args { data_dir: Some("data".into()), ..args });
-        let losing = Args { lose_unsynced: Some(7), ..Args::default() };
-        let slow = Args { sync_delay_file: Some("delay".into()), ..Args::default() };
+        let load =
+            |args: ServeArgs| Config::load(&ServeArgs { data_dir: Some("data".into()), ..args });
+        let losing = ServeArgs { lose_unsynced: Some(7), ..ServeArgs::default() };
+        let slow = ServeArgs { sync_delay_file: Some("delay".into()), ..ServeArgs::default() };
         for (args, flag) in [(losing, "--lose-unsynced"), (slow, "--sync-delay-file")] {
             let told = load(args.clone()).expect_err("no experiment");
             let wanted = format!("{flag} is for experiments; it needs --development");
             assert!(told.ends_with(&wanted), "{told}");
-            let trouble = load(Args { development: true, ..args.clone() }).expect("one").trouble;
+            let trouble =
+                load(ServeArgs { development: true, ..args.clone() }).expect("one").trouble;
             assert_eq!(trouble.lose_unsynced, args.lose_unsynced);
             assert_eq!(trouble.sync_delay_file, args.sync_delay_file);
         }
@@ -504,11 +509,12 @@ scope = "orders"
 
     #[test]
     fn a_half_written_file_is_told_by_its_line() {
-        let told = load("[node]\nid = \n", Args::default()).expect_err("it is no TOML");
+        let told = load("[node]\nid = \n", ServeArgs::default()).expect_err("it is no TOML");
         assert!(told.starts_with("mayfly.toml:2: "), "{told}");
-        let told = load("[node\n", Args::default()).expect_err("it is no TOML");
+        let told = load("[node\n", ServeArgs::default()).expect_err("it is no TOML");
         assert!(told.starts_with("mayfly.toml:1: ") && !told.contains('\n'), "{told}");
-        let args = Args { config: Some("/nowhere/mayfly.toml".into()), ..Args::default() };
+        let args =
+            ServeArgs { config: Some("/nowhere/mayfly.toml".into()), ..ServeArgs::default() };
         let told = Config::load(&args).expect_err("there is none");
         assert!(
             told.starts_with("cannot read the configuration '/nowhere/mayfly.toml': "),
@@ -518,8 +524,8 @@ scope = "orders"
 
     #[test]
     fn the_printed_configuration_is_the_default_one() {
-        let printed = load(TEMPLATE, Args::default()).expect("it is right");
-        let args = Args { data_dir: Some("/var/lib/mayfly".into()), ..Args::default() };
+        let printed = load(TEMPLATE, ServeArgs::default()).expect("it is right");
+        let args = ServeArgs { data_dir: Some("/var/lib/mayfly".into()), ..ServeArgs::default() };
         assert_eq!(Ok(printed), Config::load(&args));
     }
 }

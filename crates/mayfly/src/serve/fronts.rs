@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use transport::{Arrival, Arrivals, Offer, Tls};
 
-use super::config::{Config, Listen};
+use super::config::{Config, ListenConfig};
 
 /// Most HTTP connections at a time.
 pub const HTTP_CONNECTIONS_MAX: usize = 5_000;
@@ -38,7 +38,7 @@ pub struct Fronts {
 
 impl Ports {
     /// Takes every port of the node, or says which it cannot.
-    pub async fn bind(listen: &Listen) -> anyhow::Result<Ports> {
+    pub async fn bind(listen: &ListenConfig) -> anyhow::Result<Ports> {
         let ports = Ports {
             grpc: bind(listen.grpc, "the native API", "grpc").await?,
             http: bind(listen.http, "HTTP", "http").await?,

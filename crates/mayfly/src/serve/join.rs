@@ -102,14 +102,14 @@ fn is_empty(data_dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::Args;
+    use crate::serve::ServeArgs;
 
     fn config(dir: &Path, join: Option<&str>) -> Config {
-        let args = Args {
+        let args = ServeArgs {
             data_dir: Some(dir.to_owned()),
             join: join.map(|seed| vec![seed.to_owned()]),
             peer: Some("127.0.0.1:7320".to_owned()),
-            ..Args::default()
+            ..ServeArgs::default()
         };
         Config::load(&args).expect("it is right")
     }

@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use store::SyncReport;
 use tracing_subscriber::EnvFilter;
 
-use super::config::{Log, LogFormat};
+use super::config::{LogConfig, LogFormat};
 
 /// One batch of the log's writer: write and sync.
 const SYNC_SECONDS: &str = "mayfly_log_sync_seconds";
@@ -27,7 +27,7 @@ const COUNTS: [f64; 13] =
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 
 /// Starts logging. The error is one line.
-pub fn start(log: &Log) -> Result<(), String> {
+pub fn start(log: &LogConfig) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.filter)
         .map_err(|error| format!("log.filter: '{}': {error}", log.filter))?;
     let colour = std::io::stderr().is_terminal();

@@ -48,7 +48,7 @@ pub struct Plan {
 
 /// Something happened to a node that nobody asked for.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum NodeEvent {
     /// `again`: it is started once more. `removed`: it is no part of the cluster any more.
     Died {
         node: u64,
@@ -68,7 +68,7 @@ pub struct LocalCluster {
     plan: Plan,
     certificate: Option<certificate::Files>,
     members: Vec<Member>,
-    events: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::UnboundedReceiver<NodeEvent>,
     supervisors: JoinSet<()>,
 }
 
@@ -279,7 +279,7 @@ impl LocalCluster {
     }
 
     /// What happened next; `None`: nothing more can.
-    pub async fn next_event(&mut self) -> Option<Event> {
+    pub async fn next_event(&mut self) -> Option<NodeEvent> {
         self.events.recv().await
     }
 
@@ -294,7 +294,7 @@ impl LocalCluster {
         let mut removed = 0;
         while started.elapsed() < within {
             tokio::select! {
-                Some(Event::Died { node, how, removed: gone, .. }) = self.events.recv() => {
+                Some(NodeEvent::Died { node, how, removed: gone, .. }) = self.events.recv() => {
                     if !gone {
                         bail!("node {node} did not start: {how}");
                     }
@@ -394,7 +394,7 @@ mod tests {
         let text = text.expect("it is written");
         let path = dir.path().join("mayfly.toml");
         fs::write(&path, text).expect("written");
-        let args = crate::serve::Args { config: Some(path), ..Default::default() };
+        let args = crate::serve::ServeArgs { config: Some(path), ..Default::default() };
         let config = crate::serve::config::Config::load(&args).expect("it is right");
         assert_eq!((config.node, config.nodes.len(), config.listen.http.port()), (2, 2, 6400));
         assert_eq!(config.listen.amqp.map(|address| address.port()), Some(6772));

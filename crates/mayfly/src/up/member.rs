@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
-use super::Event;
+use super::NodeEvent;
 use crate::serve::config::Addresses;
 use crate::terminal;
 
@@ -37,10 +37,10 @@ pub enum Wanted {
 /// A node as seen from its parent.
 #[derive(Clone)]
 pub struct Member {
-    inner: Arc<Inner>,
+    inner: Arc<MemberShared>,
 }
 
-struct Inner {
+struct MemberShared {
     id: u64,
     addresses: Addresses,
     dir: PathBuf,
@@ -52,7 +52,9 @@ struct Inner {
 impl Member {
     pub fn new(id: u64, addresses: Addresses, dir: PathBuf) -> Member {
         let (wanted, _) = watch::channel(Wanted::Running);
-        Member { inner: Arc::new(Inner { id, addresses, dir, pid: AtomicI32::new(0), wanted }) }
+        Member {
+            inner: Arc::new(MemberShared { id, addresses, dir, pid: AtomicI32::new(0), wanted }),
+        }
     }
 
     pub fn id(&self) -> u64 {
@@ -119,7 +121,7 @@ impl Member {
         self,
         program: PathBuf,
         restart: bool,
-        events: mpsc::UnboundedSender<Event>,
+        events: mpsc::UnboundedSender<NodeEvent>,
     ) {
         let mut wanted = self.inner.wanted.subscribe();
         let mut first = true;
@@ -135,7 +137,7 @@ impl Member {
                     self.inner.pid.store(pid, Ordering::Relaxed);
                     if !std::mem::take(&mut first) {
                         // Nobody may be listening; so below.
-                        let _ = events.send(Event::Started { node: self.id(), pid });
+                        let _ = events.send(NodeEvent::Started { node: self.id(), pid });
                     }
                     // Held open until the process is gone: waiting for a child closes its input, and
                     // the node ends with that.
@@ -154,7 +156,7 @@ impl Member {
                 Wanted::Running => {
                     let how = self.last_words(log_from).unwrap_or(how);
                     let again = restart && !removed;
-                    let _ = events.send(Event::Died { node: self.id(), how, again, removed });
+                    let _ = events.send(NodeEvent::Died { node: self.id(), how, again, removed });
                     let pause = if again { DOWN_FOR } else { Duration::MAX };
                     // Elapsed or wanted otherwise: the loop looks again.
                     let _ = tokio::time::timeout(pause, wanted.changed()).await;

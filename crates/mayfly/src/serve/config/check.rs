@@ -8,10 +8,13 @@ use std::time::Duration;
 use amqp::server::IdleLimits;
 use service::{IdleConfig, Skew};
 
-use super::file::{self, Durability, File, Limit};
-use super::{Addresses, Amqp, Clock, Config, Listen, Log, Raft, Storage, Trouble, security};
+use super::file::{self, ConfigFile, Durability, Limit};
+use super::{
+    Addresses, AmqpConfig, ClockConfig, Config, ListenConfig, LogConfig, RaftConfig, StorageConfig,
+    Trouble, security,
+};
 use crate::input::duration;
-use crate::serve::Args;
+use crate::serve::ServeArgs;
 
 const MEBIBYTE: usize = 1024 * 1024;
 /// With less, memtables would be full after a few batches.
@@ -39,7 +42,7 @@ const TRANSACTIONS_RANGE: RangeInclusive<usize> = 1..=65_536;
 const REATTACH_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(300);
 
 /// The error names the key and what it may be.
-pub fn check(file: File, args: &Args) -> Result<Config, String> {
+pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
     let nodes = nodes(&file, args)?;
     let node = args.node.or(file.node.id).unwrap_or(if args.join.is_some() { 0 } else { 1 });
     let Some(own) = nodes.get(&node) else {
@@ -83,7 +86,7 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
         idle_reattach: idle_reattach(&file)?,
         transactions_bytes_max: transactions_bytes_max(&file)?,
         trouble: trouble(&file, args)?,
-        log: Log {
+        log: LogConfig {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
         },
@@ -92,7 +95,7 @@ pub fn check(file: File, args: &Args) -> Result<Config, String> {
     Ok(config)
 }
 
-fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
+fn nodes(file: &ConfigFile, args: &ServeArgs) -> Result<BTreeMap<u64, Addresses>, String> {
     let mut nodes = BTreeMap::new();
     for node in &file.cluster.node {
         if node.id == 0 {
@@ -134,7 +137,7 @@ fn nodes(file: &File, args: &Args) -> Result<BTreeMap<u64, Addresses>, String> {
 }
 
 /// Where a node listens that no file gives an address.
-fn listened(file: &File, args: &Args) -> Addresses {
+fn listened(file: &ConfigFile, args: &ServeArgs) -> Addresses {
     let address = |flag: &Option<String>, file: &Option<String>, default: &str| {
         flag.clone().or(file.clone()).unwrap_or_else(|| default.to_owned())
     };
@@ -148,7 +151,7 @@ fn listened(file: &File, args: &Args) -> Addresses {
 
 /// Where others reach a node that no file gives an address: where it listens, by the host it is told
 /// to name. One that joins others must name what these can reach.
-fn advertised(file: &File, args: &Args) -> Result<Addresses, String> {
+fn advertised(file: &ConfigFile, args: &ServeArgs) -> Result<Addresses, String> {
     let seeds = args.join.as_deref().unwrap_or_default();
     let elsewhere = seeds.iter().find(|seed| !is_loopback(host_of(seed)));
     let address = |listened: String| {
@@ -182,11 +185,11 @@ fn is_loopback(host: &str) -> bool {
 }
 
 fn listen(
-    file: &File,
-    args: &Args,
+    file: &ConfigFile,
+    args: &ServeArgs,
     own: &Addresses,
     has_certificate: bool,
-) -> Result<Listen, String> {
+) -> Result<ListenConfig, String> {
     let is_named = !file.cluster.node.is_empty();
     let address = |key: &str, flag: &Option<String>, file: &Option<String>, own: &String| {
         let told = flag.as_ref().or(file.as_ref());
@@ -229,7 +232,7 @@ fn listen(
     if amqps.is_some() && !has_certificate {
         return Err("listen.amqps takes a certificate; set tls.certificate and tls.key".to_owned());
     }
-    Ok(Listen {
+    Ok(ListenConfig {
         grpc: address("grpc", &args.grpc, &file.listen.grpc, &own.grpc)?,
         http: address("http", &args.http, &file.listen.http, &own.http)?,
         peer: address("peer", &args.peer, &file.listen.peer, &own.peer)?,
@@ -239,7 +242,7 @@ fn listen(
     })
 }
 
-fn amqp(file: &File) -> Result<Amqp, String> {
+fn amqp(file: &ConfigFile) -> Result<AmqpConfig, String> {
     let defaults = amqp::Limits::default();
     let idle = file.amqp.idle_timeout.unwrap_or(Duration::from_millis(defaults.idle_ms.into()));
     if !AMQP_IDLE_RANGE.contains(&idle) {
@@ -251,7 +254,7 @@ fn amqp(file: &File) -> Result<Amqp, String> {
         return Err(format!("amqp.frame_kibibytes is {frame}, allowed is 4 to 1024"));
     }
     let unread = file.amqp.unread_kibibytes.unwrap_or(defaults.output_bytes_max / 1024);
-    Ok(Amqp {
+    Ok(AmqpConfig {
         connections_max: file.amqp.connections_max.unwrap_or(20_000),
         idle_ms: u32::try_from(idle.as_millis()).unwrap_or(defaults.idle_ms),
         frame_bytes_max: frame * 1024,
@@ -280,7 +283,7 @@ fn idle_limits(written: &file::Amqp) -> Result<IdleLimits, String> {
     })
 }
 
-fn grpc_connections_max(file: &File) -> Result<usize, String> {
+fn grpc_connections_max(file: &ConfigFile) -> Result<usize, String> {
     match file.grpc.connections_max {
         None => Ok(grpc::Config::CONNECTIONS_MAX),
         Some(0) => Err("grpc.connections_max is 0, allowed is 1 or more".to_owned()),
@@ -288,7 +291,7 @@ fn grpc_connections_max(file: &File) -> Result<usize, String> {
     }
 }
 
-fn cluster_id(file: &File, nodes: usize) -> Result<Option<u128>, String> {
+fn cluster_id(file: &ConfigFile, nodes: usize) -> Result<Option<u128>, String> {
     match &file.cluster.id {
         Some(text) => match u128::from_str_radix(&text.replace('-', ""), 16) {
             Ok(id) if text.replace('-', "").len() == 32 => Ok(Some(id)),
@@ -302,7 +305,7 @@ fn cluster_id(file: &File, nodes: usize) -> Result<Option<u128>, String> {
     }
 }
 
-fn data_groups(file: &File) -> Result<u16, String> {
+fn data_groups(file: &ConfigFile) -> Result<u16, String> {
     match file.cluster.data_groups.unwrap_or(16) {
         groups @ 1..=DATA_GROUPS_MAX => Ok(groups),
         groups => {
@@ -311,7 +314,7 @@ fn data_groups(file: &File) -> Result<u16, String> {
     }
 }
 
-fn replication_factor(file: &File, nodes: usize) -> Result<u8, String> {
+fn replication_factor(file: &ConfigFile, nodes: usize) -> Result<u8, String> {
     let most = u8::try_from(nodes).unwrap_or(u8::MAX);
     match file.cluster.replication_factor {
         None => Ok(most.min(3)),
@@ -322,7 +325,7 @@ fn replication_factor(file: &File, nodes: usize) -> Result<u8, String> {
     }
 }
 
-fn secret(file: &File, args: &Args) -> Result<Option<String>, String> {
+fn secret(file: &ConfigFile, args: &ServeArgs) -> Result<Option<String>, String> {
     if args.secret.is_some() {
         return Ok(args.secret.clone());
     }
@@ -342,7 +345,7 @@ fn secret(file: &File, args: &Args) -> Result<Option<String>, String> {
     }
 }
 
-fn storage(file: &File) -> Result<Storage, String> {
+fn storage(file: &ConfigFile) -> Result<StorageConfig, String> {
     let memory = file.storage.memory_mebibytes.unwrap_or(1056);
     if memory < MEMORY_MEBIBYTES_MIN {
         return Err(format!(
@@ -351,7 +354,7 @@ fn storage(file: &File) -> Result<Storage, String> {
     }
     let retain = file.storage.log_retain_mebibytes.unwrap_or(2048);
     let reserve = file.storage.disk_reserve_mebibytes.unwrap_or(512);
-    Ok(Storage {
+    Ok(StorageConfig {
         synced: file.storage.durability == Durability::Synced,
         memory_bytes: memory.saturating_mul(MEBIBYTE),
         log_retain_bytes: retain.saturating_mul(MEBIBYTE as u64),
@@ -359,9 +362,9 @@ fn storage(file: &File) -> Result<Storage, String> {
     })
 }
 
-fn raft(file: &File) -> Result<Raft, String> {
+fn raft(file: &ConfigFile) -> Result<RaftConfig, String> {
     let millis = Duration::from_millis;
-    let raft = Raft {
+    let raft = RaftConfig {
         heartbeat: file.raft.heartbeat.unwrap_or(millis(150)),
         election_min: file.raft.election_min.unwrap_or(millis(600)),
         election_max: file.raft.election_max.unwrap_or(millis(800)),
@@ -383,7 +386,7 @@ fn raft(file: &File) -> Result<Raft, String> {
     Ok(raft)
 }
 
-fn clock(file: &File, args: &Args) -> Result<Clock, String> {
+fn clock(file: &ConfigFile, args: &ServeArgs) -> Result<ClockConfig, String> {
     let skew = match (args.clock_skew, args.clock_skew_jump) {
         (Some(ms), _) => Skew::By(ms),
         (None, Some(ms)) => Skew::Jumping(ms),
@@ -400,10 +403,10 @@ fn clock(file: &File, args: &Args) -> Result<Clock, String> {
             show(offset_max)
         ));
     }
-    Ok(Clock { offset_max, skew })
+    Ok(ClockConfig { offset_max, skew })
 }
 
-fn trouble(file: &File, args: &Args) -> Result<Trouble, String> {
+fn trouble(file: &ConfigFile, args: &ServeArgs) -> Result<Trouble, String> {
     let trouble = Trouble {
         lose_unsynced: args.lose_unsynced,
         sync_delay_file: args.sync_delay_file.clone(),
@@ -418,14 +421,14 @@ fn trouble(file: &File, args: &Args) -> Result<Trouble, String> {
 }
 
 /// Refuses a flag outside development mode.
-fn experiment(flag: &str, file: &File, args: &Args) -> Result<(), String> {
+fn experiment(flag: &str, file: &ConfigFile, args: &ServeArgs) -> Result<(), String> {
     match args.development || file.node.development {
         true => Ok(()),
         false => Err(format!("{flag} is for experiments; it needs --development")),
     }
 }
 
-fn transactions_bytes_max(file: &File) -> Result<usize, String> {
+fn transactions_bytes_max(file: &ConfigFile) -> Result<usize, String> {
     let mebibytes = file.transactions.memory_mebibytes.unwrap_or(TRANSACTIONS_MEBIBYTES);
     if !TRANSACTIONS_RANGE.contains(&mebibytes) {
         let (least, most) = (TRANSACTIONS_RANGE.start(), TRANSACTIONS_RANGE.end());
@@ -436,7 +439,7 @@ fn transactions_bytes_max(file: &File) -> Result<usize, String> {
     Ok(mebibytes * MEBIBYTE)
 }
 
-fn idle_reattach(file: &File) -> Result<Duration, String> {
+fn idle_reattach(file: &ConfigFile) -> Result<Duration, String> {
     let reattach = file.idle.reattach.unwrap_or(IdleConfig::default().reattach);
     if !REATTACH_RANGE.contains(&reattach) {
         let (least, most) = (show(*REATTACH_RANGE.start()), show(*REATTACH_RANGE.end()));

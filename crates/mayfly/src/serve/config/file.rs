@@ -12,7 +12,7 @@ pub const TEMPLATE: &str = include_str!("template.toml");
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct File {
+pub struct ConfigFile {
     pub node: Node,
     pub listen: Listen,
     pub grpc: Grpc,
@@ -220,7 +220,7 @@ fn a_limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Limit>, D::Error
 }
 
 /// Reads the file. The error is one line that names file, line and key.
-pub fn parse(text: &str, name: &str) -> Result<File, String> {
+pub fn parse(text: &str, name: &str) -> Result<ConfigFile, String> {
     toml::from_str(text).map_err(|error| {
         let Some(span) = error.span() else {
             return format!("{name}: {}", one_line(error.message()));
