@@ -38,10 +38,10 @@ mod entities;
 mod topics;
 
 mod link;
+mod receive_stream;
 mod receiver;
-mod receiving;
+mod send_stream;
 mod sender;
-mod sending;
 mod session;
 mod sessions;
 mod transaction;

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::calls::Shared;
-use crate::receiving::{Command, ReceivingTask, Session, Settle};
+use crate::receive_stream::{Command, ReceivingTask, Session, Settle};
 use crate::{Delivery, Disposition, Error, QueuePath, ReceiverOptions, v1};
 
 /// Receives from one queue by credit, ahead of the application, and settles on the same stream.

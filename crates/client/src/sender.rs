@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::calls::Shared;
-use crate::sending::{SendingTask, Submission};
+use crate::send_stream::{SendingTask, Submission};
 use crate::{Error, Message, SenderOptions};
 
 /// Sends to one queue, pipelined: stored in the order submitted (MSG-10), resent after a lost

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::calls::Shared;
-use crate::receiving::Session;
+use crate::receive_stream::Session;
 use crate::{
     Client, Delivery, Disposition, Error, QueuePath, Receiver, ReceiverOptions, Settler, Settling,
     v1,

@@ -3,9 +3,9 @@
 mod agreement;
 mod faults;
 pub mod forwarding;
+mod quiescence;
 mod service;
 mod sessions;
-mod settling;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
