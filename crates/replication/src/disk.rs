@@ -72,7 +72,7 @@ impl Disk {
         if let Some(error @ store::Error::DiskFull { .. }) = failure {
             self.full.send_if_modified(|full| full.replace(error.to_string()).is_none());
         }
-        match self.log.room().and_then(|log| Ok((log, self.rows.room()?))) {
+        match self.log.disk_space().and_then(|log| Ok((log, self.rows.disk_space()?))) {
             Ok((log, rows)) => self.note(log.free_bytes.min(rows.free_bytes)),
             Err(error) => debug!(%error, "cannot tell how much space is left"),
         }

@@ -1,4 +1,4 @@
-//! How much room a disk has left.
+//! How much space a disk has left.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use crate::Error;
 
 /// A file system as it is at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct DiskSpace {
     /// What may still be written; what is set aside for the superuser does not count.
     pub free_bytes: u64,
     pub total_bytes: u64,
 }
 
-/// The room on the disk that holds `path`, which exists.
-pub fn room(path: &Path) -> Result<Room, Error> {
+/// The space on the disk that holds `path`, which exists.
+pub fn disk_space(path: &Path) -> Result<DiskSpace, Error> {
     let found = statvfs(path).map_err(|error| Error::io(path, &error.into()))?;
     let block_bytes = found.fragment_size();
-    Ok(Room {
+    Ok(DiskSpace {
         free_bytes: found.blocks_available().saturating_mul(block_bytes),
         total_bytes: found.blocks().saturating_mul(block_bytes),
     })
@@ -31,8 +31,8 @@ mod tests {
     #[test]
     fn a_disk_has_no_more_free_than_it_holds() {
         let dir = tempfile::tempdir().expect("a directory");
-        let found = room(dir.path()).expect("told");
+        let found = disk_space(dir.path()).expect("told");
         assert!(0 < found.free_bytes && found.free_bytes <= found.total_bytes, "{found:?}");
-        assert!(room(&dir.path().join("nowhere")).is_err());
+        assert!(disk_space(&dir.path().join("nowhere")).is_err());
     }
 }

@@ -16,7 +16,7 @@ mod records;
 mod log;
 mod rows;
 
-pub use disk::{Room, room};
+pub use disk::{DiskSpace, disk_space};
 pub use error::Error;
 pub use identity::{DataDir, Founders, Identity, Provenance};
 pub use keys::{decode_key, encode_key};

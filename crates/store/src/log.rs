@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::GroupId;
 
-use crate::disk::Room;
+use crate::disk::DiskSpace;
 use crate::{Error, Options};
 pub use power::{Lost, lose_unsynced};
 use rocks::RocksLog;
@@ -107,8 +107,8 @@ pub trait LogDisk: Send + Sync {
     /// vote, for it may have forgotten what it promised.
     fn shortened(&self, group: GroupId) -> Option<Shortened>;
 
-    /// Room on the disk that holds the log.
-    fn room(&self) -> Result<Room, Error>;
+    /// Space on the disk that holds the log.
+    fn disk_space(&self) -> Result<DiskSpace, Error>;
 
     /// Why nothing is written any more, if that is so.
     fn failure(&self) -> Option<Error>;

@@ -30,7 +30,7 @@ pub use disk::{Change, RowDisk};
 pub use export::{Export, Import, RowsIn, RowsOut};
 pub use group::{GroupRows, MachineRows};
 
-use crate::disk::Room;
+use crate::disk::DiskSpace;
 use crate::{Error, LogStore, Options};
 
 /// All groups' rows on this node. Cloning shares it.
@@ -224,9 +224,9 @@ impl RowStore {
         self.inner.disk.file_bytes()
     }
 
-    /// Room on the disk that holds the rows.
-    pub fn room(&self) -> Result<Room, Error> {
-        self.inner.disk.room()
+    /// Space on the disk that holds the rows.
+    pub fn disk_space(&self) -> Result<DiskSpace, Error> {
+        self.inner.disk.disk_space()
     }
 
     /// Why a write failed, if one did: RocksDB refuses those after it.

@@ -24,10 +24,10 @@ const START_SHARE: u64 = 4;
 pub async fn wait(config: &Config, exit_with_parent: bool) -> anyhow::Result<Option<&'static str>> {
     let dir = &config.data_dir;
     let needed = config.storage.disk_reserve_bytes / START_SHARE;
-    if has_room(dir, needed) {
+    if has_space(dir, needed) {
         return Ok(None);
     }
-    let free = store::room(dir).map_or(0, |room| room.free_bytes);
+    let free = store::disk_space(dir).map_or(0, |space| space.free_bytes);
     tracing::error!(
         "the disk of '{}' is full: {} MiB are free, and {} MiB are needed to start; free some space, \
          this node waits for it",
@@ -37,7 +37,7 @@ pub async fn wait(config: &Config, exit_with_parent: bool) -> anyhow::Result<Opt
     );
     let told = told_to_end(exit_with_parent);
     tokio::pin!(told);
-    while !has_room(dir, needed) {
+    while !has_space(dir, needed) {
         tokio::select! {
             why = &mut told => return why.map(Some),
             () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -48,10 +48,10 @@ pub async fn wait(config: &Config, exit_with_parent: bool) -> anyhow::Result<Opt
 }
 
 /// What cannot be told is left to whoever opens the directory.
-fn has_room(dir: &Path, needed: u64) -> bool {
+fn has_space(dir: &Path, needed: u64) -> bool {
     // At the first start it is not there yet.
     let nearest = dir.ancestors().find(|dir| dir.exists()).unwrap_or(dir);
-    store::room(nearest).map_or(true, |room| room.free_bytes >= needed)
+    store::disk_space(nearest).map_or(true, |space| space.free_bytes >= needed)
 }
 
 /// Begins this process anew in its place: same id, same arguments, nothing else kept. Returns only

@@ -7,7 +7,7 @@ pub mod rows;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use store::{Error, Room};
+use store::{DiskSpace, Error};
 
 /// Locks, whatever became of who held it before.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -15,6 +15,6 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// It never fills up.
-fn room() -> Result<Room, Error> {
-    Ok(Room { free_bytes: 1 << 40, total_bytes: 1 << 40 })
+fn disk_space() -> Result<DiskSpace, Error> {
+    Ok(DiskSpace { free_bytes: 1 << 40, total_bytes: 1 << 40 })
 }

@@ -15,7 +15,7 @@ use super::marks::Marks;
 use super::trimmer::LogTrimmer;
 use super::writer::{Job, Work, Writer};
 use super::{Done, Incarnation, LogDisk, LogRecord, Shortened};
-use crate::disk::{Room, room};
+use crate::disk::{DiskSpace, disk_space};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage, records};
 
@@ -202,8 +202,8 @@ impl LogDisk for RocksLog {
         self.inner.shortened.get(&group).copied()
     }
 
-    fn room(&self) -> Result<Room, Error> {
-        room(&self.inner.path)
+    fn disk_space(&self) -> Result<DiskSpace, Error> {
+        disk_space(&self.inner.path)
     }
 
     fn failure(&self) -> Option<Error> {

@@ -7,7 +7,7 @@ use domain::{GroupId, Key, Row};
 
 use super::{RowsIn, RowsOut};
 use crate::Error;
-use crate::disk::Room;
+use crate::disk::DiskSpace;
 
 /// What becomes of one key; `None` deletes.
 pub type Change<'a> = (Cow<'a, Key>, Option<&'a Row>);
@@ -61,8 +61,8 @@ pub trait RowDisk: Send + Sync {
     /// [`super::RowStore::file_bytes`].
     fn file_bytes(&self) -> u64;
 
-    /// [`super::RowStore::room`].
-    fn room(&self) -> Result<Room, Error>;
+    /// [`super::RowStore::disk_space`].
+    fn disk_space(&self) -> Result<DiskSpace, Error>;
 
     /// [`super::RowStore::failure`].
     fn failure(&self) -> Option<Error>;

@@ -13,7 +13,7 @@ use rocksdb::{
 
 use super::blobs::Blobs;
 use super::{Change, RowDisk, RowsIn, RowsOut, transfer};
-use crate::disk::{Room, room};
+use crate::disk::{DiskSpace, disk_space};
 use crate::keys::{applied_key, encode_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage, records};
@@ -154,8 +154,8 @@ impl RowDisk for RocksRows {
         names.map(bytes).iter().sum()
     }
 
-    fn room(&self) -> Result<Room, Error> {
-        room(&self.inner.path)
+    fn disk_space(&self) -> Result<DiskSpace, Error> {
+        disk_space(&self.inner.path)
     }
 
     fn failure(&self) -> Option<Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{GroupId, Key, Row, Rows};
-use store::{Change, Error, Options, Room, RowDisk, RowStore, RowsIn, RowsOut};
+use store::{Change, DiskSpace, Error, Options, RowDisk, RowStore, RowsIn, RowsOut};
 
 use crate::support::*;
 
@@ -56,7 +56,7 @@ impl RowDisk for Refusing {
         0
     }
 
-    fn room(&self) -> Result<Room, Error> {
+    fn disk_space(&self) -> Result<DiskSpace, Error> {
         refused()
     }
 

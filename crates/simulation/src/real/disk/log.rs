@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use domain::GroupId;
-use store::{Done, Error, Incarnation, LogDisk, LogRecord, Room, Shortened};
+use store::{DiskSpace, Done, Error, Incarnation, LogDisk, LogRecord, Shortened};
 
-use super::{lock, room};
+use super::{disk_space, lock};
 use crate::random::Random;
 use crate::real::Planted;
 use crate::real::watch::Watch;
@@ -354,8 +354,8 @@ impl LogDisk for ModelLog {
         None
     }
 
-    fn room(&self) -> Result<Room, Error> {
-        room()
+    fn disk_space(&self) -> Result<DiskSpace, Error> {
+        disk_space()
     }
 
     fn failure(&self) -> Option<Error> {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use domain::{GroupId, Key, MemoryRows, Row, Rows};
-use store::{Change, Error, Room, RowDisk, RowsIn, RowsOut, decode_key, encode_key};
+use store::{Change, DiskSpace, Error, RowDisk, RowsIn, RowsOut, decode_key, encode_key};
 
-use super::{lock, room};
+use super::{disk_space, lock};
 use crate::real::Planted;
 use crate::real::watch::Watch;
 
@@ -204,8 +204,8 @@ impl RowDisk for OpenRows {
         0
     }
 
-    fn room(&self) -> Result<Room, Error> {
-        room()
+    fn disk_space(&self) -> Result<DiskSpace, Error> {
+        disk_space()
     }
 
     fn failure(&self) -> Option<Error> {
