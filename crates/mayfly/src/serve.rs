@@ -3,13 +3,13 @@
 mod certificate;
 pub mod config;
 mod disk;
+mod fault_injection;
 mod fronts;
 mod handles;
 mod join;
 mod node;
 mod process;
 mod telemetry;
-mod trouble;
 
 use std::path::PathBuf;
 

@@ -49,7 +49,7 @@ pub struct Config {
     /// `[idle]`: how long a new leader deletes nothing as idle.
     pub idle_reattach: Duration,
     pub transactions_bytes_max: usize,
-    pub trouble: Trouble,
+    pub fault_injection: FaultInjection,
     pub log: LogConfig,
 }
 
@@ -124,7 +124,7 @@ pub struct ClockConfig {
 
 /// What the node's disk is made to do, for experiments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
+pub struct FaultInjection {
     /// Seed of what a power failure has taken.
     pub lose_unsynced: Option<u64>,
     /// Says how long each sync takes longer.
@@ -500,10 +500,10 @@ scope = "orders"
             let told = load(args.clone()).expect_err("no experiment");
             let wanted = format!("{flag} is for experiments; it needs --development");
             assert!(told.ends_with(&wanted), "{told}");
-            let trouble =
-                load(ServeArgs { development: true, ..args.clone() }).expect("one").trouble;
-            assert_eq!(trouble.lose_unsynced, args.lose_unsynced);
-            assert_eq!(trouble.sync_delay_file, args.sync_delay_file);
+            let fault_injection =
+                load(ServeArgs { development: true, ..args.clone() }).expect("one").fault_injection;
+            assert_eq!(fault_injection.lose_unsynced, args.lose_unsynced);
+            assert_eq!(fault_injection.sync_delay_file, args.sync_delay_file);
         }
     }
 

@@ -19,7 +19,7 @@ use transport::Tls;
 
 use super::config::{Addresses, Config, TlsFiles};
 use super::fronts::{Fronts, Ports};
-use super::{certificate, disk, handles, join, process, telemetry, trouble};
+use super::{certificate, disk, fault_injection, handles, join, process, telemetry};
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -49,7 +49,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
 
     let opened = {
         let config = config.clone();
-        let sync_delay_ms = trouble::sync_delay_ms(&config.trouble);
+        let sync_delay_ms = fault_injection::sync_delay_ms(&config.fault_injection);
         // Opening replays what a crash left: it may take a while, and blocks.
         tokio::task::spawn_blocking(move || open(&config, cluster_id, sync_delay_ms)).await?
     };
@@ -202,7 +202,7 @@ fn open(
         true => Durability::Synced,
         false => Durability::Replicated,
     };
-    trouble::lose(&config.data_dir, durability, &config.trouble)?;
+    fault_injection::lose(&config.data_dir, durability, &config.fault_injection)?;
     let options = store::Options {
         durability,
         sync_delay_ms,

@@ -10,8 +10,8 @@ use service::{IdleConfig, Skew};
 
 use super::file::{self, ConfigFile, Durability, Limit};
 use super::{
-    Addresses, AmqpConfig, ClockConfig, Config, ListenConfig, LogConfig, RaftConfig, StorageConfig,
-    Trouble, security,
+    Addresses, AmqpConfig, ClockConfig, Config, FaultInjection, ListenConfig, LogConfig,
+    RaftConfig, StorageConfig, security,
 };
 use crate::input::duration;
 use crate::serve::ServeArgs;
@@ -85,7 +85,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         clock: clock(&file, args)?,
         idle_reattach: idle_reattach(&file)?,
         transactions_bytes_max: transactions_bytes_max(&file)?,
-        trouble: trouble(&file, args)?,
+        fault_injection: fault_injection(&file, args)?,
         log: LogConfig {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
@@ -406,18 +406,18 @@ fn clock(file: &ConfigFile, args: &ServeArgs) -> Result<ClockConfig, String> {
     Ok(ClockConfig { offset_max, skew })
 }
 
-fn trouble(file: &ConfigFile, args: &ServeArgs) -> Result<Trouble, String> {
-    let trouble = Trouble {
+fn fault_injection(file: &ConfigFile, args: &ServeArgs) -> Result<FaultInjection, String> {
+    let fault_injection = FaultInjection {
         lose_unsynced: args.lose_unsynced,
         sync_delay_file: args.sync_delay_file.clone(),
     };
-    if trouble.lose_unsynced.is_some() {
+    if fault_injection.lose_unsynced.is_some() {
         experiment("--lose-unsynced", file, args)?;
     }
-    if trouble.sync_delay_file.is_some() {
+    if fault_injection.sync_delay_file.is_some() {
         experiment("--sync-delay-file", file, args)?;
     }
-    Ok(trouble)
+    Ok(fault_injection)
 }
 
 /// Refuses a flag outside development mode.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use store::Durability;
 
-use super::config::Trouble;
+use super::config::FaultInjection;
 use crate::input::duration;
 
 /// How soon a change of the file shows.
@@ -16,8 +16,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// Before the databases are opened: loses what a power failure would have taken.
-pub fn lose(data: &Path, durability: Durability, trouble: &Trouble) -> Result<(), store::Error> {
-    let Some(seed) = trouble.lose_unsynced else { return Ok(()) };
+pub fn lose(
+    data: &Path,
+    durability: Durability,
+    fault_injection: &FaultInjection,
+) -> Result<(), store::Error> {
+    let Some(seed) = fault_injection.lose_unsynced else { return Ok(()) };
     let lost = store::lose_unsynced(data, durability, seed)?;
     let marks = if lost.marks { ", and its mark file" } else { "" };
     tracing::warn!(
@@ -30,8 +34,8 @@ pub fn lose(data: &Path, durability: Durability, trouble: &Trouble) -> Result<()
 
 /// How long each sync takes longer, in milliseconds: what the file says, while it is there. Needs a
 /// runtime.
-pub fn sync_delay_ms(trouble: &Trouble) -> Option<Arc<AtomicU64>> {
-    let path = trouble.sync_delay_file.clone()?;
+pub fn sync_delay_ms(fault_injection: &FaultInjection) -> Option<Arc<AtomicU64>> {
+    let path = fault_injection.sync_delay_file.clone()?;
     let delay_ms = Arc::new(AtomicU64::new(0));
     tokio::spawn(follow(path, delay_ms.clone()));
     Some(delay_ms)
@@ -73,8 +77,9 @@ mod tests {
     async fn a_delay_lasts_while_the_file_says_so() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("delay");
-        let trouble = Trouble { sync_delay_file: Some(path.clone()), ..Trouble::default() };
-        let delay_ms = sync_delay_ms(&trouble).expect("there is a file to follow");
+        let fault_injection =
+            FaultInjection { sync_delay_file: Some(path.clone()), ..FaultInjection::default() };
+        let delay_ms = sync_delay_ms(&fault_injection).expect("there is a file to follow");
         let becomes = async |wanted_ms| {
             while delay_ms.load(Ordering::Relaxed) != wanted_ms {
                 tokio::time::sleep(LOOK_EVERY).await;
@@ -87,6 +92,6 @@ mod tests {
         }
         std::fs::remove_file(&path).expect("removed");
         tokio::time::timeout(Duration::from_secs(10), becomes(0)).await.expect("it is over");
-        assert!(sync_delay_ms(&Trouble::default()).is_none());
+        assert!(sync_delay_ms(&FaultInjection::default()).is_none());
     }
 }
