@@ -78,10 +78,10 @@ async fn main() -> Result<(), Error> {
                 unacknowledged_max: 2 * ahead,
                 acks_confirmed: !args.acks_unconfirmed,
             };
-            work.run(nats::Queue::create(&args.nodes, settings).await?).await?
+            work.run(nats::NatsQueue::create(&args.nodes, settings).await?).await?
         }
         Kind::Rabbitmq => {
-            work.run(rabbitmq::Queue::create(&args.nodes, args.prefetch).await?).await?
+            work.run(rabbitmq::RabbitQueue::create(&args.nodes, args.prefetch).await?).await?
         }
     };
     println!("{}", serde_json::to_string_pretty(&report)?);

@@ -32,19 +32,19 @@ pub struct Settings {
     pub acks_confirmed: bool,
 }
 
-pub struct Queue {
+pub struct NatsQueue {
     /// The address of the node that leads the stream.
     leader: String,
     context: Context,
     settings: Settings,
 }
 
-impl Queue {
+impl NatsQueue {
     /// Creates the stream. The nodes' names are their addresses.
-    pub async fn create(nodes: &[String], settings: Settings) -> Result<Queue, Error> {
+    pub async fn create(nodes: &[String], settings: Settings) -> Result<NatsQueue, Error> {
         let until = Instant::now() + READY_WITHIN;
         loop {
-            match Queue::attempt(nodes, settings).await {
+            match NatsQueue::attempt(nodes, settings).await {
                 Ok(queue) => return Ok(queue),
                 Err(error) if Instant::now() > until => return Err(error),
                 Err(_) => tokio::time::sleep(PAUSE).await,
@@ -52,7 +52,7 @@ impl Queue {
         }
     }
 
-    async fn attempt(nodes: &[String], settings: Settings) -> Result<Queue, Error> {
+    async fn attempt(nodes: &[String], settings: Settings) -> Result<NatsQueue, Error> {
         let context = jetstream::new(async_nats::connect(nodes).await?);
         let config = Config {
             name: STREAM.into(),
@@ -74,7 +74,7 @@ impl Queue {
         if cluster.replicas.len() + 1 < settings.replicas {
             return Err("the stream has not all its replicas".into());
         }
-        Ok(Queue { leader, context, settings })
+        Ok(NatsQueue { leader, context, settings })
     }
 
     async fn connect(&self) -> Result<Client, Error> {
@@ -83,24 +83,24 @@ impl Queue {
     }
 }
 
-impl broker::Queue for Queue {
-    type Producer = Producer;
-    type Consumer = Consumer;
+impl broker::Queue for NatsQueue {
+    type Producer = NatsProducer;
+    type Consumer = NatsConsumer;
 
-    async fn producer(&self) -> Result<Producer, Error> {
+    async fn producer(&self) -> Result<NatsProducer, Error> {
         let mut context = jetstream::new(self.connect().await?);
         context.set_timeout(ANSWER_WITHIN);
-        Ok(Producer(context))
+        Ok(NatsProducer(context))
     }
 
-    async fn consumer(&self) -> Result<Consumer, Error> {
+    async fn consumer(&self) -> Result<NatsConsumer, Error> {
         let client = self.connect().await?;
         let context = jetstream::new(client.clone());
         let consumer: PullConsumer<pull::Config> =
             context.get_consumer_from_stream(WORKERS, STREAM).await?;
         let messages =
             consumer.stream().max_messages_per_batch(self.settings.prefetch).messages().await?;
-        Ok(Consumer { client, messages, acks_confirmed: self.settings.acks_confirmed })
+        Ok(NatsConsumer { client, messages, acks_confirmed: self.settings.acks_confirmed })
     }
 
     async fn delete(&self) -> Result<(), Error> {
@@ -109,22 +109,22 @@ impl broker::Queue for Queue {
     }
 }
 
-pub struct Producer(Context);
+pub struct NatsProducer(Context);
 
-impl broker::Producer for Producer {
+impl broker::Producer for NatsProducer {
     async fn send(&mut self, body: Bytes) -> Result<Confirmed, Error> {
         let stored = self.0.publish(STREAM, body).await?.into_future();
         Ok(async move { Ok(stored.await.map(|_| ())?) }.boxed())
     }
 }
 
-pub struct Consumer {
+pub struct NatsConsumer {
     client: Client,
     messages: pull::Stream,
     acks_confirmed: bool,
 }
 
-impl broker::Consumer for Consumer {
+impl broker::Consumer for NatsConsumer {
     async fn next(&mut self) -> Result<(Bytes, Confirmed), Error> {
         let message = self.messages.next().await.ok_or("no more messages")??.message;
         let reply = message.reply.ok_or("a message that cannot be acknowledged")?;

@@ -14,7 +14,7 @@ use crate::broker::{self, Confirmed, Error};
 const QUEUE: &str = "lifecycle";
 const PERSISTENT: u8 = 2;
 
-pub struct Queue {
+pub struct RabbitQueue {
     /// The node that declared the queue leads it.
     leader: String,
     prefetch: u16,
@@ -23,8 +23,8 @@ pub struct Queue {
     _connection: Connection,
 }
 
-impl Queue {
-    pub async fn create(nodes: &[String], prefetch: u16) -> Result<Queue, Error> {
+impl RabbitQueue {
+    pub async fn create(nodes: &[String], prefetch: u16) -> Result<RabbitQueue, Error> {
         let leader = nodes.first().ok_or("no node was given")?.clone();
         let (connection, channel) = connect(&leader).await?;
         let mut arguments = FieldTable::default();
@@ -32,7 +32,7 @@ impl Queue {
         let replicas = i32::try_from(nodes.len())?;
         arguments.insert("x-quorum-initial-group-size".into(), AMQPValue::LongInt(replicas));
         channel.queue_declare(QUEUE.into(), QueueDeclareOptions::durable(), arguments).await?;
-        Ok(Queue { leader, prefetch, channel, _connection: connection })
+        Ok(RabbitQueue { leader, prefetch, channel, _connection: connection })
     }
 }
 
@@ -43,22 +43,22 @@ async fn connect(node: &str) -> Result<(Connection, Channel), Error> {
     Ok((connection, channel))
 }
 
-impl broker::Queue for Queue {
-    type Producer = Producer;
-    type Consumer = Consumer;
+impl broker::Queue for RabbitQueue {
+    type Producer = RabbitProducer;
+    type Consumer = RabbitConsumer;
 
-    async fn producer(&self) -> Result<Producer, Error> {
+    async fn producer(&self) -> Result<RabbitProducer, Error> {
         let (connection, channel) = connect(&self.leader).await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
-        Ok(Producer { channel, _connection: connection })
+        Ok(RabbitProducer { channel, _connection: connection })
     }
 
-    async fn consumer(&self) -> Result<Consumer, Error> {
+    async fn consumer(&self) -> Result<RabbitConsumer, Error> {
         let (connection, channel) = connect(&self.leader).await?;
         channel.basic_qos(self.prefetch, BasicQosOptions::default()).await?;
         let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
         let messages = channel.basic_consume(QUEUE.into(), "".into(), options, arguments).await?;
-        Ok(Consumer { messages, _connection: connection })
+        Ok(RabbitConsumer { messages, _connection: connection })
     }
 
     async fn delete(&self) -> Result<(), Error> {
@@ -67,12 +67,12 @@ impl broker::Queue for Queue {
     }
 }
 
-pub struct Producer {
+pub struct RabbitProducer {
     channel: Channel,
     _connection: Connection,
 }
 
-impl broker::Producer for Producer {
+impl broker::Producer for RabbitProducer {
     async fn send(&mut self, body: Bytes) -> Result<Confirmed, Error> {
         let channel = self.channel.clone();
         // Not awaited here: the client resolves a publishing once it is written to the socket, and to
@@ -91,12 +91,12 @@ impl broker::Producer for Producer {
     }
 }
 
-pub struct Consumer {
+pub struct RabbitConsumer {
     messages: lapin::Consumer,
     _connection: Connection,
 }
 
-impl broker::Consumer for Consumer {
+impl broker::Consumer for RabbitConsumer {
     async fn next(&mut self) -> Result<(Bytes, Confirmed), Error> {
         let delivery = self.messages.next().await.ok_or("no more messages")??;
         let acker = delivery.acker;
