@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_founds_only_with_all_others_and_is_a_founder_only_under_its_birth() {
+    fn a_node_founds_only_with_all_others_and_is_a_founder_only_under_its_directory_id() {
         let (ours, founders) =
             ([(1, 11), (2, 22), (3, 33)], Founders::from([(1, 11), (2, 22), (3, 33)]));
         let earlier = [(1, 11), (2, 22), (3, 30)];

@@ -47,10 +47,10 @@ impl Planner {
             return; // Mostly. Then nobody is asked anything.
         }
         let reports = self.ask(&placing).await;
-        let seats = hosts(&placing, |node| {
+        let hosts = hosts(&placing, |node| {
             self.heard.get(&node).is_some_and(|at| at.elapsed() < SILENT_AFTER)
         });
-        let Some(next) = next_move(&seats, &places(&placing, &reports)) else { return };
+        let Some(next) = next_move(&hosts, &places(&placing, &reports)) else { return };
         self.decide(next, &placing).await;
     }
 

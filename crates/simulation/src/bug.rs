@@ -34,7 +34,8 @@ pub enum Bug {
     DoublesCopy,
     /// A session is granted to whoever asks for it by its id, held or not.
     GrantsSessionTwice,
-    /// A destination does not know what came of a source's shipments: a courier's repeat is done again.
+    /// A destination does not know what came of a source's shipments: a forwarder's repeat is done
+    /// again.
     ForgetsArrivals,
     /// Some shipments are settled without being brought anywhere.
     LosesShipment,

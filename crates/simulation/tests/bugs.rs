@@ -112,7 +112,7 @@ fn sess_9_a_session_granted_to_two_is_noticed() {
 
 /// FWD-4: every way that a message comes twice or never.
 #[test]
-fn fwd_4_a_repeat_of_a_courier_that_is_done_twice_is_noticed() {
+fn fwd_4_a_repeat_of_a_forwarder_that_is_done_twice_is_noticed() {
     is_found(Bug::ForgetsArrivals, &["forwarding"]);
 }
 

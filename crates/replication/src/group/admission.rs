@@ -93,7 +93,7 @@ impl Group {
         };
         let Ok(guard) = self.changing.clone().try_lock_owned() else { return };
         let (raft, group) = (self.raft.clone(), self.id);
-        // Its two halves belong together: the asker may hang up.
+        // The two halves of an admission belong together: the replica that asked may hang up.
         tokio::spawn(async move {
             match raft.change_membership(change, keep).await {
                 Ok(changed) => info!(%group, members = ?changed.membership, "the members changed"),

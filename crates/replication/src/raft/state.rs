@@ -37,7 +37,7 @@ pub(crate) struct Replica {
     pub group: GroupId,
     pub store: RowStore,
     pub observer: Arc<dyn Observer>,
-    /// This node leads and was announced as the leader: effects are for its ears.
+    /// This node leads and was announced as the leader: its driver is told of effects.
     pub leading: AtomicBool,
     /// What the rows hold.
     applied: Mutex<Mark>,

@@ -71,7 +71,7 @@ const CASES: [Case; 10] = [
 ];
 
 #[test]
-fn damaged_data_are_laid_aside_and_their_owner_speaks_under_another_birth() {
+fn damaged_data_are_laid_aside_and_their_owner_speaks_under_another_id() {
     for (harm, told) in CASES {
         let dir = tempfile::tempdir().unwrap();
         founder(dir.path());

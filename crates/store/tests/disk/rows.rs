@@ -37,7 +37,7 @@ enum Change {
     Erase(u64, u64),
     Name(String),
     Unname(String),
-    /// A scan beside the machine, which writes what is young there.
+    /// A scan beside the machine, which writes what is cached there.
     Look(u64, u64),
     WriteOutOld,
     Flush,
@@ -325,7 +325,7 @@ fn what_lives_briefly_is_not_written() {
     assert_eq!(all_rows(&store.group(GROUP)), MemoryRows::default());
 }
 
-/// What the machine has met is neither written again nor counted as young.
+/// What the machine has met is neither written again nor counted as cached.
 #[test]
 fn what_is_met_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -346,7 +346,7 @@ fn what_is_met_is_not_written() {
 
 /// One group's cached rows take no more than their share of what all may hold.
 #[test]
-fn young_rows_are_bounded() {
+fn cached_rows_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { row_cache_bytes_max: 400_000, ..small() };
     let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
@@ -362,7 +362,7 @@ fn young_rows_are_bounded() {
 
 /// What is applied in memory alone is written with what comes once it is time.
 #[test]
-fn rows_stay_young_until_it_is_time_to_write() {
+fn rows_stay_in_the_cache_until_it_is_time_to_write() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { row_cache_bytes_max: 400_000, ..small() };
     let store = RowStore::open(&dir.path().join("rows"), &options).unwrap();
@@ -370,17 +370,17 @@ fn rows_stay_young_until_it_is_time_to_write() {
         let row = (body_key(index), Write::Insert(Row::Body(vec![7; 9840].into())));
         [row].into_iter().collect()
     };
-    let mut young = 0;
+    let mut cached = 0;
     while store.cache_has_room(GROUP) {
-        young += 1;
-        store.apply_cached(GROUP, vec![], body(young), young, "".into());
+        cached += 1;
+        store.apply_cached(GROUP, vec![], body(cached), cached, "".into());
         assert_eq!(store.take_rows_written(), 0);
-        assert!(young <= 20, "more than a group's share of what all may hold");
+        assert!(cached <= 20, "more than a group's share of what all may hold");
     }
-    store.apply(GROUP, vec![], body(young + 1), young + 1, "".into()).unwrap();
-    assert_eq!(store.take_rows_written(), young + 1);
-    assert!(store.cache_has_room(GROUP), "nothing is young any more");
-    assert_eq!(store.applied(GROUP).unwrap(), Some((young + 1, "".into())));
+    store.apply(GROUP, vec![], body(cached + 1), cached + 1, "".into()).unwrap();
+    assert_eq!(store.take_rows_written(), cached + 1);
+    assert!(store.cache_has_room(GROUP), "nothing is cached any more");
+    assert_eq!(store.applied(GROUP).unwrap(), Some((cached + 1, "".into())));
 }
 
 /// A body takes memory until all that came with the same entry are gone, and no longer.

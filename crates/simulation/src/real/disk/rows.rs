@@ -33,19 +33,19 @@ struct RowsState {
     bug: Option<Planted>,
     /// How many processes have ended.
     life: u64,
-    memory: BTreeMap<GroupId, Group>,
-    flushed: BTreeMap<GroupId, Group>,
+    memory: BTreeMap<GroupId, StoredGroup>,
+    flushed: BTreeMap<GroupId, StoredGroup>,
 }
 
 #[derive(Clone, Default)]
-struct Group {
+struct StoredGroup {
     rows: MemoryRows,
     applied: Option<(u64, Bytes)>,
     /// Of all rows, whatever order they came in.
     sum: u64,
 }
 
-impl Group {
+impl StoredGroup {
     fn put(&mut self, key: Key, row: Option<Row>) {
         if let Some(old) = self.rows.0.get(&key) {
             self.sum = self.sum.wrapping_sub(hash(&key, old));
@@ -107,7 +107,7 @@ impl ModelRows {
                 for (group, of) in memory {
                     let kept = state.flushed.get(&group).and_then(|of| of.applied.clone());
                     let applied = kept.or(of.applied.clone());
-                    state.flushed.insert(group, Group { applied, ..of });
+                    state.flushed.insert(group, StoredGroup { applied, ..of });
                 }
             }
             _ => state.flushed = state.memory.clone(),
@@ -128,7 +128,7 @@ impl OpenRows {
         Some(lock(&self.of.0)).filter(|state| state.life == self.life)
     }
 
-    fn read<T>(&self, group: GroupId, with: impl FnOnce(&Group) -> T) -> Option<T> {
+    fn read<T>(&self, group: GroupId, with: impl FnOnce(&StoredGroup) -> T) -> Option<T> {
         lock(&self.of.0).memory.get(&group).map(with)
     }
 }
@@ -213,7 +213,7 @@ impl RowDisk for OpenRows {
     }
 
     fn export(&self, group: GroupId) -> Result<Box<dyn RowsOut>, Error> {
-        let of = self.read(group, Group::clone).unwrap_or_default();
+        let of = self.read(group, StoredGroup::clone).unwrap_or_default();
         let mark = of.applied.map_or_else(Bytes::new, |(_, mark)| mark);
         let row = |(key, row): (&Key, &Row)| (encode_key(group, key), bytes_of(row));
         let rows = of.rows.0.iter().map(row).collect();
@@ -221,7 +221,10 @@ impl RowDisk for OpenRows {
     }
 
     fn import(&self, group: GroupId, index: u64, mark: &[u8]) -> Result<Box<dyn RowsIn>, Error> {
-        let of = Group { applied: Some((index, Bytes::copy_from_slice(mark))), ..Group::default() };
+        let of = StoredGroup {
+            applied: Some((index, Bytes::copy_from_slice(mark))),
+            ..StoredGroup::default()
+        };
         Ok(Box::new(In { to: self.clone(), group, of, last_key: Vec::new() }))
     }
 
@@ -266,7 +269,7 @@ impl RowsOut for Out {
 struct In {
     to: OpenRows,
     group: GroupId,
-    of: Group,
+    of: StoredGroup,
     last_key: Vec<u8>,
 }
 
