@@ -1,0 +1,368 @@
+//! How the code reads, where a program can tell: a type's name is defined once in a crate, words that
+//! the glossary replaced are used no more, a module is named by a noun, and every file says at its
+//! head what it is about.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Names that a crate defines more than once. What is listed here is to get a name of its own.
+const REPEATED: &[(&str, &[&str])] = &[
+    (
+        "crates/amqp",
+        &[
+            "Answer",
+            "Asked",
+            "Config",
+            "Intake",
+            "Link",
+            "Node",
+            "Open",
+            "Outlet",
+            "SessionFilter",
+            "Verdict",
+        ],
+    ),
+    (
+        "crates/domain",
+        &[
+            "Change", "Entry", "IntoIter", "Key", "Occupied", "Range", "Shown", "Step", "Taken",
+            "Vacant", "View",
+        ],
+    ),
+    ("crates/http", &["Given"]),
+    ("crates/mayfly", &["Args", "Command", "Properties"]),
+    ("crates/service", &["Flight", "Pending", "Standing", "State"]),
+];
+
+/// Where a word that the glossary replaced is still to go.
+const STILL_SAID: &[(&str, &[&str])] = &[
+    ("crates/amqp/", &["asker", "ear"]),
+    ("crates/grpc/", &["asker"]),
+    ("crates/http/", &["asker"]),
+    (
+        "crates/service/",
+        &["asker", "collector", "courier", "ear", "errand", "keeper", "planner", "reign"],
+    ),
+];
+
+/// Where modules are still to be named by nouns.
+const STILL_GERUNDS: &[&str] =
+    &["crates/amqp/", "crates/domain/", "crates/service/", "tests/src/amqp_client/"];
+
+/// Modules whose names end in -ing and are the field's nouns nevertheless.
+const GERUNDS: &[(&str, &str)] = &[
+    ("crates/grpc/src/messaging.rs", "`mayfly.v1.Messaging`, a service of the API"),
+    ("crates/replication/src/blocking.rs", "blocking work, as tokio says"),
+    ("crates/simulation/src/forwarding.rs", "auto-forwarding, the feature (FWD)"),
+    ("crates/simulation/src/group/forwarding.rs", "auto-forwarding, the feature (FWD)"),
+    ("crates/domain/tests/model/forwarding.rs", "auto-forwarding, the feature (FWD)"),
+    ("tests/tests/forwarding.rs", "auto-forwarding, the feature (FWD)"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").into()
+}
+
+/// Every file below `folder` with this extension, by its path from the workspace's root. Builds are
+/// not ours.
+fn files(folder: &str, extension: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                let is_ours = |name: &str| !["target", "node_modules"].contains(&name);
+                if path.file_name().and_then(|name| name.to_str()).is_some_and(is_ours) {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|found| found == extension) {
+                let name = path.strip_prefix(root()).expect("below the root").display().to_string();
+                found.insert(name, std::fs::read_to_string(&path).expect("text"));
+            }
+        }
+    }
+    found
+}
+
+fn sources() -> BTreeMap<String, String> {
+    ["crates", "tests", "benches"].iter().flat_map(|folder| files(folder, "rs")).collect()
+}
+
+/// A piece of a Rust source. What strings hold is data and left out: keys of files on disk, text of
+/// clients.
+#[derive(Debug, PartialEq)]
+enum Token<'a> {
+    Word(&'a str),
+    Comment(&'a str),
+    Sign(char),
+}
+
+/// Cuts a source into words, comments and signs; each with its line, from 1.
+fn tokens(source: &str) -> Vec<(usize, Token<'_>)> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut found, mut line, mut rest) = (Vec::new(), 1, source);
+    while let Some(first) = rest.chars().next() {
+        let raw = raw_string_bytes(rest);
+        let (token, bytes) = if rest.starts_with("//") {
+            let bytes = rest.find('\n').unwrap_or(rest.len());
+            (Some(Token::Comment(&rest[..bytes])), bytes)
+        } else if rest.starts_with("/*") {
+            let bytes = rest.find("*/").map_or(rest.len(), |end| end + 2);
+            (Some(Token::Comment(&rest[..bytes])), bytes)
+        } else if raw > 0 {
+            (None, raw)
+        } else if is_word(first) {
+            let bytes = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            (Some(Token::Word(&rest[..bytes])), bytes)
+        } else if first == '"' {
+            (None, quoted_bytes(rest, '"'))
+        } else if first == '\'' {
+            (None, char_bytes(rest))
+        } else {
+            let sign = (!first.is_whitespace()).then_some(Token::Sign(first));
+            (sign, first.len_utf8())
+        };
+        found.extend(token.map(|token| (line, token)));
+        line += rest[..bytes].matches('\n').count();
+        rest = &rest[bytes..];
+    }
+    found
+}
+
+/// Of `r"…"`, `r#"…"#` and their like; 0 where none begins here.
+fn raw_string_bytes(rest: &str) -> usize {
+    let Some(after) = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r')) else { return 0 };
+    let hashes = after.len() - after.trim_start_matches('#').len();
+    let Some(body) = after[hashes..].strip_prefix('"') else { return 0 };
+    let end = format!("\"{}", "#".repeat(hashes));
+    let before = rest.len() - body.len();
+    body.find(&end).map_or(rest.len(), |at| before + at + end.len())
+}
+
+/// From a quote to the one that ends it.
+fn quoted_bytes(rest: &str, quote: char) -> usize {
+    let mut escaped = true; // As is the first.
+    for (at, c) in rest.char_indices() {
+        match (escaped, c) {
+            (false, c) if c == quote => return at + 1,
+            (false, '\\') => escaped = true,
+            _ => escaped = false,
+        }
+    }
+    rest.len()
+}
+
+/// Of a character; of a lifetime the mark alone.
+fn char_bytes(rest: &str) -> usize {
+    let mut inside = rest.chars().skip(1);
+    let is_char = match inside.next() {
+        Some('\\') => true,
+        _ => inside.next() == Some('\''),
+    };
+    if is_char { quoted_bytes(rest, '\'') } else { 1 }
+}
+
+/// Every type that a source defines, with its line. What an `impl` or a trait calls `type` is a part
+/// of that trait, and no name of its own.
+fn types(source: &str) -> Vec<(usize, &str)> {
+    let tokens: Vec<_> = tokens(source)
+        .into_iter()
+        .filter(|(_, token)| !matches!(token, Token::Comment(_)))
+        .collect();
+    // For every brace that is open: whether an `impl` or a trait began with it.
+    let (mut found, mut scopes, mut opens_members) = (Vec::new(), vec![false], false);
+    for (at, (line, token)) in tokens.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| &tokens[at].1);
+        let begins_item = matches!(
+            before,
+            None | Some(Token::Sign('{' | '}' | ';' | ']' | ')') | Token::Word("pub" | "unsafe"))
+        );
+        let name = match tokens.get(at + 1) {
+            Some((_, Token::Word(name))) => Some(*name),
+            _ => None,
+        };
+        let in_members = scopes.last() == Some(&true);
+        match token {
+            Token::Sign('{') => scopes.push(std::mem::take(&mut opens_members)),
+            Token::Sign('}') => drop(scopes.pop()),
+            Token::Word("impl") if begins_item => opens_members = true,
+            Token::Word("trait") if begins_item => {
+                opens_members = true;
+                found.extend(name.map(|name| (*line, name)));
+            }
+            Token::Word("struct" | "enum") if begins_item => {
+                found.extend(name.map(|name| (*line, name)));
+            }
+            Token::Word("type") if begins_item && !in_members => {
+                found.extend(name.map(|name| (*line, name)));
+            }
+            _ => (),
+        }
+    }
+    found
+}
+
+/// The crate whose source a file is. A file of `tests/` below a crate is a crate of its own.
+fn crate_of(path: &str) -> Option<&str> {
+    path.find("/src/").map(|at| &path[..at])
+}
+
+/// Where each type of each crate is defined, tests within the sources included.
+fn definitions() -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
+    let mut all: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    for (path, source) in sources() {
+        let Some(name) = crate_of(&path) else { continue };
+        let of_crate = all.entry(name.to_owned()).or_default();
+        for (line, name) in types(&source) {
+            of_crate.entry(name.to_owned()).or_default().push(format!("{path}:{line}"));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_name_of_a_type_is_defined_once_in_a_crate() {
+    let definitions = definitions();
+    assert!(definitions.len() > 15 && definitions["crates/domain"].len() > 100, "types are seen");
+    let mut wrong = Vec::new();
+    for (name, types) in &definitions {
+        let known = REPEATED.iter().find(|(listed, _)| listed == name).map_or(&[][..], |(_, k)| k);
+        for (of, places) in types.iter().filter(|(_, places)| places.len() > 1) {
+            if !known.contains(&of.as_str()) {
+                wrong.push(format!("{name}: `{of}` is {}", places.join(" and ")));
+            }
+        }
+        for of in known {
+            let count = types.get(*of).map_or(0, Vec::len);
+            assert!(count > 1, "{name}: `{of}` is defined once; take it out of REPEATED");
+        }
+    }
+    assert!(wrong.is_empty(), "names with two meanings:\n{}", wrong.join("\n"));
+}
+
+/// What the glossary strikes out: `~~word~~`, or `~~two words~~`.
+fn replaced(glossary: &str) -> BTreeSet<String> {
+    glossary.split("~~").skip(1).step_by(2).map(str::to_lowercase).collect()
+}
+
+/// The words of a text or an identifier, in lower case: `LogId` and `log_id` are "log id".
+fn plain(text: &str) -> String {
+    let mut words = String::from(" ");
+    let mut last = ' ';
+    for c in text.chars() {
+        if c.is_uppercase() && last.is_lowercase() {
+            words.push(' ');
+        }
+        words.extend(if c.is_alphabetic() { c.to_lowercase().next() } else { Some(' ') });
+        last = c;
+    }
+    words.push(' ');
+    words.split_whitespace().fold(" ".to_owned(), |line, word| line + word + " ")
+}
+
+/// Which of the words a text uses, in the singular or in the plural.
+fn used<'a>(text: &str, words: &'a BTreeSet<String>) -> Vec<&'a str> {
+    let text = plain(text);
+    let is_used = |word: &&String| {
+        text.contains(&format!(" {word} ")) || text.contains(&format!(" {word}s "))
+    };
+    words.iter().filter(is_used).map(String::as_str).collect()
+}
+
+#[test]
+fn what_the_glossary_replaced_is_said_no_more() {
+    let glossary = std::fs::read_to_string(root().join("docs/glossary.md")).expect("a glossary");
+    let words = replaced(&glossary);
+    assert!(words.contains("shard") && words.len() > 10, "the glossary strikes out {words:?}");
+    let (mut wrong, mut still) = (Vec::new(), BTreeSet::new());
+    for (path, source) in sources() {
+        for (line, token) in tokens(&source) {
+            let (Token::Word(text) | Token::Comment(text)) = token else { continue };
+            for word in used(text, &words) {
+                let is_known = |(prefix, known): &&(&str, &[&str])| {
+                    path.starts_with(prefix) && known.contains(&word)
+                };
+                match STILL_SAID.iter().find(is_known) {
+                    Some((prefix, _)) => drop(still.insert((*prefix, word))),
+                    None => wrong.push(format!("{path}:{line}: \"{word}\"")),
+                }
+            }
+        }
+    }
+    for (path, text) in files("docs", "md").into_iter().chain(files("crates", "proto")) {
+        if path == "docs/glossary.md" {
+            continue;
+        }
+        for (line, text) in text.lines().enumerate() {
+            let found = used(text, &words);
+            wrong.extend(found.iter().map(|word| format!("{path}:{}: \"{word}\"", line + 1)));
+        }
+    }
+    wrong.dedup();
+    assert!(wrong.is_empty(), "see docs/glossary.md for:\n{}", wrong.join("\n"));
+    for (prefix, known) in STILL_SAID {
+        let gone = known.iter().find(|word| !still.contains(&(*prefix, **word)));
+        assert_eq!(gone, None, "{prefix} does not say it any more; take it out of STILL_SAID");
+    }
+}
+
+#[test]
+fn modules_are_named_by_nouns() {
+    let sources = sources();
+    for (path, reason) in GERUNDS {
+        assert!(sources.contains_key(*path), "{path} is gone ({reason}); take it out of GERUNDS");
+    }
+    let (still, wrong): (Vec<&String>, Vec<&String>) = sources
+        .keys()
+        .filter(|path| path.ends_with("ing.rs"))
+        .filter(|path| !GERUNDS.iter().any(|(known, _)| known == path))
+        .partition(|path| STILL_GERUNDS.iter().any(|prefix| path.starts_with(prefix)));
+    assert!(wrong.is_empty(), "what is it that they hold? {wrong:?}");
+    for prefix in STILL_GERUNDS {
+        let is_used = still.iter().any(|path| path.starts_with(prefix));
+        assert!(is_used, "all of {prefix} are nouns; take it out of STILL_GERUNDS");
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_about() {
+    let silent: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, source)| !source.starts_with("//! "))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(silent.is_empty(), "no sentence at the head of {silent:?}");
+}
+
+#[test]
+fn definitions_are_told_from_what_looks_like_them() {
+    let source = r##"
+//! struct Comment;
+pub struct Plain { of: &'static str }
+pub(crate) enum Kind<'a> { A(char), B(&'a str) }
+impl Iterator for Plain {
+    type Item = u8;
+    fn next(&mut self) -> Option<impl Sized + use<>> { struct Inner; None }
+}
+trait Open { type Error; fn text() -> &'static str { "struct Text;" } }
+type Short = Vec<u8>;
+const RAW: &str = r#"enum "Raw" {"#;
+const QUOTE: (char, char) = ('"', '\'');
+mod tests { use super::*; type Short = (); }
+"##;
+    let names: Vec<&str> = types(source).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names, ["Plain", "Kind", "Inner", "Open", "Short", "Short"]);
+    assert_eq!(types(source)[3].0, 9, "lines are counted");
+}
+
+#[test]
+fn words_are_found_in_any_spelling() {
+    let words = replaced("| forwarder | … | ~~courier~~, ~~young row~~ |");
+    for text in ["CourierId", "// Two couriers.", "of_courier", "COURIER", "/// Young rows go."] {
+        assert_eq!(used(text, &words).len(), 1, "{text}");
+    }
+    for text in ["couriered", "too young", "a row", "cour_ier"] {
+        assert!(used(text, &words).is_empty(), "{text}");
+    }
+}
