@@ -1,6 +1,15 @@
 //! One entry of a group's log: what was asked, never what came of it. The log outlives the binary:
 //! a released variant keeps its meaning; new behaviour is a new variant.
 
+mod address;
+mod facts;
+#[cfg(test)]
+mod tests;
+mod weight;
+
+pub use facts::{Facts, Repeat, Requester, Sends};
+pub use weight::Weight;
+
 use crate::{
     CatalogCommand, Commit, DeadlineKind, EntityId, ForwardCommand, LockToken, NewMessage, NewRule,
     Origin, Properties, QueueId, QueueProperties, ReceiverId, Refusal, SequenceNumber,

@@ -53,8 +53,8 @@ use crate::machine::rules::{Rules, TopicRules};
 use crate::machine::savepoint::Since;
 use crate::machine::view::View;
 use crate::{
-    Command, Effect, EntityId, EntityKind, Entry, Key, Meta, Origin, Outcome, ReadContent, Refusal,
-    Row, Rows, SILENCE_MAX, Span, Timestamp, TopicCommand,
+    Command, Effect, EntityId, EntityKind, Entry, Key, Meta, Outcome, ReadContent, Refusal, Row,
+    Rows, SILENCE_MAX, Span, Timestamp,
 };
 
 /// Entities kept decoded. More than that start over: the cache is for the busy ones.
@@ -235,11 +235,12 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 
     fn command(&mut self, command: Command) -> Outcome {
-        let Some(mut origin) = origin(&command) else { return self.act(command) };
+        let facts = command.facts();
+        let Some(mut origin) = facts.origin() else { return self.act(command) };
         // A producer's greeting does nothing, so there is no "perhaps done": repeated to a group that
         // does not know it, it is the first. Whatever its producer sent behind it, on a connection
         // that may still deliver it, is then recognised.
-        origin.retry &= !is_greeting(&command, origin);
+        origin.retry &= !facts.greets();
         match self.producers().admit(origin) {
             Ok(admitted) => {
                 let outcome = self.act(command);
@@ -359,46 +360,5 @@ impl<'a, R: Rows> Step<'a, R> {
                 entity.tell(id, &mut self.view, &mut self.effects);
             }
         }
-    }
-}
-
-/// A first request that sends nothing makes its producer known.
-fn is_greeting(command: &Command, origin: Origin) -> bool {
-    origin.serial == 1 && matches!(command, Command::Send(send) if send.messages.is_empty())
-}
-
-/// Who asked, where a repeat must be recognised (SEND-8).
-fn origin(command: &Command) -> Option<Origin> {
-    match command {
-        Command::UpdateQueue(command) => command.origin,
-        Command::Send(command) => command.origin,
-        Command::Settle(command) => command.origin,
-        Command::Renew(command) => command.origin,
-        Command::CancelScheduled(command) => command.origin,
-        Command::ReceiveDeferred(command) => command.origin,
-        Command::DeleteBatch(command) => command.origin,
-        Command::Session(command) => command.origin(),
-        Command::Refuse(command) => command.origin,
-        Command::Commit(command) => command.origin,
-        Command::Topic(command) => match command {
-            TopicCommand::Update(command) => command.origin,
-            TopicCommand::UpdateSubscription(command) => command.origin,
-            TopicCommand::PutRule(command) => command.origin,
-            TopicCommand::RemoveRule(command) => command.origin,
-            TopicCommand::Create(_) | TopicCommand::CreateSubscription(_) => None,
-        },
-        Command::CreateQueue(_)
-        | Command::DeleteEntity { .. }
-        | Command::Acquire(_)
-        | Command::Fire(_)
-        | Command::FireLocks(_)
-        | Command::Touch { .. }
-        | Command::Seal(_)
-        | Command::Beat
-        | Command::Sweep
-        | Command::AdvanceClock { .. }
-        | Command::RaiseClock { .. }
-        | Command::Catalog(_)
-        | Command::Forward(_) => None,
     }
 }

@@ -156,53 +156,6 @@ pub struct FireSessions {
     pub locks: Vec<(EntityId, SessionToken)>,
 }
 
-impl SessionCommand {
-    /// The entity it is about; a leader's timers are about many.
-    pub fn entity_mut(&mut self) -> Option<&mut EntityId> {
-        match self {
-            SessionCommand::Accept(accept) => Some(&mut accept.queue.entity),
-            SessionCommand::Receive(receive) => Some(&mut receive.entity),
-            SessionCommand::Resume(resume) => Some(&mut resume.entity),
-            SessionCommand::Renew(renew) => Some(&mut renew.entity),
-            SessionCommand::Release(release) => Some(&mut release.entity),
-            SessionCommand::SetState(set) => Some(&mut set.entity),
-            SessionCommand::ReceiveDeferred(receive) => Some(&mut receive.entity),
-            SessionCommand::DeleteBatch(delete) => Some(&mut delete.entity),
-            SessionCommand::Fire(_) => None,
-        }
-    }
-
-    /// Where it says who asked; a leader's own commands say nothing.
-    pub fn origin_mut(&mut self) -> Option<&mut Option<Origin>> {
-        match self {
-            SessionCommand::Accept(accept) => Some(&mut accept.origin),
-            SessionCommand::Renew(renew) => Some(&mut renew.origin),
-            SessionCommand::Release(release) => Some(&mut release.origin),
-            SessionCommand::SetState(set) => Some(&mut set.origin),
-            SessionCommand::ReceiveDeferred(receive) => Some(&mut receive.origin),
-            SessionCommand::DeleteBatch(delete) => Some(&mut delete.origin),
-            SessionCommand::Receive(_) | SessionCommand::Resume(_) | SessionCommand::Fire(_) => {
-                None
-            }
-        }
-    }
-
-    /// Who asked, where a repeat must be recognised (SEND-8).
-    pub fn origin(&self) -> Option<Origin> {
-        match self {
-            SessionCommand::Accept(accept) => accept.origin,
-            SessionCommand::Renew(renew) => renew.origin,
-            SessionCommand::Release(release) => release.origin,
-            SessionCommand::SetState(set) => set.origin,
-            SessionCommand::ReceiveDeferred(receive) => receive.origin,
-            SessionCommand::DeleteBatch(delete) => delete.origin,
-            SessionCommand::Receive(_) | SessionCommand::Resume(_) | SessionCommand::Fire(_) => {
-                None
-            }
-        }
-    }
-}
-
 /// What the leader's engine is told of sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionEffect {

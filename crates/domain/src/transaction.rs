@@ -1,9 +1,9 @@
 //! Transactions (TX): what is asked of one entity as one unit, and how much that may be.
 
 use crate::{
-    BATCH_BYTES_MAX, CancelScheduled, Destination, Disposition, EntityId, Key, LockToken,
-    MessageRow, NewMessage, Origin, Properties, QueueId, Refusal, Renew, Row, Rows, Send,
-    SequenceNumber, SetSessionState, Settle, Span, SubQueue, Timestamp, properties_bytes,
+    BATCH_BYTES_MAX, CancelScheduled, Destination, EntityId, Key, LockToken, MessageRow,
+    NewMessage, Origin, QueueId, Refusal, Renew, Row, Rows, Send, SequenceNumber, SetSessionState,
+    Settle, Span, SubQueue, Timestamp,
 };
 
 /// TX-4, QUOTA-24: messages sent; and as many settlements, renewals, cancellations and session
@@ -110,8 +110,7 @@ impl TransactionSize {
             Operation::CancelScheduled(cancel) => size.others += cancel.numbers.len().max(1),
             Operation::Settle(settle) => {
                 size.others += settle.settlements.len().max(1);
-                let dispositions = settle.settlements.iter().map(|one| &one.disposition);
-                size.bytes += dispositions.map(disposition_bytes).sum::<u64>();
+                size.bytes += settle.settlements.iter().map(|one| one.bytes() as u64).sum::<u64>();
             }
             Operation::Renew(renew) => size.others += renew.tokens.len().max(1),
             Operation::SetState(set) => {
@@ -136,18 +135,6 @@ impl TransactionSize {
     /// Bytes its messages, properties and states take.
     pub fn bytes(&self) -> u64 {
         self.bytes
-    }
-}
-
-fn disposition_bytes(disposition: &Disposition) -> u64 {
-    let of = |properties: &Properties| properties_bytes(properties) as u64;
-    match disposition {
-        Disposition::Abandon { properties } | Disposition::Defer { properties } => of(properties),
-        Disposition::DeadLetter { reason, description, properties } => {
-            let texts = [reason, description].into_iter().flatten();
-            texts.map(|text| text.len() as u64).sum::<u64>() + of(properties)
-        }
-        Disposition::Complete | Disposition::Release | Disposition::Withheld => 0,
     }
 }
 

@@ -26,7 +26,6 @@ use tokio::sync::mpsc;
 
 use self::proposals::Landed;
 use self::receivers::receivable;
-use crate::address;
 use crate::bodies::Bodies;
 use crate::call::{Answer, Detached, Failed, Reply};
 use crate::clock::Clock;
@@ -34,7 +33,6 @@ use crate::config::{IdleConfig, ProposerConfig};
 use crate::courier::Asked;
 use crate::grants::Grants;
 use crate::group::{Group, Input};
-use crate::space;
 use crate::waitlist::{Slot, Waitlist};
 
 /// Most inputs taken before entries are proposed again.
@@ -188,7 +186,7 @@ impl Driver {
         match input {
             Input::Call { mut command, reply } => match &mut self.leading {
                 None => reply.send(Err(Failed::NotLeader { leader: self.leader, command })),
-                Some(leading) if space::adds_data(&command) => {
+                Some(leading) if command.facts().adds_data => {
                     self.group.pending.withhold(&mut command); // TX-9.
                     match self.group.want_of_space() {
                         Some(refusal) => leading.refuse(command, refusal, reply),
@@ -341,18 +339,15 @@ impl Leading {
 
     /// What is published counts as many as it makes copies.
     fn take_in(&mut self, command: Command, slot: Slot) {
-        let copies = match &command {
-            Command::Send(send) => self.engine.copies_max(send.entity),
-            Command::Commit(commit) => self.engine.copies_max(commit.entity),
-            _ => 1,
-        };
+        let to = command.facts().sends_to();
+        let copies = to.map_or(1, |entity| self.engine.copies_max(entity));
         self.waitlist.push_copied(command, slot, copies);
     }
 
     /// Refuses what the log would have taken. Where its asker counts (SEND-8) the log is told, or
     /// the next serial would find a gap.
-    fn refuse(&mut self, mut command: Command, refusal: Refusal, reply: Reply) {
-        match address::origin(&mut command).and_then(|origin| *origin) {
+    fn refuse(&mut self, command: Command, refusal: Refusal, reply: Reply) {
+        match command.facts().origin() {
             Some(origin) => {
                 let refuse = Command::Refuse(Refuse { origin: Some(origin), refusal });
                 self.waitlist.push(refuse, Slot::Refused { reply, asked: command });

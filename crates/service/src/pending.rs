@@ -5,9 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use domain::{
-    Command, Disposition, LockToken, Operation, QueueId, Refusal, Settle, TRANSACTION_TIMEOUT,
-};
+use domain::{Command, Disposition, LockToken, QueueId, Refusal, TRANSACTION_TIMEOUT};
 use parking_lot::Mutex;
 
 /// Marks looked through for what has ended, at the earliest.
@@ -84,24 +82,12 @@ impl Pending {
 
     /// Has a settlement that another transaction waits with refused, wherever it stands.
     pub fn withhold(&self, command: &mut Command) {
-        let settles: Vec<&mut Settle> = match command {
-            Command::Settle(settle) => vec![settle],
-            Command::Commit(commit) => {
-                let settles =
-                    commit.operations.iter_mut().filter_map(|operation| match operation {
-                        Operation::Settle(settle) => Some(settle),
-                        _ => None,
-                    });
-                settles.collect()
-            }
-            _ => return,
-        };
         let marks = self.marks.lock();
         if marks.by_lock.is_empty() {
             return;
         }
         let now = Instant::now();
-        for settle in settles {
+        for settle in command.settles_mut() {
             let queue = settle.queue;
             for settlement in &mut settle.settlements {
                 let mark = marks.by_lock.get(&(queue, settlement.token));
@@ -158,7 +144,7 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
-    use domain::{EntityId, SequenceNumber, Settlement};
+    use domain::{EntityId, SequenceNumber, Settle, Settlement};
 
     use super::*;
 

@@ -244,8 +244,8 @@ impl Router {
 
     /// Writes on a command who asks.
     pub fn stamp(&self, command: &mut Command, route: &Route, asker: Asker) {
-        address::set_entity(command, route.entity);
-        if let Some(origin) = address::origin(command) {
+        command.set_entity(route.entity);
+        if let Some(origin) = command.origin_mut() {
             *origin = Some(match asker {
                 Asker::Edge => self.next_origin(route.group),
                 Asker::Client { producer, serial, ordered, retry } => {
@@ -326,7 +326,7 @@ impl Router {
                 }
                 Ok(Ok(Err(Failed::Unknown { mut command }))) => {
                     doubt = true;
-                    if !address::mark_repeat(&mut command) {
+                    if !command.mark_repeat() {
                         return unknown(Unknown::LeaderLost(group));
                     }
                     command

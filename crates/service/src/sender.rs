@@ -9,7 +9,7 @@ use domain::{Command, NewMessage, Outcome, Refusal, Send, SequenceNumber};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
-use crate::address::{self, Asker};
+use crate::address::Asker;
 use crate::broker::Broker;
 use crate::call::Failed;
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
@@ -190,7 +190,7 @@ impl Sender {
             Ok(Ok(Err(Failed::NotLeader { command, .. }))) => State::Back(command),
             Ok(Ok(Err(Failed::Unknown { mut command }))) => {
                 flight.doubt = true;
-                address::mark_repeat(&mut command);
+                command.mark_repeat();
                 State::Back(command)
             }
             Ok(Ok(Err(Failed::Mendable { refusal, command }))) => match refusal {

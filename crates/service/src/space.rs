@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{
-    CatalogCommand, Command, ForwardCommand, GroupId, Operation, SessionCommand, TopicCommand,
-};
+use domain::GroupId;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use replication::GroupStatus;
@@ -169,50 +167,6 @@ fn verdict(own: u64, voters: &BTreeSet<u64>, lows: &BTreeMap<u64, bool>) -> Verd
     match short.contains(&own) {
         true => Verdict::HandOver(roomy),
         false => Verdict::TakeIn,
-    }
-}
-
-/// Whether a command is refused for want of space. What settles, deletes or expires frees some, and
-/// what changes an entity takes next to none: those go on, in what is kept back for them.
-pub(crate) fn adds_data(command: &Command) -> bool {
-    match command {
-        Command::Send(_)
-        | Command::Forward(ForwardCommand::Arrive(_))
-        | Command::Catalog(
-            CatalogCommand::Create { .. }
-            | CatalogCommand::CreateTopic { .. }
-            | CatalogCommand::CreateSubscription { .. },
-        )
-        | Command::Topic(TopicCommand::PutRule(_)) => true,
-        Command::Session(SessionCommand::SetState(set)) => set.state.is_some(),
-        Command::Commit(commit) => commit.operations.iter().any(|operation| match operation {
-            Operation::Send(_) | Operation::SendVia(_) => true,
-            Operation::SetState(set) => set.state.is_some(),
-            Operation::CancelScheduled(_) | Operation::Settle(_) | Operation::Renew(_) => false,
-        }),
-        // An intent that the catalog has recorded is carried out.
-        Command::CreateQueue(_)
-        | Command::UpdateQueue(_)
-        | Command::DeleteEntity { .. }
-        | Command::Acquire(_)
-        | Command::Settle(_)
-        | Command::Renew(_)
-        | Command::CancelScheduled(_)
-        | Command::ReceiveDeferred(_)
-        | Command::DeleteBatch(_)
-        | Command::Fire(_)
-        | Command::FireLocks(_)
-        | Command::Touch { .. }
-        | Command::Seal(_)
-        | Command::Beat
-        | Command::Sweep
-        | Command::AdvanceClock { .. }
-        | Command::RaiseClock { .. }
-        | Command::Catalog(_)
-        | Command::Forward(_)
-        | Command::Session(_)
-        | Command::Topic(_)
-        | Command::Refuse(_) => false,
     }
 }
 

@@ -12,7 +12,7 @@ use domain::{
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::address::{self, Asker};
+use crate::address::Asker;
 use crate::broker::Broker;
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::pending::{Holder, Pend};
@@ -194,7 +194,7 @@ impl Transaction {
                 return Err(Error::new(Refusal::InvalidOperation { why }, entity));
             }
             (None, mut operation, _) => {
-                address::set_operation_entity(&mut operation, route.entity);
+                operation.set_entity(route.entity);
                 (entity, self.scope(entity, &route).await?, operation)
             }
         };

@@ -285,24 +285,8 @@ impl Client {
     }
 }
 
-/// Where a command that can have an origin has it.
-pub fn origin_of(command: &mut Command) -> Option<&mut Option<Origin>> {
-    Some(match command {
-        Command::Send(send) => &mut send.origin,
-        Command::UpdateQueue(update) => &mut update.origin,
-        Command::Settle(settle) => &mut settle.origin,
-        Command::Renew(renew) => &mut renew.origin,
-        Command::CancelScheduled(cancel) => &mut cancel.origin,
-        Command::ReceiveDeferred(receive) => &mut receive.origin,
-        Command::DeleteBatch(delete) => &mut delete.origin,
-        Command::Commit(commit) => &mut commit.origin,
-        Command::Session(session) => session.origin_mut()?,
-        _ => return None,
-    })
-}
-
 /// The origin of a command that has one, present or not.
 fn origin_mut(command: &mut Command) -> Option<&mut Origin> {
     let none = Origin { producer: 0, serial: 0, ordered: false, retry: false };
-    Some(origin_of(command)?.get_or_insert(none))
+    Some(command.origin_mut()?.get_or_insert(none))
 }

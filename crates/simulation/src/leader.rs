@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::{
-    Acquire, Command, EntityId, Entry, Line, Operation, Outcome, QueueId, ReceiverId,
-    SessionCommand, SessionToken, Span, Timestamp,
+    Acquire, Command, EntityId, Entry, Line, Outcome, QueueId, ReceiverId, SessionCommand,
+    SessionToken, Span, Timestamp,
 };
 use engine::{Carried, Engine};
 
 use crate::bug::Bug;
-use crate::client::origin_of;
 use crate::forwarding::Ticket;
 use crate::invariants::credit::Account;
 use crate::network::AGE_MS_MAX;
@@ -263,7 +262,10 @@ impl Leader {
                 break; // One to an entry, for the oracle's sake.
             }
             let QueuedRequest { client, command, producer, serial, .. } = request;
-            let incoming = incoming(&command);
+            let facts = command.facts();
+            // Without what was scheduled for a time that has come: that it waits for its timer.
+            let available = facts.sends.available_at(Timestamp::ZERO);
+            let incoming = facts.sends_to().map(|entity| (QueueId::main(entity), available));
             commands.push(command);
             replies.push(Reply::Client { client, producer, serial });
             if let Some((queue, count)) = incoming {
@@ -366,14 +368,14 @@ impl Leader {
 
 /// For the bug `ForgetsOrigins`.
 fn without_origin(command: &mut Command) {
-    if let Some(origin) = origin_of(command) {
+    if let Some(origin) = command.origin_mut() {
         *origin = None;
     }
 }
 
 /// For the bug `ReordersStreams`.
 fn unordered(command: &mut Command) {
-    if let Some(Some(origin)) = origin_of(command) {
+    if let Some(Some(origin)) = command.origin_mut() {
         origin.ordered = false;
     }
 }
@@ -387,24 +389,6 @@ fn in_part(command: &mut Command) {
 
 fn is_deletion(command: &Command) -> bool {
     matches!(command, Command::DeleteBatch(_))
-}
-
-/// The messages a send makes available at once, if it is accepted.
-fn incoming(command: &Command) -> Option<(QueueId, u32)> {
-    let now = |send: &domain::Send| {
-        send.messages.iter().filter(|message| message.scheduled_at.is_none()).count() as u32
-    };
-    match command {
-        Command::Send(send) => Some((QueueId::main(send.entity), now(send))),
-        Command::Commit(commit) => {
-            let of = |operation: &Operation| match operation {
-                Operation::Send(send) => now(send),
-                _ => 0,
-            };
-            Some((QueueId::main(commit.entity), commit.operations.iter().map(of).sum()))
-        }
-        _ => None,
-    }
 }
 
 /// Adds the acquires waiting credit justifies, for one queue with messages on their way, or for all.

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, Command, Commit, CreateQueue, DeleteBatch, Delivery, Disposition,
-    EntityId, Entry, LockRow, Operation, Origin, Outcome, Performed, QueueId, ReceiveDeferred,
-    ReceiverId, Refusal, Refuse, Renew, Send, SequenceNumber, SessionCommand, SessionId, Settle,
-    Settlement, Specifics, SubQueue, Timestamp, UpdateQueue,
+    EntityId, Entry, LockRow, Operation, Outcome, Performed, QueueId, ReceiveDeferred, ReceiverId,
+    Refusal, Renew, Send, SequenceNumber, SessionCommand, SessionId, Settle, Settlement, Specifics,
+    SubQueue, Timestamp, UpdateQueue,
 };
 
 use entity::First;
@@ -104,7 +104,7 @@ impl Oracle {
 
     /// Whether this is the same request again: then it must be answered as before, and did nothing.
     fn is_repeat(&mut self, command: &Command, outcome: &Outcome) -> Result<bool, Broken> {
-        let Some(origin) = origin(command) else { return Ok(false) };
+        let Some(origin) = command.facts().origin() else { return Ok(false) };
         match (outcome, self.origins.get(&(origin.producer, origin.serial))) {
             (Outcome::Refused(Refusal::SerialGap { .. }), None) => Ok(true),
             (Outcome::Refused(Refusal::PerhapsDone), _) => Ok(true),
@@ -451,44 +451,9 @@ fn deliveries(outcome: &Outcome) -> &[Delivery] {
     }
 }
 
-fn origin(command: &Command) -> Option<Origin> {
-    match command {
-        Command::Send(Send { origin, .. })
-        | Command::UpdateQueue(UpdateQueue { origin, .. })
-        | Command::Settle(Settle { origin, .. })
-        | Command::Renew(Renew { origin, .. })
-        | Command::CancelScheduled(CancelScheduled { origin, .. })
-        | Command::ReceiveDeferred(ReceiveDeferred { origin, .. })
-        | Command::DeleteBatch(DeleteBatch { origin, .. })
-        | Command::Commit(Commit { origin, .. })
-        | Command::Refuse(Refuse { origin, .. }) => *origin,
-        Command::Session(session) => session.origin(),
-        Command::CreateQueue(_)
-        | Command::DeleteEntity { .. }
-        | Command::Acquire(_)
-        | Command::Fire(_)
-        | Command::FireLocks(_)
-        | Command::Touch { .. }
-        | Command::Seal(_)
-        | Command::Beat
-        | Command::Sweep
-        | Command::AdvanceClock { .. }
-        | Command::RaiseClock { .. }
-        | Command::Topic(_)
-        | Command::Forward(_)
-        | Command::Catalog(_) => None,
-    }
-}
-
 /// About what `forwarding` follows, across groups.
 fn is_elsewhere(command: &Command) -> bool {
-    match command {
-        Command::CreateQueue(CreateQueue { entity, .. })
-        | Command::UpdateQueue(UpdateQueue { entity, .. })
-        | Command::Commit(Commit { entity, .. })
-        | Command::Send(Send { entity, .. }) => is_forwarding(*entity),
-        _ => false,
-    }
+    command.facts().entity.is_some_and(is_forwarding)
 }
 
 fn unknown_entity() -> Broken {

@@ -13,7 +13,7 @@ use domain::{
 };
 
 use crate::message::{Message, Place};
-use crate::producers::{Producers, origin};
+use crate::producers::Producers;
 use crate::sessions::Sessions;
 
 /// What ended and is in the way of an acquire, it clears away, but at most so many at a time.
@@ -90,7 +90,7 @@ impl Plain {
 
     /// What should come of a command, and does here. `actual`: what came of it in the machine.
     pub fn apply(&mut self, command: &Command, actual: &Outcome) -> Outcome {
-        let Some(origin) = origin(command) else { return self.act(command, actual) };
+        let Some(origin) = command.facts().origin() else { return self.act(command, actual) };
         if let Some(answer) = self.producers.admit(origin, self.at) {
             return answer;
         }

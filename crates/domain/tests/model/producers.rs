@@ -1,6 +1,6 @@
 //! SEND-8 in the model: who asked what, and what came of it.
 
-use domain::{Command, Origin, Outcome, PRODUCER_KEPT, Refusal, Span, Timestamp};
+use domain::{Origin, Outcome, PRODUCER_KEPT, Refusal, Span, Timestamp};
 
 /// One who sends requests.
 #[derive(Clone)]
@@ -66,20 +66,4 @@ impl Producers {
 
 fn refused(refusal: Refusal) -> Outcome {
     Outcome::Refused(refusal)
-}
-
-/// Who asked, where a repeat is recognised.
-pub fn origin(command: &Command) -> Option<Origin> {
-    match command {
-        Command::Send(command) => command.origin,
-        Command::Settle(command) => command.origin,
-        Command::Renew(command) => command.origin,
-        Command::ReceiveDeferred(command) => command.origin,
-        Command::CancelScheduled(command) => command.origin,
-        Command::DeleteBatch(command) => command.origin,
-        Command::UpdateQueue(command) => command.origin,
-        Command::Session(command) => command.origin(),
-        Command::Commit(command) => command.origin,
-        _ => None,
-    }
 }

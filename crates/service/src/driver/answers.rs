@@ -4,7 +4,6 @@
 use bytes::Bytes;
 use domain::{
     Command, Delivery, EntityId, Key, Outcome, QueueId, ReceiverId, Row, Rows, SequenceNumber,
-    SessionCommand,
 };
 
 use super::{Driver, Leading};
@@ -20,14 +19,7 @@ impl Driver {
     /// Completes an outcome with the contents of its deliveries, and keeps in mind what it stored.
     pub(super) fn answer(&mut self, command: Command, mut outcome: Outcome) -> CallResult {
         let mut contents = Vec::new();
-        let queue = match &command {
-            Command::ReceiveDeferred(receive) => Some(receive.queue),
-            Command::Acquire(acquire) => Some(acquire.queue),
-            Command::Session(SessionCommand::ReceiveDeferred(receive)) => {
-                Some(QueueId::main(receive.entity))
-            }
-            _ => None,
-        };
+        let queue = command.facts().delivers_from;
         if let (Outcome::Acquired { deliveries, .. }, Some(queue)) = (&mut outcome, queue) {
             contents = self.contents(queue.entity, deliveries);
         }

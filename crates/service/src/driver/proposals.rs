@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use domain::{
-    Acquire, Command, EntityId, Entry, NewMessage, Operation, Outcome, QueueId, SessionCommand,
-    Timestamp,
-};
+use domain::{Command, Entry, Outcome, QueueId, SessionCommand, Timestamp};
 use replication::ProposeError;
 
 use super::{Driver, Leading};
@@ -145,13 +142,8 @@ impl Driver {
                     reply.send(result);
                 }
                 Slot::Acquire(receiver) => {
-                    let queue = match &command {
-                        Command::Acquire(Acquire { queue, .. }) => *queue,
-                        Command::Session(SessionCommand::Receive(receive)) => {
-                            QueueId::main(receive.entity)
-                        }
-                        _ => unreachable!("an acquire's slot holds one"),
-                    };
+                    let queue = command.facts().delivers_from;
+                    let queue = queue.expect("an acquire's slot holds one");
                     self.grant(queue, receiver, outcome, current);
                 }
                 Slot::Accept(receiver) => {
@@ -195,7 +187,9 @@ impl Leading {
         if !self.grants.is_empty() {
             let mut acquires = Vec::new();
             for command in &commands {
-                if let Some((entity, ready)) = made_available(command, now) {
+                let facts = command.facts();
+                if let Some(entity) = facts.sends_to() {
+                    let ready = facts.sends.available_at(now);
                     self.engine.wants(QueueId::main(entity), ready, &mut acquires);
                 }
             }
@@ -210,22 +204,5 @@ impl Leading {
             return None;
         }
         Some(Flight { reign: self.reign, commands, slots, started: Instant::now() })
-    }
-}
-
-/// The messages that a command makes available at once in its entity, if it is accepted.
-fn made_available(command: &Command, now: Timestamp) -> Option<(EntityId, u32)> {
-    let at_once = |message: &&NewMessage| message.scheduled_at.is_none_or(|at| at <= now);
-    let ready = |send: &domain::Send| send.messages.iter().filter(at_once).count() as u32;
-    match command {
-        Command::Send(send) => Some((send.entity, ready(send))),
-        Command::Commit(commit) => {
-            let sends = commit.operations.iter().map(|operation| match operation {
-                Operation::Send(send) => ready(send),
-                _ => 0,
-            });
-            Some((commit.entity, sends.sum())).filter(|(_, count)| *count > 0)
-        }
-        _ => None,
     }
 }
