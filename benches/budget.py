@@ -52,7 +52,7 @@ STAGES = {
     "apply: the machine": ("domain::machine",),
     "apply: rows, cached and stored": ("store::rows",),
     "apply: entries in, effects out": ("replication::raft::apply", "replication::raft::state"),
-    "AMQP, and its client": ("amqp::engine", "amqp::server", "over_amqp"),
+    "AMQP, and its client": ("amqp_protocol::", "amqp::server", "over_amqp"),
     "engine: timers, credit": ("engine::",),
     "peers: the log on its way": ("replication::peer",),
     "Raft": ("openraft",),

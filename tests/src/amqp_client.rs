@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use amqp::Limits;
 use amqp::cbs;
-use amqp::codec::{DeliveryState, Error, Map, Tag, Value};
-use amqp::engine::{
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{DeliveryState, Error, Map, Tag, Value};
+use amqp_protocol::engine::{
     Config, Connection, Delivery, Event, LinkId, Mechanism, Millis, Outgoing, Payload, SessionId,
 };
-use amqp::request::request;
+use amqp_protocol::request::request;
 use anyhow::{Context, bail, ensure};
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -98,7 +98,7 @@ impl AmqpClient {
         let payload = reply.payload.clone().ok().context("the reply is too large")?;
         ensure!(reply.settled, "a reply wants a verdict");
         let limits = Limits::default();
-        let message = amqp::message::Message::parse(payload, &limits)?;
+        let message = amqp_protocol::message::Message::parse(payload, &limits)?;
         let answer = message.application_properties(&limits)?;
         match answer.get("status-code") {
             Some(Value::Int(code)) => Ok(*code),

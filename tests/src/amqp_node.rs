@@ -1,10 +1,10 @@
 //! Requests to a `$management` node.
 
-use amqp::Limits;
-use amqp::codec::{Map, Value};
-use amqp::engine::LinkId;
-use amqp::message::Message;
-use amqp::request::{Envelope, request};
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{Map, Value};
+use amqp_protocol::engine::LinkId;
+use amqp_protocol::message::Message;
+use amqp_protocol::request::{Envelope, request};
 use anyhow::Context;
 
 use crate::AmqpClient;

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use amqp::codec::{
+use amqp_protocol::codec::{
     AnyTarget, Attach, Begin, Composite, Flow, Open, ReceiverSettleMode, Role, SaslFrame, SaslInit,
     SenderSettleMode, Source, Symbol, Symbols, Target, frame,
 };

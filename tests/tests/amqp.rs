@@ -1,16 +1,16 @@
 //! AMQP against real nodes, with a client built from the crate's own engine: what the SDKs do is
 //! exercised by `tests/sdk`, what they never do is exercised here.
 
-use amqp::Limits;
-use amqp::codec::{DeliveryState, Error, Map, Modified, Outcome};
 use amqp::condition;
-use amqp::engine::Delivery;
-use amqp::message::{Body, Message, Neutral};
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{DeliveryState, Error, Map, Modified, Outcome};
+use amqp_protocol::engine::Delivery;
+use amqp_protocol::message::Message;
 use anyhow::Context;
 use bytes::{Bytes, BytesMut};
 use client::{Message as Native, QueuePath, ReceiverOptions, SenderOptions, value};
 use mayfly_tests::{AmqpClient, Cluster, Settings};
-use nix::sys::signal::Signal;
+use message_content::{Body, Neutral};
 
 async fn cluster() -> anyhow::Result<Cluster> {
     let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use amqp::codec::{DeliveryState, Disposition, Flow, Role, Tag, Transfer};
 use amqp::condition;
-use amqp::message::{Body, Neutral};
+use amqp_protocol::codec::{DeliveryState, Disposition, Flow, Role, Tag, Transfer};
 use anyhow::{Context, ensure};
 use bytes::{Bytes, BytesMut};
 use client::Message;
 use mayfly_tests::{AmqpClient, Cluster, RawAmqp, Settings};
+use message_content::{Body, Neutral};
 use rand::{Rng, SeedableRng};
 
 /// Of each kind at a time.
@@ -277,7 +277,7 @@ fn who_never_reads(address: &str) -> anyhow::Result<RawAmqp> {
 /// Byte by byte: before the open it has seconds, after that a frame that is never whole is silence.
 fn slow_loris(address: &str) -> anyhow::Result<()> {
     // The last byte of the header never comes.
-    let header = &amqp::codec::frame::SASL_HEADER[..7];
+    let header = &amqp_protocol::codec::frame::SASL_HEADER[..7];
     drips(RawAmqp::connect(address)?, header, OPEN_WITHIN)?;
     drips(RawAmqp::open(address)?, &in_frame(&[0; 1_000]), 2 * IDLE)
 }

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use amqp::codec::DeliveryState;
-use amqp::engine::Mechanism;
-use amqp::message::{Body, Neutral};
+use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::engine::Mechanism;
 use anyhow::ensure;
 use auth::sign;
 use bytes::{Bytes, BytesMut};
 use mayfly_tests::{AmqpClient, Cluster, Settings, wire};
+use message_content::{Body, Neutral};
 
 const SECRET: &str = "the-cluster-secret";
 const ROOT: &str = "RootManageSharedAccessKey";

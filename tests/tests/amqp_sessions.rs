@@ -3,16 +3,17 @@
 
 use std::time::{Duration, Instant};
 
-use amqp::Limits;
-use amqp::codec::{Array, Attach, DeliveryState, Map, Role, Value};
 use amqp::condition;
-use amqp::engine::{Delivery, LinkId};
 use amqp::management::{from_tag, uuid};
-use amqp::message::{Body, Message, Neutral};
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{Array, Attach, DeliveryState, Map, Role, Value};
+use amqp_protocol::engine::{Delivery, LinkId};
+use amqp_protocol::message::Message;
 use anyhow::{Context, ensure};
 use bytes::{Bytes, BytesMut};
 use client::v1::QueueProperties;
 use mayfly_tests::{AmqpClient, AmqpNode, Cluster, Settings};
+use message_content::{Body, Neutral};
 
 /// ENT-3: the shortest there is.
 const LOCK: Duration = Duration::from_secs(5);
@@ -122,7 +123,7 @@ async fn sess_6_link_10_link_12_a_session_is_received_by_one_link_in_order() -> 
     let dead = amqp.receiver("q/$DeadLetterQueue", false)?;
     assert!(dead.is_ok(), "DLQ-11: {dead:?}");
     let sender = amqp.sender("q")?.expect("the queue is there");
-    let DeliveryState::Outcome(amqp::codec::Outcome::Rejected(Some(error))) =
+    let DeliveryState::Outcome(amqp_protocol::codec::Outcome::Rejected(Some(error))) =
         amqp.send(sender, 0, encoded("x", None))?
     else {
         anyhow::bail!("it has no session");
@@ -245,8 +246,9 @@ async fn sess_15_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow
     amqp.grant(link, 1)?;
     let delivery = amqp.receive(link)?;
     amqp.drain(link)?;
-    let later = amqp::codec::Modified { undeliverable_here: Some(true), ..Default::default() };
-    amqp.settle(&delivery, DeliveryState::Outcome(amqp::codec::Outcome::Modified(later)))?;
+    let later =
+        amqp_protocol::codec::Modified { undeliverable_here: Some(true), ..Default::default() };
+    amqp.settle(&delivery, DeliveryState::Outcome(amqp_protocol::codec::Outcome::Modified(later)))?;
     let sequence = from_tag(&delivery.tag).context("a lock")?.sequence.0.cast_signed();
     let deferred = named("a")
         .string("sequence-numbers", Value::Array(Array::longs([sequence])))

@@ -1,11 +1,11 @@
 //! Topics, subscriptions and rules over AMQP against real nodes: what the SDKs do with them by way of
 //! links and of `$management`.
 
-use amqp::Limits;
-use amqp::codec::{Array, DeliveryState, Map, Modified, Outcome, Value};
 use amqp::condition;
-use amqp::engine::Delivery;
-use amqp::message::{Body, Message, Neutral, from_domain};
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{Array, DeliveryState, Map, Modified, Outcome, Value};
+use amqp_protocol::engine::Delivery;
+use amqp_protocol::message::Message;
 use anyhow::{Context, ensure};
 use bytes::{Bytes, BytesMut};
 use client::{
@@ -13,6 +13,7 @@ use client::{
 };
 use domain::Value as Property;
 use mayfly_tests::{AmqpClient, AmqpNode, Cluster, Settings};
+use message_content::{Body, Neutral, from_domain};
 
 async fn cluster(subscriptions: &[&str]) -> anyhow::Result<(Cluster, Client)> {
     let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;

@@ -13,18 +13,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &["domain"]),
     ("store", &["domain", "wire"]),
     ("replication", &["domain", "store", "wire"]),
+    // AMQP 1.0 by itself: codec, engine, nothing of ours.
+    ("amqp-protocol", &[]),
+    ("message-content", &["amqp-protocol", "domain", "wire"]),
     ("auth", &[]),
     // Of `auth` the keys of an entity, as its description has them.
     ("service", &["auth", "domain", "engine", "replication", "wire"]),
     ("transport", &[]),
-    ("amqp", &["auth", "domain", "service", "transport", "wire"]),
-    ("grpc", &["amqp", "auth", "domain", "service", "transport", "wire"]),
-    ("http", &["amqp", "auth", "domain", "service", "transport", "wire"]),
+    ("amqp", &["amqp-protocol", "auth", "domain", "message-content", "service", "transport"]),
+    ("grpc", &["auth", "domain", "message-content", "service", "transport", "wire"]),
+    ("http", &["auth", "domain", "message-content", "service", "transport", "wire"]),
     ("client", &["wire"]),
-    // Of `amqp` the client half of codec and engine: a load generator speaks what it loads.
-    ("workload", &["amqp", "client"]),
+    // A load generator speaks what it loads.
+    ("workload", &["amqp-protocol", "client"]),
     ("chaos", &["client"]),
     ("simulation", &["domain", "engine", "replication", "store", "wire"]),
+    // Of tests only.
+    ("fuzz", &[]),
     (
         "mayfly",
         &[
@@ -35,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "domain",
             "grpc",
             "http",
+            "message-content",
             "replication",
             "service",
             "store",
@@ -83,6 +89,8 @@ const PURE: &[(&str, &[&str])] = &[
     ("timer-wheel", &[]),
     ("engine", &["bytes"]),
     ("auth", &["base64", "hmac", "percent-encoding", "sha2", "thiserror"]),
+    ("amqp-protocol", &["bytes", "bytestring", "thiserror"]),
+    ("message-content", &["bytes", "thiserror"]),
 ];
 
 fn root() -> PathBuf {

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use amqp::codec::DeliveryState;
-use amqp::message::{Body, Neutral};
+use amqp_protocol::codec::DeliveryState;
 use anyhow::ensure;
 use bytes::{Bytes, BytesMut};
 use client::{Client, ClientOptions, Message, ReceiverOptions, SenderOptions};
 use mayfly_tests::{AmqpClient, Cluster, Load, LoadOptions, Settings};
+use message_content::{Body, Neutral};
 use nix::sys::signal::Signal;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::timeout;

@@ -219,13 +219,15 @@ fn resident_kibibytes(pid: u32) -> anyhow::Result<u64> {
 fn send_latency(address: &str, count: usize) -> anyhow::Result<(Duration, Duration)> {
     let mut amqp = AmqpClient::connect(address)?;
     let sender = amqp.sender("busy")?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
-    let body = amqp::message::Body::Binary(Bytes::from(vec![b'x'; 1024]));
-    let message = amqp::message::Neutral { body, ..Default::default() };
+    let body = message_content::Body::Binary(Bytes::from(vec![b'x'; 1024]));
+    let message = message_content::Neutral { body, ..Default::default() };
     let message = message.to_amqp(&mut Default::default());
     let mut took = Vec::new();
     for _ in 0..count {
         let started = Instant::now();
-        ensure!(amqp.send(sender, 0, message.clone())? == amqp::codec::DeliveryState::ACCEPTED);
+        ensure!(
+            amqp.send(sender, 0, message.clone())? == amqp_protocol::codec::DeliveryState::ACCEPTED
+        );
         took.push(started.elapsed());
     }
     took.sort_unstable();

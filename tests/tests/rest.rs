@@ -1,13 +1,14 @@
 //! Messages by plain HTTP against real nodes: sent, received and settled, and what the other
 //! protocols make of them.
 
-use amqp::Limits;
-use amqp::codec::DeliveryState;
-use amqp::message::{Body, Message, Neutral};
+use amqp_protocol::Limits;
+use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::message::Message;
 use anyhow::Context;
 use bytes::BytesMut;
 use client::{Message as Native, ReceiverOptions, SenderOptions, v1, value};
 use mayfly_tests::{AmqpClient, Cluster, HttpAnswer, Settings, ask};
+use message_content::{Body, Neutral};
 
 const BATCH: &str = "Content-Type: application/vnd.microsoft.servicebus.json\r\n";
 

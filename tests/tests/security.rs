@@ -4,15 +4,15 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use amqp::codec::{DeliveryState, Error};
-use amqp::engine::Mechanism;
-use amqp::message::{Body, Neutral};
+use amqp_protocol::codec::{DeliveryState, Error};
+use amqp_protocol::engine::Mechanism;
 use anyhow::{Context, ensure};
 use auth::sign;
 use bytes::{Bytes, BytesMut};
 use client::{Client, ClientOptions, ReceiverOptions, SenderOptions, Trust};
 use mayfly_tests::wire::{self, Wire};
 use mayfly_tests::{AmqpClient, Cluster, Settings, mayfly};
+use message_content::{Body, Neutral};
 use nix::sys::signal::Signal;
 
 const SECRET: &str = "the-cluster-secret";
@@ -50,7 +50,7 @@ fn token(entity: &str, name: &str, key: &str, seconds: u64) -> (String, String) 
     (sign(&resource, name, key, now_s() + seconds), audience)
 }
 
-fn condition(refused: Result<amqp::engine::LinkId, Error>) -> anyhow::Result<String> {
+fn condition(refused: Result<amqp_protocol::engine::LinkId, Error>) -> anyhow::Result<String> {
     Ok(refused.err().context("it was let in")?.condition.to_string())
 }
 

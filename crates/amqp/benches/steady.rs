@@ -25,15 +25,18 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use amqp::Limits;
-use amqp::codec::{
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{
     AnyTarget, Attach, DeliveryState, Outcome, ReceiverSettleMode, Role, SenderSettleMode, Source,
     Symbols, Tag, Target,
 };
-use amqp::engine::{Config, Connection, Event, LinkId, Mechanism, Millis, Outgoing, Payload};
-use amqp::message::{Message, Neutral, Shown, deliver};
+use amqp_protocol::engine::{
+    Config, Connection, Event, LinkId, Mechanism, Millis, Outgoing, Payload,
+};
+use amqp_protocol::message::Message;
 use bytes::{Buf, Bytes, BytesMut};
 use domain::{Delivery, HeldLock, LockToken, MessageState, SequenceNumber, Span, Timestamp, Value};
+use message_content::{Neutral, Shown, deliver};
 
 /// Counts while it is told to.
 struct Counting;
@@ -112,7 +115,7 @@ fn attach(role: Role) -> Attach {
 /// The message both paths carry.
 fn message() -> Bytes {
     let neutral = Neutral {
-        body: amqp::message::Body::Binary(vec![7; 1024].into()),
+        body: message_content::Body::Binary(vec![7; 1024].into()),
         message_id: Some("0123456789abcdef0123456789abcdef".into()),
         subject: Some("subject".into()),
         properties: [("key".to_owned(), Value::Int(1)), ("name".to_owned(), Value::Bool(true))]

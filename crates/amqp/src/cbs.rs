@@ -1,13 +1,13 @@
 //! `$cbs`: tokens put by clients (CBS-1 to CBS-5).
 
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{DecodeError, Map, Symbol, Value};
+use amqp_protocol::request::Envelope;
 use auth::TokenError;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 
-use crate::Limits;
-use crate::codec::{DecodeError, Map, Symbol, Value};
 use crate::condition;
-use crate::request::Envelope;
 
 /// The node's address.
 pub const ADDRESS: &str = "$cbs";
@@ -105,9 +105,10 @@ fn bad(why: &'static str) -> Request {
 
 #[cfg(test)]
 mod tests {
+    use amqp_protocol::message::Message;
+    use amqp_protocol::request::request;
+
     use super::*;
-    use crate::message::Message;
-    use crate::request::request;
 
     const ID: Value = Value::Uuid([7; 16]);
 

@@ -1,31 +1,17 @@
 //! Error conditions: their names, and which one a refusal of the broker is (ERR-1 to ERR-28, COND-1).
 
+use amqp_protocol::codec::Error;
 use domain::Refusal;
+use service::Trace;
 
-use crate::codec::Error;
+pub use amqp_protocol::condition::{
+    CONNECTION_FORCED, DECODE_ERROR, DETACH_FORCED, ERRANT_LINK, FRAME_SIZE_TOO_SMALL,
+    FRAMING_ERROR, HANDLE_IN_USE, INTERNAL_ERROR, INVALID_FIELD, MESSAGE_SIZE_EXCEEDED,
+    NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_DELETED, RESOURCE_LIMIT_EXCEEDED,
+    TRANSACTION_ROLLBACK, TRANSACTION_TIMEOUT, TRANSACTION_UNKNOWN_ID, TRANSFER_LIMIT_EXCEEDED,
+    UNATTACHED_HANDLE, UNAUTHORIZED_ACCESS, WINDOW_VIOLATION,
+};
 
-pub const FRAMING_ERROR: &str = "amqp:connection:framing-error";
-pub const CONNECTION_FORCED: &str = "amqp:connection:forced";
-pub const DECODE_ERROR: &str = "amqp:decode-error";
-pub const FRAME_SIZE_TOO_SMALL: &str = "amqp:frame-size-too-small";
-pub const INTERNAL_ERROR: &str = "amqp:internal-error";
-pub const INVALID_FIELD: &str = "amqp:invalid-field";
-pub const NOT_ALLOWED: &str = "amqp:not-allowed";
-pub const NOT_FOUND: &str = "amqp:not-found";
-pub const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
-pub const RESOURCE_DELETED: &str = "amqp:resource-deleted";
-pub const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
-pub const UNAUTHORIZED_ACCESS: &str = "amqp:unauthorized-access";
-pub const ERRANT_LINK: &str = "amqp:session:errant-link";
-pub const HANDLE_IN_USE: &str = "amqp:session:handle-in-use";
-pub const UNATTACHED_HANDLE: &str = "amqp:session:unattached-handle";
-pub const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
-pub const DETACH_FORCED: &str = "amqp:link:detach-forced";
-pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";
-pub const TRANSFER_LIMIT_EXCEEDED: &str = "amqp:link:transfer-limit-exceeded";
-pub const TRANSACTION_ROLLBACK: &str = "amqp:transaction:rollback";
-pub const TRANSACTION_TIMEOUT: &str = "amqp:transaction:timeout";
-pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";
 pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
 pub const ARGUMENT_OUT_OF_RANGE: &str = "com.microsoft:argument-out-of-range";
 pub const AUTH_FAILED: &str = "com.microsoft:auth-failed";
@@ -96,30 +82,13 @@ pub fn status(condition: &str) -> i32 {
     }
 }
 
-/// Where an error came about, for its text (ERR-27).
-#[derive(Clone, Copy, Debug)]
-pub struct Trace<'a> {
-    pub tracking_id: &'a str,
-    /// Name of the entity, empty where none is concerned.
-    pub entity: &'a str,
-    /// UTC, as in `2026-11-21T08:30:00`.
-    pub at: &'a str,
-}
-
-/// An error's text: one sentence, and how to find it again (COND-4).
-pub fn description(sentence: &str, trace: Trace<'_>) -> String {
-    let Trace { tracking_id, entity, at } = trace;
-    let period = if sentence.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{sentence}{period} TrackingId:{tracking_id}, SystemTracker:{entity}, Timestamp:{at}")
-}
-
-/// A refusal as an error. JS takes a missing entity for one only by its wording (COND-3).
+/// A refusal as an error. JS takes a missing entity for one only by its wording (rule 18).
 pub fn refused(refusal: &Refusal, trace: Trace<'_>) -> Error {
     let sentence = match refusal {
         Refusal::EntityNotFound { name } => entity_not_found(name),
         other => other.to_string(),
     };
-    Error::new(condition(refusal), description(&sentence, trace))
+    Error::new(condition(refusal), trace.text(&sentence))
 }
 
 /// COND-3.
@@ -212,12 +181,5 @@ mod tests {
         let error = refused(&Refusal::EntityNotFound { name: "q".into() }, TRACE);
         let text = error.description.unwrap();
         assert!(text.starts_with("The messaging entity 'q' could not be found. "), "{text}");
-    }
-
-    #[test]
-    fn err_27_cond_4_an_error_says_how_to_find_it_again() {
-        let text = description("too large", TRACE);
-        let expected = "too large. TrackingId:T, SystemTracker:q, Timestamp:2026-01-01T00:00:00";
-        assert_eq!(text, expected);
     }
 }

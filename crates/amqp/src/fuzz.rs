@@ -1,106 +1,44 @@
-//! Every decoder against what clients never send: seeds as SDKs write them, changed at random, and
-//! changed again where the answer to them was a new one.
-//!
-//! No coverage is measured (that takes a nightly compiler); the answers stand for it. An input that is
-//! answered with events or an error not seen before joins the pool, so that what gets past one check is
-//! tried on the next. Two seconds by default; `MAYFLY_FUZZ_SECONDS=3600` is for `tests/long.sh`, and
-//! `MAYFLY_FUZZ_SEED` draws other inputs. What fails prints the line to add to `seeds.txt`.
+//! What is fed to the decoders of requests and tokens, and what must hold whatever they are fed with.
 
-mod mutate;
-mod targets;
+use std::mem::discriminant;
 
-use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{Duration, Instant};
+use auth::{Key, Token, resource_path};
+use bytes::{Bytes, BytesMut};
+use fuzz::{Answer, Target};
 
-use mutate::{Rng, mutate};
-use targets::Target;
+use crate::{Limits, cbs, management};
 
-/// One to a line: a target, and its bytes in hexadecimal digits. `#` begins a remark.
-const SEEDS: &str = include_str!("fuzz/seeds.txt");
-const SECONDS: u64 = 2;
-/// Inputs remembered for one target.
-const POOL_MAX: usize = 5_000;
-const INPUT_BYTES_MAX: usize = 64 * 1024;
-/// Of one input: a million times longer than any takes.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// A machine busy with other things may forget about this one for so long. What is slow by itself is
-/// slow every time.
-const ANSWER_ATTEMPTS: usize = 5;
-
-/// Inputs of one target, those that were answered in new ways last.
-struct Pool {
-    target: Target,
-    inputs: Vec<Vec<u8>>,
-    answers: HashSet<u64>,
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digit = |digit: u8| (digit as char).to_digit(16).expect("a hexadecimal digit") as u8;
-    text.as_bytes().chunks_exact(2).map(|pair| (digit(pair[0]) << 4) | digit(pair[1])).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn pools() -> Vec<Pool> {
-    let pool = |target| Pool { target, inputs: Vec::new(), answers: HashSet::new() };
-    let mut pools: Vec<Pool> = Target::ALL.map(pool).into();
-    for line in SEEDS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let (name, digits) = line.split_once(' ').expect("a target and bytes");
-        let pool = pools.iter_mut().find(|pool| pool.target.name() == name);
-        pool.expect("a known target").inputs.push(unhex(digits));
-    }
-    pools
-}
-
-/// What a target says to an input; a panic is told with the line that repeats it.
-fn answer(target: Target, input: &[u8]) -> u64 {
-    let line = || format!("{} {}", target.name(), hex(input));
-    for _ in 0..ANSWER_ATTEMPTS {
-        let started = Instant::now();
-        match catch_unwind(AssertUnwindSafe(|| target.answer(input))) {
-            Ok(answer) if started.elapsed() < ANSWER_WITHIN => return answer,
-            Ok(_) => {}
-            Err(panic) => {
-                eprintln!("it failed on\n{}", line());
-                resume_unwind(panic)
-            }
-        }
-    }
-    panic!("more than {ANSWER_WITHIN:?} every time for\n{}", line());
-}
+const TARGETS: [Target; 2] = [
+    // Requests to `$management` and to `$cbs`.
+    Target { name: "request", feed: request },
+    Target { name: "token", feed: token },
+];
 
 #[test]
 fn no_input_breaks_a_decoder() {
-    let (seconds, seed) = (number("MAYFLY_FUZZ_SECONDS", SECONDS), number("MAYFLY_FUZZ_SEED", 1));
-    println!("MAYFLY_FUZZ_SEED={seed} for {seconds} s");
-    let (mut rng, mut pools, mut count) = (Rng(seed), pools(), 0_u64);
-    for pool in &mut pools {
-        assert!(!pool.inputs.is_empty(), "no seed for {}", pool.target.name());
-        for input in &pool.inputs {
-            pool.answers.insert(answer(pool.target, input));
-        }
+    fuzz::run(&TARGETS, include_str!("fuzz/seeds.txt"));
+}
+
+fn request(input: &[u8], answer: &mut Answer) {
+    let (bytes, limits) = (Bytes::copy_from_slice(input), Limits::default());
+    if let Some((_, operation)) = answer.of(management::decode(&bytes, &limits))
+        && let Some(operation) = answer.of(operation)
+    {
+        answer.kind(&discriminant(&operation));
     }
-    let until = Instant::now() + Duration::from_secs(seconds);
-    while Instant::now() < until {
-        for pool in &mut pools {
-            let mut input = mutate(&mut rng, &pool.inputs);
-            input.truncate(INPUT_BYTES_MAX);
-            count += 1;
-            let is_new = pool.answers.insert(answer(pool.target, &input));
-            if is_new && pool.inputs.len() < POOL_MAX {
-                pool.inputs.push(input);
-            }
-        }
+    if let Some((envelope, request)) = answer.of(cbs::decode(&bytes, &limits)) {
+        answer.kind(&discriminant(&request));
+        cbs::Status::accepted().reply(&envelope, &mut BytesMut::new());
     }
-    for Pool { target, inputs, answers } in &pools {
-        println!("{}: {} answers, {} inputs kept", target.name(), answers.len(), inputs.len());
-    }
-    println!("{count} inputs");
+}
+
+/// Nobody gets in without the key.
+fn token(input: &[u8], answer: &mut Answer) {
+    const KEY: &str = "a key that is in no seed";
+    let text = String::from_utf8_lossy(input);
+    resource_path(&text);
+    let Some(token) = answer.of(Token::parse(&text)) else { return };
+    let granted = token.at("localhost").verify([&Key::root(KEY)], "sb://localhost/q", 1);
+    assert!(granted.is_err(), "{granted:?}");
+    answer.of(granted);
 }

@@ -1,26 +1,18 @@
-//! AMQP 1.0 as the Service Bus SDKs speak it. All but the server goes without a socket, a clock or a
-//! broker: bytes and verdicts in, bytes and events out.
+//! AMQP 1.0 as the Service Bus SDKs speak it, between sockets and [`service::Broker`]. How AMQP is
+//! spoken at all is in `amqp-protocol`, and what becomes of messages in `content`.
 //!
-//! Reading order: limits and codec, messages, the engine of connections, sessions and links, then
-//! what Service Bus lays over them: conditions, tokens, `$cbs` and `$management`; last the server,
-//! which puts them between sockets and [`service::Broker`].
-
-mod limits;
-
-pub mod codec;
-
-pub mod message;
-
-pub mod engine;
+//! Reading order: what Service Bus lays over the standard: conditions, terms of links, tokens on `$cbs`
+//! and requests to `$management`; then the server.
 
 pub mod cbs;
 pub mod condition;
+pub mod link_terms;
 pub mod management;
-pub mod request;
 
 pub mod server;
 
 #[cfg(test)]
 mod fuzz;
 
-pub use limits::Limits;
+/// What a peer may cost, as [`server::Config`] has it.
+pub use amqp_protocol::Limits;

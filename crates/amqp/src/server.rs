@@ -34,6 +34,7 @@ mod connection;
 
 use std::sync::Arc;
 
+use amqp_protocol::Limits;
 use auth::{Access, Denials};
 use service::Broker;
 use tokio::sync::{Semaphore, watch};
@@ -42,8 +43,6 @@ use tokio::time::Instant;
 use transport::Arrivals;
 
 pub use idling::IdleLimits;
-
-use crate::Limits;
 
 /// Connections over the maximum that are told so at a time; more are closed without a word.
 const SURPLUS_MAX: usize = 256;

@@ -197,7 +197,7 @@ pub(crate) fn shown(
 ) -> Result<Vec<v1::ReceivedMessage>, Status> {
     let show = |Received { delivery, content }: Received| {
         // What was sent over AMQP is stored as it was sent.
-        let message = amqp::message::native(&content).map_err(|error| {
+        let message = message_content::native(&content).map_err(|error| {
             tracing::error!(sequence = %delivery.sequence, %error, "unreadable content");
             Status::data_loss(format!("message {}: {error}", delivery.sequence))
         })?;

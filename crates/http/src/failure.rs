@@ -132,8 +132,8 @@ impl IntoResponse for Failure {
         let tracking_id = self.tracking_id.to_string();
         let entity = format!("{SYSTEM}:{}", self.entity);
         let at = now();
-        let trace = amqp::condition::Trace { tracking_id: &tracking_id, entity: &entity, at: &at };
-        let detail = amqp::condition::description(&format!("{code}{}", self.what), trace);
+        let trace = service::Trace { tracking_id: &tracking_id, entity: &entity, at: &at };
+        let detail = trace.text(&format!("{code}{}", self.what));
         let body = document(self.status.as_u16(), &detail).unwrap_or_default();
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();

@@ -108,7 +108,8 @@ impl Queue<'_> {
     ) -> Result<Response, Failure> {
         let Received { delivery, content } = received;
         // What was sent over AMQP is stored as it was sent.
-        let message = amqp::message::native(&content).map_err(|error| Failure::internal(&error))?;
+        let message =
+            message_content::native(&content).map_err(|error| Failure::internal(&error))?;
         let received = content::show(&delivery, message, shown);
         let told = Told::of(&received);
         let v1::ReceivedMessage { message, lock_token, sequence_number, .. } = received;

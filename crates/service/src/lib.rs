@@ -15,6 +15,7 @@
 mod clock;
 mod config;
 mod error;
+mod trace;
 
 mod call;
 mod frame;
@@ -71,4 +72,5 @@ pub use replication::DiskStatus;
 pub use sender::Sender;
 pub use sessions::Accepted;
 pub use status::{ClusterStatus, GroupView, NodeReport, NodeStatus, ReplicaView, Role};
+pub use trace::Trace;
 pub use transaction::Transaction;

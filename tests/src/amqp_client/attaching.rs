@@ -1,10 +1,10 @@
 //! Links: asked for, answered, ended.
 
-use amqp::codec::{
+use amqp_protocol::codec::{
     AnyTarget, Attach, Error, Map, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbols,
     Target, Value,
 };
-use amqp::engine::{Event, LinkId};
+use amqp_protocol::engine::{Event, LinkId};
 use anyhow::{Context, bail};
 
 use super::AmqpClient;

@@ -1,9 +1,8 @@
 //! Lock tokens on the wire: a uuid in requests, in network order, and the same as a delivery tag, in
 //! the order .NET keeps a GUID in (SETTLE-2).
 
+use amqp_protocol::codec::Tag;
 use domain::LockToken;
-
-use crate::codec::Tag;
 
 /// The tag of a delivery under this lock.
 pub fn tag(token: LockToken) -> Tag {

@@ -1,17 +1,17 @@
 //! Requests (REQ-5, REQ-10 to REQ-23).
 
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{DecodeError, Map, Value};
+use amqp_protocol::request::Envelope;
 use bytes::Bytes;
 use domain::{
     BATCH_MESSAGES_MAX, LockToken, NewRule, Properties, Refusal, SequenceNumber, TOKENS_MAX,
     Timestamp,
 };
+use message_content::to_domain;
 
 use super::lock_token::from_uuid;
 use super::rule;
-use crate::Limits;
-use crate::codec::{DecodeError, Map, Value};
-use crate::message::to_domain;
-use crate::request::Envelope;
 
 /// How many items a request may name, and how that is said; and how many messages are a batch.
 const TOKENS: (usize, &str) = (TOKENS_MAX, "up to 1000");
@@ -319,7 +319,7 @@ impl<'a> Arguments<'a> {
         self.items("messages", BATCH, "an element is not a map with a binary 'message'", |item| {
             let entry = Arguments(item.as_map()?);
             let message = entry.binary("message").ok()??;
-            let message_id = entry.get("message-id").and_then(crate::message::id_text);
+            let message_id = entry.get("message-id").and_then(message_content::id_text);
             Some(Scheduled { message, message_id })
         })
     }

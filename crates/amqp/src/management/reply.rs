@@ -1,13 +1,13 @@
 //! Replies (REQ-4, REQ-6 to REQ-8, REQ-10 to REQ-23).
 
+use amqp_protocol::codec::{Array, Error, Map, Symbol, Value};
+use amqp_protocol::request::Envelope;
 use bytes::{Bytes, BytesMut};
 use domain::{LockToken, RuleRow, SequenceNumber, Timestamp};
 
 use super::lock_token::uuid;
 use super::rule;
-use crate::codec::{Array, Error, Map, Symbol, Value};
 use crate::condition;
-use crate::request::Envelope;
 
 /// What came of an operation.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! Rules of subscriptions: a map in `add-rule`, described lists in `enumerate-rules` (REQ-26, REQ-27).
 
+use amqp_protocol::codec::{Map, Value};
 use domain::{Conditions, NewRule, Refusal, RuleFilter, RuleRow, SqlText, SystemProperty};
+use message_content::from_domain;
 
 use super::operation::{Arguments, bad};
-use crate::codec::{Map, Value};
-use crate::message::from_domain;
 
 // Vendor descriptors come in two families, and these are of the longer one (REQ-27).
 const RULE: u64 = 0x137_0000_0004;

@@ -1,5 +1,9 @@
 //! Requests as the SDKs write them, replies as they read them (REQ-4 to REQ-27).
 
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{Array, Error, Map, Symbol, Value};
+use amqp_protocol::message::Message;
+use amqp_protocol::request::{Envelope, request};
 use bytes::{Bytes, BytesMut};
 use domain::{
     Conditions, LockToken, NewRule, Refusal, RuleFilter, RuleRow, SequenceNumber, SqlText,
@@ -7,10 +11,6 @@ use domain::{
 };
 
 use super::*;
-use crate::Limits;
-use crate::codec::{Array, Error, Map, Symbol, Value};
-use crate::message::Message;
-use crate::request::{Envelope, request};
 
 const ID: Value = Value::Ulong(9);
 

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use amqp_protocol::engine::Credentials;
 use auth::{Access, Denials, Grant, Key, Right, TokenError, entity_path, resource_path};
 use tokio::time::Instant;
 
 use crate::cbs::Status;
 use crate::condition;
-use crate::engine::Credentials;
 
 /// By a key of the node or of an entity.
 const WRONG_LOGIN: &str = "a login with a wrong name or key";

@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use amqp_protocol::codec::{Attach, Error, Role, SenderSettleMode, Value};
+use amqp_protocol::engine::{LinkId, SessionId};
+use auth::Right;
 use domain::{Refusal, SubQueue};
 use service::ReceiveMode;
 use tokio::sync::mpsc;
@@ -17,9 +20,7 @@ use super::opening::Wanted;
 use super::proving::Unproved;
 use super::taking::Intake;
 use super::{receiving, sending, via};
-use crate::codec::{Attach, Error, Role, SenderSettleMode, SessionFilter, Source, Value};
-use crate::engine::{LinkId, SessionId};
-use auth::Right;
+use crate::link_terms::{self, SessionFilter};
 
 /// Credit of a sender link, and deliveries of it without a verdict, together: JS and .NET send
 /// nothing without.
@@ -159,8 +160,9 @@ impl Links {
                 reply.properties = Some(properties.symbol(BATCH_SIZE, Value::Ulong(batch_max)));
             }
             Terms::Session { token, until } => {
-                reply.source.get_or_insert_default().set_session(token.session.as_str());
-                reply.set_locked_until(until);
+                let source = reply.source.get_or_insert_default();
+                link_terms::set_session(source, token.session.as_str());
+                link_terms::set_locked_until(&mut reply, until);
                 if let Kind::Outlet(outlet) = &mut link.kind {
                     outlet.session = Some(token);
                 }
@@ -181,7 +183,7 @@ impl Links {
 
 /// What a receiver asks for: messages, or those of a session (LINK-10).
 fn wanted(attach: &Attach, entity: &Entity) -> Result<Wanted, Refusal> {
-    let filter = attach.source.as_ref().map(Source::session_filter).transpose();
+    let filter = attach.source.as_ref().map(SessionFilter::of).transpose();
     let filter = filter.map_err(|error| Refusal::Argument {
         what: "session filter",
         why: format!("'{}': {error}", entity.name),
@@ -190,7 +192,7 @@ fn wanted(attach: &Attach, entity: &Entity) -> Result<Wanted, Refusal> {
         None | Some(SessionFilter::Absent) => Wanted::Messages,
         Some(SessionFilter::Named(session)) => Wanted::Session((*session).into()),
         Some(SessionFilter::Next) => {
-            let wait = attach.timeout_ms().map(|ms| Duration::from_millis(ms.into()));
+            let wait = link_terms::timeout_ms(attach).map(|ms| Duration::from_millis(ms.into()));
             Wanted::NextSession(wait.unwrap_or(SESSION_WAIT))
         }
         // SESS-20.

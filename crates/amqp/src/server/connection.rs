@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use amqp_protocol::codec::{Error, Map, Value};
+use amqp_protocol::engine::{self, Connection, Event, Millis, Output};
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -19,9 +21,7 @@ use super::access::Ear;
 use super::links::Links;
 use super::note::Note;
 use super::{Config, Shared};
-use crate::codec::{Error, Map, Value};
 use crate::condition;
-use crate::engine::{self, Connection, Event, Millis, Output};
 
 /// Room for what is read at a time. An idle connection holds none.
 const READ_BYTES: usize = 32 * 1024;

@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+use amqp_protocol::codec::Error;
+use amqp_protocol::engine::{LinkId, SessionId};
+use amqp_protocol::request::{Envelope, ReplyLink, reply_link};
 use bytes::Bytes;
 use domain::{Refusal, SessionToken};
 
@@ -11,10 +14,7 @@ use super::failure;
 use super::links::{Kind, Link, Links};
 use super::note::{Note, tell};
 use super::requests::{self, Asked};
-use crate::codec::Error;
-use crate::engine::{LinkId, SessionId};
 use crate::management::{Operation, Reply};
-use crate::request::{Envelope, ReplyLink, reply_link};
 use crate::{cbs, condition, management};
 
 /// Replies that wait for credit, per link: who asks and does not listen is detached.

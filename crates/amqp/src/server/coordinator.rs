@@ -3,6 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use amqp_protocol::codec::{
+    AnyTarget, Attach, Control, Declared, DecodeError, DeliveryState, Discharge, Error, Outcome,
+    Role, Tag,
+};
+use amqp_protocol::engine::{Delivery, DeliveryId, LinkId, SessionId};
+use amqp_protocol::message::{BodyKind, Message};
+use amqp_protocol::request::Envelope;
+use auth::Right;
 use bytes::Bytes;
 use domain::{
     CancelScheduled, EntityId, Operation, QueueId, Refusal, Renew, Send, SessionToken,
@@ -17,16 +25,8 @@ use super::links::{Kind, Link, Links};
 use super::requests;
 use super::transacting::{self, Act, Answer, Asked, Part};
 use super::verdict::verdict;
-use crate::codec::{
-    AnyTarget, Attach, Control, Declared, DecodeError, DeliveryState, Discharge, Error, Outcome,
-    Role, Tag,
-};
-use crate::engine::{Delivery, DeliveryId, LinkId, SessionId};
 use crate::management::{self, Reply, Verdict};
-use crate::message::{BodyKind, Message};
-use crate::request::Envelope;
 use crate::{Limits, condition};
-use auth::Right;
 
 /// Names the entity that a sender link's messages are for, if they only go via its target (LINK-15).
 pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";

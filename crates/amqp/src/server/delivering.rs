@@ -3,8 +3,11 @@
 
 use std::collections::VecDeque;
 
+use amqp_protocol::codec::Tag;
+use amqp_protocol::engine::{LinkId, Outgoing, Payload};
 use bytes::Bytes;
 use domain::{LockToken, SessionToken};
+use message_content::{Shown, Unreadable, deliver, stored};
 use service::{ReceiveMode, Received};
 use tokio::sync::mpsc;
 
@@ -12,10 +15,7 @@ use super::address::Entity;
 use super::links::{Kind, Link, Links};
 use super::receiving::Order;
 use super::verdict::{Verdict, unlocked_tag};
-use crate::codec::Tag;
-use crate::engine::{LinkId, Outgoing, Payload};
 use crate::management::tag;
-use crate::message::{Shown, Unreadable, deliver, stored};
 
 /// The connection's side of a receiver link.
 pub(super) struct Outlet {

@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
+use amqp_protocol::codec;
 use domain::Refusal;
-use service::{Error, ErrorKind};
+use service::{Error, ErrorKind, Trace};
 
-use crate::codec;
-use crate::condition::{self, Trace};
+use crate::condition;
 
 /// An error of the broker.
 pub(super) fn error(error: &Error) -> codec::Error {
@@ -18,7 +18,7 @@ pub(super) fn error(error: &Error) -> codec::Error {
         ErrorKind::Unavailable { .. } => condition::UNAVAILABLE,
         ErrorKind::Unknown { .. } => condition::UNKNOWN,
     };
-    codec::Error::new(symbol, condition::description(&error.kind.to_string(), trace))
+    codec::Error::new(symbol, trace.text(&error.kind.to_string()))
 }
 
 /// A refusal at the edge.
@@ -37,7 +37,7 @@ pub(super) fn told(symbol: &'static str, sentence: &str, entity: &str) -> codec:
     let tracking_id = service::draw_message_id();
     let at = now();
     let trace = Trace { tracking_id: &tracking_id, entity, at: &at };
-    codec::Error::new(symbol, condition::description(sentence, trace))
+    codec::Error::new(symbol, trace.text(sentence))
 }
 
 fn now() -> String {

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
+use amqp_protocol::engine::DeliveryId;
 use domain::{NewMessage, Refusal};
-
-use crate::engine::DeliveryId;
 
 /// Most messages of one request, and their bytes; a delivery that has more is a request by itself.
 const MESSAGES_MAX: usize = 256;

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
+use amqp_protocol::codec::Error;
+use amqp_protocol::engine::{LinkId, Millis};
+
 use super::failure;
 use super::links::{Link, Links};
-use crate::codec::Error;
 use crate::condition;
-use crate::engine::{LinkId, Millis};
 
 /// How long what is not used may be held. `None`: for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use amqp_protocol::codec::{Attach, DeliveryState, Error};
+use amqp_protocol::engine::{Connection, DeliveryId, Event, LinkId, Millis, SessionId, Side};
+use auth::Right;
 use bytes::{Bytes, BytesMut};
 use futures::stream::FuturesUnordered;
 
@@ -19,9 +22,6 @@ use super::proving::Unproved;
 use super::receiving::Order;
 use super::taking::Intake;
 use super::verdict::verdict;
-use crate::codec::{Attach, DeliveryState, Error};
-use crate::engine::{Connection, DeliveryId, Event, LinkId, Millis, SessionId, Side};
-use auth::Right;
 
 /// Management requests under way, per connection: beyond it nothing is read.
 const REQUESTS_MAX: usize = 64;
@@ -215,7 +215,7 @@ impl Links {
         &mut self,
         id: DeliveryId,
         link: LinkId,
-        tag: &crate::codec::Tag,
+        tag: &amqp_protocol::codec::Tag,
         state: Option<DeliveryState>,
         settled: bool,
     ) {
@@ -312,7 +312,7 @@ impl Link {
 
 /// The terminus on this side.
 pub(super) fn address_of(attach: &Attach) -> Option<&str> {
-    use crate::codec::Role;
+    use amqp_protocol::codec::Role;
     match attach.role {
         Role::Sender => attach.target.as_ref().and_then(|target| target.address()),
         Role::Receiver => attach.source.as_ref().and_then(|source| source.address.as_deref()),

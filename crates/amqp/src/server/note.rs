@@ -1,15 +1,15 @@
 //! What the futures of a connection tell the connection.
 
+use amqp_protocol::codec::{DeliveryState, Error};
+use amqp_protocol::engine::{DeliveryId, LinkId, SessionId};
+use amqp_protocol::request::Envelope;
 use domain::{SessionToken, Timestamp};
 use futures::future::BoxFuture;
 use service::Received;
 use tokio::sync::mpsc;
 
 use super::proving::{Keys, Proof};
-use crate::codec::{DeliveryState, Error};
-use crate::engine::{DeliveryId, LinkId, SessionId};
 use crate::management::Reply;
-use crate::request::Envelope;
 
 /// Work that waits for the broker, done within the connection's task.
 pub(super) type Work = BoxFuture<'static, ()>;

@@ -2,6 +2,9 @@
 //! waits: for a token that no key of the node has signed, and for a link of a login with no key of the
 //! node.
 
+use amqp_protocol::codec::Attach;
+use amqp_protocol::engine::{LinkId, SessionId};
+use amqp_protocol::request::Envelope;
 use auth::Key;
 use bytestring::ByteString;
 use service::Broker;
@@ -11,9 +14,6 @@ use super::failure;
 use super::links::{Links, address_of};
 use super::note::{Note, tell};
 use crate::cbs::{self, Request, Status};
-use crate::codec::Attach;
-use crate::engine::{LinkId, SessionId};
-use crate::request::Envelope;
 
 /// What waits for keys.
 #[derive(Debug)]

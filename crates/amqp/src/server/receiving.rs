@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::engine::{DeliveryId, LinkId};
 use domain::{Disposition, LockToken, Settlement, TOKENS_MAX};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -15,8 +17,6 @@ use super::failure;
 use super::note::{Note, Notes, Terms, tell};
 use super::opening::{self, Opened, Wanted};
 use super::verdict::Verdict;
-use crate::codec::DeliveryState;
-use crate::engine::{DeliveryId, LinkId};
 
 /// Most messages asked of the broker that the client has not been sent yet: whatever credit a client
 /// gives, one that does not read is remembered for no more than these.
@@ -257,24 +257,24 @@ fn answers(
 
 #[cfg(test)]
 mod tests {
+    use amqp_protocol::codec::Outcome;
     use domain::{Refusal, SequenceNumber};
 
     use super::*;
-    use crate::codec::Outcome;
     use crate::condition;
 
     /// LOCK-17: each verdict has its own answer; one nobody waits for has none.
     #[test]
-    fn settle_10_settle_13_each_verdict_is_answered_for_itself() {
-        let mut connection = crate::engine::Connection::client(
-            crate::engine::Config {
+    fn rule_4_each_verdict_is_answered_for_itself() {
+        let mut connection = amqp_protocol::engine::Connection::client(
+            amqp_protocol::engine::Config {
                 container_id: "c".into(),
                 hostname: None,
                 properties: None,
                 limits: crate::Limits::default(),
             },
-            crate::engine::Mechanism::Anonymous,
-            crate::engine::Millis(0),
+            amqp_protocol::engine::Mechanism::Anonymous,
+            amqp_protocol::engine::Millis(0),
         );
         let session = connection.begin().expect("a channel is free");
         let id = |id| DeliveryId { session, id };

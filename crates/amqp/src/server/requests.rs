@@ -4,18 +4,18 @@ mod messages;
 mod rules;
 mod sessions;
 
+use amqp_protocol::Limits;
+use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::{Refusal, SessionToken};
+use message_content::{Shown, deliver, stored};
 use service::{Broker, Error, Received};
 
 use super::address::Entity;
 use super::failure;
-pub(super) use messages::{scheduled, settlements};
-
-use crate::Limits;
 use crate::management::{Operation, Reply};
-use crate::message::{Shown, deliver, stored};
-use auth::Right;
+
+pub(super) use messages::{scheduled, settlements};
 
 /// The right an operation takes (REQ-25).
 pub(super) fn right(operation: &Operation) -> Right {

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::engine::{DeliveryId, LinkId};
 use domain::{Refusal, SequenceNumber};
 use service::{Broker, Error, ErrorKind, Sender};
 use tokio::sync::mpsc;
@@ -13,8 +15,6 @@ use super::address::Entity;
 use super::failure;
 use super::gathering::{Delivered, Flight, Waiting, gather};
 use super::note::{Note, Notes, Terms, tell};
-use crate::codec::DeliveryState;
-use crate::engine::{DeliveryId, LinkId};
 
 /// Requests under way, per link. Few make larger ones under load; what waits meanwhile, the link's
 /// credit bounds.

@@ -1,15 +1,15 @@
 //! What comes from the client: messages go to whoever serves their link, requests to their node.
 
+use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::engine::{Delivery, LinkId};
 use domain::Refusal;
+use message_content::ingest;
 use service::draw_uuid;
 use tokio::sync::mpsc;
 
 use super::address::Node;
 use super::gathering::Delivered;
 use super::links::{Kind, Link, Links};
-use crate::codec::DeliveryState;
-use crate::engine::{Delivery, LinkId};
-use crate::message::ingest;
 
 /// Deliveries that the client settled itself, under way per link: the engine counts only those that
 /// it has to answer, so beyond this nothing is read.

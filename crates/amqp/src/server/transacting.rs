@@ -1,6 +1,9 @@
 //! One open transaction (COORD-3 to COORD-9): a future that owns it and does what it is told, in
 //! order. Whatever ends the future before a discharge rolls it back (TX-7).
 
+use amqp_protocol::codec::{DeliveryState, Outcome};
+use amqp_protocol::engine::{DeliveryId, LinkId, SessionId};
+use amqp_protocol::request::Envelope;
 use bytes::Bytes;
 use domain::{Operation, Refusal};
 use service::{Asker, Broker, Error, Transaction};
@@ -9,10 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::failure;
 use super::note::{Note, Notes, tell};
-use crate::codec::{DeliveryState, Outcome};
-use crate::engine::{DeliveryId, LinkId, SessionId};
 use crate::management::Reply;
-use crate::request::Envelope;
 
 /// What a transaction is told.
 pub(super) enum Act {

@@ -1,13 +1,13 @@
 //! A receiver's verdict (SETTLE-4 to SETTLE-13): what it asks of the broker, and what it is answered
 //! once that is done.
 
+use amqp_protocol::codec::{DeliveryState, Error, Map, Modified, Outcome, Tag};
+use amqp_protocol::engine::DeliveryId;
 use domain::{Disposition, LockToken, Properties, Settlement};
+use message_content::to_domain;
 
-use crate::codec::{DeliveryState, Error, Map, Modified, Outcome, Tag};
 use crate::condition;
-use crate::engine::DeliveryId;
 use crate::management::from_tag;
-use crate::message::to_domain;
 
 /// A verdict on its way to the log.
 #[derive(Debug)]
@@ -101,11 +101,11 @@ pub(super) fn unlocked_tag(sequence: u64) -> Tag {
 
 #[cfg(test)]
 mod tests {
+    use amqp_protocol::codec::{Declared, Value};
     use bytes::Bytes;
     use domain::SequenceNumber;
 
     use super::*;
-    use crate::codec::{Declared, Value};
     use crate::management::tag;
 
     const TOKEN: LockToken = LockToken { sequence: SequenceNumber(7), nonce: 9 };

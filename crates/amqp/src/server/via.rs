@@ -1,6 +1,8 @@
 //! A client's sender link whose messages are for another entity than its target (FWD-14): each
 //! delivery is a transaction of its own, one after the other, unless it is part of one (COORD-5).
 
+use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::engine::LinkId;
 use service::{Asker, Broker, Error};
 use tokio::sync::mpsc;
 
@@ -9,8 +11,6 @@ use super::failure;
 use super::gathering::Delivered;
 use super::note::{Note, Notes, Terms, tell};
 use super::sending;
-use crate::codec::DeliveryState;
-use crate::engine::LinkId;
 
 /// Serves the link until the connection lets go of its end.
 pub(super) async fn run(

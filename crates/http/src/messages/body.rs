@@ -1,8 +1,7 @@
 //! A message's body as the body of an answer.
 
-use amqp::Limits;
-use amqp::codec::Value;
 use bytes::Bytes;
+use message_content::{Plain, plain};
 use wire::v1;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -14,16 +13,10 @@ pub(super) fn shown(message: &v1::Message) -> (Bytes, Option<String>) {
     if !message.amqp_sections {
         return (message.body.clone(), content_type);
     }
-    match Value::parse(&message.body, &Limits::default()) {
-        Ok(Value::Described(section)) => match section.1 {
-            Value::String(text) => {
-                let text = Bytes::copy_from_slice(text.as_bytes());
-                (text, content_type.or_else(|| Some(TEXT.to_owned())))
-            }
-            Value::Binary(bytes) => (bytes, content_type),
-            _ => (message.body.clone(), content_type),
-        },
-        _ => (message.body.clone(), content_type),
+    match plain(&message.body) {
+        Some(Plain::Text(text)) => (text.into(), content_type.or_else(|| Some(TEXT.to_owned()))),
+        Some(Plain::Binary(bytes)) => (bytes, content_type),
+        None => (message.body.clone(), content_type),
     }
 }
 

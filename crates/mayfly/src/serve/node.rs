@@ -240,7 +240,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
     });
     service::Config {
         forwarded: |outgoing, content| {
-            amqp::message::forwarded(outgoing, content).map_err(|error| error.to_string())
+            message_content::forwarded(outgoing, content).map_err(|error| error.to_string())
         },
         founding: (!config.joined).then_some(Founding {
             cluster_id,

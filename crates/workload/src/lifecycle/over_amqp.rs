@@ -5,18 +5,18 @@ mod consumer;
 mod link;
 mod producer;
 
-pub(super) use consumer::consume;
-pub(super) use producer::produce;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use amqp::codec::Role;
+use amqp_protocol::codec::Role;
 use client::Client;
 use thiserror::Error;
 
 use self::link::Link;
+
+pub(super) use consumer::consume;
+pub(super) use producer::produce;
 
 /// After a connection was lost, the next is tried this much later.
 const PAUSE: Duration = Duration::from_millis(200);

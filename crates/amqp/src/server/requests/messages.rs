@@ -1,16 +1,17 @@
 //! Operations on messages: by number, by lock, or the oldest.
 
+use amqp_protocol::Limits;
+use amqp_protocol::message::Message;
 use bytes::BytesMut;
 use domain::{
     BATCH_BYTES_MAX, Disposition, LockToken, NewMessage, PEEK_MESSAGES_MAX, Properties, Refusal,
     SequenceNumber, Settlement, Timestamp, properties_bytes,
 };
+use message_content::{Shown, new_message};
 use service::{Asker, Error, Received, draw_uuid};
 
 use super::{Node, argument};
-use crate::Limits;
 use crate::management::{ReceiveMode, Reply, Scheduled, Verdict};
-use crate::message::{Message, Shown, new_message};
 use crate::server::address::Entity;
 
 /// A reply takes no further message beyond this: who peeks asks again from where it ended (PEEK-2).

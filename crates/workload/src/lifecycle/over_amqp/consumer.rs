@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use amqp::codec::{DeliveryState, Outcome, Role};
-use amqp::engine::{Delivery, DeliveryId, Event};
+use amqp_protocol::codec::{DeliveryState, Outcome, Role};
+use amqp_protocol::engine::{Delivery, DeliveryId, Event};
 
 use super::link::Link;
 use super::{Fronts, Lost, PAUSE};

@@ -3,11 +3,11 @@
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
-use amqp::Limits;
-use amqp::codec::{
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{
     AnyTarget, Attach, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbols, Target,
 };
-use amqp::engine::{Config, Connection, Event, LinkId, Mechanism, Millis, SessionId};
+use amqp_protocol::engine::{Config, Connection, Event, LinkId, Mechanism, Millis, SessionId};
 use bytes::{Buf, BytesMut};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -197,7 +197,7 @@ fn next(
             | Event::Ended { error, .. }
             | Event::Detached { error, .. },
         ) => {
-            let named = |error: amqp::codec::Error| error.condition.to_string();
+            let named = |error: amqp_protocol::codec::Error| error.condition.to_string();
             Err(Lost::Ended(error.map_or_else(|| "the node let go".to_owned(), named)))
         }
         event => Ok(event),

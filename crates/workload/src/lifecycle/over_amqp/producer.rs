@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use amqp::codec::{Composite, DeliveryState, Outcome, Role, Tag};
-use amqp::engine::{Event, Outgoing, Payload};
-use amqp::message::{Body, Header, Neutral};
+use amqp_protocol::codec::{
+    Composite, DeliveryState, Encode, Outcome, Role, Tag, descriptor, write_descriptor,
+};
+use amqp_protocol::engine::{Event, Outgoing, Payload};
+use amqp_protocol::message::Header;
 use bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 
@@ -54,9 +56,10 @@ fn head(run: &Run) -> Bytes {
         let ttl = Some(u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX));
         Header { ttl, ..Header::default() }.write(&mut out);
     }
-    let body = Body::Binary(vec![0; run.bench.size].into());
-    let encoded = Neutral { body, ..Neutral::default() }.to_amqp(&mut out);
-    encoded.slice(..encoded.len() - run.bench.size)
+    write_descriptor(&mut out, descriptor::DATA);
+    Bytes::from(vec![0; run.bench.size]).encode(&mut out);
+    out.truncate(out.len() - run.bench.size);
+    out.freeze()
 }
 
 struct Producer {

@@ -1,0 +1,171 @@
+//! From what a producer sent to what the machine takes.
+
+use amqp_protocol::Limits;
+use amqp_protocol::codec::{self, DecodeError, Encode, Reader, Value, descriptor};
+use amqp_protocol::message::Message;
+use bytes::{Bytes, BytesMut};
+use domain::{NewMessage, PROPERTY_BYTES_MAX, Refusal, Timestamp};
+
+use crate::lifetime::own_ttl;
+use crate::message_id::{hex, id_text};
+use crate::{BATCH_FORMAT, annotation, batch};
+
+/// The messages of one transfer: one, or those of a batch.
+///
+/// `guid` draws 16 random bytes for a message that has no id (FORM-3); `scratch` is where such a
+/// message is written anew, and keeps its memory from call to call.
+///
+/// # Errors
+/// ERR-12 if it is not a message, ERR-14 if a property is too large. What else holds for messages is
+/// the machine's to judge.
+pub fn ingest(
+    message_format: u32,
+    payload: &Bytes,
+    limits: &Limits,
+    mut guid: impl FnMut() -> [u8; 16],
+    scratch: &mut BytesMut,
+) -> Result<Vec<NewMessage>, Refusal> {
+    let mut taken = |message: &Message| new_message(message, limits, &mut guid, scratch);
+    if message_format == BATCH_FORMAT {
+        return batch(payload, limits).map_err(malformed)?.iter().map(taken).collect();
+    }
+    let message = Message::parse(payload.clone(), limits).map_err(malformed)?;
+    Ok(vec![taken(&message)?])
+}
+
+/// See [`ingest`].
+pub fn new_message(
+    message: &Message,
+    limits: &Limits,
+    mut guid: impl FnMut() -> [u8; 16],
+    scratch: &mut BytesMut,
+) -> Result<NewMessage, Refusal> {
+    let header = message.header(limits).map_err(malformed)?;
+    let properties = message.properties(limits).map_err(malformed)?;
+    check_properties(message, limits)?;
+    let annotated = annotated(message, limits)?;
+    let ttl = own_ttl(&header, &properties);
+    let (message_id, content) = match properties.message_id.as_ref().and_then(id_text) {
+        Some(id) => (id, message.bytes().clone()),
+        None => {
+            let id = hex(&guid());
+            let content = with_message_id(message, &id, limits, scratch).map_err(malformed)?;
+            (id, content)
+        }
+    };
+    let body_bytes = message.bytes().len() - message.header_bytes();
+    Ok(NewMessage {
+        size_bytes: bounded(content.len()),
+        header_bytes: bounded(content.len() - body_bytes),
+        content,
+        message_id: Some(message_id),
+        session_id: properties.group_id.as_ref().map(ToString::to_string),
+        partition_key: annotated.partition_key,
+        ttl,
+        scheduled_at: annotated.scheduled_at,
+    })
+}
+
+/// A message that cannot be read is a bad argument (ERR-12).
+fn malformed(error: DecodeError) -> Refusal {
+    Refusal::Argument { what: "message", why: error.to_string() }
+}
+
+#[derive(Default)]
+struct Annotated {
+    partition_key: Option<String>,
+    scheduled_at: Option<Timestamp>,
+}
+
+fn annotated(message: &Message, limits: &Limits) -> Result<Annotated, Refusal> {
+    let mut found = Annotated::default();
+    let section = message.sections().message_annotations;
+    let walked = message.entries(section, limits, |name, entry| {
+        match name {
+            annotation::PARTITION_KEY => {
+                found.partition_key = entry.value(limits)?.as_str().map(str::to_owned);
+            }
+            annotation::SCHEDULED_ENQUEUE_TIME => {
+                // An instant before 1970 is past like any other.
+                let at = entry.value(limits)?.as_i64();
+                found.scheduled_at = at.map(|ms| Timestamp(ms.max(0).cast_unsigned()));
+            }
+            _ => {}
+        }
+        Ok(())
+    });
+    walked.map_err(malformed).map(|()| found)
+}
+
+/// QUOTA-19, for each application property as encoded.
+fn check_properties(message: &Message, limits: &Limits) -> Result<(), Refusal> {
+    let section = message.sections().application_properties;
+    let walked = message.entries(section, limits, |name, entry| {
+        let bytes = entry.bytes().len();
+        if bytes <= PROPERTY_BYTES_MAX {
+            return Ok(());
+        }
+        let what = format!("property '{name}'");
+        let max = PROPERTY_BYTES_MAX as u64;
+        Err(Unfit::Large(Refusal::Serialization { what, bytes: bytes as u64, max }))
+    });
+    walked.map_err(|unfit| match unfit {
+        Unfit::Large(refusal) => refusal,
+        Unfit::Malformed(error) => malformed(error),
+    })
+}
+
+enum Unfit {
+    Large(Refusal),
+    Malformed(DecodeError),
+}
+
+impl From<DecodeError> for Unfit {
+    fn from(error: DecodeError) -> Unfit {
+        Unfit::Malformed(error)
+    }
+}
+
+/// The message with its first property set, all else as it was (FORM-3).
+fn with_message_id(
+    message: &Message,
+    id: &str,
+    limits: &Limits,
+    scratch: &mut BytesMut,
+) -> Result<Bytes, DecodeError> {
+    let sections = message.sections();
+    let bytes = message.bytes();
+    let following = [sections.application_properties, sections.body, sections.footer];
+    let (before, after) = match sections.properties.is_empty() {
+        false => (sections.properties.range().start, sections.properties.range().end),
+        true => {
+            let starts = following.iter().filter(|section| !section.is_empty());
+            let at = starts.map(|section| section.range().start).min().unwrap_or(bytes.len());
+            (at, at)
+        }
+    };
+    scratch.reserve(bytes.len() + id.len() + 16);
+    scratch.extend_from_slice(&bytes[..before]);
+    codec::write_descriptor(scratch, descriptor::PROPERTIES);
+    let start = codec::begin(scratch, codec::code::LIST8);
+    Value::from(id).encode(scratch);
+    let mut count = 1;
+    if let Some(content) = message.content(sections.properties) {
+        let mut reader = Reader::new(&content, limits);
+        let code = reader.u8()?;
+        let span = reader.span(code, "properties")?;
+        if span.count > 0 {
+            reader.skip()?; // The null in the id's place.
+            count = span.count;
+        }
+        let rest_at = reader.at();
+        scratch.extend_from_slice(&content[rest_at..span.end]);
+    }
+    codec::end(scratch, start, count);
+    scratch.extend_from_slice(&bytes[after..]);
+    Ok(scratch.split().freeze())
+}
+
+fn bounded(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
