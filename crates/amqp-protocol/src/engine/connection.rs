@@ -1,22 +1,26 @@
 //! The connection: what it remembers, and the way from bytes to events.
 
-use std::collections::BTreeMap;
+mod operations;
 
 use bytes::{Buf, Bytes, BytesMut};
 use bytestring::ByteString;
 
-use super::event::{Event, LinkId, Millis, SessionId, Side};
+use super::credit::CreditHandler;
+use super::dispositions::{Disposing, DispositionHandler};
+use super::event::{Event, Millis, Side};
 use super::fault::Fault;
-use super::link::Link;
-use super::login::{Mechanism, Stage};
+use super::frames::FrameWriter;
+use super::handshake::{Handshake, Mechanism, Progress};
+use super::incoming::DeliveryReceiver;
+use super::links::LinkHandler;
+use super::outgoing::DeliverySender;
 use super::output::Output;
-use super::session::Session;
-use super::slots::Slots;
-use super::timing::Timing;
+use super::registry::Registry;
+use super::session::SessionPhase;
+use super::sessions::SessionHandler;
+use super::timing::{Due, Standing, Timing};
 use crate::Limits;
-use crate::codec::{
-    Close, Composite, DeliveryState, Error, Map, Open, Performative, Reader, Role, Symbols, frame,
-};
+use crate::codec::{Close, Error, Map, Open, Performative, Reader, Symbols, frame};
 use crate::condition;
 
 /// What one side of a connection says of itself.
@@ -32,101 +36,74 @@ pub struct Config {
 /// One AMQP connection. See the module for how it is driven.
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) config: Config,
-    pub(crate) stage: Stage,
-    /// As client.
-    pub(crate) mechanism: Mechanism,
-    pub(crate) remote: Remote,
-    pub(crate) output: Output,
-    pub(crate) sessions: Slots<Session>,
-    pub(crate) links: Slots<Link>,
-    /// Channels of this side and of the peer.
-    pub(crate) channels: BTreeMap<u16, SessionId>,
-    pub(crate) remote_channels: BTreeMap<u16, SessionId>,
-    pub(crate) dirty_sessions: Vec<SessionId>,
-    pub(crate) dirty_links: Vec<LinkId>,
+    config: Config,
+    phase: Phase,
+    /// The peer's channel-max.
+    channel_max: u16,
+    frames: FrameWriter,
+    pub(super) registry: Registry,
     /// A disposition whose deliveries are handed out one by one.
-    pub(crate) disposing: Option<Disposing>,
-    /// Deliveries without a verdict, their bytes, and the bytes of those still arriving.
-    pub(crate) incoming_unsettled: u32,
-    pub(crate) incoming_bytes: u64,
-    pub(crate) partial_bytes: u64,
+    disposing: Option<Disposing>,
     /// The last event, once there is no way back.
-    pub(crate) farewell: Option<Event>,
-    pub(crate) timing: Timing,
+    farewell: Option<Event>,
+    timing: Timing,
 }
 
-/// What the peer announced.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Remote {
-    pub frame_bytes_max: u32,
-    pub channel_max: u16,
-}
-
-/// What is left of a disposition.
+/// Where a connection stands.
 #[derive(Debug)]
-pub(crate) struct Disposing {
-    pub session: SessionId,
-    /// The peer's.
-    pub role: Role,
-    pub next: u32,
-    pub last: u32,
-    pub settled: bool,
-    pub state: Option<DeliveryState>,
+enum Phase {
+    Handshake(Handshake),
+    AwaitOpen {
+        /// This side's was written: a client does not wait for the server's.
+        is_open_sent: bool,
+    },
+    Opened,
+    CloseSent,
+    Finished,
 }
 
 impl Connection {
     /// The side that listens.
     pub fn server(config: Config, now: Millis) -> Connection {
-        Connection::new(config, Stage::ServerSaslHeader, now)
+        Connection::new(config, Handshake::server(), now)
     }
 
     /// The side that connects. It opens without being asked to.
     pub fn client(config: Config, mechanism: Mechanism, now: Millis) -> Connection {
-        let mut connection = Connection::new(config, Stage::ClientSaslHeader, now);
-        connection.mechanism = mechanism;
-        connection.output.tail().extend_from_slice(&frame::SASL_HEADER);
+        let hostname = config.hostname.clone();
+        let mut connection = Connection::new(config, Handshake::client(mechanism, hostname), now);
+        connection.frames.write_header(frame::SASL_HEADER);
         connection
     }
 
-    fn new(config: Config, stage: Stage, now: Millis) -> Connection {
-        let timing = Timing::new(&config.limits, now);
+    fn new(config: Config, handshake: Handshake, now: Millis) -> Connection {
         Connection {
+            phase: Phase::Handshake(handshake),
+            timing: Timing::new(&config.limits, now),
             config,
-            stage,
-            mechanism: Mechanism::Anonymous,
-            remote: Remote { frame_bytes_max: u32::MAX, channel_max: u16::MAX },
-            output: Output::default(),
-            sessions: Slots::default(),
-            links: Slots::default(),
-            channels: BTreeMap::new(),
-            remote_channels: BTreeMap::new(),
-            dirty_sessions: Vec::new(),
-            dirty_links: Vec::new(),
+            channel_max: u16::MAX,
+            frames: FrameWriter::new(now),
+            registry: Registry::default(),
             disposing: None,
-            incoming_unsettled: 0,
-            incoming_bytes: 0,
-            partial_bytes: 0,
             farewell: None,
-            timing,
         }
     }
 
     /// The next event, taking whole frames off `input`; what is left there is the beginning of a frame,
     /// or waits until [`Connection::wants_input`]. `None`: read on, after a flush.
     pub fn poll(&mut self, input: &mut BytesMut, now: Millis) -> Option<Event> {
-        self.timing.now = self.timing.now.max(now);
-        self.see_pause();
+        self.see_time(now);
         loop {
+            self.see_overflow();
             if let Some(event) = self.next_disposed() {
                 return Some(event);
             }
-            if self.stage == Stage::Finished {
+            if let Phase::Finished = self.phase {
                 input.clear();
                 return self.farewell.take();
             }
             if !self.wants_input() {
-                self.see_pause();
+                self.timing.see_pause(true, self.frames.now);
                 return None;
             }
             let step = match self.step(input) {
@@ -141,37 +118,117 @@ impl Connection {
         }
     }
 
+    fn see_time(&mut self, now: Millis) {
+        self.frames.now = self.frames.now.max(now);
+        self.timing.see_pause(!self.wants_input(), self.frames.now);
+    }
+
+    /// Ends the connection if a frame did not fit: the peer was told.
+    fn see_overflow(&mut self) {
+        if self.frames.has_overflowed()
+            && let Some(error) = self.frames.take_overflow()
+        {
+            self.finish(Event::Closed { error: Some(error), by: Side::Us });
+        }
+    }
+
     /// Whether reading from the socket leads anywhere: not while a login is undecided, nor while too
     /// much waits to be written or to be settled.
     pub fn wants_input(&self) -> bool {
         let limits = &self.config.limits;
-        !matches!(self.stage, Stage::ServerVerdict | Stage::Finished)
-            && self.output.remaining() <= limits.output_bytes_max
-            && self.incoming_unsettled < limits.incoming_unsettled_max
-            && self.incoming_bytes < limits.incoming_bytes_max
+        let incoming = &self.registry.incoming;
+        self.is_reading()
+            && self.frames.waiting() <= limits.output_bytes_max
+            && incoming.unsettled < limits.incoming_unsettled_max
+            && incoming.bytes < limits.incoming_bytes_max
+    }
+
+    fn is_reading(&self) -> bool {
+        match &self.phase {
+            Phase::Handshake(handshake) => !handshake.awaits_verdict(),
+            Phase::AwaitOpen { .. } | Phase::Opened | Phase::CloseSent => {
+                !self.frames.has_overflowed()
+            }
+            Phase::Finished => false,
+        }
     }
 
     /// What waits to be written. Call [`Connection::flush`] first.
     pub fn output(&mut self) -> &mut Output {
-        &mut self.output
+        &mut self.frames.output
     }
 
     /// Nothing more will be read or said. Once the output is written the socket can be closed.
     pub fn is_finished(&self) -> bool {
-        self.stage == Stage::Finished
+        matches!(self.phase, Phase::Finished) || self.frames.has_overflowed()
+    }
+
+    /// When [`Connection::tick`] is next needed, if nothing happens until then. `None`: never.
+    pub fn deadline(&self) -> Option<Millis> {
+        self.timing.deadline(&self.standing()).filter(|_| !self.is_finished())
+    }
+
+    /// Does what is due: a heartbeat, or the end of a connection that kept one waiting too long. What
+    /// became of it, [`Connection::poll`] tells.
+    pub fn tick(&mut self, now: Millis) {
+        self.frames.now = self.frames.now.max(now);
+        self.see_overflow();
+        if let Phase::Finished = self.phase {
+            return;
+        }
+        let (taken, has_output) = (self.frames.output.taken(), self.frames.waiting() > 0);
+        self.timing.see_progress(taken, has_output, self.frames.now);
+        self.timing.see_pause(!self.wants_input(), self.frames.now);
+        let (condition, why) = match self.timing.due(&self.standing()) {
+            None => return,
+            Some(Due::Heartbeat) => return self.frames.write_heartbeat(),
+            Some(Due::CloseAnswer) => {
+                return self.finish(Event::Closed { error: None, by: Side::Us });
+            }
+            Some(Due::Open) => (condition::CONNECTION_FORCED, "the connection was not opened"),
+            Some(Due::Silence) => {
+                let why = "nothing was received for twice the idle time-out";
+                (condition::RESOURCE_LIMIT_EXCEEDED, why)
+            }
+            Some(Due::Stall) => {
+                (condition::CONNECTION_FORCED, "the peer does not read what is sent to it")
+            }
+        };
+        self.fail(Error::new(condition, why));
+    }
+
+    fn standing(&self) -> Standing<'_> {
+        Standing {
+            limits: &self.config.limits,
+            now: self.frames.now,
+            is_opened: matches!(self.phase, Phase::Opened),
+            wants_input: self.wants_input(),
+            has_output: self.frames.waiting() > 0,
+            sent_at: self.frames.sent_at,
+        }
     }
 
     fn step(&mut self, input: &mut BytesMut) -> Result<Step, Fault> {
-        match self.stage {
-            Stage::ServerSaslHeader
-            | Stage::ClientSaslHeader
-            | Stage::ServerAmqpHeader
-            | Stage::ClientAmqpHeader => Ok(self.header_step(input)),
-            Stage::ServerSaslInit | Stage::ServerSaslResponse | Stage::ClientSasl => {
-                self.sasl_step(input)
+        let handshake = match &mut self.phase {
+            Phase::Handshake(handshake) => handshake,
+            Phase::AwaitOpen { .. } | Phase::Opened | Phase::CloseSent => {
+                return self.frame_step(input);
             }
-            Stage::AwaitOpen | Stage::Opened | Stage::CloseSent => self.frame_step(input),
-            Stage::ServerVerdict | Stage::Finished => Ok(Step::Wait),
+            Phase::Finished => return Ok(Step::Wait),
+        };
+        match handshake.step(input, &self.config.limits, &mut self.frames)? {
+            Progress::Again => Ok(Step::Again),
+            Progress::Wait => Ok(Step::Wait),
+            Progress::Login(credentials) => Ok(Step::Event(Event::Login(credentials))),
+            Progress::Open => {
+                self.write_open();
+                Ok(Step::Again)
+            }
+            Progress::Done => {
+                let is_open_sent = matches!(handshake, Handshake::Client { .. });
+                self.phase = Phase::AwaitOpen { is_open_sent };
+                Ok(Step::Again)
+            }
         }
     }
 
@@ -185,52 +242,53 @@ impl Connection {
         }
         let mut body = input.split_to(head.bytes).freeze();
         body.advance(head.body_at);
-        self.timing.received();
+        self.timing.received(self.frames.now);
         if body.is_empty() {
             return Ok(Step::Again); // A heartbeat.
         }
-        self.frame(head.channel, &body).map(Step::of)
+        self.on_frame(head.channel, &body).map(Step::of)
     }
 
-    fn frame(&mut self, channel: u16, body: &Bytes) -> Result<Option<Event>, Fault> {
+    fn on_frame(&mut self, channel: u16, body: &Bytes) -> Result<Option<Event>, Fault> {
         let mut reader = Reader::new(body, &self.config.limits);
         let performative = Performative::read(&mut reader)?;
-        match (self.stage, performative) {
-            (Stage::CloseSent, Performative::Close(_)) => {
+        match (&self.phase, performative) {
+            (Phase::CloseSent, Performative::Close(_)) => {
                 self.finish(Event::Closed { error: None, by: Side::Us });
                 Ok(None)
             }
-            (Stage::CloseSent, _) => Ok(None),
-            (Stage::AwaitOpen, Performative::Open(open)) => self.on_open(open).map(Some),
-            (Stage::AwaitOpen, _) => Err(Fault::framing("the first frame is not an open")),
+            (Phase::CloseSent, _) => Ok(None),
+            (&Phase::AwaitOpen { is_open_sent }, Performative::Open(open)) => {
+                self.on_open(open, is_open_sent).map(Some)
+            }
+            (Phase::AwaitOpen { .. }, _) => Err(Fault::framing("the first frame is not an open")),
             (_, Performative::Open(_)) => Err(Fault::framing("the connection is open already")),
             (_, Performative::Close(close)) => {
                 self.flush();
-                self.write(0, &Close { error: None });
+                self.frames.write(0, &Close { error: None });
                 self.finish(Event::Closed { error: close.error, by: Side::Peer });
                 Ok(None)
             }
-            (_, Performative::Begin(begin)) => self.on_begin(channel, &begin).map(Some),
+            (_, Performative::Begin(begin)) => self.sessions().on_begin(channel, &begin).map(Some),
             (_, of_session) => self.on_session_frame(channel, of_session, reader.rest()),
         }
     }
 
-    fn on_open(&mut self, open: Box<Open>) -> Result<Event, Fault> {
+    fn on_open(&mut self, open: Box<Open>, is_open_sent: bool) -> Result<Event, Fault> {
         if open.max_frame_size < Limits::FRAME_BYTES_MIN {
             return Err(Fault::framing("max-frame-size is below 512"));
         }
-        self.remote =
-            Remote { frame_bytes_max: open.max_frame_size, channel_max: open.channel_max };
+        self.frames.bytes_max = open.max_frame_size;
+        self.channel_max = open.channel_max;
         self.timing.opened(open.idle_time_out);
-        if !self.timing.is_open_sent {
+        if !is_open_sent {
             self.write_open();
         }
-        self.stage = Stage::Opened;
+        self.phase = Phase::Opened;
         Ok(Event::Opened(open))
     }
 
-    pub(crate) fn write_open(&mut self) {
-        self.timing.is_open_sent = true;
+    fn write_open(&mut self) {
         let limits = &self.config.limits;
         let open = Open {
             container_id: self.config.container_id.clone(),
@@ -244,23 +302,50 @@ impl Connection {
             desired_capabilities: Symbols::default(),
             properties: self.config.properties.clone(),
         };
-        self.write(0, &open);
+        self.frames.write(0, &open);
     }
 
-    /// Writes one frame without payload.
-    pub(crate) fn write(&mut self, channel: u16, performative: &impl Composite) {
-        let out = self.output.tail();
-        let start = frame::begin(out, frame::FrameType::Amqp, channel);
-        performative.write(out);
-        frame::end(out, start, 0);
-        self.timing.sent();
-        if out.len() - start > self.remote.frame_bytes_max as usize {
-            // What cannot be said in the peer's frames, a long address for example, it cannot be told.
-            out.truncate(start);
-            self.remote.frame_bytes_max = u32::MAX;
-            let why = "an answer does not fit your max-frame-size";
-            self.fail(Error::new(condition::FRAME_SIZE_TOO_SMALL, why));
+    fn on_session_frame(
+        &mut self,
+        channel: u16,
+        performative: Performative,
+        payload: Bytes,
+    ) -> Result<Option<Event>, Fault> {
+        let Some(&id) = self.registry.remote_channels.get(&channel) else {
+            return match performative {
+                // Python answers the answers to its own detach and end.
+                Performative::End(_) | Performative::Detach(_) => Ok(None),
+                _ => Err(Fault::framing("no session has begun on this channel")),
+            };
+        };
+        let phase = self.registry.session(id).map(|session| session.phase);
+        match (phase, performative) {
+            (_, Performative::End(end)) => Ok(self.sessions().on_end(channel, id, end)),
+            (Some(SessionPhase::EndSent) | None, _) => Ok(None),
+            (_, Performative::Attach(attach)) => self.links().on_attach(id, attach),
+            (_, Performative::Flow(flow)) => self.credits().on_flow(id, &flow),
+            (_, Performative::Transfer(transfer)) => {
+                self.receiving().on_transfer(id, transfer, payload)
+            }
+            (_, Performative::Disposition(disposition)) => {
+                self.disposing = Some(Disposing::new(id, disposition));
+                Ok(None)
+            }
+            (_, Performative::Detach(detach)) => Ok(self.links().on_detach(id, detach)),
+            (_, Performative::Open(_) | Performative::Begin(_) | Performative::Close(_)) => {
+                Err(Fault::framing("this frame is not one of a session"))
+            }
         }
+    }
+
+    fn next_disposed(&mut self) -> Option<Event> {
+        let disposing = self.disposing.as_mut()?;
+        let (registry, frames) = (&mut self.registry, &mut self.frames);
+        let event = DispositionHandler { registry, frames }.next(disposing);
+        if event.is_none() {
+            self.disposing = None;
+        }
+        event
     }
 
     /// Ends what the fault says is to end, and tells the owner.
@@ -282,30 +367,59 @@ impl Connection {
     }
 
     /// Says why and stops, without waiting for an answer.
-    pub(crate) fn fail(&mut self, error: Error) {
-        match self.stage {
-            Stage::AwaitOpen | Stage::Opened | Stage::CloseSent => {
-                if !self.timing.is_open_sent {
+    fn fail(&mut self, error: Error) {
+        match self.phase {
+            // Before the frames of AMQP there is none to say it with.
+            Phase::Handshake(_) | Phase::Finished => {}
+            Phase::AwaitOpen { .. } | Phase::Opened | Phase::CloseSent => {
+                if let Phase::AwaitOpen { is_open_sent: false } = self.phase {
                     self.write_open();
                 }
-                self.write(0, &Close { error: Some(error.clone()) });
+                self.frames.write(0, &Close { error: Some(error.clone()) });
             }
-            // Before the open there is no frame to say it with.
-            _ => {}
         }
         self.finish(Event::Closed { error: Some(error), by: Side::Us });
     }
 
-    pub(crate) fn finish(&mut self, farewell: Event) {
-        self.stage = Stage::Finished;
+    fn finish(&mut self, farewell: Event) {
+        self.phase = Phase::Finished;
+        self.frames.end();
         self.disposing = None;
         self.farewell.get_or_insert(farewell);
+    }
+
+    fn sessions(&mut self) -> SessionHandler<'_> {
+        SessionHandler {
+            limits: &self.config.limits,
+            channel_max: self.channel_max,
+            registry: &mut self.registry,
+            frames: &mut self.frames,
+        }
+    }
+
+    fn links(&mut self) -> LinkHandler<'_> {
+        let Connection { config, registry, frames, .. } = self;
+        LinkHandler { limits: &config.limits, registry, frames }
+    }
+
+    fn credits(&mut self) -> CreditHandler<'_> {
+        let Connection { config, registry, frames, .. } = self;
+        CreditHandler { incoming_window: config.limits.incoming_window, registry, frames }
+    }
+
+    fn sending(&mut self) -> DeliverySender<'_> {
+        let Connection { config, registry, frames, .. } = self;
+        DeliverySender { limits: &config.limits, registry, frames }
+    }
+
+    fn receiving(&mut self) -> DeliveryReceiver<'_> {
+        DeliveryReceiver { limits: &self.config.limits, registry: &mut self.registry }
     }
 }
 
 /// What one look at the input came to.
 #[allow(clippy::large_enum_variant, reason = "moved once, never kept")]
-pub(crate) enum Step {
+enum Step {
     Event(Event),
     /// Something was taken; there may be more.
     Again,
@@ -314,7 +428,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    pub(crate) fn of(event: Option<Event>) -> Step {
+    fn of(event: Option<Event>) -> Step {
         event.map_or(Step::Again, Step::Event)
     }
 }

@@ -1,281 +1,160 @@
-//! What the peer's frames do.
+//! Transfers of the peer: frames counted, pieces joined, limits kept.
 
 use bytes::Bytes;
-use bytestring::ByteString;
 
-use super::connection::Connection;
-use super::event::{Event, LinkId, SessionId, Side};
+use super::event::{Delivery, DeliveryId, Event, LinkId, SessionId, TooLarge};
 use super::fault::Fault;
-use super::link::{Link, LinkPhase};
-use super::session::{Received, Session, SessionPhase};
-use crate::codec::{Attach, Begin, Detach, End, Flow, Performative, Role};
+use super::link::{Gathered, Link, LinkPhase, Partial};
+use super::registry::Registry;
+use super::session::Received;
+use crate::Limits;
+use crate::codec::{Role, Transfer};
 use crate::condition;
 
-impl Connection {
-    pub(super) fn on_begin(&mut self, channel: u16, begin: &Begin) -> Result<Event, Fault> {
-        let limits = &self.config.limits;
-        let window = limits.incoming_window;
-        if channel > limits.channel_max {
-            return Err(Fault::framing("the channel is above channel-max"));
-        }
-        if self.remote_channels.contains_key(&channel) {
-            return Err(Fault::framing("the channel is in use"));
-        }
-        let id = match begin.remote_channel {
-            Some(ours) => self.begun_by_us(ours)?,
-            None => {
-                let ours = self.free_channel(channel)?;
-                let session = Session::new(ours, SessionPhase::Mapped, window);
-                let id = SessionId(self.sessions.insert(session));
-                self.channels.insert(ours, id);
-                self.write_begin(ours, Some(channel));
-                id
-            }
-        };
-        self.remote_channels.insert(channel, id);
-        if let Some(session) = self.sessions.get_mut(id.0) {
-            session.remote_channel = Some(channel);
-            session.next_incoming_id = begin.next_outgoing_id;
-            session.remote_incoming_window = begin.incoming_window;
-            session.remote_handle_max = begin.handle_max;
-        }
-        Ok(Event::Began(id))
-    }
+pub(crate) struct DeliveryReceiver<'a> {
+    pub limits: &'a Limits,
+    pub registry: &'a mut Registry,
+}
 
-    fn begun_by_us(&mut self, channel: u16) -> Result<SessionId, Fault> {
-        let id = self.channels.get(&channel).copied();
-        let session = id.and_then(|id| self.sessions.get_mut(id.0));
-        match (id, session) {
-            (Some(id), Some(session)) if session.phase == SessionPhase::BeginSent => {
-                session.phase = SessionPhase::Mapped;
-                Ok(id)
-            }
-            _ => Err(Fault::framing("a begin answers one that was not sent")),
-        }
-    }
-
-    /// The peer's number where that is free, else the first that is.
-    fn free_channel(&self, wished: u16) -> Result<u16, Fault> {
-        let max = self.config.limits.channel_max.min(self.remote.channel_max);
-        let is_free = |channel: &u16| *channel <= max && !self.channels.contains_key(channel);
-        let found = Some(wished).filter(is_free).or_else(|| (0..=max).find(is_free));
-        found.ok_or(Fault::framing("no channel is free"))
-    }
-
-    pub(super) fn on_session_frame(
-        &mut self,
-        channel: u16,
-        performative: Performative,
-        payload: Bytes,
-    ) -> Result<Option<Event>, Fault> {
-        let Some(&id) = self.remote_channels.get(&channel) else {
-            return match performative {
-                // Python answers the answers to its own detach and end.
-                Performative::End(_) | Performative::Detach(_) => Ok(None),
-                _ => Err(Fault::framing("no session has begun on this channel")),
-            };
-        };
-        let phase = self.sessions.get(id.0).map(|session| session.phase);
-        match (phase, performative) {
-            (_, Performative::End(end)) => Ok(self.on_end(channel, id, end)),
-            (Some(SessionPhase::EndSent) | None, _) => Ok(None),
-            (_, Performative::Attach(attach)) => self.on_attach(id, attach),
-            (_, Performative::Flow(flow)) => self.on_flow(id, &flow),
-            (_, Performative::Transfer(transfer)) => self.on_transfer(id, transfer, payload),
-            (_, Performative::Disposition(disposition)) => {
-                self.on_disposition(id, disposition);
-                Ok(None)
-            }
-            (_, Performative::Detach(detach)) => self.on_detach(id, detach),
-            (_, Performative::Open(_) | Performative::Begin(_) | Performative::Close(_)) => {
-                Err(Fault::framing("this frame is not one of a session"))
-            }
-        }
-    }
-
-    fn on_end(&mut self, remote_channel: u16, id: SessionId, end: End) -> Option<Event> {
-        self.flush_session(id);
-        self.forget_links(id);
-        self.remote_channels.remove(&remote_channel);
-        let session = self.sessions.remove(id.0)?;
-        self.channels.remove(&session.channel);
-        if session.phase == SessionPhase::EndSent {
-            return None;
-        }
-        self.write(session.channel, &End { error: None });
-        Some(Event::Ended { session: id, error: end.error, by: Side::Peer })
-    }
-
-    fn on_attach(
+impl DeliveryReceiver<'_> {
+    pub(crate) fn on_transfer(
         &mut self,
         session_id: SessionId,
-        attach: Box<Attach>,
+        transfer: Transfer,
+        payload: Bytes,
     ) -> Result<Option<Event>, Fault> {
-        let limits = &self.config.limits;
-        let (handle_max, links_max) = (limits.handle_max, limits.links_max);
-        if attach.handle > handle_max {
-            return Err(Fault::framing("the handle is above handle-max"));
-        }
-        let Some(session) = self.sessions.get_mut(session_id.0) else { return Ok(None) };
-        if session.remote_handles.contains_key(&attach.handle) {
-            let why = "the handle is in use";
-            return Err(Fault::session(session_id, condition::HANDLE_IN_USE, why));
-        }
-        let waits = |link: &Link| {
-            link.remote_handle.is_none() && link.role != attach.role && link.name == attach.name
-        };
-        let mine = |id: &&LinkId| self.links.get(id.0).is_some_and(waits);
-        if let Some(&id) = session.handles.values().find(mine) {
-            session.remote_handles.insert(attach.handle, id);
-            return Ok(self.on_attach_reply(id, attach));
-        }
-        let handle = session.free_handle(handle_max).filter(|_| self.links.len() < links_max);
-        let Some(handle) = handle else {
-            let why = "this connection has as many links as it may";
-            return Err(Fault::session(session_id, condition::RESOURCE_LIMIT_EXCEEDED, why));
-        };
-        let role = attach.role.opposite();
-        let mut link = Link::new(session_id, role, handle, LinkPhase::AttachReceived);
-        // A copy, so that the link's name does not keep the frame it came in.
-        link.name = ByteString::from(&*attach.name);
-        link.remote_handle = Some(attach.handle);
-        link.delivery_count = attach.initial_delivery_count.unwrap_or(0);
-        let id = LinkId(self.links.insert(link));
-        session.remote_handles.insert(attach.handle, id);
-        session.handles.insert(handle, id);
-        Ok(Some(Event::AttachRequested { session: session_id, link: id, attach }))
-    }
-
-    fn on_attach_reply(&mut self, id: LinkId, attach: Box<Attach>) -> Option<Event> {
-        let link = self.links.get_mut(id.0)?;
-        link.remote_handle = Some(attach.handle);
-        if link.phase == LinkPhase::DetachSent {
-            return None;
-        }
-        link.phase = LinkPhase::Attached;
-        if attach.role == Role::Sender {
-            link.delivery_count = attach.initial_delivery_count.unwrap_or(0);
-        }
-        Some(Event::Attached { link: id, attach })
-    }
-
-    fn on_detach(&mut self, session_id: SessionId, detach: Detach) -> Result<Option<Event>, Fault> {
-        // One too many does no harm, see `on_session_frame`.
-        let Ok(id) = self.remote_link(session_id, detach.handle) else { return Ok(None) };
-        let Some(link) = self.links.get(id.0) else { return Ok(None) };
-        let (handle, phase) = (link.handle, link.phase);
-        if phase == LinkPhase::AttachReceived {
-            // It was not told our handle yet, see `detach`.
-            self.detach(id, None).ok();
-        }
-        self.flush_session(session_id);
-        self.forget_link(id);
-        if phase == LinkPhase::DetachSent {
-            return Ok(None);
-        }
-        if phase != LinkPhase::AttachReceived {
-            self.write_detach(session_id, handle, detach.closed, None);
-        }
-        let Detach { closed, error, .. } = detach;
-        Ok(Some(Event::Detached { link: id, closed, error, by: Side::Peer }))
-    }
-
-    fn on_flow(&mut self, session_id: SessionId, flow: &Flow) -> Result<Option<Event>, Fault> {
-        let Some(session) = self.sessions.get_mut(session_id.0) else { return Ok(None) };
-        let next_incoming_id = flow.next_incoming_id.unwrap_or(0);
-        session.remote_incoming_window =
-            session.window_after_flow(next_incoming_id, flow.incoming_window);
-        self.pump(session_id);
-        let Some(handle) = flow.handle else {
-            if flow.echo {
-                self.owe_flow(session_id);
+        self.count_frame(session_id)?;
+        let id = self.registry.remote_link(session_id, transfer.handle)?;
+        let Some(link) = self.registry.links.get_mut(id.0) else { return Ok(None) };
+        match (link.phase, link.role) {
+            (LinkPhase::DetachSent, _) => return Ok(None),
+            (LinkPhase::Attached, Role::Receiver) => {}
+            (LinkPhase::Attached, Role::Sender) => {
+                let why = "this side is the sender of the link";
+                return Err(Fault::session(session_id, condition::ERRANT_LINK, why));
             }
-            return Ok(None);
-        };
-        let id = self.remote_link(session_id, handle)?;
-        let Some(link) = self.links.get_mut(id.0) else { return Ok(None) };
-        if matches!(link.phase, LinkPhase::DetachSent | LinkPhase::AttachSent) {
-            return Ok(None);
-        }
-        let event = match link.role {
-            Role::Sender => Some(credit_event(id, link, flow)),
-            Role::Receiver => drain_event(id, link, flow),
-        };
-        // A drain is answered by the owner, which answers the echo as well.
-        if flow.echo && !link.drain && link.phase == LinkPhase::Attached {
-            self.write_link_flow(id, false);
-        }
-        Ok(event)
-    }
-
-    pub(super) fn owe_flow(&mut self, id: SessionId) {
-        if let Some(session) = self.sessions.get_mut(id.0) {
-            session.owes_flow = true;
-            self.touch_session(id);
-        }
-    }
-
-    pub(super) fn remote_link(&self, session_id: SessionId, handle: u32) -> Result<LinkId, Fault> {
-        let session = self.sessions.get(session_id.0);
-        let found = session.and_then(|session| session.remote_handles.get(&handle).copied());
-        found.ok_or_else(|| {
-            let why = "no link is attached at this handle";
-            Fault::session(session_id, condition::UNATTACHED_HANDLE, why)
-        })
-    }
-
-    /// Forgets what is unsettled, arriving or waiting on a link.
-    pub(super) fn forget_deliveries(&mut self, id: LinkId) {
-        let Some(link) = self.links.get_mut(id.0) else { return };
-        let arriving = link.partial.take().and_then(|partial| partial.payload.ok());
-        self.partial_bytes -= arriving.map_or(0, |gathered| gathered.len()) as u64;
-        link.unsettled = 0;
-        let Some(session) = self.sessions.get_mut(link.session.0) else { return };
-        session.sent.drain_where(|sent| sent.link == id, drop);
-        session.waiting.retain(|unsent| unsent.link != id);
-        let (unsettled, bytes) = (&mut self.incoming_unsettled, &mut self.incoming_bytes);
-        let is_gone = |received: &Received| received.link == id;
-        session.received.drain_where(is_gone, |received| {
-            if !received.is_proposed {
-                *unsettled -= 1;
-                *bytes -= received.bytes;
+            (LinkPhase::AttachReceived | LinkPhase::AttachSent, _) => {
+                let why = "no credit was given yet";
+                return Err(Fault::link(id, condition::TRANSFER_LIMIT_EXCEEDED, why));
             }
-        });
+        }
+        let mut partial = match link.partial.take() {
+            Some(partial) => {
+                let bytes = partial.payload.as_ref().map_or(0, Gathered::len);
+                self.registry.incoming.partial_bytes -= bytes as u64;
+                partial
+            }
+            None => begin_delivery(session_id, id, link, &transfer)?,
+        };
+        if transfer.delivery_id.is_some_and(|found| found != partial.id.id) {
+            let why = "another delivery begins before the last one is complete";
+            return Err(Fault::link(id, condition::INVALID_FIELD, why));
+        }
+        if transfer.aborted {
+            self.registry.touch_link(id);
+            return Ok(None);
+        }
+        partial.add(&transfer, &payload, link.message_bytes_max);
+        if transfer.more {
+            self.keep_partial(id, partial)?;
+            return Ok(None);
+        }
+        Ok(Some(self.complete(partial)))
     }
 
-    fn forget_link(&mut self, id: LinkId) {
-        self.forget_deliveries(id);
-        let Some(link) = self.links.remove(id.0) else { return };
-        let Some(session) = self.sessions.get_mut(link.session.0) else { return };
-        session.handles.remove(&link.handle);
-        if let Some(handle) = link.remote_handle {
-            session.remote_handles.remove(&handle);
+    /// A transfer frame used some of the session's window (2.5.6). A client that counts otherwise
+    /// (rule 10) is told off only when it is a whole window too far.
+    fn count_frame(&mut self, id: SessionId) -> Result<(), Fault> {
+        let window = i64::from(self.limits.incoming_window);
+        let Some(session) = self.registry.session_mut(id) else { return Ok(()) };
+        session.next_incoming_id = session.next_incoming_id.wrapping_add(1);
+        session.incoming_window -= 1;
+        if session.incoming_window < -window {
+            let why = "more frames than the incoming window allows";
+            return Err(Fault::session(id, condition::WINDOW_VIOLATION, why));
         }
+        if session.incoming_window <= window / 2 {
+            self.registry.owe_flow(id);
+        }
+        Ok(())
     }
 
-    pub(super) fn forget_links(&mut self, id: SessionId) {
-        while let Some(session) = self.sessions.get(id.0)
-            && let Some(link) = session.handles.values().next().copied()
-        {
-            self.forget_link(link);
+    fn keep_partial(&mut self, id: LinkId, partial: Partial) -> Result<(), Fault> {
+        let bytes = partial.payload.as_ref().map_or(0, Gathered::len);
+        if self.registry.incoming.partial_bytes + bytes as u64 > self.limits.incoming_bytes_max {
+            let why = "too many bytes of incomplete messages";
+            return Err(Fault::link(id, condition::RESOURCE_LIMIT_EXCEEDED, why));
         }
+        self.registry.incoming.partial_bytes += bytes as u64;
+        if let Some(link) = self.registry.link_mut(id) {
+            link.partial = Some(partial);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, partial: Partial) -> Event {
+        let Partial { id, link, tag, message_format, settled, state, payload } = partial;
+        let payload = payload.map(Gathered::finish);
+        if !settled {
+            let bytes = payload.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            self.registry.incoming.unsettled += 1;
+            self.registry.incoming.bytes += bytes;
+            if let Some(link) = self.registry.link_mut(link) {
+                link.unsettled += 1;
+            }
+            if let Some(session) = self.registry.session_mut(id.session) {
+                session.received.push(id.id, Received { link, bytes, is_proposed: false });
+            }
+        }
+        self.registry.touch_link(link);
+        Event::Delivery(Delivery { id, link, tag, message_format, settled, state, payload })
     }
 }
 
-fn credit_event(id: LinkId, link: &mut Link, flow: &Flow) -> Event {
-    // Null stands for the count at the attach (AMQP 1.0, part 2, 2.7.4).
-    let delivery_count = flow.delivery_count.unwrap_or(0);
-    link.credit = link.credit_after_flow(delivery_count, flow.link_credit.unwrap_or(0));
-    link.drain = flow.drain;
-    Event::Credit { link: id, credit: link.credit, drain: link.drain }
+fn begin_delivery(
+    session: SessionId,
+    id: LinkId,
+    link: &mut Link,
+    transfer: &Transfer,
+) -> Result<Partial, Fault> {
+    if transfer.resume {
+        let why = "deliveries are not resumed here";
+        return Err(Fault::link(id, condition::NOT_IMPLEMENTED, why));
+    }
+    let Some(delivery_id) = transfer.delivery_id else {
+        let why = "the first frame of a delivery has no delivery-id";
+        return Err(Fault::link(id, condition::INVALID_FIELD, why));
+    };
+    link.delivery_count = link.delivery_count.wrapping_add(1);
+    // Rule 10: beyond the credit is not an error. What waits for a verdict is bounded all the same.
+    link.credit = link.credit.saturating_sub(1);
+    Ok(Partial {
+        id: DeliveryId { session, id: delivery_id },
+        link: id,
+        tag: transfer.delivery_tag.unwrap_or_default(),
+        message_format: transfer.message_format.unwrap_or(0),
+        settled: false,
+        state: None,
+        payload: Ok(Gathered::One(Bytes::new())),
+    })
 }
 
-fn drain_event(id: LinkId, link: &mut Link, flow: &Flow) -> Option<Event> {
-    let is_answer = link.drain && flow.drain;
-    if is_answer {
-        link.drain = false;
-        link.delivery_count = flow.delivery_count.unwrap_or(link.delivery_count);
-        link.credit = 0;
+impl Partial {
+    fn add(&mut self, transfer: &Transfer, payload: &Bytes, max: u64) {
+        self.settled |= transfer.settled == Some(true);
+        if let Some(state) = &transfer.state {
+            self.state = Some(state.clone());
+        }
+        let more = payload.len() as u64;
+        match &mut self.payload {
+            Ok(gathered) => {
+                let bytes = gathered.len() as u64 + more;
+                match bytes > max {
+                    true => self.payload = Err(TooLarge { bytes, max }),
+                    false => gathered.add(payload),
+                }
+            }
+            Err(too_large) => too_large.bytes += more,
+        }
     }
-    is_answer.then_some(Event::Drained(id))
 }

@@ -4,7 +4,9 @@ use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 
 use super::event::{DeliveryId, LinkId, SessionId, TooLarge};
-use crate::codec::{DeliveryState, Role, Tag};
+use crate::codec::{
+    Attach, DeliveryState, Flow, ReceiverSettleMode, Role, SenderSettleMode, Symbols, Tag,
+};
 
 /// Credit is topped up as soon as one of so many parts of the window has come free. By halves, a sender
 /// has three quarters of the window on average: receivers then fall behind senders with as large a
@@ -77,6 +79,39 @@ impl Link {
         // A count ahead of ours is nonsense; nothing is under way then.
         let under_way = if under_way < 1 << 31 { under_way } else { 0 };
         link_credit.saturating_sub(under_way)
+    }
+
+    /// A flow that says where the link stands.
+    pub(crate) fn flow(&self, echo: bool) -> Flow {
+        Flow {
+            handle: Some(self.handle),
+            delivery_count: Some(self.delivery_count),
+            link_credit: Some(self.credit),
+            available: (self.role == Role::Sender).then_some(0),
+            drain: self.drain,
+            echo,
+            ..Flow::default()
+        }
+    }
+
+    /// The least that can be said of a link.
+    pub(crate) fn bare_attach(&self) -> Attach {
+        Attach {
+            name: self.name.clone(),
+            handle: self.handle,
+            role: self.role,
+            snd_settle_mode: SenderSettleMode::Mixed,
+            rcv_settle_mode: ReceiverSettleMode::First,
+            source: None,
+            target: None,
+            unsettled: None,
+            incomplete_unsettled: false,
+            initial_delivery_count: (self.role == Role::Sender).then_some(0),
+            max_message_size: None,
+            offered_capabilities: Symbols::default(),
+            desired_capabilities: Symbols::default(),
+            properties: None,
+        }
     }
 
     /// The credit to announce, if enough of the window has come free to be worth a frame.

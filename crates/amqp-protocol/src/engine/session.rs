@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::event::LinkId;
-use super::flush::Saying;
+use super::frames::FrameWriter;
 use super::ledger::Ledger;
 use super::payload::Payload;
-use crate::codec::{DeliveryState, Tag};
+use crate::codec::{DeliveryState, Disposition, Flow, Role, Tag, Transfer};
+
+/// Announced where this side sets itself no limit. It never falls.
+pub(crate) const OUTGOING_WINDOW: u32 = i32::MAX as u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionPhase {
@@ -96,6 +99,17 @@ impl Run {
     }
 }
 
+/// What a disposition says of deliveries, and who says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Saying {
+    /// The receiver's last word.
+    Verdict,
+    /// The receiver's word that the sender has to confirm.
+    Proposal,
+    /// The sender's last word.
+    Answer,
+}
+
 /// One run of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
@@ -105,7 +119,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    pub(super) fn run(&mut self, saying: Saying) -> &mut Option<Run> {
+    fn run(&mut self, saying: Saying) -> &mut Option<Run> {
         match saying {
             Saying::Verdict => &mut self.verdicts,
             Saying::Proposal => &mut self.proposals,
@@ -114,7 +128,7 @@ impl Said {
     }
 
     /// Everything gathered.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = (Saying, Run)> + use<> {
+    fn take(&mut self) -> impl Iterator<Item = (Saying, Run)> + use<> {
         let Said { verdicts, proposals, answers } = std::mem::take(self);
         let all =
             [(Saying::Verdict, verdicts), (Saying::Proposal, proposals), (Saying::Answer, answers)];
@@ -145,9 +159,15 @@ impl Session {
         }
     }
 
-    /// What the peer's flow leaves to send: frames it has not seen yet count against it (AMQP 1.0,
-    /// part 2, 2.5.6).
-    pub(crate) fn window_after_flow(&self, next_incoming_id: u32, incoming_window: u32) -> u32 {
+    /// Takes over what the peer's flow says of the windows (2.5.6).
+    pub(crate) fn on_flow(&mut self, flow: &Flow) {
+        let next_incoming_id = flow.next_incoming_id.unwrap_or(0);
+        self.remote_incoming_window =
+            self.window_after_flow(next_incoming_id, flow.incoming_window);
+    }
+
+    /// What the peer's flow leaves to send: frames it has not seen yet count against it (2.5.6).
+    fn window_after_flow(&self, next_incoming_id: u32, incoming_window: u32) -> u32 {
         let under_way = self.next_outgoing_id.wrapping_sub(next_incoming_id);
         let under_way = if under_way < 1 << 31 { under_way } else { 0 };
         incoming_window.saturating_sub(under_way)
@@ -165,4 +185,127 @@ impl Session {
         }
         (free <= max).then_some(free)
     }
+
+    /// Writes dispositions and the session's own flow, as far as they are due. Also called before a
+    /// frame that ends what they are about.
+    pub(crate) fn flush(&mut self, window: u32, frames: &mut FrameWriter) {
+        self.is_dirty = false;
+        if self.phase == SessionPhase::EndSent {
+            return;
+        }
+        for (saying, run) in self.said.take() {
+            write_run(self.channel, saying, run, frames);
+        }
+        if self.owes_flow {
+            self.write_flow(Flow::default(), window, frames);
+        }
+    }
+
+    /// Rule 9: every flow carries the session's four numbers. It also renews the window.
+    pub(crate) fn write_flow(&mut self, flow: Flow, window: u32, frames: &mut FrameWriter) {
+        if self.phase == SessionPhase::EndSent {
+            return;
+        }
+        self.owes_flow = false;
+        self.incoming_window = window.into();
+        let is_mapped = self.phase == SessionPhase::Mapped;
+        let flow = Flow {
+            next_incoming_id: is_mapped.then_some(self.next_incoming_id),
+            incoming_window: window,
+            next_outgoing_id: self.next_outgoing_id,
+            outgoing_window: OUTGOING_WINDOW,
+            ..flow
+        };
+        frames.write(self.channel, &flow);
+    }
+
+    /// Gathers a state into the run of its kind; what does not fit in is written first. Whether this
+    /// began a run, which a flush has to see to.
+    pub(crate) fn gather(
+        &mut self,
+        saying: Saying,
+        delivery: u32,
+        state: DeliveryState,
+        frames: &mut FrameWriter,
+    ) -> bool {
+        let channel = self.channel;
+        let run = self.said.run(saying);
+        if run.as_mut().is_some_and(|run| run.extend(delivery, &state)) {
+            return false;
+        }
+        if let Some(full) = run.replace(Run { first: delivery, last: delivery, state }) {
+            write_run(channel, saying, full, frames);
+        }
+        true
+    }
+
+    /// Writes as much of a delivery as the window allows and keeps the rest.
+    pub(crate) fn write_delivery(&mut self, mut unsent: Unsent, frames: &mut FrameWriter) {
+        while self.waiting.is_empty() && self.remote_incoming_window > 0 {
+            if self.write_transfer(&mut unsent, frames) {
+                return;
+            }
+        }
+        self.waiting.push_back(unsent);
+    }
+
+    /// Writes one frame of what waits for the peer's window, if that allows one. The link of a delivery
+    /// that this was the last of.
+    pub(crate) fn pump(&mut self, frames: &mut FrameWriter) -> Pumped {
+        if self.remote_incoming_window == 0 {
+            return Pumped::Nothing;
+        }
+        let Some(mut unsent) = self.waiting.pop_front() else { return Pumped::Nothing };
+        if self.write_transfer(&mut unsent, frames) {
+            return Pumped::Delivery(unsent.link);
+        }
+        self.waiting.push_front(unsent);
+        Pumped::Part
+    }
+
+    /// Whether deliveries of a link wait for the peer's window.
+    pub(crate) fn has_waiting(&self, link: LinkId) -> bool {
+        self.waiting.iter().any(|unsent| unsent.link == link)
+    }
+
+    /// Writes one frame of a delivery; whether it was the last.
+    fn write_transfer(&mut self, unsent: &mut Unsent, frames: &mut FrameWriter) -> bool {
+        self.remote_incoming_window -= 1;
+        self.next_outgoing_id = self.next_outgoing_id.wrapping_add(1);
+        let is_first = !std::mem::replace(&mut unsent.begun, true);
+        let mut transfer = Transfer {
+            handle: unsent.handle,
+            delivery_id: Some(unsent.delivery_id),
+            delivery_tag: is_first.then_some(unsent.tag),
+            message_format: is_first.then_some(unsent.message_format),
+            settled: Some(unsent.settled),
+            state: unsent.state.take(),
+            ..Transfer::default()
+        };
+        let left = unsent.rest.len();
+        let part = frames.begin_transfer(self.channel, &mut transfer, left);
+        unsent.rest.take(part, |bytes| frames.push(bytes));
+        part == left
+    }
+}
+
+/// What one frame came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pumped {
+    /// Nothing waits, or the window is shut.
+    Nothing,
+    Part,
+    /// The last of a delivery of this link.
+    Delivery(LinkId),
+}
+
+fn write_run(channel: u16, saying: Saying, run: Run, frames: &mut FrameWriter) {
+    let (role, settled) = match saying {
+        Saying::Verdict => (Role::Receiver, true),
+        Saying::Proposal => (Role::Receiver, false),
+        Saying::Answer => (Role::Sender, true),
+    };
+    let Run { first, last, state } = run;
+    let (last, state) = (Some(last), Some(state));
+    frames.write(channel, &Disposition { role, first, last, settled, state, batchable: false });
 }

@@ -159,8 +159,8 @@ fn exchange(plan: Plan) {
     }
     assert!(done(&up), "the server is still owed messages or verdicts");
     assert!(done(&down), "the client is still owed messages or answers");
-    assert_eq!(pair.server.connection.incoming_unsettled, 0);
-    assert_eq!(pair.client.connection.incoming_unsettled, 0);
+    assert_eq!(pair.server.connection.registry.incoming.unsettled, 0);
+    assert_eq!(pair.client.connection.registry.incoming.unsettled, 0);
 }
 
 /// On the server, verdicts are about what goes down to the client.

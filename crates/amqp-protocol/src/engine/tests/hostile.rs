@@ -112,7 +112,7 @@ fn conn_17_other_links_live_on_when_one_is_ended() {
     pair.server.read(&frame_of(0, &transfer(0, 2, false), b"late"), Millis(0));
     pair.server.read(&frame_of(0, &transfer(1, 3, false), b"m"), Millis(0));
     let arrived: Vec<_> = deliveries(&pair.server.events).map(|delivery| delivery.id.id).collect();
-    assert_eq!((arrived, pair.server.connection.partial_bytes), (vec![3], 0));
+    assert_eq!((arrived, pair.server.connection.registry.incoming.partial_bytes), (vec![3], 0));
 }
 
 /// Python answers the answers to its own detach and end: nobody is harmed.
@@ -141,7 +141,7 @@ fn conn_16_more_links_than_allowed_end_the_session() {
     }
     let found = ended(&mut pair.server);
     assert_eq!(found, ("session", "amqp:resource-limit-exceeded".into()));
-    assert_eq!(pair.server.connection.links.len(), 2);
+    assert_eq!(pair.server.connection.registry.links.len(), 2);
 }
 
 /// A flood without credit: reading stops, and goes on with the verdicts.
@@ -168,7 +168,7 @@ fn conn_17_unfinished_messages_are_bounded() {
         pair.server.read(&frame_of(0, &transfer(0, 0, true), &[0; 1000]), Millis(0));
     }
     assert_eq!(ended(&mut pair.server), ("link", "amqp:resource-limit-exceeded".into()));
-    assert_eq!(pair.server.connection.partial_bytes, 0);
+    assert_eq!(pair.server.connection.registry.incoming.partial_bytes, 0);
 }
 
 /// FLOW-3: a window that is overrun by another whole window.
@@ -319,7 +319,10 @@ fn withstand(frames: &[Hostile]) {
         }
         pair.server.connection.flush();
         let connection = &mut pair.server.connection;
-        assert!(connection.partial_bytes <= 4096 && connection.incoming_unsettled <= 8);
+        assert!(
+            connection.registry.incoming.partial_bytes <= 4096
+                && connection.registry.incoming.unsettled <= 8
+        );
         let held = connection.output().remaining();
         assert!(held <= 1024 + 2048, "{held} bytes wait");
         if held > 1024 {
@@ -354,15 +357,19 @@ fn own(connection: &mut Connection, event: Event) {
 }
 
 fn assert_books_balance(connection: &Connection) {
-    let sessions = connection.channels.values().filter_map(|id| connection.sessions.get(id.0));
+    let sessions = connection
+        .registry
+        .channels
+        .values()
+        .filter_map(|id| connection.registry.sessions.get(id.0));
     let (mut unsettled, mut links) = (0, 0);
     for session in sessions {
         unsettled += session.received.len();
         links += session.handles.len();
         assert!(session.sent.len() <= 4);
     }
-    assert_eq!(connection.incoming_unsettled as usize, unsettled);
-    assert_eq!(connection.links.len(), links);
+    assert_eq!(connection.registry.incoming.unsettled as usize, unsettled);
+    assert_eq!(connection.registry.links.len(), links);
 }
 
 proptest! {

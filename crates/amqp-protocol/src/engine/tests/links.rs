@@ -44,7 +44,11 @@ fn link_6_a_refused_link_is_never_seen_open() {
         assert!(controlled, "{attach:?}");
         assert_eq!((*link, error.as_ref(), *by), (ours, Some(&reason), Side::Peer));
         assert_eq!(pair.server.connection.detach(theirs, None), Err(Gone));
-        assert_eq!(pair.server.connection.links.len() + pair.client.connection.links.len(), 0);
+        assert_eq!(
+            pair.server.connection.registry.links.len()
+                + pair.client.connection.registry.links.len(),
+            0
+        );
     }
 }
 
@@ -60,7 +64,7 @@ fn link_14_a_pending_attach_can_be_withdrawn() {
     pair.run();
     assert!(matches!(pair.server.events[..], [Event::Detached { link, .. }] if link == theirs));
     assert_eq!(pair.server.connection.accept(theirs, request.reply(1)), Err(Gone));
-    assert_eq!(pair.client.connection.links.len(), 0);
+    assert_eq!(pair.client.connection.registry.links.len(), 0);
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn a_detach_with_an_error_reaches_the_client() {
     let expected =
         Event::Detached { link: ours, closed: true, error: Some(reason), by: Side::Peer };
     assert_eq!(pair.client.events, [expected]);
-    assert_eq!(pair.server.connection.links.len(), 0);
+    assert_eq!(pair.server.connection.registry.links.len(), 0);
     assert_eq!(pair.server.connection.send(theirs, &message(0, "m")), Err(Gone.into()));
 }
 
@@ -211,7 +215,7 @@ fn xfer_4_deliveries_of_many_frames() {
     let [Event::Delivery(delivery)] = &pair.server.events[..] else { panic!("one delivery") };
     assert_eq!(delivery.payload.as_deref(), Ok(&b"ab"[..]));
     assert_eq!((delivery.id.id, delivery.message_format), (1, OTHER_FORMAT));
-    assert_eq!(pair.server.connection.partial_bytes, 0);
+    assert_eq!(pair.server.connection.registry.incoming.partial_bytes, 0);
 }
 
 /// Each side says what it takes, and gets no larger frame.

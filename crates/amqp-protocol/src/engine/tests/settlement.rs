@@ -60,7 +60,7 @@ fn settle_1_settle_4_settle_5_a_settlement_is_settled_by_its_answer() {
         .map(|(id, state)| Event::Settled { id: *id, state: Some(state.clone()) })
         .collect();
     assert_eq!(settled, expected);
-    assert_eq!(pair.client.connection.incoming_unsettled, 0);
+    assert_eq!(pair.client.connection.registry.incoming.unsettled, 0);
     assert_eq!(pair.client.connection.credit(ours), 97, "an eighth of the window is not free yet");
 }
 
@@ -177,7 +177,7 @@ fn err_9_xfer_5_a_message_too_large_is_counted_and_not_kept() {
     let arrived: Vec<_> = deliveries(&pair.server.take_events()).cloned().collect();
     assert_eq!(arrived[0].payload, Err(TooLarge { bytes: size as u64, max: 1 << 20 }));
     assert_eq!(arrived[1].payload.as_deref(), Ok(&b"small"[..]));
-    assert_eq!(pair.server.connection.partial_bytes, 0);
+    assert_eq!(pair.server.connection.registry.incoming.partial_bytes, 0);
     let error = Error::new("amqp:link:message-size-exceeded", "too large");
     let state = DeliveryState::rejected(error);
     pair.server.connection.settle(arrived[0].id, state.clone()).unwrap();

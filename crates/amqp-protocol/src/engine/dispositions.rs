@@ -1,0 +1,103 @@
+//! Dispositions, both ways: what the peer says of deliveries, and what the owner does.
+
+use super::event::{DeliveryId, Event, SessionId};
+use super::frames::FrameWriter;
+use super::outgoing::Gone;
+use super::registry::Registry;
+use super::session::Saying;
+use crate::codec::{DeliveryState, Disposition, Role};
+
+/// What is left of a disposition.
+#[derive(Debug)]
+pub(crate) struct Disposing {
+    session: SessionId,
+    /// The peer's.
+    role: Role,
+    /// `None`: nothing is left.
+    next: Option<u32>,
+    last: u32,
+    settled: bool,
+    state: Option<DeliveryState>,
+}
+
+impl Disposing {
+    pub(crate) fn new(session: SessionId, disposition: Disposition) -> Disposing {
+        let Disposition { role, first, last, settled, state, .. } = disposition;
+        let last = last.unwrap_or(first);
+        Disposing { session, role, next: Some(first), last, settled, state }
+    }
+}
+
+pub(crate) struct DispositionHandler<'a> {
+    pub registry: &'a mut Registry,
+    pub frames: &'a mut FrameWriter,
+}
+
+impl DispositionHandler<'_> {
+    /// See [`super::Connection::settle`].
+    pub(crate) fn settle(&mut self, id: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
+        let session = self.registry.session_mut(id.session).ok_or(Gone)?;
+        let received = session.received.remove(id.id).ok_or(Gone)?;
+        self.registry.count_verdict(received);
+        self.gather(id, Saying::Verdict, state);
+        Ok(())
+    }
+
+    /// See [`super::Connection::propose`].
+    pub(crate) fn propose(&mut self, id: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
+        let session = self.registry.session_mut(id.session).ok_or(Gone)?;
+        let received = session.received.get_mut(id.id).ok_or(Gone)?;
+        let before = *received;
+        received.is_proposed = true;
+        self.registry.count_verdict(before);
+        self.gather(id, Saying::Proposal, state);
+        Ok(())
+    }
+
+    /// See [`super::Connection::answer`].
+    pub(crate) fn answer(&mut self, id: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
+        let session = self.registry.session_mut(id.session).ok_or(Gone)?;
+        session.sent.remove(id.id).ok_or(Gone)?;
+        self.gather(id, Saying::Answer, state);
+        Ok(())
+    }
+
+    fn gather(&mut self, delivery: DeliveryId, saying: Saying, state: DeliveryState) {
+        let DeliveryId { session: id, id: delivery } = delivery;
+        let Some(session) = self.registry.session_mut(id) else { return };
+        if session.gather(saying, delivery, state, self.frames) {
+            self.registry.touch_session(id);
+        }
+    }
+
+    /// The next delivery of the peer's disposition, `None` after the last. Its range is walked over what
+    /// is outstanding, so it costs what is there and not what it claims (§1.3).
+    pub(crate) fn next(&mut self, disposing: &mut Disposing) -> Option<Event> {
+        let (next, last, settled) = (disposing.next?, disposing.last, disposing.settled);
+        let session = self.registry.session_mut(disposing.session)?;
+        let id = match disposing.role {
+            Role::Receiver => session.sent.first_within(next, last),
+            // Only a sender that settles says anything new.
+            Role::Sender if settled => session.received.first_within(next, last),
+            Role::Sender => None,
+        }?;
+        disposing.next = (id != last).then_some(id.wrapping_add(1));
+        let delivery = DeliveryId { session: disposing.session, id };
+        let state = disposing.state.clone();
+        match disposing.role {
+            Role::Receiver => {
+                let sent = match settled {
+                    true => session.sent.remove(id)?,
+                    false => *session.sent.get(id)?,
+                };
+                let (link, tag) = (sent.link, sent.tag);
+                Some(Event::Disposed { id: delivery, link, tag, state, settled })
+            }
+            Role::Sender => {
+                let received = session.received.remove(id)?;
+                self.registry.count_verdict(received);
+                Some(Event::Settled { id: delivery, state })
+            }
+        }
+    }
+}
