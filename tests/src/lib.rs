@@ -1,8 +1,7 @@
 //! Real clusters for end-to-end tests: `mayfly serve` processes on loopback ports of their own,
 //! data in a temporary directory, everything gone when the test ends, however it ends.
 
-mod amqp_client;
-mod amqp_node;
+mod amqp;
 mod cluster;
 mod http_client;
 mod load;
@@ -12,8 +11,7 @@ mod raw_amqp;
 pub mod specification;
 pub mod wire;
 
-pub use amqp_client::AmqpClient;
-pub use amqp_node::{AmqpNode, AmqpReply};
+pub use amqp::{AmqpClient, AmqpNode, AmqpReply};
 pub use chaos::free_ports;
 pub use cluster::{Cluster, Settings, mayfly};
 pub use http_client::{HttpAnswer, ask};

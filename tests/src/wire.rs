@@ -1,16 +1,19 @@
 //! Byte streams to a node's ports as clients make them: TCP, TLS that trusts one certificate, and a
 //! WebSocket over that.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::Context as _;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
@@ -21,9 +24,52 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
 const READ_EVERY: Duration = Duration::from_millis(20);
 
 /// Bytes both ways.
-pub trait Wire: Read + Write + Send {}
+pub trait Wire: Read + Write + Send + Unpin {}
 
-impl<T: Read + Write + Send> Wire for T {}
+impl<T: Read + Write + Send + Unpin> Wire for T {}
+
+/// A stream of blocking calls as one of asynchronous ones. A read that finds nothing is tried again at
+/// once: it waits by itself.
+pub(crate) struct Blocking<W>(pub W);
+
+impl<W: Wire> AsyncRead for Blocking<W> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = self.0.read(into.initialize_unfilled());
+        again(read, cx).map_ok(|count| into.advance(count))
+    }
+}
+
+impl<W: Wire> AsyncWrite for Blocking<W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        again(self.0.write(bytes), cx)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        again(self.0.flush(), cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+}
+
+fn again<T>(result: io::Result<T>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+    match result {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        result => Poll::Ready(result),
+    }
+}
 
 type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 

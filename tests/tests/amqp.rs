@@ -51,9 +51,9 @@ async fn a_message_crosses_from_one_protocol_to_the_other() -> anyhow::Result<()
     let cluster = cluster().await?;
     let native = cluster.client()?;
 
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    let sender = amqp.sender("amqps://localhost:5672/Q")?.expect("the queue is there");
-    assert_eq!(amqp.send(sender, 0, encoded("from amqp"))?, DeliveryState::ACCEPTED);
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    let sender = amqp.sender("amqps://localhost:5672/Q").await?.expect("the queue is there");
+    assert_eq!(amqp.send(sender, 0, encoded("from amqp")).await?, DeliveryState::ACCEPTED);
     let mut receiver = native.receiver("q", ReceiverOptions::default());
     let delivery = receiver.recv().await?;
     assert_eq!(delivery.body(), "from amqp");
@@ -65,17 +65,17 @@ async fn a_message_crosses_from_one_protocol_to_the_other() -> anyhow::Result<()
     let sender = native.sender("q", SenderOptions::default());
     let message = Native::new("from native").subject("subject").property("count", value::long(7));
     sender.send(message.message_id("id")).await?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(2))?;
-    let receiver = amqp.receiver("q", false)?.expect("the queue is there");
-    amqp.grant(receiver, 1)?;
-    let delivery = amqp.receive(receiver)?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(2)).await?;
+    let receiver = amqp.receiver("q").await?.expect("the queue is there");
+    amqp.grant(receiver, 1).await?;
+    let delivery = amqp.receive(receiver).await?;
     let neutral = decoded(&delivery)?;
     assert_eq!(body(&delivery)?, "from native");
     assert_eq!(neutral.message_id.as_deref(), Some("id"));
     assert_eq!(neutral.subject.as_deref(), Some("subject"));
     assert_eq!(neutral.properties["count"], domain::Value::Long(7));
-    assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED)?, DeliveryState::ACCEPTED);
-    amqp.drain(receiver)?;
+    assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED).await?, DeliveryState::ACCEPTED);
+    amqp.drain(receiver).await?;
     Ok(())
 }
 
@@ -84,17 +84,18 @@ async fn a_message_crosses_from_one_protocol_to_the_other() -> anyhow::Result<()
 async fn link_9_settle_3_to_settle_5_verdicts_are_answered_once_the_log_has_decided()
 -> anyhow::Result<()> {
     let cluster = cluster().await?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(3))?;
-    let sender = amqp.sender("q")?.expect("the queue is there");
-    amqp.send(sender, 0, encoded("m"))?;
-    let receiver = amqp.receiver("q", false)?.expect("the queue is there");
-    amqp.grant(receiver, 1)?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(3)).await?;
+    let sender = amqp.sender("q").await?.expect("the queue is there");
+    amqp.send(sender, 0, encoded("m")).await?;
+    let receiver = amqp.receiver("q").await?.expect("the queue is there");
+    amqp.grant(receiver, 1).await?;
 
     let abandoned = Modified { delivery_failed: Some(true), ..Modified::default() };
-    let delivery = amqp.receive(receiver)?;
-    let answer = amqp.settle(&delivery, DeliveryState::Outcome(Outcome::Modified(abandoned)))?;
+    let delivery = amqp.receive(receiver).await?;
+    let answer =
+        amqp.settle(&delivery, DeliveryState::Outcome(Outcome::Modified(abandoned))).await?;
     assert_eq!(answer, DeliveryState::Outcome(Outcome::Modified(Modified::default())));
-    let delivery = amqp.receive(receiver)?;
+    let delivery = amqp.receive(receiver).await?;
     let limits = Limits::default();
     let message = Message::parse(delivery.payload.clone().ok().context("whole")?, &limits)?;
     assert_eq!(message.header(&limits)?.delivery_count, Some(1), "LOCK-19");
@@ -103,15 +104,15 @@ async fn link_9_settle_3_to_settle_5_verdicts_are_answered_once_the_log_has_deci
         .string("DeadLetterReason", "why".into())
         .string("DeadLetterErrorDescription", "because".into());
     let error = Error { info: Some(info), ..Error::new(condition::DEAD_LETTER, "") };
-    let answer = amqp.settle(&delivery, DeliveryState::rejected(error))?;
-    assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)), "SETTLE-5");
-    let dead = amqp.receiver("q/$DeadLetterQueue", true)?.expect("every queue has one");
-    amqp.grant(dead, 10)?;
-    let delivery = amqp.receive(dead)?;
+    let answer = amqp.settle(&delivery, DeliveryState::rejected(error)).await?;
+    assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)), "rule 5");
+    let dead = amqp.settled_receiver("q/$DeadLetterQueue").await?.expect("every queue has one");
+    amqp.grant(dead, 10).await?;
+    let delivery = amqp.receive(dead).await?;
     assert!(delivery.settled, "it was deleted before it was sent");
     let properties = decoded(&delivery)?.properties;
     assert_eq!(properties["DeadLetterReason"], domain::Value::String("why".into()));
-    amqp.drain(dead)?;
+    amqp.drain(dead).await?;
     let client = cluster.client()?;
     assert!(client.peek(&QueuePath::dead_letter("q"), 0, 1).await?.is_empty());
     Ok(())
@@ -123,27 +124,27 @@ async fn link_9_settle_3_to_settle_5_verdicts_are_answered_once_the_log_has_deci
 async fn send_6_link_5_link_7_link_17_xfer_9_what_is_refused_is_refused_by_its_condition()
 -> anyhow::Result<()> {
     let cluster = cluster().await?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    let missing = amqp.sender("none")?.expect_err("there is no such queue");
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    let missing = amqp.sender("none").await?.expect_err("there is no such queue");
     assert_eq!(&*missing.condition, condition::NOT_FOUND);
     let told = missing.description.context("a text")?;
     assert!(told.starts_with("The messaging entity 'none' could not be found."), "{told}");
     for dead in ["q/$deadletterqueue", "q/$Transfer/$DeadLetterQueue"] {
-        let dead = amqp.sender(dead)?.expect_err("nobody sends there");
+        let dead = amqp.sender(dead).await?.expect_err("nobody sends there");
         assert_eq!(&*dead.condition, condition::NOT_ALLOWED);
     }
 
-    let sender = amqp.sender("q")?.expect("the queue is there");
-    let garbage = rejection(amqp.send(sender, 0, Bytes::from_static(b"no message"))?)?;
+    let sender = amqp.sender("q").await?.expect("the queue is there");
+    let garbage = rejection(amqp.send(sender, 0, Bytes::from_static(b"no message")).await?)?;
     assert_eq!(&*garbage.condition, condition::ARGUMENT_ERROR);
-    let large = rejection(amqp.send(sender, 0, encoded(&"x".repeat(2 << 20)))?)?;
+    let large = rejection(amqp.send(sender, 0, encoded(&"x".repeat(2 << 20))).await?)?;
     assert_eq!(&*large.condition, condition::MESSAGE_SIZE_EXCEEDED);
-    assert_eq!(amqp.send(sender, 0, encoded("good"))?, DeliveryState::ACCEPTED);
+    assert_eq!(amqp.send(sender, 0, encoded("good")).await?, DeliveryState::ACCEPTED);
 
-    let receiver = amqp.receiver("q", false)?.expect("the queue is there");
+    let receiver = amqp.receiver("q").await?.expect("the queue is there");
     cluster.client()?.delete_queue("q").await?;
-    amqp.grant(receiver, 1)?;
-    assert_eq!(&*amqp.detached(receiver)?.condition, condition::NOT_FOUND);
+    amqp.grant(receiver, 1).await?;
+    assert_eq!(&*amqp.detached(receiver).await?.condition, condition::NOT_FOUND);
     Ok(())
 }
 
@@ -153,18 +154,18 @@ async fn conn_22_links_stay_attached_while_the_leader_dies() -> anyhow::Result<(
     let mut cluster = cluster().await?;
     let leader = cluster.leader_of("q").await?;
     let other = cluster.ids().find(|id| *id != leader).context("there are three")?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(other))?;
-    let sender = amqp.sender("q")?.expect("the queue is there");
-    let receiver = amqp.receiver("q", false)?.expect("the queue is there");
-    amqp.grant(receiver, 10)?;
-    assert_eq!(amqp.send(sender, 0, encoded("before"))?, DeliveryState::ACCEPTED);
-    let before = amqp.receive(receiver)?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(other)).await?;
+    let sender = amqp.sender("q").await?.expect("the queue is there");
+    let receiver = amqp.receiver("q").await?.expect("the queue is there");
+    amqp.grant(receiver, 10).await?;
+    assert_eq!(amqp.send(sender, 0, encoded("before")).await?, DeliveryState::ACCEPTED);
+    let before = amqp.receive(receiver).await?;
     cluster.kill(leader)?;
-    assert_eq!(amqp.send(sender, 0, encoded("after"))?, DeliveryState::ACCEPTED);
-    let after = amqp.receive(receiver)?;
+    assert_eq!(amqp.send(sender, 0, encoded("after")).await?, DeliveryState::ACCEPTED);
+    let after = amqp.receive(receiver).await?;
     assert_eq!(body(&after)?, "after");
     for delivery in [before, after] {
-        assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED)?, DeliveryState::ACCEPTED);
+        assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED).await?, DeliveryState::ACCEPTED);
     }
     Ok(())
 }

@@ -315,17 +315,17 @@ fn half_frames(address: &str) -> anyhow::Result<()> {
 }
 
 /// Sends, receives and completes until it is told to stop; how often, and how long it took at most.
-fn calm(address: &str, stop: &AtomicBool) -> anyhow::Result<(u64, Duration)> {
-    let mut amqp = AmqpClient::connect(address)?;
-    let sender = amqp.sender("calm")?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
-    let receiver = amqp.receiver("calm", false)?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+async fn calm(address: &str, stop: &AtomicBool) -> anyhow::Result<(u64, Duration)> {
+    let mut amqp = AmqpClient::connect(address).await?;
+    let sender = amqp.sender("calm").await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    let receiver = amqp.receiver("calm").await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
     let (mut count, mut slowest) = (0, Duration::ZERO);
-    amqp.grant(receiver, 10)?;
+    amqp.grant(receiver, 10).await?;
     while !stop.load(Ordering::Relaxed) {
         let started = Instant::now();
-        ensure!(amqp.send(sender, 0, message(1024))? == DeliveryState::ACCEPTED);
-        let delivery = amqp.receive(receiver)?;
-        ensure!(amqp.settle(&delivery, DeliveryState::ACCEPTED)? == DeliveryState::ACCEPTED);
+        ensure!(amqp.send(sender, 0, message(1024)).await? == DeliveryState::ACCEPTED);
+        let delivery = amqp.receive(receiver).await?;
+        ensure!(amqp.settle(&delivery, DeliveryState::ACCEPTED).await? == DeliveryState::ACCEPTED);
         slowest = slowest.max(started.elapsed());
         count += 1;
     }
@@ -353,9 +353,10 @@ async fn hostile_clients_harm_nobody() -> anyhow::Result<()> {
 
     let (pid, address) = (cluster.pid(1).context("it runs")?, cluster.amqp_address(1));
     let (stop, peak) = (AtomicBool::new(false), AtomicU64::new(0));
+    let runtime = tokio::runtime::Handle::current();
     let before = resident_kibibytes(pid)?;
     let (outcomes, calm) = thread::scope(|scope| {
-        let calm = scope.spawn(|| calm(address, &stop));
+        let calm = scope.spawn(|| runtime.block_on(calm(address, &stop)));
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 peak.fetch_max(resident_kibibytes(pid).unwrap_or(0), Ordering::Relaxed);

@@ -34,8 +34,8 @@ fn message() -> Bytes {
     Neutral { body, ..Neutral::default() }.to_amqp(&mut BytesMut::new())
 }
 
-fn connect(cluster: &Cluster, login: Mechanism) -> anyhow::Result<AmqpClient> {
-    AmqpClient::over(wire::tcp(cluster.amqp_address(1))?, login)
+async fn connect(cluster: &Cluster, login: Mechanism) -> anyhow::Result<AmqpClient> {
+    AmqpClient::over(wire::tcp(cluster.amqp_address(1))?, login).await
 }
 
 /// ERR-23: without a token, without a first link, and with none left.
@@ -47,21 +47,21 @@ async fn err_23_a_connection_of_no_use_is_closed() -> anyhow::Result<()> {
     for (login, seconds, word) in
         [(Mechanism::Anonymous, 1, "no token"), (root(), 2, "2000 milliseconds")]
     {
-        let mut amqp = connect(&cluster, login)?;
+        let mut amqp = connect(&cluster, login).await?;
         let opened = Instant::now();
-        let error = amqp.closed()?;
+        let error = amqp.closed().await?;
         let told = error.description.as_deref().unwrap_or_default();
         ensure!(error.condition.as_str() == FORCED && told.contains(word), "{error:?}");
         // It was opened a little before it could be known here.
         ensure!(opened.elapsed() > Duration::from_millis(seconds * 1_000 - 500), "{word}");
     }
-    let mut amqp = connect(&cluster, root())?;
-    let link = amqp.sender("q")?.expect("the queue is there");
+    let mut amqp = connect(&cluster, root()).await?;
+    let link = amqp.sender("q").await?.expect("the queue is there");
     std::thread::sleep(Duration::from_millis(2_500));
-    assert_eq!(amqp.send(link, 0, message())?, DeliveryState::ACCEPTED, "it has a link");
-    amqp.close(link)?;
+    assert_eq!(amqp.send(link, 0, message()).await?, DeliveryState::ACCEPTED, "it has a link");
+    amqp.detach(link).await?;
     let left = Instant::now();
-    let error = amqp.closed()?;
+    let error = amqp.closed().await?;
     ensure!(error.condition.as_str() == FORCED, "{error:?}");
     ensure!(left.elapsed() > Duration::from_millis(3_500), "after {:?}", left.elapsed());
     Ok(())
@@ -71,24 +71,24 @@ async fn err_23_a_connection_of_no_use_is_closed() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn err_22_conn_19_a_link_without_traffic_is_detached() -> anyhow::Result<()> {
     let cluster = cluster().await?;
-    let mut amqp = connect(&cluster, Mechanism::plain(ROOT, SECRET))?;
+    let mut amqp = connect(&cluster, Mechanism::plain(ROOT, SECRET)).await?;
     let (token, audience) = (sign("sb%3A%2F%2Fh%2Fq", ROOT, SECRET, u64::MAX / 2), "sb://h/q");
-    let tokens = amqp.open_cbs()?; // Held for the next token, as SDKs do.
-    assert_eq!(amqp.put_token_on(tokens, &token, audience)?, 202);
-    let busy = amqp.sender("q")?.expect("the queue is there");
-    let idle = amqp.receiver("q", false)?.expect("the queue is there");
+    let mut tokens = amqp.open_cbs().await?; // Held for the next token, as SDKs do.
+    assert_eq!(amqp.put_token_on(&mut tokens, &token, audience).await?, 202);
+    let busy = amqp.sender("q").await?.expect("the queue is there");
+    let idle = amqp.receiver("q").await?.expect("the queue is there");
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(5) {
-        assert_eq!(amqp.send(busy, 0, message())?, DeliveryState::ACCEPTED);
+        assert_eq!(amqp.send(busy, 0, message()).await?, DeliveryState::ACCEPTED);
         std::thread::sleep(Duration::from_millis(200));
     }
-    let error = amqp.detached(idle)?;
+    let error = amqp.detached(idle).await?;
     assert_eq!(error.condition.as_str(), "amqp:link:detach-forced");
     let told = error.description.as_deref().unwrap_or_default();
     ensure!(told.contains("3000 milliseconds") && told.contains("TrackingId"), "{told}");
-    assert_eq!(amqp.put_token_on(tokens, &token, audience)?, 202, "its links are there");
-    let again = amqp.receiver("q", true)?.expect("it may come back");
-    amqp.grant(again, 1)?;
-    amqp.receive(again)?;
+    assert_eq!(amqp.put_token_on(&mut tokens, &token, audience).await?, 202, "its links are there");
+    let again = amqp.settled_receiver("q").await?.expect("it may come back");
+    amqp.grant(again, 1).await?;
+    amqp.receive(again).await?;
     Ok(())
 }

@@ -39,13 +39,13 @@ fn encoded(body: &str, session: Option<&str>) -> Bytes {
     neutral.to_amqp(&mut BytesMut::new())
 }
 
-fn send(amqp: &mut AmqpClient, messages: &[(&str, &str)]) -> anyhow::Result<()> {
-    let sender = amqp.sender("q")?.expect("the queue is there");
+async fn send(amqp: &mut AmqpClient, messages: &[(&str, &str)]) -> anyhow::Result<()> {
+    let sender = amqp.sender("q").await?.expect("the queue is there");
     for (session, body) in messages {
-        let state = amqp.send(sender, 0, encoded(body, Some(session)))?;
+        let state = amqp.send(sender, 0, encoded(body, Some(session))).await?;
         ensure!(state == DeliveryState::ACCEPTED, "{state:?}");
     }
-    amqp.close(sender)
+    Ok(amqp.detach(sender).await?)
 }
 
 /// Body, and how many deliveries of it failed.
@@ -60,8 +60,8 @@ fn shown(delivery: &Delivery) -> anyhow::Result<(String, u32)> {
     }
 }
 
-fn accept(amqp: &mut AmqpClient, session: &str) -> anyhow::Result<(LinkId, Attach)> {
-    let answer = amqp.session("q", session.into(), 1000)?;
+async fn accept(amqp: &mut AmqpClient, session: &str) -> anyhow::Result<(LinkId, Attach)> {
+    let answer = amqp.session("q", session.into(), 1000).await?;
     answer.map_err(|error| anyhow::anyhow!("{error:?}"))
 }
 
@@ -86,45 +86,45 @@ fn locked_until(attach: &Attach) -> Option<i64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn sess_6_link_10_link_12_a_session_is_received_by_one_link_in_order() -> anyhow::Result<()> {
     let cluster = cluster(Duration::from_secs(60)).await?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    send(&mut amqp, &[("a", "1"), ("b", "2"), ("a", "3")])?;
-    let (link, attach) = accept(&mut amqp, "a")?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    send(&mut amqp, &[("a", "1"), ("b", "2"), ("a", "3")]).await?;
+    let (link, attach) = accept(&mut amqp, "a").await?;
     assert_eq!(session_of(&attach), Some("a"));
     // 2020 to 2200.
     let ticks = locked_until(&attach).context("a lock")?;
     assert!((637_000_000_000_000_000..694_000_000_000_000_000).contains(&ticks), "{ticks}");
 
-    let mut other = AmqpClient::connect(cluster.amqp_address(2))?;
-    let held = other.session("q", "a".into(), 1000)?.expect_err("it is held");
+    let mut other = AmqpClient::connect(cluster.amqp_address(2)).await?;
+    let held = other.session("q", "a".into(), 1000).await?.expect_err("it is held");
     assert_eq!(&*held.condition, condition::SESSION_CANNOT_BE_LOCKED);
-    amqp.grant(link, 10)?;
-    let (first, third) = (amqp.receive(link)?, amqp.receive(link)?);
+    amqp.grant(link, 10).await?;
+    let (first, third) = (amqp.receive(link).await?, amqp.receive(link).await?);
     assert_eq!((shown(&first)?.0, shown(&third)?.0), ("1".to_owned(), "3".to_owned()));
-    assert_eq!(amqp.settle(&third, DeliveryState::ACCEPTED)?, DeliveryState::ACCEPTED);
+    assert_eq!(amqp.settle(&third, DeliveryState::ACCEPTED).await?, DeliveryState::ACCEPTED);
 
     // Given back, and at once received by whoever asks for it, in the other form of its name.
-    amqp.close(link)?;
+    amqp.detach(link).await?;
     let named = Value::Described(Box::new((Value::Ulong(0x13_7000_000C), "a".into())));
     let started = Instant::now();
     let (link, attach) = loop {
-        match other.session("q", named.clone(), 1000)? {
+        match other.session("q", named.clone(), 1000).await? {
             Ok(answer) => break answer,
             Err(error) => ensure!(started.elapsed() < LOCK, "still held: {error:?}"),
         }
     };
     assert_eq!(session_value(&attach), Some(&named), "in the form it was asked for");
-    other.grant(link, 10)?;
-    assert_eq!(shown(&other.receive(link)?)?, ("1".to_owned(), 0), "SESS-12: not counted");
+    other.grant(link, 10).await?;
+    assert_eq!(shown(&other.receive(link).await?)?, ("1".to_owned(), 0), "SESS-12: not counted");
 
-    let refused = amqp.receiver("q", false)?.expect_err("it takes a session");
+    let refused = amqp.receiver("q").await?.expect_err("it takes a session");
     assert_eq!(&*refused.condition, condition::NOT_ALLOWED);
-    let refused = amqp.session("plain", "a".into(), 1000)?.expect_err("it has none");
+    let refused = amqp.session("plain", "a".into(), 1000).await?.expect_err("it has none");
     assert_eq!(&*refused.condition, condition::NOT_ALLOWED);
-    let dead = amqp.receiver("q/$DeadLetterQueue", false)?;
+    let dead = amqp.receiver("q/$DeadLetterQueue").await?;
     assert!(dead.is_ok(), "DLQ-11: {dead:?}");
-    let sender = amqp.sender("q")?.expect("the queue is there");
+    let sender = amqp.sender("q").await?.expect("the queue is there");
     let DeliveryState::Outcome(amqp_protocol::codec::Outcome::Rejected(Some(error))) =
-        amqp.send(sender, 0, encoded("x", None))?
+        amqp.send(sender, 0, encoded("x", None)).await?
     else {
         anyhow::bail!("it has no session");
     };
@@ -138,29 +138,29 @@ async fn sess_6_link_10_link_12_a_session_is_received_by_one_link_in_order() -> 
 async fn sess_7_sess_20_link_11_link_13_link_14_a_link_waits_for_the_next_session()
 -> anyhow::Result<()> {
     let cluster = cluster(Duration::from_secs(60)).await?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    let none = amqp.session("q", Value::Null, 300)?.expect_err("there is none");
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    let none = amqp.session("q", Value::Null, 300).await?.expect_err("there is none");
     assert_eq!(&*none.condition, condition::TIMEOUT);
 
     // Whoever waits and goes away takes nothing along: neither by detaching, nor by being lost.
-    let gone = amqp.ask_for_session("q", Value::Null, 30_000)?;
-    amqp.close(gone)?;
-    let mut lost = AmqpClient::connect(cluster.amqp_address(3))?;
-    lost.ask_for_session("q", Value::Null, 30_000)?;
+    let gone = amqp.ask_for_session("q", Value::Null, 30_000).await?;
+    amqp.detach(gone).await?;
+    let mut lost = AmqpClient::connect(cluster.amqp_address(3)).await?;
+    lost.ask_for_session("q", Value::Null, 30_000).await?;
     drop(lost);
-    let mut waiting = AmqpClient::connect(cluster.amqp_address(2))?;
-    let link = waiting.ask_for_session("q", Value::Null, 30_000)?;
-    send(&mut amqp, &[("next", "m")])?;
-    let attach = waiting.attached(link, Role::Receiver)?.expect("there is one");
+    let mut waiting = AmqpClient::connect(cluster.amqp_address(2)).await?;
+    let link = waiting.ask_for_session("q", Value::Null, 30_000).await?;
+    send(&mut amqp, &[("next", "m")]).await?;
+    let attach = waiting.attached(link, Role::Receiver).await?.expect("there is one");
     assert_eq!(session_of(&attach), Some("next"));
-    waiting.grant(link, 1)?;
-    assert_eq!(shown(&waiting.receive(link)?)?.0, "m");
+    waiting.grant(link, 1).await?;
+    assert_eq!(shown(&waiting.receive(link).await?)?.0, "m");
 
     let shared = Map::default().symbol(
         "com.microsoft:non-exclusive-session-filter:list",
         Value::Described(Box::new((Value::Ulong(0x13_7000_000E), Value::List(vec![])))),
     );
-    let refused = amqp.filtered("q", shared)?.expect_err("not offered");
+    let refused = amqp.filtered("q", shared).await?.expect_err("not offered");
     assert_eq!(&*refused.condition, condition::NOT_IMPLEMENTED);
     Ok(())
 }
@@ -169,37 +169,37 @@ async fn sess_7_sess_20_link_11_link_13_link_14_a_link_waits_for_the_next_sessio
 #[tokio::test(flavor = "multi_thread")]
 async fn sess_12_settle_6_link_17_a_hold_ends_with_its_lock() -> anyhow::Result<()> {
     let cluster = cluster(LOCK).await?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    send(&mut amqp, &[("a", "1"), ("b", "2")])?;
-    let mut lost = AmqpClient::connect(cluster.amqp_address(2))?;
-    let (link, _) = accept(&mut lost, "a")?;
-    lost.grant(link, 1)?;
-    lost.receive(link)?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    send(&mut amqp, &[("a", "1"), ("b", "2")]).await?;
+    let mut lost = AmqpClient::connect(cluster.amqp_address(2)).await?;
+    let (link, _) = accept(&mut lost, "a").await?;
+    lost.grant(link, 1).await?;
+    lost.receive(link).await?;
     let started = Instant::now();
     drop(lost);
-    let held = amqp.session("q", "a".into(), 1000)?.expect_err("its lock is not over");
+    let held = amqp.session("q", "a".into(), 1000).await?.expect_err("its lock is not over");
     assert_eq!(&*held.condition, condition::SESSION_CANNOT_BE_LOCKED);
 
     // One that is not renewed ends while its link lives.
-    let (link, _) = accept(&mut amqp, "b")?;
-    amqp.grant(link, 1)?;
-    let delivery = amqp.receive(link)?;
-    let ended = amqp.detached(link)?;
+    let (link, _) = accept(&mut amqp, "b").await?;
+    amqp.grant(link, 1).await?;
+    let delivery = amqp.receive(link).await?;
+    let ended = amqp.detached(link).await?;
     assert_eq!(&*ended.condition, condition::SESSION_LOCK_LOST);
     ensure!(started.elapsed() >= LOCK - Duration::from_secs(1), "{:?}", started.elapsed());
-    let mut node = AmqpNode::open(&mut amqp, "q")?;
+    let mut node = AmqpNode::open(&mut amqp, "q").await?;
     let token = from_tag(&delivery.tag).map(uuid).context("a lock")?;
     let tokens = Array::new(vec![Value::Uuid(token)]).context("uuids")?;
     let late = Map::default()
         .string("disposition-status", "completed".into())
         .string("lock-tokens", Value::Array(tokens))
         .string("session-id", "b".into());
-    let late = node.ask(&mut amqp, "update-disposition", late)?;
+    let late = node.ask(&mut amqp, "update-disposition", late).await?;
     assert_eq!((late.status, late.condition.as_deref()), (410, Some(condition::SESSION_LOCK_LOST)));
 
-    let (link, _) = accept(&mut amqp, "a")?;
-    amqp.grant(link, 1)?;
-    assert_eq!(shown(&amqp.receive(link)?)?, ("1".to_owned(), 1), "a timeout counts");
+    let (link, _) = accept(&mut amqp, "a").await?;
+    amqp.grant(link, 1).await?;
+    assert_eq!(shown(&amqp.receive(link).await?)?, ("1".to_owned(), 1), "a timeout counts");
     Ok(())
 }
 
@@ -207,21 +207,21 @@ async fn sess_12_settle_6_link_17_a_hold_ends_with_its_lock() -> anyhow::Result<
 #[tokio::test(flavor = "multi_thread")]
 async fn sess_15_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow::Result<()> {
     let cluster = cluster(Duration::from_secs(60)).await?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    send(&mut amqp, &[("a", "1"), ("a", "2"), ("b", "3")])?;
-    let (link, attach) = accept(&mut amqp, "a")?;
-    let mut node = AmqpNode::open(&mut amqp, "Q")?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    send(&mut amqp, &[("a", "1"), ("a", "2"), ("b", "3")]).await?;
+    let (link, attach) = accept(&mut amqp, "a").await?;
+    let mut node = AmqpNode::open(&mut amqp, "Q").await?;
     let named = |id: &str| Map::default().string("session-id", id.into());
 
-    let renewed = node.ask(&mut amqp, "renew-session-lock", named("a"))?;
+    let renewed = node.ask(&mut amqp, "renew-session-lock", named("a")).await?;
     let Value::Timestamp(ms) = renewed.get("expiration")? else { anyhow::bail!("{renewed:?}") };
     assert!(ms * 10_000 + 621_355_968_000_000_000 >= locked_until(&attach).context("a lock")?);
     let state = Value::Binary(Bytes::from_static(b"half-way"));
-    let none = node.ask(&mut amqp, "get-session-state", named("a"))?;
+    let none = node.ask(&mut amqp, "get-session-state", named("a")).await?;
     assert_eq!((none.status, none.get("session-state")?), (200, &Value::Null));
     let set = named("a").string("session-state", state.clone());
-    assert_eq!(node.ask(&mut amqp, "set-session-state", set)?.status, 200);
-    let got = node.ask(&mut amqp, "get-session-state", named("a"))?;
+    assert_eq!(node.ask(&mut amqp, "set-session-state", set).await?.status, 200);
+    let got = node.ask(&mut amqp, "get-session-state", named("a")).await?;
     assert_eq!(got.get("session-state")?, &state);
 
     let peek = |id: &str| {
@@ -229,7 +229,7 @@ async fn sess_15_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow
             .string("from-sequence-number", Value::Long(0))
             .string("message-count", Value::Int(10))
     };
-    let peeked = node.ask(&mut amqp, "peek-message", peek("a"))?;
+    let peeked = node.ask(&mut amqp, "peek-message", peek("a")).await?;
     assert_eq!(peeked.get("messages")?.as_items().map(<[Value]>::len), Some(2));
     for (operation, body) in [
         ("peek-message", peek("b")),
@@ -238,30 +238,31 @@ async fn sess_15_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow
         ("set-session-state", named("b").string("session-state", Value::Null)),
         ("batch-delete-messages", named("b").string("message-count", Value::Int(1))),
     ] {
-        let refused = node.ask(&mut amqp, operation, body)?;
+        let refused = node.ask(&mut amqp, operation, body).await?;
         let found = (refused.status, refused.condition.as_deref());
         assert_eq!(found, (410, Some(condition::SESSION_LOCK_LOST)), "{operation}");
     }
 
-    amqp.grant(link, 1)?;
-    let delivery = amqp.receive(link)?;
-    amqp.drain(link)?;
+    amqp.grant(link, 1).await?;
+    let delivery = amqp.receive(link).await?;
+    amqp.drain(link).await?;
     let later =
         amqp_protocol::codec::Modified { undeliverable_here: Some(true), ..Default::default() };
-    amqp.settle(&delivery, DeliveryState::Outcome(amqp_protocol::codec::Outcome::Modified(later)))?;
+    amqp.settle(&delivery, DeliveryState::Outcome(amqp_protocol::codec::Outcome::Modified(later)))
+        .await?;
     let sequence = from_tag(&delivery.tag).context("a lock")?.sequence.0.cast_signed();
     let deferred = named("a")
         .string("sequence-numbers", Value::Array(Array::longs([sequence])))
         .string("receiver-settle-mode", Value::Uint(1));
-    let received = node.ask(&mut amqp, "receive-by-sequence-number", deferred)?;
+    let received = node.ask(&mut amqp, "receive-by-sequence-number", deferred).await?;
     let entry = received.get("messages")?.as_items().and_then(|items| items[0].as_map());
     let token = entry.and_then(|entry| entry.get("lock-token")).context("a token")?.clone();
     let completed = named("a")
         .string("disposition-status", "completed".into())
         .string("lock-tokens", Array::new(vec![token]).map_or(Value::Null, Value::Array));
-    assert_eq!(node.ask(&mut amqp, "update-disposition", completed)?.status, 200);
+    assert_eq!(node.ask(&mut amqp, "update-disposition", completed).await?.status, 200);
     let rest = named("a").string("message-count", Value::Int(10));
-    let deleted = node.ask(&mut amqp, "batch-delete-messages", rest)?;
+    let deleted = node.ask(&mut amqp, "batch-delete-messages", rest).await?;
     assert_eq!(deleted.get("message-count")?, &Value::Int(1));
 
     let list = |after, skip, top| {
@@ -279,7 +280,7 @@ async fn sess_15_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow
         (list(1, 0, 10), &["a"]),
         (list(ANY - 1000, 0, 10), &[]),
     ] {
-        let page = node.ask(&mut amqp, "get-message-sessions", body)?;
+        let page = node.ask(&mut amqp, "get-message-sessions", body).await?;
         assert_eq!(page.status, if expected.is_empty() { 204 } else { 200 });
         let ids = page.get("sessions-ids")?.as_items().context("a list")?;
         let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("replication", &["domain", "store", "wire"]),
     // AMQP 1.0 by itself: codec, engine, nothing of ours.
     ("amqp-protocol", &[]),
+    ("amqp-client", &["amqp-protocol"]),
     ("message-content", &["amqp-protocol", "domain", "wire"]),
     ("auth", &[]),
     // Of `auth` the keys of an entity, as its description has them.
@@ -25,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http", &["auth", "domain", "message-content", "service", "transport", "wire"]),
     ("client", &["wire"]),
     // A load generator speaks what it loads.
-    ("workload", &["amqp-protocol", "client"]),
+    ("workload", &["amqp-client", "amqp-protocol", "client"]),
     ("chaos", &["client"]),
     ("simulation", &["domain", "engine", "replication", "store", "wire"]),
     // Of tests only.
@@ -72,6 +73,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "service",
             "transport",
             "amqp",
+            "amqp-client",
             "grpc",
             "http",
             "client",

@@ -141,21 +141,21 @@ async fn is_asked_of_its_successor(
     leader: u64,
     other: u64,
 ) -> anyhow::Result<()> {
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(other))?;
-    let sender = amqp.sender("orders")?.expect("the queue is there");
-    let receiver = amqp.receiver("orders", true)?.expect("the queue is there");
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(other)).await?;
+    let sender = amqp.sender("orders").await?.expect("the queue is there");
+    let receiver = amqp.settled_receiver("orders").await?.expect("the queue is there");
     let body = Body::Binary(Bytes::from_static(b"hello"));
     let message = Neutral { body, ..Neutral::default() }.to_amqp(&mut BytesMut::new());
-    amqp.grant(receiver, 2)?;
+    amqp.grant(receiver, 2).await?;
     // The first says that the receiver waits at the leader.
-    ensure!(amqp.send(sender, 0, message.clone())? == DeliveryState::ACCEPTED);
-    amqp.receive(receiver)?;
+    ensure!(amqp.send(sender, 0, message.clone()).await? == DeliveryState::ACCEPTED);
+    amqp.receive(receiver).await?;
 
     cluster.signal(leader, Signal::SIGSTOP)?;
     let paused = Instant::now();
-    ensure!(amqp.send(sender, 0, message)? == DeliveryState::ACCEPTED);
+    ensure!(amqp.send(sender, 0, message).await? == DeliveryState::ACCEPTED);
     let sent = paused.elapsed();
-    amqp.receive(receiver)?;
+    amqp.receive(receiver).await?;
     let received = paused.elapsed();
     println!("sent {sent:?} and received {received:?} after the leader was paused");
     // Less than what a call may take, and than a silent connection is kept.

@@ -216,9 +216,9 @@ fn resident_kibibytes(pid: u32) -> anyhow::Result<u64> {
 }
 
 /// Half and 99 in 100 of so many sends, one after the other.
-fn send_latency(address: &str, count: usize) -> anyhow::Result<(Duration, Duration)> {
-    let mut amqp = AmqpClient::connect(address)?;
-    let sender = amqp.sender("busy")?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+async fn send_latency(address: &str, count: usize) -> anyhow::Result<(Duration, Duration)> {
+    let mut amqp = AmqpClient::connect(address).await?;
+    let sender = amqp.sender("busy").await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
     let body = message_content::Body::Binary(Bytes::from(vec![b'x'; 1024]));
     let message = message_content::Neutral { body, ..Default::default() };
     let message = message.to_amqp(&mut Default::default());
@@ -226,7 +226,8 @@ fn send_latency(address: &str, count: usize) -> anyhow::Result<(Duration, Durati
     for _ in 0..count {
         let started = Instant::now();
         ensure!(
-            amqp.send(sender, 0, message.clone())? == amqp_protocol::codec::DeliveryState::ACCEPTED
+            amqp.send(sender, 0, message.clone()).await?
+                == amqp_protocol::codec::DeliveryState::ACCEPTED
         );
         took.push(started.elapsed());
     }
@@ -247,16 +248,16 @@ async fn ten_thousand_connections_cost_little() -> anyhow::Result<()> {
     let cluster = Cluster::start(Settings { nodes: 1, config, ..Settings::default() }).await?;
     cluster.client()?.create_queue("busy", Default::default()).await?;
     let (pid, address) = (cluster.pid(1).context("it runs")?, cluster.amqp_address(1));
-    let alone = send_latency(address, SENDS)?;
+    let alone = send_latency(address, SENDS).await?;
     let before = resident_kibibytes(pid)?;
     let started = Instant::now();
     let mut idle = Vec::new();
     for _ in 0..CONNECTIONS {
-        idle.push(AmqpClient::connect(address)?);
+        idle.push(AmqpClient::connect(address).await?);
     }
     let opened = started.elapsed();
     let after = resident_kibibytes(pid)?;
-    let among = send_latency(address, SENDS)?;
+    let among = send_latency(address, SENDS).await?;
     let each = after.saturating_sub(before) as f64 / CONNECTIONS as f64;
     println!("{CONNECTIONS} connections, each with a session, opened in {opened:.1?}");
     println!("memory {before} KiB before, {after} KiB after: {each:.1} KiB each");
@@ -264,6 +265,6 @@ async fn ten_thousand_connections_cost_little() -> anyhow::Result<()> {
     println!("a send among them p50 {:.1?}, p99 {:.1?}", among.0, among.1);
     ensure!(each < 64.0, "{each} KiB for a connection that does nothing");
     let last = idle.last_mut().context("ten thousand")?;
-    ensure!(last.sender("busy")?.is_ok(), "they are served");
+    ensure!(last.sender("busy").await?.is_ok(), "they are served");
     Ok(())
 }

@@ -43,10 +43,10 @@ async fn rest_1_rest_3_rest_5_rest_6_a_message_crosses_from_http_to_the_others_a
     assert_eq!((delivery.message_id(), delivery.property("count")), (Some("m"), Some(&seven)));
     assert!(receiver.complete(&delivery).failures().await.is_empty());
     receiver.close().await;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(2))?;
-    let link = amqp.receiver("q", false)?.expect("the queue is there");
-    amqp.grant(link, 1)?;
-    let delivery = amqp.receive(link)?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(2)).await?;
+    let link = amqp.receiver("q").await?.expect("the queue is there");
+    amqp.grant(link, 1).await?;
+    let delivery = amqp.receive(link).await?;
     let limits = Limits::default();
     let payload = delivery.payload.clone().ok().context("it is too large")?;
     let neutral = Neutral::from_amqp(&Message::parse(payload, &limits)?, &limits)?;
@@ -56,8 +56,8 @@ async fn rest_1_rest_3_rest_5_rest_6_a_message_crosses_from_http_to_the_others_a
         (Some("l"), Some("text/plain"))
     );
     assert_eq!(neutral.properties["priority"], domain::Value::String("High".to_owned()));
-    assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED)?, DeliveryState::ACCEPTED);
-    amqp.drain(link)?;
+    assert_eq!(amqp.settle(&delivery, DeliveryState::ACCEPTED).await?, DeliveryState::ACCEPTED);
+    amqp.drain(link).await?;
 
     // The reverse.
     let sender = native.sender("q", SenderOptions::default());
@@ -69,9 +69,12 @@ async fn rest_1_rest_3_rest_5_rest_6_a_message_crosses_from_http_to_the_others_a
     assert_eq!(taken.header("mine"), Some("7"));
     assert_eq!(properties(&taken)?["MessageId"], "n");
     assert_eq!(taken.header("location"), None);
-    let link = amqp.sender("q")?.expect("the queue is there");
+    let link = amqp.sender("q").await?.expect("the queue is there");
     let message = Neutral { body: Body::Binary("from amqp".into()), ..Neutral::default() };
-    assert_eq!(amqp.send(link, 0, message.to_amqp(&mut BytesMut::new()))?, DeliveryState::ACCEPTED);
+    assert_eq!(
+        amqp.send(link, 0, message.to_amqp(&mut BytesMut::new())).await?,
+        DeliveryState::ACCEPTED
+    );
     let taken = ask(&one, "DELETE /q/messages/head?timeout=10", "", "")?;
     assert_eq!((taken.status, taken.body.as_str()), (200, "from amqp"));
     Ok(())

@@ -100,8 +100,8 @@ async fn err_17_cbs_1_cbs_14_amqp_links_take_tokens_with_their_right() -> anyhow
     for queue in ["orders", "other"] {
         cluster.client()?.create_queue(queue, Default::default()).await?;
     }
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    assert_eq!(condition(amqp.sender("orders")?)?, UNAUTHORIZED);
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    assert_eq!(condition(amqp.sender("orders").await?)?, UNAUTHORIZED);
     for (name, key, status) in [
         ("sender", "guess", 401),
         ("nobody", "sender-key", 401),
@@ -109,17 +109,21 @@ async fn err_17_cbs_1_cbs_14_amqp_links_take_tokens_with_their_right() -> anyhow
         ("sender", "sender-key", 202),
     ] {
         let (token, audience) = token("orders", name, key, 60);
-        assert_eq!(amqp.put_token(&token, &audience)?, status, "{name} {key}");
+        assert_eq!(amqp.put_token(&token, &audience).await?, status, "{name} {key}");
     }
     let resource = "sb%3A%2F%2Flocalhost%3A5672%2Forders";
     let expired = sign(resource, "sender", "sender-key", now_s() - 1);
-    assert_eq!(amqp.put_token(&expired, "sb://localhost:5672/orders")?, 401, "it has expired");
+    assert_eq!(
+        amqp.put_token(&expired, "sb://localhost:5672/orders").await?,
+        401,
+        "it has expired"
+    );
     // A key of one entity signs for no other.
     let (of_other, audience) = token("other", "sender", "sender-key", 60);
-    assert_eq!(amqp.put_token(&of_other, &audience)?, 401);
-    let sender = amqp.sender("amqps://localhost:5672/Orders")?.expect("the token is for it");
-    assert_eq!(amqp.send(sender, 0, message())?, DeliveryState::ACCEPTED);
-    assert_eq!(condition(amqp.sender("other")?)?, UNAUTHORIZED);
+    assert_eq!(amqp.put_token(&of_other, &audience).await?, 401);
+    let sender = amqp.sender("amqps://localhost:5672/Orders").await?.expect("the token is for it");
+    assert_eq!(amqp.send(sender, 0, message()).await?, DeliveryState::ACCEPTED);
+    assert_eq!(condition(amqp.sender("other").await?)?, UNAUTHORIZED);
     // However an address is written, what it opens is what the right is asked for.
     for disguise in [
         "orders/$x://h/other",
@@ -127,26 +131,26 @@ async fn err_17_cbs_1_cbs_14_amqp_links_take_tokens_with_their_right() -> anyhow
         "orders/subscriptions/x://h/other",
         "sb://h%2Forders/other",
     ] {
-        assert!(amqp.sender(disguise)?.is_err(), "{disguise}");
+        assert!(amqp.sender(disguise).await?.is_err(), "{disguise}");
     }
-    assert_eq!(condition(amqp.receiver("orders", true)?)?, UNAUTHORIZED);
+    assert_eq!(condition(amqp.settled_receiver("orders").await?)?, UNAUTHORIZED);
     let (token, audience) = token("orders", "listener", "listener-key", 60);
-    assert_eq!(amqp.put_token(&token, &audience)?, 202);
-    let receiver = amqp.receiver("orders", true)?.expect("it may listen now");
-    amqp.grant(receiver, 1)?;
-    amqp.receive(receiver)?;
+    assert_eq!(amqp.put_token(&token, &audience).await?, 202);
+    let receiver = amqp.settled_receiver("orders").await?.expect("it may listen now");
+    amqp.grant(receiver, 1).await?;
+    amqp.receive(receiver).await?;
 
-    // SASL-4: a login with the key itself needs no token.
-    let login = |user, password| {
+    // §1.2: a login with the key itself needs no token.
+    let login = async |user: &str, password: &str| {
         let stream = wire::tcp(cluster.amqp_address(1))?;
-        AmqpClient::over(stream, Mechanism::plain(user, password))
+        AmqpClient::over(stream, Mechanism::plain(user, password)).await
     };
-    assert!(login("sender", "guess").is_err());
-    let mut amqp = login("RootManageSharedAccessKey", SECRET)?;
-    assert!(amqp.sender("other")?.is_ok());
-    let mut amqp = login("sender", "sender-key")?;
-    assert!(amqp.sender("orders")?.is_ok());
-    assert_eq!(condition(amqp.sender("other")?)?, UNAUTHORIZED);
+    assert!(login("sender", "guess").await.is_err());
+    let mut amqp = login("RootManageSharedAccessKey", SECRET).await?;
+    assert!(amqp.sender("other").await?.is_ok());
+    let mut amqp = login("sender", "sender-key").await?;
+    assert!(amqp.sender("orders").await?.is_ok());
+    assert_eq!(condition(amqp.sender("other").await?)?, UNAUTHORIZED);
 
     let log = cluster.node_log(1);
     ensure!(log.contains("AMQP client refused"), "{log}");
@@ -222,10 +226,10 @@ async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::R
     assert_eq!(ask(2, "CREATE /news", root, &topic)?.0, 201);
     cluster.client()?.create_subscription("news", "s", Default::default(), None).await?;
 
-    let connect = |node| AmqpClient::connect(cluster.amqp_address(node));
-    let login = |node, name: &str, key: &str| {
+    let connect = async |node| AmqpClient::connect(cluster.amqp_address(node)).await;
+    let login = async |node: u64, name: &str, key: &str| {
         let stream = wire::tcp(cluster.amqp_address(node))?;
-        AmqpClient::over(stream, Mechanism::plain(name, key))
+        AmqpClient::over(stream, Mechanism::plain(name, key)).await
     };
     for node in 1..=3 {
         for (entity, name, key, status, sends, listens) in [
@@ -241,19 +245,27 @@ async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::R
             ("orders/below", "boss", "boss-first", 401, false, false),
             ("nowhere", "boss", "boss-first", 401, false, false),
         ] {
-            let mut amqp = connect(node)?;
+            let mut amqp = connect(node).await?;
             let (token, audience) = token(entity, name, key, 60);
-            assert_eq!(amqp.put_token(&token, &audience)?, status, "{node} {entity} {name}");
-            assert_eq!(amqp.sender(entity)?.is_ok(), sends, "{node} {entity} {name}");
-            assert_eq!(amqp.receiver(entity, true)?.is_ok(), listens, "{node} {entity} {name}");
+            assert_eq!(amqp.put_token(&token, &audience).await?, status, "{node} {entity} {name}");
+            assert_eq!(amqp.sender(entity).await?.is_ok(), sends, "{node} {entity} {name}");
+            assert_eq!(
+                amqp.settled_receiver(entity).await?.is_ok(),
+                listens,
+                "{node} {entity} {name}"
+            );
             for elsewhere in ["other", "orders/below"] {
-                assert_eq!(condition(amqp.sender(elsewhere)?)?, UNAUTHORIZED);
+                assert_eq!(condition(amqp.sender(elsewhere).await?)?, UNAUTHORIZED);
             }
-            // SASL-5: the key itself as login, which says of no entity that it is for it.
-            let mut amqp = login(node, name, key)?;
-            assert_eq!(amqp.sender(entity)?.is_ok(), sends, "{node} {entity} {name}");
-            assert_eq!(amqp.receiver(entity, true)?.is_ok(), listens, "{node} {entity} {name}");
-            assert_eq!(condition(amqp.sender("other")?)?, UNAUTHORIZED);
+            // §1.2: the key itself as login, which says of no entity that it is for it.
+            let mut amqp = login(node, name, key).await?;
+            assert_eq!(amqp.sender(entity).await?.is_ok(), sends, "{node} {entity} {name}");
+            assert_eq!(
+                amqp.settled_receiver(entity).await?.is_ok(),
+                listens,
+                "{node} {entity} {name}"
+            );
+            assert_eq!(condition(amqp.sender("other").await?)?, UNAUTHORIZED);
         }
         for (request, name, key, status) in [
             ("POST /orders/messages", "shop", "shop-first", 201),
@@ -273,9 +285,9 @@ async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::R
     }
 
     // A change counts at once, and a login's links end with the next one it asks for.
-    let mut old = login(3, "shop", "shop-first")?;
-    let link = old.sender("orders")?.expect("not changed yet");
-    assert_eq!(old.send(link, 0, message())?, DeliveryState::ACCEPTED);
+    let mut old = login(3, "shop", "shop-first").await?;
+    let link = old.sender("orders").await?.expect("not changed yet");
+    assert_eq!(old.send(link, 0, message()).await?, DeliveryState::ACCEPTED);
     let changed = [("worker", "Send", "", ""), ("shop", "Send", "shop-third", "shop-fourth")];
     let (status, told) =
         ask(2, "PUT /orders", ("boss", "boss-first"), &described("Queue", &changed))?;
@@ -289,15 +301,15 @@ async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::R
             ("shop", "shop-third", 202, true),
             ("worker", drawn.as_str(), 202, true),
         ] {
-            let mut amqp = connect(node)?;
+            let mut amqp = connect(node).await?;
             let (token, audience) = token("orders", name, key, 60);
-            assert_eq!(amqp.put_token(&token, &audience)?, status, "{node} {name} {key}");
-            assert_eq!(amqp.sender("orders")?.is_ok(), sends, "{node} {name} {key}");
-            assert!(amqp.receiver("orders", true)?.is_err(), "{node} {name} {key}");
+            assert_eq!(amqp.put_token(&token, &audience).await?, status, "{node} {name} {key}");
+            assert_eq!(amqp.sender("orders").await?.is_ok(), sends, "{node} {name} {key}");
+            assert!(amqp.settled_receiver("orders").await?.is_err(), "{node} {name} {key}");
         }
     }
-    assert_eq!(condition(old.receiver("orders", true)?)?, UNAUTHORIZED);
-    assert_eq!(old.detached(link)?.condition.as_str(), UNAUTHORIZED);
+    assert_eq!(condition(old.settled_receiver("orders").await?)?, UNAUTHORIZED);
+    assert_eq!(old.detached(link).await?.condition.as_str(), UNAUTHORIZED);
 
     // Each refusal says what is wrong, and changes nothing.
     let many: Vec<String> = (0..13).map(|n| format!("r{n}")).collect();
@@ -336,25 +348,25 @@ async fn err_25_links_of_an_expired_token_are_detached() -> anyhow::Result<()> {
     for queue in ["orders", "other"] {
         cluster.client()?.create_queue(queue, Default::default()).await?;
     }
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
-    let put = |amqp: &mut AmqpClient, entity: &str, seconds| {
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    let put = async |amqp: &mut AmqpClient, entity: &str, seconds: u64| {
         let (token, audience) = token(entity, "RootManageSharedAccessKey", SECRET, seconds);
-        amqp.put_token(&token, &audience)
+        amqp.put_token(&token, &audience).await
     };
     for entity in ["orders", "other"] {
-        assert_eq!(put(&mut amqp, entity, 8)?, 202);
+        assert_eq!(put(&mut amqp, entity, 8).await?, 202);
     }
-    let ends = amqp.sender("orders")?.expect("authorized");
-    let lasts = amqp.sender("other")?.expect("authorized");
-    assert_eq!(put(&mut amqp, "other", 600)?, 202);
+    let ends = amqp.sender("orders").await?.expect("authorized");
+    let lasts = amqp.sender("other").await?.expect("authorized");
+    assert_eq!(put(&mut amqp, "other", 600).await?, 202);
     let started = Instant::now();
-    let error = amqp.detached(ends)?;
+    let error = amqp.detached(ends).await?;
     assert_eq!(error.condition.as_str(), "amqp:unauthorized-access");
     ensure!(started.elapsed() < Duration::from_secs(20), "after {:?}", started.elapsed());
-    assert_eq!(amqp.send(lasts, 0, message())?, DeliveryState::ACCEPTED);
-    assert!(amqp.sender("orders")?.is_err(), "and no new one");
-    assert_eq!(put(&mut amqp, "orders", 600)?, 202);
-    assert!(amqp.sender("orders")?.is_ok());
+    assert_eq!(amqp.send(lasts, 0, message()).await?, DeliveryState::ACCEPTED);
+    assert!(amqp.sender("orders").await?.is_err(), "and no new one");
+    assert_eq!(put(&mut amqp, "orders", 600).await?, 202);
+    assert!(amqp.sender("orders").await?.is_ok());
     Ok(())
 }
 
@@ -405,21 +417,25 @@ async fn conn_1_conn_2_http_1_tls_and_websockets_carry_what_plain_tcp_does() -> 
     let large = vec![7; 200 * 1024];
     for path in ["", "/$servicebus/websocket", "/$servicebus/websocket/"] {
         let mut amqp = match path {
-            "" => AmqpClient::over(
-                wire::tls(cluster.amqps_address(1), &trusted)?,
-                Mechanism::Anonymous,
-            )?,
+            "" => {
+                AmqpClient::over(
+                    wire::tls(cluster.amqps_address(1), &trusted)?,
+                    Mechanism::Anonymous,
+                )
+                .await?
+            }
             path => {
-                AmqpClient::over(wire::websocket(&http, &trusted, path)?, Mechanism::Anonymous)?
+                AmqpClient::over(wire::websocket(&http, &trusted, path)?, Mechanism::Anonymous)
+                    .await?
             }
         };
-        let sender = amqp.sender("q")?.expect("the queue is there");
+        let sender = amqp.sender("q").await?.expect("the queue is there");
         let body = Body::Binary(large.clone().into());
         let payload = Neutral { body, ..Neutral::default() }.to_amqp(&mut BytesMut::new());
-        assert_eq!(amqp.send(sender, 0, payload)?, DeliveryState::ACCEPTED);
-        let receiver = amqp.receiver("q", true)?.expect("the queue is there");
-        amqp.grant(receiver, 1)?;
-        let payload = amqp.receive(receiver)?.payload.ok().context("too large")?;
+        assert_eq!(amqp.send(sender, 0, payload).await?, DeliveryState::ACCEPTED);
+        let receiver = amqp.settled_receiver("q").await?.expect("the queue is there");
+        amqp.grant(receiver, 1).await?;
+        let payload = amqp.receive(receiver).await?.payload.ok().context("too large")?;
         ensure!(payload.ends_with(&large), "{path}: {} bytes", payload.len());
     }
     let (status, body) = ask(wire::tcp(&http)?, "GET /q", "")?;
@@ -449,16 +465,16 @@ async fn quota_13_conn_20_a_connection_too_many_is_told_so() -> anyhow::Result<(
     let settings = Settings { nodes: 1, data_groups: 1, config, ..Settings::default() };
     let cluster = Cluster::start(settings).await?;
     cluster.client()?.create_queue("q", Default::default()).await?;
-    let connect = || AmqpClient::connect(cluster.amqp_address(1));
-    let (mut first, second) = (connect()?, connect()?);
-    let sender = first.sender("q")?.expect("the queue is there");
-    let told = format!("{:#}", connect().err().context("a third connection")?);
+    let connect = async || AmqpClient::connect(cluster.amqp_address(1)).await;
+    let (mut first, second) = (connect().await?, connect().await?);
+    let sender = first.sender("q").await?.expect("the queue is there");
+    let told = format!("{:#}", connect().await.err().context("a third connection")?);
     ensure!(told.contains("amqp:resource-limit-exceeded"), "{told}");
     ensure!(told.contains("as many connections as it may, 2"), "{told}");
-    assert_eq!(first.send(sender, 0, message())?, DeliveryState::ACCEPTED);
+    assert_eq!(first.send(sender, 0, message()).await?, DeliveryState::ACCEPTED);
     drop(second);
     let until = Instant::now() + Duration::from_secs(30);
-    while connect().is_err() {
+    while connect().await.is_err() {
         ensure!(Instant::now() < until, "the place of the second stays taken");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -575,14 +591,14 @@ async fn stallers_on_every_port_hold_nobody_up() -> anyhow::Result<()> {
     let started = Instant::now();
     for over_tls in [false, true] {
         let mut amqp = match over_tls {
-            false => AmqpClient::connect(cluster.amqp_address(1))?,
+            false => AmqpClient::connect(cluster.amqp_address(1)).await?,
             true => {
                 let stream = wire::tls(cluster.amqps_address(1), &cluster.certificate())?;
-                AmqpClient::over(stream, Mechanism::Anonymous)?
+                AmqpClient::over(stream, Mechanism::Anonymous).await?
             }
         };
-        let sender = amqp.sender("q")?.expect("the queue is there");
-        assert_eq!(amqp.send(sender, 0, message())?, DeliveryState::ACCEPTED);
+        let sender = amqp.sender("q").await?.expect("the queue is there");
+        assert_eq!(amqp.send(sender, 0, message()).await?, DeliveryState::ACCEPTED);
     }
     assert_eq!(ask(wire::tcp(http)?, "GET /q", "")?.0, 200);
     assert_eq!(ask(wire::tls(http, &cluster.certificate())?, "GET /q", "")?.0, 200);

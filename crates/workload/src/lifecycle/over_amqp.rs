@@ -33,7 +33,7 @@ pub(super) struct Fronts {
 #[derive(Debug, Error)]
 pub(super) enum Lost {
     #[error("{0}")]
-    Io(#[from] std::io::Error),
+    Client(#[from] amqp_client::Error),
     /// What the node said.
     #[error("{0}")]
     Ended(String),

@@ -40,7 +40,7 @@ impl Consumer {
     async fn drive(&mut self, fronts: &Fronts, queue: &str, index: u32) -> Result<(), Lost> {
         let mut link = fronts.open(queue, Role::Receiver, index).await?;
         let prefetch = self.run.bench.prefetch;
-        link.engine.grant(link.id, prefetch).map_err(|gone| Lost::Ended(gone.to_string()))?;
+        link.grant(prefetch)?;
         loop {
             link.turn().await?;
             self.take(&mut link)?;
@@ -58,8 +58,7 @@ impl Consumer {
                 Event::Delivery(delivery) => {
                     self.note(&delivery, now, &mut end_to_end);
                     self.completing.push_back((delivery.id, now));
-                    let accepted = link.engine.propose(delivery.id, DeliveryState::ACCEPTED);
-                    accepted.map_err(|gone| Lost::Ended(gone.to_string()))?;
+                    link.complete(delivery.id)?;
                 }
                 Event::Settled { id, state } => self.answered(id, state, now, &mut settle),
                 _ => {}

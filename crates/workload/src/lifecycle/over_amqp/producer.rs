@@ -98,7 +98,7 @@ impl Producer {
 
     /// Sends what is due, as far as window and credit reach.
     fn send(&mut self, link: &mut Link) -> Result<(), Lost> {
-        while self.unanswered < self.run.bench.window && link.engine.room(link.id) > 0 {
+        while self.unanswered < self.run.bench.window && link.room() > 0 {
             let due = match &mut self.rate {
                 None => Instant::now(),
                 Some(pace) if pace.due() <= Instant::now() => pace.issue(),
@@ -114,8 +114,7 @@ impl Producer {
                 state: None,
                 payload: Payload::new([self.head.clone(), body, Bytes::new(), Bytes::new()]),
             };
-            let sent = link.engine.send(link.id, &outgoing);
-            sent.map_err(|error| Lost::Ended(error.to_string()))?;
+            link.send(&outgoing)?;
             self.unanswered += 1;
         }
         Ok(())
@@ -123,14 +122,14 @@ impl Producer {
 
     /// Writes and reads; at a rate, no longer than until the next is due.
     async fn turn(&self, link: &mut Link) -> Result<(), Lost> {
-        let Some(pace) = &self.rate else { return Ok(link.turn().await?) };
-        let has_room = self.unanswered < self.run.bench.window && link.engine.room(link.id) > 0;
+        let Some(pace) = &self.rate else { return link.turn().await };
+        let has_room = self.unanswered < self.run.bench.window && link.room() > 0;
         if !has_room || self.run.stopped() {
-            return Ok(link.turn().await?);
+            return link.turn().await;
         }
         let left = pace.due().saturating_duration_since(Instant::now());
         match timeout(left, link.turn()).await {
-            Ok(turned) => Ok(turned?),
+            Ok(turned) => turned,
             Err(_) => Ok(()),
         }
     }
