@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use client::{Message as Native, QueuePath, ReceiverOptions, SenderOptions, value};
 use mayfly_tests::{AmqpClient, Cluster, Settings};
 use message_content::{Body, Neutral};
+use nix::sys::signal::Signal;
 
 async fn cluster() -> anyhow::Result<Cluster> {
     let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
@@ -105,7 +106,7 @@ async fn link_9_settle_3_to_settle_5_verdicts_are_answered_once_the_log_has_deci
         .string("DeadLetterErrorDescription", "because".into());
     let error = Error { info: Some(info), ..Error::new(condition::DEAD_LETTER, "") };
     let answer = amqp.settle(&delivery, DeliveryState::rejected(error)).await?;
-    assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)), "rule 5");
+    assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)), "SETTLE-5");
     let dead = amqp.settled_receiver("q/$DeadLetterQueue").await?.expect("every queue has one");
     amqp.grant(dead, 10).await?;
     let delivery = amqp.receive(dead).await?;
@@ -175,8 +176,8 @@ async fn conn_22_links_stay_attached_while_the_leader_dies() -> anyhow::Result<(
 async fn conn_21_a_node_that_ends_tells_its_clients() -> anyhow::Result<()> {
     let settings = Settings { nodes: 1, data_groups: 1, ..Settings::default() };
     let mut cluster = Cluster::start(settings).await?;
-    let mut amqp = AmqpClient::connect(cluster.amqp_address(1))?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
     cluster.signal(1, Signal::SIGTERM)?;
-    assert_eq!(&*amqp.closed()?.condition, condition::CONNECTION_FORCED);
+    assert_eq!(&*amqp.closed().await?.condition, condition::CONNECTION_FORCED);
     Ok(())
 }

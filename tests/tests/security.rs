@@ -140,7 +140,7 @@ async fn err_17_cbs_1_cbs_14_amqp_links_take_tokens_with_their_right() -> anyhow
     amqp.grant(receiver, 1).await?;
     amqp.receive(receiver).await?;
 
-    // §1.2: a login with the key itself needs no token.
+    // SASL-4: a login with the key itself needs no token.
     let login = async |user: &str, password: &str| {
         let stream = wire::tcp(cluster.amqp_address(1))?;
         AmqpClient::over(stream, Mechanism::plain(user, password)).await
@@ -257,7 +257,7 @@ async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::R
             for elsewhere in ["other", "orders/below"] {
                 assert_eq!(condition(amqp.sender(elsewhere).await?)?, UNAUTHORIZED);
             }
-            // §1.2: the key itself as login, which says of no entity that it is for it.
+            // SASL-5: the key itself as login, which says of no entity that it is for it.
             let mut amqp = login(node, name, key).await?;
             assert_eq!(amqp.sender(entity).await?.is_ok(), sends, "{node} {entity} {name}");
             assert_eq!(

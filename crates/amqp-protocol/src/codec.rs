@@ -4,8 +4,7 @@
 //! an allowance of [`crate::Limits`] that also falls with the input, so no few bytes claim much
 //! memory.
 //!
-//! Section numbers such as 2.8.7 are those of the AMQP 1.0 standard; those with § and the numbered
-//! rules are of Mayfly's wire contract.
+//! Rules such as CONN-5 are those of Mayfly's `docs/protocols/amqp.md`.
 
 pub mod code;
 pub(crate) mod composite;

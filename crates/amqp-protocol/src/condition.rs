@@ -1,4 +1,5 @@
-//! Names of error conditions of the standard (2.8.14 to 2.8.18, 4.5.8).
+//! Names of error conditions of the standard (AMQP 1.0, part 2, 2.8.14 to 2.8.18,
+//! and part 4, 4.5.8).
 
 pub const FRAMING_ERROR: &str = "amqp:connection:framing-error";
 pub const CONNECTION_FORCED: &str = "amqp:connection:forced";

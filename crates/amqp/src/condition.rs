@@ -82,7 +82,7 @@ pub fn status(condition: &str) -> i32 {
     }
 }
 
-/// A refusal as an error. JS takes a missing entity for one only by its wording (rule 18).
+/// A refusal as an error. JS takes a missing entity for one only by its wording (COND-3).
 pub fn refused(refusal: &Refusal, trace: Trace<'_>) -> Error {
     let sentence = match refusal {
         Refusal::EntityNotFound { name } => entity_not_found(name),

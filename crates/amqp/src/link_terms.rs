@@ -1,4 +1,4 @@
-//! What Service Bus says in an attach beside the standard's fields (§3.1).
+//! What Service Bus says in an attach beside the standard's fields (LINK-10 to LINK-13).
 
 use amqp_protocol::codec::{Attach, DecodeError, Map, Source, Value, code};
 use bytestring::ByteString;
@@ -10,7 +10,7 @@ pub fn timeout_ms(attach: &Attach) -> Option<u32> {
     value.as_i64().and_then(|ms| u32::try_from(ms).ok())
 }
 
-/// Tells a session's receiver how long it holds the session: .NET ticks (rule 6).
+/// Tells a session's receiver how long it holds the session: .NET ticks (LINK-12).
 pub fn set_locked_until(attach: &mut Attach, until: Timestamp) {
     let ticks = Value::Long(dotnet_ticks(until));
     let properties = attach.properties.take().unwrap_or_default();
@@ -65,8 +65,8 @@ impl SessionFilter {
     }
 }
 
-/// Names the session that was locked (rule 6), in the form it was asked for: Go, which describes it,
-/// reads no other.
+/// Names the session that was locked (LINK-10), in the form it was asked for: Go, which describes
+/// it, reads no other.
 pub fn set_session(source: &mut Source, session: &str) {
     let asked = source.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
     let name = match asked {
@@ -82,9 +82,10 @@ pub fn set_session(source: &mut Source, session: &str) {
 mod tests {
     use super::*;
 
-    /// Rule 6: a session's receiver learns how long, in .NET ticks, and which, in the form it asked in.
+    /// LINK-10, LINK-12: a session's receiver learns how long, in .NET ticks, and which, in the form it
+    /// asked in.
     #[test]
-    fn rule_6_a_session_attach_names_its_session() {
+    fn link_10_link_12_a_session_attach_names_its_session() {
         let mut properties = Attach::receiver("x", "q").reply(1024);
         set_locked_until(&mut properties, Timestamp(0));
         let properties = properties.properties.unwrap();

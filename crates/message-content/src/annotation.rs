@@ -1,4 +1,4 @@
-//! Keys of message annotations (§5).
+//! Keys of message annotations (FORM-7).
 
 pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
 pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";

@@ -5,7 +5,7 @@ use amqp_protocol::codec::{Decode, DecodeError, Reader, descriptor};
 use amqp_protocol::message::Message;
 use bytes::Bytes;
 
-/// The message format of a batch: data sections that each hold a message (§4).
+/// The message format of a batch: data sections that each hold a message (XFER-6).
 pub const BATCH_FORMAT: u32 = 0x8001_3700;
 
 /// The messages of a batch, slices of it, in order. The envelope's other sections say nothing about

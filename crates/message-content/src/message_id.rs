@@ -3,7 +3,7 @@
 use amqp_protocol::codec::Value;
 
 /// A message-id as text: clients write ulongs, uuids and binaries as well, and duplicates are found
-/// by what they say (§4). A binary that is no text counts as its hexadecimal digits.
+/// by what they say (FORM-4). A binary that is no text counts as its hexadecimal digits.
 pub fn id_text(id: &Value) -> Option<String> {
     match id {
         Value::String(text) => Some(text.to_string()),

@@ -11,7 +11,7 @@ pub struct Trace<'a> {
 }
 
 impl Trace<'_> {
-    /// An error's text: one sentence, and how to find it again (§9).
+    /// An error's text: one sentence, and how to find it again (COND-4).
     pub fn text(self, sentence: &str) -> String {
         let Trace { tracking_id, entity, at } = self;
         let period = if sentence.ends_with(['.', '!', '?']) { "" } else { "." };
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn err_27_an_error_says_how_to_find_it_again() {
+    fn err_27_cond_4_an_error_says_how_to_find_it_again() {
         let trace = Trace { tracking_id: "T", entity: "q", at: "2026-01-01T00:00:00" };
         let expected = "too large. TrackingId:T, SystemTracker:q, Timestamp:2026-01-01T00:00:00";
         assert_eq!(trace.text("too large"), expected);

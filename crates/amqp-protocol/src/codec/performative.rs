@@ -300,8 +300,9 @@ impl Attach {
         }
     }
 
-    /// The reply that accepts this attach (rules 7, 8): name and modes mirrored, role opposite, source
-    /// and target as the peer wrote them, empty ones where it wrote none, properties never null.
+    /// The reply that accepts this attach (LINK-3, LINK-4): name and modes mirrored, role opposite,
+    /// source and target as the peer wrote them, empty ones where it wrote none, properties never
+    /// null.
     pub fn reply(&self, max_message_size: u64) -> Attach {
         Attach {
             name: self.name.clone(),

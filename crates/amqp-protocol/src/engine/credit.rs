@@ -127,7 +127,7 @@ impl CreditHandler<'_> {
 }
 
 fn credit_event(id: LinkId, link: &mut Link, flow: &Flow) -> Event {
-    // Null stands for the count at the attach (2.7.4).
+    // Null stands for the count at the attach (AMQP 1.0, part 2, 2.7.4).
     let delivery_count = flow.delivery_count.unwrap_or(0);
     link.credit = link.credit_after_flow(delivery_count, flow.link_credit.unwrap_or(0));
     link.drain = flow.drain;

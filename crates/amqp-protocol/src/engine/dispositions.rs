@@ -71,7 +71,7 @@ impl DispositionHandler<'_> {
     }
 
     /// The next delivery of the peer's disposition, `None` after the last. Its range is walked over what
-    /// is outstanding, so it costs what is there and not what it claims (§1.3).
+    /// is outstanding, so it costs what is there and not what it claims (SETTLE-11).
     pub(crate) fn next(&mut self, disposing: &mut Disposing) -> Option<Event> {
         let (next, last, settled) = (disposing.next?, disposing.last, disposing.settled);
         let session = self.registry.session_mut(disposing.session)?;

@@ -1,4 +1,5 @@
-//! From the first byte to the frames of AMQP: protocol headers and SASL (§1.2).
+//! From the first byte to the frames of AMQP: protocol headers and SASL (CONN-3, SASL-1
+//! to SASL-8).
 
 use bytes::{Buf, Bytes, BytesMut};
 use bytestring::ByteString;
@@ -88,7 +89,7 @@ const MSSBCBS: &str = "MSSBCBS";
 const PLAIN: &str = "PLAIN";
 /// A login of more bytes is none.
 const SASL_FRAME_BYTES_MAX: u32 = 8192;
-/// `sasl-outcome` codes (5.3.3.6).
+/// `sasl-outcome` codes (AMQP 1.0, part 5, 5.3.3.6).
 const OK: u8 = 0;
 const AUTH: u8 = 1;
 
@@ -132,7 +133,7 @@ impl Handshake {
     }
 
     /// Eight bytes that say which protocol follows. One that is not spoken here is answered with the
-    /// one that is, and that was all (2.2).
+    /// one that is, and that was all (CONN-3).
     fn on_header(
         &mut self,
         input: &mut BytesMut,

@@ -62,8 +62,8 @@ impl DeliveryReceiver<'_> {
         Ok(Some(self.complete(partial)))
     }
 
-    /// A transfer frame used some of the session's window (2.5.6). A client that counts otherwise
-    /// (rule 10) is told off only when it is a whole window too far.
+    /// A transfer frame used some of the session's window (AMQP 1.0, part 2, 2.5.6). A client that
+    /// counts otherwise (FLOW-3) is told off only when it is a whole window too far.
     fn count_frame(&mut self, id: SessionId) -> Result<(), Fault> {
         let window = i64::from(self.limits.incoming_window);
         let Some(session) = self.registry.session_mut(id) else { return Ok(()) };
@@ -126,7 +126,7 @@ fn begin_delivery(
         return Err(Fault::link(id, condition::INVALID_FIELD, why));
     };
     link.delivery_count = link.delivery_count.wrapping_add(1);
-    // Rule 10: beyond the credit is not an error. What waits for a verdict is bounded all the same.
+    // FLOW-5: beyond the credit is not an error. What waits for a verdict is bounded all the same.
     link.credit = link.credit.saturating_sub(1);
     Ok(Partial {
         id: DeliveryId { session, id: delivery_id },

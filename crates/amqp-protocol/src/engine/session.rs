@@ -159,14 +159,15 @@ impl Session {
         }
     }
 
-    /// Takes over what the peer's flow says of the windows (2.5.6).
+    /// Takes over what the peer's flow says of the windows.
     pub(crate) fn on_flow(&mut self, flow: &Flow) {
         let next_incoming_id = flow.next_incoming_id.unwrap_or(0);
         self.remote_incoming_window =
             self.window_after_flow(next_incoming_id, flow.incoming_window);
     }
 
-    /// What the peer's flow leaves to send: frames it has not seen yet count against it (2.5.6).
+    /// What the peer's flow leaves to send: frames it has not seen yet count against it (AMQP 1.0,
+    /// part 2, 2.5.6).
     fn window_after_flow(&self, next_incoming_id: u32, incoming_window: u32) -> u32 {
         let under_way = self.next_outgoing_id.wrapping_sub(next_incoming_id);
         let under_way = if under_way < 1 << 31 { under_way } else { 0 };
@@ -201,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Rule 9: every flow carries the session's four numbers. It also renews the window.
+    /// FLOW-1: every flow carries the session's four numbers. It also renews the window.
     pub(crate) fn write_flow(&mut self, flow: Flow, window: u32, frames: &mut FrameWriter) {
         if self.phase == SessionPhase::EndSent {
             return;

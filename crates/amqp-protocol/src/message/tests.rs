@@ -1,4 +1,4 @@
-//! Sections as they lie in a message (3.2, §4).
+//! Sections as they lie in a message (FORM-1).
 
 use bytes::{Bytes, BytesMut};
 
@@ -43,9 +43,9 @@ fn id(id: &str) -> Properties {
     Properties { message_id: Some(id.into()), ..Properties::default() }
 }
 
-/// §4: whatever the order; each section once; a body of one kind.
+/// FORM-1: whatever the order; each section once; a body of one kind.
 #[test]
-fn section_4_sections_are_found_in_any_order() {
+fn form_1_sections_are_found_in_any_order() {
     let limits = Limits::default();
     let map = Map::default().symbol("k", Value::Bool(true));
     let odd = build()

@@ -265,7 +265,7 @@ mod tests {
 
     /// LOCK-17: each verdict has its own answer; one nobody waits for has none.
     #[test]
-    fn rule_4_each_verdict_is_answered_for_itself() {
+    fn settle_10_settle_13_each_verdict_is_answered_for_itself() {
         let mut connection = amqp_protocol::engine::Connection::client(
             amqp_protocol::engine::Config {
                 container_id: "c".into(),

@@ -65,13 +65,13 @@ impl Connection {
     }
 
     /// Accepts a link the peer asked for, with [`Attach::reply`] as the answer, changed where needed
-    /// (§3.2).
+    /// (LINK-4).
     pub fn accept(&mut self, link: LinkId, reply: Attach) -> Result<(), Gone> {
         self.links().accept(link, reply)
     }
 
     /// Takes transfers of up to so many bytes on a link that was accepted: a batch may be larger than
-    /// the messages that `max-message-size` is about (§3.1).
+    /// the messages that `max-message-size` is about (LINK-8).
     pub fn take_batches(&mut self, link: LinkId, bytes_max: u64) -> Result<(), Gone> {
         let found = self.registry.link_mut(link).ok_or(Gone)?;
         found.message_bytes_max = found.message_bytes_max.max(bytes_max);
@@ -79,7 +79,7 @@ impl Connection {
     }
 
     /// Refuses a link: an attach whose terminus under this side's control is null, then a detach with
-    /// the reason (§3.2).
+    /// the reason (LINK-6).
     pub fn refuse(&mut self, link: LinkId, reply: Attach, error: Error) -> Result<(), Gone> {
         self.links().refuse(link, reply, error)
     }
@@ -102,7 +102,7 @@ impl Connection {
         self.credits().drain(link)
     }
 
-    /// As sender: what was there is sent; the rest of the credit goes back (rule 17). Nothing happens
+    /// As sender: what was there is sent; the rest of the credit goes back (FLOW-8). Nothing happens
     /// if the receiver does not drain any more.
     pub fn drained(&mut self, link: LinkId) -> Result<(), Gone> {
         self.credits().drained(link)
@@ -132,14 +132,15 @@ impl Connection {
         self.dispositions().settle(delivery, state)
     }
 
-    /// As receiver: a verdict that the sender still has to confirm (the SDKs' way, rule 4).
+    /// As receiver: a verdict that the sender still has to confirm (the SDKs' way, SETTLE-4).
     /// [`crate::engine::Event::Settled`] is the answer. Written at the next flush, together with its
     /// neighbours.
     pub fn propose(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
         self.dispositions().propose(delivery, state)
     }
 
-    /// The answer to a receiver's verdict on what was sent (rules 4, 5). Written at the next flush.
+    /// The answer to a receiver's verdict on what was sent (SETTLE-4, SETTLE-5). Written at the next
+    /// flush.
     pub fn answer(&mut self, delivery: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
         self.dispositions().answer(delivery, state)
     }

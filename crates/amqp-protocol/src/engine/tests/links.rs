@@ -20,7 +20,7 @@ fn link_3_link_4_an_accepted_attach_mirrors_the_request() {
     assert_eq!(reply.rcv_settle_mode, ReceiverSettleMode::Second);
 }
 
-/// §3.2: a refused attach shows a null terminus, then the reason; both sides forget the link.
+/// LINK-6: a refused attach shows a null terminus, then the reason; both sides forget the link.
 #[test]
 fn link_6_a_refused_link_is_never_seen_open() {
     for role in [Role::Sender, Role::Receiver] {
@@ -193,7 +193,7 @@ pub(super) fn deliveries(events: &[Event]) -> impl Iterator<Item = &Delivery> {
 
 const OTHER_FORMAT: u32 = 0x8001_3700;
 
-/// §4: an aborted delivery never was; later frames may leave out what the first said.
+/// XFER-4: an aborted delivery never was; later frames may leave out what the first said.
 #[test]
 fn xfer_4_deliveries_of_many_frames() {
     let mut pair = Pair::opened(Limits::default(), Limits::default());

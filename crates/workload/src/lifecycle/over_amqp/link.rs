@@ -40,7 +40,7 @@ impl Link {
                 rcv_settle_mode: ReceiverSettleMode::First,
                 ..Attach::sender(&name, queue)
             },
-            // Verdicts are answered (rule 4).
+            // Verdicts are answered (SETTLE-4).
             Role::Receiver => Attach::receiver(&name, queue),
         };
         match client.attach(attach).await? {
