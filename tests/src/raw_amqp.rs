@@ -5,8 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use amqp_protocol::codec::{
-    AnyTarget, Attach, Begin, Composite, Flow, Open, ReceiverSettleMode, Role, SaslFrame, SaslInit,
-    SenderSettleMode, Source, Symbol, Symbols, Target, frame,
+    Attach, Begin, Composite, Flow, Open, Role, SaslFrame, SaslInit, Symbol, Symbols, frame,
 };
 use anyhow::{Context, ensure};
 use bytes::{Bytes, BytesMut};
@@ -178,23 +177,10 @@ fn begin() -> Begin {
 }
 
 fn attach(handle: u32, address: &str, role: Role) -> Attach {
-    Attach {
-        name: format!("{role:?}-{handle}").into(),
-        handle,
-        role,
-        snd_settle_mode: SenderSettleMode::Unsettled,
-        rcv_settle_mode: ReceiverSettleMode::Second,
-        source: Some(Source { address: Some(address.into()), ..Source::default() }),
-        target: Some(AnyTarget::Node(Target {
-            address: Some(address.into()),
-            ..Target::default()
-        })),
-        unsettled: None,
-        incomplete_unsettled: false,
-        initial_delivery_count: (role == Role::Sender).then_some(0),
-        max_message_size: None,
-        offered_capabilities: Symbols::default(),
-        desired_capabilities: Symbols::default(),
-        properties: None,
-    }
+    let name = format!("{role:?}-{handle}");
+    let attach = match role {
+        Role::Sender => Attach::sender(&name, address),
+        Role::Receiver => Attach::receiver(&name, address),
+    };
+    Attach { handle, ..attach }
 }

@@ -13,7 +13,7 @@ use client::{
 };
 use domain::Value as Property;
 use mayfly_tests::{AmqpClient, AmqpNode, Cluster, Settings};
-use message_content::{Body, Neutral, from_domain};
+use message_content::{BATCH_FORMAT, Body, Neutral, from_domain};
 
 async fn cluster(subscriptions: &[&str]) -> anyhow::Result<(Cluster, Client)> {
     let cluster = Cluster::start(Settings { data_groups: 1, ..Settings::default() }).await?;
@@ -123,16 +123,16 @@ async fn rule_4_what_is_sent_over_amqp_is_filtered_by_all_it_says() -> anyhow::R
     let sender = amqp.sender("amqps://localhost/T").await?.expect("the topic is there");
     assert_eq!(amqp.send(sender, 0, encoded(&message("m1", 7))).await?, DeliveryState::ACCEPTED);
     let rest = batch(&[message("m2", 3), message("m3", 7)]);
-    let format = Delivery::BATCH_FORMAT;
+    let format = BATCH_FORMAT;
     assert_eq!(amqp.send(sender, format, rest).await?, DeliveryState::ACCEPTED);
 
-    let mut ids = |address: &str| -> anyhow::Result<Vec<String>> {
+    let mut ids = async |address: &str| -> anyhow::Result<Vec<String>> {
         let found = receive_all(&mut amqp, address).await?;
         Ok(found.into_iter().filter_map(|neutral| neutral.message_id).collect())
     };
-    assert_eq!(ids("T/SUBSCRIPTIONS/Sql")?, ["m1", "m3"], "in whatever case");
-    assert_eq!(ids("t/Subscriptions/correlated")?, ["m1", "m2", "m3"]);
-    assert_eq!(ids("t/Subscriptions/none")?, [""; 0]);
+    assert_eq!(ids("T/SUBSCRIPTIONS/Sql").await?, ["m1", "m3"], "in whatever case");
+    assert_eq!(ids("t/Subscriptions/correlated").await?, ["m1", "m2", "m3"]);
+    assert_eq!(ids("t/Subscriptions/none").await?, [""; 0]);
 
     // A copy that an action changed, over either protocol.
     let path = subscription_path("t", "acted");
@@ -189,13 +189,13 @@ async fn rule_38_req_20_req_21_req_23_link_16_rules_are_managed_on_their_subscri
     let refused = topic.ask(&mut amqp, "add-rule", sql_rule("c", "a = 1", None)).await?;
     assert_eq!(refused.condition.as_deref(), Some(condition::NOT_ALLOWED));
     // LINK-16: there are links, and no such entity.
-    let mut none = AmqpNode::open(&mut amqp, "none")?;
-    let missing = none.ask(&mut amqp, "renew-session-lock", Map::default())?;
+    let mut none = AmqpNode::open(&mut amqp, "none").await?;
+    let missing = none.ask(&mut amqp, "renew-session-lock", Map::default()).await?;
     assert_eq!(missing.status, 400, "{missing:?}");
     let peek = Map::default()
         .string("from-sequence-number", Value::Long(1))
         .string("message-count", Value::Int(1));
-    let missing = none.ask(&mut amqp, "peek-message", peek)?;
+    let missing = none.ask(&mut amqp, "peek-message", peek).await?;
     assert_eq!((missing.status, missing.condition.as_deref()), (404, Some(condition::NOT_FOUND)));
     Ok(())
 }

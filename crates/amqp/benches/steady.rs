@@ -26,17 +26,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use amqp_protocol::Limits;
-use amqp_protocol::codec::{
-    AnyTarget, Attach, DeliveryState, Outcome, ReceiverSettleMode, Role, SenderSettleMode, Source,
-    Symbols, Tag, Target,
-};
+use amqp_protocol::codec::{Attach, DeliveryState, Outcome, Role, Tag};
 use amqp_protocol::engine::{
     Config, Connection, Event, LinkId, Mechanism, Millis, Outgoing, Payload,
 };
 use amqp_protocol::message::Message;
 use bytes::{Buf, Bytes, BytesMut};
 use domain::{Delivery, HeldLock, LockToken, MessageState, SequenceNumber, Span, Timestamp, Value};
-use message_content::{Neutral, Shown, deliver};
+use message_content::{Body, Neutral, Shown, deliver};
 
 /// Counts while it is told to.
 struct Counting;
@@ -94,28 +91,16 @@ fn config() -> Config {
 }
 
 fn attach(role: Role) -> Attach {
-    Attach {
-        name: format!("{role:?}").into(),
-        handle: 0,
-        role,
-        snd_settle_mode: SenderSettleMode::Unsettled,
-        rcv_settle_mode: ReceiverSettleMode::Second,
-        source: Some(Source::default()),
-        target: Some(AnyTarget::Node(Target::default())),
-        unsettled: None,
-        incomplete_unsettled: false,
-        initial_delivery_count: (role == Role::Sender).then_some(0),
-        max_message_size: None,
-        offered_capabilities: Symbols::default(),
-        desired_capabilities: Symbols::default(),
-        properties: None,
+    match role {
+        Role::Sender => Attach::sender("in", "q"),
+        Role::Receiver => Attach::receiver("out", "q"),
     }
 }
 
 /// The message both paths carry.
 fn message() -> Bytes {
     let neutral = Neutral {
-        body: message_content::Body::Binary(vec![7; 1024].into()),
+        body: Body::Binary(vec![7; 1024].into()),
         message_id: Some("0123456789abcdef0123456789abcdef".into()),
         subject: Some("subject".into()),
         properties: [("key".to_owned(), Value::Int(1)), ("name".to_owned(), Value::Bool(true))]

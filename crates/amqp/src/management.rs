@@ -8,7 +8,7 @@ mod reply;
 mod rule;
 
 pub use lock_token::{from_tag, from_uuid, tag, uuid};
-pub use operation::{Operation, ReceiveMode, Scheduled, SessionFilter, Verdict, decode};
+pub use operation::{DispositionStatus, ListedSessions, Operation, ReceiveMode, Scheduled, decode};
 pub use reply::Reply;
 
 /// The address of a node's management node: the node's, and this.

@@ -4,6 +4,10 @@
 //! task, not tasks, and speak to it by notes. A turn takes all events and notes there are,
 //! flushes once and writes what the socket takes.
 //!
+//! Reading order: addresses, rights and errors; what serves one link, one request or one transaction over
+//! the broker; what a connection remembers of its links; the handlers of what the client asks, each of
+//! which borrows no more of that than it may touch; the links together, and the connection.
+//!
 //! Invariant: nothing is settled before the log has decided. A verdict is written only from the
 //! broker's answer to it, and a link stays attached while leadership moves.
 
@@ -12,23 +16,28 @@ mod address;
 mod failure;
 mod verdict;
 
-mod gathering;
 mod note;
-mod opening;
-mod receiving;
-mod requests;
-mod sending;
-mod transacting;
+mod operations;
+mod source;
+mod submission;
+
+mod consumer;
+mod producer;
+mod transaction;
 mod via;
 
-mod attaching;
-mod conversing;
+mod idle;
+mod link_table;
+mod tasks;
+
+mod attach;
 mod coordinator;
-mod delivering;
-mod idling;
+mod incoming;
+mod outgoing;
+mod proof;
+mod requests;
+
 mod links;
-mod proving;
-mod taking;
 
 mod connection;
 
@@ -42,7 +51,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use transport::Arrivals;
 
-pub use idling::IdleLimits;
+pub use idle::IdleLimits;
 
 /// Connections over the maximum that are told so at a time; more are closed without a word.
 const SURPLUS_MAX: usize = 256;

@@ -43,7 +43,7 @@ pub enum Operation {
     },
     UpdateDisposition {
         tokens: Vec<LockToken>,
-        verdict: Verdict,
+        verdict: DispositionStatus,
         properties_to_modify: Properties,
         session_id: Option<String>,
     },
@@ -58,7 +58,7 @@ pub enum Operation {
         session_id: String,
     },
     GetMessageSessions {
-        filter: SessionFilter,
+        filter: ListedSessions,
         skip: u32,
         top: u32,
     },
@@ -117,7 +117,7 @@ pub enum ReceiveMode {
 
 /// What becomes of messages that are settled by their tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DispositionStatus {
     Complete,
     Abandon,
     Defer,
@@ -132,13 +132,13 @@ pub enum Verdict {
 
 /// Which sessions are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionFilter {
+pub enum ListedSessions {
     /// Those with active messages or a state.
     Active,
     StateSetAfter(Timestamp),
 }
 
-/// The instant that stands for [`SessionFilter::Active`]: the year 10000.
+/// The instant that stands for [`ListedSessions::Active`]: the year 10000.
 const ACTIVE_SESSIONS_MS: i64 = 253_402_300_800_000;
 
 /// Decodes a request. A bad one is part of the result, since it is owed a reply like any other:
@@ -333,19 +333,19 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    fn verdict(&self) -> Result<Verdict, Refusal> {
+    fn verdict(&self) -> Result<DispositionStatus, Refusal> {
         let name = "disposition-status";
         Ok(match self.required_text(name)?.as_str() {
-            "completed" => Verdict::Complete,
-            "abandoned" => Verdict::Abandon,
+            "completed" => DispositionStatus::Complete,
+            "abandoned" => DispositionStatus::Abandon,
             // The SDKs' spelling; the other is a courtesy.
-            "defered" | "deferred" => Verdict::Defer,
-            "suspended" => Verdict::DeadLetter {
+            "defered" | "deferred" => DispositionStatus::Defer,
+            "suspended" => DispositionStatus::DeadLetter {
                 reason: self.text("deadletter-reason")?,
                 description: self.text("deadletter-description")?,
             },
-            "unlocked" => Verdict::Release,
-            "renewed" => Verdict::Renew,
+            "unlocked" => DispositionStatus::Release,
+            "renewed" => DispositionStatus::Renew,
             _ => return Err(bad(name, "it names no disposition")),
         })
     }
@@ -359,14 +359,14 @@ impl<'a> Arguments<'a> {
         map.0.iter().map(entry).collect()
     }
 
-    fn session_filter(&self) -> Result<SessionFilter, Refusal> {
+    fn session_filter(&self) -> Result<ListedSessions, Refusal> {
         let at = self.instant("last-updated-time")?;
         Ok(match at {
-            None => SessionFilter::Active,
+            None => ListedSessions::Active,
             Some(Timestamp(ms)) if ms >= ACTIVE_SESSIONS_MS.cast_unsigned() => {
-                SessionFilter::Active
+                ListedSessions::Active
             }
-            Some(at) => SessionFilter::StateSetAfter(at),
+            Some(at) => ListedSessions::StateSetAfter(at),
         })
     }
 }

@@ -111,7 +111,10 @@ fn req_10_to_req_22_requests_decode() {
                 .string("properties-to-modify", Value::Map(map().string("k", Value::Int(1)))),
             Operation::UpdateDisposition {
                 tokens: vec![token(7)],
-                verdict: Verdict::DeadLetter { reason: Some("why".into()), description: None },
+                verdict: DispositionStatus::DeadLetter {
+                    reason: Some("why".into()),
+                    description: None,
+                },
                 properties_to_modify: [("k".to_owned(), domain::Value::Int(1))].into(),
                 session_id: None,
             },
@@ -137,7 +140,7 @@ fn req_10_to_req_22_requests_decode() {
                 .string("last-updated-time", Value::Timestamp(253_402_300_800_000))
                 .string("skip", Value::Int(0))
                 .string("top", Value::Int(100)),
-            Operation::GetMessageSessions { filter: SessionFilter::Active, skip: 0, top: 100 },
+            Operation::GetMessageSessions { filter: ListedSessions::Active, skip: 0, top: 100 },
         ),
         (
             "get-message-sessions",
@@ -146,7 +149,7 @@ fn req_10_to_req_22_requests_decode() {
                 .string("skip", Value::Int(1))
                 .string("top", Value::Int(2)),
             Operation::GetMessageSessions {
-                filter: SessionFilter::StateSetAfter(Timestamp(5)),
+                filter: ListedSessions::StateSetAfter(Timestamp(5)),
                 skip: 1,
                 top: 2,
             },
@@ -182,13 +185,13 @@ fn req_10_to_req_22_requests_decode() {
 fn req_24_each_disposition_has_its_name() {
     let (reason, description) = (Some("why".to_owned()), None);
     for (name, expected) in [
-        ("completed", Verdict::Complete),
-        ("abandoned", Verdict::Abandon),
-        ("defered", Verdict::Defer),
-        ("deferred", Verdict::Defer),
-        ("suspended", Verdict::DeadLetter { reason, description }),
-        ("unlocked", Verdict::Release),
-        ("renewed", Verdict::Renew),
+        ("completed", DispositionStatus::Complete),
+        ("abandoned", DispositionStatus::Abandon),
+        ("defered", DispositionStatus::Defer),
+        ("deferred", DispositionStatus::Defer),
+        ("suspended", DispositionStatus::DeadLetter { reason, description }),
+        ("unlocked", DispositionStatus::Release),
+        ("renewed", DispositionStatus::Renew),
     ] {
         let body = map()
             .string("disposition-status", name.into())

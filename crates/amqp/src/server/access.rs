@@ -25,7 +25,7 @@ pub(super) struct Grants {
     /// A token replaced another, so something may be allowed no more.
     is_replaced: bool,
     /// Where refusals are told.
-    pub ear: Option<Ear>,
+    pub denial_log: Option<DenialLog>,
 }
 
 /// A name and a key that may be of an entity's own rule: which entity's, its links tell.
@@ -36,7 +36,7 @@ struct Claim {
 
 /// Who hears of refusals, and whose they are.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(super) struct DenialLog {
     pub peer: SocketAddr,
     pub denials: Arc<Denials>,
     /// The zero of the denials' time.
@@ -152,7 +152,7 @@ impl Grants {
 
     /// To the log, without names and keys: those are what the client likes to send.
     fn tell(&self, why: &str) {
-        let Some(Ear { peer, denials, started }) = &self.ear else { return };
+        let Some(DenialLog { peer, denials, started }) = &self.denial_log else { return };
         let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let Some(untold) = denials.count(now_ms) {
             tracing::warn!(%peer, untold, "AMQP client refused: {why}");

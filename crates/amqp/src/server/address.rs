@@ -42,6 +42,14 @@ impl Node {
 }
 
 impl Entity {
+    /// The entity at an address; `None` if that is no entity's.
+    pub fn at(address: &str) -> Option<Entity> {
+        match Node::parse(address) {
+            Ok(Node::Entity(entity)) => Some(entity),
+            Ok(Node::Cbs | Node::Management(_)) | Err(_) => None,
+        }
+    }
+
     fn parse(path: &str) -> Result<Entity, Refusal> {
         if let Some(name) = strip_suffix(path, TRANSFER_DEAD_LETTER) {
             return Ok(Entity { name: name.to_owned(), sub: SubQueue::TransferDeadLetter });

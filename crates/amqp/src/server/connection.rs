@@ -17,7 +17,7 @@ use tokio::time::{Sleep, timeout};
 use tokio_util::io::poll_read_buf;
 use transport::{Arrival, Stream};
 
-use super::access::Ear;
+use super::access::DenialLog;
 use super::links::Links;
 use super::note::Note;
 use super::{Config, Shared};
@@ -48,7 +48,7 @@ pub(super) async fn run(
     let engine = Connection::server(engine_config(&shared.config), now);
     let mut links = Links::new(engine, shared.clone(), notes);
     let (denials, started) = (shared.denials.clone(), shared.started);
-    links.grants.ear = Some(Ear { peer, denials, started });
+    links.grants.denial_log = Some(DenialLog { peer, denials, started });
     let mut socket = Socket {
         stream,
         is_flushed: true,
@@ -169,7 +169,7 @@ impl Socket {
         let wants_input = self.links.wants_input();
         let has_output = self.has_output();
         let Socket { stream, is_flushed, input, links, inbox, stopping, alarm, shared, .. } = self;
-        let (engine, work) = (&mut links.engine, &mut links.work);
+        let (engine, work) = (&mut links.engine, &mut links.tasks.work);
         let exchange = poll_fn(|cx| {
             if has_output
                 && let Poll::Ready(result) = poll_write(stream, engine.output(), is_flushed, cx)
@@ -198,7 +198,7 @@ impl Socket {
     fn set_alarm(&mut self) {
         let next = self.links.grants.next_expiry_ms();
         let tokens = next.map(|ms| Millis(now(&self.shared).0 + ms.min(TOKENS_LOOK_MS)));
-        let idle = self.links.idling.deadline();
+        let idle = self.links.timers.deadline();
         let all = [self.links.engine.deadline(), tokens, idle, self.end_by];
         let deadline = all.into_iter().flatten().min();
         let Some(at) = deadline else { return };
@@ -215,7 +215,7 @@ impl Socket {
         self.links.engine.tick(now);
         self.links.detach_expired();
         self.links.detach_idle();
-        if let Some(error) = self.links.idling.farewell(now) {
+        if let Some(error) = self.links.timers.farewell(now) {
             // The engine closes once, and waits for an answer as long as it does for any.
             self.links.engine.close(Some(error));
         }
@@ -240,10 +240,10 @@ impl Socket {
 
     /// Lets the links hand back what was granted and never sent.
     async fn end(mut self) {
-        self.links.drop_links(|_| true);
+        self.links.drop_all();
         let goodbye = async {
             drop(self.stream.shutdown().await);
-            while self.links.work.next().await.is_some() {}
+            while self.links.tasks.work.next().await.is_some() {}
         };
         drop(timeout(LINKS_END_WITHIN, goodbye).await);
     }

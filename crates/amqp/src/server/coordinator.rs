@@ -4,40 +4,38 @@
 use std::collections::BTreeMap;
 
 use amqp_protocol::codec::{
-    AnyTarget, Attach, Control, Declared, DecodeError, DeliveryState, Discharge, Error, Outcome,
-    Role, Tag,
+    Control, Declared, DecodeError, DeliveryState, Discharge, Error, Outcome, Tag,
 };
-use amqp_protocol::engine::{Delivery, DeliveryId, LinkId, SessionId};
+use amqp_protocol::engine::{Connection, Delivery, DeliveryId, LinkId, SessionId};
 use amqp_protocol::message::{BodyKind, Message};
 use amqp_protocol::request::Envelope;
-use auth::Right;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use domain::{
     CancelScheduled, EntityId, Operation, QueueId, Refusal, Renew, Send, SessionToken,
-    SetSessionState, Settle, SubQueue,
+    SetSessionState, Settle,
 };
 use tokio::sync::mpsc;
 
-use super::access;
-use super::address::{Entity, Node};
-use super::failure;
-use super::links::{Kind, Link, Links};
-use super::requests;
-use super::transacting::{self, Act, Answer, Asked, Part};
+use super::access::{self, Grants};
+use super::address::Entity;
+use super::attach::TRANSFER_DESTINATION;
+use super::link_table::{Link, LinkTable};
+use super::requests::{reply_node, session_of};
+use super::tasks::Tasks;
+use super::transaction::{self, Act, Hearer, Part, PendingReply};
 use super::verdict::verdict;
-use crate::management::{self, Reply, Verdict};
+use super::{Shared, failure, incoming, operations};
+use crate::management::{self, DispositionStatus, Reply};
 use crate::{Limits, condition};
 
-/// Names the entity that a sender link's messages are for, if they only go via its target (LINK-15).
-pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
 /// Most transactions that a connection has open.
 const OPEN_MAX: usize = 256;
 
 /// What a connection has open, by id.
 #[derive(Default)]
-pub(super) struct Transactions(BTreeMap<Bytes, Open>);
+pub(super) struct Transactions(BTreeMap<Bytes, OpenTransaction>);
 
-struct Open {
+struct OpenTransaction {
     /// The control link that declared it.
     control: LinkId,
     acts: mpsc::UnboundedSender<Act>,
@@ -49,27 +47,36 @@ impl Transactions {
         self.0.retain(|_, open| open.control != link);
     }
 
+    fn knows(&self, id: &Bytes) -> bool {
+        self.0.contains_key(id)
+    }
+
     /// Whether there is such a transaction to be told.
     fn tell(&self, id: &Bytes, act: Act) -> bool {
         self.0.get(id).is_some_and(|open| open.acts.send(act).is_ok())
     }
 }
 
-impl Links {
-    /// A link whose target is the coordinator.
-    pub(super) fn control(attach: &Attach) -> Option<Result<Kind, Error>> {
-        let Some(AnyTarget::Coordinator(_)) = attach.target else { return None };
-        Some(match attach.role {
-            Role::Sender => Ok(Kind::Control),
-            Role::Receiver => {
-                let why = "the coordinator sends nothing";
-                Err(Error::new(condition::NOT_ALLOWED, why))
-            }
-        })
-    }
+pub(super) struct TransactionHandler<'a> {
+    pub shared: &'a Shared,
+    pub grants: &'a Grants,
+    pub engine: &'a mut Connection,
+    pub table: &'a mut LinkTable,
+    pub tasks: &'a mut Tasks,
+    pub transactions: &'a mut Transactions,
+    pub scratch: &'a mut BytesMut,
+}
 
+/// A request that is no part of its transaction, and why.
+pub(super) struct RefusedRequest {
+    pub node: String,
+    pub envelope: Envelope,
+    pub error: Error,
+}
+
+impl TransactionHandler<'_> {
     /// A message on a control link.
-    pub(super) fn on_control(&mut self, delivery: &Delivery) {
+    pub fn on_control(&mut self, delivery: &Delivery) {
         let limits = &self.shared.config.limits;
         let id = (!delivery.settled).then_some(delivery.id);
         let asked = match &delivery.payload {
@@ -103,26 +110,26 @@ impl Links {
         // Drawn, so that no other connection's id is taken for one of these.
         let txn_id = Bytes::copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         let (acts, waiting) = mpsc::unbounded_channel();
-        let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
-        self.work.push(Box::pin(transacting::run(txn_id.clone(), broker, waiting, notes)));
-        self.transactions.0.insert(txn_id.clone(), Open { control, acts });
+        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        self.tasks.spawn(transaction::run(txn_id.clone(), broker, waiting, notes));
+        self.transactions.0.insert(txn_id.clone(), OpenTransaction { control, acts });
         DeliveryState::Declared(Declared { txn_id })
     }
 
     /// A message on a sender link, within a transaction.
-    pub(super) fn take_in_transaction(&mut self, delivery: &Delivery, state: &DeliveryState) {
+    pub fn take_in_transaction(&mut self, delivery: &Delivery, state: &DeliveryState) {
         let id = (!delivery.settled).then_some(delivery.id);
-        let operation = self
-            .messages(delivery)
+        let messages = incoming::messages(delivery, &self.shared.config.limits, self.scratch);
+        let operation = messages
             .map(|messages| Operation::Send(Send { origin: None, entity: EntityId(0), messages }));
-        let Some(link) = self.links.get(&delivery.link) else { return };
+        let Some(link) = self.table.get(delivery.link) else { return };
         let Some(entity) = link.entity() else { return };
-        let to = link.attach.property(TRANSFER_DESTINATION).and_then(entity_of);
+        let to = link.attach.property(TRANSFER_DESTINATION).and_then(Entity::at);
         let to = to.map(|to| to.name);
-        let answer = Answer::Transfer(delivery.link, id);
-        let part = Part { entity: entity.name, to, operation, answer };
+        let hearer = Hearer::Transfer(delivery.link, id);
+        let part = Part { entity: entity.name, to, operation, hearer };
         match self.perform(state, part) {
-            Ok(()) if id.is_none() => self.count_presettled(delivery.link),
+            Ok(()) if id.is_none() => self.table.count_presettled(delivery.link),
             Ok(()) => {}
             Err(refused) => {
                 if let Some(id) = id {
@@ -133,7 +140,7 @@ impl Links {
     }
 
     /// A verdict on what was sent to the client, within a transaction.
-    pub(super) fn decide_in_transaction(
+    pub fn decide_in_transaction(
         &mut self,
         id: DeliveryId,
         link: LinkId,
@@ -142,7 +149,7 @@ impl Links {
         settled: bool,
     ) {
         let id_wanted = (!settled).then_some(id);
-        let entity = self.links.get(&link).and_then(Link::entity);
+        let entity = self.table.get(link).and_then(Link::entity);
         let outcome = match state {
             DeliveryState::Transactional { outcome, .. } => outcome.clone(),
             _ => None,
@@ -157,9 +164,9 @@ impl Links {
                     DeliveryState::Outcome(outcome) => outcome,
                     _ => Outcome::Accepted,
                 };
-                let answer = Answer::Verdict(id_wanted, outcome);
+                let hearer = Hearer::Verdict(id_wanted, outcome);
                 let operation = Ok(Operation::Settle(settle));
-                match self.perform(state, Part { entity: name, to: None, operation, answer }) {
+                match self.perform(state, Part { entity: name, to: None, operation, hearer }) {
                     Ok(()) => return,
                     Err(refused) => refused,
                 }
@@ -172,72 +179,70 @@ impl Links {
         }
     }
 
-    /// A management request within a transaction: its effect is that of the commit.
-    pub(super) fn request_in_transaction(
+    /// A management request within a transaction: its effect is that of the commit. A refused one is to
+    /// be replied so at once.
+    pub fn request_in_transaction(
         &mut self,
         session: SessionId,
         entity: Entity,
         delivery: &Delivery,
         state: &DeliveryState,
-    ) {
-        let id = (!delivery.settled).then_some(delivery.id);
-        let known = match state {
-            DeliveryState::Transactional { txn_id, .. } => self.transactions.0.contains_key(txn_id),
-            _ => false,
-        };
-        if let Some(id) = id {
-            let state = match state {
-                DeliveryState::Transactional { txn_id, .. } if known => {
-                    let (txn_id, outcome) = (txn_id.clone(), Some(Outcome::Accepted));
-                    DeliveryState::Transactional { txn_id, outcome }
-                }
-                _ => unknown_id(),
-            };
-            let _ = self.engine.settle(id, state);
-        }
-        let Ok(payload) = &delivery.payload else { return };
+    ) -> Result<(), Box<RefusedRequest>> {
+        self.settle_request(delivery, state);
+        let Ok(payload) = &delivery.payload else { return Ok(()) };
         let limits = &self.shared.config.limits;
         // Who sends what is no message cannot be replied to.
-        let Ok((envelope, operation)) = management::decode(payload, limits) else { return };
-        let node = super::conversing::reply_node(&entity);
-        let asked = operation.and_then(|operation| {
-            let right = requests::right(&operation);
+        let Ok((envelope, operation)) = management::decode(payload, limits) else { return Ok(()) };
+        let node = reply_node(&entity);
+        let permitted = operation.and_then(|operation| {
+            let right = operations::right(&operation);
             let allowed = self.grants.allow(&self.shared.config.access, &node, right);
-            let held = self.session_of(&entity, &operation)?;
+            let held = session_of(self.table, &entity, &operation)?;
             Ok((allowed, right, in_transaction(operation, &entity, held, limits)?))
         });
-        let (operation, reply) = match asked {
+        let (operation, reply) = match permitted {
             Ok((true, _, (operation, reply))) => (Ok(operation), reply),
             Ok((false, right, _)) => {
                 let error = failure::unauthorized(access::name(right), &entity.name);
-                return self.refuse_request(session, &node, &envelope, error);
+                return Err(Box::new(RefusedRequest { node, envelope, error }));
             }
             Err(refusal) => (Err(refusal), Reply::Done),
         };
-        let asked =
-            Asked { session, node: node.clone(), envelope: Box::new(envelope.clone()), reply };
-        let answer = Answer::Request(Box::new(asked));
-        let part = Part { entity: entity.name, to: None, operation, answer };
+        let pending = PendingReply {
+            session,
+            node: node.clone(),
+            envelope: Box::new(envelope.clone()),
+            reply,
+        };
+        let hearer = Hearer::Request(Box::new(pending));
+        let part = Part { entity: entity.name, to: None, operation, hearer };
         match self.perform(state, part) {
-            Ok(()) => self.requests += 1,
+            Ok(()) => {
+                self.tasks.request_began();
+                Ok(())
+            }
             // It is told in the state of the request itself, which was settled above.
-            Err(_) if !delivery.settled => (),
+            Err(_) if !delivery.settled => Ok(()),
             Err(_) => {
                 let error = failure::refusal(Refusal::TransactionUnknown, "");
-                self.refuse_request(session, &node, &envelope, error);
+                Err(Box::new(RefusedRequest { node, envelope, error }))
             }
         }
     }
 
-    fn refuse_request(
-        &mut self,
-        session: SessionId,
-        node: &str,
-        envelope: &Envelope,
-        error: Error,
-    ) {
-        let reply = Reply::Refused(error).encode(envelope, &mut self.scratch);
-        self.reply(session, node, envelope, reply);
+    /// Answers the delivery of a request, whatever becomes of what it asks.
+    fn settle_request(&mut self, delivery: &Delivery, state: &DeliveryState) {
+        if delivery.settled {
+            return;
+        }
+        let state = match state {
+            DeliveryState::Transactional { txn_id, .. } if self.transactions.knows(txn_id) => {
+                let (txn_id, outcome) = (txn_id.clone(), Some(Outcome::Accepted));
+                DeliveryState::Transactional { txn_id, outcome }
+            }
+            _ => unknown_id(),
+        };
+        let _ = self.engine.settle(delivery.id, state);
     }
 
     /// Tells a transaction what to do, or says what is wrong with its id.
@@ -250,38 +255,6 @@ impl Links {
             true => Ok(()),
             false => Err(unknown_id()),
         }
-    }
-
-    /// FWD-14: where the messages of a sender link go, if its target only brings them there. That takes
-    /// the right to send to both.
-    pub(super) fn transfer_destination(&self, attach: &Attach) -> Result<Option<Entity>, Error> {
-        let Some(address) = attach.property(TRANSFER_DESTINATION) else { return Ok(None) };
-        match entity_of(address) {
-            Some(entity) if entity.sub == SubQueue::Main && entity.subscription().is_none() => {
-                match self.grants.allow(&self.shared.config.access, &entity.path(), Right::Send) {
-                    true => Ok(Some(entity)),
-                    false => Err(failure::unauthorized(access::name(Right::Send), address)),
-                }
-            }
-            _ => {
-                let why = "messages are sent to queues and topics only";
-                Err(failure::refusal(Refusal::InvalidOperation { why }, address))
-            }
-        }
-    }
-}
-
-impl Link {
-    /// The entity at the other end.
-    fn entity(&self) -> Option<Entity> {
-        entity_of(self.address()?)
-    }
-}
-
-pub(super) fn entity_of(address: &str) -> Option<Entity> {
-    match Node::parse(address) {
-        Ok(Node::Entity(entity)) => Some(entity),
-        Ok(Node::Cbs | Node::Management(_)) | Err(_) => None,
     }
 }
 
@@ -313,7 +286,7 @@ fn in_transaction(
         management::Operation::Schedule { messages } => {
             let messages: Vec<_> = messages
                 .iter()
-                .map(|scheduled| requests::scheduled(scheduled, limits))
+                .map(|scheduled| operations::scheduled(scheduled, limits))
                 .collect::<Result<_, _>>()?;
             // TX-2: the numbers are given by the commit; until then there are none to tell.
             let numbers = vec![domain::SequenceNumber(0); messages.len()];
@@ -327,11 +300,11 @@ fn in_transaction(
         management::Operation::UpdateDisposition {
             tokens, verdict, properties_to_modify, ..
         } => {
-            if matches!(verdict, Verdict::Renew) {
+            if matches!(verdict, DispositionStatus::Renew) {
                 let renew = Renew { origin, queue, tokens };
                 return Ok((Operation::Renew(renew), Reply::Done));
             }
-            let settlements = requests::settlements(tokens, verdict, properties_to_modify)?;
+            let settlements = operations::settlements(tokens, verdict, properties_to_modify)?;
             let settle = Settle { origin, queue, settlements, atomic: true };
             Ok((Operation::Settle(settle), Reply::Done))
         }
@@ -359,40 +332,11 @@ fn in_transaction(
 
 #[cfg(test)]
 mod tests {
-    use bytes::BytesMut;
-    use domain::{SequenceNumber, Timestamp};
+    use domain::{SequenceNumber, SubQueue, Timestamp};
+    use message_content::Neutral;
 
     use super::*;
-    use crate::codec::{Coordinator, ReceiverSettleMode, SenderSettleMode, Symbols};
     use crate::management::Scheduled;
-    use crate::message::Neutral;
-
-    #[test]
-    fn coord_1_only_senders_have_business_with_the_coordinator() {
-        let asked = |role| {
-            let attach = Attach {
-                name: "control".into(),
-                handle: 0,
-                role,
-                snd_settle_mode: SenderSettleMode::Unsettled,
-                rcv_settle_mode: ReceiverSettleMode::First,
-                source: None,
-                target: Some(AnyTarget::Coordinator(Coordinator::default())),
-                unsettled: None,
-                incomplete_unsettled: false,
-                initial_delivery_count: None,
-                max_message_size: None,
-                offered_capabilities: Symbols::default(),
-                desired_capabilities: Symbols::default(),
-                properties: None,
-            };
-            let control = Links::control(&attach).expect("a coordinator");
-            control.map(|kind| matches!(kind, Kind::Control))
-        };
-        assert_eq!(asked(Role::Sender), Ok(true));
-        let refused = asked(Role::Receiver).expect_err("it sends nothing");
-        assert_eq!(&*refused.condition, condition::NOT_ALLOWED);
-    }
 
     /// The numbers of what is scheduled are not told, since the commit gives them; what looks or
     /// receives is no part of a transaction.

@@ -1,71 +1,48 @@
 //! The links of one connection: events of the engine go to whoever serves the link, notes from there
 //! go to the engine.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use amqp_protocol::codec::{Attach, DeliveryState, Error};
-use amqp_protocol::engine::{Connection, DeliveryId, Event, LinkId, Millis, SessionId, Side};
-use auth::Right;
+use amqp_protocol::codec::{Attach, DeliveryState, Error, Tag};
+use amqp_protocol::engine::{
+    Connection, Delivery, DeliveryId, Event, LinkId, Millis, SessionId, Side,
+};
+use amqp_protocol::request::Envelope;
 use bytes::{Bytes, BytesMut};
-use futures::stream::FuturesUnordered;
 
-use super::Shared;
 use super::access::Grants;
 use super::address::Node;
-use super::coordinator::{Transactions, entity_of};
-use super::delivering::Outlet;
-use super::failure;
-use super::idling::Idling;
-use super::note::{Note, Notes, Work};
-use super::proving::Unproved;
-use super::receiving::Order;
-use super::taking::Intake;
+use super::attach::AttachHandler;
+use super::consumer::Order;
+use super::coordinator::{TransactionHandler, Transactions};
+use super::idle::{self, IdleTimers};
+use super::link_table::{Kind, Link, LinkTable};
+use super::note::{Note, Notes};
+use super::outgoing::OutgoingHandler;
+use super::proof::{Proof, ProofHandler, Proved, Unproved};
+use super::requests::{self, AddressedReply, REPLIES_MAX, RequestHandler};
+use super::submission::Delivered;
+use super::tasks::Tasks;
 use super::verdict::verdict;
+use super::{Shared, failure, incoming};
+use crate::management::Reply;
+use crate::{cbs, condition};
 
-/// Management requests under way, per connection: beyond it nothing is read.
-const REQUESTS_MAX: usize = 64;
-
+/// What one connection knows of its links, and of whoever serves them.
 pub(super) struct Links {
     pub engine: Connection,
-    pub(super) shared: Arc<Shared>,
-    pub(super) grants: Grants,
-    pub(super) links: BTreeMap<LinkId, Link>,
+    shared: Arc<Shared>,
+    pub grants: Grants,
+    table: LinkTable,
     /// Links that are asked for, and wait for the keys of their entities.
-    pub(super) unproved: BTreeMap<LinkId, Unproved>,
-    /// Receiver links with something for the client or from it, seen to at the end of the turn.
-    pub(super) busy: BTreeSet<LinkId>,
-    pub(super) notes: Notes,
-    pub work: FuturesUnordered<Work>,
-    pub(super) requests: usize,
-    /// Sender links with too much under way.
-    pub(super) full: BTreeSet<LinkId>,
-    pub(super) transactions: Transactions,
-    pub(super) scratch: BytesMut,
-    pub(super) idling: Idling,
+    unproved: BTreeMap<LinkId, Unproved>,
+    pub tasks: Tasks,
+    transactions: Transactions,
+    scratch: BytesMut,
+    pub timers: IdleTimers,
     /// Of this turn.
     pub now: Millis,
-}
-
-/// A link, from the moment it is asked for.
-pub(super) struct Link {
-    pub session: SessionId,
-    pub attach: Box<Attach>,
-    /// What it takes to use it, for as long as it is used.
-    pub right: Option<Right>,
-    pub kind: Kind,
-    /// When something last came or went on it (ERR-22).
-    pub used_at: Millis,
-}
-
-pub(super) enum Kind {
-    Intake(Intake),
-    Outlet(Outlet),
-    Requests(Node),
-    /// What waits for credit.
-    Replies(VecDeque<Bytes>),
-    /// Of transactions (COORD-1).
-    Control,
 }
 
 /// How a link ended, which decides what becomes of its session.
@@ -79,28 +56,24 @@ enum Ending {
 
 impl Links {
     pub fn new(engine: Connection, shared: Arc<Shared>, notes: Notes) -> Links {
-        let idling = Idling::new(shared.config.idle);
+        let timers = IdleTimers::new(shared.config.idle);
         Links {
             engine,
             shared,
             grants: Grants::default(),
-            links: BTreeMap::new(),
+            table: LinkTable::default(),
             unproved: BTreeMap::new(),
-            busy: BTreeSet::new(),
-            notes,
-            work: FuturesUnordered::new(),
-            requests: 0,
-            full: BTreeSet::new(),
+            tasks: Tasks::new(notes),
             transactions: Transactions::default(),
             scratch: BytesMut::new(),
-            idling,
+            timers,
             now: Millis::default(),
         }
     }
 
     /// Whether reading leads anywhere at present.
     pub fn wants_input(&self) -> bool {
-        self.requests < REQUESTS_MAX && self.full.is_empty() && self.engine.wants_input()
+        self.tasks.has_room() && !self.table.is_full() && self.engine.wants_input()
     }
 
     pub fn on_event(&mut self, event: Event) {
@@ -134,7 +107,7 @@ impl Links {
             }
             Event::Opened(_) => {
                 let is_proved = self.grants.is_proved(&self.shared.config.access);
-                self.idling.opened(self.now, is_proved);
+                self.timers.opened(self.now, is_proved);
             }
             // A server asks for no links and drains none; what a sender settles itself, it knows.
             Event::Began(_)
@@ -146,7 +119,7 @@ impl Links {
 
     pub fn on_note(&mut self, note: Note) {
         match note {
-            Note::Ready(link, terms) => self.accept(link, terms),
+            Note::Ready(link, terms) => self.attach_handler().accept(link, terms),
             Note::Failed(link, error) => self.fail(link, error),
             // Verdicts on what is gone are for nobody: so below.
             Note::Decided(ids, state) => {
@@ -154,26 +127,26 @@ impl Links {
                     let _ = self.engine.settle(id, state.clone());
                 }
             }
-            Note::Stored(id) => self.stored(id),
+            Note::Stored(id) => self.table.stored(id),
             Note::Settled(answers) => {
                 for (id, state) in answers {
                     let _ = self.engine.answer(id, state);
                 }
             }
             Note::Messages(link, messages) => {
-                if let Some(outlet) = self.outlet(link) {
-                    outlet.unsent.extend(messages);
-                    self.busy.insert(link);
+                if let Some(outgoing) = self.table.outgoing(link) {
+                    outgoing.unsent.extend(messages);
+                    self.table.mark_busy(link);
                 }
             }
             Note::Drained(link) => {
-                if let Some(outlet) = self.outlet(link) {
-                    outlet.is_drained = true;
-                    self.busy.insert(link);
+                if let Some(outgoing) = self.table.outgoing(link) {
+                    outgoing.is_drained = true;
+                    self.table.mark_busy(link);
                 }
             }
             Note::Replied { session, node, envelope, reply } => {
-                self.requests -= 1;
+                self.tasks.request_ended();
                 let reply = reply.encode(&envelope, &mut self.scratch);
                 self.reply(session, &node, &envelope, reply);
             }
@@ -181,33 +154,104 @@ impl Links {
         }
     }
 
-    pub(super) fn outlet(&mut self, link: LinkId) -> Option<&mut Outlet> {
-        match &mut self.links.get_mut(&link)?.kind {
-            Kind::Outlet(outlet) => Some(outlet),
-            Kind::Intake(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
+    /// Sees to every link where something happened.
+    pub fn finish_turn(&mut self) {
+        self.outgoing_handler().finish_turn();
+    }
+
+    fn on_attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
+        match self.proof_handler().waits_for_keys(id, &attach) {
+            true => drop(self.unproved.insert(id, Unproved { session, attach, credit: None })),
+            false => self.attach_handler().attach(session, id, attach),
         }
     }
 
-    pub(super) fn on_credit(&mut self, id: LinkId, credit: u32, drain: bool) {
-        self.touch(id);
+    fn on_keys(&mut self, proof: Proof, keys: Result<super::proof::Keys, service::Error>) {
+        let proved = self.proof_handler().on_keys(proof, keys);
+        self.on_proved(proved);
+    }
+
+    fn on_proved(&mut self, proved: Proved) {
+        match proved {
+            Proved::Token { session, envelope, status } => {
+                let reply = status.reply(&envelope, &mut self.scratch);
+                self.reply(session, cbs::ADDRESS, &envelope, reply);
+            }
+            Proved::Link { id, unproved: Unproved { session, attach, credit } } => {
+                self.attach_handler().attach(session, id, attach);
+                if let Some((credit, drain)) = credit {
+                    self.on_credit(id, credit, drain);
+                }
+            }
+            Proved::Refused { id, attach, error } => {
+                self.attach_handler().refuse(id, &attach, error)
+            }
+            Proved::Gone => {}
+        }
+    }
+
+    fn on_credit(&mut self, id: LinkId, credit: u32, drain: bool) {
+        self.table.touch(id, self.now);
         if let Some(waiting) = self.unproved.get_mut(&id) {
             waiting.credit = Some((credit, drain));
         }
-        let Some(link) = self.links.get_mut(&id) else { return };
-        match &mut link.kind {
-            Kind::Outlet(outlet) => {
-                outlet.is_drained = false;
-                outlet.tell_sent();
-                outlet.order(Order::Credit { credit, drain });
-                self.busy.insert(id);
+        self.outgoing_handler().on_credit(id, credit, drain);
+    }
+
+    fn on_delivery(&mut self, delivery: Delivery) {
+        self.table.touch(delivery.link, self.now);
+        let id = (!delivery.settled).then_some(delivery.id);
+        let Some(link) = self.table.get(delivery.link) else { return };
+        let session = link.session;
+        match (&link.kind, &delivery.state) {
+            (Kind::Control, _) => self.transaction_handler().on_control(&delivery),
+            (Kind::Incoming(_), Some(state)) => {
+                self.transaction_handler().take_in_transaction(&delivery, state);
             }
-            Kind::Replies(_) => {
-                self.send_replies(id);
-                if drain {
-                    let _ = self.engine.drained(id);
+            (Kind::Requests(Node::Management(entity)), Some(state)) => {
+                let entity = entity.clone();
+                let mut handler = self.transaction_handler();
+                let done = handler.request_in_transaction(session, entity, &delivery, state);
+                if let Err(refused) = done {
+                    let reply = Reply::Refused(refused.error);
+                    let reply = reply.encode(&refused.envelope, &mut self.scratch);
+                    self.reply(session, &refused.node, &refused.envelope, reply);
                 }
             }
-            Kind::Intake(_) | Kind::Requests(_) | Kind::Control => {}
+            (Kind::Incoming(_), None) => {
+                let limits = &self.shared.config.limits;
+                let messages = incoming::messages(&delivery, limits, &mut self.scratch);
+                incoming::take_in(&mut self.table, delivery.link, Delivered { id, messages });
+            }
+            (Kind::Requests(node), _) => {
+                let node = node.clone();
+                if let Some(id) = id {
+                    let _ = self.engine.settle(id, DeliveryState::ACCEPTED);
+                }
+                if let Ok(payload) = &delivery.payload {
+                    self.on_request(session, node, payload);
+                }
+            }
+            (Kind::Outgoing(_) | Kind::Replies(_), _) => {}
+        }
+    }
+
+    fn on_request(&mut self, session: SessionId, node: Node, payload: &Bytes) {
+        match node {
+            Node::Management(entity) => {
+                let Links { shared, grants, table, tasks, .. } = self;
+                RequestHandler { shared, grants, table, tasks }
+                    .on_request(session, entity, payload);
+            }
+            Node::Cbs => {
+                let limits = &self.shared.config.limits;
+                let Ok((envelope, request)) = cbs::decode(payload, limits) else { return };
+                let proved = self.proof_handler().put_token(session, Box::new(envelope), request);
+                if let Some(proved) = proved {
+                    self.on_proved(proved);
+                }
+            }
+            Node::Entity(_) => {}
         }
     }
 
@@ -215,23 +259,23 @@ impl Links {
         &mut self,
         id: DeliveryId,
         link: LinkId,
-        tag: &amqp_protocol::codec::Tag,
+        tag: &Tag,
         state: Option<DeliveryState>,
         settled: bool,
     ) {
-        self.touch(link);
+        self.table.touch(link, self.now);
         if let Some(state @ DeliveryState::Transactional { .. }) = &state {
-            return self.decide_in_transaction(id, link, tag, state, settled);
+            return self.transaction_handler().decide_in_transaction(id, link, tag, state, settled);
         }
-        let Some(outlet) = self.outlet(link) else {
+        let Some(outgoing) = self.table.outgoing(link) else {
             // A reply that was sent unsettled: there is nothing to decide.
             let _ = self.engine.answer(id, DeliveryState::ACCEPTED);
             return;
         };
         match verdict((!settled).then_some(id), tag, state) {
             Ok(verdict) => {
-                outlet.verdicts.push(verdict);
-                self.busy.insert(link);
+                outgoing.verdicts.push(verdict);
+                self.table.mark_busy(link);
             }
             Err(answer) => {
                 let _ = self.engine.answer(id, answer);
@@ -239,9 +283,24 @@ impl Links {
         }
     }
 
+    /// REQ-3: the reply goes to the response link of the same session.
+    fn reply(&mut self, session: SessionId, node: &str, envelope: &Envelope, reply: Bytes) {
+        let addressed = AddressedReply { session, node, reply_to: envelope.reply_to() };
+        let Some(id) = requests::link_for(&self.table, &addressed) else {
+            return tracing::debug!(%node, "a reply finds no link");
+        };
+        let Some(waiting) = self.table.replies(id) else { return };
+        if waiting.len() >= REPLIES_MAX {
+            let why = "too many replies wait for credit on this link";
+            return self.fail(id, Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why));
+        }
+        waiting.push_back(reply);
+        self.outgoing_handler().send_replies(id);
+    }
+
     /// Ends a link that cannot be served, or not any more.
-    pub(super) fn fail(&mut self, id: LinkId, error: Error) {
-        let Some(link) = self.links.get(&id) else { return };
+    fn fail(&mut self, id: LinkId, error: Error) {
+        let Some(link) = self.table.get(id) else { return };
         let reply = link.attach.reply(self.shared.config.limits.message_bytes_max);
         if self.engine.refuse(id, reply, error.clone()).is_err() {
             // It was accepted before, or is gone.
@@ -254,67 +313,82 @@ impl Links {
     pub fn detach_expired(&mut self) {
         let access = &self.shared.config.access;
         let is_void = |link: &Link| {
-            let entity = link.address().and_then(entity_of);
-            let path = entity.map(|entity| entity.path()).unwrap_or_default();
+            let path = link.entity().map(|entity| entity.path()).unwrap_or_default();
             link.right.is_some_and(|right| !self.grants.allow(access, &path, right))
         };
-        let void = self.links.iter().filter(|(_, link)| is_void(link)).map(|(id, _)| *id);
-        for id in void.collect::<Vec<_>>() {
-            let name = self.links[&id].address().unwrap_or_default().to_owned();
+        for id in self.table.ids(is_void) {
+            let name = self.address_of(id);
             self.fail(id, failure::unauthorized("Listen or Send", &name));
         }
     }
 
+    /// ERR-22: links of messages without traffic. Those of tokens and requests are held open to be there
+    /// when they are needed; an SDK takes the end of its `$cbs` link for the end of its connection.
+    pub fn detach_idle(&mut self) {
+        let Some(before) = self.timers.idle_before(self.now) else { return };
+        let is_idle = |link: &Link| link.is_of_messages() && link.used_at <= before;
+        for id in self.table.ids(is_idle) {
+            let name = self.address_of(id);
+            let ms = idle::ms(self.shared.config.idle.link.unwrap_or_default());
+            let why = format!("The link had no traffic within the allowed {ms} milliseconds");
+            self.fail(id, failure::told(condition::DETACH_FORCED, &why, &name));
+        }
+        let links = self.table.iter().filter(|(_, link)| link.is_of_messages());
+        let least = links.map(|(_, link)| link.used_at).min();
+        // With none, a next look in time for whichever comes.
+        self.timers.looked(Some(least.unwrap_or(self.now)));
+    }
+
+    fn address_of(&self, id: LinkId) -> String {
+        self.table.get(id).and_then(Link::address).unwrap_or_default().to_owned()
+    }
+
     /// Whoever served the link ends with its end of the channel. Messages not sent go back.
     fn drop_link(&mut self, id: LinkId, ending: Ending) {
-        self.busy.remove(&id);
-        self.full.remove(&id);
         self.transactions.close(id);
-        let removed = self.links.remove(&id);
-        if removed.is_some() && self.links.is_empty() {
-            self.idling.last_link_gone(self.now);
+        let removed = self.table.remove(id);
+        if removed.is_some() && self.table.is_empty() {
+            self.timers.last_link_gone(self.now);
         }
-        if let Some(Link { kind: Kind::Outlet(mut outlet), .. }) = removed {
+        if let Some(Link { kind: Kind::Outgoing(mut outgoing), .. }) = removed {
             // Some clients send their last verdicts along with their goodbye.
-            outlet.tell_verdicts();
-            outlet.give_back();
+            outgoing.tell_verdicts();
+            outgoing.give_back();
             // A session that its client never heard of is given back in any case.
-            if ending == Ending::Closed || outlet.session.is_none() {
-                outlet.order(Order::Close);
+            if ending == Ending::Closed || outgoing.session.is_none() {
+                outgoing.order(Order::Close);
             }
         }
     }
 
-    /// The connection is lost, and with it these links.
-    pub fn drop_links(&mut self, is_gone: impl Fn(&Link) -> bool) {
-        self.end_links(Ending::Lost, is_gone);
+    /// The connection is lost, and with it its links.
+    pub fn drop_all(&mut self) {
+        self.end_links(Ending::Lost, |_| true);
     }
 
     fn end_links(&mut self, ending: Ending, is_gone: impl Fn(&Link) -> bool) {
-        let gone = self.links.iter().filter(|(_, link)| is_gone(link)).map(|(id, _)| *id);
-        for id in gone.collect::<Vec<_>>() {
+        for id in self.table.ids(is_gone) {
             self.drop_link(id, ending);
         }
     }
-}
 
-impl Link {
-    /// To an entity: neither of tokens nor of requests nor of transactions.
-    pub fn is_of_messages(&self) -> bool {
-        matches!(self.kind, Kind::Intake(_) | Kind::Outlet(_))
+    fn attach_handler(&mut self) -> AttachHandler<'_> {
+        let Links { engine, shared, grants, table, tasks, timers, now, .. } = self;
+        AttachHandler { shared, now: *now, grants, engine, table, tasks, timers }
     }
 
-    /// Of the node, as the client wrote it.
-    pub fn address(&self) -> Option<&str> {
-        address_of(&self.attach)
+    fn proof_handler(&mut self) -> ProofHandler<'_> {
+        let Links { shared, grants, unproved, tasks, timers, .. } = self;
+        ProofHandler { shared, grants, unproved, tasks, timers }
     }
-}
 
-/// The terminus on this side.
-pub(super) fn address_of(attach: &Attach) -> Option<&str> {
-    use amqp_protocol::codec::Role;
-    match attach.role {
-        Role::Sender => attach.target.as_ref().and_then(|target| target.address()),
-        Role::Receiver => attach.source.as_ref().and_then(|source| source.address.as_deref()),
+    fn outgoing_handler(&mut self) -> OutgoingHandler<'_> {
+        let Links { engine, shared, table, scratch, now, .. } = self;
+        OutgoingHandler { limits: &shared.config.limits, now: *now, engine, table, scratch }
+    }
+
+    fn transaction_handler(&mut self) -> TransactionHandler<'_> {
+        let Links { engine, shared, grants, table, tasks, transactions, scratch, .. } = self;
+        TransactionHandler { shared, grants, engine, table, tasks, transactions, scratch }
     }
 }

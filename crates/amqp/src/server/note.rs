@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use service::Received;
 use tokio::sync::mpsc;
 
-use super::proving::{Keys, Proof};
+use super::proof::{Keys, Proof};
 use crate::management::Reply;
 
 /// Work that waits for the broker, done within the connection's task.

@@ -1,171 +1,101 @@
-//! Management operations (REQ-10 to REQ-23) over the broker.
+//! Requests to `$management` and the replies to them (REQ-1 to REQ-9).
 
-mod messages;
-mod rules;
-mod sessions;
-
-use amqp_protocol::Limits;
-use auth::Right;
-use bytes::{Bytes, BytesMut};
+use amqp_protocol::engine::{LinkId, SessionId};
+use amqp_protocol::request::{ReplyLink, reply_link};
+use bytes::Bytes;
 use domain::{Refusal, SessionToken};
-use message_content::{Shown, deliver, stored};
-use service::{Broker, Error, Received};
 
+use super::access::{self, Grants};
 use super::address::Entity;
-use super::failure;
-use crate::management::{Operation, Reply};
+use super::link_table::{Kind, LinkTable};
+use super::note::{Note, tell};
+use super::operations::{self, PermittedOperation};
+use super::tasks::Tasks;
+use super::{Shared, failure};
+use crate::management::{self, Operation, Reply};
 
-pub(super) use messages::{scheduled, settlements};
+/// Replies that wait for credit, per link: who asks and does not listen is detached.
+pub(super) const REPLIES_MAX: usize = 64;
 
-/// The right an operation takes (REQ-25).
-pub(super) fn right(operation: &Operation) -> Right {
-    match operation {
-        Operation::Schedule { .. } | Operation::CancelScheduled { .. } => Right::Send,
-        Operation::AddRule { .. }
-        | Operation::RemoveRule { .. }
-        | Operation::EnumerateRules { .. } => Right::Manage,
-        Operation::RenewLock { .. }
-        | Operation::Peek { .. }
-        | Operation::ReceiveBySequence { .. }
-        | Operation::UpdateDisposition { .. }
-        | Operation::RenewSessionLock { .. }
-        | Operation::SetSessionState { .. }
-        | Operation::GetSessionState { .. }
-        | Operation::GetMessageSessions { .. }
-        | Operation::BatchDelete { .. } => Right::Listen,
-    }
+pub(super) struct RequestHandler<'a> {
+    pub shared: &'a Shared,
+    pub grants: &'a Grants,
+    pub table: &'a LinkTable,
+    pub tasks: &'a mut Tasks,
 }
 
-/// An operation that its client may ask for.
-pub(super) struct Asked {
-    pub operation: Operation,
-    /// Holds the session that it is about, where it takes holding one.
-    pub session: Option<SessionToken>,
-}
-
-/// Carries an operation out. Whatever becomes of it, there is a reply.
-pub(super) async fn run(broker: Broker, entity: Entity, asked: Asked, limits: Limits) -> Reply {
-    let Asked { operation, session } = asked;
-    let node = Node { broker, entity, session, limits };
-    node.run(operation).await.unwrap_or_else(|error| Reply::Refused(failure::error(&error)))
-}
-
-struct Node {
-    broker: Broker,
-    entity: Entity,
-    session: Option<SessionToken>,
-    limits: Limits,
-}
-
-impl Node {
-    async fn run(&self, operation: Operation) -> Result<Reply, Error> {
-        match operation {
-            Operation::RenewLock { tokens } => self.renew(tokens).await,
-            Operation::Peek { from, count, omit_body, .. } => {
-                self.peek(from, count, omit_body).await
+impl RequestHandler<'_> {
+    pub fn on_request(&mut self, session: SessionId, entity: Entity, payload: &Bytes) {
+        let limits = &self.shared.config.limits;
+        // Who sends what is no message cannot be replied to.
+        let Ok((envelope, operation)) = management::decode(payload, limits) else { return };
+        let node = reply_node(&entity);
+        let refused = |refusal| failure::refusal(refusal, &entity.name);
+        let permitted = operation.map_err(refused).and_then(|operation| {
+            let right = operations::right(&operation);
+            if !self.grants.allow(&self.shared.config.access, &node, right) {
+                return Err(failure::unauthorized(access::name(right), &entity.name));
             }
-            Operation::Schedule { messages } => self.schedule(&messages).await,
-            Operation::CancelScheduled { sequences } => self.cancel(sequences).await,
-            Operation::ReceiveBySequence { sequences, mode, .. } => {
-                self.receive_deferred(sequences, mode).await
-            }
-            // Tokens tell the session (LOCK-17).
-            Operation::UpdateDisposition { tokens, verdict, properties_to_modify, .. } => {
-                self.settle(tokens, verdict, properties_to_modify).await
-            }
-            Operation::BatchDelete { count, enqueued_before, .. } => {
-                self.delete(count, enqueued_before).await
-            }
-            Operation::RenewSessionLock { .. } => self.renew_session().await,
-            Operation::SetSessionState { state, .. } => self.set_state(state).await,
-            Operation::GetSessionState { .. } => self.state().await,
-            Operation::GetMessageSessions { filter, skip, top } => {
-                self.sessions(filter, skip, top).await
-            }
-            Operation::AddRule { rule } => self.add_rule(rule).await,
-            Operation::RemoveRule { name } => self.remove_rule(&name).await,
-            Operation::EnumerateRules { skip, top } => self.rules(skip, top).await,
-        }
-    }
-
-    fn encode(&self, received: &Received, shown: Shown) -> Result<Bytes, Error> {
-        let Received { delivery, content } = received;
-        let scratch = &mut BytesMut::new();
-        let payload = stored(content, &self.limits, scratch).and_then(|message| {
-            let source = delivery.dead_letter_source.as_deref(); // DLQ-12.
-            let payload = deliver(&message, delivery, shown, source, &self.limits, scratch)?;
-            Ok(payload.to_bytes())
+            let session = session_of(self.table, &entity, &operation).map_err(refused)?;
+            Ok(PermittedOperation { operation, session })
         });
-        payload.map_err(|error| {
-            tracing::error!(sequence = %delivery.sequence, %error, "unreadable content");
-            self.refused(argument(format!("message {}: {error}", delivery.sequence)))
-        })
-    }
-
-    fn refused(&self, refusal: Refusal) -> Error {
-        Error::new(refusal, self.entity.name.as_str())
+        let envelope = Box::new(envelope);
+        self.tasks.request_began();
+        let notes = self.tasks.notes.clone();
+        let (broker, limits) = (self.shared.broker.clone(), limits.clone());
+        self.tasks.spawn(async move {
+            let reply = match permitted {
+                Ok(permitted) => operations::run(broker, entity, permitted, limits).await,
+                Err(error) => Reply::Refused(error),
+            };
+            tell(&notes, Note::Replied { session, node, envelope, reply });
+        });
     }
 }
 
-fn argument(why: String) -> Refusal {
-    Refusal::Argument { what: "message", why }
+/// What holds the session that an operation is about: a link of this connection (SESS-13).
+pub(super) fn session_of(
+    table: &LinkTable,
+    entity: &Entity,
+    operation: &Operation,
+) -> Result<Option<SessionToken>, Refusal> {
+    let Some(wanted) = operation.held_session() else { return Ok(None) };
+    let mut held = table.iter().filter_map(|(_, link)| match &link.kind {
+        Kind::Outgoing(outgoing) if outgoing.entity.is_same(entity) => outgoing.session.as_ref(),
+        Kind::Outgoing(_)
+        | Kind::Incoming(_)
+        | Kind::Requests(_)
+        | Kind::Replies(_)
+        | Kind::Control => None,
+    });
+    match held.find(|token| token.session.as_str() == wanted) {
+        Some(token) => Ok(Some(token.clone())),
+        None => Err(Refusal::SessionLockLost { session: Some(wanted.into()) }),
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use domain::{NewRule, SequenceNumber};
+/// Where the reply to a request is to go.
+pub(super) struct AddressedReply<'a> {
+    pub session: SessionId,
+    pub node: &'a str,
+    pub reply_to: Option<&'a str>,
+}
 
-    use super::*;
-    use crate::management::{ReceiveMode, SessionFilter, Verdict};
+/// REQ-3: the reply goes to the response link of the same session.
+pub(super) fn link_for(table: &LinkTable, reply: &AddressedReply<'_>) -> Option<LinkId> {
+    let links = table.iter().filter(|(_, link)| {
+        link.session == reply.session
+            && matches!(link.kind, Kind::Replies(_))
+            && link.is_of(reply.node)
+    });
+    let links = links.map(|(id, link)| ReplyLink {
+        link: id,
+        name: &link.attach.name,
+        target: link.attach.target.as_ref().and_then(|target| target.address()),
+    });
+    reply_link(links, reply.reply_to)
+}
 
-    /// One operation of each kind, and what it takes.
-    #[test]
-    fn req_25_an_operation_takes_the_right_of_what_it_does() {
-        let (id, numbers) = (|| "s".to_owned(), || vec![SequenceNumber(1)]);
-        let peek = |omit_body| Operation::Peek {
-            from: SequenceNumber(1),
-            count: 1,
-            session_id: None,
-            omit_body,
-        };
-        for (operation, expected) in [
-            (Operation::Schedule { messages: vec![] }, Right::Send),
-            (Operation::CancelScheduled { sequences: numbers() }, Right::Send),
-            (Operation::AddRule { rule: NewRule::default() }, Right::Manage),
-            (Operation::RemoveRule { name: id() }, Right::Manage),
-            (Operation::EnumerateRules { skip: 0, top: 1 }, Right::Manage),
-            (Operation::RenewLock { tokens: vec![] }, Right::Listen),
-            (peek(false), Right::Listen),
-            (
-                Operation::ReceiveBySequence {
-                    sequences: numbers(),
-                    mode: ReceiveMode::PeekLock,
-                    session_id: None,
-                },
-                Right::Listen,
-            ),
-            (
-                Operation::UpdateDisposition {
-                    tokens: vec![],
-                    verdict: Verdict::Complete,
-                    properties_to_modify: domain::Properties::new(),
-                    session_id: None,
-                },
-                Right::Listen,
-            ),
-            (Operation::RenewSessionLock { session_id: id() }, Right::Listen),
-            (Operation::SetSessionState { session_id: id(), state: None }, Right::Listen),
-            (Operation::GetSessionState { session_id: id() }, Right::Listen),
-            (
-                Operation::GetMessageSessions { filter: SessionFilter::Active, skip: 0, top: 1 },
-                Right::Listen,
-            ),
-            (
-                Operation::BatchDelete { count: 1, enqueued_before: None, session_id: None },
-                Right::Listen,
-            ),
-        ] {
-            assert_eq!(right(&operation), expected, "{operation:?}");
-        }
-    }
+pub(super) fn reply_node(entity: &Entity) -> String {
+    format!("{}{}", entity.path(), management::SUFFIX)
 }

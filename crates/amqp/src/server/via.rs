@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 
 use super::address::Entity;
 use super::failure;
-use super::gathering::Delivered;
 use super::note::{Note, Notes, Terms, tell};
-use super::sending;
+use super::producer;
+use super::submission::Delivered;
 
 /// Serves the link until the connection lets go of its end.
 pub(super) async fn run(
@@ -46,5 +46,5 @@ pub(super) async fn run(
 /// when it arrives there.
 async fn check(broker: &Broker, via: &Entity, to: &Entity) -> Result<Terms, Error> {
     broker.get_entity(&to.name).await?;
-    sending::terms(broker, &via.name).await
+    producer::terms(broker, &via.name).await
 }

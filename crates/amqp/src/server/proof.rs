@@ -2,18 +2,23 @@
 //! waits: for a token that no key of the node has signed, and for a link of a login with no key of the
 //! node.
 
-use amqp_protocol::codec::Attach;
+use std::collections::BTreeMap;
+
+use amqp_protocol::codec::{Attach, Error};
 use amqp_protocol::engine::{LinkId, SessionId};
 use amqp_protocol::request::Envelope;
 use auth::Key;
 use bytestring::ByteString;
 use service::Broker;
 
-use super::coordinator::TRANSFER_DESTINATION;
-use super::failure;
-use super::links::{Links, address_of};
+use super::access::Grants;
+use super::attach::TRANSFER_DESTINATION;
+use super::idle::IdleTimers;
+use super::link_table::address_of;
 use super::note::{Note, tell};
-use crate::cbs::{self, Request, Status};
+use super::tasks::Tasks;
+use super::{Shared, failure};
+use crate::cbs::{Request, Status};
 
 /// What waits for keys.
 #[derive(Debug)]
@@ -33,29 +38,55 @@ pub(super) struct Unproved {
 /// The keys of the entity of each resource asked about.
 pub(super) type Keys = Vec<(String, Vec<Key>)>;
 
-impl Links {
-    pub(super) fn put_token(&mut self, session: SessionId, envelope: Envelope, request: Request) {
+/// What came of a proof.
+pub(super) enum Proved {
+    /// A token is answered.
+    Token { session: SessionId, envelope: Box<Envelope>, status: Status },
+    /// A link may be attached, as far as its rights go.
+    Link { id: LinkId, unproved: Unproved },
+    /// Nobody knows whether it may.
+    Refused { id: LinkId, attach: Box<Attach>, error: Error },
+    /// The link has gone in the meantime.
+    Gone,
+}
+
+pub(super) struct ProofHandler<'a> {
+    pub shared: &'a Shared,
+    pub grants: &'a mut Grants,
+    /// Links that are asked for, and wait for the keys of their entities.
+    pub unproved: &'a mut BTreeMap<LinkId, Unproved>,
+    pub tasks: &'a mut Tasks,
+    pub timers: &'a mut IdleTimers,
+}
+
+impl ProofHandler<'_> {
+    /// Takes a token; `None`: it waits for keys.
+    pub fn put_token(
+        &mut self,
+        session: SessionId,
+        envelope: Box<Envelope>,
+        request: Request,
+    ) -> Option<Proved> {
         let (token, audience) = match request {
             Request::PutToken { token, audience } => (token, audience),
-            Request::Bad(status) => return self.answer_token(session, &envelope, &status),
+            Request::Bad(status) => return Some(self.judged(session, envelope, status)),
         };
         let access = &self.shared.config.access;
-        match self.grants.put_token(access, &token, &audience, &[]) {
+        let status = match self.grants.put_token(access, &token, &audience, &[]) {
             Err(error) if error.is_for_want_of_a_key() => {
-                let (resources, envelope) = (vec![audience.to_string()], Box::new(envelope));
+                let resources = vec![audience.to_string()];
                 self.ask_for_keys(resources, Proof::Token { session, envelope, token, audience });
+                return None;
             }
-            Err(error) => {
-                let status = self.grants.refuse(error);
-                self.answer_token(session, &envelope, &status);
-            }
-            Ok(status) => self.answer_token(session, &envelope, &status),
-        }
+            Err(error) => self.grants.refuse(error),
+            Ok(status) => status,
+        };
+        Some(self.judged(session, envelope, status))
     }
 
     /// Whether a link has to wait until it is known what the login is good for there. It is looked up
     /// for every link anew, so that a rule that was changed or removed opens none.
-    pub(super) fn waits_for_keys(&mut self, id: LinkId, attach: &Attach) -> bool {
+    pub fn waits_for_keys(&mut self, id: LinkId, attach: &Attach) -> bool {
         if !self.grants.has_claim() {
             return false;
         }
@@ -66,42 +97,37 @@ impl Links {
     }
 
     fn ask_for_keys(&mut self, resources: Vec<String>, proof: Proof) {
-        self.requests += 1;
-        let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
-        self.work.push(Box::pin(async move {
+        self.tasks.request_began();
+        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        self.tasks.spawn(async move {
             let keys = keys_of(&broker, resources).await;
             tell(&notes, Note::Keys { proof, keys });
-        }));
+        });
     }
 
-    pub(super) fn on_keys(&mut self, proof: Proof, keys: Result<Keys, service::Error>) {
-        self.requests -= 1;
+    pub fn on_keys(&mut self, proof: Proof, keys: Result<Keys, service::Error>) -> Proved {
+        self.tasks.request_ended();
         match proof {
             Proof::Token { session, envelope, token, audience } => {
                 let status = match keys {
                     Ok(keys) => self.judge(&token, &audience, keys),
                     Err(error) => Status::later(&error.to_string()),
                 };
-                self.answer_token(session, &envelope, &status);
+                self.judged(session, envelope, status)
             }
             Proof::Link(id) => {
-                // It may have gone in the meantime.
-                let Some(waiting) = self.unproved.remove(&id) else { return };
-                let Unproved { session, attach, credit } = waiting;
+                let Some(unproved) = self.unproved.remove(&id) else { return Proved::Gone };
                 match keys {
                     Ok(keys) => {
                         for (resource, keys) in keys {
                             self.grants.redeem(&resource, &keys);
                         }
                         self.note_proof();
-                        self.attach(session, id, attach);
-                        if let Some((credit, drain)) = credit {
-                            self.on_credit(id, credit, drain);
-                        }
+                        Proved::Link { id, unproved }
                     }
                     Err(error) => {
-                        let reply = attach.reply(self.shared.config.limits.message_bytes_max);
-                        let _ = self.engine.refuse(id, reply, failure::error(&error));
+                        let (attach, error) = (unproved.attach, failure::error(&error));
+                        Proved::Refused { id, attach, error }
                     }
                 }
             }
@@ -114,15 +140,14 @@ impl Links {
         put.unwrap_or_else(|error| self.grants.refuse(error))
     }
 
-    fn answer_token(&mut self, session: SessionId, envelope: &Envelope, status: &Status) {
+    fn judged(&mut self, session: SessionId, envelope: Box<Envelope>, status: Status) -> Proved {
         self.note_proof();
-        let reply = status.reply(envelope, &mut self.scratch);
-        self.reply(session, cbs::ADDRESS, envelope, reply);
+        Proved::Token { session, envelope, status }
     }
 
     fn note_proof(&mut self) {
         if self.grants.is_proved(&self.shared.config.access) {
-            self.idling.proved();
+            self.timers.proved();
         }
     }
 }

@@ -30,20 +30,20 @@ pub(super) struct Part {
     /// FWD-14: where its messages go, if elsewhere.
     pub to: Option<String>,
     pub operation: Result<Operation, Refusal>,
-    pub answer: Answer,
+    pub hearer: Hearer,
 }
 
 /// Who hears what came of it.
-pub(super) enum Answer {
+pub(super) enum Hearer {
     /// A delivery from the client; `None`: it settled it itself.
     Transfer(LinkId, Option<DeliveryId>),
     /// A verdict of the client, and what confirms it.
     Verdict(Option<DeliveryId>, Outcome),
     /// A management request, and the reply if nothing is against it.
-    Request(Box<Asked>),
+    Request(Box<PendingReply>),
 }
 
-pub(super) struct Asked {
+pub(super) struct PendingReply {
     pub session: SessionId,
     pub node: String,
     pub envelope: Box<Envelope>,
@@ -58,20 +58,20 @@ pub(super) async fn run(
     notes: Notes,
 ) {
     let transaction = Some(broker.transaction());
-    let mut open = Open { txn_id, transaction, lost: None, notes };
+    let mut task = TransactionTask { txn_id, transaction, lost: None, notes };
     loop {
-        let expires_at = open.transaction.as_ref().and_then(Transaction::expires_at);
+        let expires_at = task.transaction.as_ref().and_then(Transaction::expires_at);
         let act = tokio::select! {
             biased;
             () = reached(expires_at) => {
-                open.transaction = None; // TX-3: locks are free from here on.
+                task.transaction = None; // TX-3: locks are free from here on.
                 continue;
             }
             act = acts.recv() => act,
         };
         match act {
-            Some(Act::Perform(part)) => open.perform(*part).await,
-            Some(Act::Discharge { id, fail }) => return open.discharge(id, fail).await,
+            Some(Act::Perform(part)) => task.perform(*part).await,
+            Some(Act::Discharge { id, fail }) => return task.discharge(id, fail).await,
             None => return,
         }
     }
@@ -84,7 +84,7 @@ async fn reached(at: Option<Instant>) {
     }
 }
 
-struct Open {
+struct TransactionTask {
     txn_id: Bytes,
     /// `None`: its time is over (TX-3).
     transaction: Option<Transaction>,
@@ -93,9 +93,9 @@ struct Open {
     notes: Notes,
 }
 
-impl Open {
+impl TransactionTask {
     async fn perform(&mut self, part: Part) {
-        let Part { entity, to, operation, answer } = part;
+        let Part { entity, to, operation, hearer } = part;
         let done = match (operation, &mut self.transaction) {
             (Err(refusal), _) => Err(Error::new(refusal, entity.as_str())),
             (Ok(_), None) => Err(Error::new(Refusal::TransactionTimedOut, entity.as_str())),
@@ -103,21 +103,21 @@ impl Open {
                 transaction.perform(&entity, to.as_deref(), operation).await
             }
         };
-        match answer {
-            Answer::Transfer(_, Some(id)) => {
+        match hearer {
+            Hearer::Transfer(_, Some(id)) => {
                 let state = self.state(done, Outcome::Accepted);
                 tell(&self.notes, Note::Decided(vec![id], state));
             }
-            Answer::Transfer(link, None) => {
+            Hearer::Transfer(link, None) => {
                 self.lost = self.lost.take().or(done.err());
                 tell(&self.notes, Note::Stored(link));
             }
-            Answer::Verdict(Some(id), outcome) => {
+            Hearer::Verdict(Some(id), outcome) => {
                 tell(&self.notes, Note::Settled(vec![(id, self.state(done, outcome))]));
             }
-            Answer::Verdict(None, _) => self.lost = self.lost.take().or(done.err()),
-            Answer::Request(asked) => {
-                let Asked { session, node, envelope, reply } = *asked;
+            Hearer::Verdict(None, _) => self.lost = self.lost.take().or(done.err()),
+            Hearer::Request(pending) => {
+                let PendingReply { session, node, envelope, reply } = *pending;
                 let reply = match done {
                     Ok(()) => reply,
                     Err(error) => Reply::Refused(failure::error(&error)),

@@ -3,28 +3,31 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use amqp_protocol::codec::{Attach, Error, Role, SenderSettleMode, Value};
-use amqp_protocol::engine::{LinkId, SessionId};
+use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Value};
+use amqp_protocol::engine::{Connection, LinkId, Millis, SessionId};
 use auth::Right;
 use domain::{Refusal, SubQueue};
 use service::ReceiveMode;
 use tokio::sync::mpsc;
 
-use super::access;
+use super::access::{self, Grants};
 use super::address::{Entity, Node};
-use super::delivering::Outlet;
-use super::failure;
-use super::links::{Kind, Link, Links, address_of};
+use super::idle::IdleTimers;
+use super::incoming::IncomingLink;
+use super::link_table::{Kind, Link, LinkTable, address_of};
 use super::note::Terms;
-use super::opening::Wanted;
-use super::proving::Unproved;
-use super::taking::Intake;
-use super::{receiving, sending, via};
+use super::outgoing::OutgoingLink;
+use super::source::Wanted;
+use super::tasks::Tasks;
+use super::{Shared, consumer, failure, producer, via};
+use crate::condition;
 use crate::link_terms::{self, SessionFilter};
 
+/// Names the entity that a sender link's messages are for, if they only go via its target (LINK-15).
+pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
 /// Credit of a sender link, and deliveries of it without a verdict, together: JS and .NET send
 /// nothing without.
-const INTAKE_WINDOW: u32 = 1000;
+const INCOMING_WINDOW: u32 = 1000;
 /// The same of a link for requests.
 const REQUESTS_WINDOW: u32 = 50;
 /// For batches, beside what `max-message-size` says (LINK-8).
@@ -35,37 +38,43 @@ const DRAWN_IDS_BYTES: u64 = 64 * 1024;
 /// soon after.
 const SESSION_WAIT: Duration = Duration::from_secs(60);
 
-impl Links {
-    pub(super) fn on_attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
-        match self.waits_for_keys(id, &attach) {
-            true => drop(self.unproved.insert(id, Unproved { session, attach, credit: None })),
-            false => self.attach(session, id, attach),
-        }
-    }
+pub(super) struct AttachHandler<'a> {
+    pub shared: &'a Shared,
+    pub now: Millis,
+    pub grants: &'a Grants,
+    pub engine: &'a mut Connection,
+    pub table: &'a mut LinkTable,
+    pub tasks: &'a mut Tasks,
+    pub timers: &'a mut IdleTimers,
+}
 
-    pub(super) fn attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
+impl AttachHandler<'_> {
+    pub fn attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
         match self.serve(id, &attach) {
             Ok((right, kind)) => {
-                let is_waiting = matches!(kind, Kind::Intake(_) | Kind::Outlet(_));
-                self.links.insert(id, Link { session, attach, right, kind, used_at: self.now });
-                self.idling.link_added(self.now);
+                let is_waiting = matches!(kind, Kind::Incoming(_) | Kind::Outgoing(_));
+                let used_at = self.now;
+                self.table.insert(id, Link { session, attach, right, kind, used_at });
+                self.timers.link_added(self.now);
                 if !is_waiting {
                     self.accept(id, Terms::Plain);
                 }
             }
-            Err(error) => {
-                let reply = attach.reply(self.shared.config.limits.message_bytes_max);
-                let _ = self.engine.refuse(id, reply, error);
-            }
+            Err(error) => self.refuse(id, &attach, error),
         }
+    }
+
+    pub fn refuse(&mut self, id: LinkId, attach: &Attach, error: Error) {
+        let reply = attach.reply(self.shared.config.limits.message_bytes_max);
+        let _ = self.engine.refuse(id, reply, error);
     }
 
     /// Finds who serves a link. Entities are looked up while the client waits.
     fn serve(&mut self, id: LinkId, attach: &Attach) -> Result<(Option<Right>, Kind), Error> {
         let address = address_of(attach).unwrap_or_default();
         let refused = |refusal| failure::refusal(refusal, address);
-        if let Some(control) = Links::control(attach) {
-            return control.map(|kind| (None, kind));
+        if let Some(AnyTarget::Coordinator(_)) = attach.target {
+            return control(attach.role).map(|kind| (None, kind));
         }
         let node = Node::parse(address).map_err(refused)?;
         let right = match &node {
@@ -77,9 +86,7 @@ impl Links {
                     Role::Sender => Right::Send,
                     Role::Receiver => Right::Listen,
                 };
-                if !self.grants.allow(&self.shared.config.access, &entity.path(), right) {
-                    return Err(failure::unauthorized(access::name(right), address));
-                }
+                self.permit(entity, right, address)?;
                 Some(right)
             }
         };
@@ -88,18 +95,23 @@ impl Links {
             (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),
             (Node::Entity(entity), Role::Sender) => {
                 let to = self.transfer_destination(attach)?;
-                self.intake(id, entity, to).map_err(refused)?
+                self.incoming(id, entity, to).map_err(refused)?
             }
             (Node::Entity(entity), Role::Receiver) => {
                 let wanted = wanted(attach, &entity).map_err(refused)?;
-                self.outlet_of(id, entity, wanted, attach.snd_settle_mode)
+                self.outgoing_of(id, entity, wanted, attach.snd_settle_mode)
             }
         };
         Ok((right, kind))
     }
 
     /// `to`: where its messages go, if not to the entity itself.
-    fn intake(&mut self, id: LinkId, entity: Entity, to: Option<Entity>) -> Result<Kind, Refusal> {
+    fn incoming(
+        &mut self,
+        id: LinkId,
+        entity: Entity,
+        to: Option<Entity>,
+    ) -> Result<Kind, Refusal> {
         if entity.sub != SubQueue::Main {
             let why = "messages come to a dead-letter queue by being dead-lettered only";
             return Err(Refusal::InvalidOperation { why }); // SEND-6.
@@ -109,15 +121,15 @@ impl Links {
             return Err(Refusal::InvalidOperation { why }); // SEND-7.
         }
         let (deliveries, waiting) = mpsc::unbounded_channel();
-        let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
-        self.work.push(match to {
-            None => Box::pin(sending::run(id, broker, entity, waiting, notes)),
-            Some(to) => Box::pin(via::run(id, broker, entity, to, waiting, notes)),
-        });
-        Ok(Kind::Intake(Intake { deliveries, presettled: 0 }))
+        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        match to {
+            None => self.tasks.spawn(producer::run(id, broker, entity, waiting, notes)),
+            Some(to) => self.tasks.spawn(via::run(id, broker, entity, to, waiting, notes)),
+        }
+        Ok(Kind::Incoming(IncomingLink { deliveries, presettled: 0 }))
     }
 
-    fn outlet_of(
+    fn outgoing_of(
         &mut self,
         id: LinkId,
         entity: Entity,
@@ -130,10 +142,10 @@ impl Links {
             SenderSettleMode::Unsettled | SenderSettleMode::Mixed => ReceiveMode::PeekLock,
         };
         let (orders, waiting) = mpsc::unbounded_channel();
-        let (broker, notes) = (self.shared.broker.clone(), self.notes.clone());
-        let run = receiving::run(id, broker, entity.clone(), wanted, mode, waiting, notes);
-        self.work.push(Box::pin(run));
-        Kind::Outlet(Outlet {
+        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        let run = consumer::run(id, broker, entity.clone(), wanted, mode, waiting, notes);
+        self.tasks.spawn(run);
+        Kind::Outgoing(OutgoingLink {
             entity,
             orders,
             mode,
@@ -147,8 +159,8 @@ impl Links {
 
     /// LINK-3, LINK-4, LINK-12. Only now the client hears of the link, so it never sees one that is
     /// refused after.
-    pub(super) fn accept(&mut self, id: LinkId, terms: Terms) {
-        let Some(link) = self.links.get_mut(&id) else { return };
+    pub fn accept(&mut self, id: LinkId, terms: Terms) {
+        let Some(link) = self.table.get_mut(id) else { return };
         let size_max = self.shared.config.limits.message_bytes_max;
         let mut reply = link.attach.reply(size_max);
         match terms {
@@ -163,20 +175,53 @@ impl Links {
                 let source = reply.source.get_or_insert_default();
                 link_terms::set_session(source, token.session.as_str());
                 link_terms::set_locked_until(&mut reply, until);
-                if let Kind::Outlet(outlet) = &mut link.kind {
-                    outlet.session = Some(token);
+                if let Kind::Outgoing(outgoing) = &mut link.kind {
+                    outgoing.session = Some(token);
                 }
             }
         }
         let window = match link.kind {
-            Kind::Intake(_) => INTAKE_WINDOW,
+            Kind::Incoming(_) => INCOMING_WINDOW,
             Kind::Requests(_) | Kind::Control => REQUESTS_WINDOW,
-            Kind::Outlet(_) | Kind::Replies(_) => 0,
+            Kind::Outgoing(_) | Kind::Replies(_) => 0,
         };
         // A link that is gone was forgotten with its event.
         if self.engine.accept(id, reply).is_ok() && window > 0 {
             let _ = self.engine.take_batches(id, size_max);
             let _ = self.engine.grant(id, window);
+        }
+    }
+
+    /// FWD-14: where the messages of a sender link go, if its target only brings them there. That takes
+    /// the right to send to both.
+    fn transfer_destination(&self, attach: &Attach) -> Result<Option<Entity>, Error> {
+        let Some(address) = attach.property(TRANSFER_DESTINATION) else { return Ok(None) };
+        match Entity::at(address) {
+            Some(entity) if entity.sub == SubQueue::Main && entity.subscription().is_none() => {
+                self.permit(&entity, Right::Send, address).map(|()| Some(entity))
+            }
+            _ => {
+                let why = "messages are sent to queues and topics only";
+                Err(failure::refusal(Refusal::InvalidOperation { why }, address))
+            }
+        }
+    }
+
+    fn permit(&self, entity: &Entity, right: Right, address: &str) -> Result<(), Error> {
+        match self.grants.allow(&self.shared.config.access, &entity.path(), right) {
+            true => Ok(()),
+            false => Err(failure::unauthorized(access::name(right), address)),
+        }
+    }
+}
+
+/// A link whose target is the coordinator.
+fn control(role: Role) -> Result<Kind, Error> {
+    match role {
+        Role::Sender => Ok(Kind::Control),
+        Role::Receiver => {
+            let why = "the coordinator sends nothing";
+            Err(Error::new(condition::NOT_ALLOWED, why))
         }
     }
 }
@@ -200,4 +245,16 @@ fn wanted(attach: &Attach, entity: &Entity) -> Result<Wanted, Refusal> {
             return Err(Refusal::NotSupported { what: "a session without a lock" });
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coord_1_only_senders_have_business_with_the_coordinator() {
+        assert!(matches!(control(Role::Sender), Ok(Kind::Control)));
+        let refused = control(Role::Receiver).map(drop).expect_err("it sends nothing");
+        assert_eq!(&*refused.condition, condition::NOT_ALLOWED);
+    }
 }

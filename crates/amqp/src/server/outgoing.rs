@@ -3,22 +3,23 @@
 
 use std::collections::VecDeque;
 
+use amqp_protocol::Limits;
 use amqp_protocol::codec::Tag;
-use amqp_protocol::engine::{LinkId, Outgoing, Payload};
-use bytes::Bytes;
+use amqp_protocol::engine::{Connection, LinkId, Millis, Outgoing, Payload};
+use bytes::{Bytes, BytesMut};
 use domain::{LockToken, SessionToken};
 use message_content::{Shown, Unreadable, deliver, stored};
 use service::{ReceiveMode, Received};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
-use super::links::{Kind, Link, Links};
-use super::receiving::Order;
+use super::consumer::Order;
+use super::link_table::{Kind, LinkTable};
 use super::verdict::{Verdict, unlocked_tag};
 use crate::management::tag;
 
 /// The connection's side of a receiver link.
-pub(super) struct Outlet {
+pub(super) struct OutgoingLink {
     pub entity: Entity,
     pub orders: mpsc::UnboundedSender<Order>,
     pub mode: ReceiveMode,
@@ -32,23 +33,49 @@ pub(super) struct Outlet {
     pub is_drained: bool,
 }
 
-impl Links {
+pub(super) struct OutgoingHandler<'a> {
+    pub limits: &'a Limits,
+    pub now: Millis,
+    pub engine: &'a mut Connection,
+    pub table: &'a mut LinkTable,
+    pub scratch: &'a mut BytesMut,
+}
+
+impl OutgoingHandler<'_> {
     /// Sees to every link where something happened. Those that wait for room stay.
     pub fn finish_turn(&mut self) {
-        let busy: Vec<LinkId> = self.busy.iter().copied().collect();
-        for id in busy {
-            self.busy.remove(&id);
+        for id in self.table.take_busy() {
             self.send_replies(id);
             if self.send_messages(id) {
-                self.busy.insert(id);
+                self.table.mark_busy(id);
             }
-            if self.outlet(id).is_some_and(|outlet| outlet.sent > 0) {
-                self.touch(id);
+            let Some(outgoing) = self.table.outgoing(id) else { continue };
+            let has_sent = outgoing.sent > 0;
+            outgoing.tell_sent();
+            outgoing.tell_verdicts();
+            if has_sent {
+                self.table.touch(id, self.now);
             }
-            if let Some(outlet) = self.outlet(id) {
-                outlet.tell_sent();
-                outlet.tell_verdicts();
+        }
+    }
+
+    /// The client has given credit, or wants it back.
+    pub fn on_credit(&mut self, id: LinkId, credit: u32, drain: bool) {
+        let Some(link) = self.table.get_mut(id) else { return };
+        match &mut link.kind {
+            Kind::Outgoing(outgoing) => {
+                outgoing.is_drained = false;
+                outgoing.tell_sent();
+                outgoing.order(Order::Credit { credit, drain });
+                self.table.mark_busy(id);
             }
+            Kind::Replies(_) => {
+                self.send_replies(id);
+                if drain {
+                    let _ = self.engine.drained(id);
+                }
+            }
+            Kind::Incoming(_) | Kind::Requests(_) | Kind::Control => {}
         }
     }
 
@@ -57,24 +84,24 @@ impl Links {
         loop {
             let room = self.engine.room(id);
             let has_credit = self.engine.credit(id) > 0;
-            let Some(outlet) = self.outlet(id) else { return false };
-            let Some(received) = outlet.unsent.front() else { break };
-            match (room > 0, has_credit, outlet.mode) {
+            let Some(outgoing) = self.table.outgoing(id) else { return false };
+            let Some(received) = outgoing.unsent.front() else { break };
+            match (room > 0, has_credit, outgoing.mode) {
                 (true, _, _) => {}
                 (false, true, _) => return true,
                 // The client took its credit back meanwhile.
                 (false, false, ReceiveMode::PeekLock) => {
-                    outlet.give_back();
+                    outgoing.give_back();
                     break;
                 }
                 // Deleted already: they wait for the client to want messages again.
                 (false, false, ReceiveMode::ReceiveAndDelete) => return false,
             }
-            let (received, mode) = (received.clone(), outlet.mode);
-            outlet.unsent.pop_front();
-            outlet.sent += 1;
+            let (received, mode) = (received.clone(), outgoing.mode);
+            outgoing.unsent.pop_front();
+            outgoing.sent += 1;
             let sequence = received.delivery.sequence;
-            match self.outgoing(&received, mode) {
+            match self.encode(&received, mode) {
                 // There is room and credit; a link that is gone has its event to come.
                 Ok(outgoing) => {
                     let _ = self.engine.send(id, &outgoing);
@@ -83,15 +110,15 @@ impl Links {
                 Err(error) => tracing::error!(%sequence, %error, "unreadable content"),
             }
         }
-        let Some(outlet) = self.outlet(id) else { return false };
-        if std::mem::take(&mut outlet.is_drained) {
+        let Some(outgoing) = self.table.outgoing(id) else { return false };
+        if std::mem::take(&mut outgoing.is_drained) {
             let _ = self.engine.drained(id);
         }
         false
     }
 
-    fn outgoing(&mut self, received: &Received, mode: ReceiveMode) -> Result<Outgoing, Unreadable> {
-        let (limits, scratch) = (&self.shared.config.limits, &mut self.scratch);
+    fn encode(&mut self, received: &Received, mode: ReceiveMode) -> Result<Outgoing, Unreadable> {
+        let (limits, scratch) = (self.limits, &mut *self.scratch);
         let Received { delivery, content } = received;
         let (shown, settled) = match mode {
             ReceiveMode::PeekLock => (Shown::PeekLock, false),
@@ -108,14 +135,14 @@ impl Links {
     }
 
     /// Sends the replies there is credit for.
-    pub(super) fn send_replies(&mut self, id: LinkId) {
-        while let Some(Link { kind: Kind::Replies(waiting), .. }) = self.links.get_mut(&id) {
+    pub fn send_replies(&mut self, id: LinkId) {
+        while let Some(waiting) = self.table.replies(id) {
             if waiting.is_empty() {
                 return;
             }
             if self.engine.room(id) == 0 {
                 if self.engine.credit(id) > 0 {
-                    self.busy.insert(id); // Until there is room.
+                    self.table.mark_busy(id); // Until there is room.
                 }
                 return;
             }
@@ -135,20 +162,20 @@ fn settled(reply: Bytes) -> Outgoing {
     }
 }
 
-impl Outlet {
+impl OutgoingLink {
     /// Whoever serves the link has ended if it does not take an order, and has said why.
-    pub(super) fn order(&self, order: Order) {
+    pub fn order(&self, order: Order) {
         drop(self.orders.send(order));
     }
 
-    pub(super) fn tell_sent(&mut self) {
+    pub fn tell_sent(&mut self) {
         if self.sent > 0 {
             let count = std::mem::take(&mut self.sent);
             self.order(Order::Sent(count));
         }
     }
 
-    pub(super) fn tell_verdicts(&mut self) {
+    pub fn tell_verdicts(&mut self) {
         if !self.verdicts.is_empty() {
             let verdicts = std::mem::take(&mut self.verdicts);
             self.order(Order::Settle(verdicts));
@@ -156,7 +183,7 @@ impl Outlet {
     }
 
     /// Gives back what was not sent.
-    pub(super) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         let unsent = self.unsent.drain(..);
         let locks = unsent.filter_map(|received| received.delivery.lock);
         let tokens: Vec<LockToken> = locks.map(|lock| lock.token).collect();

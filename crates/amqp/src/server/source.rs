@@ -9,7 +9,7 @@ use service::{Accepted, Broker, Error, ReceiveMode, Receiver};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
-use super::receiving::Order;
+use super::consumer::Order;
 
 /// What a receiver link is for.
 #[derive(Clone, Debug, PartialEq, Eq)]

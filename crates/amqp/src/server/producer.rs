@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 
 use super::address::Entity;
 use super::failure;
-use super::gathering::{Delivered, Flight, Waiting, gather};
 use super::note::{Note, Notes, Terms, tell};
+use super::submission::{Delivered, Submission, Waiting, gather};
 
 /// Requests under way, per link. Few make larger ones under load; what waits meanwhile, the link's
 /// credit bounds.
@@ -33,29 +33,29 @@ pub(super) async fn run(
         Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
     };
     tell(&notes, Note::Ready(link, terms));
-    let (waiting, flights) = (VecDeque::new(), VecDeque::new());
-    let mut intake = Intake { link, sender, serial: 0, waiting, flights, notes };
+    let (waiting, submissions) = (VecDeque::new(), VecDeque::new());
+    let mut producer = Producer { link, sender, serial: 0, waiting, submissions, notes };
     let mut is_open = true;
     // What came before the end is stored, whoever still waits for its outcome.
-    while is_open || !intake.waiting.is_empty() {
+    while is_open || !producer.waiting.is_empty() {
         // If anything waits, something is under way: see `dispatch`.
-        let is_answer_due = !intake.flights.is_empty();
+        let is_answer_due = !producer.submissions.is_empty();
         tokio::select! {
             biased;
-            answer = intake.sender.next(), if is_answer_due => {
+            answer = producer.sender.next(), if is_answer_due => {
                 if let Some((_, result)) = answer {
-                    intake.decided(result);
+                    producer.decided(result);
                 }
             }
             delivered = deliveries.recv(), if is_open => match delivered {
-                Some(delivered) => intake.waiting.push_back(Waiting::new(delivered)),
+                Some(delivered) => producer.waiting.push_back(Waiting::new(delivered)),
                 None => is_open = false,
             },
         }
         while let Ok(delivered) = deliveries.try_recv() {
-            intake.waiting.push_back(Waiting::new(delivered));
+            producer.waiting.push_back(Waiting::new(delivered));
         }
-        intake.dispatch().await;
+        producer.dispatch().await;
     }
 }
 
@@ -74,42 +74,42 @@ pub(super) async fn terms(broker: &Broker, name: &str) -> Result<Terms, Error> {
     Ok(Terms::Sender { message_bytes_max: u64::from(properties.max_message_size_kilobytes) * 1024 })
 }
 
-struct Intake {
+struct Producer {
     link: LinkId,
     sender: Sender,
     serial: u64,
     waiting: VecDeque<Waiting>,
     /// What the sender has under way, in order.
-    flights: VecDeque<Flight>,
+    submissions: VecDeque<Submission>,
     notes: Notes,
 }
 
-impl Intake {
+impl Producer {
     /// Makes requests of what waits, as many as may be under way.
     async fn dispatch(&mut self) {
-        while self.flights.len() < REQUESTS_MAX
-            && let Some((flight, messages)) = gather(&mut self.waiting)
+        while self.submissions.len() < REQUESTS_MAX
+            && let Some((submission, messages)) = gather(&mut self.waiting)
         {
             match self.sender.submit(self.serial + 1, false, messages).await {
                 Ok(()) => {
                     self.serial += 1;
-                    self.flights.push_back(flight);
+                    self.submissions.push_back(submission);
                 }
-                Err(error) => self.refuse(flight.ids, &error),
+                Err(error) => self.refuse(submission.ids, &error),
             }
         }
     }
 
     /// What the log decided on the oldest request.
     fn decided(&mut self, result: service::Result<Vec<SequenceNumber>>) {
-        let Some(flight) = self.flights.pop_front() else { return };
+        let Some(submission) = self.submissions.pop_front() else { return };
         match result {
-            Ok(_) => self.tell(flight.ids, DeliveryState::ACCEPTED),
+            Ok(_) => self.tell(submission.ids, DeliveryState::ACCEPTED),
             // It takes one to have all refused, so each is tried by itself.
-            Err(Error { kind: ErrorKind::Refused(_), .. }) if flight.is_gathered() => {
-                flight.split().rev().for_each(|each| self.waiting.push_front(each));
+            Err(Error { kind: ErrorKind::Refused(_), .. }) if submission.is_gathered() => {
+                submission.split().rev().for_each(|each| self.waiting.push_front(each));
             }
-            Err(error) => self.refuse(flight.ids, &error),
+            Err(error) => self.refuse(submission.ids, &error),
         }
     }
 

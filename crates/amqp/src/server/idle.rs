@@ -5,10 +5,8 @@
 use std::time::Duration;
 
 use amqp_protocol::codec::Error;
-use amqp_protocol::engine::{LinkId, Millis};
+use amqp_protocol::engine::Millis;
 
-use super::failure;
-use super::links::{Link, Links};
 use crate::condition;
 
 /// How long what is not used may be held. `None`: for ever.
@@ -39,7 +37,7 @@ impl Default for IdleLimits {
 
 /// What one connection holds without using it, and since when.
 #[derive(Debug)]
-pub(super) struct Idling {
+pub(super) struct IdleTimers {
     limits: IdleLimits,
     /// No token came until now; `None`: one did, or none is needed.
     token_from: Option<Millis>,
@@ -51,10 +49,10 @@ pub(super) struct Idling {
     look_at: Option<Millis>,
 }
 
-impl Idling {
-    pub fn new(limits: IdleLimits) -> Idling {
+impl IdleTimers {
+    pub fn new(limits: IdleLimits) -> IdleTimers {
         let (token_from, linkless_from, look_at) = (None, None, None);
-        Idling { limits, token_from, linkless_from, had_link: false, look_at }
+        IdleTimers { limits, token_from, linkless_from, had_link: false, look_at }
     }
 
     pub fn opened(&mut self, now: Millis, is_proved: bool) {
@@ -117,51 +115,23 @@ impl Idling {
 
     /// Before which instant a link's last traffic must lie for it to be detached now. `None`: it is not
     /// yet time to look.
-    fn idle_before(&self, now: Millis) -> Option<Millis> {
+    pub fn idle_before(&self, now: Millis) -> Option<Millis> {
         let limit = ms(self.limits.link?);
         self.look_at.filter(|at| *at <= now).map(|_| Millis(now.0.saturating_sub(limit)))
     }
 
     /// Sets the next look by the link that was used least lately.
-    fn looked(&mut self, least: Option<Millis>) {
+    pub fn looked(&mut self, least: Option<Millis>) {
         self.look_at = least.zip(self.limits.link).map(|(used, limit)| after(used, limit));
     }
 }
 
-fn ms(span: Duration) -> u64 {
+pub(super) fn ms(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn after(at: Millis, span: Duration) -> Millis {
     Millis(at.0.saturating_add(ms(span)))
-}
-
-impl Links {
-    /// Something came or went on a link.
-    pub(super) fn touch(&mut self, id: LinkId) {
-        let now = self.now;
-        if let Some(link) = self.links.get_mut(&id) {
-            link.used_at = now;
-        }
-    }
-
-    /// ERR-22: links of messages without traffic. Those of tokens and requests are held open to be there
-    /// when they are needed; an SDK takes the end of its `$cbs` link for the end of its connection.
-    pub(super) fn detach_idle(&mut self) {
-        let Some(before) = self.idling.idle_before(self.now) else { return };
-        let is_idle = |link: &Link| link.is_of_messages() && link.used_at <= before;
-        let idle = self.links.iter().filter(|(_, link)| is_idle(link)).map(|(id, _)| *id);
-        for id in idle.collect::<Vec<_>>() {
-            let name = self.links[&id].address().unwrap_or_default().to_owned();
-            let ms = ms(self.shared.config.idle.link.unwrap_or_default());
-            let why = format!("The link had no traffic within the allowed {ms} milliseconds");
-            self.fail(id, failure::told(condition::DETACH_FORCED, &why, &name));
-        }
-        let links = self.links.values().filter(|link| link.is_of_messages());
-        let least = links.map(|link| link.used_at).min();
-        // With none, a next look in time for whichever comes.
-        self.idling.looked(Some(least.unwrap_or(self.now)));
-    }
 }
 
 #[cfg(test)]
@@ -170,14 +140,14 @@ mod tests {
 
     const MINUTE: u64 = 60_000;
 
-    fn opened(is_proved: bool) -> Idling {
-        let mut idling = Idling::new(IdleLimits::default());
-        idling.opened(Millis(0), is_proved);
-        idling
+    fn opened(is_proved: bool) -> IdleTimers {
+        let mut timers = IdleTimers::new(IdleLimits::default());
+        timers.opened(Millis(0), is_proved);
+        timers
     }
 
-    fn said(idling: &mut Idling, now_ms: u64) -> Option<String> {
-        let error = idling.farewell(Millis(now_ms))?;
+    fn said(timers: &mut IdleTimers, now_ms: u64) -> Option<String> {
+        let error = timers.farewell(Millis(now_ms))?;
         assert_eq!(error.condition.as_str(), condition::CONNECTION_FORCED);
         error.description.map(String::from)
     }
@@ -185,49 +155,49 @@ mod tests {
     /// ERR-23: the three of them, each at its time and not before.
     #[test]
     fn err_23_a_connection_of_no_use_is_closed() {
-        let mut idling = opened(false);
-        assert_eq!((idling.deadline(), said(&mut idling, 19_999)), (Some(Millis(20_000)), None));
-        assert!(said(&mut idling, 20_000).unwrap().contains("no token"));
-        assert_eq!((idling.deadline(), said(&mut idling, u64::MAX)), (None, None), "said once");
+        let mut timers = opened(false);
+        assert_eq!((timers.deadline(), said(&mut timers, 19_999)), (Some(Millis(20_000)), None));
+        assert!(said(&mut timers, 20_000).unwrap().contains("no token"));
+        assert_eq!((timers.deadline(), said(&mut timers, u64::MAX)), (None, None), "said once");
 
-        let mut idling = opened(false);
-        idling.proved();
+        let mut timers = opened(false);
+        timers.proved();
         assert_eq!(
-            (idling.deadline(), said(&mut idling, MINUTE - 1)),
+            (timers.deadline(), said(&mut timers, MINUTE - 1)),
             (Some(Millis(MINUTE)), None)
         );
-        assert!(said(&mut idling, MINUTE).unwrap().contains("allowed 60000 milliseconds"));
+        assert!(said(&mut timers, MINUTE).unwrap().contains("allowed 60000 milliseconds"));
 
-        let mut idling = opened(true);
-        idling.link_added(Millis(1_000));
-        assert_eq!(said(&mut idling, 9 * MINUTE), None, "it has a link");
-        idling.last_link_gone(Millis(2 * MINUTE));
+        let mut timers = opened(true);
+        timers.link_added(Millis(1_000));
+        assert_eq!(said(&mut timers, 9 * MINUTE), None, "it has a link");
+        timers.last_link_gone(Millis(2 * MINUTE));
         let (due, before) = (7 * MINUTE, 7 * MINUTE - 1);
-        assert_eq!((idling.deadline(), said(&mut idling, before)), (Some(Millis(due)), None));
-        assert!(said(&mut idling, due).unwrap().contains("allowed 300000 milliseconds"));
+        assert_eq!((timers.deadline(), said(&mut timers, before)), (Some(Millis(due)), None));
+        assert!(said(&mut timers, due).unwrap().contains("allowed 300000 milliseconds"));
     }
 
     /// ERR-22: looked at no sooner than the link that was used least lately can be due.
     #[test]
     fn err_22_links_are_looked_through_when_one_may_be_due() {
-        let mut idling = opened(true);
-        idling.link_added(Millis(1_000));
-        idling.link_added(Millis(5_000));
+        let mut timers = opened(true);
+        timers.link_added(Millis(1_000));
+        timers.link_added(Millis(5_000));
         let first = Millis(10 * MINUTE + 1_000);
-        assert_eq!(idling.deadline(), Some(first));
-        assert_eq!(idling.idle_before(Millis(first.0 - 1)), None);
-        assert_eq!(idling.idle_before(first), Some(Millis(1_000)));
-        idling.looked(Some(Millis(4 * MINUTE)));
-        assert_eq!(idling.deadline(), Some(Millis(14 * MINUTE)));
+        assert_eq!(timers.deadline(), Some(first));
+        assert_eq!(timers.idle_before(Millis(first.0 - 1)), None);
+        assert_eq!(timers.idle_before(first), Some(Millis(1_000)));
+        timers.looked(Some(Millis(4 * MINUTE)));
+        assert_eq!(timers.deadline(), Some(Millis(14 * MINUTE)));
     }
 
     #[test]
     fn err_23_what_has_no_limit_is_held_for_ever() {
         let limits = IdleLimits { link: None, linkless: None, first_link: None, token: None };
-        let mut idling = Idling::new(limits);
-        idling.opened(Millis(0), false);
-        idling.link_added(Millis(0));
-        idling.last_link_gone(Millis(1));
-        assert_eq!((idling.deadline(), said(&mut idling, u64::MAX)), (None, None));
+        let mut timers = IdleTimers::new(limits);
+        timers.opened(Millis(0), false);
+        timers.link_added(Millis(0));
+        timers.last_link_gone(Millis(1));
+        assert_eq!((timers.deadline(), said(&mut timers, u64::MAX)), (None, None));
     }
 }

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use domain::{Refusal, SESSIONS_PAGE_MAX, SessionToken};
 use service::Error;
 
-use super::Node;
-use crate::management::{Reply, SessionFilter};
+use super::OperationContext;
+use crate::management::{ListedSessions, Reply};
 
-impl Node {
+impl OperationContext {
     pub(super) async fn renew_session(&self) -> Result<Reply, Error> {
         let renewed = self.broker.renew_session(&self.entity.name, self.token()?);
         renewed.await.map(Reply::SessionLockRenewed)
@@ -32,13 +32,13 @@ impl Node {
     /// SESS-17: `top` of them behind the first `skip`, in order of id.
     pub(super) async fn sessions(
         &self,
-        filter: SessionFilter,
+        filter: ListedSessions,
         skip: u32,
         top: u32,
     ) -> Result<Reply, Error> {
         let updated_after = match filter {
-            SessionFilter::Active => None,
-            SessionFilter::StateSetAfter(at) => Some(at),
+            ListedSessions::Active => None,
+            ListedSessions::StateSetAfter(at) => Some(at),
         };
         let top = top.min(SESSIONS_PAGE_MAX as u32);
         let (mut left_out, mut ids, mut from) = (skip, Vec::new(), None);

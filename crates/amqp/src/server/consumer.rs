@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::address::Entity;
 use super::failure;
 use super::note::{Note, Notes, Terms, tell};
-use super::opening::{self, Opened, Wanted};
+use super::source::{self, Opened, Wanted};
 use super::verdict::Verdict;
 
 /// Most messages asked of the broker that the client has not been sent yet: whatever credit a client
@@ -53,7 +53,7 @@ pub(super) async fn run(
     notes: Notes,
 ) {
     let mut early = Vec::new();
-    let opened = opening::open(&broker, &entity, wanted, mode, &mut orders, &mut early).await;
+    let opened = source::open(&broker, &entity, wanted, mode, &mut orders, &mut early).await;
     let Opened { receiver, session } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => return tell(&notes, Note::Failed(link, failure::error(&error))),
@@ -64,37 +64,37 @@ pub(super) async fn run(
         None => Terms::Plain,
     };
     tell(&notes, Note::Ready(link, terms));
-    let mut outlet = Outlet::new(link, entity, receiver, notes);
-    early.into_iter().for_each(|order| outlet.take(order));
+    let mut consumer = Consumer::new(link, entity, receiver, notes);
+    early.into_iter().for_each(|order| consumer.take(order));
     loop {
         tokio::select! {
             order = orders.recv() => match order {
                 Some(Order::Close) => break,
-                Some(order) => outlet.take(order),
+                Some(order) => consumer.take(order),
                 // SESS-12: a lost connection leaves the session locked.
-                None => return outlet.post(usize::MAX),
+                None => return consumer.post(usize::MAX),
             },
-            next = outlet.receiver.next() => {
-                if let Err(error) = outlet.received(next) {
-                    outlet.post(usize::MAX);
-                    return tell(&outlet.notes, Note::Failed(link, failure::error(&error)));
+            next = consumer.receiver.next() => {
+                if let Err(error) = consumer.received(next) {
+                    consumer.post(usize::MAX);
+                    return tell(&consumer.notes, Note::Failed(link, failure::error(&error)));
                 }
             }
-            Some(answers) = outlet.settling.next() => {
-                tell(&outlet.notes, Note::Settled(answers));
-                outlet.post(SETTLING_MAX);
+            Some(answers) = consumer.settling.next() => {
+                tell(&consumer.notes, Note::Settled(answers));
+                consumer.post(SETTLING_MAX);
             }
         }
     }
-    outlet.post(usize::MAX);
+    consumer.post(usize::MAX);
     if let Some((token, _)) = session {
-        opening::release(&broker, &outlet.entity, token).await;
+        source::release(&broker, &consumer.entity, token).await;
     }
 }
 
 type Answers = Vec<(DeliveryId, DeliveryState)>;
 
-struct Outlet {
+struct Consumer {
     link: LinkId,
     entity: Entity,
     receiver: Receiver,
@@ -111,9 +111,9 @@ struct Outlet {
     settling: FuturesUnordered<BoxFuture<'static, Answers>>,
 }
 
-impl Outlet {
-    fn new(link: LinkId, entity: Entity, receiver: Receiver, notes: Notes) -> Outlet {
-        Outlet {
+impl Consumer {
+    fn new(link: LinkId, entity: Entity, receiver: Receiver, notes: Notes) -> Consumer {
+        Consumer {
             link,
             entity,
             receiver,

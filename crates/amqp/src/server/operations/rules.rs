@@ -3,10 +3,10 @@
 use domain::{NewRule, Refusal};
 use service::{Error, PAGE_MAX};
 
-use super::Node;
+use super::OperationContext;
 use crate::management::Reply;
 
-impl Node {
+impl OperationContext {
     pub(super) async fn add_rule(&self, rule: NewRule) -> Result<Reply, Error> {
         let (topic, subscription) = self.subscription()?;
         self.broker.put_rule(topic, subscription, rule, false).await?;

@@ -24,7 +24,7 @@ pub(super) struct Waiting {
 }
 
 /// A request, and what is to be answered when it is.
-pub(super) struct Flight {
+pub(super) struct Submission {
     pub ids: Vec<Option<DeliveryId>>,
     /// The same again, in case one of them has all refused; empty where there is but one.
     copies: Vec<Vec<NewMessage>>,
@@ -44,7 +44,7 @@ impl Waiting {
     }
 }
 
-impl Flight {
+impl Submission {
     pub fn is_gathered(&self) -> bool {
         !self.copies.is_empty()
     }
@@ -61,12 +61,12 @@ impl Flight {
 /// The next request: what waits, as far as it fits into one.
 pub(super) fn gather(
     waiting: &mut VecDeque<Waiting>,
-) -> Option<(Flight, Result<Vec<NewMessage>, Refusal>)> {
+) -> Option<(Submission, Result<Vec<NewMessage>, Refusal>)> {
     let Waiting { delivered: Delivered { id, messages }, is_alone } = waiting.pop_front()?;
-    let mut flight = Flight { ids: vec![id], copies: Vec::new() };
+    let mut submission = Submission { ids: vec![id], copies: Vec::new() };
     let mut all = match messages {
         Ok(messages) => messages,
-        Err(refusal) => return Some((flight, Err(refusal))),
+        Err(refusal) => return Some((submission, Err(refusal))),
     };
     let mut bytes = bytes_of(&all);
     while !is_alone
@@ -74,15 +74,15 @@ pub(super) fn gather(
         && let Some(Waiting { delivered, .. }) = waiting.pop_front()
         && let Ok(messages) = delivered.messages
     {
-        if flight.copies.is_empty() {
-            flight.copies.push(all.clone());
+        if submission.copies.is_empty() {
+            submission.copies.push(all.clone());
         }
         bytes += bytes_of(&messages);
         all.extend_from_slice(&messages);
-        flight.ids.push(delivered.id);
-        flight.copies.push(messages);
+        submission.ids.push(delivered.id);
+        submission.copies.push(messages);
     }
-    Some((flight, Ok(all)))
+    Some((submission, Ok(all)))
 }
 
 fn bytes_of(messages: &[NewMessage]) -> u64 {
@@ -120,8 +120,8 @@ mod tests {
 
     /// Messages of each request that is made, 0 for a refusal, and how many deliveries it answers.
     fn gathered(mut waiting: VecDeque<Waiting>) -> Vec<(usize, usize)> {
-        let shape = |(flight, messages): (Flight, Result<Vec<NewMessage>, Refusal>)| {
-            (messages.map_or(0, |messages| messages.len()), flight.ids.len())
+        let shape = |(submission, messages): (Submission, Result<Vec<NewMessage>, Refusal>)| {
+            (messages.map_or(0, |messages| messages.len()), submission.ids.len())
         };
         std::iter::from_fn(|| gather(&mut waiting).map(shape)).collect()
     }
@@ -146,15 +146,15 @@ mod tests {
     fn send_3_xfer_3_a_request_that_was_refused_is_tried_by_its_deliveries() {
         let mut waiting = waiting(&[(1, 1), (2, 2), (1, 3), (1, 4)]);
         let last = waiting.pop_back();
-        let (flight, _) = gather(&mut waiting).expect("three wait");
-        assert!(flight.is_gathered());
+        let (submission, _) = gather(&mut waiting).expect("three wait");
+        assert!(submission.is_gathered());
         waiting.extend(last);
-        flight.split().rev().for_each(|each| waiting.push_front(each));
+        submission.split().rev().for_each(|each| waiting.push_front(each));
         let ids =
             |messages: Vec<NewMessage>| messages.into_iter().map(|message| message.message_id);
         let mut order = Vec::new();
-        while let Some((flight, messages)) = gather(&mut waiting) {
-            assert!(!flight.is_gathered());
+        while let Some((submission, messages)) = gather(&mut waiting) {
+            assert!(!submission.is_gathered());
             order.push(ids(messages.expect("messages")).flatten().collect::<Vec<_>>());
         }
         assert_eq!(order, [vec!["1"], vec!["2", "2"], vec!["3"], vec!["4"]]);

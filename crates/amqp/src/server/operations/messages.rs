@@ -10,14 +10,14 @@ use domain::{
 use message_content::{Shown, new_message};
 use service::{Asker, Error, Received, draw_uuid};
 
-use super::{Node, argument};
-use crate::management::{ReceiveMode, Reply, Scheduled, Verdict};
+use super::{OperationContext, argument};
+use crate::management::{DispositionStatus, ReceiveMode, Reply, Scheduled};
 use crate::server::address::Entity;
 
 /// A reply takes no further message beyond this: who peeks asks again from where it ended (PEEK-2).
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-impl Node {
+impl OperationContext {
     pub(super) async fn renew(&self, tokens: Vec<LockToken>) -> Result<Reply, Error> {
         let renewed = self.broker.renew(&self.entity.name, self.entity.sub, tokens);
         renewed.await.map(Reply::LocksRenewed)
@@ -93,10 +93,10 @@ impl Node {
     pub(super) async fn settle(
         &self,
         tokens: Vec<LockToken>,
-        verdict: Verdict,
+        verdict: DispositionStatus,
         properties: Properties,
     ) -> Result<Reply, Error> {
-        if matches!(verdict, Verdict::Renew) {
+        if matches!(verdict, DispositionStatus::Renew) {
             return self.renew(tokens).await;
         }
         let settlements = self::settlements(tokens, verdict, properties);
@@ -142,7 +142,7 @@ pub(in crate::server) fn scheduled(
 /// bounded before it is copied (QUOTA-6).
 pub(in crate::server) fn settlements(
     tokens: Vec<LockToken>,
-    verdict: Verdict,
+    verdict: DispositionStatus,
     properties: Properties,
 ) -> Result<Vec<Settlement>, Refusal> {
     let bytes = (properties_bytes(&properties) * tokens.len()) as u64;
@@ -151,12 +151,12 @@ pub(in crate::server) fn settlements(
         return Err(Refusal::MessageSizeExceeded { what, bytes, max });
     }
     let disposition = match verdict {
-        Verdict::Renew => return Ok(Vec::new()), // Nothing becomes of them.
-        Verdict::Complete => Disposition::Complete,
-        Verdict::Abandon => Disposition::Abandon { properties },
-        Verdict::Defer => Disposition::Defer { properties },
-        Verdict::Release => Disposition::Release,
-        Verdict::DeadLetter { reason, description } => {
+        DispositionStatus::Renew => return Ok(Vec::new()), // Nothing becomes of them.
+        DispositionStatus::Complete => Disposition::Complete,
+        DispositionStatus::Abandon => Disposition::Abandon { properties },
+        DispositionStatus::Defer => Disposition::Defer { properties },
+        DispositionStatus::Release => Disposition::Release,
+        DispositionStatus::DeadLetter { reason, description } => {
             Disposition::DeadLetter { reason, description, properties }
         }
     };

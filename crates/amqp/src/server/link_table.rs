@@ -1,0 +1,169 @@
+//! The links of one connection, and which of them have something to see to.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use amqp_protocol::codec::{Attach, Role};
+use amqp_protocol::engine::{LinkId, Millis, SessionId};
+use auth::Right;
+use bytes::Bytes;
+
+use super::address::{Entity, Node};
+use super::incoming::{IncomingLink, PRESETTLED_MAX};
+use super::outgoing::OutgoingLink;
+
+/// A link, from the moment it is asked for.
+pub(super) struct Link {
+    pub session: SessionId,
+    pub attach: Box<Attach>,
+    /// What it takes to use it, for as long as it is used.
+    pub right: Option<Right>,
+    pub kind: Kind,
+    /// When something last came or went on it (ERR-22).
+    pub used_at: Millis,
+}
+
+pub(super) enum Kind {
+    /// The client sends.
+    Incoming(IncomingLink),
+    /// The client receives.
+    Outgoing(OutgoingLink),
+    Requests(Node),
+    /// What waits for credit.
+    Replies(VecDeque<Bytes>),
+    /// Of transactions (COORD-1).
+    Control,
+}
+
+#[derive(Default)]
+pub(super) struct LinkTable {
+    links: BTreeMap<LinkId, Link>,
+    /// Receiver links with something for the client or from it, seen to at the end of the turn.
+    busy: BTreeSet<LinkId>,
+    /// Sender links with too much under way.
+    full: BTreeSet<LinkId>,
+}
+
+impl LinkTable {
+    pub fn get(&self, id: LinkId) -> Option<&Link> {
+        self.links.get(&id)
+    }
+
+    pub fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+        self.links.get_mut(&id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> + Clone {
+        self.links.iter().map(|(id, link)| (*id, link))
+    }
+
+    /// The ids of those that fit.
+    pub fn ids(&self, fits: impl Fn(&Link) -> bool) -> Vec<LinkId> {
+        self.iter().filter(|(_, link)| fits(link)).map(|(id, _)| id).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    pub fn insert(&mut self, id: LinkId, link: Link) {
+        self.links.insert(id, link);
+    }
+
+    pub fn remove(&mut self, id: LinkId) -> Option<Link> {
+        self.busy.remove(&id);
+        self.full.remove(&id);
+        self.links.remove(&id)
+    }
+
+    /// Something came or went on a link.
+    pub fn touch(&mut self, id: LinkId, now: Millis) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.used_at = now;
+        }
+    }
+
+    pub fn incoming(&mut self, id: LinkId) -> Option<&mut IncomingLink> {
+        match &mut self.links.get_mut(&id)?.kind {
+            Kind::Incoming(incoming) => Some(incoming),
+            Kind::Outgoing(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
+        }
+    }
+
+    pub fn outgoing(&mut self, id: LinkId) -> Option<&mut OutgoingLink> {
+        match &mut self.links.get_mut(&id)?.kind {
+            Kind::Outgoing(outgoing) => Some(outgoing),
+            Kind::Incoming(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
+        }
+    }
+
+    pub fn replies(&mut self, id: LinkId) -> Option<&mut VecDeque<Bytes>> {
+        match &mut self.links.get_mut(&id)?.kind {
+            Kind::Replies(waiting) => Some(waiting),
+            Kind::Incoming(_) | Kind::Outgoing(_) | Kind::Requests(_) | Kind::Control => None,
+        }
+    }
+
+    /// A link is to be seen to at the end of the turn.
+    pub fn mark_busy(&mut self, id: LinkId) {
+        self.busy.insert(id);
+    }
+
+    /// Those that are, and none of them any more.
+    pub fn take_busy(&mut self) -> BTreeSet<LinkId> {
+        std::mem::take(&mut self.busy)
+    }
+
+    /// Whether a link has too much under way for more to be read.
+    pub fn is_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// One more that the client settled itself: [`LinkTable::stored`] is told when it is stored.
+    pub fn count_presettled(&mut self, id: LinkId) {
+        if let Some(incoming) = self.incoming(id) {
+            incoming.presettled += 1;
+            if incoming.presettled >= PRESETTLED_MAX {
+                self.full.insert(id);
+            }
+        }
+    }
+
+    /// One that the client settled itself is stored.
+    pub fn stored(&mut self, id: LinkId) {
+        if let Some(incoming) = self.incoming(id) {
+            incoming.presettled -= 1;
+            self.full.remove(&id);
+        }
+    }
+}
+
+impl Link {
+    /// To an entity: neither of tokens nor of requests nor of transactions.
+    pub fn is_of_messages(&self) -> bool {
+        matches!(self.kind, Kind::Incoming(_) | Kind::Outgoing(_))
+    }
+
+    /// Of the node, as the client wrote it.
+    pub fn address(&self) -> Option<&str> {
+        address_of(&self.attach)
+    }
+
+    /// The entity at the other end.
+    pub fn entity(&self) -> Option<Entity> {
+        Entity::at(self.address()?)
+    }
+
+    /// Whether it is one of this node's.
+    pub fn is_of(&self, node: &str) -> bool {
+        let path = |address| auth::resource_path(address);
+        self.address().is_some_and(|address| path(address) == path(node))
+    }
+}
+
+/// The terminus on this side.
+pub(super) fn address_of(attach: &Attach) -> Option<&str> {
+    match attach.role {
+        Role::Sender => attach.target.as_ref().and_then(|target| target.address()),
+        Role::Receiver => attach.source.as_ref().and_then(|source| source.address.as_deref()),
+    }
+}
