@@ -87,19 +87,21 @@ impl<T> KeyMap<T> {
     }
 
     /// Where a key's value stands, or would.
-    pub fn entry(&mut self, key: Key) -> Entry<'_, T> {
+    pub fn entry(&mut self, key: Key) -> KeyEntry<'_, T> {
         let len = &mut self.len;
         match Run::of(&key) {
             Some((run, number)) => match self.runs.entry(run).or_default().entry(number) {
-                number_map::Entry::Vacant(slot) => Entry::Vacant(Vacant(Slot::Run(slot), len)),
-                number_map::Entry::Occupied(slot) => {
-                    Entry::Occupied(Occupied(Slot::Run(slot), len))
+                number_map::NumberEntry::Vacant(slot) => {
+                    KeyEntry::Vacant(Vacant(Slot::Run(slot), len))
+                }
+                number_map::NumberEntry::Occupied(slot) => {
+                    KeyEntry::Occupied(Occupied(Slot::Run(slot), len))
                 }
             },
             None => match self.rest.entry(key) {
-                btree_map::Entry::Vacant(slot) => Entry::Vacant(Vacant(Slot::Rest(slot), len)),
+                btree_map::Entry::Vacant(slot) => KeyEntry::Vacant(Vacant(Slot::Rest(slot), len)),
                 btree_map::Entry::Occupied(slot) => {
-                    Entry::Occupied(Occupied(Slot::Rest(slot), len))
+                    KeyEntry::Occupied(Occupied(Slot::Rest(slot), len))
                 }
             },
         }
@@ -207,7 +209,7 @@ impl<T> IntoIterator for KeyMap<T> {
 pub struct IntoIter<T> {
     rest: btree_map::IntoIter<Key, T>,
     runs: btree_map::IntoIter<Run, NumberMap<T>>,
-    current: Option<(Run, number_map::IntoIter<T>)>,
+    current: Option<(Run, number_map::NumberIntoIter<T>)>,
     left: usize,
 }
 
@@ -235,7 +237,7 @@ impl<T> Iterator for IntoIter<T> {
     }
 }
 
-pub enum Entry<'a, T> {
+pub enum KeyEntry<'a, T> {
     Vacant(Vacant<'a, T>),
     Occupied(Occupied<'a, T>),
 }
@@ -245,8 +247,9 @@ enum Slot<A, B> {
     Rest(B),
 }
 
-type VacantSlot<'a, T> = Slot<number_map::Vacant<'a, T>, btree_map::VacantEntry<'a, Key, T>>;
-type OccupiedSlot<'a, T> = Slot<number_map::Occupied<'a, T>, btree_map::OccupiedEntry<'a, Key, T>>;
+type VacantSlot<'a, T> = Slot<number_map::VacantNumber<'a, T>, btree_map::VacantEntry<'a, Key, T>>;
+type OccupiedSlot<'a, T> =
+    Slot<number_map::OccupiedNumber<'a, T>, btree_map::OccupiedEntry<'a, Key, T>>;
 
 pub struct Vacant<'a, T>(VacantSlot<'a, T>, &'a mut usize);
 
@@ -290,7 +293,7 @@ enum Kind<'a, T> {
 
 struct Runs<'a, T> {
     runs: btree_map::Range<'a, Run, NumberMap<T>>,
-    current: Option<(Run, number_map::Range<'a, T>)>,
+    current: Option<(Run, number_map::NumberRange<'a, T>)>,
     from: (Run, SequenceNumber),
     to: (Run, SequenceNumber),
 }
@@ -367,10 +370,10 @@ mod tests {
                     (Some(value), false) => prop_assert_eq!(map.insert(key.clone(), value), old),
                     (None, false) => prop_assert_eq!(map.remove(&key), old),
                     (value, true) => match (map.entry(key.clone()), value) {
-                        (Entry::Vacant(slot), Some(value)) => slot.insert(value),
-                        (Entry::Vacant(_), None) => (),
-                        (Entry::Occupied(mut slot), Some(value)) => *slot.get_mut() = value,
-                        (Entry::Occupied(slot), None) => prop_assert_eq!(Some(slot.remove()), old),
+                        (KeyEntry::Vacant(slot), Some(value)) => slot.insert(value),
+                        (KeyEntry::Vacant(_), None) => (),
+                        (KeyEntry::Occupied(mut slot), Some(value)) => *slot.get_mut() = value,
+                        (KeyEntry::Occupied(slot), None) => prop_assert_eq!(Some(slot.remove()), old),
                     },
                 }
                 match value {

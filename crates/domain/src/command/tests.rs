@@ -56,9 +56,9 @@ enum Also {
 }
 use Also::{AddsData, Delivers, SendsMessages};
 
-type Row = (Command, Requester, Repeat, Option<EntityId>, &'static [Also]);
+type TableRow = (Command, Requester, Repeat, Option<EntityId>, &'static [Also]);
 
-fn table() -> Vec<Row> {
+fn table() -> Vec<TableRow> {
     const NUMBERED: Repeat = Numbered(ORIGIN);
     const ABOUT: Option<EntityId> = Some(ENTITY);
     let mut table = vec![

@@ -15,11 +15,11 @@ use crate::{Draw, EvaluationError, Properties, RuleError, RulePart, Subject};
 pub struct Action {
     statements: Vec<Statement>,
     parameters: Parameters,
-    steps: Vec<Step>,
+    steps: Vec<ActionStep>,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ActionStep {
     Set(Property, Program),
     Remove(String),
 }
@@ -38,9 +38,9 @@ impl Action {
         let statements = parser::action(text, &parameters)?;
         let step = |statement: &Statement| match statement {
             Statement::Set(property, value) => {
-                Step::Set(property.clone(), Program::of_value(value, &parameters))
+                ActionStep::Set(property.clone(), Program::of_value(value, &parameters))
             }
-            Statement::Remove(name) => Step::Remove(name.clone()),
+            Statement::Remove(name) => ActionStep::Remove(name.clone()),
         };
         let steps = statements.iter().map(step).collect();
         Ok(Action { statements, parameters, steps })
@@ -62,14 +62,14 @@ impl Action {
     }
 }
 
-impl Step {
+impl ActionStep {
     fn run(&self, copy: &mut Copied<'_>, draw: &mut Draw<'_>) -> Result<(), String> {
         match self {
-            Step::Remove(name) => {
+            ActionStep::Remove(name) => {
                 copy.remove(name);
                 Ok(())
             }
-            Step::Set(property, value) => {
+            ActionStep::Set(property, value) => {
                 let value = value.run(copy, draw)?.into_value();
                 match property {
                     Property::User(name) => copy.set(name, value),

@@ -1,7 +1,7 @@
 //! `+ - * / %` over all types (RULE-36).
 
 use super::ast::{Operator, Sign};
-use super::operand::{Operand, View};
+use super::operand::{Operand, OperandView};
 use super::text::{EPOCH_TICKS, TICKS_PER_MS, describe, to_text};
 use crate::{PROPERTY_BYTES_MAX, Value};
 
@@ -13,8 +13,10 @@ pub(super) fn compute(
 ) -> Result<Operand<'static>, String> {
     let (Some(left), Some(right)) = (a.view(), b.view()) else { return Ok(Operand::Unknown) };
     let result = match (left, right) {
-        (View::Number(a), View::Number(b)) => a.compute(operator, b),
-        (View::Text(_), _) | (_, View::Text(_)) if operator == Operator::Add => joined(a, b),
+        (OperandView::Number(a), OperandView::Number(b)) => a.compute(operator, b),
+        (OperandView::Text(_), _) | (_, OperandView::Text(_)) if operator == Operator::Add => {
+            joined(a, b)
+        }
         (a, b) => time(&a, operator, &b),
     };
     result.map(Operand::owned).map_err(|why| {
@@ -27,9 +29,9 @@ pub(super) fn compute(
 pub(super) fn signed(sign: Sign, operand: Operand<'_>) -> Result<Operand<'_>, String> {
     let result = match (sign, operand.view()) {
         (_, None) => return Ok(Operand::Unknown),
-        (Sign::Plus, Some(View::Number(_) | View::Span(_))) => return Ok(operand),
-        (Sign::Minus, Some(View::Number(number))) => number.negate(),
-        (Sign::Minus, Some(View::Span(ticks))) => span(-i128::from(ticks)),
+        (Sign::Plus, Some(OperandView::Number(_) | OperandView::Span(_))) => return Ok(operand),
+        (Sign::Minus, Some(OperandView::Number(number))) => number.negate(),
+        (Sign::Minus, Some(OperandView::Span(ticks))) => span(-i128::from(ticks)),
         (_, Some(_)) => Err("is no number"),
     };
     result.map(Operand::owned).map_err(|why| {
@@ -59,20 +61,26 @@ fn joined(a: &Operand<'_>, b: &Operand<'_>) -> Result<Value, &'static str> {
 const MISMATCH: &str = "cannot be computed: the types do not fit";
 
 /// Instants and spans.
-fn time(a: &View<'_>, operator: Operator, b: &View<'_>) -> Result<Value, &'static str> {
+fn time(
+    a: &OperandView<'_>,
+    operator: Operator,
+    b: &OperandView<'_>,
+) -> Result<Value, &'static str> {
     let sign = match operator {
         Operator::Add => 1,
         Operator::Subtract => -1,
         Operator::Multiply | Operator::Divide | Operator::Remainder => return Err(MISMATCH),
     };
     match (a, b) {
-        (View::Span(a), View::Span(b)) => span(i128::from(*a) + sign * i128::from(*b)),
-        (View::DateTime(_), View::Span(span)) => {
+        (OperandView::Span(a), OperandView::Span(b)) => {
+            span(i128::from(*a) + sign * i128::from(*b))
+        }
+        (OperandView::DateTime(_), OperandView::Span(span)) => {
             let ticks = a.ticks().ok_or(MISMATCH)? + sign * i128::from(*span) - EPOCH_TICKS;
             let ms = i64::try_from(ticks.div_euclid(TICKS_PER_MS)).map_err(|_| "overflows")?;
             Ok(Value::DateTime(ms))
         }
-        (View::Offset(ticks), View::Span(span)) => {
+        (OperandView::Offset(ticks), OperandView::Span(span)) => {
             let ticks = i128::from(*ticks) + sign * i128::from(*span);
             i64::try_from(ticks).map(Value::DateTimeOffset).map_err(|_| "overflows")
         }

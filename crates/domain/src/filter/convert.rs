@@ -1,7 +1,7 @@
 //! SET over an existing property: the new value takes the old one's type where it can (RULE-19).
 
 use super::number::Number;
-use super::operand::View;
+use super::operand::OperandView;
 use super::text::to_text;
 use crate::Value;
 
@@ -47,7 +47,7 @@ fn converted(existing: &Value, value: &Value) -> Option<Value> {
         Value::String(_) => Value::String(to_text(value)?),
         Value::Uri(_) => Value::Uri(text(value)?.to_owned()),
         Value::DateTimeOffset(_) => {
-            Value::DateTimeOffset(i64::try_from(View::of(value)?.ticks()?).ok()?)
+            Value::DateTimeOffset(i64::try_from(OperandView::of(value)?.ticks()?).ok()?)
         }
         Value::Null
         | Value::Uuid(_)

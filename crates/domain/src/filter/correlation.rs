@@ -16,13 +16,13 @@ use crate::{
 /// widened; a property that is missing or null equals nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Correlation {
-    conditions: BTreeMap<Key, Value>,
+    conditions: BTreeMap<ConditionKey, Value>,
 }
 
 /// What a condition is on. A name stays as given: it decides which of a message's properties is
 /// found where their names differ in case only ([`find_property`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum ConditionKey {
     System(SystemProperty),
     User(String),
 }
@@ -35,9 +35,10 @@ impl Correlation {
         properties: Properties,
     ) -> Result<Correlation, RuleError> {
         check_names(&system, &properties)?;
-        let system = system.into_iter().map(|(key, text)| (Key::System(key), Value::String(text)));
-        let user = properties.into_iter().map(|(name, value)| (Key::User(name), value));
-        let conditions: BTreeMap<Key, Value> = system.chain(user).collect();
+        let system =
+            system.into_iter().map(|(key, text)| (ConditionKey::System(key), Value::String(text)));
+        let user = properties.into_iter().map(|(name, value)| (ConditionKey::User(name), value));
+        let conditions: BTreeMap<ConditionKey, Value> = system.chain(user).collect();
         if conditions.is_empty() {
             return Err(refused("has no condition; for every message use the true filter"));
         }
@@ -49,7 +50,7 @@ impl Correlation {
         self.conditions.iter().all(|(key, value)| equal(value, &key.of(subject)))
     }
 
-    pub(super) fn conditions(&self) -> &BTreeMap<Key, Value> {
+    pub(super) fn conditions(&self) -> &BTreeMap<ConditionKey, Value> {
         &self.conditions
     }
 
@@ -58,8 +59,8 @@ impl Correlation {
         for (key, value) in &self.conditions {
             if !equal(value, &key.of(subject)) {
                 let actual = match key {
-                    Key::User(name) => user_value(subject, name),
-                    Key::System(property) => system_value(subject, *property),
+                    ConditionKey::User(name) => user_value(subject, name),
+                    ConditionKey::System(property) => system_value(subject, *property),
                 };
                 lines.push(format!("  {key} = {}  is not so: {actual}", show(value)));
             }
@@ -98,7 +99,7 @@ fn check_names(
 }
 
 /// QUOTA-19, as for a message's properties: more than that no message can have.
-fn check_sizes(conditions: &BTreeMap<Key, Value>) -> Result<(), RuleError> {
+fn check_sizes(conditions: &BTreeMap<ConditionKey, Value>) -> Result<(), RuleError> {
     let mut total = 0;
     for (key, value) in conditions {
         let bytes = key.name().len() + value.size_bytes();
@@ -118,18 +119,18 @@ fn check_sizes(conditions: &BTreeMap<Key, Value>) -> Result<(), RuleError> {
     }
 }
 
-impl Key {
+impl ConditionKey {
     fn name(&self) -> &str {
         match self {
-            Key::System(property) => property.name(),
-            Key::User(name) => name,
+            ConditionKey::System(property) => property.name(),
+            ConditionKey::User(name) => name,
         }
     }
 
     pub fn of<'a>(&self, subject: &'a dyn Subject) -> Operand<'a> {
         match self {
-            Key::System(property) => Operand::system(subject.system(*property)),
-            Key::User(name) => match find_property(subject.properties(), name) {
+            ConditionKey::System(property) => Operand::system(subject.system(*property)),
+            ConditionKey::User(name) => match find_property(subject.properties(), name) {
                 Some((_, value)) => Operand::borrowed(value),
                 None => Operand::Unknown,
             },
@@ -137,11 +138,11 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ConditionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Key::System(property) => write!(f, "{property}"),
-            Key::User(name) => write!(f, "{}", Name(name)),
+            ConditionKey::System(property) => write!(f, "{property}"),
+            ConditionKey::User(name) => write!(f, "{}", Name(name)),
         }
     }
 }

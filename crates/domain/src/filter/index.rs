@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::correlation::Key;
-use super::operand::{Operand, View};
+use super::correlation::ConditionKey;
+use super::operand::{Operand, OperandView};
 use crate::{Correlation, Subject};
 
 /// Correlation filters by id. Filters with conditions on the same properties are one *shape*, and
@@ -13,7 +13,7 @@ use crate::{Correlation, Subject};
 pub struct CorrelationIndex<Id> {
     filters: BTreeMap<Id, Correlation>,
     /// Ids in order, by shape and hash.
-    shapes: BTreeMap<Vec<Key>, BTreeMap<u64, Vec<Id>>>,
+    shapes: BTreeMap<Vec<ConditionKey>, BTreeMap<u64, Vec<Id>>>,
 }
 
 impl<Id: Ord + Clone> Default for CorrelationIndex<Id> {
@@ -77,7 +77,7 @@ impl<Id: Ord + Clone> CorrelationIndex<Id> {
     }
 }
 
-fn shape_of(filter: &Correlation) -> Vec<Key> {
+fn shape_of(filter: &Correlation) -> Vec<ConditionKey> {
     filter.conditions().keys().cloned().collect()
 }
 
@@ -109,20 +109,20 @@ impl Fnv {
         self.bytes(bytes);
     }
 
-    fn add(&mut self, value: &View<'_>) {
+    fn add(&mut self, value: &OperandView<'_>) {
         match value {
-            View::Bool(value) => self.tagged(1, &[u8::from(*value)]),
+            OperandView::Bool(value) => self.tagged(1, &[u8::from(*value)]),
             // Zeros are equal whatever their sign.
-            View::Number(number) => {
+            OperandView::Number(number) => {
                 self.tagged(2, &(number.to_f64() + 0.0).to_bits().to_be_bytes())
             }
-            View::Text(text) => self.tagged(3, text.as_bytes()),
-            View::Uuid(bytes) => self.tagged(4, *bytes),
-            View::DateTime(_) | View::Offset(_) => {
+            OperandView::Text(text) => self.tagged(3, text.as_bytes()),
+            OperandView::Uuid(bytes) => self.tagged(4, *bytes),
+            OperandView::DateTime(_) | OperandView::Offset(_) => {
                 self.tagged(5, &value.ticks().unwrap_or_default().to_be_bytes());
             }
-            View::Span(ticks) => self.tagged(6, &ticks.to_be_bytes()),
-            View::Bytes(bytes) => self.tagged(7, bytes),
+            OperandView::Span(ticks) => self.tagged(6, &ticks.to_be_bytes()),
+            OperandView::Bytes(bytes) => self.tagged(7, bytes),
         }
     }
 }

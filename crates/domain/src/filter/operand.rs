@@ -68,18 +68,18 @@ impl<'a> Operand<'a> {
     }
 
     /// What it is to operators. Nothing for unknown and null.
-    pub fn view(&self) -> Option<View<'_>> {
+    pub fn view(&self) -> Option<OperandView<'_>> {
         match self {
             Operand::Unknown => None,
-            Operand::Text(text) => Some(View::Text(Cow::Borrowed(text))),
-            Operand::Value(value) => View::of(value),
+            Operand::Text(text) => Some(OperandView::Text(Cow::Borrowed(text))),
+            Operand::Value(value) => OperandView::of(value),
         }
     }
 
     /// The text, where it is one.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         match self.view() {
-            Some(View::Text(text)) => Some(text),
+            Some(OperandView::Text(text)) => Some(text),
             _ => None,
         }
     }
@@ -87,7 +87,7 @@ impl<'a> Operand<'a> {
 
 /// Values as operators see them: types that mix are one.
 #[derive(Clone, Debug)]
-pub(super) enum View<'a> {
+pub(super) enum OperandView<'a> {
     Bool(bool),
     Number(Number),
     /// Strings, URIs and characters: the language has but one kind of text to compare them with.
@@ -101,11 +101,11 @@ pub(super) enum View<'a> {
     Bytes(&'a [u8]),
 }
 
-impl View<'_> {
-    pub fn of(value: &Value) -> Option<View<'_>> {
+impl OperandView<'_> {
+    pub fn of(value: &Value) -> Option<OperandView<'_>> {
         Some(match value {
             Value::Null => return None,
-            Value::Bool(value) => View::Bool(*value),
+            Value::Bool(value) => OperandView::Bool(*value),
             Value::Byte(_)
             | Value::SByte(_)
             | Value::Short(_)
@@ -116,28 +116,28 @@ impl View<'_> {
             | Value::ULong(_)
             | Value::Float(_)
             | Value::Double(_)
-            | Value::Decimal(_) => View::Number(Number::of(value)?),
-            Value::Char(value) => View::Text(Cow::Owned(value.to_string())),
-            Value::String(text) | Value::Uri(text) => View::Text(Cow::Borrowed(text)),
-            Value::Uuid(value) => View::Uuid(value),
-            Value::DateTime(ms) => View::DateTime(*ms),
-            Value::DateTimeOffset(ticks) => View::Offset(*ticks),
-            Value::TimeSpan(ticks) => View::Span(*ticks),
-            Value::Bytes(bytes) => View::Bytes(bytes),
+            | Value::Decimal(_) => OperandView::Number(Number::of(value)?),
+            Value::Char(value) => OperandView::Text(Cow::Owned(value.to_string())),
+            Value::String(text) | Value::Uri(text) => OperandView::Text(Cow::Borrowed(text)),
+            Value::Uuid(value) => OperandView::Uuid(value),
+            Value::DateTime(ms) => OperandView::DateTime(*ms),
+            Value::DateTimeOffset(ticks) => OperandView::Offset(*ticks),
+            Value::TimeSpan(ticks) => OperandView::Span(*ticks),
+            Value::Bytes(bytes) => OperandView::Bytes(bytes),
         })
     }
 
     /// An instant in ticks since the year 1.
     pub fn ticks(&self) -> Option<i128> {
         match self {
-            View::DateTime(ms) => Some(i128::from(*ms) * TICKS_PER_MS + EPOCH_TICKS),
-            View::Offset(ticks) => Some(i128::from(*ticks)),
-            View::Bool(_)
-            | View::Number(_)
-            | View::Text(_)
-            | View::Uuid(_)
-            | View::Span(_)
-            | View::Bytes(_) => None,
+            OperandView::DateTime(ms) => Some(i128::from(*ms) * TICKS_PER_MS + EPOCH_TICKS),
+            OperandView::Offset(ticks) => Some(i128::from(*ticks)),
+            OperandView::Bool(_)
+            | OperandView::Number(_)
+            | OperandView::Text(_)
+            | OperandView::Uuid(_)
+            | OperandView::Span(_)
+            | OperandView::Bytes(_) => None,
         }
     }
 }
@@ -151,18 +151,23 @@ enum Relation {
 }
 
 /// RULE-36: nothing (unknown) for types that do not compare.
-pub(super) fn compare(a: &View<'_>, comparison: Comparison, b: &View<'_>) -> Option<bool> {
+pub(super) fn compare(
+    a: &OperandView<'_>,
+    comparison: Comparison,
+    b: &OperandView<'_>,
+) -> Option<bool> {
     let relation = match (a, b) {
-        (View::Number(a), View::Number(b)) => Relation::Ordered(a.order(*b)),
+        (OperandView::Number(a), OperandView::Number(b)) => Relation::Ordered(a.order(*b)),
         // RULE-37. In order of code points.
-        (View::Text(a), View::Text(b)) => Relation::Ordered(Some(a.cmp(b))),
-        (View::Span(a), View::Span(b)) => Relation::Ordered(Some(a.cmp(b))),
-        (View::Bool(a), View::Bool(b)) => Relation::Equality(a == b),
-        (View::Uuid(a), View::Uuid(b)) => Relation::Equality(a == b),
-        (View::Bytes(a), View::Bytes(b)) => Relation::Equality(a == b),
-        (View::DateTime(_) | View::Offset(_), View::DateTime(_) | View::Offset(_)) => {
-            Relation::Ordered(Some(a.ticks()?.cmp(&b.ticks()?)))
-        }
+        (OperandView::Text(a), OperandView::Text(b)) => Relation::Ordered(Some(a.cmp(b))),
+        (OperandView::Span(a), OperandView::Span(b)) => Relation::Ordered(Some(a.cmp(b))),
+        (OperandView::Bool(a), OperandView::Bool(b)) => Relation::Equality(a == b),
+        (OperandView::Uuid(a), OperandView::Uuid(b)) => Relation::Equality(a == b),
+        (OperandView::Bytes(a), OperandView::Bytes(b)) => Relation::Equality(a == b),
+        (
+            OperandView::DateTime(_) | OperandView::Offset(_),
+            OperandView::DateTime(_) | OperandView::Offset(_),
+        ) => Relation::Ordered(Some(a.ticks()?.cmp(&b.ticks()?))),
         _ => return None,
     };
     match (comparison, relation) {
@@ -186,7 +191,7 @@ pub(super) fn compare(a: &View<'_>, comparison: Comparison, b: &View<'_>) -> Opt
 
 /// Whether two values are equal; false where that is unknown.
 pub(super) fn equal(a: &Value, b: &Operand<'_>) -> bool {
-    match (View::of(a), b.view()) {
+    match (OperandView::of(a), b.view()) {
         (Some(a), Some(b)) => compare(&a, Comparison::Equal, &b) == Some(true),
         _ => false,
     }

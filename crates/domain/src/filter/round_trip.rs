@@ -165,13 +165,13 @@ proptest! {
 
     #[test]
     fn rule_24_a_shown_action_reads_back_as_itself(statements in vec(statement(), 1..5)) {
-        struct Shown<'a>(&'a [Statement]);
-        impl std::fmt::Display for Shown<'_> {
+        struct ShownStatements<'a>(&'a [Statement]);
+        impl std::fmt::Display for ShownStatements<'_> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 super::display::statements(f, self.0)
             }
         }
-        let shown = Shown(&statements).to_string();
+        let shown = ShownStatements(&statements).to_string();
         prop_assume!(shown.chars().count() <= RULE_TEXT_CHARS_MAX);
         prop_assert_eq!(parser::action(&shown, &given()), Ok(statements), "{}", shown);
     }

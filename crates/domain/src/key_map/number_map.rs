@@ -8,10 +8,10 @@ use std::{slice, vec};
 use crate::SequenceNumber;
 
 /// Numbers of a chunk. A value that comes or goes moves those after it: hence no more.
-const NUMBERS: u64 = Places::BITS as u64;
+const NUMBERS: u64 = SlotBits::BITS as u64;
 
 /// A chunk's places, as bits.
-type Places = u16;
+type SlotBits = u16;
 
 #[derive(Clone, Debug)]
 pub struct NumberMap<T> {
@@ -22,7 +22,7 @@ pub struct NumberMap<T> {
 /// Values in ascending order, and the places they have.
 #[derive(Clone, Debug)]
 pub struct Chunk<T> {
-    taken: Places,
+    taken: SlotBits,
     values: Vec<T>,
 }
 
@@ -60,12 +60,12 @@ impl<T> Chunk<T> {
 }
 
 /// All places before this one.
-fn below(at: u32) -> Places {
+fn below(at: u32) -> SlotBits {
     (1 << at) - 1
 }
 
 /// Takes the first of some places away.
-fn take_first(places: &mut Places) -> Option<u32> {
+fn take_first(places: &mut SlotBits) -> Option<u32> {
     let at = (*places != 0).then(|| places.trailing_zeros())?;
     *places &= *places - 1;
     Some(at)
@@ -94,80 +94,80 @@ impl<T> NumberMap<T> {
 
     pub fn insert(&mut self, number: SequenceNumber, value: T) -> Option<T> {
         match self.entry(number) {
-            Entry::Vacant(slot) => {
+            NumberEntry::Vacant(slot) => {
                 slot.insert(value);
                 None
             }
-            Entry::Occupied(mut slot) => Some(std::mem::replace(slot.get_mut(), value)),
+            NumberEntry::Occupied(mut slot) => Some(std::mem::replace(slot.get_mut(), value)),
         }
     }
 
     pub fn remove(&mut self, number: SequenceNumber) -> Option<T> {
         match self.entry(number) {
-            Entry::Vacant(_) => None,
-            Entry::Occupied(slot) => Some(slot.remove()),
+            NumberEntry::Vacant(_) => None,
+            NumberEntry::Occupied(slot) => Some(slot.remove()),
         }
     }
 
     /// Where a number's value stands, or would.
-    pub fn entry(&mut self, number: SequenceNumber) -> Entry<'_, T> {
+    pub fn entry(&mut self, number: SequenceNumber) -> NumberEntry<'_, T> {
         let (chunk, at) = place(number);
         match self.chunks.entry(chunk) {
-            btree_map::Entry::Vacant(chunk) => Entry::Vacant(Vacant::Chunk(chunk, at)),
+            btree_map::Entry::Vacant(chunk) => NumberEntry::Vacant(VacantNumber::Chunk(chunk, at)),
             btree_map::Entry::Occupied(chunk) => match chunk.get().has(at) {
-                false => Entry::Vacant(Vacant::Place(chunk.into_mut(), at)),
-                true => Entry::Occupied(Occupied(chunk, at)),
+                false => NumberEntry::Vacant(VacantNumber::Place(chunk.into_mut(), at)),
+                true => NumberEntry::Occupied(OccupiedNumber(chunk, at)),
             },
         }
     }
 
     /// What stands under `from <= number`, and before `to` if there is one, in ascending order.
-    pub fn range(&self, from: SequenceNumber, to: Option<SequenceNumber>) -> Range<'_, T> {
+    pub fn range(&self, from: SequenceNumber, to: Option<SequenceNumber>) -> NumberRange<'_, T> {
         let chunks = match to {
             Some(to) if from >= to => self.chunks.range(..0),
             Some(to) => self.chunks.range(place(from).0..=place(to).0),
             None => self.chunks.range(place(from).0..),
         };
-        Range { chunks, current: None, from, to }
+        NumberRange { chunks, current: None, from, to }
     }
 
     /// In ascending order.
-    pub fn iter(&self) -> Range<'_, T> {
+    pub fn iter(&self) -> NumberRange<'_, T> {
         self.range(SequenceNumber::MIN, None)
     }
 }
 
 impl<T> IntoIterator for NumberMap<T> {
     type Item = (SequenceNumber, T);
-    type IntoIter = IntoIter<T>;
+    type IntoIter = NumberIntoIter<T>;
 
-    fn into_iter(self) -> IntoIter<T> {
-        IntoIter { chunks: self.chunks.into_iter(), current: None }
+    fn into_iter(self) -> NumberIntoIter<T> {
+        NumberIntoIter { chunks: self.chunks.into_iter(), current: None }
     }
 }
 
-pub enum Entry<'a, T> {
-    Vacant(Vacant<'a, T>),
-    Occupied(Occupied<'a, T>),
+pub enum NumberEntry<'a, T> {
+    Vacant(VacantNumber<'a, T>),
+    Occupied(OccupiedNumber<'a, T>),
 }
 
-pub enum Vacant<'a, T> {
+pub enum VacantNumber<'a, T> {
     Chunk(btree_map::VacantEntry<'a, u64, Chunk<T>>, u32),
     Place(&'a mut Chunk<T>, u32),
 }
 
-impl<T> Vacant<'_, T> {
+impl<T> VacantNumber<'_, T> {
     pub fn insert(self, value: T) {
         match self {
-            Vacant::Chunk(slot, at) => drop(slot.insert(Chunk::of_one(at, value))),
-            Vacant::Place(chunk, at) => chunk.insert(at, value),
+            VacantNumber::Chunk(slot, at) => drop(slot.insert(Chunk::of_one(at, value))),
+            VacantNumber::Place(chunk, at) => chunk.insert(at, value),
         }
     }
 }
 
-pub struct Occupied<'a, T>(btree_map::OccupiedEntry<'a, u64, Chunk<T>>, u32);
+pub struct OccupiedNumber<'a, T>(btree_map::OccupiedEntry<'a, u64, Chunk<T>>, u32);
 
-impl<T> Occupied<'_, T> {
+impl<T> OccupiedNumber<'_, T> {
     pub fn get_mut(&mut self) -> &mut T {
         let chunk = self.0.get_mut();
         let before = chunk.before(self.1);
@@ -184,14 +184,14 @@ impl<T> Occupied<'_, T> {
 }
 
 /// See [`NumberMap::range`].
-pub struct Range<'a, T> {
+pub struct NumberRange<'a, T> {
     chunks: btree_map::Range<'a, u64, Chunk<T>>,
-    current: Option<(u64, Places, slice::Iter<'a, T>)>,
+    current: Option<(u64, SlotBits, slice::Iter<'a, T>)>,
     from: SequenceNumber,
     to: Option<SequenceNumber>,
 }
 
-impl<'a, T> Iterator for Range<'a, T> {
+impl<'a, T> Iterator for NumberRange<'a, T> {
     type Item = (SequenceNumber, &'a T);
 
     fn next(&mut self) -> Option<(SequenceNumber, &'a T)> {
@@ -220,12 +220,12 @@ impl<'a, T> Iterator for Range<'a, T> {
 }
 
 /// In ascending order.
-pub struct IntoIter<T> {
+pub struct NumberIntoIter<T> {
     chunks: btree_map::IntoIter<u64, Chunk<T>>,
-    current: Option<(u64, Places, vec::IntoIter<T>)>,
+    current: Option<(u64, SlotBits, vec::IntoIter<T>)>,
 }
 
-impl<T> Iterator for IntoIter<T> {
+impl<T> Iterator for NumberIntoIter<T> {
     type Item = (SequenceNumber, T);
 
     fn next(&mut self) -> Option<(SequenceNumber, T)> {

@@ -5,7 +5,7 @@ mod typed;
 
 use std::ops::ControlFlow;
 
-use crate::key_map::{Entry, KeyMap};
+use crate::key_map::{KeyEntry, KeyMap};
 use crate::{Changes, Key, Row, Rows, Write, get_many_over};
 
 /// More rows that lie together are erased as a range. Fewer are deleted one by one: an erased range is
@@ -108,8 +108,8 @@ impl<R: Rows> View<R> {
         self.cost += 1;
         self.note(&key);
         match self.writes.entry(key) {
-            Entry::Vacant(slot) => slot.insert(Write::Insert(row)),
-            Entry::Occupied(mut slot) => {
+            KeyEntry::Vacant(slot) => slot.insert(Write::Insert(row)),
+            KeyEntry::Occupied(mut slot) => {
                 debug_assert!(slot.get_mut().row().is_none(), "a row is inserted twice");
                 *slot.get_mut() = Write::Replace(row);
             }
@@ -121,8 +121,8 @@ impl<R: Rows> View<R> {
         self.cost += 1;
         self.note(&key);
         match self.writes.entry(key) {
-            Entry::Vacant(slot) => slot.insert(Write::Replace(row)),
-            Entry::Occupied(mut slot) => match slot.get_mut() {
+            KeyEntry::Vacant(slot) => slot.insert(Write::Replace(row)),
+            KeyEntry::Occupied(mut slot) => match slot.get_mut() {
                 Write::Insert(old) | Write::Replace(old) => *old = row,
                 gone @ Write::Delete => *gone = Write::Replace(row),
             },
@@ -142,8 +142,8 @@ impl<R: Rows> View<R> {
         self.cost += 1;
         self.note(&key);
         match self.writes.entry(key) {
-            Entry::Vacant(slot) => slot.insert(Write::Delete),
-            Entry::Occupied(mut slot) => match slot.get_mut() {
+            KeyEntry::Vacant(slot) => slot.insert(Write::Delete),
+            KeyEntry::Occupied(mut slot) => match slot.get_mut() {
                 // Storage does not hold it: nothing is left to write.
                 Write::Insert(_) => drop(slot.remove()),
                 write => *write = Write::Delete,
@@ -298,17 +298,17 @@ mod tests {
 
     /// A change of the property below.
     #[derive(Clone, Debug)]
-    enum Change {
+    enum ViewAct {
         Put(u64),
         Delete(u64),
         Erase(u64, u64),
     }
 
-    fn a_change() -> impl Strategy<Value = Change> {
+    fn a_change() -> impl Strategy<Value = ViewAct> {
         prop_oneof![
-            6 => (0..24u64).prop_map(Change::Put),
-            4 => (0..24u64).prop_map(Change::Delete),
-            1 => (0..24u64, 0..8u64).prop_map(|(from, count)| Change::Erase(from, from + count)),
+            6 => (0..24u64).prop_map(ViewAct::Put),
+            4 => (0..24u64).prop_map(ViewAct::Delete),
+            1 => (0..24u64, 0..8u64).prop_map(|(from, count)| ViewAct::Erase(from, from + count)),
         ]
     }
 
@@ -376,15 +376,15 @@ mod tests {
             let mut view = View::new(&rows);
             for change in changes {
                 match change {
-                    Change::Put(n) => {
+                    ViewAct::Put(n) => {
                         view.put(key(n), row(n + 100));
                         model.write([(key(n), Some(row(n + 100)))]);
                     }
-                    Change::Delete(n) => {
+                    ViewAct::Delete(n) => {
                         view.delete_if_there(key(n));
                         model.write([(key(n), None)]);
                     }
-                    Change::Erase(from, to) => {
+                    ViewAct::Erase(from, to) => {
                         view.erase(key(from), key(to));
                         model.erase(&[(key(from), key(to))]);
                     }

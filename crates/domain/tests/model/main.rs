@@ -13,7 +13,7 @@ mod plain;
 mod play;
 mod producers;
 mod sessions;
-mod settling;
+mod settlement;
 mod topics;
 
 use proptest::collection::vec;

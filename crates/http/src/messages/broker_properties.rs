@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// What a sender says (MSG-2); other names are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct Given {
+pub(super) struct GivenProperties {
     message_id: Option<String>,
     session_id: Option<String>,
     reply_to_session_id: Option<String>,
@@ -38,9 +38,9 @@ enum TimeToLive {
     Span(String),
 }
 
-impl Given {
+impl GivenProperties {
     /// From an object: alone, the type would take a list as well.
-    pub fn read(json: &[u8]) -> serde_json::Result<Given> {
+    pub fn read(json: &[u8]) -> serde_json::Result<GivenProperties> {
         let object: Map<String, Json> = serde_json::from_slice(json)?;
         serde_json::from_value(Json::Object(object))
     }

@@ -7,7 +7,7 @@ use domain::{Properties, Value};
 use serde::Deserialize;
 use wire::{native, v1};
 
-use super::broker_properties::Given;
+use super::broker_properties::GivenProperties;
 use super::{BROKER_PROPERTIES, custom};
 use crate::failure::Failure;
 
@@ -20,7 +20,7 @@ const BATCH: &str = "application/vnd.microsoft.servicebus.json";
 struct InBatch {
     body: String,
     #[serde(default)]
-    broker_properties: Given,
+    broker_properties: GivenProperties,
     #[serde(default)]
     user_properties: serde_json::Map<String, serde_json::Value>,
 }
@@ -42,8 +42,8 @@ fn single(
     body: Bytes,
 ) -> Result<v1::Message, Failure> {
     let given = match headers.get(BROKER_PROPERTIES) {
-        None => Given::default(),
-        Some(json) => Given::read(json.as_bytes()).map_err(|error| {
+        None => GivenProperties::default(),
+        Some(json) => GivenProperties::read(json.as_bytes()).map_err(|error| {
             Failure::bad(format!("BrokerProperties is not as it should be: {error}"))
         })?,
     };

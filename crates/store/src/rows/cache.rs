@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::key_map::{Entry, KeyMap};
+use domain::key_map::{KeyEntry, KeyMap};
 use domain::{Key, MessageRow, Row, Write};
 
 use super::Change;
@@ -128,8 +128,8 @@ impl RowCache {
                 self.bodies.came(content.len());
             }
             match self.slots.entry(key) {
-                Entry::Vacant(slot) => slot.insert(Slot { row, stored: !inserted, came }),
-                Entry::Occupied(mut slot) => {
+                KeyEntry::Vacant(slot) => slot.insert(Slot { row, stored: !inserted, came }),
+                KeyEntry::Occupied(mut slot) => {
                     let old = slot.get_mut();
                     if let Some(Row::Body(_)) = old.row {
                         self.bodies.gone(old.came);
