@@ -37,7 +37,7 @@ pub(crate) struct ConnectionSlot {
     pub surplus_to: Option<usize>,
 }
 
-/// ConnectionSlots for connections (QUOTA-13).
+/// The slots there are for connections (QUOTA-13).
 pub(crate) struct ConnectionSlots {
     connections_max: usize,
     own: Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! ConnectionSlots: a connection too many is told so, whatever it asks.
+//! The connection limit: a client whose connection is one too many is told so, whatever it asks.
 
 use std::collections::HashMap;
 

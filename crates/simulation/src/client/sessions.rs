@@ -42,7 +42,7 @@ impl Holder {
         self.receiver
     }
 
-    /// Under which receiver it is attached in a epoch, with which session.
+    /// Under which receiver it is attached in a leadership epoch, with which session.
     pub fn attached(&self, epoch: u64) -> Option<(ReceiverId, &SessionToken)> {
         let in_hand = self.in_hand.as_ref().filter(|_| self.epoch == epoch)?;
         Some((self.receiver, &in_hand.token))

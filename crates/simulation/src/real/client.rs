@@ -117,7 +117,7 @@ impl RealClient {
                 around.ledger.sent(self.number);
                 self.serial += 1;
             }
-            // Its producer is not ledger: perhaps it was sent, and nobody can tell.
+            // The group does not know the producer: perhaps the message was sent, and nobody can tell.
             _ => {
                 around.ledger.doubt(self.number);
                 self.producer += self.producers;
