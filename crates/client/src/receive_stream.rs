@@ -18,6 +18,10 @@ use crate::{Delivery, Disposition, Error, QueuePath, ReceiverOptions, v1};
 
 /// Most settlements in one request.
 const SETTLEMENTS_MAX: usize = 1000;
+/// Settlements that wait with the task, by the application's calls; as many again wait on their way to
+/// it, and more are refused as not done. No more credit is granted meanwhile: whoever settles what
+/// it received once never gets there.
+pub(crate) const SETTLES_WAITING_MAX: usize = 16 * 1024;
 /// How long the end of a stream that wants no more is waited for: what was granted arrives in it.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -26,7 +30,10 @@ pub(crate) enum Command {
     Settle(Settle),
     /// The application took deliveries: credit may be due.
     Taken,
-    Close,
+    /// The application wants no more, and has never seen these.
+    Close {
+        untaken: Vec<v1::Settlement>,
+    },
 }
 
 /// Settlements the application handed over as one.
@@ -37,6 +44,12 @@ pub(crate) struct Settle {
 }
 
 impl Settle {
+    /// By the client itself: nobody waits for the answer.
+    fn unasked(settlements: Vec<v1::Settlement>) -> Option<Settle> {
+        let (answer, _) = oneshot::channel();
+        (!settlements.is_empty()).then_some(Settle { settlements, answer })
+    }
+
     /// All of them came to this.
     pub fn fail(self, error: Error) {
         let tokens = self.settlements.into_iter().map(|settlement| settlement.lock_token);
@@ -68,8 +81,8 @@ pub(crate) struct ReceivingTask {
     path: QueuePath,
     options: ReceiverOptions,
     session: Option<Session>,
-    arrived: mpsc::UnboundedSender<Result<Delivery, Error>>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    arrived: mpsc::Sender<Result<Delivery, Error>>,
+    commands: mpsc::Receiver<Command>,
     taken: Arc<AtomicU32>,
     /// Credit the broker has not used yet, and deliveries the application has not taken yet;
     /// together at most the prefetch.
@@ -91,8 +104,8 @@ impl ReceivingTask {
         path: QueuePath,
         options: ReceiverOptions,
         session: Option<Session>,
-        arrived: mpsc::UnboundedSender<Result<Delivery, Error>>,
-        commands: mpsc::UnboundedReceiver<Command>,
+        arrived: mpsc::Sender<Result<Delivery, Error>>,
+        commands: mpsc::Receiver<Command>,
         taken: Arc<AtomicU32>,
     ) -> ReceivingTask {
         let persistence = Persistence::new(shared.nodes.options().give_up_after);
@@ -144,7 +157,7 @@ impl ReceivingTask {
                             self.end_with(error);
                             break;
                         }
-                        let _ = self.arrived.send(Err(error));
+                        self.tell(error);
                     }
                     self.collect();
                 }
@@ -162,8 +175,17 @@ impl ReceivingTask {
             Some(Session::Wanted { accepted, .. }) => drop(accepted.send(Err(error))),
             held => {
                 self.session = held;
-                let _ = self.arrived.send(Err(error));
+                let _ = self.arrived.try_send(Err(error)); // There is always a place for a last word.
             }
+        }
+    }
+
+    /// Tells the application of an outage, unless it has yet to hear of the one before.
+    fn tell(&mut self, error: Error) {
+        self.count_taken();
+        let waiting = self.arrived.max_capacity() - self.arrived.capacity();
+        if waiting <= self.untaken as usize {
+            let _ = self.arrived.try_send(Err(error));
         }
     }
 
@@ -174,8 +196,10 @@ impl ReceivingTask {
         self.commands.close();
         let mut rest: Vec<Settle> = self.waiting.drain(..).collect();
         while let Ok(command) = self.commands.try_recv() {
-            if let Command::Settle(settle) = command {
-                rest.push(settle);
+            match command {
+                Command::Settle(settle) => rest.push(settle),
+                Command::Close { untaken } => rest.extend(Settle::unasked(untaken)),
+                Command::Taken => (),
             }
         }
         self.ask_again(rest, false);
@@ -251,7 +275,7 @@ impl ReceivingTask {
                     }
                     Err(status) => return End::of(status),
                 },
-                command = self.commands.recv(), if !self.closing => self.take(command),
+                command = self.commands.recv(), if self.takes_commands() => self.take(command),
                 Some(_) = self.asking.join_next() => (),
                 silence = vigil.overdue(oldest_at) => return End::Broken(silence),
             }
@@ -264,13 +288,21 @@ impl ReceivingTask {
         match command {
             Some(Command::Settle(settle)) => self.waiting.push_back(settle),
             Some(Command::Taken) => (),
-            Some(Command::Close) | None => self.closing = true,
+            Some(Command::Close { untaken }) => {
+                self.waiting.extend(Settle::unasked(untaken));
+                self.closing = true;
+            }
+            None => self.closing = true,
         }
     }
 
-    /// Takes all commands at hand.
+    fn takes_commands(&self) -> bool {
+        !self.closing && self.waiting.len() < SETTLES_WAITING_MAX
+    }
+
+    /// Takes all commands at hand, as far as there is room for what they ask.
     fn collect(&mut self) {
-        while !self.closing {
+        while self.takes_commands() {
             match self.commands.try_recv() {
                 Ok(command) => self.take(Some(command)),
                 Err(mpsc::error::TryRecvError::Empty) => return,
@@ -288,8 +320,9 @@ impl ReceivingTask {
         self.credit = self.credit.saturating_sub(count);
         self.untaken += count;
         for received in answer.messages {
-            if let Err(unwanted) = self.arrived.send(Ok(Delivery::from(received)))
-                && let Ok(delivery) = unwanted.0
+            // Nobody takes it; or the node has sent more than the credit it was given.
+            if let Err(unwanted) = self.arrived.try_send(Ok(Delivery::from(received)))
+                && let Ok(delivery) = unwanted.into_inner()
             {
                 self.release(delivery);
             }
@@ -345,7 +378,7 @@ impl ReceivingTask {
     /// Sends what is due: credit for what was taken, and settlements while fewer than the most
     /// requests are under way.
     fn dispatch(&mut self, requests: &mpsc::Sender<v1::ReceiveStreamRequest>) {
-        self.untaken = self.untaken.saturating_sub(self.taken.swap(0, Ordering::Relaxed));
+        self.count_taken();
         while !self.waiting.is_empty() && self.unanswered.len() < self.options.requests_max {
             let credit = self.grant(1);
             let settles = self.gather();
@@ -372,11 +405,15 @@ impl ReceivingTask {
         }
     }
 
+    fn count_taken(&mut self) {
+        self.untaken = self.untaken.saturating_sub(self.taken.swap(0, Ordering::Relaxed));
+    }
+
     /// Credit to grant now, if at least so much is due.
     fn grant(&mut self, least: u32) -> u32 {
         let due = self.options.prefetch.saturating_sub(self.credit + self.untaken);
         let waits = matches!(self.session, Some(Session::Wanted { .. }));
-        if self.closing || waits || due < least {
+        if !self.takes_commands() || waits || due < least {
             return 0;
         }
         self.credit += due;
@@ -413,8 +450,7 @@ impl ReceivingTask {
     fn release(&mut self, delivery: Delivery) {
         if delivery.wire().lock_token.is_some() {
             let settlements = vec![Disposition::Release.of(delivery.lock_token())];
-            let (answer, _) = oneshot::channel();
-            self.waiting.push_back(Settle { settlements, answer });
+            self.waiting.extend(Settle::unasked(settlements));
         }
     }
 

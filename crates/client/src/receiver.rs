@@ -6,19 +6,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::calls::Shared;
-use crate::receive_stream::{Command, ReceivingTask, Session, Settle};
+use crate::receive_stream::{Command, ReceivingTask, SETTLES_WAITING_MAX, Session, Settle};
 use crate::{Delivery, Disposition, Error, QueuePath, ReceiverOptions, v1};
+
+/// What may wait for the application beside the prefetch: an error that a new attempt may mend, and a
+/// last one.
+const WORDS_MAX: usize = 2;
 
 /// Receives from one queue by credit, ahead of the application, and settles on the same stream.
 /// After a lost connection it goes on with another node; what was delivered stays locked and can
 /// still be settled (LOCK-23).
 pub struct Receiver {
-    deliveries: mpsc::UnboundedReceiver<Result<Delivery, Error>>,
+    deliveries: mpsc::Receiver<Result<Delivery, Error>>,
     settler: Settler,
+    /// A place for the last word, whatever else waits.
+    farewell: Option<mpsc::OwnedPermit<Command>>,
     /// Taken by the application since the task last looked.
     taken: Arc<AtomicU32>,
     /// Taken this many, the task is woken to grant more credit.
@@ -29,7 +36,7 @@ pub struct Receiver {
 /// Settles what a [`Receiver`] received; clones may be used from anywhere.
 #[derive(Clone)]
 pub struct Settler {
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::Sender<Command>,
 }
 
 impl Receiver {
@@ -40,14 +47,16 @@ impl Receiver {
         session: Option<Session>,
     ) -> Receiver {
         let options = ReceiverOptions { prefetch: options.prefetch.max(1), ..options };
-        let (arrived, deliveries) = mpsc::unbounded_channel();
-        let (commands, incoming) = mpsc::unbounded_channel();
+        let (arrived, deliveries) = mpsc::channel(options.prefetch as usize + WORDS_MAX);
+        let (commands, incoming) = mpsc::channel(SETTLES_WAITING_MAX + 1);
+        let farewell = commands.clone().try_reserve_owned().ok(); // There is room: it is new.
         let taken = Arc::new(AtomicU32::new(0));
         let task =
             ReceivingTask::new(shared, path, options, session, arrived, incoming, taken.clone());
         Receiver {
             deliveries,
             settler: Settler { commands },
+            farewell,
             taken,
             taken_wake: (options.prefetch / 4).max(1),
             task: Some(tokio::spawn(task.run())),
@@ -57,9 +66,14 @@ impl Receiver {
     /// Waits for the next delivery. An error that is [`Error::Refused`] is final; after another the
     /// receiver goes on trying.
     pub async fn recv(&mut self) -> Result<Delivery, Error> {
-        let delivery = self.deliveries.recv().await;
-        self.note_taken(1);
-        delivery.unwrap_or_else(|| Err(Error::not_done("the receiver is closed")))
+        match self.deliveries.recv().await {
+            Some(Ok(delivery)) => {
+                self.note_taken(1);
+                Ok(delivery)
+            }
+            Some(Err(error)) => Err(error),
+            None => Err(Error::not_done("the receiver is closed")),
+        }
     }
 
     /// Waits for at least one delivery and takes up to `count_max` that have arrived.
@@ -79,8 +93,9 @@ impl Receiver {
     fn note_taken(&self, count: u32) {
         let before = self.taken.fetch_add(count, Ordering::Relaxed);
         if before < self.taken_wake && before + count >= self.taken_wake {
-            // The task may have ended; then there is nothing to grant.
-            let _ = self.settler.commands.send(Command::Taken);
+            // The task may have ended; then there is nothing to grant. Where others wait before it,
+            // they wake the task as well.
+            let _ = self.settler.commands.try_send(Command::Taken);
         }
     }
 
@@ -112,36 +127,34 @@ impl Receiver {
     /// Hands back what was fetched and not taken, waits until every settlement is answered, and
     /// ends the stream.
     pub async fn close(mut self) {
-        self.release_untaken();
-        let _ = self.settler.commands.send(Command::Close);
+        self.say_farewell();
         if let Some(task) = self.task.take() {
             // A panic of the task was already reported by the runtime.
             let _ = task.await;
         }
     }
 
-    /// Fetched and never seen by the application: back to the queue, without a failed delivery.
-    fn release_untaken(&mut self) {
+    /// What was fetched and never seen by the application goes back to the queue, without a failed
+    /// delivery, and nothing more comes.
+    fn say_farewell(&mut self) {
+        let Some(farewell) = self.farewell.take() else { return };
         // From here on the task sees that nobody takes what arrives, and releases it itself.
         self.deliveries.close();
-        let mut settlements = Vec::new();
+        let mut untaken = Vec::new();
         while let Ok(delivery) = self.deliveries.try_recv() {
             if let Ok(delivery) = delivery
                 && delivery.wire().lock_token.is_some()
             {
-                settlements.push(Disposition::Release.of(delivery.lock_token()));
+                untaken.push(Disposition::Release.of(delivery.lock_token()));
             }
         }
-        if !settlements.is_empty() {
-            drop(self.settler.submit(settlements));
-        }
+        farewell.send(Command::Close { untaken });
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.release_untaken();
-        let _ = self.settler.commands.send(Command::Close);
+        self.say_farewell();
     }
 }
 
@@ -170,11 +183,15 @@ impl Settler {
             return Settling { answered };
         }
         let settle = Settle { settlements, answer };
-        if let Err(unsent) = self.commands.send(Command::Settle(settle))
-            && let Command::Settle(settle) = unsent.0
-        {
-            settle.fail(Error::not_done("the receiver is closed"));
-        }
+        let why = match self.commands.try_reserve() {
+            Ok(place) => {
+                place.send(Command::Settle(settle));
+                return Settling { answered };
+            }
+            Err(TrySendError::Closed(())) => "the receiver is closed",
+            Err(TrySendError::Full(())) => "too many settlements of this receiver wait",
+        };
+        settle.fail(Error::not_done(why));
         Settling { answered }
     }
 }
@@ -205,4 +222,57 @@ impl Future for Settling {
 
 fn ended() -> Error {
     Error::perhaps_done("the receiver ended before an answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settlements() -> Vec<v1::Settlement> {
+        vec![Disposition::Complete.of(Bytes::from_static(b"token"))]
+    }
+
+    /// With room for one settlement and the last word.
+    fn receiver() -> (Receiver, mpsc::Sender<Result<Delivery, Error>>, mpsc::Receiver<Command>) {
+        let (arrived, deliveries) = mpsc::channel(4);
+        let (commands, waiting) = mpsc::channel(2);
+        let receiver = Receiver {
+            deliveries,
+            farewell: commands.clone().try_reserve_owned().ok(),
+            settler: Settler { commands },
+            taken: Arc::default(),
+            taken_wake: 1,
+            task: None,
+        };
+        (receiver, arrived, waiting)
+    }
+
+    #[tokio::test]
+    async fn a_settlement_without_a_place_is_not_done() {
+        let (receiver, _arrived, mut waiting) = receiver();
+        let first = receiver.settler.submit(settlements());
+        let second = receiver.settler.submit(settlements());
+        assert!(matches!(second.await, Err(Error::NotDone(_))));
+        let Ok(Command::Settle(settle)) = waiting.try_recv() else { panic!("the first is there") };
+        let _ = settle.answer.send(Vec::new());
+        assert_eq!(first.await.map_err(|error| error.to_string()), Ok(()));
+        assert!(matches!(waiting.try_recv(), Err(mpsc::error::TryRecvError::Empty)));
+    }
+
+    /// LOCK-20: and what was fetched and not taken goes with it.
+    #[tokio::test]
+    async fn the_last_word_has_its_place_whatever_waits() {
+        let (receiver, arrived, mut waiting) = receiver();
+        let _first = receiver.settler.submit(settlements());
+        let fetched = v1::ReceivedMessage {
+            lock_token: Some(Bytes::from_static(b"fetched")),
+            ..v1::ReceivedMessage::default()
+        };
+        assert!(arrived.try_send(Ok(Delivery::from(fetched))).is_ok());
+        drop(receiver);
+        assert!(matches!(waiting.try_recv(), Ok(Command::Settle(_))));
+        let Ok(Command::Close { untaken }) = waiting.try_recv() else { panic!("it has closed") };
+        assert_eq!(untaken.len(), 1);
+        assert_eq!(untaken[0].lock_token, Bytes::from_static(b"fetched"));
+    }
 }

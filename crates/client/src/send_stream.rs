@@ -101,7 +101,7 @@ pub(crate) struct SendingTask {
     shared: Arc<Shared>,
     queue: String,
     options: SenderOptions,
-    submissions: mpsc::UnboundedReceiver<Submission>,
+    submissions: mpsc::Receiver<Submission>,
     /// Nothing more will be submitted.
     closed: bool,
     waiting: VecDeque<Submission>,
@@ -116,7 +116,7 @@ impl SendingTask {
         shared: Arc<Shared>,
         queue: String,
         options: SenderOptions,
-        submissions: mpsc::UnboundedReceiver<Submission>,
+        submissions: mpsc::Receiver<Submission>,
     ) -> SendingTask {
         let persistence = Persistence::new(shared.nodes.options().give_up_after);
         SendingTask {

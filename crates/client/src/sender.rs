@@ -22,7 +22,7 @@ pub struct Sender {
 }
 
 struct Inner {
-    submissions: mpsc::UnboundedSender<Submission>,
+    submissions: mpsc::Sender<Submission>,
     room: Arc<Semaphore>,
     window: usize,
     task: std::sync::Mutex<Option<JoinHandle<()>>>,
@@ -31,7 +31,8 @@ struct Inner {
 impl Sender {
     pub(crate) fn open(shared: Arc<Shared>, queue: String, options: SenderOptions) -> Sender {
         let window = options.window.clamp(1, Semaphore::MAX_PERMITS);
-        let (submissions, incoming) = mpsc::unbounded_channel();
+        // As many as the window: each that waits here holds a share of it, so none waits for a place.
+        let (submissions, incoming) = mpsc::channel(window);
         let task = tokio::spawn(SendingTask::new(shared, queue, options, incoming).run());
         let inner = Inner {
             submissions,
@@ -51,14 +52,14 @@ impl Sender {
     /// Waits for room in the window, hands the messages over and returns at once; what is returned
     /// resolves when they are stored. They are accepted or refused as one (SEND-3).
     pub async fn submit(&self, messages: Vec<Message>) -> Result<Sending, Error> {
-        let count = u32::try_from(messages.len().min(self.inner.window)).unwrap_or(u32::MAX);
+        let count = u32::try_from(messages.len().clamp(1, self.inner.window)).unwrap_or(u32::MAX);
         let room = self.inner.room.clone().acquire_many_owned(count).await;
         let room = room.map_err(|_| Error::not_done("the sender is closed"))?;
         let (answer, answered) = oneshot::channel();
         let bytes = messages.iter().map(Message::bytes_estimate).sum();
         let messages = messages.into_iter().map(Message::into_wire).collect();
         let submission = Submission { messages, bytes, alone: false, answer, room };
-        match self.inner.submissions.send(submission) {
+        match self.inner.submissions.send(submission).await {
             Ok(()) => Ok(Sending { answered }),
             Err(_) => Err(Error::not_done("the sender is closed")),
         }
