@@ -48,6 +48,9 @@ pub enum ProposeError {
     /// Certainly not done: nothing was appended.
     #[error("not the leader; the leader is {leader:?}")]
     NotLeader { leader: Option<u64> },
+    /// Certainly not done: as many wait before it as may.
+    #[error("too many proposals of the group wait on this node")]
+    Busy,
     /// Perhaps done: it was appended, and whether it was or will be committed is not known here.
     #[error("leadership or the node was lost after the entry was appended")]
     Unknown,

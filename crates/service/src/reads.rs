@@ -158,7 +158,7 @@ pub(crate) async fn serve(
             Err(error) => {
                 let leader = match error {
                     ProposeError::NotLeader { leader } => leader,
-                    ProposeError::Unknown => None,
+                    ProposeError::Busy | ProposeError::Unknown => None,
                 };
                 batch.drain(..).for_each(|(_, reply)| reply.send(Err(NotRead { leader })));
             }

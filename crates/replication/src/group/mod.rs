@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use domain::GroupId;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::RwLock;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 
 use crate::member::{self, Replicas};
@@ -43,10 +44,10 @@ pub(crate) struct Group {
     /// Which nodes shall hold the group; absent until somebody says so.
     pub wanted: watch::Sender<Option<Wanted>>,
     pub membership: MembershipState,
-    proposals: mpsc::UnboundedSender<propose::Submission>,
+    proposals: mpsc::Sender<propose::Submission>,
     /// Bytes of proposals that may still be handed to Raft.
     budget: Arc<Semaphore>,
-    reads: mpsc::UnboundedSender<oneshot::Sender<Result<(), ProposeError>>>,
+    reads: mpsc::Sender<oneshot::Sender<Result<(), ProposeError>>>,
 }
 
 impl Group {
@@ -67,6 +68,14 @@ impl Group {
 
     pub fn not_leader(&self) -> ProposeError {
         ProposeError::NotLeader { leader: self.leader() }
+    }
+
+    /// Why something was not taken into a queue of this group; nothing of it was done.
+    fn not_queued<T>(&self, refused: &TrySendError<T>) -> ProposeError {
+        match refused {
+            TrySendError::Full(_) => ProposeError::Busy,
+            TrySendError::Closed(_) => self.not_leader(),
+        }
     }
 }
 

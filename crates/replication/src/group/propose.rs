@@ -22,6 +22,11 @@ use crate::{ProposeError, member, metrics};
 const LEASE_WAIT_MAX: Duration = Duration::from_secs(3);
 const LEASE_CHECK: Duration = Duration::from_millis(2);
 
+/// Proposals that wait to be handed to Raft; more are refused as [`ProposeError::Busy`]. The leader's
+/// driver has a few under way, each of some hundred kilobytes, and gives one up after seconds: only
+/// where Raft takes none for minutes do so many come together.
+pub(super) const PROPOSALS_WAITING_MAX: usize = 1024;
+
 pub(crate) struct Submission {
     payload: Bytes,
     to: oneshot::Sender<WriteResult>,
@@ -36,13 +41,12 @@ impl Group {
     ) -> impl Future<Output = Result<Vec<Outcome>, ProposeError>> + Send + use<> {
         metrics::proposed(payload.len());
         let (to, result) = oneshot::channel();
-        let queued = self.proposals.send(Submission { payload, to, at: Instant::now() });
-        let not_leader = self.not_leader();
+        let submission = Submission { payload, to, at: Instant::now() };
+        let queued = self.proposals.try_send(submission);
+        let queued = queued.map_err(|refused| self.not_queued(&refused));
         async move {
-            match queued {
-                Ok(()) => outcome(result.await),
-                Err(_) => Err(not_leader), // Stopped before it was handed over.
-            }
+            queued?;
+            outcome(result.await)
         }
     }
 
@@ -78,7 +82,7 @@ pub(crate) struct Pump {
     pub budget: Arc<Semaphore>,
     pub bytes_max: usize,
     pub lease: Duration,
-    pub queue: mpsc::UnboundedReceiver<Submission>,
+    pub queue: mpsc::Receiver<Submission>,
 }
 
 impl Pump {

@@ -14,6 +14,10 @@ use crate::{ProposeError, member};
 /// Longest wait for rows to catch up with what was committed when the read came.
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// Reads that wait for the next round; more are refused as [`ProposeError::Busy`]. The service's
+/// reader asks for many of its clients at once, so a few wait here at a time.
+pub(super) const READS_WAITING_MAX: usize = 1024;
+
 type Waiter = oneshot::Sender<Result<(), ProposeError>>;
 
 impl Group {
@@ -22,19 +26,17 @@ impl Group {
     pub fn read_index(&self) -> impl Future<Output = Result<(), ProposeError>> + Send + use<> {
         let (waiter, result) = oneshot::channel();
         let not_leader = self.not_leader();
-        let queued = self.reads.send(waiter);
+        let queued = self.reads.try_send(waiter).map_err(|refused| self.not_queued(&refused));
         async move {
-            match queued {
-                Ok(()) => result.await.unwrap_or(Err(not_leader)),
-                Err(_) => Err(not_leader),
-            }
+            queued?;
+            result.await.unwrap_or(Err(not_leader))
         }
     }
 }
 
 /// Answers reads, round after round. A read that comes during a round waits for the next: only a
 /// round begun after it proves anything to it.
-pub(crate) async fn serve(raft: Raft, mut waiting: mpsc::UnboundedReceiver<Waiter>) {
+pub(crate) async fn serve(raft: Raft, mut waiting: mpsc::Receiver<Waiter>) {
     while let Some(first) = waiting.recv().await {
         let mut round = vec![first];
         while let Ok(waiter) = waiting.try_recv() {

@@ -13,7 +13,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tracing::{error, info};
 
 use super::membership::{MembershipState, MembershipTask};
-use super::propose::Pump;
+use super::propose::{PROPOSALS_WAITING_MAX, Pump};
+use super::read::READS_WAITING_MAX;
 use super::{Group, leadership, read};
 use crate::blocking::run_blocking;
 use crate::peer::append::Lane;
@@ -82,8 +83,8 @@ impl Site {
         replica.set_running();
         raft.run();
 
-        let (proposals, queue) = mpsc::unbounded_channel();
-        let (reads, waiting) = mpsc::unbounded_channel();
+        let (proposals, queue) = mpsc::channel(PROPOSALS_WAITING_MAX);
+        let (reads, waiting) = mpsc::channel(READS_WAITING_MAX);
         let bytes_max = self.limits.proposals_bytes_max;
         let budget = Arc::new(Semaphore::new(bytes_max));
         let lease = self.timings.election_max;

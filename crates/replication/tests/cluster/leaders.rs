@@ -40,6 +40,27 @@ async fn entries_come_into_the_log_in_the_order_of_the_calls() {
     assert_eq!(numbers(&cluster.node(leader).rows), (1..=500).collect::<Vec<_>>());
 }
 
+/// The group takes what finds a place in its queues, in order, and does nothing of the rest.
+#[tokio::test]
+async fn what_finds_no_place_is_certainly_not_done() {
+    let cluster = Cluster::start(3).await;
+    cluster.create_queue(GROUP).await;
+    let leader = cluster.leader(GROUP).await;
+    let replication = &cluster.node(leader).replication;
+    // All calls come before the next turn of whoever takes them up: there is one thread.
+    let sent = join_all((1..=2000).map(|n| replication.propose(GROUP, message(n, 10)))).await;
+    let taken = sent.iter().take_while(|result| result.is_ok()).count();
+    assert!(taken >= 1000, "{taken} taken");
+    assert!(taken < 2000 && sent[taken..].iter().all(|result| *result == Err(ProposeError::Busy)));
+    assert_eq!(numbers(&cluster.node(leader).rows), (1..=taken as u64).collect::<Vec<_>>());
+    let reads = join_all((0..2000).map(|_| replication.read_index(GROUP))).await;
+    let answered = reads.iter().take_while(|result| result.is_ok()).count();
+    assert!(answered >= 1000, "{answered} answered");
+    assert!(
+        answered < 2000 && reads[answered..].iter().all(|read| *read == Err(ProposeError::Busy))
+    );
+}
+
 #[tokio::test]
 async fn a_follower_refuses_and_names_the_leader() {
     let cluster = Cluster::start(3).await;

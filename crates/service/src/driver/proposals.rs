@@ -84,6 +84,7 @@ impl Driver {
         let mut timers = false;
         let failed = |command| match error {
             ProposeError::NotLeader { leader } => Failed::NotLeader { leader, command },
+            ProposeError::Busy => Failed::NotLeader { leader: None, command },
             ProposeError::Unknown => Failed::Unknown { command },
         };
         for (slot, command) in flight.slots.into_iter().zip(flight.commands) {

@@ -100,7 +100,7 @@ impl RealClient {
     fn take(&mut self, answer: Outcomes, around: &mut Around<'_>) {
         let outcome = match answer {
             // Certainly not done: the same again.
-            Err(ProposeError::NotLeader { .. }) => return,
+            Err(ProposeError::NotLeader { .. } | ProposeError::Busy) => return,
             Err(ProposeError::Unknown) => {
                 self.retry = self.created;
                 return;

@@ -118,7 +118,7 @@ impl Consumer {
     fn note_settled(&mut self, answer: Outcomes, around: &mut Around<'_>) {
         let outcomes = match answer {
             // Certainly not done: the same again.
-            Err(ProposeError::NotLeader { .. }) => return,
+            Err(ProposeError::NotLeader { .. } | ProposeError::Busy) => return,
             Err(ProposeError::Unknown) => Vec::new(),
             Ok(outcomes) => outcomes,
         };
