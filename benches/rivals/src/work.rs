@@ -16,6 +16,8 @@ use crate::broker::{Confirmed, Consumer, Error, Producer, Queue};
 /// With no acknowledgement for so long after the last send, what is left will not come.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(250);
+/// Acknowledgements of one consumer that are not confirmed yet: beyond, it takes no more.
+const UNCONFIRMED_MAX: usize = 4096;
 
 /// What to drive. The fields are those of `workload::LifecycleBench`.
 #[derive(Clone, Debug)]
@@ -161,7 +163,8 @@ impl Work {
 }
 
 async fn produce(run: Arc<Run>, mut producer: impl Producer, index: usize) {
-    let (submitted, answers) = mpsc::unbounded_channel();
+    // Each has a place in the window.
+    let (submitted, answers) = mpsc::channel(run.work.window.max(1));
     let counting = {
         let run = run.clone();
         let confirmed = move |run: &Run, due| {
@@ -197,7 +200,7 @@ async fn produce(run: Arc<Run>, mut producer: impl Producer, index: usize) {
                 break;
             }
         };
-        if submitted.send((due, confirmed, Some(room))).is_err() {
+        if submitted.send((due, confirmed, Some(room))).await.is_err() {
             break;
         }
     }
@@ -211,7 +214,7 @@ async fn room(window: &Arc<Semaphore>) -> OwnedSemaphorePermit {
 }
 
 async fn consume(run: Arc<Run>, mut consumer: impl Consumer) {
-    let (handed_over, answers) = mpsc::unbounded_channel();
+    let (handed_over, answers) = mpsc::channel(UNCONFIRMED_MAX);
     let confirmed = |run: &Run, at| {
         run.settled.fetch_add(1, Ordering::Relaxed);
         run.record(at, &run.settle);
@@ -223,7 +226,7 @@ async fn consume(run: Arc<Run>, mut consumer: impl Consumer) {
                 if let Some(due) = run.bodies.due(&body) {
                     run.record(run.epoch + due, &run.end_to_end);
                 }
-                if handed_over.send((Instant::now(), acknowledged, None)).is_err() {
+                if handed_over.send((Instant::now(), acknowledged, None)).await.is_err() {
                     return;
                 }
             }
@@ -232,7 +235,7 @@ async fn consume(run: Arc<Run>, mut consumer: impl Consumer) {
     }
 }
 
-type Answers = mpsc::UnboundedReceiver<(Instant, Confirmed, Option<OwnedSemaphorePermit>)>;
+type Answers = mpsc::Receiver<(Instant, Confirmed, Option<OwnedSemaphorePermit>)>;
 
 /// Awaits confirmations, in whatever order they come, and notes each. Returns after the last.
 async fn count(run: Arc<Run>, mut answers: Answers, confirmed: impl Fn(&Run, Instant)) {
@@ -240,7 +243,7 @@ async fn count(run: Arc<Run>, mut answers: Answers, confirmed: impl Fn(&Run, Ins
     let mut open = true;
     while open || !waiting.is_empty() {
         tokio::select! {
-            answer = answers.recv(), if open => match answer {
+            answer = answers.recv(), if open && waiting.len() < answers.max_capacity() => match answer {
                 Some((at, confirmed, room)) => waiting.push(async move {
                     let result = confirmed.await;
                     drop(room);

@@ -253,14 +253,15 @@ impl Ingest {
         let options = SenderOptions { window: INGEST_WINDOW, ..SenderOptions::default() };
         let sender = client.sender(queue, options);
         let body = Bytes::from(vec![b'i'; self.size]);
-        let (submitted, answers) = mpsc::unbounded_channel();
+        // No more can be unanswered; what is answered and not counted yet is waited for.
+        let (submitted, answers) = mpsc::channel(INGEST_WINDOW);
         let recording = tokio::spawn(record(answers, self.recorded_from, tally.clone()));
         let mut pace = Pace::new(Instant::now(), self.rate);
         while !tally.stop.load(Ordering::Relaxed) {
             tokio::time::sleep_until(pace.due().into()).await;
             let due = pace.issue();
             let Ok(sending) = sender.submit(vec![Message::new(body.clone())]).await else { break };
-            if submitted.send((due, sending)).is_err() {
+            if submitted.send((due, sending)).await.is_err() {
                 break;
             }
         }
@@ -272,11 +273,7 @@ impl Ingest {
 }
 
 /// How long each sending took since it was due.
-async fn record(
-    mut answers: mpsc::UnboundedReceiver<(Instant, Sending)>,
-    from: Instant,
-    tally: Arc<Tally>,
-) {
+async fn record(mut answers: mpsc::Receiver<(Instant, Sending)>, from: Instant, tally: Arc<Tally>) {
     let mut recorder = Recorder::default();
     while let Some((due, sending)) = answers.recv().await {
         match sending.await {

@@ -121,8 +121,10 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
             "1 message on its way to '{to}', sequence number {number} in '{via}'"
         ));
     }
-    let sender = client.sender(&args.queue, SenderOptions::default());
-    let (submitted, answers) = mpsc::unbounded_channel();
+    let options = SenderOptions::default();
+    let sender = client.sender(&args.queue, options);
+    // No more can be unanswered; what is answered and not counted yet is waited for.
+    let (submitted, answers) = mpsc::channel(options.window);
     let bar = match (args.lines, args.count) {
         (true, _) => terminal::spinner("sending"),
         (false, 1) => indicatif::ProgressBar::hidden(),
@@ -139,7 +141,7 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
     tally.told(&args.queue)
 }
 
-type Submitted = mpsc::UnboundedSender<(u64, Sending)>;
+type Submitted = mpsc::Sender<(u64, Sending)>;
 
 /// Without templates.
 fn body(args: &SendArgs) -> anyhow::Result<Bytes> {
@@ -167,7 +169,7 @@ async fn send_same(
     let message = args.fields.plain(body(args)?, now_ms)?;
     for number in 1..=args.count {
         let sending = sender.submit(vec![message.clone()]).await?;
-        submitted.send((number, sending))?;
+        submitted.send((number, sending)).await?;
     }
     Ok(())
 }
@@ -209,7 +211,7 @@ async fn send_lines(
             .message(&line, now_ms)
             .map_err(|told| anyhow::anyhow!("line {number}: {told}; the lines before were sent"))?;
         let sending = sender.submit(vec![message]).await?;
-        submitted.send((number, sending))?;
+        submitted.send((number, sending)).await?;
     }
     Ok(())
 }
@@ -347,7 +349,7 @@ struct SendTally {
 }
 
 async fn count_answers(
-    mut answers: mpsc::UnboundedReceiver<(u64, Sending)>,
+    mut answers: mpsc::Receiver<(u64, Sending)>,
     bar: indicatif::ProgressBar,
 ) -> SendTally {
     let mut tally = SendTally::default();

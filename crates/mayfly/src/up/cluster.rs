@@ -62,13 +62,17 @@ pub enum NodeEvent {
     },
 }
 
+/// Events that wait to be looked at. Whoever looks at none misses those beyond: nodes are kept
+/// running all the same.
+const EVENTS_MAX: usize = 1024;
+
 /// Running nodes. Dropped, they are killed.
 pub struct LocalCluster {
     id: String,
     plan: Plan,
     certificate: Option<certificate::Files>,
     members: Vec<Member>,
-    events: mpsc::UnboundedReceiver<NodeEvent>,
+    events: mpsc::Receiver<NodeEvent>,
     supervisors: JoinSet<()>,
 }
 
@@ -230,7 +234,7 @@ impl LocalCluster {
             members.push(Member::new(node.into(), plan.addresses(node)?, dir));
         }
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let (tell, events) = mpsc::unbounded_channel();
+        let (tell, events) = mpsc::channel(EVENTS_MAX);
         let mut supervisors = JoinSet::new();
         let certificate = match plan.tls {
             true => Some(certificate::ensure(&plan.dir.join("tls"))?),

@@ -117,12 +117,7 @@ impl Member {
     }
 
     /// Keeps the node as it is wanted until it is wanted to end. Returns when it has ended.
-    pub async fn supervise(
-        self,
-        program: PathBuf,
-        restart: bool,
-        events: mpsc::UnboundedSender<NodeEvent>,
-    ) {
+    pub async fn supervise(self, program: PathBuf, restart: bool, events: mpsc::Sender<NodeEvent>) {
         let mut wanted = self.inner.wanted.subscribe();
         let mut first = true;
         loop {
@@ -136,8 +131,8 @@ impl Member {
                     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
                     self.inner.pid.store(pid, Ordering::Relaxed);
                     if !std::mem::take(&mut first) {
-                        // Nobody may be listening; so below.
-                        let _ = events.send(NodeEvent::Started { node: self.id(), pid });
+                        // Nobody may be listening, or look at any; so below.
+                        let _ = events.try_send(NodeEvent::Started { node: self.id(), pid });
                     }
                     // Held open until the process is gone: waiting for a child closes its input, and
                     // the node ends with that.
@@ -156,7 +151,8 @@ impl Member {
                 Wanted::Running => {
                     let how = self.last_words(log_from).unwrap_or(how);
                     let again = restart && !removed;
-                    let _ = events.send(NodeEvent::Died { node: self.id(), how, again, removed });
+                    let _ =
+                        events.try_send(NodeEvent::Died { node: self.id(), how, again, removed });
                     let pause = if again { DOWN_FOR } else { Duration::MAX };
                     // Elapsed or wanted otherwise: the loop looks again.
                     let _ = tokio::time::timeout(pause, wanted.changed()).await;

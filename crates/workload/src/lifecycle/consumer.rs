@@ -10,10 +10,14 @@ use tokio::sync::mpsc;
 use super::Run;
 use crate::Pace;
 
+/// Settlements, each of all that had arrived, whose answers wait to be counted: beyond, the consumer
+/// takes no more until the oldest is answered.
+const UNCOUNTED_MAX: usize = 4096;
+
 pub(super) async fn consume(run: Arc<Run>, client: Client, queue: String) {
     let options = ReceiverOptions { prefetch: run.bench.prefetch, ..ReceiverOptions::default() };
     let mut receiver = client.receiver(queue, options);
-    let (handed_over, answers) = mpsc::unbounded_channel();
+    let (handed_over, answers) = mpsc::channel(UNCOUNTED_MAX);
     // Ends with its channel, after the last answer.
     tokio::spawn(count_answers(run.clone(), answers));
     let mut ration = Ration::of(&run);
@@ -24,7 +28,7 @@ pub(super) async fn consume(run: Arc<Run>, client: Client, queue: String) {
                 ration.take(deliveries.len());
                 note(&run, &deliveries);
                 let settling = receiver.settle_all(&deliveries, Disposition::Complete);
-                if handed_over.send((Instant::now(), deliveries.len(), settling)).is_err() {
+                if handed_over.send((Instant::now(), deliveries.len(), settling)).await.is_err() {
                     return;
                 }
             }
@@ -77,10 +81,7 @@ fn note(run: &Run, deliveries: &[Delivery]) {
     }
 }
 
-async fn count_answers(
-    run: Arc<Run>,
-    mut answers: mpsc::UnboundedReceiver<(Instant, usize, Settling)>,
-) {
+async fn count_answers(run: Arc<Run>, mut answers: mpsc::Receiver<(Instant, usize, Settling)>) {
     while let Some((at, count, settling)) = answers.recv().await {
         let failures = settling.failures().await;
         let failed = failures.len().min(count) as u64;

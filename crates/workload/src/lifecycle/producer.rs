@@ -13,7 +13,8 @@ use crate::{Bodies, Pace, Recorder};
 pub(super) async fn produce(run: Arc<Run>, client: Client, queue: String, index: u32) {
     let options = SenderOptions { window: run.bench.window, ..SenderOptions::default() };
     let sender = client.sender(queue, options);
-    let (submitted, answers) = mpsc::unbounded_channel();
+    // No more can be unanswered; what is answered and not counted yet is waited for.
+    let (submitted, answers) = mpsc::channel(run.bench.window.max(1));
     let counting = tokio::spawn(count_answers(run.clone(), answers));
 
     let bodies = run.bodies.clone();
@@ -27,7 +28,7 @@ pub(super) async fn produce(run: Arc<Run>, client: Client, queue: String, index:
     let _ = counting.await;
 }
 
-type Submitted = mpsc::UnboundedSender<(Instant, Sending)>;
+type Submitted = mpsc::Sender<(Instant, Sending)>;
 
 async fn closed_loop(run: &Run, sender: &Sender, mut bodies: Bodies, submitted: &Submitted) {
     while !run.stopped() {
@@ -74,7 +75,7 @@ async fn submit(
         message = message.ttl(ttl);
     }
     match sender.submit(vec![message]).await {
-        Ok(sending) => submitted.send((due, sending)).is_ok(),
+        Ok(sending) => submitted.send((due, sending)).await.is_ok(),
         Err(error) => {
             run.errors.count(&error, 1);
             false
@@ -82,7 +83,7 @@ async fn submit(
     }
 }
 
-async fn count_answers(run: Arc<Run>, mut answers: mpsc::UnboundedReceiver<(Instant, Sending)>) {
+async fn count_answers(run: Arc<Run>, mut answers: mpsc::Receiver<(Instant, Sending)>) {
     let mut recorder = Recorder::default();
     while let Some((due, sending)) = answers.recv().await {
         match sending.await {

@@ -85,7 +85,8 @@ async fn produce(
     rate: f64,
     size: usize,
 ) {
-    let (submitted, mut answers) = mpsc::unbounded_channel::<(Instant, Sending)>();
+    // No more can be unanswered; what is answered and not counted yet is waited for.
+    let (submitted, mut answers) = mpsc::channel::<(Instant, Sending)>(WINDOW);
     let counting = {
         let shared = shared.clone();
         tokio::spawn(async move {
@@ -102,7 +103,7 @@ async fn produce(
         tokio::time::sleep_until(pace.due().into()).await;
         let due = pace.issue();
         match sender.submit(vec![Message::new(body(due - epoch, size))]).await {
-            Ok(sending) => drop(submitted.send((due, sending))),
+            Ok(sending) => drop(submitted.send((due, sending)).await),
             Err(error) => {
                 shared.errors.count(&error, 1);
                 break;
