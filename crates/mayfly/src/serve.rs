@@ -4,7 +4,7 @@ mod certificate;
 pub mod config;
 mod disk;
 mod fault_injection;
-mod fronts;
+mod front_ends;
 mod handles;
 mod join;
 mod node;

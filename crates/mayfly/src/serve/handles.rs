@@ -3,7 +3,7 @@
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::config::Config;
-use super::fronts::HTTP_CONNECTIONS_MAX;
+use super::front_ends::HTTP_CONNECTIONS_MAX;
 
 /// Of the databases, and of connections between nodes.
 const OTHERS: u64 = 4_096;

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use transport::Tls;
 
 use super::config::{Addresses, Config, TlsFiles};
-use super::fronts::{Fronts, Ports};
+use super::front_ends::{FrontEnds, Ports};
 use super::{certificate, disk, fault_injection, handles, join, process, telemetry};
 
 /// How long open calls may take to be answered when the node ends.
@@ -95,7 +95,7 @@ async fn serve(
         tokio::spawn(certificate::keep_fresh(tls.clone()));
     }
     let (stop, stopping) = watch::channel(false);
-    let Fronts { mut grpc, mut http, mut amqp } =
+    let FrontEnds { mut grpc, mut http, mut amqp } =
         ports.serve(config, tls.as_ref(), running.broker(), recorder, &stopping);
 
     let why = tokio::select! {
@@ -336,8 +336,8 @@ async fn close((log, rows): (LogStore, RowStore)) {
 
 /// Ends the front ends, then the node. What takes too long is left: everything acknowledged is on
 /// disk either way.
-async fn end(running: RunningNode, fronts: [JoinHandle<anyhow::Result<()>>; 3]) {
-    for front in fronts {
+async fn end(running: RunningNode, front_ends: [JoinHandle<anyhow::Result<()>>; 3]) {
+    for front in front_ends {
         let abort = front.abort_handle();
         match tokio::time::timeout(FRONTS_END_WITHIN, front).await {
             Ok(Ok(Ok(()))) => (),

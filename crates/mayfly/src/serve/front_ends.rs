@@ -30,7 +30,7 @@ pub struct Ports {
 }
 
 /// The servers, each running until it is told to stop.
-pub struct Fronts {
+pub struct FrontEnds {
     pub grpc: JoinHandle<anyhow::Result<()>>,
     pub http: JoinHandle<anyhow::Result<()>>,
     pub amqp: JoinHandle<anyhow::Result<()>>,
@@ -58,7 +58,7 @@ impl Ports {
         broker: &Broker,
         recorder: PrometheusHandle,
         stopping: &watch::Receiver<bool>,
-    ) -> Fronts {
+    ) -> FrontEnds {
         let (amqp, tunnels) = self.amqp_arrivals(tls);
         let Ports { grpc, http, websocket, .. } = self;
         let stop = || stopped(stopping.clone());
@@ -84,7 +84,7 @@ impl Ports {
             serve.await;
             Ok(())
         });
-        Fronts { grpc, http, amqp }
+        FrontEnds { grpc, http, amqp }
     }
 
     /// From its own ports and through WebSockets; none, if there is no port for any of it.
