@@ -18,12 +18,12 @@ impl Cluster for ClusterService {
         &self,
         request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
-        let status = self.broker.status(request.into_inner().local).await;
+        let status = self.broker.cluster().status(request.into_inner().local).await;
         Ok(Response::new(shown(status)))
     }
 
     async fn now(&self, _: Request<v1::NowRequest>) -> Result<Response<v1::NowResponse>, Status> {
-        let (now, offset) = self.broker.now().await.map_err(|error| status(&error))?;
+        let (now, offset) = self.broker.cluster().now().await.map_err(|error| status(&error))?;
         Ok(Response::new(v1::NowResponse { now_ms: now.0, offset_ms: offset.0 }))
     }
 
@@ -32,7 +32,8 @@ impl Cluster for ClusterService {
         request: Request<v1::AdvanceClockRequest>,
     ) -> Result<Response<v1::AdvanceClockResponse>, Status> {
         let by = Span(request.into_inner().by_ms);
-        let (now, offset) = self.broker.advance_clock(by).await.map_err(|error| status(&error))?;
+        let (now, offset) =
+            self.broker.cluster().advance_clock(by).await.map_err(|error| status(&error))?;
         Ok(Response::new(v1::AdvanceClockResponse { now_ms: now.0, offset_ms: offset.0 }))
     }
 
@@ -45,7 +46,7 @@ impl Cluster for ClusterService {
             let (value, allowed) = (group.to_string(), "a group of `cluster status`");
             refused(Refusal::ArgumentOutOfRange { what: "group", value, allowed }, "")
         })?;
-        let moved = self.broker.transfer_leader(group, node).await;
+        let moved = self.broker.cluster().transfer_leader(group, node).await;
         moved.map_err(|error| status(&error))?;
         Ok(Response::new(v1::TransferLeaderResponse {}))
     }
@@ -67,7 +68,7 @@ impl Cluster for ClusterService {
             }
         }
         let row = NodeRow { peer_address, grpc_address, http_address };
-        let added = self.broker.add_node((id != 0).then_some(id), row).await;
+        let added = self.broker.cluster().add_node((id != 0).then_some(id), row).await;
         let Joined { cluster_id, node, nodes } = added.map_err(|error| status(&error))?;
         Ok(Response::new(v1::AddNodeResponse {
             cluster_id: format!("{cluster_id:032x}"),
@@ -81,7 +82,7 @@ impl Cluster for ClusterService {
         request: Request<v1::DrainNodeRequest>,
     ) -> Result<Response<v1::DrainNodeResponse>, Status> {
         let v1::DrainNodeRequest { id, cancel } = request.into_inner();
-        self.broker.drain_node(id, cancel).await.map_err(|error| status(&error))?;
+        self.broker.cluster().drain_node(id, cancel).await.map_err(|error| status(&error))?;
         Ok(Response::new(v1::DrainNodeResponse {}))
     }
 
@@ -90,7 +91,7 @@ impl Cluster for ClusterService {
         request: Request<v1::RemoveNodeRequest>,
     ) -> Result<Response<v1::RemoveNodeResponse>, Status> {
         let v1::RemoveNodeRequest { id, dead } = request.into_inner();
-        self.broker.remove_node(id, dead).await.map_err(|error| status(&error))?;
+        self.broker.cluster().remove_node(id, dead).await.map_err(|error| status(&error))?;
         Ok(Response::new(v1::RemoveNodeResponse {}))
     }
 }

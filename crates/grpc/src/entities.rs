@@ -30,7 +30,7 @@ impl Entities for EntitiesService {
         let given = properties.unwrap_or_default();
         let properties = native::merge_properties(QueueProperties::default(), given)
             .map_err(|refusal| refused(refusal, &name))?;
-        let queue = self.broker.create_queue(&name, properties, repeatable(request)).await;
+        let queue = self.broker.queues().create(&name, properties, repeatable(request)).await;
         queue.map(shown).map_err(|error| status(&error))
     }
 
@@ -38,7 +38,7 @@ impl Entities for EntitiesService {
         &self,
         request: Request<v1::GetQueueRequest>,
     ) -> Result<Response<v1::Queue>, Status> {
-        let queue = self.broker.get_queue(&request.into_inner().name).await;
+        let queue = self.broker.queues().get(&request.into_inner().name).await;
         queue.map(shown).map_err(|error| status(&error))
     }
 
@@ -49,7 +49,7 @@ impl Entities for EntitiesService {
         let v1::ListQueuesRequest { page_size, page_token, name_prefix } = request.into_inner();
         let after = Some(page_token.as_str()).filter(|token| !token.is_empty());
         let count_max = if page_size == 0 { PAGE_DEFAULT } else { page_size };
-        let page = self.broker.list_queues(after, &name_prefix, count_max).await;
+        let page = self.broker.queues().list(after, &name_prefix, count_max).await;
         let page = page.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ListQueuesResponse {
             queues: page.queues.iter().map(queue).collect(),
@@ -67,7 +67,7 @@ impl Entities for EntitiesService {
             *properties = native::merge_properties(properties.clone(), given)?;
             Ok(())
         };
-        let queue = self.broker.update_queue(&name, change).await;
+        let queue = self.broker.queues().update(&name, change).await;
         queue.map(shown).map_err(|error| status(&error))
     }
 
@@ -75,7 +75,7 @@ impl Entities for EntitiesService {
         &self,
         request: Request<v1::DeleteQueueRequest>,
     ) -> Result<Response<v1::DeleteQueueResponse>, Status> {
-        let deleted = self.broker.delete_queue(&request.into_inner().name).await;
+        let deleted = self.broker.queues().delete(&request.into_inner().name).await;
         deleted.map_err(|error| status(&error))?;
         Ok(Response::new(v1::DeleteQueueResponse {}))
     }
@@ -88,14 +88,14 @@ impl Entities for EntitiesService {
         let given = properties.unwrap_or_default();
         let properties = native::merge_topic(TopicProperties::default(), given)
             .map_err(|refusal| refused(refusal, &name))?;
-        answer(self.broker.create_topic(&name, properties, repeatable(request)).await, topic)
+        answer(self.broker.topics().create(&name, properties, repeatable(request)).await, topic)
     }
 
     async fn get_topic(
         &self,
         request: Request<v1::GetTopicRequest>,
     ) -> Result<Response<v1::Topic>, Status> {
-        answer(self.broker.get_topic(&request.into_inner().name).await, topic)
+        answer(self.broker.topics().get(&request.into_inner().name).await, topic)
     }
 
     async fn list_topics(
@@ -104,7 +104,7 @@ impl Entities for EntitiesService {
     ) -> Result<Response<v1::ListTopicsResponse>, Status> {
         let v1::ListTopicsRequest { page_size, page_token, name_prefix } = request.into_inner();
         let page =
-            self.broker.list_topics(after(&page_token), &name_prefix, count_max(page_size)).await;
+            self.broker.topics().list(after(&page_token), &name_prefix, count_max(page_size)).await;
         let page = page.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ListTopicsResponse {
             topics: page.queues.iter().map(topic).collect(),
@@ -119,7 +119,7 @@ impl Entities for EntitiesService {
         let v1::UpdateTopicRequest { name, properties } = request.into_inner();
         let given = properties.unwrap_or_default();
         let updated =
-            self.broker.update_topic(&name, |base| native::merge_topic(base, given)).await;
+            self.broker.topics().update(&name, |base| native::merge_topic(base, given)).await;
         answer(updated, topic)
     }
 
@@ -127,7 +127,7 @@ impl Entities for EntitiesService {
         &self,
         request: Request<v1::DeleteTopicRequest>,
     ) -> Result<Response<v1::DeleteTopicResponse>, Status> {
-        let deleted = self.broker.delete_topic(&request.into_inner().name).await;
+        let deleted = self.broker.topics().delete(&request.into_inner().name).await;
         answer(deleted, |()| v1::DeleteTopicResponse {})
     }
 
@@ -144,7 +144,7 @@ impl Entities for EntitiesService {
         let rule = native::rule_from_v1(rule.unwrap_or_default()).map_err(refuse)?;
         let request = repeatable(request);
         let broker = &self.broker;
-        let created = broker.create_subscription(&topic, &name, properties, rule, request).await;
+        let created = broker.subscriptions().create(&topic, &name, properties, rule, request).await;
         answer(created, subscription)
     }
 
@@ -153,7 +153,7 @@ impl Entities for EntitiesService {
         request: Request<v1::GetSubscriptionRequest>,
     ) -> Result<Response<v1::Subscription>, Status> {
         let v1::GetSubscriptionRequest { topic, name } = request.into_inner();
-        answer(self.broker.get_subscription(&topic, &name).await, subscription)
+        answer(self.broker.subscriptions().get(&topic, &name).await, subscription)
     }
 
     async fn list_subscriptions(
@@ -162,7 +162,7 @@ impl Entities for EntitiesService {
     ) -> Result<Response<v1::ListSubscriptionsResponse>, Status> {
         let v1::ListSubscriptionsRequest { topic, page_size, page_token } = request.into_inner();
         let (after, count_max) = (after(&page_token), count_max(page_size));
-        let page = self.broker.list_subscriptions(&topic, after, count_max).await;
+        let page = self.broker.subscriptions().list(&topic, after, count_max).await;
         let page = page.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ListSubscriptionsResponse {
             subscriptions: page.queues.iter().map(subscription).collect(),
@@ -177,7 +177,7 @@ impl Entities for EntitiesService {
         let v1::UpdateSubscriptionRequest { topic, name, properties } = request.into_inner();
         let given = properties.unwrap_or_default();
         let change = |base| native::merge_subscription(base, given);
-        let updated = self.broker.update_subscription(&topic, &name, change).await;
+        let updated = self.broker.subscriptions().update(&topic, &name, change).await;
         answer(updated, subscription)
     }
 
@@ -186,7 +186,7 @@ impl Entities for EntitiesService {
         request: Request<v1::DeleteSubscriptionRequest>,
     ) -> Result<Response<v1::DeleteSubscriptionResponse>, Status> {
         let v1::DeleteSubscriptionRequest { topic, name } = request.into_inner();
-        let deleted = self.broker.delete_subscription(&topic, &name).await;
+        let deleted = self.broker.subscriptions().delete(&topic, &name).await;
         answer(deleted, |()| v1::DeleteSubscriptionResponse {})
     }
 
@@ -197,7 +197,7 @@ impl Entities for EntitiesService {
         let v1::PutRuleRequest { topic, subscription, rule, replace } = request.into_inner();
         let rule = native::rule_from_v1(rule.unwrap_or_default())
             .map_err(|refusal| refused(refusal, &subscription_path(&topic, &subscription)))?;
-        let put = self.broker.put_rule(&topic, &subscription, rule, replace).await;
+        let put = self.broker.rules().put(&topic, &subscription, rule, replace).await;
         answer(put, |()| v1::PutRuleResponse {})
     }
 
@@ -206,7 +206,7 @@ impl Entities for EntitiesService {
         request: Request<v1::ListRulesRequest>,
     ) -> Result<Response<v1::ListRulesResponse>, Status> {
         let v1::ListRulesRequest { topic, subscription, skip, top } = request.into_inner();
-        let rules = self.broker.list_rules(&topic, &subscription, skip, count_max(top)).await;
+        let rules = self.broker.rules().list(&topic, &subscription, skip, count_max(top)).await;
         answer(rules, |rules| v1::ListRulesResponse {
             rules: rules.iter().map(native::rule_to_v1).collect(),
         })
@@ -217,7 +217,7 @@ impl Entities for EntitiesService {
         request: Request<v1::RemoveRuleRequest>,
     ) -> Result<Response<v1::RemoveRuleResponse>, Status> {
         let v1::RemoveRuleRequest { topic, subscription, rule } = request.into_inner();
-        let removed = self.broker.remove_rule(&topic, &subscription, &rule).await;
+        let removed = self.broker.rules().remove(&topic, &subscription, &rule).await;
         answer(removed, |()| v1::RemoveRuleResponse {})
     }
 }

@@ -41,7 +41,7 @@ impl Messaging for MessagingService {
         let v1::SendRequest { queue, messages, origin } = request.into_inner();
         let asker = asker(origin).map_err(|refusal| refused(refusal, &queue))?;
         let messages = new_messages(messages).map_err(|refusal| refused(refusal, &queue))?;
-        let sent = self.broker.send(&queue, messages, asker).await;
+        let sent = self.broker.messages().send(&queue, messages, asker).await;
         let sequences = sent.map_err(|error| status(&error))?;
         Ok(Response::new(sent_response(sequences)))
     }
@@ -70,7 +70,7 @@ impl Messaging for MessagingService {
             return Err(refuse(Refusal::ArgumentOutOfRange { what: "wait_ms", value, allowed }));
         }
         let wait = Duration::from_millis(wait_ms.into());
-        let received = self.broker.receive(&queue, sub, mode, count_max, wait).await;
+        let received = self.broker.messages().receive(&queue, sub, mode, count_max, wait).await;
         let messages = received.map_err(|error| status(&error))?;
         let messages = shown(messages, of_mode(mode))?;
         Ok(Response::new(v1::ReceiveResponse { messages }))
@@ -95,7 +95,7 @@ impl Messaging for MessagingService {
         let asker = asker(origin).map_err(refuse)?;
         let settlements = new_settlements(&settlements).map_err(refuse)?;
         let tokens: Vec<LockToken> = settlements.iter().map(|settle| settle.token).collect();
-        let settled = self.broker.settle(&queue, sub, settlements, atomic, asker).await;
+        let settled = self.broker.messages().settle(&queue, sub, settlements, atomic, asker).await;
         let refusals = settled.map_err(|error| status(&error))?;
         let failures = settle_failures(&tokens, refusals, &queue);
         Ok(Response::new(v1::SettleResponse { failures }))
@@ -110,7 +110,7 @@ impl Messaging for MessagingService {
         let sub = native::sub_queue(sub_queue).map_err(refuse)?;
         let tokens = lock_tokens.iter().map(|token| native::lock_token(token));
         let tokens = tokens.collect::<Result<Vec<_>, _>>().map_err(refuse)?;
-        let renewed = self.broker.renew(&queue, sub, tokens).await;
+        let renewed = self.broker.messages().renew(&queue, sub, tokens).await;
         let until = renewed.map_err(|error| status(&error))?;
         let locked_until_ms = until.into_iter().map(|at| at.0).collect();
         Ok(Response::new(v1::RenewResponse { locked_until_ms }))
@@ -123,7 +123,7 @@ impl Messaging for MessagingService {
         let v1::CancelScheduledRequest { queue, sequence_numbers, origin } = request.into_inner();
         let asker = asker(origin).map_err(|refusal| refused(refusal, &queue))?;
         let cancelled =
-            self.broker.cancel_scheduled(&queue, numbers(sequence_numbers), asker).await;
+            self.broker.messages().cancel_scheduled(&queue, numbers(sequence_numbers), asker).await;
         cancelled.map_err(|error| status(&error))?;
         Ok(Response::new(v1::CancelScheduledResponse {}))
     }
@@ -138,7 +138,7 @@ impl Messaging for MessagingService {
         let sub = native::sub_queue(sub_queue).map_err(refuse)?;
         let mode = receive_mode(mode).map_err(refuse)?;
         let numbers = numbers(sequence_numbers);
-        let received = self.broker.receive_deferred(&queue, sub, mode, numbers).await;
+        let received = self.broker.messages().receive_deferred(&queue, sub, mode, numbers).await;
         let messages = shown(received.map_err(|error| status(&error))?, of_mode(mode))?;
         Ok(Response::new(v1::ReceiveDeferredResponse { messages }))
     }
@@ -152,7 +152,7 @@ impl Messaging for MessagingService {
         let sub = native::sub_queue(sub_queue).map_err(|refusal| refused(refusal, &queue))?;
         let from = SequenceNumber(from_sequence_number);
         let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
-        let peeked = self.broker.peek(&queue, sub, from, count_max, stale).await;
+        let peeked = self.broker.messages().peek(&queue, sub, from, count_max, stale).await;
         let messages = shown(peeked.map_err(|error| status(&error))?, Shown::Peek)?;
         Ok(Response::new(v1::PeekResponse { messages }))
     }
@@ -165,7 +165,7 @@ impl Messaging for MessagingService {
             request.into_inner();
         let sub = native::sub_queue(sub_queue).map_err(|refusal| refused(refusal, &queue))?;
         let before = enqueued_before_ms.map(Timestamp);
-        let deleted = self.broker.delete_batch(&queue, sub, max_messages, before).await;
+        let deleted = self.broker.messages().delete_batch(&queue, sub, max_messages, before).await;
         let deleted = deleted.map_err(|error| status(&error))?;
         Ok(Response::new(v1::DeleteBatchResponse { deleted }))
     }

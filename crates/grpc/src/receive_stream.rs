@@ -44,7 +44,7 @@ pub(crate) async fn open(
         return sessions::open(opening, wanted, first, stopping).map(|()| responses);
     }
     let credit = std::mem::take(&mut first.credit);
-    let receiver = broker.receiver(&queue, sub, mode, credit).await;
+    let receiver = broker.messages().receiver(&queue, sub, mode, credit).await;
     let receiver = receiver.map_err(|error| status(&error))?;
     let mut stream = ReceiveStream {
         queue,
@@ -159,7 +159,7 @@ impl ReceiveStream {
     /// SESS-14. One that was lost meanwhile is nobody's to give.
     async fn give_back(&mut self) -> Result<(), Status> {
         let Some((broker, token)) = self.session.take() else { return Ok(()) };
-        match broker.release_session(&self.queue, token).await {
+        match broker.sessions().release(&self.queue, token).await {
             Err(error) if !matches!(error.refusal(), Some(Refusal::SessionLockLost { .. })) => {
                 Err(status(&error))
             }

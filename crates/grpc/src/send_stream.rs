@@ -31,7 +31,8 @@ pub(crate) async fn open(
         return Err(refused(Refusal::Argument { what: "queue", why }, ""));
     }
     let producer = Some(first.producer).filter(|producer| *producer != 0);
-    let sender = broker.sender(&first.queue, producer).await.map_err(|error| status(&error))?;
+    let sender =
+        broker.messages().sender(&first.queue, producer).await.map_err(|error| status(&error))?;
     let queue = first.queue.clone();
     let mut stream = SendStream { queue, sender, requests, answers };
     stream.submit(first).await?;

@@ -137,7 +137,7 @@ pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
 
 async fn watch_health(broker: Broker, health: tonic_health::server::HealthReporter) {
     loop {
-        let status = match broker.readiness().ready {
+        let status = match broker.cluster().readiness().ready {
             true => tonic_health::ServingStatus::Serving,
             false => tonic_health::ServingStatus::NotServing,
         };

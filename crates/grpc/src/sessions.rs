@@ -63,7 +63,7 @@ async fn serve(opening: Opening, wanted: v1::AcceptSession, first: v1::ReceiveSt
     if opening.responses.send(Ok(answer)).await.is_err() {
         let token = accepted.token.clone();
         // Nobody learned of it; should this fail, its lock lapses.
-        let _ = opening.broker.release_session(&opening.queue, token).await;
+        let _ = opening.broker.sessions().release(&opening.queue, token).await;
         return;
     }
     ReceiveStream::of_session(opening, accepted, first).converse().await;
@@ -72,10 +72,10 @@ async fn serve(opening: Opening, wanted: v1::AcceptSession, first: v1::ReceiveSt
 async fn accept(opening: &Opening, wanted: v1::AcceptSession) -> Result<Accepted, Error> {
     let Opening { broker, queue, sub, mode, .. } = opening;
     match wanted.session_id {
-        Some(id) => broker.accept_session(queue, *sub, SessionId::from(id), *mode).await,
+        Some(id) => broker.sessions().accept(queue, *sub, SessionId::from(id), *mode).await,
         None => {
             let wait = Duration::from_millis(wanted.wait_ms.into());
-            broker.accept_next_session(queue, *sub, *mode, wait).await
+            broker.sessions().accept_next(queue, *sub, *mode, wait).await
         }
     }
 }
@@ -88,7 +88,7 @@ impl Sessions for SessionsService {
     ) -> Result<Response<v1::RenewSessionResponse>, Status> {
         let v1::RenewSessionRequest { queue, token } = request.into_inner();
         let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let renewed = self.broker.renew_session(&queue, token).await;
+        let renewed = self.broker.sessions().renew(&queue, token).await;
         let until = renewed.map_err(|error| status(&error))?;
         Ok(Response::new(v1::RenewSessionResponse { locked_until_ms: until.0 }))
     }
@@ -99,7 +99,7 @@ impl Sessions for SessionsService {
     ) -> Result<Response<v1::ReleaseSessionResponse>, Status> {
         let v1::ReleaseSessionRequest { queue, token } = request.into_inner();
         let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let released = self.broker.release_session(&queue, token).await;
+        let released = self.broker.sessions().release(&queue, token).await;
         released.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ReleaseSessionResponse {}))
     }
@@ -110,7 +110,7 @@ impl Sessions for SessionsService {
     ) -> Result<Response<v1::SetSessionStateResponse>, Status> {
         let v1::SetSessionStateRequest { queue, token, state } = request.into_inner();
         let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let set = self.broker.set_session_state(&queue, token, state).await;
+        let set = self.broker.sessions().set_state(&queue, token, state).await;
         set.map_err(|error| status(&error))?;
         Ok(Response::new(v1::SetSessionStateResponse {}))
     }
@@ -121,7 +121,7 @@ impl Sessions for SessionsService {
     ) -> Result<Response<v1::GetSessionStateResponse>, Status> {
         let v1::GetSessionStateRequest { queue, token } = request.into_inner();
         let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let state = self.broker.session_state(&queue, token).await;
+        let state = self.broker.sessions().state(&queue, token).await;
         let state = state.map_err(|error| status(&error))?;
         Ok(Response::new(v1::GetSessionStateResponse { state }))
     }
@@ -136,7 +136,7 @@ impl Sessions for SessionsService {
         let token = native::session_token(token).map_err(refuse)?;
         let mode = receive_mode(mode).map_err(refuse)?;
         let numbers = numbers(sequence_numbers);
-        let received = self.broker.receive_session_deferred(&queue, token, mode, numbers).await;
+        let received = self.broker.sessions().receive_deferred(&queue, token, mode, numbers).await;
         let messages = shown(received.map_err(|error| status(&error))?, of_mode(mode))?;
         Ok(Response::new(v1::ReceiveDeferredResponse { messages }))
     }
@@ -150,7 +150,7 @@ impl Sessions for SessionsService {
         let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
         let from = SequenceNumber(from_sequence_number);
         let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
-        let peeked = self.broker.peek_session(&queue, token, from, count_max).await;
+        let peeked = self.broker.sessions().peek(&queue, token, from, count_max).await;
         let messages = shown(peeked.map_err(|error| status(&error))?, Shown::Peek)?;
         Ok(Response::new(v1::PeekResponse { messages }))
     }
@@ -163,7 +163,8 @@ impl Sessions for SessionsService {
             request.into_inner();
         let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
         let before = enqueued_before_ms.map(Timestamp);
-        let deleted = self.broker.delete_session_batch(&queue, token, max_messages, before).await;
+        let deleted =
+            self.broker.sessions().delete_batch(&queue, token, max_messages, before).await;
         let deleted = deleted.map_err(|error| status(&error))?;
         Ok(Response::new(v1::DeleteBatchResponse { deleted }))
     }
@@ -176,7 +177,7 @@ impl Sessions for SessionsService {
             request.into_inner();
         let count_max = if page_size == 0 { PAGE_DEFAULT } else { page_size };
         let (from, after) = (from.map(SessionId::from), updated_after_ms.map(Timestamp));
-        let page = self.broker.sessions(&queue, from, after, count_max).await;
+        let page = self.broker.sessions().list(&queue, from, after, count_max).await;
         let page = page.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ListSessionsResponse {
             sessions: page.sessions.into_iter().map(session_info).collect(),

@@ -34,7 +34,7 @@ impl Transactions for TransactionsService {
     ) -> Result<Response<Self::TransactStream>, Status> {
         let (answers, responses) = mpsc::channel(ANSWERS_MAX);
         let stream = TransactStream {
-            transaction: self.broker.transaction(),
+            transaction: self.broker.transactions().begin(),
             requests: request.into_inner(),
             answers,
             entity: String::new(),

@@ -163,7 +163,7 @@ pub(crate) async fn check(
     if let (Err(Denied::ForWantOfAKey(_)), Some(entity)) = (&proof, entity)
         && !NODE_PATHS.contains(&path)
     {
-        match broker.keys_of(entity).await {
+        match broker.entities().keys_of(entity).await {
             Ok(own) => proof = guard.proof(path, right, request.headers(), &own),
             Err(error) => return Failure::from(error).into_response(),
         }
@@ -185,7 +185,7 @@ pub(crate) async fn check(
         if may(&[]) {
             continue;
         }
-        match broker.keys_of(&forward.target).await {
+        match broker.entities().keys_of(&forward.target).await {
             Ok(own) if may(&own) => (),
             Ok(_) => refused = refused.or(Some(forward.element)),
             Err(error) => return Failure::from(error).into_response(),

@@ -114,16 +114,16 @@ impl Request<'_> {
             Target::Namespace => self.namespace(),
             Target::Queues(window) => self.queues(window).await,
             Target::Topics(window) => self.topics(window).await,
-            Target::Entity(name) => self.found(&broker.get_entity(&name).await?),
+            Target::Entity(name) => self.found(&broker.entities().get(&name).await?),
             Target::Subscriptions { topic, window } => self.subscriptions(&topic, window).await,
             Target::Subscription { topic, name } => {
-                self.found(&broker.get_subscription(&topic, &name).await?)
+                self.found(&broker.subscriptions().get(&topic, &name).await?)
             }
             Target::Rules { topic, subscription, window } => {
                 self.rules(&topic, &subscription, window).await
             }
             Target::Rule { topic, subscription, name } => {
-                let rule = broker.get_rule(&topic, &subscription, &name).await?;
+                let rule = broker.rules().get(&topic, &subscription, &name).await?;
                 self.rule(StatusCode::OK, &topic, &subscription, &rule)
             }
             Target::Messages { .. } | Target::Head { .. } | Target::Lock { .. } => {
@@ -140,12 +140,12 @@ impl Request<'_> {
                 Given::Queue(given) => {
                     let properties = native::merge_properties(QueueProperties::default(), given);
                     let properties = properties.map_err(|why| Failure::refused(why, &name))?;
-                    broker.create_queue(&name, properties, request).await?
+                    broker.queues().create(&name, properties, request).await?
                 }
                 Given::Topic(given) => {
                     let properties = native::merge_topic(TopicProperties::default(), given);
                     let properties = properties.map_err(|why| Failure::refused(why, &name))?;
-                    broker.create_topic(&name, properties, request).await?
+                    broker.topics().create(&name, properties, request).await?
                 }
             },
             Target::Subscription { topic, name } => {
@@ -156,7 +156,7 @@ impl Request<'_> {
                 let properties = native::merge_subscription(base, given);
                 let path = subscription_path(&topic, &name);
                 let properties = properties.map_err(|why| Failure::refused(why, &path))?;
-                broker.create_subscription(&topic, &name, properties, rule, request).await?
+                broker.subscriptions().create(&topic, &name, properties, rule, request).await?
             }
             Target::Rule { topic, subscription, name } => {
                 let rule = rule::read(description_of(&document, rule::ELEMENT)?, Some(&name))?;
@@ -178,16 +178,16 @@ impl Request<'_> {
                         *properties = native::merge_properties(properties.clone(), given)?;
                         Ok(())
                     };
-                    broker.update_queue(&name, change).await?
+                    broker.queues().update(&name, change).await?
                 }
                 Given::Topic(given) => {
-                    broker.update_topic(&name, |base| native::merge_topic(base, given)).await?
+                    broker.topics().update(&name, |base| native::merge_topic(base, given)).await?
                 }
             },
             Target::Subscription { topic, name } => {
                 let given = subscription::read(description_of(&document, subscription::ELEMENT)?)?;
                 let change = |base| native::merge_subscription(base, given);
-                broker.update_subscription(&topic, &name, change).await?
+                broker.subscriptions().update(&topic, &name, change).await?
             }
             Target::Rule { topic, subscription, name } => {
                 let rule = rule::read(description_of(&document, rule::ELEMENT)?, Some(&name))?;
@@ -207,20 +207,20 @@ impl Request<'_> {
         replace: bool,
     ) -> Result<Response, Failure> {
         let name = rule.name.clone();
-        self.broker.put_rule(topic, subscription, rule, replace).await?;
-        let rule = self.broker.get_rule(topic, subscription, &name).await?;
+        self.broker.rules().put(topic, subscription, rule, replace).await?;
+        let rule = self.broker.rules().get(topic, subscription, &name).await?;
         self.rule(status, topic, subscription, &rule)
     }
 
     async fn delete(&self, target: Target) -> Result<Response, Failure> {
         let broker = self.broker;
         match target {
-            Target::Entity(name) => broker.delete_entity(&name).await?,
+            Target::Entity(name) => broker.entities().delete(&name).await?,
             Target::Subscription { topic, name } => {
-                broker.delete_subscription(&topic, &name).await?;
+                broker.subscriptions().delete(&topic, &name).await?;
             }
             Target::Rule { topic, subscription, name } => {
-                broker.remove_rule(&topic, &subscription, &name).await?;
+                broker.rules().remove(&topic, &subscription, &name).await?;
             }
             _ => return Err(refused(&Method::DELETE)),
         }
@@ -260,7 +260,7 @@ impl Request<'_> {
     /// Standard, because that is whose limits are the defaults (QUOTA-0).
     fn namespace(&self) -> Result<Response, Failure> {
         const NAME: &str = "mayfly";
-        let (now, _) = self.broker.now_here();
+        let (now, _) = self.broker.cluster().now_here();
         let id = self.asked.address("$namespaceinfo");
         let entry = Entry { id, title: NAME, published: now, updated: now };
         answer_entry(StatusCode::OK, |xml| {

@@ -48,13 +48,13 @@ struct Group {
 
 impl Health {
     fn of(broker: &Broker) -> (StatusCode, Health) {
-        let Readiness { ready, why, disk, groups } = broker.readiness();
+        let Readiness { ready, why, disk, groups } = broker.cluster().readiness();
         let (code, status) = match ready {
             true => (StatusCode::OK, "ready"),
             false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
         };
         let groups = groups.into_iter().map(Group::of).collect();
-        let (node, version) = (broker.node(), broker.version());
+        let (node, version) = (broker.cluster().node(), broker.cluster().version());
         let DiskStatus { free_bytes, reserve_bytes, low } = disk;
         let disk = Disk { free_bytes, reserve_bytes, low };
         (code, Health { status, why, node, version, disk, groups })

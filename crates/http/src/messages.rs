@@ -45,7 +45,7 @@ pub(crate) async fn send(
         content::new_message(message)
     };
     let messages = messages.into_iter().map(new).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
-    broker.send(entity, messages, Asker::Edge).await.map_err(Failure::of_messages)?;
+    broker.messages().send(entity, messages, Asker::Edge).await.map_err(Failure::of_messages)?;
     Ok(StatusCode::CREATED.into_response())
 }
 
@@ -67,7 +67,7 @@ impl Queue<'_> {
             _ => (ReceiveMode::ReceiveAndDelete, StatusCode::OK, Shown::ReceiveAndDelete),
         };
         let wait = wait(query)?;
-        let received = self.broker.receive(self.name, self.sub, mode, 1, wait).await;
+        let received = self.broker.messages().receive(self.name, self.sub, mode, 1, wait).await;
         match received.map_err(Failure::of_messages)?.pop() {
             None => Ok(StatusCode::NO_CONTENT.into_response()),
             Some(message) => self.show(status, message, shown),
@@ -88,13 +88,17 @@ impl Queue<'_> {
             }
         };
         let settlements = vec![Settlement { token, disposition }];
-        let settled = self.broker.settle(self.name, self.sub, settlements, true, Asker::Edge).await;
+        let settled = self
+            .broker
+            .messages()
+            .settle(self.name, self.sub, settlements, true, Asker::Edge)
+            .await;
         settled.map_err(Failure::of_messages)?;
         Ok(StatusCode::OK.into_response())
     }
 
     async fn renew(&self, token: LockToken) -> Result<Response, Failure> {
-        let renewed = self.broker.renew(self.name, self.sub, vec![token]).await;
+        let renewed = self.broker.messages().renew(self.name, self.sub, vec![token]).await;
         let until = renewed.map_err(Failure::of_messages)?.pop();
         let told = Told::renewed(until).header()?;
         Ok((StatusCode::OK, [(BROKER_PROPERTIES, told)]).into_response())

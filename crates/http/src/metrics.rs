@@ -10,8 +10,8 @@ use crate::server::App;
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
-    let depths = app.broker.depths().await;
-    service::metric::sampled(&app.broker.readiness().groups, &depths);
+    let depths = app.broker.cluster().depths().await;
+    service::metric::sampled(&app.broker.cluster().readiness().groups, &depths);
     process::sample();
     app.metrics.run_upkeep();
     ([(CONTENT_TYPE, TEXT)], app.metrics.render())

@@ -60,10 +60,10 @@ pub struct Founding {
 #[derive(Clone, Debug)]
 pub struct ProposerConfig {
     /// Most proposals under way per group. Default 4: more buys latency, not throughput.
-    pub flights_max: usize,
+    pub proposals_max: usize,
     /// Most proposals under way before one that is not full waits for company. Default 1: the
     /// first request of a quiet group goes at once, a busy group fills its entries.
-    pub partial_flights_max: usize,
+    pub partial_proposals_max: usize,
     /// An entry with this many bytes is full. Default 256 KiB.
     pub entry_bytes_full: usize,
     /// An entry with this many messages stored, taken or settled is full. Default 256.
@@ -130,8 +130,8 @@ impl Default for IdleConfig {
 impl Default for ProposerConfig {
     fn default() -> ProposerConfig {
         ProposerConfig {
-            flights_max: 4,
-            partial_flights_max: 1,
+            proposals_max: 4,
+            partial_proposals_max: 1,
             entry_bytes_full: 256 * 1024,
             entry_messages_full: 256,
         }

@@ -10,7 +10,7 @@ use metrics::{
 };
 
 use crate::clock::ClockReport;
-use crate::cluster::{GroupDepth, GroupHealth};
+use crate::exchange::{GroupDepth, GroupHealth};
 
 /// Deadline to applied expiry, activation or release.
 pub const LATENESS: &str = "mayfly_timer_lateness_seconds";

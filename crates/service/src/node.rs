@@ -13,21 +13,15 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::broker::Broker;
 use crate::clock::Clock;
-use crate::collector::Collector;
-use crate::config::Config;
-use crate::courier::Courier;
-use crate::driver::Driver;
-use crate::group::{Ends, Group, Groups, Input};
-use crate::keeper::Keeper;
+use crate::config::{Config, IdleConfig, ProposerConfig};
+use crate::edge::{Broker, Router};
+use crate::leader::{Driver, Ends, Group, Groups, Input, read_for};
 use crate::metric;
-use crate::planner::Planner;
-use crate::reads;
-use crate::router::Router;
-use crate::serve::serve;
-use crate::space::Space;
-use crate::timekeeper::Timekeeper;
+use crate::peer::{LocalNode, serve};
+use crate::upkeep::{
+    Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
+};
 
 /// A node before it runs. Replication needs an observer to start, and a node needs replication:
 /// ```text
@@ -37,10 +31,10 @@ use crate::timekeeper::Timekeeper;
 /// ```
 pub struct Node {
     config: Config,
-    ears: Arc<Ears>,
-    born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>,
+    listener: Arc<Listener>,
+    new_groups: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>,
     channels: mpsc::UnboundedReceiver<(u64, Channel)>,
-    successions: mpsc::UnboundedReceiver<(Instant, GroupId)>,
+    leader_changes: mpsc::UnboundedReceiver<(Instant, GroupId)>,
 }
 
 /// A node at work.
@@ -53,16 +47,16 @@ pub struct RunningNode {
     failed: tokio::sync::Mutex<oneshot::Receiver<replication::Error>>,
 }
 
-/// Hears Raft on its threads, and only passes on.
-struct Ears {
+/// Listens to Raft and to channels of other nodes on their threads, and only passes on.
+struct Listener {
     groups: Arc<Groups>,
     clock: Arc<Clock>,
     elected: Arc<Notify>,
     channels: mpsc::UnboundedSender<(u64, Channel)>,
-    successions: mpsc::UnboundedSender<(Instant, GroupId)>,
+    leader_changes: mpsc::UnboundedSender<(Instant, GroupId)>,
 }
 
-impl Observer for Ears {
+impl Observer for Listener {
     fn applied(&self, group: GroupId, effects: Vec<Effect>) {
         if let Some(group) = self.groups.get(group) {
             group.applied(effects);
@@ -71,16 +65,16 @@ impl Observer for Ears {
 
     fn leadership(&self, group: GroupId, leadership: Leadership) {
         // One that was just removed says that it leads no more.
-        let Some(replica) = self.groups.get(group) else { return };
-        replica.leadership(leadership);
-        let _ = self.successions.send((Instant::now(), group)); // Else the node is ending.
+        let Some(here) = self.groups.get(group) else { return };
+        here.leadership(leadership);
+        let _ = self.leader_changes.send((Instant::now(), group)); // Else the node is ending.
         if matches!(leadership, Leadership::Leader { .. }) {
             self.elected.notify_one();
         }
     }
 }
 
-impl Incoming for Ears {
+impl Incoming for Listener {
     fn accept(&self, from: u64, channel: Channel) {
         // Without a receiver the node is ending, and dropping the channel says so.
         drop(self.channels.send((from, channel)));
@@ -93,75 +87,94 @@ impl Incoming for Ears {
 
 impl Node {
     pub fn new(config: Config) -> Node {
-        let (born_end, born) = mpsc::unbounded_channel();
+        let (new_groups_end, new_groups) = mpsc::unbounded_channel();
         let (channels_end, channels) = mpsc::unbounded_channel();
-        let (successions_end, successions) = mpsc::unbounded_channel();
-        let groups = Arc::new(Groups::new(born_end));
+        let (leader_changes_end, leader_changes) = mpsc::unbounded_channel();
+        let groups = Arc::new(Groups::new(new_groups_end));
         let (clock, elected) = (Arc::new(Clock::new(config.clock.skew)), Arc::default());
-        let ears = Arc::new(Ears {
+        let listener = Arc::new(Listener {
             groups,
             clock,
             elected,
             channels: channels_end,
-            successions: successions_end,
+            leader_changes: leader_changes_end,
         });
-        Node { config, ears, born, channels, successions }
+        Node { config, listener, new_groups, channels, leader_changes }
     }
 
     pub fn observer(&self) -> Arc<dyn Observer> {
-        self.ears.clone()
+        self.listener.clone()
     }
 
     pub fn incoming(&self) -> Arc<dyn Incoming> {
-        self.ears.clone()
+        self.listener.clone()
     }
 
     /// Starts to join the catalog and to serve: requests may be asked at once. They wait for the
-    /// groups to have leaders, see [`Broker::readiness`].
+    /// groups to have leaders, see [`Cluster::readiness`](crate::Cluster::readiness).
     pub fn start(self, replication: Replication) -> RunningNode {
         metric::describe();
-        let Node { config, ears, born, channels, successions } = self;
-        let (clock, groups) = (ears.clock.clone(), ears.groups.clone());
+        let Node { config, listener, new_groups, channels, leader_changes } = self;
+        let (clock, groups) = (listener.clock.clone(), listener.groups.clone());
         let offset_max = config.clock.offset_max;
         let (proposer, idle) = (config.proposer.clone(), config.idle);
         let founders = config.founding.as_ref().map(|founding| {
             founding.nodes.iter().map(|(node, _)| *node).collect::<BTreeSet<u64>>()
         });
-        let told = ears.successions.clone();
-        let router = Router::new(config, replication.clone(), clock.clone(), groups.clone(), told);
+        let local = Arc::new(LocalNode {
+            id: config.node,
+            development: config.development,
+            replication: replication.clone(),
+            clock: clock.clone(),
+            groups: groups.clone(),
+            receivers: Arc::default(),
+        });
+        let router = Router::new(config, local.clone(), listener.leader_changes.clone());
         let router = Arc::new(router);
         let broker = Broker::new(router.clone());
+        let succession = Arc::new(Succession::new(local.clone()));
 
         let timekeeper = Timekeeper::new(
             replication.clone(),
             clock.clone(),
             groups.clone(),
-            ears.elected.clone(),
+            listener.elected.clone(),
             offset_max,
         );
-        let of = router.clone();
-        let spawner =
-            Spawner { router: of, replication: replication.clone(), clock, proposer, idle };
-        let drivers = tokio::spawn(spawner.run(born));
-        let successions = tokio::spawn(router.clone().follow_leaders(successions));
-        let peers = tokio::spawn(accept(router, channels));
+        let spawner = Spawner {
+            router: router.clone(),
+            replication: replication.clone(),
+            clock,
+            proposer,
+            idle,
+        };
+        let drivers = tokio::spawn(spawner.run(new_groups));
+        let leader_changes = tokio::spawn(router.clone().follow_leaders(leader_changes));
+        let peers = tokio::spawn(accept(local, channels));
         groups.get_or_create(GroupId::CATALOG);
         let (failing, failed) = oneshot::channel();
-        let keeper = Keeper::new(broker.clone(), groups.clone());
+        let reconciler = Reconciler::new(router.clone(), succession.clone());
         let joining = replication.clone();
-        let keeper = tokio::spawn(async move {
+        let reconciler = tokio::spawn(async move {
             match join(&joining, founders).await {
-                Ok(()) => keeper.run().await,
+                Ok(()) => reconciler.run().await,
                 Err(error) => drop(failing.send(error)), // Heard by whoever waits for it.
             }
         });
         let timekeeper = tokio::spawn(timekeeper.run());
-        let space = tokio::spawn(Space::new(broker.clone()).run());
-        let collector = tokio::spawn(Collector { broker: broker.clone() }.run());
-        let planner = tokio::spawn(Planner::new(broker.clone()).run());
-        let tasks =
-            vec![keeper, space, collector, planner, timekeeper, peers, drivers, successions];
-        let tasks = Mutex::new(tasks);
+        let idle_coordinator = tokio::spawn(IdleCoordinator { router: router.clone() }.run());
+        let replica_balancer = tokio::spawn(ReplicaBalancer::new(router.clone()).run());
+        let space = tokio::spawn(Space::new(router, succession).run());
+        let tasks = Mutex::new(vec![
+            reconciler,
+            space,
+            idle_coordinator,
+            replica_balancer,
+            timekeeper,
+            peers,
+            drivers,
+            leader_changes,
+        ]);
         let failed = tokio::sync::Mutex::new(failed);
         RunningNode { broker, groups, replication, tasks, failed }
     }
@@ -218,25 +231,24 @@ struct Spawner {
     router: Arc<Router>,
     replication: Replication,
     clock: Arc<Clock>,
-    proposer: crate::config::ProposerConfig,
-    idle: crate::config::IdleConfig,
+    proposer: ProposerConfig,
+    idle: IdleConfig,
 }
 
 impl Spawner {
-    /// Gives every group that comes into being its driver, its reader and its courier.
-    async fn run(self, mut born: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
+    /// Gives every group that comes into being its driver, its reader and its forwarder.
+    async fn run(self, mut new_groups: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
         let mut tasks = tokio::task::JoinSet::new();
-        while let Some((group, ends)) = born.recv().await {
+        while let Some((group, ends)) = new_groups.recv().await {
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
-            let (errands, asked) = mpsc::unbounded_channel();
-            let courier = Courier::new(self.router.clone(), group.clone()).run(asked);
-            let reader =
-                reads::serve(group.clone(), replication.clone(), clock.clone(), ends.reads);
+            let (forwards, requests) = mpsc::unbounded_channel();
+            let forwarder = Forwarder::new(self.router.clone(), group.clone()).run(requests);
+            let reader = read_for(group.clone(), replication.clone(), clock.clone(), ends.reads);
             let (proposer, idle) = (self.proposer.clone(), self.idle);
             let driver =
-                Driver::new(group, ends.inputs, errands, replication, clock, proposer, idle);
+                Driver::new(group, ends.inputs, forwards, replication, clock, proposer, idle);
             while tasks.try_join_next().is_some() {}
-            tasks.spawn(attend(driver, reader, courier));
+            tasks.spawn(attend(driver, reader, forwarder));
         }
     }
 }
@@ -246,11 +258,11 @@ impl Spawner {
 async fn attend(
     driver: Driver,
     reader: impl Future<Output = ()> + Send + 'static,
-    courier: impl Future<Output = ()> + Send + 'static,
+    forwarder: impl Future<Output = ()> + Send + 'static,
 ) {
     let mut helpers = tokio::task::JoinSet::new();
     helpers.spawn(reader);
-    helpers.spawn(courier);
+    helpers.spawn(forwarder);
     // Dropped with this one, should the node end first.
     let mut driving = tokio::task::JoinSet::new();
     driving.spawn(driver.run());
@@ -272,10 +284,10 @@ async fn join(
     }
 }
 
-async fn accept(router: Arc<Router>, mut channels: mpsc::UnboundedReceiver<(u64, Channel)>) {
+async fn accept(node: Arc<LocalNode>, mut channels: mpsc::UnboundedReceiver<(u64, Channel)>) {
     let mut serving = tokio::task::JoinSet::new();
     while let Some((from, channel)) = channels.recv().await {
         while serving.try_join_next().is_some() {}
-        serving.spawn(serve(router.clone(), from, channel));
+        serving.spawn(serve(node.clone(), from, channel));
     }
 }

@@ -61,12 +61,12 @@ pub(super) async fn run(
 
 async fn open(broker: &Broker, name: &str) -> Result<(Sender, Terms), Error> {
     let terms = terms(broker, name).await?;
-    Ok((broker.sender(name, None).await?, terms))
+    Ok((broker.messages().sender(name, None).await?, terms))
 }
 
 /// Looks whether messages can be sent there at all (LINK-7), and how large they may be.
 pub(super) async fn terms(broker: &Broker, name: &str) -> Result<Terms, Error> {
-    let properties = broker.get_entity(name).await?.info.properties;
+    let properties = broker.entities().get(name).await?.info.properties;
     if properties.status.refuses_send() {
         let status = properties.status.as_str();
         return Err(Error::new(Refusal::EntityDisabled { status }, name));

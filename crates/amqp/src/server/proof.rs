@@ -155,7 +155,7 @@ impl ProofHandler<'_> {
 async fn keys_of(broker: &Broker, resources: Vec<String>) -> Result<Keys, service::Error> {
     let mut found = Vec::new();
     for resource in resources {
-        let keys = broker.keys_of(&resource).await?;
+        let keys = broker.entities().keys_of(&resource).await?;
         found.push((resource, keys));
     }
     Ok(found)

@@ -68,14 +68,14 @@ async fn attach(
     let Entity { name, sub } = entity;
     let accepted = match wanted {
         Wanted::Messages => {
-            let mut receiver = broker.receiver(name, *sub, mode, 0).await?;
+            let mut receiver = broker.messages().receiver(name, *sub, mode, 0).await?;
             // Whoever serves the receiver answers a drain of nothing, and who does not says why.
             receiver.drain();
             receiver.next().await?;
             return Ok(Opened { receiver, session: None });
         }
-        Wanted::Session(session) => broker.accept_session(name, *sub, session, mode).await?,
-        Wanted::NextSession(wait) => broker.accept_next_session(name, *sub, mode, wait).await?,
+        Wanted::Session(session) => broker.sessions().accept(name, *sub, session, mode).await?,
+        Wanted::NextSession(wait) => broker.sessions().accept_next(name, *sub, mode, wait).await?,
     };
     let Accepted { token, until, receiver } = accepted;
     Ok(Opened { receiver, session: Some((token, until)) })
@@ -83,7 +83,7 @@ async fn attach(
 
 /// SESS-14. Should it fail, the lock lapses.
 pub(super) async fn release(broker: &Broker, entity: &Entity, token: SessionToken) {
-    if let Err(error) = broker.release_session(&entity.name, token).await {
+    if let Err(error) = broker.sessions().release(&entity.name, token).await {
         tracing::debug!(%error, "a session was not given back");
     }
 }

@@ -57,7 +57,7 @@ pub(super) async fn run(
     mut acts: mpsc::UnboundedReceiver<Act>,
     notes: Notes,
 ) {
-    let transaction = Some(broker.transaction());
+    let transaction = Some(broker.transactions().begin());
     let mut task = TransactionTask { txn_id, transaction, lost: None, notes };
     loop {
         let expires_at = task.transaction.as_ref().and_then(Transaction::expires_at);

@@ -28,7 +28,9 @@ pub(super) async fn run(
     tell(&notes, Note::Ready(link, terms));
     while let Some(Delivered { id, messages }) = deliveries.recv().await {
         let sent = match messages {
-            Ok(messages) => broker.send_via(&via.name, &to.name, messages, Asker::Edge).await,
+            Ok(messages) => {
+                broker.transactions().send_via(&via.name, &to.name, messages, Asker::Edge).await
+            }
             Err(refusal) => Err(Error::new(refusal, via.name.as_str())),
         };
         let note = match (id, sent) {
@@ -45,6 +47,6 @@ pub(super) async fn run(
 /// That both are there (LINK-15), and what the first one takes. Whether the other takes it is found
 /// when it arrives there.
 async fn check(broker: &Broker, via: &Entity, to: &Entity) -> Result<Terms, Error> {
-    broker.get_entity(&to.name).await?;
+    broker.entities().get(&to.name).await?;
     producer::terms(broker, &via.name).await
 }

@@ -57,7 +57,7 @@ impl Server {
         let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
         let node = node.start(replication.expect("the peer port is free"));
         let broker = node.broker().clone();
-        while !broker.readiness().ready {
+        while !broker.cluster().readiness().ready {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -82,7 +82,11 @@ impl Request<'_> {
         // One more than is shown tells that there is a next page.
         while shown.len() <= top {
             let count_max = u32::try_from(top + 1 - shown.len()).unwrap_or(1);
-            let page = self.broker.list_from(list, after.as_deref(), to_skip, count_max).await?;
+            let page = self
+                .broker
+                .entities()
+                .list_from(list, after.as_deref(), to_skip, count_max)
+                .await?;
             shown.extend(page.queues);
             to_skip = 0;
             after = page.next;
@@ -114,7 +118,7 @@ impl Request<'_> {
         let Window { skip, top } = window;
         let first = u32::try_from(skip).unwrap_or(u32::MAX);
         let count_max = u32::try_from(top + 1).unwrap_or(1);
-        let mut rules = self.broker.list_rules(topic, subscription, first, count_max).await?;
+        let mut rules = self.broker.rules().list(topic, subscription, first, count_max).await?;
         let more = rules.len() > top;
         rules.truncate(top);
         let next = (more && top > 0).then(|| Window { skip: skip.saturating_add(top), top });
@@ -141,7 +145,7 @@ impl Request<'_> {
             let query = format!("api-version={version}&$skip={skip}&$top={top}");
             self.asked.address_with(path, Some(&query))
         });
-        let (now, _) = self.broker.now_here();
+        let (now, _) = self.broker.cluster().now_here();
         let document =
             document::alone(|xml| document::feed(xml, title, &own, next.as_deref(), now, entries));
         let body = document.map_err(|error| Failure::internal(&error))?;

@@ -8,17 +8,22 @@ use super::harness::*;
 #[tokio::test]
 async fn ent_2_ent_6_a_name_is_taken_once_and_freed_by_deletion() {
     let (_cluster, broker) = one_queue("Orders", |_| ()).await;
-    let again = broker.create_queue("orders", QueueProperties::default(), None).await;
+    let again = broker.queues().create("orders", QueueProperties::default(), None).await;
     let again = again.expect_err("ENT-1: names ignore case");
     assert!(matches!(again.refusal(), Some(Refusal::EntityAlreadyExists { .. })), "{again}");
     send(&broker, "orders", messages(&["old"])).await;
-    broker.delete_queue("ORDERS").await.expect("deleted");
-    for gone in [broker.delete_queue("orders").await, broker.get_queue("orders").await.map(drop)] {
+    broker.queues().delete("ORDERS").await.expect("deleted");
+    for gone in
+        [broker.queues().delete("orders").await, broker.queues().get("orders").await.map(drop)]
+    {
         let gone = gone.expect_err("ENT-6");
         assert!(matches!(gone.refusal(), Some(Refusal::EntityNotFound { .. })), "{gone}");
     }
-    let new =
-        broker.create_queue("orders", QueueProperties::default(), None).await.expect("free again");
+    let new = broker
+        .queues()
+        .create("orders", QueueProperties::default(), None)
+        .await
+        .expect("free again");
     assert_eq!(new.info.name, "orders");
     // ENT-8: it shares nothing with the old one.
     assert_eq!(lock(&broker, "orders", MAIN, 5).await, []);
@@ -29,25 +34,25 @@ async fn ent_2_ent_6_a_name_is_taken_once_and_freed_by_deletion() {
 #[tokio::test]
 async fn ent_4_ent_5_updates_change_what_may_be_changed() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let updated = broker.update_queue("q", |queue| {
+    let updated = broker.queues().update("q", |queue| {
         queue.lock_duration = Span::from_secs(30);
         Ok(())
     });
     let updated = updated.await.expect("updated").info;
     assert_eq!(updated.properties.lock_duration, Span::from_secs(30));
-    let out = broker.update_queue("q", |queue| {
+    let out = broker.queues().update("q", |queue| {
         queue.lock_duration = Span::from_secs(1);
         Ok(())
     });
     let out = out.await.expect_err("ENT-4");
     assert!(matches!(out.refusal(), Some(Refusal::ArgumentOutOfRange { .. })), "{out}");
-    let fixed = broker.update_queue("q", |queue| {
+    let fixed = broker.queues().update("q", |queue| {
         queue.requires_duplicate_detection = true;
         Ok(())
     });
     let fixed = fixed.await.expect_err("ENT-5");
     assert!(matches!(fixed.refusal(), Some(Refusal::InvalidOperation { .. })), "{fixed}");
-    let info = broker.get_queue("q").await.expect("the queue").info;
+    let info = broker.queues().get("q").await.expect("the queue").info;
     assert_eq!(info.properties, updated.properties);
 }
 
@@ -55,35 +60,35 @@ async fn ent_4_ent_5_updates_change_what_may_be_changed() {
 async fn queues_are_listed_in_pages_by_name() {
     let (_cluster, broker) = one_queue("b/2", |_| ()).await;
     for name in ["a", "B/1", "c", "b/3"] {
-        broker.create_queue(name, QueueProperties::default(), None).await.expect("created");
+        broker.queues().create(name, QueueProperties::default(), None).await.expect("created");
     }
     let names = |page: &service::Page| -> Vec<String> {
         page.queues.iter().map(|queue| queue.info.name.clone()).collect()
     };
-    let first = broker.list_queues(None, "", 2).await.expect("a page");
+    let first = broker.queues().list(None, "", 2).await.expect("a page");
     assert_eq!(names(&first), ["a", "B/1"]);
-    let second = broker.list_queues(first.next.as_deref(), "", 2).await.expect("a page");
+    let second = broker.queues().list(first.next.as_deref(), "", 2).await.expect("a page");
     assert_eq!(names(&second), ["b/2", "b/3"]);
-    let last = broker.list_queues(second.next.as_deref(), "", 2).await.expect("a page");
+    let last = broker.queues().list(second.next.as_deref(), "", 2).await.expect("a page");
     assert_eq!((names(&last), last.next), (vec!["c".to_owned()], None));
-    let some = broker.list_queues(None, "B/", 1000).await.expect("a page");
+    let some = broker.queues().list(None, "B/", 1000).await.expect("a page");
     assert_eq!(names(&some), ["B/1", "b/2", "b/3"]);
-    assert!(broker.list_queues(None, "", 0).await.is_err());
+    assert!(broker.queues().list(None, "", 0).await.is_err());
 }
 
 /// STATE-4: whoever waits for messages of a queue that is suspended is told so.
 #[tokio::test]
 async fn state_4_a_suspended_queue_dismisses_its_receivers() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let mut receiver = broker.receiver("q", MAIN, LOCK, 5).await.expect("a receiver");
+    let mut receiver = broker.messages().receiver("q", MAIN, LOCK, 5).await.expect("a receiver");
     let disabled = |queue: &mut QueueProperties| {
         queue.status = EntityStatus::ReceiveDisabled;
         Ok(())
     };
-    broker.update_queue("q", disabled).await.expect("updated");
+    broker.queues().update("q", disabled).await.expect("updated");
     let error = soon("the dismissal", receiver.next()).await.expect_err("suspended");
     assert!(matches!(error.refusal(), Some(Refusal::EntityDisabled { .. })), "{error}");
-    let error = broker.receive("q", MAIN, LOCK, 1, NOW).await.expect_err("suspended");
+    let error = broker.messages().receive("q", MAIN, LOCK, 1, NOW).await.expect_err("suspended");
     assert!(matches!(error.refusal(), Some(Refusal::EntityDisabled { .. })), "{error}");
     send(&broker, "q", messages(&["still accepted"])).await;
 }
@@ -92,10 +97,11 @@ async fn state_4_a_suspended_queue_dismisses_its_receivers() {
 #[tokio::test]
 async fn ent_7_a_deleted_queue_dismisses_its_receivers() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let mut receiver = broker.receiver("q", MAIN, LOCK, 5).await.expect("a receiver");
-    broker.delete_queue("q").await.expect("deleted");
+    let mut receiver = broker.messages().receiver("q", MAIN, LOCK, 5).await.expect("a receiver");
+    broker.queues().delete("q").await.expect("deleted");
     let error = soon("the dismissal", receiver.next()).await.expect_err("deleted");
     assert!(matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })), "{error}");
-    let error = broker.send("q", messages(&["a"]), Asker::Edge).await.expect_err("deleted");
+    let error =
+        broker.messages().send("q", messages(&["a"]), Asker::Edge).await.expect_err("deleted");
     assert!(matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })), "{error}");
 }

@@ -107,7 +107,7 @@ impl Cluster {
 
     pub async fn ready(&self, node: u64) {
         let broker = self.broker(node);
-        until(|| broker.readiness().ready.then_some(())).await;
+        until(|| broker.cluster().readiness().ready.then_some(())).await;
     }
 
     pub fn broker(&self, node: u64) -> Broker {
@@ -117,7 +117,7 @@ impl Cluster {
     /// The node that leads a queue's group, as another node sees it.
     pub async fn leader_of(&self, queue: &str) -> (u64, GroupId) {
         let broker = self.nodes.values().next().expect("a node").broker();
-        let info = broker.get_queue(queue).await.expect("the queue");
+        let info = broker.queues().get(queue).await.expect("the queue");
         (info.leader.expect("a leader"), info.group)
     }
 
@@ -198,17 +198,19 @@ pub async fn one_queue(name: &str, change: impl FnOnce(&mut QueueProperties)) ->
     let broker = cluster.broker(1);
     let mut properties = QueueProperties::default();
     change(&mut properties);
-    broker.create_queue(name, properties, None).await.expect("created");
+    broker.queues().create(name, properties, None).await.expect("created");
     (cluster, broker)
 }
 
 pub async fn send(broker: &Broker, queue: &str, sent: Vec<NewMessage>) -> Vec<SequenceNumber> {
-    soon("a send", broker.send(queue, sent, Asker::Edge)).await.expect("sent")
+    soon("a send", broker.messages().send(queue, sent, Asker::Edge)).await.expect("sent")
 }
 
 /// What can be received now, locked.
 pub async fn lock(broker: &Broker, queue: &str, sub: SubQueue, count: u32) -> Vec<Received> {
-    soon("a receive", broker.receive(queue, sub, LOCK, count, NOW)).await.expect("received")
+    soon("a receive", broker.messages().receive(queue, sub, LOCK, count, NOW))
+        .await
+        .expect("received")
 }
 
 /// Waits until the counters say so.
@@ -219,7 +221,7 @@ pub async fn counted(
 ) -> domain::Counts {
     let looking = async {
         loop {
-            let counts = broker.get_queue(queue).await.expect("the queue").info.counts;
+            let counts = broker.queues().get(queue).await.expect("the queue").info.counts;
             if holds(&counts) {
                 return counts;
             }

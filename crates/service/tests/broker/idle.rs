@@ -19,29 +19,29 @@ fn temporary() -> QueueProperties {
 }
 
 async fn create(broker: &Broker, name: &str) {
-    soon("a queue", broker.create_queue(name, temporary(), None)).await.expect("created");
+    soon("a queue", broker.queues().create(name, temporary(), None)).await.expect("created");
 }
 
 pub async fn advance_minutes(broker: &Broker, minutes: u64) {
-    broker.advance_clock(Span::from_secs(60 * minutes)).await.expect("advanced");
+    broker.cluster().advance_clock(Span::from_secs(60 * minutes)).await.expect("advanced");
 }
 
 /// The deletion is decided in the queue's log and told by the catalog: both are waited for.
 pub async fn gone(broker: &Broker, name: &str) {
     let looking = async {
-        while broker.get_queue(name).await.is_ok() {
+        while broker.queues().get(name).await.is_ok() {
             sleep(Duration::from_millis(20)).await;
         }
     };
     soon("the queue to go", looking).await;
-    let error = broker.get_queue(name).await.expect_err("it is gone");
+    let error = broker.queues().get(name).await.expect_err("it is gone");
     assert_eq!(error.refusal().map(|refusal| refusal.rule()), Some("ERR-1"));
 }
 
 /// Long enough for several rounds of the coordinator and a new leader's patience.
 pub async fn stays(broker: &Broker, name: &str) {
     sleep(Duration::from_millis(1000)).await;
-    broker.get_queue(name).await.expect("it is in use");
+    broker.queues().get(name).await.expect("it is in use");
 }
 
 #[tokio::test]
@@ -51,15 +51,15 @@ async fn idle_1_idle_17_an_unused_queue_vanishes_and_frees_its_name() {
     create(&broker, "q").await;
     create(&broker, "other").await;
     send(&broker, "q", messages(&["a"])).await; // IDLE-9.
-    let first = broker.get_queue("q").await.expect("the queue");
+    let first = broker.queues().get("q").await.expect("the queue");
     advance_minutes(&broker, 4).await;
     stays(&broker, "q").await;
     send(&broker, "other", messages(&["b"])).await;
     advance_minutes(&broker, 2).await;
     gone(&broker, "q").await;
-    broker.get_queue("other").await.expect("it was used");
+    broker.queues().get("other").await.expect("it was used");
     create(&broker, "q").await;
-    let second = broker.get_queue("q").await.expect("the queue");
+    let second = broker.queues().get("q").await.expect("the queue");
     assert!(second.entity > first.entity);
     assert_eq!(second.info.counts, domain::Counts::default());
     let Idleness::Since { since, due } = second.info.idleness else { panic!("it is temporary") };
@@ -71,13 +71,13 @@ async fn idle_2_a_peek_keeps_a_queue_and_is_written_once_a_minute() {
     let cluster = Cluster::start(1, 1).await;
     let broker = cluster.broker(1);
     create(&broker, "q").await;
-    let peek = |stale| broker.peek("q", MAIN, SequenceNumber(0), 10, stale);
+    let peek = |stale| broker.messages().peek("q", MAIN, SequenceNumber(0), 10, stale);
     for stale in [false, true] {
         advance_minutes(&broker, 4).await;
         peek(stale).await.expect("peeked");
-        let touched = broker.get_queue("q").await.expect("the queue").info.last_use;
+        let touched = broker.queues().get("q").await.expect("the queue").info.last_use;
         peek(stale).await.expect("peeked");
-        let again = broker.get_queue("q").await.expect("the queue").info.last_use;
+        let again = broker.queues().get("q").await.expect("the queue").info.last_use;
         assert_eq!(touched, again, "within the minute it was told of");
     }
     advance_minutes(&broker, 4).await;
@@ -93,7 +93,7 @@ async fn idle_4_nobody_deletes_under_a_waiting_receiver() {
     let cluster = Cluster::start(1, 1).await;
     let broker = cluster.broker(1);
     create(&broker, "q").await;
-    let mut receiver = broker.receiver("q", MAIN, LOCK, 1).await.expect("a receiver");
+    let mut receiver = broker.messages().receiver("q", MAIN, LOCK, 1).await.expect("a receiver");
     for _ in 0..3 {
         advance_minutes(&broker, 30).await;
         stays(&broker, "q").await;
@@ -119,9 +119,9 @@ async fn idle_4_a_receive_that_returns_nothing_counts() {
     create(&broker, "q").await;
     for _ in 0..3 {
         advance_minutes(&broker, 4).await;
-        let now = broker.now_here().0;
+        let now = broker.cluster().now_here().0;
         assert!(lock(&broker, "q", DEAD, 1).await.is_empty()); // IDLE-5.
-        assert!(broker.get_queue("q").await.expect("the queue").info.last_use > now);
+        assert!(broker.queues().get("q").await.expect("the queue").info.last_use > now);
     }
     stays(&broker, "q").await;
     advance_minutes(&broker, 7).await;
@@ -139,15 +139,16 @@ async fn idle_14_a_new_leader_deletes_nothing_in_use() {
     for victim in 1..=3 {
         let (edge, other) = (victim % 3 + 1, (victim + 1) % 3 + 1);
         let broker = cluster.broker(edge);
-        let waiting =
-            join_all(names[..2].iter().map(|name| broker.receiver(name, MAIN, DELETE, 1)));
+        let waiting = join_all(
+            names[..2].iter().map(|name| broker.messages().receiver(name, MAIN, DELETE, 1)),
+        );
         let mut waiting: Vec<_> = waiting.await.into_iter().map(|r| r.expect("there")).collect();
         let waits: Vec<_> = waiting.iter_mut().map(|receiver| Box::pin(receiver.next())).collect();
         let looking = async {
             cluster.kill(victim);
             let until = tokio::time::Instant::now() + PATIENCE;
             // As soon as the groups that lost their leader have another.
-            while let Err(error) = broker.advance_clock(Span::from_secs(600)).await {
+            while let Err(error) = broker.cluster().advance_clock(Span::from_secs(600)).await {
                 assert!(tokio::time::Instant::now() < until, "{error}");
             }
             for name in &names[2..] {
@@ -185,9 +186,13 @@ enum End {
 async fn race(broker: Broker, name: String, kind: usize, delay: Duration) -> End {
     sleep(delay).await;
     let outcome: Result<(), Error> = match kind {
-        0 => broker.send(&name, messages(&["m"]), Asker::Edge).await.map(drop),
-        1 => broker.peek(&name, MAIN, SequenceNumber(0), 1, false).await.map(drop),
-        _ => broker.receive(&name, MAIN, LOCK, 1, Duration::from_millis(5)).await.map(drop),
+        0 => broker.messages().send(&name, messages(&["m"]), Asker::Edge).await.map(drop),
+        1 => broker.messages().peek(&name, MAIN, SequenceNumber(0), 1, false).await.map(drop),
+        _ => broker
+            .messages()
+            .receive(&name, MAIN, LOCK, 1, Duration::from_millis(5))
+            .await
+            .map(drop),
     };
     match outcome {
         Ok(()) => End::Lives,
@@ -228,7 +233,7 @@ async fn idle_15_operations_race_with_the_deletion() {
             match end {
                 End::NotFound => gone(broker, &name(queue)).await,
                 End::Lives => {
-                    let found = broker.get_queue(&name(queue)).await.expect("it was used");
+                    let found = broker.queues().get(&name(queue)).await.expect("it was used");
                     let sent = u64::from(queue % 3 == 0);
                     assert_eq!(found.info.counts.active, sent, "an accepted send is not lost");
                 }

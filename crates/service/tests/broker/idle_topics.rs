@@ -16,19 +16,19 @@ const WINDOW: Span = Span::from_secs(300);
 
 async fn topic(broker: &Broker, name: &str, window: Span) {
     let properties = TopicProperties { auto_delete_on_idle: window, ..TopicProperties::default() };
-    soon("a topic", broker.create_topic(name, properties, None)).await.expect("created");
+    soon("a topic", broker.topics().create(name, properties, None)).await.expect("created");
 }
 
 async fn subscribe(broker: &Broker, topic: &str, name: &str, window: Span) {
     let properties =
         SubscriptionProperties { auto_delete_on_idle: window, ..SubscriptionProperties::default() };
-    let creating = broker.create_subscription(topic, name, properties, NewRule::default(), None);
+    let creating = broker.subscriptions().create(topic, name, properties, NewRule::default(), None);
     soon("a subscription", creating).await.expect("created");
 }
 
 /// What is found under a name or a path.
 async fn is_there(broker: &Broker, path: &str) -> bool {
-    broker.peek(path, MAIN, SequenceNumber(0), 1, false).await.is_ok()
+    broker.messages().peek(path, MAIN, SequenceNumber(0), 1, false).await.is_ok()
 }
 
 #[tokio::test]
@@ -45,18 +45,18 @@ async fn idle_6_a_busy_topic_keeps_none_of_its_subscriptions() {
         assert_eq!(lock(&broker, &read, MAIN, 1).await.len(), 1);
     }
     let looking = async {
-        while broker.get_subscription("t", "dead").await.is_ok() {
+        while broker.subscriptions().get("t", "dead").await.is_ok() {
             sleep(Duration::from_millis(20)).await;
         }
     };
     soon("the subscription to go", looking).await;
-    broker.get_subscription("t", "read").await.expect("it is read");
-    let of_topic = broker.get_topic("t").await.expect("it is never deleted");
+    broker.subscriptions().get("t", "read").await.expect("it is read");
+    let of_topic = broker.topics().get("t").await.expect("it is never deleted");
     let domain::Specifics::Topic(specifics) = of_topic.info.specifics else { panic!("no topic") };
     assert_eq!(specifics.subscriptions, 1);
     // Its name is free at once (IDLE-17), and what it held is not charged any more.
     subscribe(&broker, "t", "dead", WINDOW).await;
-    let fresh = broker.get_subscription("t", "dead").await.expect("created anew");
+    let fresh = broker.subscriptions().get("t", "dead").await.expect("created anew");
     assert_eq!(fresh.info.counts, domain::Counts::default());
 }
 
@@ -71,24 +71,24 @@ async fn idle_10_a_topic_that_is_unused_goes_with_its_subscriptions() {
     send(&broker, "t", messages(&["b"])).await;
     advance_minutes(&broker, 4).await;
     sleep(Duration::from_millis(1000)).await;
-    broker.get_topic("t").await.expect("it was used");
+    broker.topics().get("t").await.expect("it was used");
     let kept = subscription_path("t", "kept");
     assert!(is_there(&broker, &kept).await, "and a peek of its subscription is a use");
     advance_minutes(&broker, 4).await;
     sleep(Duration::from_millis(1000)).await;
-    broker.get_topic("t").await.expect("its subscription was used");
+    broker.topics().get("t").await.expect("its subscription was used");
     advance_minutes(&broker, 3).await;
     let looking = async {
-        while broker.get_topic("t").await.is_ok() {
+        while broker.topics().get("t").await.is_ok() {
             sleep(Duration::from_millis(20)).await;
         }
     };
     soon("the topic to go", looking).await;
     assert!(!is_there(&broker, &kept).await);
-    assert!(broker.get_subscription("t", "kept").await.is_err());
+    assert!(broker.subscriptions().get("t", "kept").await.is_err());
     topic(&broker, "t", WINDOW).await;
     subscribe(&broker, "t", "kept", Span::MAX).await;
-    let fresh = broker.get_subscription("t", "kept").await.expect("created anew");
+    let fresh = broker.subscriptions().get("t", "kept").await.expect("created anew");
     assert_eq!(fresh.info.counts, domain::Counts::default());
 }
 
@@ -101,12 +101,13 @@ async fn idle_4_whoever_waits_at_a_subscription_keeps_it_and_its_topic() {
     subscribe(&broker, "t", "own", WINDOW).await;
     for name in ["kept", "own"] {
         let path = subscription_path("t", name);
-        let mut receiver = broker.receiver(&path, MAIN, LOCK, 1).await.expect("a receiver");
+        let mut receiver =
+            broker.messages().receiver(&path, MAIN, LOCK, 1).await.expect("a receiver");
         for _ in 0..3 {
             advance_minutes(&broker, 30).await;
             sleep(Duration::from_millis(1000)).await;
-            broker.get_subscription("t", name).await.expect("it is awaited");
-            broker.get_topic("t").await.expect("and so is its topic");
+            broker.subscriptions().get("t", name).await.expect("it is awaited");
+            broker.topics().get("t").await.expect("and so is its topic");
         }
         send(&broker, "t", messages(&["a"])).await;
         let got = soon("a message", receiver.next()).await.expect("received");
@@ -117,10 +118,10 @@ async fn idle_4_whoever_waits_at_a_subscription_keeps_it_and_its_topic() {
     }
     advance_minutes(&broker, 7).await;
     let looking = async {
-        while broker.get_topic("t").await.is_ok() {
+        while broker.topics().get("t").await.is_ok() {
             sleep(Duration::from_millis(20)).await;
             // The deletion of the subscription was a use of the topic (IDLE-10).
-            if broker.get_subscription("t", "own").await.is_err() {
+            if broker.subscriptions().get("t", "own").await.is_err() {
                 advance_minutes(&broker, 1).await;
             }
         }
@@ -130,7 +131,7 @@ async fn idle_4_whoever_waits_at_a_subscription_keeps_it_and_its_topic() {
 
 /// It is gone by then, as nobody used it.
 async fn subscribe_again(broker: &Broker, name: &str) {
-    assert!(broker.get_subscription("t", name).await.is_err());
+    assert!(broker.subscriptions().get("t", name).await.is_err());
     subscribe(broker, "t", name, WINDOW).await;
 }
 
@@ -147,8 +148,8 @@ fn with_sessions() -> QueueProperties {
 async fn idle_4_whoever_waits_for_a_session_keeps_its_queue() {
     let cluster = Cluster::start(1, 1).await;
     let broker = cluster.broker(1);
-    soon("a queue", broker.create_queue("q", with_sessions(), None)).await.expect("created");
-    let accepting = broker.accept_next_session("q", MAIN, LOCK, PATIENCE);
+    soon("a queue", broker.queues().create("q", with_sessions(), None)).await.expect("created");
+    let accepting = broker.sessions().accept_next("q", MAIN, LOCK, PATIENCE);
     let looking = async {
         for _ in 0..3 {
             advance_minutes(&broker, 30).await;
@@ -161,7 +162,7 @@ async fn idle_4_whoever_waits_for_a_session_keeps_its_queue() {
     let (accepted, ()) = tokio::join!(accepting, looking);
     let accepted = accepted.expect("accepted");
     assert_eq!(accepted.token.session, SessionId::from("s"));
-    broker.release_session("q", accepted.token.clone()).await.expect("given back");
+    broker.sessions().release("q", accepted.token.clone()).await.expect("given back");
     drop(accepted);
     advance_minutes(&broker, 7).await;
     gone(&broker, "q").await;
@@ -172,9 +173,9 @@ async fn idle_4_whoever_waits_for_a_session_keeps_its_queue() {
 async fn idle_4_a_held_session_is_a_use_until_it_ends() {
     let cluster = Cluster::start(1, 1).await;
     let broker = cluster.broker(1);
-    soon("a queue", broker.create_queue("q", with_sessions(), None)).await.expect("created");
+    soon("a queue", broker.queues().create("q", with_sessions(), None)).await.expect("created");
     let session = SessionId::from("s");
-    let accepting = broker.accept_session("q", MAIN, session, LOCK);
+    let accepting = broker.sessions().accept("q", MAIN, session, LOCK);
     let held = soon("a session", accepting).await.expect("accepted");
     for _ in 0..4 {
         advance_minutes(&broker, 1).await;

@@ -20,7 +20,7 @@ fn another(than: u64) -> u64 {
 async fn three(queue: &str) -> Cluster {
     let cluster = Cluster::start(3, 2).await;
     let broker = cluster.broker(1);
-    soon("a queue", broker.create_queue(queue, QueueProperties::default(), None))
+    soon("a queue", broker.queues().create(queue, QueueProperties::default(), None))
         .await
         .expect("created");
     cluster
@@ -33,7 +33,7 @@ async fn every_node_serves_every_queue() {
         let broker = cluster.broker(node);
         let body = format!("from {node}");
         send(&broker, "q", messages(&[&body])).await;
-        let peeked = broker.peek("q", MAIN, domain::SequenceNumber(0), 10, false).await;
+        let peeked = broker.messages().peek("q", MAIN, domain::SequenceNumber(0), 10, false).await;
         assert_eq!(bodies(&peeked.expect("peeked")), [body.as_str()]);
         let got = lock(&broker, "q", MAIN, 5).await;
         assert_eq!(bodies(&got), [body.as_str()]);
@@ -41,14 +41,15 @@ async fn every_node_serves_every_queue() {
         let complete = vec![Settlement { token, disposition: Disposition::Complete }];
         // LOCK-17: from another connection than the receiving one, even of another node.
         let other = cluster.broker(another(node));
-        let refused = other.settle("q", MAIN, complete, true, Asker::Edge).await.expect("settled");
+        let refused =
+            other.messages().settle("q", MAIN, complete, true, Asker::Edge).await.expect("settled");
         assert_eq!(refused, []);
     }
     let broker = cluster.broker(2);
     // A clock is compared within a second of its node's start.
     let status = soon("three nodes that are well", async {
         loop {
-            let status = broker.status(false).await;
+            let status = broker.cluster().status(false).await;
             if status.nodes.iter().all(|node| node.reachable && node.note.is_empty()) {
                 return status;
             }
@@ -67,7 +68,7 @@ async fn msg_10_a_pipeline_survives_its_leader() {
     let (leader, group) = cluster.leader_of("q").await;
     let edge = another(leader);
     let broker = cluster.broker(edge);
-    let mut sender = broker.sender("q", None).await.expect("a sender");
+    let mut sender = broker.messages().sender("q", None).await.expect("a sender");
     let (mut submitted, mut answered) = (0_u64, 0_u64);
     let mut last = 0;
     for step in 0..150 {
@@ -77,7 +78,7 @@ async fn msg_10_a_pipeline_survives_its_leader() {
             sender.submit(submitted, false, Ok(batch)).await.expect("submitted");
         }
         if step == 50 {
-            let moved = broker.transfer_leader(group, edge).await;
+            let moved = broker.cluster().transfer_leader(group, edge).await;
             moved.expect("leadership moves");
         }
         if step == 100 {
@@ -108,7 +109,8 @@ async fn msg_10_a_pipeline_survives_its_leader() {
     assert_eq!(counts.accepted, submitted, "nothing twice");
     let mut seen = Vec::new();
     while seen.len() < submitted as usize {
-        let got = broker.receive("q", MAIN, DELETE, 1000, PATIENCE).await.expect("received");
+        let got =
+            broker.messages().receive("q", MAIN, DELETE, 1000, PATIENCE).await.expect("received");
         seen.extend(bodies(&got));
     }
     assert!(seen.is_sorted(), "in the order submitted");
@@ -121,10 +123,10 @@ async fn send_8_a_sender_outlives_an_outage() {
     let impatient = |config: &mut service::Config| config.request_timeout = Duration::from_secs(2);
     let mut cluster = Cluster::start_with(3, 1, impatient).await;
     let broker = cluster.broker(1);
-    soon("a queue", broker.create_queue("q", QueueProperties::default(), None))
+    soon("a queue", broker.queues().create("q", QueueProperties::default(), None))
         .await
         .expect("created");
-    let mut sender = broker.sender("q", None).await.expect("a sender");
+    let mut sender = broker.messages().sender("q", None).await.expect("a sender");
     let mut serial = 0;
     let mut send = async |sender: &mut service::Sender| {
         serial += 1;
@@ -171,14 +173,14 @@ async fn msg_7_a_settlement_too_large_for_the_log_is_refused() {
     for node in [leader, another(leader)] {
         let broker = cluster.broker(node);
         let settlements = (1..=1000).map(settlement).collect();
-        let settled = broker.settle("q", MAIN, settlements, false, Asker::Edge).await;
+        let settled = broker.messages().settle("q", MAIN, settlements, false, Asker::Edge).await;
         let error = settled.expect_err("30 MB");
         assert!(
             matches!(error.refusal(), Some(domain::Refusal::MessageSizeExceeded { .. })),
             "{error}"
         );
         // A receiver's are brought in as many requests as they take.
-        let receiver = broker.receiver("q", MAIN, LOCK, 0).await.expect("a receiver");
+        let receiver = broker.messages().receiver("q", MAIN, LOCK, 0).await.expect("a receiver");
         let refused = soon("an answer", receiver.settle((1..=100).map(settlement).collect())).await;
         let positions: Vec<u32> = refused.expect("answered").iter().map(|(at, _)| *at).collect();
         assert_eq!(positions, (0..100).collect::<Vec<_>>(), "nothing of it was locked");
@@ -193,7 +195,7 @@ async fn lock_23_a_receiver_survives_its_leader() {
     let mut cluster = three("q").await;
     let (leader, _) = cluster.leader_of("q").await;
     let broker = cluster.broker(another(leader));
-    let mut receiver = broker.receiver("q", MAIN, LOCK, 1000).await.expect("a receiver");
+    let mut receiver = broker.messages().receiver("q", MAIN, LOCK, 1000).await.expect("a receiver");
     let total = 300;
     let producer = {
         let broker = broker.clone();
@@ -241,10 +243,11 @@ async fn err_24_without_a_majority_nothing_is_claimed() {
         cluster.kill(node);
     }
     sleep(Duration::from_millis(200)).await;
-    let error = broker.send("q", messages(&["a"]), Asker::Edge).await.expect_err("no majority");
+    let error =
+        broker.messages().send("q", messages(&["a"]), Asker::Edge).await.expect_err("no majority");
     let refused = error.refusal();
     assert!(refused.is_none(), "not refused, but not done or perhaps done: {refused:?}");
-    let stale = broker.peek("q", MAIN, domain::SequenceNumber(0), 5, true).await;
+    let stale = broker.messages().peek("q", MAIN, domain::SequenceNumber(0), 5, true).await;
     assert_eq!(stale.expect("its own rows"), []);
 }
 
@@ -255,27 +258,30 @@ async fn lock_20_a_grant_that_was_lost_on_its_way_is_released_uncounted() {
     let cluster = three("q").await;
     let (leader, group) = cluster.leader_of("q").await;
     let broker = cluster.broker(another(leader));
-    let mut receiver = broker.receiver("q", MAIN, LOCK, 1).await.expect("a receiver");
+    let mut receiver = broker.messages().receiver("q", MAIN, LOCK, 1).await.expect("a receiver");
     send(&broker, "q", messages(&["a"])).await;
     let held = soon("a message", one(&mut receiver)).await;
     send(&broker, "q", messages(&["b"])).await;
 
     let log = &cluster.logs[&leader];
-    let entity = broker.get_queue("q").await.expect("the queue").entity;
+    let entity = broker.queues().get("q").await.expect("the queue").entity;
     let queue = QueueId::main(entity);
     let Some(Row::Lock(lock)) = log.rows(group).get(&Key::Lock(queue, held.delivery.sequence))
     else {
         panic!("the message is locked")
     };
     let grant = Acquire { queue, receiver: lock.receiver, count_max: 1, bytes_max: u32::MAX };
-    let entry =
-        Entry { at: broker.now_here().0, seed: [7; 16], commands: vec![Command::Acquire(grant)] };
+    let entry = Entry {
+        at: broker.cluster().now_here().0,
+        seed: [7; 16],
+        commands: vec![Command::Acquire(grant)],
+    };
     let granted = log.propose(group, wire::encode_entry(&entry)).await.expect("committed");
     assert!(
         matches!(&granted[..], [Outcome::Acquired { deliveries, .. }] if deliveries.len() == 1)
     );
 
-    broker.transfer_leader(group, another(leader)).await.expect("leadership moves");
+    broker.cluster().transfer_leader(group, another(leader)).await.expect("leadership moves");
     receiver.add_credit(1);
     // Its lock lasts longer than this waits.
     let again = soon("the lost message", one(&mut receiver)).await;
@@ -306,7 +312,7 @@ async fn lock_20_what_came_again_after_an_abandon_is_not_released() {
     let cluster = three("q").await;
     let (leader, group) = cluster.leader_of("q").await;
     let broker = cluster.broker(another(leader));
-    let mut receiver = broker.receiver("q", MAIN, LOCK, 10).await.expect("a receiver");
+    let mut receiver = broker.messages().receiver("q", MAIN, LOCK, 10).await.expect("a receiver");
     send(&broker, "q", messages(&["a"])).await;
     let settle = |held: &Received, disposition| {
         let token = held.delivery.lock.expect("a lock").token;
@@ -319,7 +325,7 @@ async fn lock_20_what_came_again_after_an_abandon_is_not_released() {
     assert_eq!(held.delivery.delivery_count, 1);
     assert_eq!(confirmed.await.expect("abandoned"), []);
 
-    broker.transfer_leader(group, another(leader)).await.expect("leadership moves");
+    broker.cluster().transfer_leader(group, another(leader)).await.expect("leadership moves");
     let again = timeout(Duration::from_secs(2), receiver.next()).await;
     assert!(again.is_err(), "it is held, and came again: {again:?}");
     let completed = receiver.settle(settle(&held, Disposition::Complete)).await;

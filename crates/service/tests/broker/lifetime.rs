@@ -22,8 +22,9 @@ async fn ttl_2_an_advanced_clock_expires_by_the_default() {
     let (_cluster, broker) =
         one_queue("q", |queue| queue.default_ttl = Span::from_secs(3600)).await;
     send(&broker, "q", messages(&["a", "b"])).await;
-    let (before, _) = broker.now_here();
-    let (now, offset) = broker.advance_clock(Span::from_secs(3601)).await.expect("advanced");
+    let (before, _) = broker.cluster().now_here();
+    let (now, offset) =
+        broker.cluster().advance_clock(Span::from_secs(3601)).await.expect("advanced");
     assert!(now >= before.plus(Span::from_secs(3601)), "{now:?} after {before:?}");
     assert_eq!(offset, Span::from_secs(3601));
     let counts = counted(&broker, "q", |counts| counts.active == 0).await;
@@ -33,17 +34,18 @@ async fn ttl_2_an_advanced_clock_expires_by_the_default() {
 #[tokio::test]
 async fn sched_5_a_scheduled_message_comes_when_it_is_due() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let (now, _) = broker.now_here();
+    let (now, _) = broker.cluster().now_here();
     let due = |ms| Some(now.plus(Span(ms)));
     let soon_due = NewMessage { scheduled_at: due(300), ..message("soon") };
     let later = NewMessage { scheduled_at: due(3_600_000), ..message("later") };
     let sent = send(&broker, "q", vec![later, soon_due]).await;
-    let peeked = broker.peek("q", MAIN, SequenceNumber(0), 10, false).await.expect("peeked");
+    let peeked =
+        broker.messages().peek("q", MAIN, SequenceNumber(0), 10, false).await.expect("peeked");
     assert!(peeked.iter().all(|message| message.delivery.state == MessageState::Scheduled));
-    let got = broker.receive("q", MAIN, LOCK, 5, PATIENCE).await.expect("received");
+    let got = broker.messages().receive("q", MAIN, LOCK, 5, PATIENCE).await.expect("received");
     assert_eq!(bodies(&got), ["soon"]);
     assert!(got[0].delivery.sequence > sent[1], "SEQ-6: a new number");
-    broker.cancel_scheduled("q", vec![sent[0]], Asker::Edge).await.expect("cancelled");
+    broker.messages().cancel_scheduled("q", vec![sent[0]], Asker::Edge).await.expect("cancelled");
     assert_eq!(counted(&broker, "q", |_| true).await.cancelled, 1);
 }
 
@@ -54,13 +56,13 @@ async fn lock_12_lock_13_locks_lapse_and_are_renewed() {
     send(&broker, "q", messages(&["a", "b"])).await;
     let got = lock(&broker, "q", MAIN, 2).await;
     let tokens: Vec<_> = got.iter().map(|m| m.delivery.lock.expect("a lock").token).collect();
-    broker.advance_clock(Span::from_secs(59)).await.expect("advanced");
-    let until = broker.renew("q", MAIN, vec![tokens[1]]).await.expect("renewed");
-    assert!(until[0] >= broker.now_here().0.plus(Span::from_secs(55)), "{until:?}");
-    broker.advance_clock(Span::from_secs(2)).await.expect("advanced");
-    let back = broker.receive("q", MAIN, LOCK, 5, PATIENCE).await.expect("received");
+    broker.cluster().advance_clock(Span::from_secs(59)).await.expect("advanced");
+    let until = broker.messages().renew("q", MAIN, vec![tokens[1]]).await.expect("renewed");
+    assert!(until[0] >= broker.cluster().now_here().0.plus(Span::from_secs(55)), "{until:?}");
+    broker.cluster().advance_clock(Span::from_secs(2)).await.expect("advanced");
+    let back = broker.messages().receive("q", MAIN, LOCK, 5, PATIENCE).await.expect("received");
     assert_eq!((bodies(&back), back[0].delivery.delivery_count), (vec!["a".into()], 1));
-    let lost = broker.renew("q", MAIN, vec![tokens[0]]).await.expect_err("lapsed");
+    let lost = broker.messages().renew("q", MAIN, vec![tokens[0]]).await.expect_err("lapsed");
     assert_eq!(lost.refusal().map(|refusal| refusal.rule()), Some("ERR-4"));
 }
 
@@ -69,11 +71,11 @@ async fn lock_12_lock_13_locks_lapse_and_are_renewed() {
 async fn time_8_expiry_is_neither_early_nor_late() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", vec![lived("a", Span(1500))]).await;
-    let sent_at = broker.now_here().0;
+    let sent_at = broker.cluster().now_here().0;
     let expired_at: Timestamp = loop {
-        let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+        let counts = broker.queues().get("q").await.expect("the queue").info.counts;
         if counts.expired == 1 {
-            break broker.now_here().0;
+            break broker.cluster().now_here().0;
         }
         sleep(Duration::from_millis(5)).await;
     };

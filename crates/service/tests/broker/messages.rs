@@ -23,10 +23,14 @@ async fn lock_8_a_message_is_stored_delivered_and_completed_once() {
     assert_eq!(sent, [1, 2, 3].map(SequenceNumber));
     let got = lock(&broker, "orders", MAIN, 2).await;
     assert_eq!(bodies(&got), ["a", "b"]);
-    let refused =
-        broker.settle("orders", MAIN, complete(&got), false, Asker::Edge).await.expect("settled");
+    let refused = broker
+        .messages()
+        .settle("orders", MAIN, complete(&got), false, Asker::Edge)
+        .await
+        .expect("settled");
     assert_eq!(refused, []);
     let again = broker
+        .messages()
         .settle("orders", MAIN, complete(&got[..1]), false, Asker::Edge)
         .await
         .expect("answered");
@@ -39,11 +43,11 @@ async fn lock_8_a_message_is_stored_delivered_and_completed_once() {
 async fn lock_24_a_receive_waits_and_an_empty_one_is_no_error() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     assert_eq!(lock(&broker, "q", MAIN, 10).await, []);
-    let waited = broker.receive("q", MAIN, LOCK, 10, Duration::from_millis(200)).await;
+    let waited = broker.messages().receive("q", MAIN, LOCK, 10, Duration::from_millis(200)).await;
     assert_eq!(waited.expect("no error"), []);
     let waiting = {
         let broker = broker.clone();
-        tokio::spawn(async move { broker.receive("q", MAIN, LOCK, 10, PATIENCE).await })
+        tokio::spawn(async move { broker.messages().receive("q", MAIN, LOCK, 10, PATIENCE).await })
     };
     sleep(Duration::from_millis(100)).await;
     send(&broker, "q", messages(&["late"])).await;
@@ -55,7 +59,7 @@ async fn lock_24_a_receive_waits_and_an_empty_one_is_no_error() {
 async fn lock_2_receive_and_delete_leaves_nothing_behind() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", messages(&["a", "b"])).await;
-    let got = broker.receive("q", MAIN, DELETE, 10, NOW).await.expect("received");
+    let got = broker.messages().receive("q", MAIN, DELETE, 10, NOW).await.expect("received");
     assert_eq!(bodies(&got), ["a", "b"]);
     assert!(got.iter().all(|message| message.delivery.lock.is_none()));
     let counts = counted(&broker, "q", |_| true).await;
@@ -65,7 +69,7 @@ async fn lock_2_receive_and_delete_leaves_nothing_behind() {
 #[tokio::test]
 async fn msg_10_a_pipeline_is_stored_in_the_order_submitted() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let mut sender = broker.sender("q", None).await.expect("a sender");
+    let mut sender = broker.messages().sender("q", None).await.expect("a sender");
     for serial in 1..=50 {
         let batch = vec![message(&format!("{serial}a")), message(&format!("{serial}b"))];
         sender.submit(serial, false, Ok(batch)).await.expect("submitted");
@@ -83,7 +87,7 @@ async fn msg_10_a_pipeline_is_stored_in_the_order_submitted() {
 #[tokio::test]
 async fn send_8_a_refused_batch_leaves_no_gap_in_a_pipeline() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let mut sender = broker.sender("q", Some(99)).await.expect("a sender");
+    let mut sender = broker.messages().sender("q", Some(99)).await.expect("a sender");
     let refusal = Refusal::Argument { what: "property", why: "no".into() };
     sender.submit(1, false, Ok(messages(&["a"]))).await.expect("submitted");
     sender.submit(2, false, Err(refusal.clone())).await.expect("submitted");
@@ -98,7 +102,7 @@ async fn send_8_a_refused_batch_leaves_no_gap_in_a_pipeline() {
     assert!(matches!(&answers[2], Err(ErrorKind::Refused(Refusal::ArgumentOutOfRange { .. }))));
     assert_eq!(answers[3], Ok(vec![SequenceNumber(2)]));
     // SEND-8: the same serials again are recognised, on another stream too.
-    let mut again = broker.sender("q", Some(99)).await.expect("a sender");
+    let mut again = broker.messages().sender("q", Some(99)).await.expect("a sender");
     again.submit(4, true, Ok(messages(&["b"]))).await.expect("submitted");
     let (_, result) = soon("an answer", again.next()).await.expect("an answer");
     assert_eq!(result.expect("the first outcome"), [SequenceNumber(2)]);
@@ -110,7 +114,7 @@ async fn send_8_a_refused_batch_leaves_no_gap_in_a_pipeline() {
 async fn send_8_behind_a_repeated_greeting_everything_is_stored_once() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     let stream = async |retry| {
-        let mut sender = broker.sender("q", Some(99)).await.expect("a sender");
+        let mut sender = broker.messages().sender("q", Some(99)).await.expect("a sender");
         sender.submit(1, retry, Ok(Vec::new())).await.expect("submitted");
         sender.submit(2, retry, Ok(messages(&["a"]))).await.expect("submitted");
         let (_, greeted) = soon("an answer", sender.next()).await.expect("an answer");
@@ -128,7 +132,7 @@ async fn send_8_behind_a_repeated_greeting_everything_is_stored_once() {
 #[tokio::test]
 async fn lock_7_credit_is_served_as_messages_come() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let mut receiver = broker.receiver("q", MAIN, LOCK, 3).await.expect("a receiver");
+    let mut receiver = broker.messages().receiver("q", MAIN, LOCK, 3).await.expect("a receiver");
     send(&broker, "q", messages(&["a", "b", "c", "d"])).await;
     let mut got = Vec::new();
     while got.len() < 3 {
@@ -154,9 +158,9 @@ async fn lock_7_credit_is_served_as_messages_come() {
 async fn lock_20_a_dropped_receiver_gives_back_what_nobody_took() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", messages(&["a", "b"])).await;
-    let receiver = broker.receiver("q", MAIN, LOCK, 10).await.expect("a receiver");
+    let receiver = broker.messages().receiver("q", MAIN, LOCK, 10).await.expect("a receiver");
     counted(&broker, "q", |_| true).await;
-    let held = || async { broker.get_queue("q").await.expect("the queue").info.available };
+    let held = || async { broker.queues().get("q").await.expect("the queue").info.available };
     soon("the grant", async {
         while held().await != 0 {
             sleep(Duration::from_millis(10)).await;
@@ -164,7 +168,7 @@ async fn lock_20_a_dropped_receiver_gives_back_what_nobody_took() {
     })
     .await;
     drop(receiver);
-    let got = broker.receive("q", MAIN, LOCK, 10, PATIENCE).await.expect("received");
+    let got = broker.messages().receive("q", MAIN, LOCK, 10, PATIENCE).await.expect("received");
     let got = match got.len() {
         1 => [got, lock(&broker, "q", MAIN, 10).await].concat(),
         _ => got,
@@ -187,16 +191,21 @@ async fn dlq_5_defer_1_settlements_move_messages() {
     let again = Disposition::Abandon { properties: Default::default() };
     let settlements =
         vec![settled(&got[0], reason), settled(&got[1], later), settled(&got[2], again)];
-    broker.settle("q", MAIN, settlements, true, Asker::Edge).await.expect("settled");
+    broker.messages().settle("q", MAIN, settlements, true, Asker::Edge).await.expect("settled");
     assert_eq!(bodies(&lock(&broker, "q", DEAD, 5).await), ["dead"]);
     let back = lock(&broker, "q", MAIN, 5).await;
     assert_eq!((bodies(&back), back[0].delivery.delivery_count), (vec!["again".into()], 1));
-    let deferred =
-        broker.receive_deferred("q", MAIN, LOCK, vec![SequenceNumber(2)]).await.expect("received");
+    let deferred = broker
+        .messages()
+        .receive_deferred("q", MAIN, LOCK, vec![SequenceNumber(2)])
+        .await
+        .expect("received");
     assert_eq!(bodies(&deferred), ["later"]);
-    let nothing = broker.receive_deferred("q", MAIN, LOCK, Vec::new()).await.expect("DEFER-4");
+    let nothing =
+        broker.messages().receive_deferred("q", MAIN, LOCK, Vec::new()).await.expect("DEFER-4");
     assert_eq!(nothing, []);
-    let unknown = broker.receive_deferred("q", MAIN, DELETE, vec![SequenceNumber(77)]).await;
+    let unknown =
+        broker.messages().receive_deferred("q", MAIN, DELETE, vec![SequenceNumber(77)]).await;
     let unknown = unknown.expect_err("no such number");
     assert!(matches!(unknown.refusal(), Some(Refusal::MessageNotFound { .. })), "{unknown}");
 }
@@ -206,16 +215,17 @@ async fn peek_1_batch_1_browsing_changes_nothing_and_deleting_does() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", messages(&["a", "b", "c"])).await;
     for stale in [false, true] {
-        let peeked = broker.peek("q", MAIN, SequenceNumber(2), 250, stale).await.expect("peeked");
+        let peeked =
+            broker.messages().peek("q", MAIN, SequenceNumber(2), 250, stale).await.expect("peeked");
         assert_eq!(bodies(&peeked), ["b", "c"]);
         assert!(peeked.iter().all(|message| message.delivery.lock.is_none()));
     }
     // BATCH-2: without a cut-off, what came in the same millisecond would stay.
     let before = Some(domain::Timestamp::NEVER);
-    assert_eq!(broker.delete_batch("q", MAIN, 2, before).await.expect("deleted"), 2);
+    assert_eq!(broker.messages().delete_batch("q", MAIN, 2, before).await.expect("deleted"), 2);
     assert_eq!(bodies(&lock(&broker, "q", MAIN, 5).await), ["c"]);
     // QUOTA-10.
-    let many = broker.delete_batch("q", MAIN, 4001, None).await.expect_err("too many");
+    let many = broker.messages().delete_batch("q", MAIN, 4001, None).await.expect_err("too many");
     assert!(matches!(many.refusal(), Some(Refusal::ArgumentOutOfRange { .. })), "{many}");
 }
 
@@ -223,12 +233,16 @@ async fn peek_1_batch_1_browsing_changes_nothing_and_deleting_does() {
 async fn quota_6_what_is_too_large_is_refused_whole() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     let large = "x".repeat(300 * 1024);
-    let error = broker.send("q", messages(&["small", &large]), Asker::Edge).await;
+    let error = broker.messages().send("q", messages(&["small", &large]), Asker::Edge).await;
     let error = error.expect_err("256 KiB is the queue's limit");
     assert!(matches!(error.refusal(), Some(Refusal::MessageSizeExceeded { .. })), "{error}");
     let batch: Vec<_> =
         (0..5).map(|n| message(&format!("{n}{}", "x".repeat(250 * 1024)))).collect();
-    let error = broker.send("q", batch, Asker::Edge).await.expect_err("1 MiB is the batch's limit");
+    let error = broker
+        .messages()
+        .send("q", batch, Asker::Edge)
+        .await
+        .expect_err("1 MiB is the batch's limit");
     assert!(matches!(error.refusal(), Some(Refusal::MessageSizeExceeded { .. })), "{error}");
     assert_eq!(counted(&broker, "q", |_| true).await.accepted, 0);
 }
@@ -236,9 +250,13 @@ async fn quota_6_what_is_too_large_is_refused_whole() {
 #[tokio::test]
 async fn err_1_a_missing_queue_is_named() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    let error = broker.send("absent", messages(&["a"]), Asker::Edge).await.expect_err("no queue");
+    let error = broker
+        .messages()
+        .send("absent", messages(&["a"]), Asker::Edge)
+        .await
+        .expect_err("no queue");
     assert!(matches!(error.refusal(), Some(Refusal::EntityNotFound { name }) if name == "absent"));
     assert_eq!(&*error.entity, "absent");
-    let error = broker.receiver("absent", MAIN, LOCK, 1).await.err().expect("no queue");
+    let error = broker.messages().receiver("absent", MAIN, LOCK, 1).await.err().expect("no queue");
     assert!(matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })), "{error}");
 }

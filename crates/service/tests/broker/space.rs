@@ -19,7 +19,7 @@ fn for_want_of_space(error: &Error) -> Option<&[u64]> {
 async fn refused(broker: &Broker, queue: &str) -> Vec<u64> {
     let sending = async {
         loop {
-            match broker.send(queue, messages(&["more"]), Asker::Edge).await {
+            match broker.messages().send(queue, messages(&["more"]), Asker::Edge).await {
                 Ok(_) => sleep(Duration::from_millis(20)).await,
                 Err(error) => match for_want_of_space(&error) {
                     Some(on) => return on.to_vec(),
@@ -33,7 +33,7 @@ async fn refused(broker: &Broker, queue: &str) -> Vec<u64> {
 
 async fn accepted(broker: &Broker, queue: &str) {
     let sending = async {
-        while broker.send(queue, messages(&["more"]), Asker::Edge).await.is_err() {
+        while broker.messages().send(queue, messages(&["more"]), Asker::Edge).await.is_err() {
             sleep(Duration::from_millis(20)).await;
         }
     };
@@ -53,19 +53,20 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
     assert_eq!(refused(&broker, "q").await, [1]);
 
     let scheduled = domain::NewMessage { scheduled_at: Some(Timestamp::NEVER), ..message("later") };
-    let error = broker.send("q", vec![scheduled], Asker::Edge).await.expect_err("scheduled");
+    let error =
+        broker.messages().send("q", vec![scheduled], Asker::Edge).await.expect_err("scheduled");
     assert!(for_want_of_space(&error).is_some(), "{error}");
     let created = async {
-        while broker.create_queue("new", QueueProperties::default(), None).await.is_ok() {
-            broker.delete_queue("new").await.expect("deleted"); // The catalog has not heard yet.
+        while broker.queues().create("new", QueueProperties::default(), None).await.is_ok() {
+            broker.queues().delete("new").await.expect("deleted"); // The catalog has not heard yet.
         }
     };
     soon("a refused creation", created).await;
-    let missing = broker.get_queue("new").await.expect_err("refused is not created");
+    let missing = broker.queues().get("new").await.expect_err("refused is not created");
     assert!(matches!(missing.refusal(), Some(Refusal::EntityNotFound { .. })), "{missing}");
 
     // Refused as well, and not for a gap that the first refusal left.
-    let mut sender = broker.sender("q", None).await.expect("a sender");
+    let mut sender = broker.messages().sender("q", None).await.expect("a sender");
     for serial in 1..=3 {
         let submitted = sender.submit(serial, false, Ok(messages(&["piped"]))).await;
         submitted.expect("submitted");
@@ -76,7 +77,8 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
         assert!(for_want_of_space(&error).is_some(), "{error}");
     }
 
-    let peeked = broker.peek("q", MAIN, SequenceNumber(0), 3, false).await.expect("peeked");
+    let peeked =
+        broker.messages().peek("q", MAIN, SequenceNumber(0), 3, false).await.expect("peeked");
     assert_eq!(bodies(&peeked), ["a", "b", "c"]);
     let got = lock(&broker, "q", MAIN, 3).await;
     assert_eq!(bodies(&got), ["a", "b", "c"]);
@@ -90,10 +92,11 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
         token: message.delivery.lock.expect("a lock").token,
         disposition,
     });
-    let settled = broker.settle("q", MAIN, settlements.collect(), true, Asker::Edge).await;
+    let settled =
+        broker.messages().settle("q", MAIN, settlements.collect(), true, Asker::Edge).await;
     assert_eq!(settled.expect("settled"), []);
     assert_eq!(bodies(&lock(&broker, "q", DEAD, 3).await), ["b"]);
-    let updated = broker.update_queue("q", |queue| {
+    let updated = broker.queues().update("q", |queue| {
         queue.lock_duration = Span::from_secs(30);
         Ok(())
     });
@@ -110,7 +113,7 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
 async fn quota_37_a_leader_without_space_hands_over_while_a_majority_has_some() {
     let mut cluster = Cluster::start(3, 2).await;
     let broker = cluster.broker(3);
-    soon("a queue", broker.create_queue("q", QueueProperties::default(), None))
+    soon("a queue", broker.queues().create("q", QueueProperties::default(), None))
         .await
         .expect("created");
     let (_, group) = cluster.leader_of("q").await;
@@ -121,19 +124,19 @@ async fn quota_37_a_leader_without_space_hands_over_while_a_majority_has_some() 
 
     // It may lead: for a moment.
     soon("node 1 to lead", async {
-        while broker.transfer_leader(group, 1).await.is_err() {
+        while broker.cluster().transfer_leader(group, 1).await.is_err() {
             sleep(Duration::from_millis(20)).await;
         }
     })
     .await;
     soon("another to lead", async {
-        while broker.get_queue("q").await.expect("the queue").leader == Some(1) {
+        while broker.queues().get("q").await.expect("the queue").leader == Some(1) {
             accepted(&broker, "q").await;
         }
     })
     .await;
     send(&cluster.broker(1), "q", messages(&["through node 1"])).await;
-    let status = broker.status(false).await;
+    let status = broker.cluster().status(false).await;
     let of = |node: u64| status.nodes.iter().find(|status| status.node == node).expect("known");
     assert!(of(1).disk.expect("told").low && of(1).note.contains("nearly full"), "{status:?}");
     assert!(!of(3).disk.expect("told").low, "{status:?}");

@@ -48,7 +48,7 @@ fn refusal(result: Result<impl Sized, Error>) -> &'static str {
 
 async fn completed(broker: &Broker, message: &Received) -> Vec<&'static str> {
     let settlement = Settlement { token: token(message), disposition: Disposition::Complete };
-    let settled = broker.settle("q", MAIN, vec![settlement], false, Asker::Edge).await;
+    let settled = broker.messages().settle("q", MAIN, vec![settlement], false, Asker::Edge).await;
     settled.expect("settled").iter().map(|(_, refusal)| refusal.name()).collect()
 }
 
@@ -57,15 +57,15 @@ async fn tx_2_nothing_is_seen_before_the_commit_and_all_after() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", messages(&["a", "b"])).await;
     let got = lock(&broker, "q", MAIN, 2).await;
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     perform(&mut transaction, "q", settling(&got[..1], Disposition::Complete)).await;
     perform(&mut transaction, "q", sending(messages(&["c"]))).await;
-    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!((counts.active, counts.completed, counts.accepted), (2, 0, 2));
     let performed = commit(transaction).await.expect("committed");
     let sequences = vec![domain::SequenceNumber(3)];
     assert_eq!(performed, [Performed::Done, Performed::Sent { sequences }]);
-    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!((counts.active, counts.completed, counts.accepted), (2, 1, 3));
     assert_eq!(bodies(&lock(&broker, "q", MAIN, 5).await), ["c"]);
 }
@@ -76,10 +76,10 @@ async fn tx_10_a_waiting_receiver_gets_what_is_committed() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     let waiting = tokio::spawn({
         let broker = broker.clone();
-        async move { broker.receive("q", MAIN, LOCK, 1, Duration::from_secs(20)).await }
+        async move { broker.messages().receive("q", MAIN, LOCK, 1, Duration::from_secs(20)).await }
     });
     sleep(Duration::from_millis(50)).await;
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     perform(&mut transaction, "q", sending(messages(&["a"]))).await;
     assert!(!waiting.is_finished());
     commit(transaction).await.expect("committed");
@@ -93,13 +93,13 @@ async fn tx_7_tx_8_a_dropped_transaction_is_rolled_back() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", messages(&["a"])).await;
     let got = lock(&broker, "q", MAIN, 1).await;
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     perform(&mut transaction, "q", settling(&got, Disposition::Complete)).await;
     perform(&mut transaction, "q", sending(messages(&["b"]))).await;
     assert_eq!(completed(&broker, &got[0]).await, ["MessageLockLost"]);
     drop(transaction);
     assert_eq!(completed(&broker, &got[0]).await, [""; 0]);
-    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!((counts.active, counts.accepted), (0, 1));
 }
 
@@ -109,9 +109,9 @@ async fn tx_9_a_pending_settlement_is_nobody_elses() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", messages(&["a", "b"])).await;
     let got = lock(&broker, "q", MAIN, 2).await;
-    let mut first = broker.transaction();
+    let mut first = broker.transactions().begin();
     perform(&mut first, "q", settling(&got[..1], Disposition::Complete)).await;
-    let mut second = broker.transaction();
+    let mut second = broker.transactions().begin();
     for operation in
         [settling(&got, Disposition::Complete), settling(&got[..1], Disposition::Release)]
     {
@@ -121,13 +121,13 @@ async fn tx_9_a_pending_settlement_is_nobody_elses() {
     let again = settling(&got[..1], Disposition::Complete);
     assert_eq!(refusal(first.perform("q", None, again).await), "MessageLockLost");
     // One that never asked whether it may.
-    let mut blind = broker.transaction();
+    let mut blind = broker.transactions().begin();
     blind.repeat("q", None, settling(&got[..1], Disposition::Complete)).await.expect("unchecked");
     assert_eq!(refusal(commit(blind).await), "TransactionException");
     perform(&mut second, "q", settling(&got[1..], Disposition::Complete)).await;
     commit(second).await.expect("committed");
     commit(first).await.expect("committed");
-    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!((counts.active, counts.completed), (0, 2));
 }
 
@@ -140,10 +140,10 @@ async fn tx_9_a_lock_that_lapses_fails_the_commit_as_a_whole() {
     let (_cluster, broker) = one_queue("q", short).await;
     send(&broker, "q", messages(&["a"])).await;
     let got = lock(&broker, "q", MAIN, 1).await;
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     perform(&mut transaction, "q", sending(messages(&["b"]))).await;
     perform(&mut transaction, "q", settling(&got, Disposition::Complete)).await;
-    broker.advance_clock(Span::from_secs(6)).await.expect("advanced");
+    broker.cluster().advance_clock(Span::from_secs(6)).await.expect("advanced");
     let error = commit(transaction).await.expect_err("the lock is lost");
     let Some(Refusal::TransactionRolledBack { operation: 1, cause }) = error.refusal() else {
         panic!("{error}")
@@ -151,7 +151,7 @@ async fn tx_9_a_lock_that_lapses_fails_the_commit_as_a_whole() {
     assert_eq!(cause.0.name(), "MessageLockLost");
     assert_eq!(counted(&broker, "q", |counts| counts.active == 1).await.accepted, 1);
     // By now it is refused when it is issued.
-    let mut late = broker.transaction();
+    let mut late = broker.transactions().begin();
     counted(&broker, "q", |_| true).await;
     let operation = settling(&got, Disposition::Complete);
     assert_eq!(refusal(late.perform("q", None, operation).await), "MessageLockLost");
@@ -160,8 +160,12 @@ async fn tx_9_a_lock_that_lapses_fails_the_commit_as_a_whole() {
 #[tokio::test]
 async fn tx_4_tx_5_what_a_transaction_may_hold() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    broker.create_queue("other", domain::QueueProperties::default(), None).await.expect("created");
-    let mut transaction = broker.transaction();
+    broker
+        .queues()
+        .create("other", domain::QueueProperties::default(), None)
+        .await
+        .expect("created");
+    let mut transaction = broker.transactions().begin();
     let many = |count: u32| sending((0..count).map(|n| message(&n.to_string())).collect());
     perform(&mut transaction, "q", many(60)).await;
     let refused = transaction.perform("q", None, many(41)).await;
@@ -184,8 +188,8 @@ async fn tx_4_tx_5_what_a_transaction_may_hold() {
     // None of what was refused is part of it.
     perform(&mut transaction, "q", many(40)).await;
     assert_eq!(commit(transaction).await.expect("committed").len(), 2);
-    assert_eq!(commit(broker.transaction()).await.expect("nothing to commit"), []);
-    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    assert_eq!(commit(broker.transactions().begin()).await.expect("nothing to commit"), []);
+    let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!(counts.active, 100);
 }
 
@@ -199,30 +203,31 @@ async fn sched_12_a_cancellation_is_part_of_a_transaction() {
     let cancel = |numbers| {
         Operation::CancelScheduled(CancelScheduled { origin: None, entity: UNROUTED, numbers })
     };
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     perform(&mut transaction, "q", cancel(numbers.clone())).await;
     transaction.rollback();
-    assert_eq!(broker.get_queue("q").await.expect("the queue").info.counts.scheduled, 1);
-    let mut transaction = broker.transaction();
+    assert_eq!(broker.queues().get("q").await.expect("the queue").info.counts.scheduled, 1);
+    let mut transaction = broker.transactions().begin();
     perform(&mut transaction, "q", cancel(numbers)).await;
     commit(transaction).await.expect("committed");
-    assert_eq!(broker.get_queue("q").await.expect("the queue").info.counts.scheduled, 0);
+    assert_eq!(broker.queues().get("q").await.expect("the queue").info.counts.scheduled, 0);
 }
 
 /// TX-5, TX-6: a topic and its subscriptions are one entity, whichever is named first.
 #[tokio::test]
 async fn tx_6_a_subscription_counts_for_its_topic() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
-    broker.create_topic("t", TopicProperties::default(), None).await.expect("created");
+    broker.topics().create("t", TopicProperties::default(), None).await.expect("created");
     for name in ["a", "b"] {
         let properties = SubscriptionProperties::default();
-        let created = broker.create_subscription("t", name, properties, NewRule::default(), None);
+        let created =
+            broker.subscriptions().create("t", name, properties, NewRule::default(), None);
         created.await.expect("created");
     }
     send(&broker, "t", messages(&["m"])).await;
     send(&broker, "q", messages(&["kept"])).await;
     let got = lock(&broker, "t/Subscriptions/a", MAIN, 1).await;
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     let path = "t/Subscriptions/a";
     perform(&mut transaction, path, settling(&got, Disposition::Complete)).await;
     perform(&mut transaction, "t", sending(messages(&["n"]))).await;
@@ -248,17 +253,17 @@ async fn tx_13_tx_14_a_commit_asked_again_is_answered_as_before() {
     let got = lock(&broker, "q", MAIN, 1).await;
     let asker = |retry| Asker::Client { producer: 5, serial: 1, ordered: false, retry };
     let operations = || [settling(&got, Disposition::Complete), sending(messages(&["b"]))];
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     for operation in operations() {
         perform(&mut transaction, "q", operation).await;
     }
     let first = transaction.commit(asker(false)).await.expect("committed");
-    let mut again = broker.transaction();
+    let mut again = broker.transactions().begin();
     for operation in operations() {
         again.repeat("q", None, operation).await.expect("repeated");
     }
     assert_eq!(again.commit(asker(true)).await.expect("committed"), first);
-    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!((counts.active, counts.completed), (1, 1));
 }
 
@@ -268,19 +273,19 @@ async fn tx_9_the_leader_keeps_locks_for_transactions_of_other_nodes() {
     let cluster = Cluster::start(3, 2).await;
     let broker = cluster.broker(1);
     let properties = domain::QueueProperties::default();
-    soon("a queue", broker.create_queue("q", properties, None)).await.expect("created");
+    soon("a queue", broker.queues().create("q", properties, None)).await.expect("created");
     let (leader, _) = cluster.leader_of("q").await;
     let [edge, other] = [leader % 3 + 1, (leader + 1) % 3 + 1].map(|node| cluster.broker(node));
     send(&edge, "q", messages(&["a", "b"])).await;
     let got = lock(&other, "q", MAIN, 2).await;
-    let mut kept = edge.transaction();
+    let mut kept = edge.transactions().begin();
     perform(&mut kept, "q", settling(&got[..1], Disposition::Complete)).await;
     perform(&mut kept, "q", sending(messages(&["c"]))).await;
     assert_eq!(completed(&other, &got[0]).await, ["MessageLockLost"]);
     commit(kept).await.expect("committed");
     assert_eq!(bodies(&lock(&other, "q", MAIN, 5).await), ["c"]);
 
-    let mut dropped = edge.transaction();
+    let mut dropped = edge.transactions().begin();
     perform(&mut dropped, "q", settling(&got[1..], Disposition::Complete)).await;
     assert_eq!(completed(&other, &got[1]).await, ["MessageLockLost"]);
     drop(dropped);
@@ -298,7 +303,8 @@ async fn arrived(broker: &Broker, queue: &str, count: usize) -> Vec<String> {
     let receive = async {
         while all.len() < count {
             let wait = Duration::from_secs(5);
-            let got = broker.receive(queue, MAIN, DELETE, 10, wait).await.expect("received");
+            let got =
+                broker.messages().receive(queue, MAIN, DELETE, 10, wait).await.expect("received");
             all.extend(bodies(&got));
         }
     };
@@ -319,11 +325,11 @@ async fn tx_3_a_transaction_is_rolled_back_if_it_takes_too_long() {
     assert_eq!(default, Duration::from_secs(120));
     let cluster = Cluster::start_with(1, 1, |config| config.transaction_timeout = TIMEOUT).await;
     let broker = cluster.broker(1);
-    let created = broker.create_queue("q", domain::QueueProperties::default(), None);
+    let created = broker.queues().create("q", domain::QueueProperties::default(), None);
     soon("a queue", created).await.expect("created");
     send(&broker, "q", messages(&["a"])).await;
     let got = lock(&broker, "q", MAIN, 1).await;
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     // Not from its beginning.
     sleep(TIMEOUT).await;
     assert_eq!(transaction.expires_at(), None);
@@ -340,7 +346,7 @@ async fn tx_3_a_transaction_is_rolled_back_if_it_takes_too_long() {
     assert_eq!(refused.refusal(), Some(&Refusal::TransactionTimedOut));
     // TX-8.
     assert_eq!(completed(&broker, &got[0]).await, [""; 0]);
-    let counts = broker.get_queue("q").await.expect("the queue").info.counts;
+    let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!((counts.accepted, counts.completed), (1, 1));
 }
 
@@ -351,11 +357,11 @@ async fn fwd_14_tx_5_messages_for_another_entity_go_via_the_transactions() {
     let broker = cluster.broker(1);
     for name in ["v", "d", "e"] {
         let properties = domain::QueueProperties::default();
-        soon("a queue", broker.create_queue(name, properties, None)).await.expect("created");
+        soon("a queue", broker.queues().create(name, properties, None)).await.expect("created");
     }
     send(&broker, "v", messages(&["a"])).await;
     let got = lock(&broker, "v", MAIN, 1).await;
-    let mut transaction = broker.transaction();
+    let mut transaction = broker.transactions().begin();
     perform(&mut transaction, "v", settling(&got, Disposition::Complete)).await;
     perform(&mut transaction, "d", sending(messages(&["b"]))).await;
     let to_e = transaction.perform("v", Some("e"), sending(messages(&["c"]))).await;
@@ -381,20 +387,21 @@ async fn fwd_14_tx_5_messages_for_another_entity_go_via_the_transactions() {
 #[tokio::test]
 async fn fwd_14_dlq_16_what_is_sent_via_an_entity_and_refused_is_dead_lettered_there() {
     let (_cluster, broker) = one_queue("v", |_| ()).await;
-    broker.create_queue("d", domain::QueueProperties::default(), None).await.expect("created");
-    let numbers = broker.send_via("v", "d", messages(&["a", "b"]), Asker::Edge).await;
+    broker.queues().create("d", domain::QueueProperties::default(), None).await.expect("created");
+    let numbers =
+        broker.transactions().send_via("v", "d", messages(&["a", "b"]), Asker::Edge).await;
     assert_eq!(numbers.expect("sent").len(), 2);
     assert_eq!(arrived(&broker, "d", 2).await, ["a", "b"]);
     let disable = |properties: &mut domain::QueueProperties| {
         properties.status = domain::EntityStatus::SendDisabled;
         Ok(())
     };
-    broker.update_queue("d", disable).await.expect("updated");
-    broker.send_via("v", "d", messages(&["c"]), Asker::Edge).await.expect("sent");
+    broker.queues().update("d", disable).await.expect("updated");
+    broker.transactions().send_via("v", "d", messages(&["c"]), Asker::Edge).await.expect("sent");
     counted(&broker, "v", |counts| counts.transfer_dead_lettered == 1).await;
     let failed = lock(&broker, "v", SubQueue::TransferDeadLetter, 1).await;
     assert_eq!(bodies(&failed), ["c"]);
-    broker.update_queue("v", disable).await.expect("updated");
-    let refused = broker.send_via("v", "d", messages(&["x"]), Asker::Edge).await;
+    broker.queues().update("v", disable).await.expect("updated");
+    let refused = broker.transactions().send_via("v", "d", messages(&["x"]), Asker::Edge).await;
     assert_eq!(refusal(refused), "MessagingEntityDisabled");
 }

@@ -19,7 +19,7 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 
 impl OperationContext {
     pub(super) async fn renew(&self, tokens: Vec<LockToken>) -> Result<Reply, Error> {
-        let renewed = self.broker.renew(&self.entity.name, self.entity.sub, tokens);
+        let renewed = self.broker.messages().renew(&self.entity.name, self.entity.sub, tokens);
         renewed.await.map(Reply::LocksRenewed)
     }
 
@@ -33,8 +33,8 @@ impl OperationContext {
         let Entity { name, sub } = &self.entity;
         let count = count.min(PEEK_MESSAGES_MAX);
         let peeked = match self.session.clone() {
-            Some(token) => self.broker.peek_session(name, token, from, count).await?,
-            None => self.broker.peek(name, *sub, from, count, false).await?,
+            Some(token) => self.broker.sessions().peek(name, token, from, count).await?,
+            None => self.broker.messages().peek(name, *sub, from, count, false).await?,
         };
         let (mut messages, mut bytes) = (Vec::new(), 0);
         for received in &peeked {
@@ -55,12 +55,12 @@ impl OperationContext {
         let messages: Result<Vec<NewMessage>, Refusal> =
             scheduled.iter().map(|one| self::scheduled(one, &self.limits)).collect();
         let messages = messages.map_err(|refusal| self.refused(refusal))?;
-        let sent = self.broker.send(&self.entity.name, messages, Asker::Edge);
+        let sent = self.broker.messages().send(&self.entity.name, messages, Asker::Edge);
         sent.await.map(Reply::Scheduled)
     }
 
     pub(super) async fn cancel(&self, sequences: Vec<SequenceNumber>) -> Result<Reply, Error> {
-        self.broker.cancel_scheduled(&self.entity.name, sequences, Asker::Edge).await?;
+        self.broker.messages().cancel_scheduled(&self.entity.name, sequences, Asker::Edge).await?;
         Ok(Reply::Done)
     }
 
@@ -77,8 +77,8 @@ impl OperationContext {
         };
         let broker = &self.broker;
         let received = match self.session.clone() {
-            Some(token) => broker.receive_session_deferred(name, token, mode, sequences).await?,
-            None => broker.receive_deferred(name, *sub, mode, sequences).await?,
+            Some(token) => broker.sessions().receive_deferred(name, token, mode, sequences).await?,
+            None => broker.messages().receive_deferred(name, *sub, mode, sequences).await?,
         };
         let entry = |received: &Received| {
             // What was deleted has no lock; the field is there all the same.
@@ -102,7 +102,8 @@ impl OperationContext {
         let settlements = self::settlements(tokens, verdict, properties);
         let settlements = settlements.map_err(|refusal| self.refused(refusal))?;
         let Entity { name, sub } = &self.entity;
-        let refusals = self.broker.settle(name, *sub, settlements, true, Asker::Edge).await?;
+        let refusals =
+            self.broker.messages().settle(name, *sub, settlements, true, Asker::Edge).await?;
         match refusals.into_iter().next() {
             Some((_, refusal)) => Err(self.refused(refusal)),
             None => Ok(Reply::Done),
@@ -117,8 +118,8 @@ impl OperationContext {
     ) -> Result<Reply, Error> {
         let Entity { name, sub } = &self.entity;
         let deleted = match self.session.clone() {
-            Some(token) => self.broker.delete_session_batch(name, token, count, before).await,
-            None => self.broker.delete_batch(name, *sub, count, before).await,
+            Some(token) => self.broker.sessions().delete_batch(name, token, count, before).await,
+            None => self.broker.messages().delete_batch(name, *sub, count, before).await,
         };
         deleted.map(Reply::Deleted)
     }

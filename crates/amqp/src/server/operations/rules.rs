@@ -9,20 +9,20 @@ use crate::management::Reply;
 impl OperationContext {
     pub(super) async fn add_rule(&self, rule: NewRule) -> Result<Reply, Error> {
         let (topic, subscription) = self.subscription()?;
-        self.broker.put_rule(topic, subscription, rule, false).await?;
+        self.broker.rules().put(topic, subscription, rule, false).await?;
         Ok(Reply::Done)
     }
 
     pub(super) async fn remove_rule(&self, name: &str) -> Result<Reply, Error> {
         let (topic, subscription) = self.subscription()?;
-        self.broker.remove_rule(topic, subscription, name).await?;
+        self.broker.rules().remove(topic, subscription, name).await?;
         Ok(Reply::Done)
     }
 
     /// A client that wants all of them asks for more than there can be.
     pub(super) async fn rules(&self, skip: u32, top: u32) -> Result<Reply, Error> {
         let (topic, subscription) = self.subscription()?;
-        let rules = self.broker.list_rules(topic, subscription, skip, top.min(PAGE_MAX));
+        let rules = self.broker.rules().list(topic, subscription, skip, top.min(PAGE_MAX));
         rules.await.map(Reply::Rules)
     }
 

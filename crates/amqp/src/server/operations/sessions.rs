@@ -9,17 +9,17 @@ use crate::management::{ListedSessions, Reply};
 
 impl OperationContext {
     pub(super) async fn renew_session(&self) -> Result<Reply, Error> {
-        let renewed = self.broker.renew_session(&self.entity.name, self.token()?);
+        let renewed = self.broker.sessions().renew(&self.entity.name, self.token()?);
         renewed.await.map(Reply::SessionLockRenewed)
     }
 
     pub(super) async fn set_state(&self, state: Option<Bytes>) -> Result<Reply, Error> {
-        self.broker.set_session_state(&self.entity.name, self.token()?, state).await?;
+        self.broker.sessions().set_state(&self.entity.name, self.token()?, state).await?;
         Ok(Reply::Done)
     }
 
     pub(super) async fn state(&self) -> Result<Reply, Error> {
-        let state = self.broker.session_state(&self.entity.name, self.token()?);
+        let state = self.broker.sessions().state(&self.entity.name, self.token()?);
         state.await.map(Reply::SessionState)
     }
 
@@ -45,7 +45,8 @@ impl OperationContext {
         loop {
             let wanted = left_out.saturating_add(top - ids.len() as u32);
             let count = wanted.min(SESSIONS_PAGE_MAX as u32);
-            let page = self.broker.sessions(&self.entity.name, from, updated_after, count).await?;
+            let page =
+                self.broker.sessions().list(&self.entity.name, from, updated_after, count).await?;
             for session in page.sessions {
                 match left_out {
                     0 => ids.push(session.session.to_string()),

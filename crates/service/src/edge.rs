@@ -1,0 +1,39 @@
+//! What front ends call: from a name to whoever decides about it, and back with the answer.
+
+mod address;
+mod leaders;
+mod router;
+
+pub(crate) mod catalog;
+mod intents;
+
+mod admission;
+mod receiver;
+mod sender;
+
+mod authorization;
+mod broker;
+mod cluster;
+mod entities;
+mod members;
+mod messages;
+mod sessions;
+mod status;
+mod transaction;
+
+pub use self::address::Asker;
+pub use self::broker::{Broker, SEND_BYTES_MAX, draw_message_id, draw_uuid};
+pub(crate) use self::catalog::Catalog;
+pub use self::cluster::{Cluster, Readiness};
+pub use self::entities::{
+    Entities, Listed, PAGE_MAX, Page, QueueInfo, Queues, Rules, Subscriptions, Topics,
+};
+pub(crate) use self::intents::Intents;
+pub use self::members::Joined;
+pub use self::messages::Messages;
+pub use self::receiver::{Next, ReceiveMode, Receiver, Refusals};
+pub(crate) use self::router::{Failure, PendingCall, Router};
+pub use self::sender::Sender;
+pub use self::sessions::{Accepted, Sessions};
+pub use self::status::{ClusterStatus, GroupView, NodeStatus, ReplicaView, Role};
+pub use self::transaction::{Transaction, Transactions};

@@ -1,0 +1,77 @@
+//! The one protocol-neutral API. Every front end speaks to a [`Broker`] and to nothing below it.
+
+use std::sync::Arc;
+
+use domain::BATCH_BYTES_MAX;
+
+use crate::edge::admission::Admission;
+use crate::edge::cluster::Cluster;
+use crate::edge::entities::{Entities, Queues, Rules, Subscriptions, Topics};
+use crate::edge::messages::Messages;
+use crate::edge::router::Router;
+use crate::edge::sessions::Sessions;
+use crate::edge::transaction::Transactions;
+
+/// A node's way into the cluster, by what it is wanted for. Cheap to clone.
+#[derive(Clone)]
+pub struct Broker {
+    router: Arc<Router>,
+    admission: Arc<Admission>,
+}
+
+impl Broker {
+    pub(crate) fn new(router: Arc<Router>) -> Broker {
+        let admission = Arc::new(Admission::new(&router.config));
+        Broker { router, admission }
+    }
+
+    pub fn messages(&self) -> Messages<'_> {
+        Messages { router: &self.router, admission: &self.admission }
+    }
+
+    pub fn sessions(&self) -> Sessions<'_> {
+        Sessions { router: &self.router }
+    }
+
+    pub fn transactions(&self) -> Transactions<'_> {
+        Transactions { router: &self.router, admission: &self.admission }
+    }
+
+    /// Entities of whatever kind, by their names.
+    pub fn entities(&self) -> Entities<'_> {
+        Entities::new(&self.router)
+    }
+
+    pub fn queues(&self) -> Queues<'_> {
+        Queues { router: &self.router }
+    }
+
+    pub fn topics(&self) -> Topics<'_> {
+        Topics { router: &self.router }
+    }
+
+    pub fn subscriptions(&self) -> Subscriptions<'_> {
+        Subscriptions { router: &self.router }
+    }
+
+    pub fn rules(&self) -> Rules<'_> {
+        Rules { router: &self.router }
+    }
+
+    pub fn cluster(&self) -> Cluster<'_> {
+        Cluster::new(&self.router)
+    }
+}
+
+/// QUOTA-6 in bytes, for front ends that refuse before decoding.
+pub const SEND_BYTES_MAX: usize = BATCH_BYTES_MAX;
+
+/// A message id for a message that has none: a uuid in 32 hexadecimal digits.
+pub fn draw_message_id() -> String {
+    uuid::Uuid::from_bytes(draw_uuid()).simple().to_string()
+}
+
+/// A uuid from this thread's generator: one for every message is too often to ask the system.
+pub fn draw_uuid() -> [u8; 16] {
+    uuid::Builder::from_random_bytes(rand::random()).into_uuid().into_bytes()
+}

@@ -1,0 +1,131 @@
+//! The catalog: asking its group, and what its rows say: who is in the cluster, and where its groups shall be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use domain::{
+    CatalogCommand, CatalogOutcome, ClusterRow, Command, DirectoryRow, EntityKind, GroupId, Key,
+    NodeRow, NodeState, Outcome, Row, Rows,
+};
+use tokio::time::Instant;
+
+use crate::edge::receiver::unexpected;
+use crate::edge::router::{Failure, Router};
+use crate::error::{Error, Result};
+use crate::exchange::{Read, ReadAnswer};
+
+/// The catalog's group, wherever its leader is.
+#[derive(Clone, Copy)]
+pub(crate) struct Catalog<'a> {
+    router: &'a Router,
+}
+
+impl<'a> Catalog<'a> {
+    pub fn new(router: &'a Router) -> Catalog<'a> {
+        Catalog { router }
+    }
+
+    /// Asks the catalog. `None`: done, and there is no row to show.
+    pub async fn propose(
+        self,
+        command: CatalogCommand,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Option<(DirectoryRow, bool)>> {
+        match self.router.call(GroupId::CATALOG, Command::Catalog(command), deadline).await {
+            Ok(answer) => match answer.outcome {
+                Outcome::Catalog(CatalogOutcome::Entry { row, fresh }) => Ok(Some((row, fresh))),
+                Outcome::Refused(refusal) => Err(Error::new(refusal, name)),
+                Outcome::Done => Ok(None),
+                other => Err(unexpected(&other, name.into())),
+            },
+            Err(Failure::Error(kind)) => Err(Error::new(kind, name)),
+            Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, name)),
+        }
+    }
+
+    pub async fn row(self, name: &str, deadline: Instant) -> Result<Option<DirectoryRow>> {
+        let read = Read::Resolve { name: name.to_owned() };
+        let found = self.router.read(GroupId::CATALOG, read, deadline).await;
+        match found.map_err(|kind| Error::new(kind, name))? {
+            ReadAnswer::Entries(rows) => Ok(rows.into_iter().next()),
+            _ => Ok(None),
+        }
+    }
+
+    /// A page of the directory, and where to go on.
+    pub async fn names(
+        self,
+        kind: EntityKind,
+        after: Option<&str>,
+        prefix: &str,
+        count_max: u32,
+        deadline: Instant,
+    ) -> Result<(Vec<DirectoryRow>, Option<String>)> {
+        let (after, prefix) = (after.map(str::to_owned), prefix.to_owned());
+        let read = Read::Directory { kind, after, prefix, count_max };
+        let answer = self.router.read(GroupId::CATALOG, read, deadline).await;
+        let rows = match answer.map_err(|kind| Error::new(kind, ""))? {
+            ReadAnswer::Entries(rows) => rows,
+            other => {
+                tracing::error!(?other, "unexpected answer of the catalog");
+                Vec::new()
+            }
+        };
+        let next = match rows.last() {
+            Some(row) if rows.len() == count_max as usize => Some(row.name.to_lowercase()),
+            _ => None,
+        };
+        Ok((rows, next))
+    }
+}
+
+/// The cluster by the catalog's rows; absent before it is founded.
+pub(crate) fn cluster(rows: &impl Rows) -> Option<ClusterRow> {
+    match rows.get(&Key::Cluster) {
+        Some(Row::Cluster(cluster)) => Some(cluster),
+        _ => None,
+    }
+}
+
+/// All nodes by the catalog's rows, but those that were removed.
+pub(crate) fn nodes(rows: &impl Rows) -> BTreeMap<u64, NodeRow> {
+    let mut nodes = BTreeMap::new();
+    rows.scan(&Key::Node(0), &Key::Node(u64::MAX), &mut |key, row| {
+        if let (Key::Node(node), Row::Node(row)) = (key, row) {
+            nodes.insert(node, row);
+        }
+        ControlFlow::Continue(())
+    });
+    let (_, removed) = node_states(rows);
+    nodes.retain(|node, _| !removed.contains(node));
+    nodes
+}
+
+/// Where the groups' replicas shall be by the catalog's rows; the catalog's own come first.
+pub(crate) fn groups(rows: &impl Rows) -> BTreeMap<GroupId, Vec<u64>> {
+    let mut groups = BTreeMap::new();
+    let (from, to) = (Key::Group(GroupId(0)), Key::Group(GroupId(u16::MAX)));
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::Group(group), Row::Group(row)) = (key, row) {
+            groups.insert(group, row.replicas);
+        }
+        ControlFlow::Continue(())
+    });
+    groups
+}
+
+/// Nodes that are being drained, and those that were removed.
+pub(crate) fn node_states(rows: &impl Rows) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let (mut draining, mut removed) = (BTreeSet::new(), BTreeSet::new());
+    rows.scan(&Key::NodeState(0), &Key::NodeState(u64::MAX), &mut |key, row| {
+        if let (Key::NodeState(node), Row::NodeState(state)) = (key, row) {
+            match state {
+                NodeState::Draining => draining.insert(node),
+                NodeState::Removed => removed.insert(node),
+            };
+        }
+        ControlFlow::Continue(())
+    });
+    (draining, removed)
+}

@@ -1,0 +1,373 @@
+//! The cluster as a whole: its state, its time, its leaderships.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{
+    ClusterRow, Command, Counts, EntityId, EntityKind, GroupId, Key, NodeRow, Outcome, Refusal,
+    Row, Rows, Span, Timestamp,
+};
+use futures::future::join_all;
+use replication::{DiskStatus, GroupStatus};
+use tokio::time::Instant;
+
+use crate::edge::catalog;
+use crate::edge::receiver::unexpected;
+use crate::edge::router::{Failure, Router};
+use crate::edge::status::{self, ClusterStatus, GroupView, NodeStatus, Role};
+use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
+use crate::exchange::{Answer, GroupDepth, GroupHealth, NodeReport, Read, ReadAnswer};
+use crate::peer::NOT_DEVELOPMENT;
+
+/// A replica further behind than this is not ready to answer for the cluster.
+const READY_LAG_MAX: u64 = 1000;
+
+/// Whether this node can serve clients, and if not, why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Readiness {
+    pub ready: bool,
+    /// Empty when ready.
+    pub why: String,
+    /// One nearly full makes no node unready: it still delivers, settles and forwards.
+    pub disk: DiskStatus,
+    pub groups: Vec<GroupHealth>,
+}
+
+/// The cluster as a whole, for its operators.
+#[derive(Clone, Copy)]
+pub struct Cluster<'a> {
+    router: &'a Arc<Router>,
+}
+
+impl<'a> Cluster<'a> {
+    pub(super) fn router(self) -> &'a Arc<Router> {
+        self.router
+    }
+
+    pub(crate) fn new(router: &'a Arc<Router>) -> Cluster<'a> {
+        Cluster { router }
+    }
+
+    /// This node's id.
+    pub fn node(self) -> u64 {
+        self.router.config.node
+    }
+
+    /// The binary's version.
+    pub fn version(self) -> &'static str {
+        self.router.config.version
+    }
+
+    /// What this node, or with `local` false every node that is reached, says of the cluster.
+    pub async fn status(self, local: bool) -> ClusterStatus {
+        let router = self.router;
+        let (node, config) = (self.node(), &router.config);
+        let rows = router.local.catalog();
+        let (nodes, members) = (catalog::nodes(&rows), catalog::groups(&rows));
+        let mut reports = BTreeMap::from([(node, router.local.report())]);
+        if !local {
+            let others = nodes.keys().copied().filter(|other| *other != node);
+            let asked =
+                others.map(|other| async move { (other, router.links.report(other).await) });
+            let answers = join_all(asked).await.into_iter();
+            reports.extend(answers.filter_map(|(other, report)| Some((other, report?))));
+        }
+        let groups = status::groups(&reports, &members);
+        let led = |node| groups.iter().filter(|group| group.leader == Some(node)).count() as u32;
+        let mut known = nodes;
+        known.entry(node).or_insert_with(|| config.addresses.clone());
+        let roles = NodeRoles::new(&rows, &reports, &groups);
+        known.extend(roles.replaced(&rows));
+        let nodes = known.into_iter().map(|(node, addresses)| NodeStatus {
+            node,
+            role: roles.role(node, led(node)),
+            replicas: roles.replicas(node),
+            addresses,
+            reachable: reports.contains_key(&node),
+            groups_led: led(node),
+            disk: reports.get(&node).map(|report| report.disk),
+            clock: reports.get(&node).map_or_else(Default::default, |report| report.clock),
+            note: reports.get(&node).map_or_else(String::new, status::note),
+        });
+        ClusterStatus {
+            cluster_id: catalog::cluster(&rows).map(|cluster| cluster.cluster_id),
+            durability: config.durability,
+            development: config.development,
+            version: config.version,
+            answered_by: node,
+            nodes: nodes.collect(),
+            groups,
+        }
+    }
+
+    /// The cluster's time, and how far an operator has moved it, as the catalog's leader says: the
+    /// rows of a node that has just started may be of a time before.
+    pub async fn now(self) -> Result<(Timestamp, Span)> {
+        let router = self.router;
+        let read = router.read(GroupId::CATALOG, Read::ClockOffset, router.deadline()).await;
+        match read.map_err(|kind| Error::new(kind, ""))? {
+            ReadAnswer::ClockOffset(offset) => Ok((router.local.clock.told().plus(offset), offset)),
+            _ => {
+                let why = Unavailable::NoLeader(GroupId::CATALOG);
+                Err(Error::new(ErrorKind::Unavailable { why }, ""))
+            }
+        }
+    }
+
+    /// As [`Cluster::now`], by what this node has heard of so far.
+    pub fn now_here(self) -> (Timestamp, Span) {
+        let offset = domain::meta(&self.router.local.catalog()).clock_offset;
+        (self.router.local.clock.told().plus(offset), offset)
+    }
+
+    /// Development mode only: moves every group's time forward, and returns when all have done it.
+    /// The catalog decides, and the others follow it, without this call if need be (`Reconciler`).
+    pub async fn advance_clock(self, by: Span) -> Result<(Timestamp, Span)> {
+        let router = self.router;
+        if !router.config.development {
+            return Err(Error::new(NOT_DEVELOPMENT, ""));
+        }
+        let cluster = catalog::cluster(&router.local.catalog());
+        let Some(cluster) = cluster else {
+            return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""));
+        };
+        let deadline = router.deadline();
+        let goal = Span(self.now().await?.1.0.saturating_add(by.0));
+        let advanced = router.call(GroupId::CATALOG, Command::AdvanceClock { by }, deadline).await;
+        done(advanced).map_err(|kind| Error::new(kind, ""))?;
+        // From here on it is done, and at worst not yet everywhere.
+        let late = |group| Error::new(ErrorKind::Unknown { why: Unknown::Late(group) }, "");
+        let mut pause = Duration::from_millis(1);
+        while self.now_here().1 < goal {
+            if !router.wait(&mut pause, deadline).await {
+                return Err(late(GroupId::CATALOG));
+            }
+        }
+        let (_, offset) = self.now_here();
+        let groups = (1..=cluster.data_groups).map(GroupId);
+        let raised = join_all(groups.map(|group| async move {
+            self.raise_clock(group, offset, deadline).await.map_err(|_| late(group))
+        }));
+        raised.await.into_iter().collect::<Result<()>>()?;
+        Ok((router.local.clock.told().plus(offset), offset))
+    }
+
+    /// Lets a group's time follow the catalog's.
+    pub(crate) async fn raise_clock(
+        self,
+        group: GroupId,
+        to: Span,
+        deadline: Instant,
+    ) -> Result<(), ErrorKind> {
+        done(self.router.call(group, Command::RaiseClock { to }, deadline).await)
+    }
+
+    /// Hands a group's leadership to another of its nodes.
+    pub async fn transfer_leader(self, group: GroupId, to: u64) -> Result<()> {
+        let moved = self.router.transfer(group, to).await;
+        moved.map_err(|why| {
+            Error::new(Refusal::Argument { what: "transfer of leadership", why }, "")
+        })
+    }
+
+    /// Whether this node can serve: it knows the cluster, and each of its groups has a leader and
+    /// is nearly up to date here.
+    pub fn readiness(self) -> Readiness {
+        let router = self.router;
+        let status = router.local.replication.status();
+        let groups: Vec<GroupHealth> = status.iter().map(health).collect();
+        let why = match catalog::cluster(&router.local.catalog()) {
+            None => "the cluster is not known yet".to_owned(),
+            Some(cluster) => {
+                // A replica that comes or goes serves nobody yet, or any more.
+                let serves = |(_, status): &(&GroupHealth, &GroupStatus)| {
+                    status.id == GroupId::CATALOG || status.voters.contains(&router.local.id)
+                };
+                let serving = groups.iter().zip(&status).filter(serves);
+                not_ready(router, &cluster, serving.map(|(health, _)| *health).collect())
+            }
+        };
+        Readiness { ready: why.is_empty(), why, disk: router.local.replication.disk(), groups }
+    }
+
+    /// Counters of the groups this node leads; reads all their entities, so not for every moment.
+    pub async fn depths(self) -> Vec<GroupDepth> {
+        let router = self.router.clone();
+        let sampled = tokio::task::spawn_blocking(move || {
+            let led = router.local.groups.all().into_iter().filter(|group| group.leads());
+            led.map(|group| depth(group.id, &router.local.replication.rows(group.id))).collect()
+        });
+        sampled.await.unwrap_or_default()
+    }
+}
+
+/// Of a command that has nothing to say but that it is done.
+fn done(result: Result<Answer, Failure>) -> Result<(), ErrorKind> {
+    match result {
+        Ok(Answer { outcome: Outcome::Done, .. }) => Ok(()),
+        Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => Err(refusal.into()),
+        Ok(Answer { outcome, .. }) => Err(unexpected(&outcome, "".into()).kind),
+        Err(Failure::Error(kind)) => Err(kind),
+        Err(Failure::Mendable { refusal, .. }) => Err(refusal.into()),
+    }
+}
+
+/// What tells each node's role.
+struct NodeRoles<'a> {
+    draining: BTreeSet<u64>,
+    removed: BTreeSet<u64>,
+    /// Members of the catalog's group, as its leader says.
+    members: Option<BTreeSet<u64>>,
+    groups: &'a [GroupView],
+}
+
+impl<'a> NodeRoles<'a> {
+    fn new(
+        rows: &impl Rows,
+        reports: &BTreeMap<u64, NodeReport>,
+        groups: &'a [GroupView],
+    ) -> NodeRoles<'a> {
+        let (draining, removed) = catalog::node_states(rows);
+        let seen = reports.values().flat_map(|report| &report.groups);
+        let leader = seen.filter(|group| group.id == GroupId::CATALOG && group.leading);
+        let members = leader
+            .max_by_key(|group| group.term)
+            .map(|group| group.voters.iter().chain(&group.learners).copied().collect());
+        NodeRoles { draining, removed, members, groups }
+    }
+
+    fn replicas(&self, node: u64) -> u32 {
+        let data = self.groups.iter().filter(|group| group.id != GroupId::CATALOG);
+        data.filter(|group| group.replicas.iter().any(|replica| replica.node == node)).count()
+            as u32
+    }
+
+    fn role(&self, node: u64, led: u32) -> Role {
+        let holds = self.replicas(node) + led > 0;
+        match (self.removed.contains(&node), self.draining.contains(&node)) {
+            (true, _) => Role::Removed,
+            (false, true) if holds => Role::Draining,
+            (false, true) => Role::Drained,
+            (false, false) => match &self.members {
+                Some(members) if !members.contains(&node) => Role::Joining,
+                Some(_) | None => Role::Active,
+            },
+        }
+    }
+
+    /// Nodes that were removed and whose replicas are not all replaced yet.
+    fn replaced(&self, rows: &impl Rows) -> Vec<(u64, NodeRow)> {
+        let still = self.removed.iter().filter(|node| self.replicas(**node) > 0);
+        let row = |node: &u64| match rows.get(&Key::Node(*node)) {
+            Some(Row::Node(row)) => Some((*node, row)),
+            _ => None,
+        };
+        still.filter_map(row).collect()
+    }
+}
+
+fn health(status: &GroupStatus) -> GroupHealth {
+    let known = status.committed.unwrap_or(0).max(status.applied.unwrap_or(0));
+    GroupHealth {
+        id: status.id,
+        leader: status.leader,
+        leads: status.leading,
+        term: status.term,
+        lag: known - status.applied.unwrap_or(0),
+        failed: status.failed.is_some(),
+    }
+}
+
+/// Why a node is not ready, or nothing. `groups`: those it serves.
+fn not_ready(router: &Router, cluster: &ClusterRow, groups: Vec<GroupHealth>) -> String {
+    let rows = router.local.catalog();
+    let placed = catalog::groups(&rows);
+    if placed.len() <= usize::from(cluster.data_groups) {
+        return "the groups are not placed yet".to_owned();
+    }
+    let (own, running) = (router.local.id, router.local.replication.status());
+    for (group, _) in placed.into_iter().filter(|(_, replicas)| replicas.contains(&own)) {
+        if !running.iter().any(|status| status.id == group) {
+            return format!("group {group} does not run here yet");
+        }
+    }
+    for group in groups {
+        let id = group.id;
+        if group.failed {
+            return format!("group {id} has stopped here");
+        }
+        if group.leader.is_none() {
+            return format!("group {id} has no leader");
+        }
+        if group.lag > READY_LAG_MAX {
+            return format!("group {id} is {} entries behind", group.lag);
+        }
+    }
+    String::new()
+}
+
+fn depth(group: GroupId, rows: &impl Rows) -> GroupDepth {
+    let mut depth = GroupDepth::none(group);
+    let (from, to) = (Key::EntityState(EntityId(0)), Key::EntityState(EntityId(u64::MAX)));
+    let topics = topics(rows);
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::EntityState(id), Row::EntityState(state)) = (key, row) {
+            depth.entities += 1;
+            // A topic is charged for its subscriptions' messages as well (COUNT-3).
+            depth.size_bytes += if topics.contains(&id) { 0 } else { state.size_bytes };
+            for (sum, more) in depth.available.iter_mut().zip(state.available) {
+                *sum += more;
+            }
+            add(&mut depth.counts, &state.counts);
+        }
+        ControlFlow::Continue(())
+    });
+    depth
+}
+
+fn topics(rows: &impl Rows) -> BTreeSet<EntityId> {
+    let mut topics = BTreeSet::new();
+    let (from, to) = (Key::Entity(EntityId(0)), Key::Entity(EntityId(u64::MAX)));
+    rows.scan(&from, &to, &mut |key, row| {
+        if let (Key::Entity(id), Row::Entity(row)) = (key, row)
+            && row.specifics.kind() == EntityKind::Topic
+        {
+            topics.insert(id);
+        }
+        ControlFlow::Continue(())
+    });
+    topics
+}
+
+fn add(sum: &mut Counts, more: &Counts) {
+    let Counts {
+        accepted,
+        active,
+        scheduled,
+        deferred,
+        dead_lettered,
+        completed,
+        cancelled,
+        expired,
+        deleted,
+        published,
+        transfer,
+        transfer_dead_lettered,
+        moved,
+    } = more;
+    sum.accepted += accepted;
+    sum.active += active;
+    sum.scheduled += scheduled;
+    sum.deferred += deferred;
+    sum.dead_lettered += dead_lettered;
+    sum.completed += completed;
+    sum.cancelled += cancelled;
+    sum.expired += expired;
+    sum.deleted += deleted;
+    sum.published += published;
+    sum.transfer += transfer;
+    sum.transfer_dead_lettered += transfer_dead_lettered;
+    sum.moved += moved;
+}

@@ -1,0 +1,246 @@
+//! Creating, reading, changing and deleting entities. What is particular to a kind is in a handle of its own;
+//! a subscription is found under its path like any other entity, and lives where its topic does.
+
+mod queues;
+mod rules;
+mod subscriptions;
+mod topics;
+
+use std::collections::BTreeMap;
+
+use auth::{Key, entity_path, resource_path};
+use domain::{
+    CatalogCommand, DirectoryRow, EntityId, EntityInfo, EntityKind, GroupId, QueueProperties,
+    Refusal, SubQueue, subscription_path,
+};
+use futures::future::join_all;
+use tokio::time::Instant;
+
+pub use self::queues::Queues;
+pub use self::rules::Rules;
+pub use self::subscriptions::Subscriptions;
+pub use self::topics::Topics;
+use crate::edge::authorization::key;
+use crate::edge::catalog::Catalog;
+use crate::edge::intents::{Created, Intents};
+use crate::edge::router::{Router, not_found};
+use crate::error::{Error, ErrorKind, Result, Unavailable};
+use crate::exchange::{Read, ReadAnswer};
+
+/// Most names in one page.
+pub const PAGE_MAX: u32 = 1000;
+
+/// An entity as it stands, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueInfo {
+    pub entity: EntityId,
+    pub group: GroupId,
+    /// Who leads the group now, as far as this node knows.
+    pub leader: Option<u64>,
+    pub info: EntityInfo,
+}
+
+/// Which names a list holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed<'a> {
+    Queues,
+    Topics,
+    SubscriptionsOf(&'a str),
+}
+
+/// Names after a point of the directory, and where to go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    pub queues: Vec<QueueInfo>,
+    /// To be given as `after`; absent: there is no more.
+    pub next: Option<String>,
+}
+
+/// Entities of whatever kind.
+#[derive(Clone, Copy)]
+pub struct Entities<'a> {
+    router: &'a Router,
+}
+
+impl<'a> Entities<'a> {
+    pub(super) fn new(router: &'a Router) -> Entities<'a> {
+        Entities { router }
+    }
+
+    /// Whatever has the name, queue or topic (ENT-2).
+    pub async fn get(self, name: &str) -> Result<QueueInfo> {
+        let found = self.find(name).await?;
+        match found.info.specifics.kind() {
+            EntityKind::Queue | EntityKind::Topic => Ok(found),
+            EntityKind::Subscription => Err(not_found(name)),
+        }
+    }
+
+    /// ENT-7: whatever has the name, queue or topic (ENT-2).
+    pub async fn delete(self, name: &str) -> Result<()> {
+        Intents::new(self.router).delete(name, &[EntityKind::Queue, EntityKind::Topic]).await
+    }
+
+    /// As [`Queues::list`], of whichever list, and behind the first `skip` of what comes after
+    /// `after`. What is skipped is looked at in the directory only, and not described.
+    pub async fn list_from(
+        self,
+        list: Listed<'_>,
+        after: Option<&str>,
+        mut skip: usize,
+        count_max: u32,
+    ) -> Result<Page> {
+        let (kind, prefix) = match list {
+            Listed::Queues => (EntityKind::Queue, String::new()),
+            Listed::Topics => (EntityKind::Topic, String::new()),
+            Listed::SubscriptionsOf(topic) => {
+                self.get_kind(topic, EntityKind::Topic).await?;
+                (EntityKind::Subscription, subscription_path(topic, ""))
+            }
+        };
+        let deadline = self.router.deadline();
+        let mut after = after.map(str::to_owned);
+        while skip > 0 {
+            let count = u32::try_from(skip).unwrap_or(PAGE_MAX).min(PAGE_MAX);
+            let names = Catalog::new(self.router)
+                .names(kind, after.as_deref(), &prefix, count, deadline)
+                .await?;
+            let (rows, Some(next)) = names else {
+                return Ok(Page { queues: Vec::new(), next: None });
+            };
+            // What is not there, or not yet, is on no page, and so nothing to skip.
+            skip -= rows.iter().filter(|row| row.is_there()).count();
+            after = Some(next);
+        }
+        self.list(kind, after.as_deref(), &prefix, count_max).await
+    }
+
+    /// The keys that count for a resource beside the node's own: those of the queue or topic it is of,
+    /// as they stand now. What is not there has none.
+    ///
+    /// # Errors
+    /// While the group that knows has no leader.
+    pub async fn keys_of(self, resource: &str) -> Result<Vec<Key>> {
+        let path = resource_path(resource);
+        let entity = entity_path(&path);
+        if entity.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.get(entity).await {
+            Ok(found) => {
+                let rules = found.info.properties.authorization_rules;
+                Ok(rules.into_iter().map(|rule| key(rule, entity)).collect())
+            }
+            Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => {
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has an entity created, to the end. `create` is the catalog's command for it.
+    async fn create(self, path: &str, create: CatalogCommand) -> Result<QueueInfo> {
+        match Intents::new(self.router).create(path, create).await? {
+            Created::Own => self.find(path).await,
+            Created::Taken => {
+                let name = path.to_owned();
+                Err(Error::new(Refusal::EntityAlreadyExists { name }, path))
+            }
+        }
+    }
+
+    async fn get_kind(self, name: &str, kind: EntityKind) -> Result<QueueInfo> {
+        let found = self.find(name).await?;
+        if found.info.specifics.kind() == kind { Ok(found) } else { Err(not_found(name)) }
+    }
+
+    async fn find(self, name: &str) -> Result<QueueInfo> {
+        let deadline = self.router.deadline();
+        let mut route = self.router.route(name, deadline).await?;
+        for last in [false, true] {
+            let mut infos = self.infos(route.group, vec![route.entity], deadline).await;
+            match infos.as_mut().map(|infos| infos.pop().flatten()) {
+                Ok(Some(info)) => return Ok(self.queue_info(route.entity, route.group, info)),
+                Ok(None) if !last => route = self.router.refresh(name, deadline).await?,
+                Ok(None) => break,
+                Err(kind) => return Err(Error::new(kind.clone(), name)),
+            }
+        }
+        Err(not_found(name))
+    }
+
+    async fn list(
+        self,
+        kind: EntityKind,
+        after: Option<&str>,
+        prefix: &str,
+        count_max: u32,
+    ) -> Result<Page> {
+        if !(1..=PAGE_MAX).contains(&count_max) {
+            let value = count_max.to_string();
+            let what = "page_size";
+            return Err(Error::new(
+                Refusal::ArgumentOutOfRange { what, value, allowed: "1 to 1000" },
+                "",
+            ));
+        }
+        let deadline = self.router.deadline();
+        let (rows, next) =
+            Catalog::new(self.router).names(kind, after, prefix, count_max, deadline).await?;
+        let queues = self.describe(rows, deadline).await?;
+        Ok(Page { queues, next })
+    }
+
+    /// Asks each group once for all of its queues.
+    async fn describe(self, rows: Vec<DirectoryRow>, deadline: Instant) -> Result<Vec<QueueInfo>> {
+        let mut groups: BTreeMap<GroupId, Vec<EntityId>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.is_there()) {
+            groups.entry(row.group).or_default().push(row.entity);
+        }
+        let asked = groups.into_iter().map(|(group, entities)| async move {
+            let infos = self.infos(group, entities.clone(), deadline).await;
+            infos.map(|infos| entities.into_iter().zip(infos).collect::<Vec<_>>())
+        });
+        let mut infos = BTreeMap::new();
+        for answer in join_all(asked).await {
+            let answer = answer.map_err(|kind| Error::new(kind, ""))?;
+            infos.extend(answer.into_iter().filter_map(|(id, info)| Some((id, info?))));
+        }
+        let described = rows.iter().filter_map(|row| {
+            let info = infos.remove(&row.entity)?;
+            Some(self.queue_info(row.entity, row.group, info))
+        });
+        Ok(described.collect())
+    }
+
+    /// FWD-2: a destination that is set must exist. One that was set before may be gone.
+    async fn check_destinations(self, old: &QueueProperties, new: &QueueProperties) -> Result<()> {
+        for sub in SubQueue::ALL {
+            let Some(to) = new.forwards(sub).filter(|to| old.forwards(sub) != Some(to)) else {
+                continue;
+            };
+            let route = self.router.refresh(to, self.router.deadline()).await?;
+            if route.kind == EntityKind::Subscription {
+                return Err(not_found(to));
+            }
+        }
+        Ok(())
+    }
+
+    async fn infos(
+        self,
+        group: GroupId,
+        entities: Vec<EntityId>,
+        deadline: Instant,
+    ) -> Result<Vec<Option<EntityInfo>>, ErrorKind> {
+        let count = entities.len();
+        match self.router.read(group, Read::Info { entities }, deadline).await? {
+            ReadAnswer::Info(infos) if infos.len() == count => Ok(infos),
+            _ => Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(group) }),
+        }
+    }
+
+    fn queue_info(self, entity: EntityId, group: GroupId, info: EntityInfo) -> QueueInfo {
+        QueueInfo { entity, group, leader: self.router.leaders.of(group), info }
+    }
+}

@@ -1,0 +1,100 @@
+//! Subscriptions.
+
+use domain::{
+    CatalogCommand, Command, EntityKind, NewRule, Refusal, SQL_FILTERS_MAX, Span, Specifics,
+    SubscriptionProperties, TopicCommand, UpdateSubscription, subscription_path, validate,
+};
+
+use super::{Entities, Page, QueueInfo};
+use crate::edge::address::Asker;
+use crate::edge::intents::Intents;
+use crate::edge::router::{Router, not_found};
+use crate::error::{Error, Result};
+
+/// Topics' subscriptions.
+#[derive(Clone, Copy)]
+pub struct Subscriptions<'a> {
+    pub(in crate::edge) router: &'a Router,
+}
+
+impl<'a> Subscriptions<'a> {
+    /// With its first rule (RULE-2). `request` as of [`Queues::create`](super::Queues::create).
+    pub async fn create(
+        self,
+        topic: &str,
+        name: &str,
+        properties: SubscriptionProperties,
+        rule: NewRule,
+        request: Option<u64>,
+    ) -> Result<QueueInfo> {
+        let path = subscription_path(topic, name);
+        let refused = |refusal: Refusal| Error::new(refusal, path.as_str());
+        validate::subscription_name(name).map_err(refused)?;
+        validate::subscription_properties(&properties).map_err(refused)?;
+        // RULE-10. The topic's own log decides, when the catalog has recorded the intent. Looked at
+        // beforehand too, so that creations beyond the limit cost no entries of either.
+        let of_topic = self.entities().get_kind(topic, EntityKind::Topic).await?;
+        if let Specifics::Topic(specifics) = &of_topic.info.specifics
+            && rule.counts().sql > 0
+            && specifics.rules.sql >= SQL_FILTERS_MAX as u32
+        {
+            let (what, max) = ("SQL filters of the topic", SQL_FILTERS_MAX as u64);
+            return Err(refused(Refusal::QuotaExceeded { what, used: max, max }));
+        }
+        let create = CatalogCommand::CreateSubscription {
+            request: request.unwrap_or_else(rand::random),
+            topic: topic.to_owned(),
+            name: name.to_owned(),
+            properties: Box::new(properties),
+            rule: Box::new(rule),
+        };
+        self.entities().create(&path, create).await
+    }
+
+    /// Description and counters, as of now (COUNT-1).
+    pub async fn get(self, topic: &str, name: &str) -> Result<QueueInfo> {
+        self.entities().get_kind(&subscription_path(topic, name), EntityKind::Subscription).await
+    }
+
+    /// A topic's subscriptions in order of lower-cased path, as [`Queues::list`](super::Queues::list).
+    pub async fn list(self, topic: &str, after: Option<&str>, count_max: u32) -> Result<Page> {
+        self.entities().get_kind(topic, EntityKind::Topic).await?;
+        self.entities()
+            .list(EntityKind::Subscription, after, &subscription_path(topic, ""), count_max)
+            .await
+    }
+
+    /// As [`Topics::update`](super::Topics::update).
+    pub async fn update(
+        self,
+        topic: &str,
+        name: &str,
+        change: impl FnOnce(SubscriptionProperties) -> Result<SubscriptionProperties, Refusal>,
+    ) -> Result<QueueInfo> {
+        let path = subscription_path(topic, name);
+        let refused = |refusal: Refusal| Error::new(refusal, path.as_str());
+        let QueueInfo { entity, info, .. } = self.get(topic, name).await?;
+        let Specifics::Subscription(specifics) = &info.specifics else {
+            return Err(not_found(&path));
+        };
+        let properties = SubscriptionProperties::of(&info.properties, specifics);
+        let properties = Box::new(change(properties).map_err(refused)?);
+        validate::subscription_properties(&properties).map_err(refused)?;
+        self.entities().check_destinations(&info.properties, &properties.common(Span::MAX)).await?;
+        let update = UpdateSubscription { origin: None, entity, properties };
+        let update = Command::Topic(TopicCommand::UpdateSubscription(update));
+        self.router.execute(&path, update, Asker::Edge, self.router.deadline()).await?;
+        self.get(topic, name).await
+    }
+
+    /// ENT-7: the subscription, its rules and its messages.
+    pub async fn delete(self, topic: &str, name: &str) -> Result<()> {
+        Intents::new(self.router)
+            .delete(&subscription_path(topic, name), &[EntityKind::Subscription])
+            .await
+    }
+
+    fn entities(self) -> Entities<'a> {
+        Entities::new(self.router)
+    }
+}

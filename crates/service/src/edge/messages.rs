@@ -1,0 +1,300 @@
+//! Messages, as front ends send, receive, settle and look at them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{
+    BATCH_BYTES_MAX, BATCH_DELETE_MAX, CancelScheduled, Command, DeleteBatch, Disposition,
+    EntityId, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId, RECEIVE_MESSAGES_MAX,
+    ReceiveDeferred, Refusal, Renew, Send, SequenceNumber, Settle, Settlement, SubQueue,
+    TOKENS_MAX, Timestamp,
+};
+use tokio::time::timeout;
+
+use crate::edge::address::Asker;
+use crate::edge::admission::Admission;
+use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, consumed, unexpected};
+use crate::edge::router::{Router, not_found};
+use crate::edge::sender::Sender;
+use crate::error::{Error, Result};
+use crate::exchange::{Read, ReadAnswer, Received};
+
+/// What is done to the messages of a queue, a topic or a subscription.
+#[derive(Clone, Copy)]
+pub struct Messages<'a> {
+    pub(super) router: &'a Arc<Router>,
+    pub(super) admission: &'a Arc<Admission>,
+}
+
+impl Messages<'_> {
+    /// Stores a batch: all of it or nothing (SEND-3). The numbers are in the order of the messages.
+    pub async fn send(
+        self,
+        queue: &str,
+        messages: Vec<NewMessage>,
+        asker: Asker,
+    ) -> Result<Vec<SequenceNumber>> {
+        let deadline = self.router.deadline();
+        // SEND-1: that there is such a queue is checked before the message is.
+        let route = self.router.route(queue, deadline).await?;
+        check_batch(&messages).map_err(|refusal| Error::new(refusal, queue))?;
+        let _share = self.admission.sends(&messages, queue, deadline).await?;
+        let send = Send { origin: None, entity: route.entity, messages };
+        let answer = self.router.execute(queue, Command::Send(send), asker, deadline).await?;
+        match answer.outcome {
+            Outcome::Sent { sequences } => Ok(sequences),
+            other => Err(unexpected(&other, queue.into())),
+        }
+    }
+
+    /// A pipeline of sends to one queue, stored in the order submitted (MSG-10). `producer`: the
+    /// client's, if it numbers its batches from 1 and may repeat them after a lost answer.
+    pub async fn sender(self, queue: &str, producer: Option<u64>) -> Result<Sender> {
+        let route = self.router.route(queue, self.router.deadline()).await?;
+        Ok(Sender::new(self.router, self.admission, queue.into(), route, producer))
+    }
+
+    /// A receiver with some credit to begin with.
+    pub async fn receiver(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        mode: ReceiveMode,
+        credit: u32,
+    ) -> Result<Receiver> {
+        let route = self.router.route(queue, self.router.deadline()).await?;
+        Ok(Receiver::attach(self.router.clone(), queue.into(), route, sub, mode, credit, None))
+    }
+
+    /// Waits up to `wait` for at most `count_max` messages; an empty answer is no error (LOCK-24).
+    pub async fn receive(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        mode: ReceiveMode,
+        count_max: u32,
+        wait: Duration,
+    ) -> Result<Vec<Received>> {
+        if !(1..=RECEIVE_MESSAGES_MAX).contains(&count_max) {
+            return Err(out_of_range("max_messages", count_max, "1 to 1000", queue));
+        }
+        let mut receiver = self.receiver(queue, sub, mode, count_max).await?;
+        let next = match wait.is_zero() {
+            true => None,
+            false => timeout(wait, receiver.next()).await.ok(),
+        };
+        let next = match next {
+            Some(next) => next,
+            None => {
+                // Withdrawn instead of dropped: what is on its way arrives, and is not lost.
+                receiver.drain();
+                receiver.next().await
+            }
+        };
+        match next? {
+            Next::Messages(messages) => Ok(messages),
+            Next::Drained | Next::Accepted { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// Ends deliveries (LOCK-8 to LOCK-11). `atomic`: any lock not held refuses all (LOCK-17);
+    /// otherwise the refused positions are returned.
+    pub async fn settle(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        settlements: Vec<Settlement>,
+        atomic: bool,
+        asker: Asker,
+    ) -> Result<Refusals> {
+        settle(self.router, queue, sub, settlements, atomic, asker).await
+    }
+
+    /// LOCK-13: the new ends of the locks, in order; all or nothing.
+    pub async fn renew(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        tokens: Vec<LockToken>,
+    ) -> Result<Vec<Timestamp>> {
+        check_count("lock_tokens", tokens.len(), queue)?;
+        let command = Command::Renew(Renew { origin: None, queue: unrouted(sub), tokens });
+        let deadline = self.router.deadline();
+        let answer = self.router.execute(queue, command, Asker::Edge, deadline).await?;
+        match answer.outcome {
+            Outcome::Renewed { until } => Ok(until),
+            other => Err(unexpected(&other, queue.into())),
+        }
+    }
+
+    /// SCHED-3, SCHED-4: all or nothing.
+    pub async fn cancel_scheduled(
+        self,
+        queue: &str,
+        numbers: Vec<SequenceNumber>,
+        asker: Asker,
+    ) -> Result<()> {
+        check_count("sequence_numbers", numbers.len(), queue)?;
+        let entity = unrouted(SubQueue::Main).entity;
+        let command = Command::CancelScheduled(CancelScheduled { origin: None, entity, numbers });
+        self.router.execute(queue, command, asker, self.router.deadline()).await.map(drop)
+    }
+
+    /// DEFER-2 to DEFER-4: all or nothing. No number asks for nothing and gets it.
+    pub async fn receive_deferred(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        mode: ReceiveMode,
+        numbers: Vec<SequenceNumber>,
+    ) -> Result<Vec<Received>> {
+        if numbers.is_empty() {
+            return self.router.route(queue, self.router.deadline()).await.map(|_| Vec::new());
+        }
+        check_count("sequence_numbers", numbers.len(), queue)?;
+        let receiver = self.router.next_receiver(1);
+        let receive = ReceiveDeferred { origin: None, queue: unrouted(sub), receiver, numbers };
+        let command = Command::ReceiveDeferred(receive);
+        let deadline = self.router.deadline();
+        let answer = self.router.execute(queue, command, Asker::Edge, deadline).await?;
+        let Outcome::Acquired { deliveries, .. } = answer.outcome else {
+            return Err(unexpected(&answer.outcome, queue.into()));
+        };
+        let pairs = deliveries.into_iter().zip(answer.contents);
+        let messages: Vec<Received> =
+            pairs.map(|(delivery, content)| Received { delivery, content }).collect();
+        match mode {
+            ReceiveMode::PeekLock => Ok(messages),
+            ReceiveMode::ReceiveAndDelete => complete(self.router, queue, sub, messages).await,
+        }
+    }
+
+    /// PEEK-2. `stale` reads this node's own rows, if it has the queue, which may be behind.
+    pub async fn peek(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        from: SequenceNumber,
+        count_max: u32,
+        stale: bool,
+    ) -> Result<Vec<Received>> {
+        if count_max == 0 {
+            return Err(out_of_range("max_messages", count_max, "1 or more", queue));
+        }
+        let deadline = self.router.deadline();
+        let mut route = self.router.route(queue, deadline).await?;
+        let count_max = count_max.min(PEEK_MESSAGES_MAX);
+        let mut touched = false;
+        for last in [false, false, true] {
+            let queue_id = QueueId { entity: route.entity, sub };
+            let read = Read::Peek { queue: queue_id, from, count_max, touched };
+            let answer = match stale && self.router.local.group(route.group).is_some() {
+                true => self.router.read_here(route.group, read).await,
+                false => self.router.read(route.group, read, deadline).await,
+            };
+            match answer.map_err(|kind| Error::new(kind, queue))? {
+                ReadAnswer::Messages(messages) => return Ok(messages),
+                ReadAnswer::Untouched => {
+                    // Once a minute at most; refused where the entity is gone (IDLE-15).
+                    let touch = Command::Touch { entity: route.entity };
+                    self.router.execute(queue, touch, Asker::Edge, deadline).await?;
+                    touched = true;
+                }
+                ReadAnswer::Refused(Refusal::StaleRoute { .. }) if !last => {
+                    route = self.router.refresh(queue, deadline).await?;
+                }
+                ReadAnswer::Refused(Refusal::StaleRoute { .. }) => break,
+                ReadAnswer::Refused(refusal) => return Err(Error::new(refusal, queue)),
+                _ => break,
+            }
+        }
+        Err(not_found(queue))
+    }
+
+    /// BATCH-1: deletes up to `count_max` messages, and says how many it were.
+    pub async fn delete_batch(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        count_max: u32,
+        before: Option<Timestamp>,
+    ) -> Result<u32> {
+        if !(1..=BATCH_DELETE_MAX).contains(&count_max) {
+            return Err(out_of_range("max_messages", count_max, "1 to 4000", queue));
+        }
+        let delete = DeleteBatch { origin: None, queue: unrouted(sub), count_max, before };
+        let deadline = self.router.deadline();
+        let command = Command::DeleteBatch(delete);
+        let answer = self.router.execute(queue, command, Asker::Edge, deadline).await?;
+        match answer.outcome {
+            Outcome::Deleted { count, .. } => Ok(count),
+            other => Err(unexpected(&other, queue.into())),
+        }
+    }
+}
+
+async fn settle(
+    router: &Router,
+    queue: &str,
+    sub: SubQueue,
+    settlements: Vec<Settlement>,
+    atomic: bool,
+    asker: Asker,
+) -> Result<Refusals> {
+    check_count("settlements", settlements.len(), queue)?;
+    let settle = Settle { origin: None, queue: unrouted(sub), settlements, atomic };
+    let answer = router.execute(queue, Command::Settle(settle), asker, router.deadline()).await?;
+    match answer.outcome {
+        Outcome::Settled { refused } => Ok(refused),
+        other => Err(unexpected(&other, queue.into())),
+    }
+}
+
+/// LOCK-2: the messages that could be completed, without their locks.
+pub(super) async fn complete(
+    router: &Router,
+    queue: &str,
+    sub: SubQueue,
+    messages: Vec<Received>,
+) -> Result<Vec<Received>> {
+    let locks = messages.iter().filter_map(|message| message.delivery.lock);
+    let settlements: Vec<Settlement> = locks
+        .map(|lock| Settlement { token: lock.token, disposition: Disposition::Complete })
+        .collect();
+    let refused = settle(router, queue, sub, settlements, false, Asker::Edge).await?;
+    Ok(consumed(messages, refused))
+}
+
+/// What keeps a batch from going through the cluster at all; everything else about it is the
+/// machine's to judge, in the order of SEND-1.
+pub(super) fn check_batch(messages: &[NewMessage]) -> Result<(), Refusal> {
+    domain::validate::message_count(messages.len())?;
+    let bytes = messages.iter().map(|message| u64::from(message.size_bytes)).sum();
+    let (what, max) = ("the batch", BATCH_BYTES_MAX as u64);
+    match bytes > max {
+        true => Err(Refusal::MessageSizeExceeded { what, bytes, max }),
+        false => Ok(()),
+    }
+}
+
+/// A queue whose entity is written in when it is known.
+fn unrouted(sub: SubQueue) -> QueueId {
+    QueueId { entity: EntityId(0), sub }
+}
+
+pub(super) fn check_count(what: &'static str, count: usize, queue: &str) -> Result<()> {
+    match count {
+        0 => Err(out_of_range(what, 0, "1 to 1000", queue)),
+        1..=TOKENS_MAX => Ok(()),
+        count => Err(out_of_range(what, count, "1 to 1000", queue)),
+    }
+}
+
+pub(super) fn out_of_range(
+    what: &'static str,
+    value: impl ToString,
+    allowed: &'static str,
+    queue: &str,
+) -> Error {
+    Error::new(Refusal::ArgumentOutOfRange { what, value: value.to_string(), allowed }, queue)
+}

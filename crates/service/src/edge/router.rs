@@ -1,0 +1,435 @@
+//! From a name to whoever decides about it: the directory's local rows name entity and group, Raft
+//! names the group's leader, and that leader is a driver here or another node behind a link.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use domain::{
+    Command, DirectoryRow, EntityId, EntityKind, GroupId, Origin, Outcome, ReceiverId, Refusal,
+};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use crate::config::Config;
+use crate::edge::address::{self, Asker};
+use crate::edge::leaders::Leaders;
+use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
+use crate::exchange::{
+    Answer, Attach, CallResult, Detached, Event, Failed, NotRead, Read, ReadAnswer, ReadReply,
+    ReadResult, Reply, TransactionId,
+};
+use crate::leader::{Group, Input, answer, excess};
+use crate::peer::{Link, Links, LocalNode, Outgoing};
+
+/// Pauses between tries while a group has no leader: elections take about a second.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// How long a group's former leader has, once another leads, to say what became of what it was asked.
+const LAST_WORD_WAIT: Duration = Duration::from_secs(1);
+
+/// An entity and where it is served.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Route {
+    pub entity: EntityId,
+    pub group: GroupId,
+    /// As given at creation (ENT-1).
+    pub name: Arc<str>,
+    pub kind: EntityKind,
+}
+
+impl Route {
+    fn ready(row: DirectoryRow) -> Option<Route> {
+        // What is being created is not there yet, what is being deleted no more.
+        let is_there = row.is_there();
+        let DirectoryRow { entity, group, name, kind, .. } = row;
+        is_there.then(|| Route { entity, group, name: name.into(), kind })
+    }
+}
+
+pub(crate) struct Router {
+    pub config: Config,
+    pub local: Arc<LocalNode>,
+    pub links: Links,
+    pub leaders: Leaders,
+    /// This edge as a producer, per group: its id and its last serial.
+    producers: Mutex<BTreeMap<GroupId, (u64, u64)>>,
+    /// The last number given to a receiver or a transaction of this edge.
+    last_number: AtomicU64,
+}
+
+/// A command under way.
+pub(crate) type PendingCall = oneshot::Receiver<CallResult>;
+
+/// Why a call came to nothing.
+pub(crate) enum Failure {
+    Error(ErrorKind),
+    /// Refused, but the edge can mend it.
+    Mendable {
+        refusal: Refusal,
+        command: Command,
+    },
+}
+
+/// Where a receiver is attached.
+#[derive(Clone)]
+pub(crate) enum Attachment {
+    Here(Arc<Group>),
+    There(Link, GroupId),
+}
+
+impl Router {
+    /// `leader_changes`: see [`Router::follow_leaders`].
+    pub fn new(
+        config: Config,
+        local: Arc<LocalNode>,
+        leader_changes: mpsc::UnboundedSender<(Instant, GroupId)>,
+    ) -> Router {
+        let links = Links::new(local.replication.clone());
+        let leaders = Leaders::new(local.clone(), leader_changes);
+        // Receivers of a former life of this node may still hold locks.
+        let last_number = AtomicU64::new(u64::from(rand::random::<u32>()));
+        Router { config, local, links, leaders, producers: Mutex::default(), last_number }
+    }
+
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.config.request_timeout
+    }
+
+    fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The identity of a receiver that will have attached `epoch` times with its next attach.
+    pub fn next_receiver(&self, epoch: u32) -> ReceiverId {
+        ReceiverId { node: self.local.id, link: self.next_number(), epoch }
+    }
+
+    pub fn next_transaction(&self) -> TransactionId {
+        TransactionId { node: self.local.id, id: self.next_number() }
+    }
+
+    /// Hears which groups may have a new leader, and since when: the oldest word first. A former one
+    /// that lives has answered at once. One that is frozen or cut off may not for long, and nothing
+    /// else tells: no connection breaks for it. So the links to it are given up, and what it was asked
+    /// is asked of its successor, who knows a repeat (SEND-8).
+    pub async fn follow_leaders(
+        self: Arc<Router>,
+        mut leader_changes: mpsc::UnboundedReceiver<(Instant, GroupId)>,
+    ) {
+        while let Some((since, group)) = leader_changes.recv().await {
+            tokio::time::sleep_until(since + LAST_WORD_WAIT).await;
+            // Without one there will be another word.
+            let Some(leader) = self.leaders.of(group) else { continue };
+            self.links.give_up_silent(group, leader);
+        }
+    }
+
+    /// Writes on a command who asks.
+    pub fn stamp(&self, command: &mut Command, route: &Route, asker: Asker) {
+        command.set_entity(route.entity);
+        if let Some(origin) = command.origin_mut() {
+            *origin = Some(match asker {
+                Asker::Edge => self.next_origin(route.group),
+                Asker::Client { producer, serial, ordered, retry } => {
+                    let producer = address::producer_of(producer, route.entity);
+                    Origin { producer, serial, ordered, retry }
+                }
+            });
+        }
+    }
+
+    /// SEND-8: the edge is one producer per group, whose requests may overtake each other.
+    fn next_origin(&self, group: GroupId) -> Origin {
+        let mut producers = self.producers.lock();
+        let (producer, serial) =
+            producers.entry(group).or_insert_with(|| (rand::random::<u64>().max(1), 0));
+        *serial += 1;
+        Origin { producer: *producer, serial: *serial, ordered: false, retry: false }
+    }
+
+    /// Hands a command to the group's leader, at once: commands posted one after the other enter
+    /// the log in that order, as long as the leader stays (MSG-10).
+    pub fn post(&self, group: GroupId, command: Command) -> PendingCall {
+        let (reply, pending) = oneshot::channel();
+        if let Some(refusal) = excess(&command) {
+            let (outcome, contents) = (Outcome::Refused(refusal), Vec::new());
+            drop(reply.send(Ok(Answer { outcome, contents })));
+            return pending;
+        }
+        match self.leaders.of(group) {
+            Some(leader) if leader == self.local.id => {
+                let reply = Reply::Local(reply);
+                let told = match self.local.group(group) {
+                    Some(group) => group.tell(Input::Call { command, reply }),
+                    None => Err(Input::Call { command, reply }),
+                };
+                if let Err(Input::Call { command, reply }) = told {
+                    reply.send(Err(Failed::NotLeader { leader: None, command }));
+                }
+            }
+            Some(leader) => self.links.to(leader).send(Outgoing::Call { group, command, reply }),
+            None => drop(reply.send(Err(Failed::NotLeader { leader: None, command }))),
+        }
+        pending
+    }
+
+    /// Sends a command until it is answered: to a new leader if there is one, again if it was
+    /// perhaps done and will be recognised.
+    pub async fn call(
+        &self,
+        group: GroupId,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        let pending = self.post(group, command);
+        self.finish(group, pending, deadline).await
+    }
+
+    /// What comes of a command that was posted.
+    pub async fn finish(
+        &self,
+        group: GroupId,
+        mut pending: PendingCall,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        let mut pause = PAUSE_MIN;
+        let mut doubt = false;
+        loop {
+            let command = match timeout_at(deadline, &mut pending).await {
+                Err(_) => return unknown(Unknown::Late(group)),
+                Ok(Err(_)) => return unknown(Unknown::LeaderLost(group)),
+                Ok(Ok(Ok(answer))) => return Ok(answer),
+                Ok(Ok(Err(Failed::Mendable { refusal, command }))) => {
+                    return Err(Failure::Mendable { refusal, command });
+                }
+                Ok(Ok(Err(Failed::NotLeader { leader, command }))) => {
+                    self.leaders.hear(group, leader);
+                    command
+                }
+                Ok(Ok(Err(Failed::Unknown { mut command }))) => {
+                    doubt = true;
+                    if !command.mark_repeat() {
+                        return unknown(Unknown::LeaderLost(group));
+                    }
+                    command
+                }
+            };
+            if !self.wait(&mut pause, deadline).await {
+                return match doubt {
+                    true => unknown(Unknown::Late(group)),
+                    false => {
+                        let why = Unavailable::NoLeader(group);
+                        Err(Failure::Error(ErrorKind::Unavailable { why }))
+                    }
+                };
+            }
+            pending = self.post(group, command);
+        }
+    }
+
+    /// Has a command about an entity applied. A stale route is mended once.
+    pub async fn execute(
+        &self,
+        name: &str,
+        mut command: Command,
+        asker: Asker,
+        deadline: Instant,
+    ) -> Result<Answer> {
+        let mut route = self.route(name, deadline).await?;
+        let mut refreshed = false;
+        loop {
+            self.stamp(&mut command, &route, asker);
+            command = match self.call(route.group, command, deadline).await {
+                Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => {
+                    return Err(Error::new(refusal, name));
+                }
+                Ok(answer) => return Ok(answer),
+                Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
+                Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, command }) => {
+                    if std::mem::replace(&mut refreshed, true) {
+                        return Err(not_found(name));
+                    }
+                    route = self.refresh(name, deadline).await?;
+                    command
+                }
+                Err(Failure::Mendable { refusal, .. }) => return Err(Error::new(refusal, name)),
+            };
+        }
+    }
+
+    /// Waits before the next try; false if the deadline comes first.
+    pub async fn wait(&self, pause: &mut Duration, deadline: Instant) -> bool {
+        let until = Instant::now() + *pause;
+        *pause = (*pause * 2).min(PAUSE_MAX);
+        tokio::time::sleep_until(until.min(deadline)).await;
+        until < deadline
+    }
+
+    /// Reads at the group's leader until it is answered.
+    pub async fn read(
+        &self,
+        group: GroupId,
+        read: Read,
+        deadline: Instant,
+    ) -> Result<ReadAnswer, ErrorKind> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let (reply, answer) = oneshot::channel::<ReadResult>();
+            match self.leaders.of(group) {
+                Some(leader) if leader == self.local.id => match self.local.group(group) {
+                    Some(group) => group.read(read.clone(), ReadReply::Local(reply)),
+                    None => drop(reply.send(Err(NotRead { leader: None }))),
+                },
+                Some(leader) => {
+                    self.links.to(leader).send(Outgoing::Read { group, read: read.clone(), reply });
+                }
+                None => drop(reply.send(Err(NotRead { leader: None }))),
+            }
+            match timeout_at(deadline, answer).await {
+                Ok(Ok(Ok(answer))) => return Ok(answer),
+                Ok(Ok(Err(NotRead { leader }))) => self.leaders.hear(group, leader),
+                Ok(Err(_)) => self.leaders.hear(group, None),
+                Err(_) => (),
+            }
+            if !self.wait(&mut pause, deadline).await {
+                return Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(group) });
+            }
+        }
+    }
+
+    /// Reads this node's own rows, which may be behind.
+    pub async fn read_here(&self, group: GroupId, read: Read) -> Result<ReadAnswer, ErrorKind> {
+        let rows = self.local.replication.rows(group);
+        let now = self.local.clock.now();
+        let answer = tokio::task::spawn_blocking(move || {
+            answer(&rows, &|of: &_| rows.bodies(of), now, read)
+        })
+        .await;
+        answer.map_err(|_| ErrorKind::Unavailable { why: Unavailable::Stopping })
+    }
+
+    /// Tells the group's leader that a transaction of this node waits with no lock any more.
+    pub fn end_claims(&self, group: GroupId, transaction: TransactionId) {
+        match self.leaders.of(group) {
+            Some(leader) if leader == self.local.id => {
+                if let Some(group) = self.local.group(group) {
+                    drop(group.tell(Input::EndClaims { transaction }));
+                }
+            }
+            Some(leader) => self
+                .links
+                .to(leader)
+                .send(Outgoing::EndClaims { group, transaction: transaction.id }),
+            None => (), // Whoever comes to lead knows of none.
+        }
+    }
+
+    /// Asks the group's leader to serve a receiver. If there is none, it is told so at once.
+    pub fn attach(&self, group: GroupId, attach: Attach) -> Option<Attachment> {
+        let no = |attach: Attach| {
+            drop(attach.sink.send(attach.receiver, Event::Detached(Detached::LeaderLost)));
+            None
+        };
+        match self.leaders.of(group) {
+            Some(leader) if leader == self.local.id => {
+                let Some(group) = self.local.group(group) else { return no(attach) };
+                match group.tell(Input::Attach(attach)) {
+                    Ok(()) => Some(Attachment::Here(group)),
+                    Err(Input::Attach(attach)) => no(attach),
+                    Err(_) => None,
+                }
+            }
+            Some(leader) => {
+                let link = self.links.to(leader);
+                link.send(Outgoing::Attach { group, attach });
+                Some(Attachment::There(link, group))
+            }
+            None => no(attach),
+        }
+    }
+
+    /// Where a name is served, by the local directory, or by the catalog's leader on a miss.
+    pub async fn route(&self, name: &str, deadline: Instant) -> Result<Route> {
+        let local = domain::directory(&self.local.catalog(), name);
+        match local.and_then(Route::ready) {
+            Some(route) => Ok(route),
+            None => self.refresh(name, deadline).await,
+        }
+    }
+
+    /// Where a name is served, by the catalog's leader.
+    pub async fn refresh(&self, name: &str, deadline: Instant) -> Result<Route> {
+        let read = Read::Resolve { name: name.to_owned() };
+        match self.read(GroupId::CATALOG, read, deadline).await {
+            Ok(ReadAnswer::Entries(rows)) => {
+                let route = rows.into_iter().next().and_then(Route::ready);
+                route.ok_or_else(|| not_found(name))
+            }
+            Ok(_) => Err(Error::new(
+                ErrorKind::Unavailable { why: Unavailable::NoLeader(GroupId::CATALOG) },
+                name,
+            )),
+            Err(kind) => Err(Error::new(kind, name)),
+        }
+    }
+
+    /// Hands over a leadership, wherever it is held.
+    pub async fn transfer(&self, group: GroupId, to: u64) -> Result<(), String> {
+        match self.leaders.of(group) {
+            Some(leader) if leader == to => Ok(()),
+            Some(leader) if leader == self.local.id => self.local.transfer(group, to).await,
+            Some(leader) => {
+                let (reply, error) = oneshot::channel();
+                self.links.to(leader).send(Outgoing::Transfer { group, to, reply });
+                match timeout_at(self.deadline(), error).await {
+                    Ok(Ok(None)) => Ok(()),
+                    Ok(Ok(Some(error))) => Err(error),
+                    Ok(Err(_)) | Err(_) => Err(format!("node {leader} did not answer")),
+                }
+            }
+            None => Err(format!("group {group} has no leader")),
+        }
+    }
+}
+
+impl Attachment {
+    pub fn credit(&self, receiver: ReceiverId, count: u32) {
+        match self {
+            Attachment::Here(group) => drop(group.tell(Input::Credit { receiver, count })),
+            Attachment::There(link, group) => {
+                link.send(Outgoing::Credit { group: *group, receiver, count });
+            }
+        }
+    }
+
+    pub fn drain(&self, receiver: ReceiverId) {
+        match self {
+            Attachment::Here(group) => drop(group.tell(Input::Drain { receiver })),
+            Attachment::There(link, group) => {
+                link.send(Outgoing::Drain { group: *group, receiver });
+            }
+        }
+    }
+
+    pub fn detach(&self, receiver: ReceiverId) {
+        match self {
+            Attachment::Here(group) => drop(group.tell(Input::Detach { receiver })),
+            Attachment::There(link, group) => {
+                link.send(Outgoing::Detach { group: *group, receiver });
+            }
+        }
+    }
+}
+
+/// ERR-1.
+pub(crate) fn not_found(name: &str) -> Error {
+    Error::new(Refusal::EntityNotFound { name: name.to_owned() }, name)
+}
+
+fn unknown(why: Unknown) -> Result<Answer, Failure> {
+    Err(Failure::Error(ErrorKind::Unknown { why }))
+}

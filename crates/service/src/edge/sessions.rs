@@ -1,0 +1,246 @@
+//! Sessions, as front ends ask for them (SESS). A session's receiver is a [`Receiver`] that settles
+//! and grants credit like any other; it ends with [`Refusal::SessionLockLost`] when its hold does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::{
+    AcceptSession, BATCH_DELETE_MAX, Command, DeleteSessionBatch, EntityId, Outcome,
+    PEEK_MESSAGES_MAX, QueueId, ReceiveSessionDeferred, Refusal, ReleaseSession, RenewSession,
+    SequenceNumber, SessionCommand, SessionId, SessionPage, SessionToken, SetSessionState,
+    SubQueue, Timestamp,
+};
+use tokio::time::timeout;
+
+use crate::edge::address::Asker;
+use crate::edge::messages::{check_count, complete, out_of_range};
+use crate::edge::receiver::{Next, ReceiveMode, Receiver, unexpected};
+use crate::edge::router::{Router, not_found};
+use crate::error::{Error, Result};
+use crate::exchange::{Read, ReadAnswer, Received, Wanted};
+
+/// A session that was accepted.
+pub struct Accepted {
+    pub token: SessionToken,
+    pub until: Timestamp,
+    pub receiver: Receiver,
+}
+
+/// Written in when it is known.
+const UNROUTED: EntityId = EntityId(0);
+
+/// What is done to the sessions of a queue or subscription that requires them.
+#[derive(Clone, Copy)]
+pub struct Sessions<'a> {
+    pub(super) router: &'a Arc<Router>,
+}
+
+impl Sessions<'_> {
+    /// SESS-6: takes the lock of this session, at once or not at all.
+    pub async fn accept(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        session: SessionId,
+        mode: ReceiveMode,
+    ) -> Result<Accepted> {
+        let receiver = self.router.next_receiver(1);
+        let command = SessionCommand::Accept(AcceptSession {
+            origin: None,
+            queue: QueueId { entity: UNROUTED, sub },
+            receiver,
+            session: Some(session),
+        });
+        match self.in_session(queue, command, Asker::Edge).await? {
+            Outcome::Accepted { token, until } => {
+                let route = self.router.route(queue, self.router.deadline()).await?;
+                let wanted = Some(Wanted::Held(token.clone()));
+                let receiver = Receiver::attach(
+                    self.router.clone(),
+                    queue.into(),
+                    route,
+                    sub,
+                    mode,
+                    0,
+                    wanted,
+                );
+                Ok(Accepted { token, until, receiver })
+            }
+            other => Err(unexpected(&other, queue.into())),
+        }
+    }
+
+    /// SESS-7: waits up to `wait` for the next session that is free. One that is granted too late
+    /// is given back.
+    pub async fn accept_next(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        mode: ReceiveMode,
+        wait: Duration,
+    ) -> Result<Accepted> {
+        let route = self.router.route(queue, self.router.deadline()).await?;
+        let wanted = Some(Wanted::Next);
+        let mut receiver =
+            Receiver::attach(self.router.clone(), queue.into(), route, sub, mode, 0, wanted);
+        // At least as long as an answer takes where one is free.
+        let wait = wait.max(Duration::from_millis(100));
+        match timeout(wait, receiver.next()).await {
+            Ok(Ok(Next::Accepted { token, until })) => Ok(Accepted { token, until, receiver }),
+            Ok(Ok(Next::Messages(_) | Next::Drained)) => Err(Error::new(Refusal::NoSession, queue)),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::new(Refusal::NoSession, queue)),
+        }
+    }
+
+    /// SESS-8: the new end of the hold.
+    pub async fn renew(self, queue: &str, token: SessionToken) -> Result<Timestamp> {
+        let renew = RenewSession { origin: None, entity: UNROUTED, token };
+        match self.in_session(queue, SessionCommand::Renew(renew), Asker::Edge).await? {
+            Outcome::Renewed { until } if until.len() == 1 => Ok(until[0]),
+            other => Err(unexpected(&other, queue.into())),
+        }
+    }
+
+    /// SESS-14: gives a session back.
+    pub async fn release(self, queue: &str, token: SessionToken) -> Result<()> {
+        let release = ReleaseSession { origin: None, entity: UNROUTED, token };
+        self.in_session(queue, SessionCommand::Release(release), Asker::Edge).await.map(drop)
+    }
+
+    /// SESS-15; `None` clears.
+    pub async fn set_state(
+        self,
+        queue: &str,
+        token: SessionToken,
+        state: Option<Bytes>,
+    ) -> Result<()> {
+        let set = SetSessionState { origin: None, entity: UNROUTED, token, state };
+        self.in_session(queue, SessionCommand::SetState(set), Asker::Edge).await.map(drop)
+    }
+
+    /// SESS-15: `None` if it was never set, or cleared.
+    pub async fn state(self, queue: &str, token: SessionToken) -> Result<Option<Bytes>> {
+        let read = |entity| Read::SessionState { entity, token: token.clone() };
+        match self.read_session(queue, read).await? {
+            ReadAnswer::State(state) => Ok(state),
+            _ => Err(not_found(queue)),
+        }
+    }
+
+    /// DEFER-10.
+    pub async fn receive_deferred(
+        self,
+        queue: &str,
+        token: SessionToken,
+        mode: ReceiveMode,
+        numbers: Vec<SequenceNumber>,
+    ) -> Result<Vec<Received>> {
+        check_count("sequence_numbers", numbers.len(), queue)?;
+        let receiver = self.router.next_receiver(1);
+        let (origin, entity) = (None, UNROUTED);
+        let receive = ReceiveSessionDeferred { origin, entity, token, receiver, numbers };
+        let command = Command::Session(SessionCommand::ReceiveDeferred(receive));
+        let answer =
+            self.router.execute(queue, command, Asker::Edge, self.router.deadline()).await?;
+        let Outcome::Acquired { deliveries, .. } = answer.outcome else {
+            return Err(unexpected(&answer.outcome, queue.into()));
+        };
+        let pairs = deliveries.into_iter().zip(answer.contents);
+        let messages: Vec<Received> =
+            pairs.map(|(delivery, content)| Received { delivery, content }).collect();
+        match mode {
+            ReceiveMode::PeekLock => Ok(messages),
+            ReceiveMode::ReceiveAndDelete => {
+                complete(self.router, queue, SubQueue::Main, messages).await
+            }
+        }
+    }
+
+    /// PEEK-9.
+    pub async fn peek(
+        self,
+        queue: &str,
+        token: SessionToken,
+        from: SequenceNumber,
+        count_max: u32,
+    ) -> Result<Vec<Received>> {
+        if count_max == 0 {
+            return Err(out_of_range("max_messages", count_max, "1 or more", queue));
+        }
+        let count_max = count_max.min(PEEK_MESSAGES_MAX);
+        let read = |entity| Read::PeekSession { entity, token: token.clone(), from, count_max };
+        match self.read_session(queue, read).await? {
+            ReadAnswer::Messages(messages) => Ok(messages),
+            _ => Err(not_found(queue)),
+        }
+    }
+
+    /// BATCH-7: how many were deleted.
+    pub async fn delete_batch(
+        self,
+        queue: &str,
+        token: SessionToken,
+        count_max: u32,
+        before: Option<Timestamp>,
+    ) -> Result<u32> {
+        if !(1..=BATCH_DELETE_MAX).contains(&count_max) {
+            return Err(out_of_range("max_messages", count_max, "1 to 4000", queue));
+        }
+        let (origin, entity) = (None, UNROUTED);
+        let delete = DeleteSessionBatch { origin, entity, token, count_max, before };
+        match self.in_session(queue, SessionCommand::DeleteBatch(delete), Asker::Edge).await? {
+            Outcome::Deleted { count, .. } => Ok(count),
+            other => Err(unexpected(&other, queue.into())),
+        }
+    }
+
+    /// SESS-17: at most `count_max` sessions from `from` on.
+    pub async fn list(
+        self,
+        queue: &str,
+        from: Option<SessionId>,
+        updated_after: Option<Timestamp>,
+        count_max: u32,
+    ) -> Result<SessionPage> {
+        let read = |entity| Read::Sessions { entity, from: from.clone(), updated_after, count_max };
+        match self.read_session(queue, read).await? {
+            ReadAnswer::Sessions(page) => Ok(page),
+            _ => Err(not_found(queue)),
+        }
+    }
+
+    async fn in_session(
+        self,
+        queue: &str,
+        command: SessionCommand,
+        asker: Asker,
+    ) -> Result<Outcome> {
+        let deadline = self.router.deadline();
+        let answer = self.router.execute(queue, Command::Session(command), asker, deadline).await?;
+        Ok(answer.outcome)
+    }
+
+    /// Reads at the leader. A stale route is mended once.
+    async fn read_session(
+        self,
+        queue: &str,
+        read: impl Fn(EntityId) -> Read,
+    ) -> Result<ReadAnswer> {
+        let deadline = self.router.deadline();
+        let mut route = self.router.route(queue, deadline).await?;
+        for last in [false, true] {
+            let answer = self.router.read(route.group, read(route.entity), deadline).await;
+            match answer.map_err(|kind| Error::new(kind, queue))? {
+                ReadAnswer::Refused(Refusal::StaleRoute { .. }) if !last => {
+                    route = self.router.refresh(queue, deadline).await?;
+                }
+                ReadAnswer::Refused(Refusal::StaleRoute { .. }) => break,
+                ReadAnswer::Refused(refusal) => return Err(Error::new(refusal, queue)),
+                answer => return Ok(answer),
+            }
+        }
+        Err(not_found(queue))
+    }
+}

@@ -1,0 +1,202 @@
+//! The cluster as its nodes see it, put together from what each says of itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::clock::ClockReport;
+use crate::exchange::NodeReport;
+use domain::{GroupId, NodeRow};
+use replication::{DiskStatus, GroupStatus};
+
+/// The cluster as far as the asked node reaches it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterStatus {
+    /// Absent while this node knows no cluster.
+    pub cluster_id: Option<u128>,
+    pub durability: &'static str,
+    pub development: bool,
+    pub version: &'static str,
+    pub answered_by: u64,
+    pub nodes: Vec<NodeStatus>,
+    pub groups: Vec<GroupView>,
+}
+
+/// What a node is to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It was added, and does not hold the catalog yet.
+    Joining,
+    Active,
+    Draining,
+    /// It holds and leads nothing any more: it may be stopped and removed.
+    Drained,
+    /// It is gone for good, and what it held is being replaced.
+    Removed,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeStatus {
+    pub node: u64,
+    pub role: Role,
+    /// Data groups that count it among their nodes, or shall.
+    pub replicas: u32,
+    pub addresses: NodeRow,
+    pub reachable: bool,
+    pub groups_led: u32,
+    /// Absent where the node was not reached.
+    pub disk: Option<DiskStatus>,
+    /// Nothing where the node was not reached.
+    pub clock: ClockReport,
+    /// Empty, or what an operator should know.
+    pub note: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupView {
+    pub id: GroupId,
+    pub leader: Option<u64>,
+    pub term: u64,
+    pub replicas: Vec<ReplicaView>,
+}
+
+/// Indexes are 0 where there is nothing yet or the node was not reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaView {
+    pub node: u64,
+    pub reachable: bool,
+    /// It counts for a majority. A node that lost what it held does not until it has caught up.
+    pub voter: bool,
+    pub last_log: u64,
+    pub applied: u64,
+    pub flushed: u64,
+    pub purged: u64,
+    /// Entries the leader has that this replica has not applied.
+    pub lag: u64,
+}
+
+/// What each group looks like, by the nodes' own words; `members` are those the catalog names, for
+/// groups none of whose replicas was reached. In one group the highest term's leader counts.
+pub(crate) fn groups(
+    reports: &BTreeMap<u64, NodeReport>,
+    members: &BTreeMap<GroupId, Vec<u64>>,
+) -> Vec<GroupView> {
+    let mut groups: BTreeSet<GroupId> = members.keys().copied().collect();
+    groups.extend(reports.values().flat_map(|report| report.groups.iter().map(|g| g.id)));
+    groups.into_iter().map(|id| group(id, reports, members.get(&id))).collect()
+}
+
+fn group(
+    id: GroupId,
+    reports: &BTreeMap<u64, NodeReport>,
+    members: Option<&Vec<u64>>,
+) -> GroupView {
+    let seen: BTreeMap<u64, &GroupStatus> = reports
+        .iter()
+        .filter_map(|(node, report)| {
+            Some((*node, report.groups.iter().find(|group| group.id == id)?))
+        })
+        .collect();
+    let best = seen.values().filter(|group| group.leader.is_some()).max_by_key(|group| group.term);
+    let leader = best.and_then(|group| group.leader);
+    let head = leader.and_then(|leader| seen.get(&leader)).and_then(|group| group.last_log);
+    let mut nodes: BTreeSet<u64> = members.into_iter().flatten().copied().collect();
+    nodes.extend(seen.values().flat_map(|g| g.voters.iter().chain(&g.learners)));
+    // Who votes is the leader's to say; any other may not know yet.
+    let voters = leader.and_then(|leader| seen.get(&leader)).or(seen.values().next());
+    let votes = |node: u64| {
+        let counts = |group: &&GroupStatus| group.voters.contains(&node);
+        // And its own: the leader may not have heard that it lost what it held.
+        voters.is_some_and(counts) && seen.get(&node).is_none_or(counts)
+    };
+    let replica = |node: u64| match seen.get(&node) {
+        None => ReplicaView { node, voter: votes(node), ..ReplicaView::default() },
+        Some(status) => ReplicaView {
+            node,
+            reachable: true,
+            voter: votes(node),
+            last_log: status.last_log.unwrap_or(0),
+            applied: status.applied.unwrap_or(0),
+            flushed: status.flushed.unwrap_or(0),
+            purged: status.purged.unwrap_or(0),
+            lag: head.unwrap_or(0).saturating_sub(status.applied.unwrap_or(0)),
+        },
+    };
+    GroupView {
+        id,
+        leader,
+        term: seen.values().map(|group| group.term).max().unwrap_or(0),
+        replicas: nodes.into_iter().map(replica).collect(),
+    }
+}
+
+/// What an operator should know of a node: replicas that stopped, a disk that is nearly full, and a
+/// clock that is off.
+pub(crate) fn note(report: &NodeReport) -> String {
+    let stopped = report.groups.iter().filter_map(|group| {
+        let why = group.failed.as_ref()?;
+        Some(format!("group {} stopped: {why}", group.id))
+    });
+    let DiskStatus { free_bytes, reserve_bytes, low } = report.disk;
+    let disk = low.then(|| {
+        let (free, reserve) = (free_bytes >> 20, reserve_bytes >> 20);
+        format!("its disk is nearly full: {free} MiB are free, {reserve} MiB are kept back")
+    });
+    let why = "no majority agrees with its clock, so it leads nothing";
+    let clock = (!report.clock.agrees).then(|| why.to_owned());
+    stopped.chain(disk).chain(clock).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(group: u16, term: u64, leader: Option<u64>, applied: u64) -> GroupStatus {
+        GroupStatus {
+            id: GroupId(group),
+            term,
+            leader,
+            leading: false,
+            last_log: Some(applied + 1),
+            committed: Some(applied),
+            applied: Some(applied),
+            flushed: None,
+            purged: None,
+            voters: [1, 2, 3].into(),
+            learners: BTreeSet::new(),
+            matched: [(2, Some(5)), (3, None)].into(),
+            heard_ms: [(2, Some(3)), (3, None)].into(),
+            failed: None,
+        }
+    }
+
+    fn report(groups: Vec<GroupStatus>) -> NodeReport {
+        let clock = ClockReport { off_ms: Some(-31_557_600_000), agrees: false };
+        NodeReport { disk: DiskStatus::default(), clock, groups }
+    }
+
+    #[test]
+    fn the_highest_term_names_the_leader_and_the_unreached_are_listed() {
+        let reports = [
+            (1, report(vec![status(1, 7, Some(2), 40)])),
+            (2, report(vec![status(1, 8, Some(2), 49)])),
+        ];
+        let groups = groups(&reports.into(), &[(GroupId(2), vec![3])].into());
+        assert_eq!((groups[0].leader, groups[0].term), (Some(2), 8));
+        assert_eq!(groups[0].replicas[0].lag, 10);
+        let unreached = &groups[0].replicas[2];
+        assert_eq!((unreached.node, unreached.reachable, unreached.voter), (3, false, true));
+        assert_eq!((groups[1].leader, groups[1].replicas.len()), (None, 1));
+    }
+
+    #[test]
+    fn an_operator_is_told_of_what_stopped_of_disks_and_of_clocks() {
+        let mut failing = status(3, 1, None, 0);
+        failing.failed = Some("disk".into());
+        let mut report = report(vec![status(1, 7, Some(2), 40), failing]);
+        report.disk = DiskStatus { free_bytes: 9 << 20, reserve_bytes: 10 << 20, low: true };
+        assert_eq!(
+            note(&report),
+            "group 3 stopped: disk; its disk is nearly full: 9 MiB are free, 10 MiB are kept back; \
+             no majority agrees with its clock, so it leads nothing"
+        );
+    }
+}

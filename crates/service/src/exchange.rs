@@ -1,0 +1,18 @@
+//! What an edge and a group's leader say to each other, wherever that leader is: in this process as values, to
+//! another node as frames made of the same (`peer`).
+
+mod call;
+mod claim;
+mod delivery;
+mod read;
+mod report;
+mod response;
+
+pub(crate) use self::call::{Answer, CallResult, Failed, Reply, answered};
+pub(crate) use self::claim::{LockClaim, TransactionId};
+pub use self::delivery::Received;
+pub(crate) use self::delivery::{Attach, Detached, Event, Sink, Wanted, release, release_session};
+pub(crate) use self::read::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};
+pub(crate) use self::report::IdleReport;
+pub use self::report::{GroupDepth, GroupHealth, NodeReport};
+pub(crate) use self::response::{Outbox, Response};

@@ -1,0 +1,241 @@
+//! The near end of a group: what the rest of the node holds to talk to its driver.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use domain::{Command, Effect, EntityId, GroupId, Line, QueueId, ReceiverId, Refusal};
+use engine::{Candidate, Carried};
+use parking_lot::{Mutex, RwLock};
+use replication::Leadership;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::exchange::{Attach, Read, ReadReply, Reply, TransactionId};
+use crate::leader::claims::LockClaims;
+
+/// What a driver is told.
+pub(crate) enum Input {
+    Call {
+        command: Command,
+        reply: Reply,
+    },
+    Attach(Attach),
+    Credit {
+        receiver: ReceiverId,
+        count: u32,
+    },
+    Drain {
+        receiver: ReceiverId,
+    },
+    Detach {
+        receiver: ReceiverId,
+    },
+    /// What forwarding asked for is done, or not; and in which leadership of the driver it was asked.
+    Packed {
+        epoch: u64,
+        queue: QueueId,
+        done: bool,
+    },
+    Carried {
+        epoch: u64,
+        line: Line,
+        serial: u64,
+        carried: Carried,
+    },
+    /// A transaction has ended, or its commit is what comes next.
+    EndClaims {
+        transaction: TransactionId,
+    },
+    Leadership(Leadership),
+    /// Whether a majority agrees with this node's clock.
+    MayStamp(bool),
+    /// Sends the answer when everything told before is dealt with.
+    Stop(oneshot::Sender<()>),
+}
+
+/// A group this node holds a replica of.
+pub(crate) struct Group {
+    pub id: GroupId,
+    inputs: mpsc::UnboundedSender<Input>,
+    reads: mpsc::UnboundedSender<(Read, ReadReply)>,
+    /// Effects since the driver last looked, in order; collected while this node leads.
+    effects: Mutex<Vec<Effect>>,
+    leads: AtomicBool,
+    /// Nodes for whose want of disk space nothing is taken in (QUOTA-37); mostly none.
+    short_of_space: RwLock<Vec<u64>>,
+    /// Set by the timekeeper.
+    may_stamp: AtomicBool,
+    /// Other voters with whose clocks a majority agrees.
+    agreeing: Mutex<BTreeSet<u64>>,
+    /// This node's replica has no vote, or is to go: who leads, others know better.
+    guest: AtomicBool,
+    /// What the driver named as idle since the coordinator last asked.
+    idle: Mutex<BTreeMap<EntityId, Candidate>>,
+    /// Permits one look at `effects`.
+    pub stirred: Notify,
+    /// What open transactions wait with, while this node leads.
+    pub claims: LockClaims,
+}
+
+/// The far ends of a group's queues.
+pub(crate) struct Ends {
+    pub inputs: mpsc::UnboundedReceiver<Input>,
+    pub reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
+}
+
+impl Group {
+    pub fn new(group: GroupId) -> (Group, Ends) {
+        let (inputs, inputs_end) = mpsc::unbounded_channel();
+        let (reads, reads_end) = mpsc::unbounded_channel();
+        let group = Group {
+            id: group,
+            inputs,
+            reads,
+            effects: Mutex::default(),
+            leads: AtomicBool::new(false),
+            short_of_space: RwLock::default(),
+            may_stamp: AtomicBool::new(false),
+            agreeing: Mutex::default(),
+            guest: AtomicBool::new(false),
+            idle: Mutex::default(),
+            stirred: Notify::new(),
+            claims: LockClaims::default(),
+        };
+        (group, Ends { inputs: inputs_end, reads: reads_end })
+    }
+
+    /// Hands something to the driver. Gives it back if the driver has ended with the node.
+    pub fn tell(&self, input: Input) -> Result<(), Input> {
+        self.inputs.send(input).map_err(|lost| lost.0)
+    }
+
+    /// Hands a read to the group's reader; dropped, and so answered, if the node has ended.
+    pub fn read(&self, read: Read, reply: ReadReply) {
+        drop(self.reads.send((read, reply)));
+    }
+
+    /// Collecting effects begins before the driver scans the rows: those it sees twice do no harm,
+    /// one it missed would.
+    pub fn leadership(&self, leadership: Leadership) {
+        self.leads.store(matches!(leadership, Leadership::Leader { .. }), Ordering::Release);
+        if !self.leads() {
+            self.effects.lock().clear();
+            self.idle.lock().clear();
+        }
+        drop(self.tell(Input::Leadership(leadership)));
+    }
+
+    pub fn leads(&self) -> bool {
+        self.leads.load(Ordering::Acquire)
+    }
+
+    pub fn set_short_of_space(&self, on: Vec<u64>) {
+        let mut short = self.short_of_space.write();
+        if *short != on {
+            tracing::debug!(group = %self.id, nodes = ?on, "short of disk space");
+            *short = on;
+        }
+    }
+
+    /// Why nothing is taken in now, if that is so.
+    pub fn want_of_space(&self) -> Option<Refusal> {
+        let short = self.short_of_space.read();
+        (!short.is_empty()).then(|| Refusal::StorageFull { on: short.clone() })
+    }
+
+    /// Whether this node may stamp, and which others. The driver hears of changes only.
+    pub fn let_stamp(&self, may: bool, agreeing: BTreeSet<u64>) {
+        *self.agreeing.lock() = agreeing;
+        if self.may_stamp.swap(may, Ordering::AcqRel) != may {
+            drop(self.tell(Input::MayStamp(may)));
+        }
+    }
+
+    pub fn agreeing(&self) -> BTreeSet<u64> {
+        self.agreeing.lock().clone()
+    }
+
+    pub fn set_guest(&self, guest: bool) {
+        self.guest.store(guest, Ordering::Release);
+    }
+
+    pub fn is_guest(&self) -> bool {
+        self.guest.load(Ordering::Acquire)
+    }
+
+    pub fn may_stamp(&self) -> bool {
+        self.may_stamp.load(Ordering::Acquire)
+    }
+
+    pub fn applied(&self, effects: Vec<Effect>) {
+        if !self.leads() || effects.is_empty() {
+            return;
+        }
+        let mut waiting = self.effects.lock();
+        if waiting.is_empty() {
+            *waiting = effects;
+        } else {
+            waiting.extend(effects);
+        }
+        drop(waiting);
+        self.stirred.notify_one();
+    }
+
+    pub fn name_idle(&self, candidates: Vec<Candidate>) {
+        let named = candidates.into_iter().map(|candidate| (candidate.entity, candidate));
+        self.idle.lock().extend(named);
+    }
+
+    /// What is idle here, at most so many; it is named again if nothing comes of it.
+    pub fn take_idle(&self, count_max: usize) -> Vec<Candidate> {
+        let mut idle = self.idle.lock();
+        let count = count_max.min(idle.len());
+        (0..count).filter_map(|_| idle.pop_first()).map(|(_, candidate)| candidate).collect()
+    }
+
+    pub fn take_effects(&self) -> Vec<Effect> {
+        std::mem::take(&mut *self.effects.lock())
+    }
+}
+
+/// The groups this node holds a replica of.
+pub(crate) struct Groups {
+    groups: RwLock<BTreeMap<GroupId, Arc<Group>>>,
+    /// Whoever gives a new group its driver.
+    created: mpsc::UnboundedSender<(Arc<Group>, Ends)>,
+}
+
+impl Groups {
+    pub fn new(created: mpsc::UnboundedSender<(Arc<Group>, Ends)>) -> Groups {
+        Groups { groups: RwLock::default(), created }
+    }
+
+    pub fn get(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.groups.read().get(&group).cloned()
+    }
+
+    pub fn get_or_create(&self, group: GroupId) -> Arc<Group> {
+        if let Some(group) = self.get(group) {
+            return group;
+        }
+        let mut groups = self.groups.write();
+        let group = groups.entry(group).or_insert_with(|| {
+            let (group, ends) = Group::new(group);
+            let group = Arc::new(group);
+            // Without a receiver the node is ending; what is told to the group is given back.
+            drop(self.created.send((group.clone(), ends)));
+            group
+        });
+        group.clone()
+    }
+
+    /// Forgets a group; its driver ends once it is told to.
+    pub fn remove(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.groups.write().remove(&group)
+    }
+
+    /// In order of group.
+    pub fn all(&self) -> Vec<Arc<Group>> {
+        self.groups.read().values().cloned().collect()
+    }
+}

@@ -1,0 +1,169 @@
+//! The receivers a leader serves: where their deliveries go, and what is still under way to them.
+
+use std::collections::BTreeMap;
+
+use domain::{EntityId, QueueId, ReceiverId, SessionToken, Timestamp};
+
+use crate::exchange::{Attach, Detached, Event, Received, Sink, Wanted};
+
+struct ServedReceiver {
+    queue: QueueId,
+    session: Option<Wanted>,
+    sink: Sink,
+    /// Acquires proposed for it whose outcome is not known yet.
+    acquires: u32,
+    /// Told `Drained` when nothing is under way any more.
+    draining: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct ReceiverTable {
+    receivers: BTreeMap<ReceiverId, ServedReceiver>,
+}
+
+impl ReceiverTable {
+    pub fn attach(&mut self, attach: &Attach) {
+        let (queue, sink) = (attach.queue, attach.sink.clone());
+        let session = attach.session.clone();
+        let served = ServedReceiver { queue, session, sink, acquires: 0, draining: false };
+        self.receivers.insert(attach.receiver, served);
+    }
+
+    pub fn queue(&self, receiver: ReceiverId) -> Option<QueueId> {
+        self.receivers.get(&receiver).map(|served| served.queue)
+    }
+
+    pub fn session(&self, receiver: ReceiverId) -> Option<Wanted> {
+        self.receivers.get(&receiver).and_then(|served| served.session.clone())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.receivers.is_empty()
+    }
+
+    /// The receivers of an entity's queues.
+    pub fn of_entity(&self, entity: EntityId) -> Vec<ReceiverId> {
+        let of = self.receivers.iter().filter(|(_, served)| served.queue.entity == entity);
+        of.map(|(receiver, _)| *receiver).collect()
+    }
+
+    /// New credit ends a drain.
+    pub fn credit(&mut self, receiver: ReceiverId) {
+        if let Some(served) = self.receivers.get_mut(&receiver) {
+            served.draining = false;
+        }
+    }
+
+    /// Asks for `Drained` as soon as nothing is under way.
+    pub fn drain(&mut self, receiver: ReceiverId) {
+        if let Some(served) = self.receivers.get_mut(&receiver) {
+            served.draining = true;
+            served.say_drained(receiver);
+        }
+    }
+
+    /// An acquire was proposed.
+    pub fn acquiring(&mut self, receiver: ReceiverId) {
+        if let Some(served) = self.receivers.get_mut(&receiver) {
+            served.acquires += 1;
+        }
+    }
+
+    /// An acquire came to its end, with these messages. Gives back what cannot be handed over.
+    pub fn acquired(&mut self, receiver: ReceiverId, messages: Vec<Received>) -> Vec<Received> {
+        let Some(served) = self.receivers.get_mut(&receiver) else { return messages };
+        served.acquires = served.acquires.saturating_sub(1);
+        if !messages.is_empty()
+            && let Err(Event::Deliveries(lost)) =
+                served.sink.send(receiver, Event::Deliveries(messages))
+        {
+            return lost;
+        }
+        served.say_drained(receiver);
+        Vec::new()
+    }
+
+    /// A session was accepted for a receiver. Gives back one that cannot be handed over.
+    pub fn accepted(
+        &mut self,
+        receiver: ReceiverId,
+        token: SessionToken,
+        until: Timestamp,
+    ) -> Result<(), SessionToken> {
+        let Some(served) = self.receivers.get_mut(&receiver) else { return Err(token) };
+        served.session = Some(Wanted::Held(token.clone()));
+        match served.sink.send(receiver, Event::Accepted { token, until }) {
+            Err(Event::Accepted { token, .. }) => Err(token),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells a receiver that it is served no more, and forgets it.
+    pub fn dismiss(&mut self, receiver: ReceiverId, why: Detached) {
+        if let Some(served) = self.receivers.remove(&receiver) {
+            // One that is gone itself need not be told.
+            drop(served.sink.send(receiver, Event::Detached(why)));
+        }
+    }
+
+    /// Dismisses everybody.
+    pub fn dismiss_all(&mut self, why: &Detached) {
+        for (receiver, served) in std::mem::take(&mut self.receivers) {
+            drop(served.sink.send(receiver, Event::Detached(why.clone())));
+        }
+    }
+}
+
+impl ServedReceiver {
+    fn say_drained(&mut self, receiver: ReceiverId) {
+        if self.draining && self.acquires == 0 {
+            self.draining = false;
+            drop(self.sink.send(receiver, Event::Drained));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{EntityId, Refusal};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    const RECEIVER: ReceiverId = ReceiverId { node: 1, link: 1, epoch: 1 };
+
+    fn attached() -> (ReceiverTable, mpsc::UnboundedReceiver<Event>) {
+        let (sender, events) = mpsc::unbounded_channel();
+        let attach = Attach {
+            receiver: RECEIVER,
+            queue: QueueId::main(EntityId(1)),
+            credit: 0,
+            session: None,
+            arrived: Vec::new(),
+            sink: Sink::Local(sender),
+        };
+        let mut receivers = ReceiverTable::default();
+        receivers.attach(&attach);
+        (receivers, events)
+    }
+
+    #[test]
+    fn a_drain_ends_when_nothing_is_under_way() {
+        let (mut receivers, mut events) = attached();
+        receivers.acquiring(RECEIVER);
+        receivers.drain(RECEIVER);
+        assert!(events.try_recv().is_err());
+        assert!(receivers.acquired(RECEIVER, Vec::new()).is_empty());
+        assert_eq!(events.try_recv(), Ok(Event::Drained));
+        assert!(events.try_recv().is_err());
+    }
+
+    #[test]
+    fn whoever_is_dismissed_is_told_why() {
+        let (mut receivers, mut events) = attached();
+        let why = Detached::Refused(Refusal::EntityDisabled { status: "Disabled" });
+        receivers.dismiss(RECEIVER, why.clone());
+        assert_eq!(events.try_recv(), Ok(Event::Detached(why)));
+        assert!(receivers.is_empty());
+    }
+}

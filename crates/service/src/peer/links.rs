@@ -1,0 +1,68 @@
+//! The links to all other nodes, opened as they are needed.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use domain::{EntityId, GroupId};
+use parking_lot::Mutex;
+use replication::Replication;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::exchange::{IdleReport, NodeReport};
+use crate::peer::link::{Link, Outgoing};
+
+/// How long a node may take to say how it is, or what it knows.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(crate) struct Links {
+    replication: Replication,
+    links: Mutex<HashMap<u64, Link>>,
+}
+
+impl Links {
+    pub fn new(replication: Replication) -> Links {
+        Links { replication, links: Mutex::default() }
+    }
+
+    pub fn to(&self, node: u64) -> Link {
+        let mut links = self.links.lock();
+        match links.get(&node) {
+            Some(link) if link.is_open() => link.clone(),
+            _ => {
+                let link = Link::open(node, self.replication.clone());
+                links.insert(node, link.clone());
+                link
+            }
+        }
+    }
+
+    /// Gives up the links over which a node was asked as a group's leader that leads it no more, and has
+    /// not answered: what it was asked is perhaps done.
+    pub fn give_up_silent(&self, group: GroupId, leader: u64) {
+        for (node, link) in self.links.lock().iter() {
+            if *node != leader && link.is_open() && link.owes(group) {
+                tracing::info!(%group, leader, node, "a former leader is silent: given up");
+                link.give_up();
+            }
+        }
+    }
+
+    /// What a node says of itself; `None` if it does not answer.
+    pub async fn report(&self, node: u64) -> Option<NodeReport> {
+        let (reply, report) = oneshot::channel();
+        self.to(node).send(Outgoing::Report { reply });
+        timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
+    }
+
+    /// As [`LocalNode::idle_report`](super::LocalNode::idle_report), of another node; nothing if it does
+    /// not answer.
+    pub async fn idle_report(&self, node: u64, asked: &[EntityId]) -> IdleReport {
+        let (reply, report) = oneshot::channel();
+        self.to(node).send(Outgoing::Idle { asked: asked.to_vec(), reply });
+        match timeout(REPORT_TIMEOUT, report).await {
+            Ok(Ok(report)) => report,
+            Ok(Err(_)) | Err(_) => IdleReport::default(),
+        }
+    }
+}

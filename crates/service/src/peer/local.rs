@@ -1,0 +1,71 @@
+//! This node, as its own edge and its peers ask it: the groups it holds replicas of, and what it knows of
+//! them. What `link` is to another node, this is to the one we are on.
+
+use std::sync::Arc;
+
+use domain::{EntityId, GroupId, Refusal};
+use replication::{GroupRows, Replication};
+
+use crate::clock::Clock;
+use crate::exchange::{IdleReport, NodeReport};
+use crate::leader::{Group, Groups};
+use crate::peer::waiting_receivers::WaitingReceivers;
+
+/// Most idle entities named at a time: their names must fit one frame.
+const CANDIDATES_MAX: usize = 4096;
+
+/// Why nobody advances the time of this node's cluster.
+pub(crate) const NOT_DEVELOPMENT: Refusal = Refusal::InvalidOperation {
+    why: "the clock can be advanced in development mode only; start the nodes with it",
+};
+
+pub(crate) struct LocalNode {
+    pub id: u64,
+    /// Whether an operator may advance the cluster's time.
+    pub development: bool,
+    pub replication: Replication,
+    pub clock: Arc<Clock>,
+    pub groups: Arc<Groups>,
+    /// Of this node's edge.
+    pub receivers: Arc<WaitingReceivers>,
+}
+
+impl LocalNode {
+    pub fn group(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.groups.get(group)
+    }
+
+    /// The catalog's rows, as far as it is applied here.
+    pub fn catalog(&self) -> GroupRows {
+        self.replication.rows(GroupId::CATALOG)
+    }
+
+    pub fn leads_the_catalog(&self) -> bool {
+        self.replication.is_leader(GroupId::CATALOG)
+    }
+
+    /// What this node knows of its groups.
+    pub fn report(&self) -> NodeReport {
+        let LocalNode { clock, replication, .. } = self;
+        NodeReport { clock: clock.report(), disk: replication.disk(), groups: replication.status() }
+    }
+
+    /// What this node knows of idle entities: about those asked about, or, if none are, of its own.
+    pub fn idle_report(&self, asked: &[EntityId]) -> IdleReport {
+        if !asked.is_empty() {
+            let used = self.receivers.awaited(asked);
+            return IdleReport { candidates: Vec::new(), used };
+        }
+        let mut candidates = Vec::new();
+        for group in self.groups.all().into_iter().filter(|group| group.leads()) {
+            let idle = group.take_idle(CANDIDATES_MAX - candidates.len());
+            candidates.extend(idle.into_iter().map(|idle| (group.id, idle)));
+        }
+        IdleReport { candidates, used: Vec::new() }
+    }
+
+    /// Hands over a leadership held here.
+    pub async fn transfer(&self, group: GroupId, to: u64) -> Result<(), String> {
+        self.replication.transfer(group, to).await.map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,20 @@
+//! What a node does for the cluster without being asked. What is decided is an entry of a log, so whoever
+//! leads next goes on, and nobody has to remember anything.
+
+mod forwarder;
+mod idle_coordinator;
+mod leadership_balance;
+mod placement;
+mod reconciler;
+mod replica_balancer;
+mod space;
+mod succession;
+mod timekeeper;
+
+pub(crate) use self::forwarder::Forwarder;
+pub(crate) use self::idle_coordinator::IdleCoordinator;
+pub(crate) use self::reconciler::Reconciler;
+pub(crate) use self::replica_balancer::ReplicaBalancer;
+pub(crate) use self::space::Space;
+pub(crate) use self::succession::Succession;
+pub(crate) use self::timekeeper::Timekeeper;

@@ -1,0 +1,115 @@
+//! At the catalog's leader: has replicas move to where they should be, one after the other, until
+//! nodes that leave hold nothing and those that stay hold equally many. What is decided is an entry
+//! of the catalog's log; the groups follow it by themselves (`placement`). So whoever leads next goes
+//! on, and nobody has to remember anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{CatalogCommand, GroupId};
+use engine::placement::{Host, Move, Place, next_move};
+use futures::future::join_all;
+use replication::GroupStatus;
+use tokio::time::Instant;
+
+use crate::edge::{Catalog, Router};
+use crate::exchange::NodeReport;
+use crate::upkeep::placement::Placement;
+
+const ROUND: Duration = Duration::from_millis(300);
+/// A node that said nothing for so long is not counted on.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+pub(crate) struct ReplicaBalancer {
+    router: Arc<Router>,
+    heard: BTreeMap<u64, Instant>,
+}
+
+impl ReplicaBalancer {
+    pub fn new(router: Arc<Router>) -> ReplicaBalancer {
+        ReplicaBalancer { router, heard: BTreeMap::new() }
+    }
+
+    pub async fn run(mut self) {
+        loop {
+            tokio::time::sleep(ROUND).await;
+            self.round().await;
+        }
+    }
+
+    async fn round(&mut self) {
+        let router = self.router.clone();
+        if !router.local.leads_the_catalog() {
+            return;
+        }
+        let placement = Placement::read(&router.local.catalog());
+        if !is_due(&placement) {
+            return; // Mostly. Then nobody is asked anything.
+        }
+        let reports = self.ask(&placement).await;
+        let hosts = hosts(&placement, |node| {
+            self.heard.get(&node).is_some_and(|at| at.elapsed() < SILENT_AFTER)
+        });
+        let Some(next) = next_move(&hosts, &places(&placement, &reports)) else { return };
+        self.decide(next, &placement).await;
+    }
+
+    /// What every node says of its groups.
+    async fn ask(&mut self, placement: &Placement) -> BTreeMap<u64, NodeReport> {
+        let router = &self.router;
+        let own = router.local.id;
+        let others = placement.peers.keys().copied().filter(|node| *node != own);
+        let asked = others.map(|node| async move { (node, router.links.report(node).await) });
+        let answers = join_all(asked).await.into_iter();
+        let answers = answers.filter_map(|(node, report)| Some((node, report?)));
+        let reports: BTreeMap<u64, NodeReport> =
+            answers.chain([(own, router.local.report())]).collect();
+        self.heard.extend(reports.keys().map(|node| (*node, Instant::now())));
+        reports
+    }
+
+    async fn decide(&self, Move { group, from, to }: Move, placement: &Placement) {
+        let moves = placement.moves.get(&group).copied().unwrap_or(0);
+        let command = CatalogCommand::MoveReplica { group, from, to, moves };
+        match Catalog::new(&self.router).propose(command, "", self.router.deadline()).await {
+            Ok(_) => tracing::info!(%group, from, to, "a replica moves"),
+            Err(error) => tracing::debug!(%group, from, to, %error, "no replica moves this time"),
+        }
+    }
+}
+
+/// Whether there would be a move if every group were as it shall be, and everybody answered.
+fn is_due(placement: &Placement) -> bool {
+    let groups = data_groups(placement).map(|(group, wanted)| {
+        (group, Place { wanted: wanted.clone(), voters: Some(wanted.clone()) })
+    });
+    next_move(&hosts(placement, |_| true), &groups.collect()).is_some()
+}
+
+fn hosts(placement: &Placement, reachable: impl Fn(u64) -> bool) -> BTreeMap<u64, Host> {
+    let leaving = |node| placement.draining.contains(&node);
+    let nodes = placement.peers.keys().copied();
+    nodes.map(|node| (node, Host { leaving: leaving(node), reachable: reachable(node) })).collect()
+}
+
+fn places(placement: &Placement, reports: &BTreeMap<u64, NodeReport>) -> BTreeMap<GroupId, Place> {
+    let groups = data_groups(placement).map(|(group, wanted)| {
+        (group, Place { wanted: wanted.clone(), voters: voters(group, reports) })
+    });
+    groups.collect()
+}
+
+/// Who votes in a group, by the word of its leader, or of whoever has applied most. A group that is
+/// only being founded has no voters yet.
+fn voters(group: GroupId, reports: &BTreeMap<u64, NodeReport>) -> Option<BTreeSet<u64>> {
+    let seen = reports.values().flat_map(|report| &report.groups);
+    let seen = seen.filter(|of| of.id == group && !of.voters.is_empty());
+    let best = seen.max_by_key(|group: &&GroupStatus| (group.leading, group.term, group.applied));
+    best.map(|group| group.voters.clone())
+}
+
+fn data_groups(placement: &Placement) -> impl Iterator<Item = (GroupId, &BTreeSet<u64>)> {
+    let groups = placement.groups.iter().map(|(group, wanted)| (*group, wanted));
+    groups.filter(|(group, _)| *group != GroupId::CATALOG)
+}
