@@ -6,24 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Names that a crate defines more than once. What is listed here is to get a name of its own.
-const REPEATED: &[(&str, &[&str])] = &[
-    ("crates/mayfly", &["Args", "Command", "Properties"]),
-    ("crates/service", &["Flight", "Pending", "Standing", "State"]),
-];
+const REPEATED: &[(&str, &[&str])] = &[("crates/mayfly", &["Args", "Command", "Properties"])];
 
 /// Where a word that the glossary replaced is still to go.
 const STILL_SAID: &[(&str, &[&str])] = &[
     ("crates/amqp/", &["asker"]),
     ("crates/grpc/", &["asker"]),
     ("crates/http/", &["asker"]),
-    (
-        "crates/service/",
-        &["asker", "collector", "courier", "ear", "errand", "keeper", "planner", "reign"],
-    ),
+    ("crates/service/", &["asker"]),
 ];
 
 /// Where modules are still to be named by nouns.
-const STILL_GERUNDS: &[&str] = &["crates/service/"];
+const STILL_GERUNDS: &[&str] = &[];
 
 /// Modules whose names end in -ing and are the field's nouns nevertheless.
 const GERUNDS: &[(&str, &str)] = &[

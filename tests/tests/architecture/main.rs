@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod modules;
+mod paths;
+
 /// Who may import whom, in reading order. A new arrow is a design decision: it is made here.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
