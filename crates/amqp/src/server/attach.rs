@@ -95,18 +95,18 @@ impl AttachHandler<'_> {
             (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),
             (Node::Entity(entity), Role::Sender) => {
                 let to = self.transfer_destination(attach)?;
-                self.incoming(id, entity, to).map_err(refused)?
+                self.serve_sender(id, entity, to).map_err(refused)?
             }
             (Node::Entity(entity), Role::Receiver) => {
                 let wanted = wanted(attach, &entity).map_err(refused)?;
-                self.outgoing_of(id, entity, wanted, attach.snd_settle_mode)
+                self.serve_receiver(id, entity, wanted, attach.snd_settle_mode)
             }
         };
         Ok((right, kind))
     }
 
-    /// `to`: where its messages go, if not to the entity itself.
-    fn incoming(
+    /// A link on which the client sends. `to`: where its messages go, if not to the entity itself.
+    fn serve_sender(
         &mut self,
         id: LinkId,
         entity: Entity,
@@ -129,7 +129,8 @@ impl AttachHandler<'_> {
         Ok(Kind::Incoming(IncomingLink { deliveries, presettled: 0 }))
     }
 
-    fn outgoing_of(
+    /// A link on which the client receives.
+    fn serve_receiver(
         &mut self,
         id: LinkId,
         entity: Entity,
