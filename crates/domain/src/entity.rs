@@ -1,6 +1,6 @@
-//! Entities: their properties (ENT-3), status (STATE) and counters (COUNT).
+//! Entities: their status (STATE) and counters (COUNT).
 
-use crate::{AuthorizationRule, Idleness, SequenceNumber, Span, Specifics, Timestamp};
+use crate::{Idleness, QueueProperties, SequenceNumber, Specifics, Timestamp};
 
 /// STATE-1. Settable by users; creation and deletion in progress are the catalog's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,62 +36,6 @@ impl EntityStatus {
     /// STATE-3: all messages are kept; nothing expires or activates.
     pub fn is_suspended(self) -> bool {
         self == EntityStatus::Disabled
-    }
-}
-
-/// What a queue is told to be (ENT-3). A duration of `Span::MAX` means never.
-#[derive(Clone, Debug, PartialEq)]
-pub struct QueueProperties {
-    /// 5 s to 5 min, default 1 min (LOCK-4).
-    pub lock_duration: Span,
-    /// 1024, 2048, … 5120, up to 81920 (QUOTA-0), default 1024.
-    pub max_size_megabytes: u32,
-    /// 1 to 1024 (QUOTA-0), default 256.
-    pub max_message_size_kilobytes: u32,
-    pub requires_duplicate_detection: bool,
-    /// 20 s to 7 d, default 10 min (DUP-3).
-    pub duplicate_detection_window: Span,
-    pub requires_session: bool,
-    /// At least 1 s, default never (TTL-5).
-    pub default_ttl: Span,
-    /// At least 5 min, default never (IDLE-1).
-    pub auto_delete_on_idle: Span,
-    pub dead_letter_on_expiration: bool,
-    /// At least 1, default 10 (LOCK-21).
-    pub max_delivery_count: u32,
-    pub status: EntityStatus,
-    /// At most 1,024 characters (QUOTA-28).
-    pub user_metadata: String,
-    /// Accepted, without effect (ENT-3).
-    pub enable_batched_operations: bool,
-    /// At most 12 (QUOTA-23), default none (ENT-11).
-    pub authorization_rules: Vec<AuthorizationRule>,
-    /// The name of the queue or topic that messages are forwarded to (FWD-1), and those of the
-    /// dead-letter queue (FWD-9).
-    pub forward_to: Option<String>,
-    pub forward_dead_letters_to: Option<String>,
-}
-
-impl Default for QueueProperties {
-    fn default() -> QueueProperties {
-        QueueProperties {
-            lock_duration: Span::from_secs(60),
-            max_size_megabytes: 1024,
-            max_message_size_kilobytes: 256,
-            requires_duplicate_detection: false,
-            duplicate_detection_window: Span::from_secs(600),
-            requires_session: false,
-            default_ttl: Span::MAX,
-            auto_delete_on_idle: Span::MAX,
-            dead_letter_on_expiration: false,
-            max_delivery_count: 10,
-            status: EntityStatus::Active,
-            user_metadata: String::new(),
-            enable_batched_operations: true,
-            authorization_rules: Vec::new(),
-            forward_to: None,
-            forward_dead_letters_to: None,
-        }
     }
 }
 

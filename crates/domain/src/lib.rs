@@ -11,6 +11,7 @@ mod time;
 
 mod authorization;
 mod entity;
+mod entity_properties;
 mod idle;
 mod limits;
 mod message;
@@ -45,6 +46,7 @@ pub use catalog::*;
 pub use command::*;
 pub use effect::*;
 pub use entity::*;
+pub use entity_properties::*;
 pub use filter::*;
 pub use forward::*;
 pub use forward_read::*;
