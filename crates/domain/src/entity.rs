@@ -13,6 +13,13 @@ pub enum EntityStatus {
 }
 
 impl EntityStatus {
+    pub const ALL: [EntityStatus; 4] = [
+        EntityStatus::Active,
+        EntityStatus::Disabled,
+        EntityStatus::SendDisabled,
+        EntityStatus::ReceiveDisabled,
+    ];
+
     /// As clients write it.
     pub fn as_str(self) -> &'static str {
         match self {

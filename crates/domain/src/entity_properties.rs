@@ -1,37 +1,37 @@
-//! What entities are told to be (ENT-3). In all three descriptions a duration of `Span::MAX` means
-//! never.
+//! What entities are told to be (ENT-3). A new property is a field here, with its default, and a row of
+//! [`PROPERTIES`]. In all three descriptions a duration of `Span::MAX` means never.
 
-use crate::{
-    AuthorizationRule, EntityId, EntityStatus, RuleCounts, Span, SubscriptionSpecifics,
-    TopicSpecifics,
+mod patch;
+mod property;
+mod table;
+
+pub use patch::Patch;
+pub use property::{
+    Described, EntityProperty, Field, Lens, Mutability, PropertyType, PropertyValue,
 };
+pub use table::PROPERTIES;
+
+use property::carry;
+
+use crate::{AuthorizationRule, EntityStatus, Span, SubscriptionSpecifics, TopicSpecifics};
 
 /// What a queue is told to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueProperties {
-    /// 5 s to 5 min, default 1 min (LOCK-4).
     pub lock_duration: Span,
-    /// 1024, 2048, … 5120, up to 81920 (QUOTA-0), default 1024.
     pub max_size_megabytes: u32,
-    /// 1 to 1024 (QUOTA-0), default 256.
     pub max_message_size_kilobytes: u32,
     pub requires_duplicate_detection: bool,
-    /// 20 s to 7 d, default 10 min (DUP-3).
     pub duplicate_detection_window: Span,
     pub requires_session: bool,
-    /// At least 1 s, default never (TTL-5).
     pub default_ttl: Span,
-    /// At least 5 min, default never (IDLE-1).
     pub auto_delete_on_idle: Span,
     pub dead_letter_on_expiration: bool,
-    /// At least 1, default 10 (LOCK-21).
     pub max_delivery_count: u32,
     pub status: EntityStatus,
-    /// At most 1,024 characters (QUOTA-28).
     pub user_metadata: String,
     /// Accepted, without effect (ENT-3).
     pub enable_batched_operations: bool,
-    /// At most 12 (QUOTA-23), default none (ENT-11).
     pub authorization_rules: Vec<AuthorizationRule>,
     /// The name of the queue or topic that messages are forwarded to (FWD-1), and those of the
     /// dead-letter queue (FWD-9).
@@ -107,12 +107,7 @@ pub struct SubscriptionProperties {
 
 impl Default for TopicProperties {
     fn default() -> TopicProperties {
-        TopicProperties::of(&QueueProperties::default(), &TopicSpecifics::default())
-    }
-}
-
-impl TopicProperties {
-    pub fn of(common: &QueueProperties, specifics: &TopicSpecifics) -> TopicProperties {
+        let common = QueueProperties::default();
         TopicProperties {
             max_size_megabytes: common.max_size_megabytes,
             max_message_size_kilobytes: common.max_message_size_kilobytes,
@@ -121,46 +116,54 @@ impl TopicProperties {
             default_ttl: common.default_ttl,
             auto_delete_on_idle: common.auto_delete_on_idle,
             status: common.status,
-            user_metadata: common.user_metadata.clone(),
+            user_metadata: common.user_metadata,
             enable_batched_operations: common.enable_batched_operations,
-            authorization_rules: common.authorization_rules.clone(),
+            authorization_rules: common.authorization_rules,
+            support_ordering: false,
+            filter_before_publishing: false,
+        }
+    }
+}
+
+impl TopicProperties {
+    pub fn of(common: &QueueProperties, specifics: &TopicSpecifics) -> TopicProperties {
+        let mut properties = TopicProperties {
             support_ordering: specifics.support_ordering,
             filter_before_publishing: specifics.filter_before_publishing,
-        }
+            ..TopicProperties::default()
+        };
+        carry(common, &mut properties);
+        properties
     }
 
     /// As the machine keeps them: what only receivers ask about stands at its default.
     pub fn common(&self) -> QueueProperties {
-        QueueProperties {
-            max_size_megabytes: self.max_size_megabytes,
-            max_message_size_kilobytes: self.max_message_size_kilobytes,
-            requires_duplicate_detection: self.requires_duplicate_detection,
-            duplicate_detection_window: self.duplicate_detection_window,
-            default_ttl: self.default_ttl,
-            auto_delete_on_idle: self.auto_delete_on_idle,
-            status: match self.status {
-                // STATE-1.
-                EntityStatus::SendDisabled => EntityStatus::Disabled,
-                status => status,
-            },
-            user_metadata: self.user_metadata.clone(),
-            enable_batched_operations: self.enable_batched_operations,
-            authorization_rules: self.authorization_rules.clone(),
-            ..QueueProperties::default()
+        let mut common = QueueProperties::default();
+        carry(self, &mut common);
+        if common.status == EntityStatus::SendDisabled {
+            common.status = EntityStatus::Disabled; // STATE-1.
         }
+        common
     }
 }
 
 impl Default for SubscriptionProperties {
     fn default() -> SubscriptionProperties {
         let common = QueueProperties::default();
-        let specifics = SubscriptionSpecifics {
-            topic: EntityId(0),
-            own_default_ttl: common.default_ttl,
+        SubscriptionProperties {
+            lock_duration: common.lock_duration,
+            requires_session: common.requires_session,
+            default_ttl: common.default_ttl,
+            auto_delete_on_idle: common.auto_delete_on_idle,
+            dead_letter_on_expiration: common.dead_letter_on_expiration,
             dead_letter_on_filter_errors: true,
-            rules: RuleCounts::default(),
-        };
-        SubscriptionProperties::of(&common, &specifics)
+            max_delivery_count: common.max_delivery_count,
+            status: common.status,
+            user_metadata: common.user_metadata,
+            enable_batched_operations: common.enable_batched_operations,
+            forward_to: common.forward_to,
+            forward_dead_letters_to: common.forward_dead_letters_to,
+        }
     }
 }
 
@@ -169,43 +172,25 @@ impl SubscriptionProperties {
         common: &QueueProperties,
         specifics: &SubscriptionSpecifics,
     ) -> SubscriptionProperties {
-        SubscriptionProperties {
-            lock_duration: common.lock_duration,
-            requires_session: common.requires_session,
-            default_ttl: specifics.own_default_ttl,
-            auto_delete_on_idle: common.auto_delete_on_idle,
-            dead_letter_on_expiration: common.dead_letter_on_expiration,
+        let mut properties = SubscriptionProperties {
             dead_letter_on_filter_errors: specifics.dead_letter_on_filter_errors,
-            max_delivery_count: common.max_delivery_count,
-            status: common.status,
-            user_metadata: common.user_metadata.clone(),
-            enable_batched_operations: common.enable_batched_operations,
-            forward_to: common.forward_to.clone(),
-            forward_dead_letters_to: common.forward_dead_letters_to.clone(),
-        }
+            ..SubscriptionProperties::default()
+        };
+        carry(common, &mut properties);
+        properties.default_ttl = specifics.own_default_ttl;
+        properties
     }
 
     /// As the machine keeps them, under the topic's default time-to-live (TTL-7): what only senders
     /// ask about stands at its default.
     pub fn common(&self, topic_default_ttl: Span) -> QueueProperties {
-        QueueProperties {
-            lock_duration: self.lock_duration,
-            requires_session: self.requires_session,
-            default_ttl: self.default_ttl.min(topic_default_ttl),
-            auto_delete_on_idle: self.auto_delete_on_idle,
-            dead_letter_on_expiration: self.dead_letter_on_expiration,
-            max_delivery_count: self.max_delivery_count,
-            status: match self.status {
-                // STATE-1.
-                EntityStatus::ReceiveDisabled => EntityStatus::Disabled,
-                status => status,
-            },
-            user_metadata: self.user_metadata.clone(),
-            enable_batched_operations: self.enable_batched_operations,
-            forward_to: self.forward_to.clone(),
-            forward_dead_letters_to: self.forward_dead_letters_to.clone(),
-            ..QueueProperties::default()
+        let mut common = QueueProperties::default();
+        carry(self, &mut common);
+        common.default_ttl = self.default_ttl.min(topic_default_ttl);
+        if common.status == EntityStatus::ReceiveDisabled {
+            common.status = EntityStatus::Disabled; // STATE-1.
         }
+        common
     }
 }
 

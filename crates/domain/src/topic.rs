@@ -11,6 +11,17 @@ pub enum EntityKind {
     Subscription,
 }
 
+impl EntityKind {
+    /// As people call it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EntityKind::Queue => "queue",
+            EntityKind::Topic => "topic",
+            EntityKind::Subscription => "subscription",
+        }
+    }
+}
+
 /// What a topic or a subscription has beside what every entity has.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Specifics {

@@ -2,25 +2,18 @@
 //! machine makes those of them again that its rows rely on, and refuses what is malformed.
 
 mod authorization;
+mod properties;
 
 pub use authorization::authorization_rules;
-
-use crate::{
-    BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, EntityStatus, HEADER_BYTES_MAX, ID_CHARS_MAX,
-    NAME_CHARS_MAX, NewMessage, PATH_CHARS_MAX, PROPERTY_BYTES_MAX, Properties, QueueProperties,
-    REASON_CHARS_MAX, Refusal, Span, SubscriptionProperties, TOKENS_MAX, TopicProperties,
-    USER_METADATA_CHARS_MAX, Value, properties_bytes,
+pub use properties::{
+    forwarding, queue_properties, subscription_properties, topic_properties, unchanged,
 };
 
-/// ENT-3, ENT-4: bounds of a queue's properties.
-const LOCK_DURATION: (Span, Span) = (Span::from_secs(5), Span::from_secs(300));
-const DUPLICATE_WINDOW: (Span, Span) = (Span::from_secs(20), Span::from_secs(7 * 24 * 3600));
-const DEFAULT_TTL_MIN: Span = Span::from_secs(1);
-const IDLE_MIN: Span = Span::from_secs(300);
-const SIZE_MEGABYTES_STEP: u32 = 1024;
-const SIZE_MEGABYTES_MAX: u32 = 80 * 1024;
-const MESSAGE_KILOBYTES_MAX: u32 = 1024;
-const DELIVERY_COUNT_MAX: u32 = i32::MAX as u32;
+use crate::{
+    BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, HEADER_BYTES_MAX, ID_CHARS_MAX, NAME_CHARS_MAX,
+    NewMessage, PATH_CHARS_MAX, PROPERTY_BYTES_MAX, Properties, REASON_CHARS_MAX, Refusal, Span,
+    TOKENS_MAX, Value, properties_bytes,
+};
 
 /// ENT-1. Letters are ASCII: what is lower-cased in the log must not depend on the Unicode tables of
 /// a binary.
@@ -79,94 +72,6 @@ fn short_name(
         Some(c) => refuse(format!("it must not hold {c:?}")),
         None => Ok(()),
     }
-}
-
-/// ENT-3, ENT-4, STATE-1.
-pub fn topic_properties(properties: &TopicProperties) -> Result<(), Refusal> {
-    let settable = properties.status != EntityStatus::ReceiveDisabled;
-    let allowed = "Active, Disabled or SendDisabled";
-    in_range("Status of a topic", settable, properties.status.as_str(), allowed)?;
-    queue_properties(&properties.common())
-}
-
-/// ENT-3, ENT-4, STATE-1.
-pub fn subscription_properties(properties: &SubscriptionProperties) -> Result<(), Refusal> {
-    let settable = properties.status != EntityStatus::SendDisabled;
-    let allowed = "Active, Disabled or ReceiveDisabled";
-    in_range("Status of a subscription", settable, properties.status.as_str(), allowed)?;
-    queue_properties(&properties.common(Span::MAX))
-}
-
-/// ENT-3, ENT-4, QUOTA-0.
-pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
-    let QueueProperties {
-        lock_duration,
-        max_size_megabytes,
-        max_message_size_kilobytes,
-        requires_duplicate_detection: _,
-        duplicate_detection_window,
-        requires_session,
-        default_ttl,
-        auto_delete_on_idle,
-        dead_letter_on_expiration: _,
-        max_delivery_count,
-        status: _,
-        user_metadata,
-        enable_batched_operations: _,
-        authorization_rules: rules,
-        forward_to,
-        forward_dead_letters_to: _,
-    } = properties;
-    if *requires_session && forward_to.is_some() {
-        let why = "what requires sessions cannot be forwarded; its dead letters can";
-        return Err(Refusal::InvalidOperation { why }); // FWD-1.
-    }
-    within("LockDuration", *lock_duration, LOCK_DURATION, "5 s to 5 min")?;
-    within(
-        "DuplicateDetectionHistoryTimeWindow",
-        *duplicate_detection_window,
-        DUPLICATE_WINDOW,
-        "20 s to 7 days",
-    )?;
-    let from = |min| (min, Span::MAX);
-    within("DefaultMessageTimeToLive", *default_ttl, from(DEFAULT_TTL_MIN), "1 s or more")?;
-    within("AutoDeleteOnIdle", *auto_delete_on_idle, from(IDLE_MIN), "5 min or more")?;
-    in_range(
-        "MaxSizeInMegabytes",
-        (SIZE_MEGABYTES_STEP..=SIZE_MEGABYTES_MAX).contains(max_size_megabytes)
-            && max_size_megabytes % SIZE_MEGABYTES_STEP == 0,
-        max_size_megabytes,
-        "a multiple of 1024, up to 81920",
-    )?;
-    in_range(
-        "MaxMessageSizeInKilobytes",
-        (1..=MESSAGE_KILOBYTES_MAX).contains(max_message_size_kilobytes),
-        max_message_size_kilobytes,
-        "1 to 1024",
-    )?;
-    in_range(
-        "MaxDeliveryCount",
-        (1..=DELIVERY_COUNT_MAX).contains(max_delivery_count),
-        max_delivery_count,
-        "1 to 2147483647",
-    )?;
-    let chars = user_metadata.chars().count();
-    let allowed = "at most 1024 characters";
-    in_range("length of UserMetadata", chars <= USER_METADATA_CHARS_MAX, chars, allowed)?;
-    authorization_rules(rules)
-}
-
-/// FWD-2: an entity of this name does not forward to itself. Whether there is a destination of that
-/// name is the catalog's to say.
-pub fn forwarding(name: &str, properties: &QueueProperties) -> Result<(), Refusal> {
-    for to in [&properties.forward_to, &properties.forward_dead_letters_to].into_iter().flatten() {
-        if to.eq_ignore_ascii_case(name) {
-            let why = "an entity cannot forward to itself";
-            return Err(Refusal::InvalidOperation { why });
-        }
-        queue_name(to)?;
-    }
-    Ok(())
 }
 
 /// MSG-2, MSG-7, SEND-5, QUOTA-17, QUOTA-19, TTL-8: what holds for a message whatever queue it goes
@@ -258,15 +163,6 @@ pub fn peek_count(count: u32) -> Result<(), Refusal> {
 /// Settlements, locks or numbers in one request.
 pub fn count(what: &'static str, count: usize) -> Result<(), Refusal> {
     in_range(what, count <= TOKENS_MAX, count, "at most 1000")
-}
-
-fn within(
-    what: &'static str,
-    value: Span,
-    (min, max): (Span, Span),
-    allowed: &'static str,
-) -> Result<(), Refusal> {
-    in_range(what, (min..=max).contains(&value), format_args!("{} ms", value.0), allowed)
 }
 
 fn in_range(

@@ -30,15 +30,7 @@ impl UpdateQueue {
         }
         let old = entity.properties();
         let new = *self.properties;
-        // ENT-5.
-        if new.requires_session != old.requires_session {
-            let why = "whether a queue requires sessions is fixed when it is created";
-            return Err(Refusal::InvalidOperation { why });
-        }
-        if new.requires_duplicate_detection != old.requires_duplicate_detection {
-            let why = "whether a queue detects duplicates is fixed when it is created";
-            return Err(Refusal::InvalidOperation { why });
-        }
+        validate::unchanged(old, &new)?;
         validate::queue_properties(&new)?;
         validate::forwarding(&entity.row.name, &new)?;
         // TTL-26: messages passed as due may be due later now.

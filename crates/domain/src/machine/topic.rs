@@ -5,8 +5,8 @@ use crate::machine::Step;
 use crate::machine::rules::{check_limits, check_rule};
 use crate::{
     CreateSubscription, CreateTopic, Key, Outcome, Refusal, Row, Rows, RuleCounts, SequenceNumber,
-    Specifics, SubscriptionSpecifics, TopicCommand, TopicProperties, TopicSpecifics,
-    UpdateSubscription, UpdateTopic, validate,
+    Specifics, SubscriptionProperties, SubscriptionSpecifics, TopicCommand, TopicProperties,
+    TopicSpecifics, UpdateSubscription, UpdateTopic, validate,
 };
 
 impl TopicCommand {
@@ -46,10 +46,7 @@ impl UpdateTopic {
         let mut topic = step.open(self.entity)?;
         let mut specifics = topic.topic_specifics()?;
         let old = TopicProperties::of(topic.properties(), &specifics);
-        if self.properties.requires_duplicate_detection != old.requires_duplicate_detection {
-            let why = "whether a topic detects duplicates is fixed when it is created";
-            return Err(Refusal::InvalidOperation { why }); // ENT-5.
-        }
+        validate::unchanged(&old, &self.properties)?;
         validate::topic_properties(&self.properties)?;
         specifics.filter_before_publishing = self.properties.filter_before_publishing;
         specifics.support_ordering = self.properties.support_ordering;
@@ -113,10 +110,8 @@ impl UpdateSubscription {
         let window = step.window(self.entity);
         let mut subscription = step.open(self.entity)?;
         let new = *self.properties;
-        if new.requires_session != subscription.properties().requires_session {
-            let why = "whether a subscription requires sessions is fixed when it is created";
-            return Err(Refusal::InvalidOperation { why }); // ENT-5.
-        }
+        let old = SubscriptionProperties::of(subscription.properties(), &specifics);
+        validate::unchanged(&old, &new)?;
         validate::subscription_properties(&new)?;
         let specifics = SubscriptionSpecifics {
             own_default_ttl: new.default_ttl,
