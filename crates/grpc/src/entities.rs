@@ -1,6 +1,6 @@
 //! `mayfly.v1.Entities`.
 
-use domain::{QueueProperties, SubscriptionProperties, TopicProperties, subscription_path};
+use domain::{Patch, QueueProperties, SubscriptionProperties, TopicProperties, subscription_path};
 use service::{Broker, Error, QueueInfo};
 use tonic::{Request, Response, Status};
 use wire::{native, v1};
@@ -27,9 +27,9 @@ impl Entities for EntitiesService {
         request: Request<v1::CreateQueueRequest>,
     ) -> Result<Response<v1::Queue>, Status> {
         let v1::CreateQueueRequest { name, properties, request } = request.into_inner();
-        let given = properties.unwrap_or_default();
-        let properties = native::merge_properties(QueueProperties::default(), given)
+        let given = Patch::try_from(properties.unwrap_or_default())
             .map_err(|refusal| refused(refusal, &name))?;
+        let properties = given.applied_to(QueueProperties::default());
         let queue = self.broker.queues().create(&name, properties, repeatable(request)).await;
         queue.map(shown).map_err(|error| status(&error))
     }
@@ -64,7 +64,7 @@ impl Entities for EntitiesService {
         let v1::UpdateQueueRequest { name, properties } = request.into_inner();
         let given = properties.unwrap_or_default();
         let change = |properties: &mut QueueProperties| {
-            *properties = native::merge_properties(properties.clone(), given)?;
+            *properties = Patch::try_from(given)?.applied_to(properties.clone());
             Ok(())
         };
         let queue = self.broker.queues().update(&name, change).await;
@@ -85,9 +85,9 @@ impl Entities for EntitiesService {
         request: Request<v1::CreateTopicRequest>,
     ) -> Result<Response<v1::Topic>, Status> {
         let v1::CreateTopicRequest { name, properties, request } = request.into_inner();
-        let given = properties.unwrap_or_default();
-        let properties = native::merge_topic(TopicProperties::default(), given)
+        let given = Patch::try_from(properties.unwrap_or_default())
             .map_err(|refusal| refused(refusal, &name))?;
+        let properties = given.applied_to(TopicProperties::default());
         answer(self.broker.topics().create(&name, properties, repeatable(request)).await, topic)
     }
 
@@ -118,9 +118,8 @@ impl Entities for EntitiesService {
     ) -> Result<Response<v1::Topic>, Status> {
         let v1::UpdateTopicRequest { name, properties } = request.into_inner();
         let given = properties.unwrap_or_default();
-        let updated =
-            self.broker.topics().update(&name, |base| native::merge_topic(base, given)).await;
-        answer(updated, topic)
+        let change = |base| Ok(Patch::try_from(given)?.applied_to(base));
+        answer(self.broker.topics().update(&name, change).await, topic)
     }
 
     async fn delete_topic(
@@ -138,9 +137,8 @@ impl Entities for EntitiesService {
         let v1::CreateSubscriptionRequest { topic, name, properties, rule, request } =
             request.into_inner();
         let refuse = |refusal| refused(refusal, &subscription_path(&topic, &name));
-        let given = properties.unwrap_or_default();
-        let properties =
-            native::merge_subscription(SubscriptionProperties::default(), given).map_err(refuse)?;
+        let given = Patch::try_from(properties.unwrap_or_default()).map_err(refuse)?;
+        let properties = given.applied_to(SubscriptionProperties::default());
         let rule = native::rule_from_v1(rule.unwrap_or_default()).map_err(refuse)?;
         let request = repeatable(request);
         let broker = &self.broker;
@@ -176,7 +174,7 @@ impl Entities for EntitiesService {
     ) -> Result<Response<v1::Subscription>, Status> {
         let v1::UpdateSubscriptionRequest { topic, name, properties } = request.into_inner();
         let given = properties.unwrap_or_default();
-        let change = |base| native::merge_subscription(base, given);
+        let change = |base| Ok(Patch::try_from(given)?.applied_to(base));
         let updated = self.broker.subscriptions().update(&topic, &name, change).await;
         answer(updated, subscription)
     }

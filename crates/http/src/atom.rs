@@ -1,17 +1,16 @@
 //! Entity management as the Azure SDKs' administration clients speak it: Atom entries and feeds over
-//! HTTP. What is particular to queues, topics, subscriptions and rules is in a file each.
+//! HTTP.
 
 mod authorization;
 mod description;
 mod document;
 mod duration;
 mod feed;
-mod queue;
+mod layout;
+mod properties;
 mod rule;
-mod subscription;
 #[cfg(test)]
 mod tests;
-mod topic;
 mod typed;
 
 use std::io;
@@ -20,18 +19,19 @@ use axum::http::header::{CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::{
-    EntityInfo, NewRule, QueueProperties, RuleRow, Specifics, SubscriptionProperties,
-    TopicProperties, split_subscription_path, subscription_path,
+    Described, EntityInfo, EntityKind, NewRule, Patch, QueueProperties, RuleRow, Specifics,
+    SubscriptionProperties, TopicProperties, split_subscription_path, subscription_path,
 };
+use roxmltree::{Document, Node};
 use service::{Broker, QueueInfo};
 use uuid::Uuid;
-use wire::{native, v1};
 
 use crate::CLIENT_REQUEST_ID;
 use crate::failure::Failure;
 use crate::path::Target;
 use description::{description, description_of};
 use document::{Entry, Xml};
+use layout::element_of;
 
 pub(crate) use description::{BODY_BYTES_MAX, parse, text};
 pub(crate) use feed::Cursors;
@@ -137,25 +137,20 @@ impl Request<'_> {
         let document = parse(body)?;
         let created = match target {
             Target::Entity(name) => match read_entity(description(&document)?)? {
-                Given::Queue(given) => {
-                    let properties = native::merge_properties(QueueProperties::default(), given);
-                    let properties = properties.map_err(|why| Failure::refused(why, &name))?;
+                EntityPatch::Queue(given) => {
+                    let properties = given.applied_to(QueueProperties::default());
                     broker.queues().create(&name, properties, request).await?
                 }
-                Given::Topic(given) => {
-                    let properties = native::merge_topic(TopicProperties::default(), given);
-                    let properties = properties.map_err(|why| Failure::refused(why, &name))?;
+                EntityPatch::Topic(given) => {
+                    let properties = given.applied_to(TopicProperties::default());
                     broker.topics().create(&name, properties, request).await?
                 }
             },
             Target::Subscription { topic, name } => {
-                let given = description_of(&document, subscription::ELEMENT)?;
-                let rule = subscription::read_rule(given)?;
-                let given = subscription::read(given)?;
-                let base = SubscriptionProperties::default();
-                let properties = native::merge_subscription(base, given);
-                let path = subscription_path(&topic, &name);
-                let properties = properties.map_err(|why| Failure::refused(why, &path))?;
+                let given = subscription_in(&document)?;
+                let rule = rule::read_first(given)?;
+                let properties =
+                    properties::read(given)?.applied_to(SubscriptionProperties::default());
                 broker.subscriptions().create(&topic, &name, properties, rule, request).await?
             }
             Target::Rule { topic, subscription, name } => {
@@ -173,20 +168,21 @@ impl Request<'_> {
         let document = parse(body)?;
         let updated = match target {
             Target::Entity(name) => match read_entity(description(&document)?)? {
-                Given::Queue(given) => {
+                EntityPatch::Queue(given) => {
                     let change = |properties: &mut QueueProperties| {
-                        *properties = native::merge_properties(properties.clone(), given)?;
+                        *properties = given.applied_to(properties.clone());
                         Ok(())
                     };
                     broker.queues().update(&name, change).await?
                 }
-                Given::Topic(given) => {
-                    broker.topics().update(&name, |base| native::merge_topic(base, given)).await?
+                EntityPatch::Topic(given) => {
+                    broker.topics().update(&name, |base| Ok(given.applied_to(base))).await?
                 }
             },
             Target::Subscription { topic, name } => {
-                let given = subscription::read(description_of(&document, subscription::ELEMENT)?)?;
-                let change = |base| native::merge_subscription(base, given);
+                let given: Patch<SubscriptionProperties> =
+                    properties::read(subscription_in(&document)?)?;
+                let change = |base| Ok(given.applied_to(base));
                 broker.subscriptions().update(&topic, &name, change).await?
             }
             Target::Rule { topic, subscription, name } => {
@@ -276,21 +272,26 @@ impl Request<'_> {
 }
 
 /// A queue's or a topic's properties, as far as they are given.
-enum Given {
-    Queue(v1::QueueProperties),
-    Topic(v1::TopicProperties),
+enum EntityPatch {
+    Queue(Patch<QueueProperties>),
+    Topic(Patch<TopicProperties>),
 }
 
-fn read_entity(description: roxmltree::Node<'_, '_>) -> Result<Given, Failure> {
+fn read_entity(description: Node<'_, '_>) -> Result<EntityPatch, Failure> {
+    let (queue, topic) = (element_of(EntityKind::Queue), element_of(EntityKind::Topic));
     match description.tag_name().name() {
-        queue::ELEMENT => queue::read(description).map(Given::Queue),
-        topic::ELEMENT => topic::read(description).map(Given::Topic),
-        other => Err(Failure::bad(format!(
-            "this path takes a {} or a {}, not a {other}",
-            queue::ELEMENT,
-            topic::ELEMENT
-        ))),
+        name if name == queue => properties::read(description).map(EntityPatch::Queue),
+        name if name == topic => properties::read(description).map(EntityPatch::Topic),
+        other => {
+            Err(Failure::bad(format!("this path takes a {queue} or a {topic}, not a {other}")))
+        }
     }
+}
+
+fn subscription_in<'a, 'input>(
+    document: &'a Document<'input>,
+) -> Result<Node<'a, 'input>, Failure> {
+    description_of(document, element_of(EntityKind::Subscription))
 }
 
 /// An entity's entry, of whichever kind it is: who expected another reads none.
@@ -301,18 +302,25 @@ fn entity(xml: &mut Xml, id: String, info: &EntityInfo, asked: Asked<'_>) -> io:
     };
     let entry = Entry { id, title, published: info.created_at, updated: info.updated_at };
     match &info.specifics {
-        Specifics::Queue => {
-            document::entry(xml, &entry, queue::ELEMENT, |out| queue::write(out, info, asked))
-        }
+        Specifics::Queue => entry_of(xml, &entry, info, &info.properties, asked),
         Specifics::Topic(of) => {
-            document::entry(xml, &entry, topic::ELEMENT, |out| topic::write(out, info, of, asked))
+            entry_of(xml, &entry, info, &TopicProperties::of(&info.properties, of), asked)
         }
         Specifics::Subscription(of) => {
-            let write =
-                |out: &mut document::Elements<'_>| subscription::write(out, info, of, asked);
-            document::entry(xml, &entry, subscription::ELEMENT, write)
+            entry_of(xml, &entry, info, &SubscriptionProperties::of(&info.properties, of), asked)
         }
     }
+}
+
+fn entry_of<P: Described>(
+    xml: &mut Xml,
+    entry: &Entry<'_>,
+    info: &EntityInfo,
+    properties: &P,
+    asked: Asked<'_>,
+) -> io::Result<()> {
+    let write = |out: &mut document::Elements<'_>| properties::write(out, info, properties, asked);
+    document::entry(xml, entry, element_of(P::KIND), write)
 }
 
 fn write_rule(xml: &mut Xml, id: String, row: &RuleRow) -> io::Result<()> {

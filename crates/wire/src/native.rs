@@ -2,6 +2,7 @@
 //! [`domain::Refusal`]; what ranges and combinations are allowed is the domain's to judge.
 
 mod authorization;
+mod entity_properties;
 mod property;
 mod queue;
 mod request;

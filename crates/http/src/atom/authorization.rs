@@ -2,8 +2,7 @@
 
 use std::io;
 
-use domain::AuthorizationRule;
-use wire::v1;
+use domain::{AccessRights, AuthorizationRule};
 
 use super::description::{Element, elements};
 use super::document::Elements;
@@ -14,11 +13,16 @@ const KIND: &str = "SharedAccessAuthorizationRule";
 const CLAIM_TYPE: &str = "SharedAccessKey";
 const CLAIM_VALUE: &str = "None";
 
-pub(super) fn write(out: &mut Elements<'_>, rules: &[AuthorizationRule]) -> io::Result<()> {
+/// `list`: the element that they are in.
+pub(super) fn write(
+    out: &mut Elements<'_>,
+    list: &str,
+    rules: &[AuthorizationRule],
+) -> io::Result<()> {
     if rules.is_empty() {
-        return out.empty("AuthorizationRules");
+        return out.empty(list);
     }
-    out.nested("AuthorizationRules", |out| rules.iter().try_for_each(|rule| write_rule(out, rule)))
+    out.nested(list, |out| rules.iter().try_for_each(|rule| write_rule(out, rule)))
 }
 
 fn write_rule(out: &mut Elements<'_>, rule: &AuthorizationRule) -> io::Result<()> {
@@ -44,18 +48,17 @@ fn write_rule(out: &mut Elements<'_>, rule: &AuthorizationRule) -> io::Result<()
 }
 
 /// All rules there shall be.
-pub(super) fn read(list: Element<'_, '_>) -> Result<Option<v1::AuthorizationRules>, Failure> {
+pub(super) fn read(list: Element<'_, '_>) -> Result<Vec<AuthorizationRule>, Failure> {
     let rules = elements(list.0).filter(|element| element.name() == "AuthorizationRule");
-    let rules = rules.map(read_rule).collect::<Result<_, Failure>>()?;
-    Ok(Some(v1::AuthorizationRules { rules }))
+    rules.map(read_rule).collect()
 }
 
 /// When it was created and modified is passed over: that is not the client's to say.
-fn read_rule(rule: Element<'_, '_>) -> Result<v1::AuthorizationRule, Failure> {
+fn read_rule(rule: Element<'_, '_>) -> Result<AuthorizationRule, Failure> {
     if rule.kind().is_some_and(|kind| kind != KIND) {
         return Err(Failure::bad(format!("an AuthorizationRule is of type {KIND}")));
     }
-    let mut given = v1::AuthorizationRule::default();
+    let mut given = AuthorizationRule::default();
     for element in elements(rule.0) {
         match element.name() {
             "KeyName" => given.name = element.text().to_owned(),
@@ -64,8 +67,10 @@ fn read_rule(rule: Element<'_, '_>) -> Result<v1::AuthorizationRule, Failure> {
             "ClaimType" => only(element, CLAIM_TYPE)?,
             "ClaimValue" => only(element, CLAIM_VALUE)?,
             "Rights" => {
-                let rights = elements(element.0).filter(|right| right.name() == "AccessRights");
-                given.rights = rights.map(read_right).collect::<Result<_, Failure>>()?;
+                given.rights = AccessRights::default();
+                elements(element.0)
+                    .filter(|right| right.name() == "AccessRights")
+                    .try_for_each(|right| read_right(right, &mut given.rights))?;
             }
             _ => (),
         }
@@ -81,11 +86,12 @@ fn only(element: Element<'_, '_>, expected: &str) -> Result<(), Failure> {
     }
 }
 
-fn read_right(element: Element<'_, '_>) -> Result<i32, Failure> {
+fn read_right(element: Element<'_, '_>, given: &mut AccessRights) -> Result<(), Failure> {
     match element.text().trim() {
-        "Listen" => Ok(v1::AccessRight::Listen.into()),
-        "Send" => Ok(v1::AccessRight::Send.into()),
-        "Manage" => Ok(v1::AccessRight::Manage.into()),
-        _ => Err(element.wrong("Listen, Send or Manage")),
+        "Listen" => given.listen = true,
+        "Send" => given.send = true,
+        "Manage" => given.manage = true,
+        _ => return Err(element.wrong("Listen, Send or Manage")),
     }
+    Ok(())
 }

@@ -158,54 +158,44 @@ impl<'a> Element<'a, '_> {
         Failure::new(StatusCode::BAD_REQUEST, Some(40000), format!("{what} ({place})"))
     }
 
-    pub fn span_ms(self) -> Result<Option<u64>, Failure> {
-        let span = duration::parse(self.word())
-            .ok_or_else(|| self.wrong("an ISO 8601 duration such as PT1M or P14D"))?;
-        let Span(ms) = span;
-        Ok(Some(ms))
+    pub fn span(self) -> Result<Span, Failure> {
+        duration::parse(self.word())
+            .ok_or_else(|| self.wrong("an ISO 8601 duration such as PT1M or P14D"))
     }
 
-    pub fn number(self) -> Result<Option<u32>, Failure> {
-        self.word().parse().map(Some).map_err(|_| self.wrong("a number"))
+    pub fn number(self) -> Result<u32, Failure> {
+        self.word().parse().map_err(|_| self.wrong("a number"))
     }
 
-    pub fn flag(self) -> Result<Option<bool>, Failure> {
+    pub fn flag(self) -> Result<bool, Failure> {
         match self.word().to_ascii_lowercase().as_str() {
-            "true" | "1" => Ok(Some(true)),
-            "false" | "0" => Ok(Some(false)),
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
             _ => Err(self.wrong("true or false")),
         }
     }
 
     /// Refuses `true`: there is no such thing here.
     pub fn only_false(self) -> Result<(), Failure> {
-        match self.flag()? {
-            Some(true) => Err(Failure::bad(format!("{} is not supported", self.name()))),
-            _ => Ok(()),
+        if self.flag()? {
+            return Err(Failure::bad(format!("{} is not supported", self.name())));
         }
+        Ok(())
     }
 
     /// The name of an entity: clients write it as it is, or as the path of an absolute URI. Empty:
     /// none.
     pub fn destination(self) -> Result<Option<String>, Failure> {
         let name = auth::addressed(self.word());
-        match name.contains(char::REPLACEMENT_CHARACTER) {
-            true => Err(self.wrong("the name or the URI of an entity")), // It is no text.
-            false => Ok(Some(name)),
+        if name.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(self.wrong("the name or the URI of an entity")); // It is no text.
         }
+        Ok(Some(name).filter(|name| !name.is_empty()))
     }
 
     /// STATE-1.
-    pub fn status(self) -> Result<Option<i32>, Failure> {
-        const SETTABLE: [(EntityStatus, wire::v1::EntityStatus); 4] = [
-            (EntityStatus::Active, wire::v1::EntityStatus::Active),
-            (EntityStatus::Disabled, wire::v1::EntityStatus::Disabled),
-            (EntityStatus::SendDisabled, wire::v1::EntityStatus::SendDisabled),
-            (EntityStatus::ReceiveDisabled, wire::v1::EntityStatus::ReceiveDisabled),
-        ];
-        let found = SETTABLE.into_iter().find(|(status, _)| status.as_str() == self.word());
-        let (_, status) =
-            found.ok_or_else(|| self.wrong("Active, Disabled, SendDisabled or ReceiveDisabled"))?;
-        Ok(Some(status.into()))
+    pub fn status(self) -> Result<EntityStatus, Failure> {
+        let found = EntityStatus::ALL.into_iter().find(|status| status.as_str() == self.word());
+        found.ok_or_else(|| self.wrong("Active, Disabled, SendDisabled or ReceiveDisabled"))
     }
 }

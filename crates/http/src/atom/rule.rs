@@ -62,6 +62,14 @@ fn write_conditions(out: &mut Elements<'_>, conditions: &Conditions) -> io::Resu
     typed::write(out, "Properties", &conditions.properties)
 }
 
+/// RULE-2: of a new subscription, the first rule, where one is given.
+pub(super) fn read_first(subscription: Node<'_, '_>) -> Result<NewRule, Failure> {
+    match element(subscription, "DefaultRuleDescription") {
+        Some(given) => read(given.0, None),
+        None => Ok(NewRule::default()),
+    }
+}
+
 /// A rule as a client wrote it. `name`: what the path calls it, which holds; without one, the rule
 /// says it itself, or is the default one (RULE-2).
 pub(super) fn read(description: Node<'_, '_>, name: Option<&str>) -> Result<NewRule, Failure> {

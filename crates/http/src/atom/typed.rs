@@ -123,7 +123,7 @@ fn read_value(value: Element<'_, '_>) -> Result<Value, Failure> {
     let read = match kind {
         "string" | "anyURI" => return Ok(Value::String(text.to_owned())),
         "char" => text.parse().ok().map(Value::Char),
-        "boolean" => return Ok(Value::Bool(value.flag()?.unwrap_or_default())),
+        "boolean" => return Ok(Value::Bool(value.flag()?)),
         "byte" => word.parse().ok().map(Value::SByte),
         "unsignedByte" => word.parse().ok().map(Value::Byte),
         "short" => word.parse().ok().map(Value::Short),

@@ -8,7 +8,7 @@ mod file;
 use std::path::{Path, PathBuf};
 
 use client::{subscription_path, v1};
-use domain::{QueueProperties, Refusal, SubscriptionProperties, TopicProperties, validate};
+use domain::{Patch, QueueProperties, Refusal, SubscriptionProperties, TopicProperties, validate};
 use wire::native;
 
 use crate::terminal;
@@ -62,7 +62,7 @@ impl Entities {
             let check = || {
                 validate::queue_name(name)?;
                 let base = QueueProperties::default();
-                validate::queue_properties(&native::merge_properties(base, properties.clone())?)
+                validate::queue_properties(&Patch::try_from(properties.clone())?.applied_to(base))
             };
             check().map_err(|refusal| refused(at, &refusal))?;
         }
@@ -70,7 +70,7 @@ impl Entities {
             let check = || {
                 validate::queue_name(name)?;
                 let base = TopicProperties::default();
-                validate::topic_properties(&native::merge_topic(base, properties.clone())?)
+                validate::topic_properties(&Patch::try_from(properties.clone())?.applied_to(base))
             };
             check().map_err(|refusal| refused(at, &refusal))?;
         }
@@ -101,10 +101,8 @@ impl Subscription {
         let check = || {
             validate::subscription_name(name)?;
             let base = SubscriptionProperties::default();
-            validate::subscription_properties(&native::merge_subscription(
-                base,
-                properties.clone(),
-            )?)
+            let properties = Patch::try_from(properties.clone())?.applied_to(base);
+            validate::subscription_properties(&properties)
         };
         check().map_err(|refusal| refused(at, &refusal))?;
         for (index, rule) in self.rules.iter().enumerate() {
