@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Names that a crate defines more than once. What is listed here is to get a name of its own.
-const REPEATED: &[(&str, &[&str])] = &[("crates/mayfly", &["Args", "Command", "Properties"])];
+const REPEATED: &[(&str, &[&str])] = &[("crates/mayfly", &["Args", "Command"])];
 
 /// Where a word that the glossary replaced is still to go.
 const STILL_SAID: &[(&str, &[&str])] = &[

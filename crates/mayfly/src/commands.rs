@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod completions;
 mod idle;
 pub mod peek;
+mod properties;
 pub mod purge;
 pub mod queue;
 pub mod receive;
@@ -18,7 +19,6 @@ pub mod session;
 pub mod subscription;
 pub mod topic;
 
-use client::v1::EntityStatus;
 use client::{Client, QueuePath, subscription_path};
 
 use crate::connect::Connect;
@@ -82,36 +82,6 @@ pub struct Output {
     pub connect: Connect,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Status {
-    Active,
-    Disabled,
-    SendDisabled,
-    ReceiveDisabled,
-}
-
-impl Status {
-    pub fn into_wire(self) -> i32 {
-        let status = match self {
-            Status::Active => EntityStatus::Active,
-            Status::Disabled => EntityStatus::Disabled,
-            Status::SendDisabled => EntityStatus::SendDisabled,
-            Status::ReceiveDisabled => EntityStatus::ReceiveDisabled,
-        };
-        status.into()
-    }
-}
-
-pub fn status_name(status: EntityStatus) -> &'static str {
-    match status {
-        EntityStatus::Unspecified => "unknown",
-        EntityStatus::Active => "active",
-        EntityStatus::Disabled => "disabled",
-        EntityStatus::SendDisabled => "send-disabled",
-        EntityStatus::ReceiveDisabled => "receive-disabled",
-    }
-}
-
 /// Says that something is deleted; that it was not there is no error if it need not be.
 fn told_deleted(
     what: &str,
@@ -132,7 +102,7 @@ fn told_deleted(
 }
 
 /// Names and values, one to a line.
-fn show(rows: &[(&str, String)]) -> anyhow::Result<()> {
+fn show<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> anyhow::Result<()> {
     for (name, value) in rows {
         terminal::line(format!("{name:<26} {value}").trim_end())?;
     }

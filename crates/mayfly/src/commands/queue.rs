@@ -2,9 +2,11 @@
 
 use clap::Subcommand;
 use client::v1;
+use domain::{Patch, QueueProperties};
 use serde_json::{Value, json};
 
-use crate::commands::{Output, Status, authorization, idle, status_name};
+use crate::commands::properties::{self, Created, Updated, status_name};
+use crate::commands::{Output, idle};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -35,9 +37,7 @@ enum Command {
         /// Name of the queue
         name: String,
         #[command(flatten)]
-        fixed: FixedProperties,
-        #[command(flatten)]
-        properties: Properties,
+        properties: Created<QueueProperties>,
         #[command(flatten)]
         output: Output,
     },
@@ -67,7 +67,7 @@ enum Command {
         /// Name of the queue
         name: String,
         #[command(flatten)]
-        properties: Properties,
+        properties: Updated<QueueProperties>,
         #[command(flatten)]
         output: Output,
     },
@@ -84,104 +84,22 @@ enum Command {
     },
 }
 
-/// What a queue keeps for ever (ENT-5).
-#[derive(Clone, Debug, clap::Args)]
-struct FixedProperties {
-    /// Drop messages whose id was seen within the window
-    #[arg(long)]
-    duplicate_detection: bool,
-    /// Messages belong to sessions
-    #[arg(long)]
-    requires_session: bool,
-}
-
-/// ENT-3.
-#[derive(Clone, Debug, clap::Args)]
-struct Properties {
-    /// Time to live of messages without their own, and ceiling of all; "never" is the default
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    ttl: Option<u64>,
-    /// Move expired messages to the dead-letter queue instead of dropping them
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    dead_letter_on_expiration: Option<bool>,
-    /// How long a received message is locked (default 1m)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    lock_duration: Option<u64>,
-    /// Deliveries after which a message is dead-lettered (default 10)
-    #[arg(long, value_name = "COUNT")]
-    max_delivery_count: Option<u32>,
-    /// How long message ids are remembered (default 10m)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    duplicate_detection_window: Option<u64>,
-    /// Delete the queue when nobody uses it for so long (default never)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    auto_delete_on_idle: Option<u64>,
-    /// Most megabytes of messages stored (default 1024)
-    #[arg(long, value_name = "MB")]
-    max_size_megabytes: Option<u32>,
-    /// Most kilobytes of one message (default 256)
-    #[arg(long, value_name = "KB")]
-    max_message_size_kilobytes: Option<u32>,
-    /// What is allowed (default active)
-    #[arg(long)]
-    status: Option<Status>,
-    /// Free text kept with the queue
-    #[arg(long, value_name = "TEXT")]
-    user_metadata: Option<String>,
-    /// Forward messages to this queue or topic; "" forwards no more
-    #[arg(long, value_name = "NAME")]
-    forward_to: Option<String>,
-    /// Forward dead letters to this queue or topic; "" forwards no more
-    #[arg(long, value_name = "NAME")]
-    forward_dead_letters_to: Option<String>,
-    #[command(flatten)]
-    authorization: authorization::Given,
-}
-
-impl Properties {
-    fn into_wire(self) -> v1::QueueProperties {
-        v1::QueueProperties {
-            lock_duration_ms: self.lock_duration,
-            max_size_megabytes: self.max_size_megabytes,
-            max_message_size_kilobytes: self.max_message_size_kilobytes,
-            duplicate_detection_window_ms: self.duplicate_detection_window,
-            default_ttl_ms: self.ttl,
-            auto_delete_on_idle_ms: self.auto_delete_on_idle,
-            dead_letter_on_expiration: self.dead_letter_on_expiration,
-            max_delivery_count: self.max_delivery_count,
-            status: self.status.map(Status::into_wire),
-            user_metadata: self.user_metadata,
-            authorization_rules: self.authorization.into_wire(),
-            forward_to: self.forward_to,
-            forward_dead_letters_to: self.forward_dead_letters_to,
-            ..v1::QueueProperties::default()
-        }
-    }
-}
-
 pub async fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
-        Command::Create { name, fixed, properties, output } => {
-            let properties = v1::QueueProperties {
-                requires_duplicate_detection: fixed.duplicate_detection.then_some(true),
-                requires_session: fixed.requires_session.then_some(true),
-                ..properties.into_wire()
-            };
-            let queue = output.connect.client()?.create_queue(&name, properties).await?;
+        Command::Create { name, properties, output } => {
+            let client = output.connect.client()?;
+            let queue = client.create_queue(&name, properties.0.into()).await?;
             done(&output, &queue, "created")
         }
         Command::Update { name, properties, output } => {
-            let properties = properties.into_wire();
-            if properties == v1::QueueProperties::default() {
-                return Err(terminal::usage("nothing to change; name a property, see --help"));
-            }
-            let queue = output.connect.client()?.update_queue(&name, properties).await?;
+            let client = output.connect.client()?;
+            let queue = client.update_queue(&name, properties.some()?.into()).await?;
             done(&output, &queue, "updated")
         }
         Command::Show { name, keys, output } => {
             let queue = output.connect.client()?.get_queue(&name).await?;
             match output.json {
-                true => terminal::json(&as_json(&queue, keys)),
+                true => terminal::json(&as_json(&queue, keys)?),
                 false => show(&queue, keys),
             }
         }
@@ -191,7 +109,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             match output.json {
                 true => {
                     let queues = queues.iter().map(|queue| as_json(queue, false));
-                    terminal::json(&queues.collect::<Vec<_>>())
+                    terminal::json(&queues.collect::<anyhow::Result<Vec<_>>>()?)
                 }
                 false if idle => idle::list(&queues, "no queues", client.now().await?.now_ms),
                 false => list(&queues),
@@ -210,7 +128,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
 fn done(output: &Output, queue: &v1::Queue, what: &str) -> anyhow::Result<()> {
     match output.json {
-        true => terminal::json(&as_json(queue, false)),
+        true => terminal::json(&as_json(queue, false)?),
         false => terminal::line(format!("queue '{}' {what}", queue.name)),
     }
 }
@@ -221,59 +139,38 @@ fn list(queues: &[v1::Queue]) -> anyhow::Result<()> {
     }
     let row = |queue: &v1::Queue| {
         let counters = queue.counters.unwrap_or_default();
-        let properties = queue.properties.clone().unwrap_or_default();
-        vec![
+        let properties = told(queue)?.applied_to(QueueProperties::default());
+        Ok(vec![
             queue.name.clone(),
-            status_name(properties.status()).to_owned(),
+            status_name(properties.status).to_owned(),
             terminal::count(counters.active),
             terminal::count(counters.scheduled),
             terminal::count(counters.deferred),
             terminal::count(counters.dead_lettered),
             terminal::bytes(counters.size_bytes),
-            duration::show_ms(properties.default_ttl_ms.unwrap_or(duration::NEVER_MS)),
+            duration::show_ms(properties.default_ttl.0),
             queue.leader_node.to_string(),
-        ]
+        ])
     };
     let header =
         ["name", "status", "active", "scheduled", "deferred", "dead", "size", "ttl", "leader"];
-    let rows = queues.iter().map(row).collect();
+    let rows = queues.iter().map(row).collect::<anyhow::Result<_>>()?;
     terminal::line(terminal::table(&header, &[2, 3, 4, 5, 6, 8], rows))
 }
 
+fn told(queue: &v1::Queue) -> anyhow::Result<Patch<QueueProperties>> {
+    properties::told(queue.properties.clone())
+}
+
 fn show(queue: &v1::Queue, keys: bool) -> anyhow::Result<()> {
-    let properties = queue.properties.clone().unwrap_or_default();
+    let told = told(queue)?;
     let counters = queue.counters.unwrap_or_default();
-    let duration = |ms: Option<u64>| duration::show_ms(ms.unwrap_or(duration::NEVER_MS));
-    let yes = |truth: Option<bool>| if truth == Some(true) { "yes" } else { "no" }.to_owned();
-    let number = |number: Option<u32>| number.map_or_else(String::new, |n| n.to_string());
     let count = |number: u64| terminal::count(number);
-    let window = match properties.requires_duplicate_detection {
-        Some(true) => duration(properties.duplicate_detection_window_ms),
-        _ => "no".to_owned(),
-    };
-    super::show(&[
+    let place = [
         ("name", queue.name.clone()),
-        ("status", status_name(properties.status()).to_owned()),
         ("group", format!("{}, led by node {}", queue.group, queue.leader_node)),
-        ("time to live", duration(properties.default_ttl_ms)),
-        ("dead-letter on expiration", yes(properties.dead_letter_on_expiration)),
-        ("lock duration", duration(properties.lock_duration_ms)),
-        ("max delivery count", number(properties.max_delivery_count)),
-        ("duplicate detection", window),
-        ("sessions", yes(properties.requires_session)),
-        ("delete when idle for", duration(properties.auto_delete_on_idle_ms)),
-        ("max size", format!("{} MB", number(properties.max_size_megabytes))),
-        ("max message size", format!("{} KB", number(properties.max_message_size_kilobytes))),
-        ("forwards to", properties.forward_to.clone().unwrap_or_default()),
-        (
-            "forwards dead letters to",
-            properties.forward_dead_letters_to.clone().unwrap_or_default(),
-        ),
-        ("user metadata", properties.user_metadata.clone().unwrap_or_default()),
-        (
-            "authorization rules",
-            authorization::shown(properties.authorization_rules.as_ref(), keys),
-        ),
+    ];
+    let state = [
         ("created", instant::show_ms(queue.created_at_ms)),
         ("updated", instant::show_ms(queue.updated_at_ms)),
         ("accessed", instant::show_ms(queue.accessed_at_ms)),
@@ -294,34 +191,17 @@ fn show(queue: &v1::Queue, keys: bool) -> anyhow::Result<()> {
         ("dropped by expiry", count(counters.expired_dropped)),
         ("deleted", count(counters.deleted)),
         ("forwarded", count(counters.forwarded)),
-    ])
+    ];
+    super::show(place.into_iter().chain(properties::shown(&told, keys)).chain(state))
 }
 
-fn as_json(queue: &v1::Queue, keys: bool) -> Value {
-    let properties = queue.properties.clone().unwrap_or_default();
+fn as_json(queue: &v1::Queue, keys: bool) -> anyhow::Result<Value> {
+    let told = told(queue)?;
     let counters = queue.counters.unwrap_or_default();
-    let duration = |ms: Option<u64>| ms.map(duration::show_ms);
-    json!({
+    Ok(json!({
         "name": queue.name,
-        "status": status_name(properties.status()),
-        "properties": {
-            "lock_duration": duration(properties.lock_duration_ms),
-            "max_size_megabytes": properties.max_size_megabytes,
-            "max_message_size_kilobytes": properties.max_message_size_kilobytes,
-            "requires_duplicate_detection": properties.requires_duplicate_detection,
-            "duplicate_detection_window": duration(properties.duplicate_detection_window_ms),
-            "requires_session": properties.requires_session,
-            "default_ttl": duration(properties.default_ttl_ms),
-            "auto_delete_on_idle": duration(properties.auto_delete_on_idle_ms),
-            "dead_letter_on_expiration": properties.dead_letter_on_expiration,
-            "max_delivery_count": properties.max_delivery_count,
-            "user_metadata": properties.user_metadata,
-            "authorization_rules":
-                authorization::as_json(properties.authorization_rules.as_ref(), keys),
-            "forward_to": properties.forward_to.filter(|to| !to.is_empty()),
-            "forward_dead_letters_to":
-                properties.forward_dead_letters_to.filter(|to| !to.is_empty()),
-        },
+        "status": properties::status(&told),
+        "properties": properties::as_json(&told, keys),
         "counters": {
             "active": counters.active,
             "scheduled": counters.scheduled,
@@ -349,5 +229,5 @@ fn as_json(queue: &v1::Queue, keys: bool) -> Value {
         "deleted_at": queue.deleted_at_ms.map(instant::show_ms),
         "group": queue.group,
         "leader_node": queue.leader_node,
-    })
+    }))
 }

@@ -178,7 +178,7 @@ pub async fn run(args: RuleArgs) -> anyhow::Result<()> {
             let rule = found.with_context(|| format!("rule '{name}' does not exist"))?;
             match output.json {
                 true => terminal::json(&as_json(rule)),
-                false => super::show(&[
+                false => super::show([
                     ("name", rule.name.clone()),
                     ("filter", filter_text(rule)),
                     ("action", action_text(rule)),

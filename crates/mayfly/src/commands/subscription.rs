@@ -2,9 +2,11 @@
 
 use clap::Subcommand;
 use client::v1;
+use domain::{Patch, SubscriptionProperties};
 use serde_json::{Value, json};
 
-use crate::commands::{Output, Status, idle, rule, status_name};
+use crate::commands::properties::{self, Created, Updated, status_name};
+use crate::commands::{Output, idle, rule};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -31,13 +33,10 @@ enum Command {
     Create {
         #[command(flatten)]
         path: Path,
-        /// Messages belong to sessions
-        #[arg(long)]
-        requires_session: bool,
         #[command(flatten)]
         first: rule::Selection,
         #[command(flatten)]
-        properties: Properties,
+        properties: Created<SubscriptionProperties>,
         #[command(flatten)]
         output: Output,
     },
@@ -63,7 +62,7 @@ enum Command {
         #[command(flatten)]
         path: Path,
         #[command(flatten)]
-        properties: Properties,
+        properties: Updated<SubscriptionProperties>,
         #[command(flatten)]
         output: Output,
     },
@@ -87,66 +86,10 @@ struct Path {
     name: String,
 }
 
-/// ENT-3.
-#[derive(Clone, Debug, clap::Args)]
-struct Properties {
-    /// Time to live of messages without their own, and ceiling of all; the topic's holds if it is less
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    ttl: Option<u64>,
-    /// Move expired messages to the dead-letter queue instead of dropping them
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    dead_letter_on_expiration: Option<bool>,
-    /// Move what a filter or an action fails on to the dead-letter queue (default true)
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    dead_letter_on_filter_errors: Option<bool>,
-    /// How long a received message is locked (default 1m)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    lock_duration: Option<u64>,
-    /// Deliveries after which a message is dead-lettered (default 10)
-    #[arg(long, value_name = "COUNT")]
-    max_delivery_count: Option<u32>,
-    /// Delete the subscription when nobody uses it for so long (default never)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    auto_delete_on_idle: Option<u64>,
-    /// What is allowed (default active)
-    #[arg(long)]
-    status: Option<Status>,
-    /// Free text kept with the subscription
-    #[arg(long, value_name = "TEXT")]
-    user_metadata: Option<String>,
-    /// Forward messages to this queue or topic; "" forwards no more
-    #[arg(long, value_name = "NAME")]
-    forward_to: Option<String>,
-    /// Forward dead letters to this queue or topic; "" forwards no more
-    #[arg(long, value_name = "NAME")]
-    forward_dead_letters_to: Option<String>,
-}
-
-impl Properties {
-    fn into_wire(self) -> v1::SubscriptionProperties {
-        v1::SubscriptionProperties {
-            lock_duration_ms: self.lock_duration,
-            default_ttl_ms: self.ttl,
-            auto_delete_on_idle_ms: self.auto_delete_on_idle,
-            dead_letter_on_expiration: self.dead_letter_on_expiration,
-            dead_letter_on_filter_errors: self.dead_letter_on_filter_errors,
-            max_delivery_count: self.max_delivery_count,
-            status: self.status.map(Status::into_wire),
-            user_metadata: self.user_metadata,
-            forward_to: self.forward_to,
-            forward_dead_letters_to: self.forward_dead_letters_to,
-            ..v1::SubscriptionProperties::default()
-        }
-    }
-}
-
 pub async fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
-        Command::Create { path, requires_session, first, properties, output } => {
-            let properties = v1::SubscriptionProperties {
-                requires_session: requires_session.then_some(true),
-                ..properties.into_wire()
-            };
+        Command::Create { path, first, properties, output } => {
+            let properties = properties.0.into();
             let rule = first.into_rule(None)?;
             let client = output.connect.client()?;
             let Path { topic, name } = &path;
@@ -154,10 +97,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             done(&output, &created, "created")
         }
         Command::Update { path, properties, output } => {
-            let properties = properties.into_wire();
-            if properties == v1::SubscriptionProperties::default() {
-                return Err(terminal::usage("nothing to change; name a property, see --help"));
-            }
+            let properties = properties.some()?.into();
             let client = output.connect.client()?;
             let updated = client.update_subscription(&path.topic, &path.name, properties).await?;
             done(&output, &updated, "updated")
@@ -166,7 +106,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             let client = output.connect.client()?;
             let subscription = client.get_subscription(&path.topic, &path.name).await?;
             match output.json {
-                true => terminal::json(&as_json(&subscription)),
+                true => terminal::json(&as_json(&subscription)?),
                 false => show(&subscription),
             }
         }
@@ -174,7 +114,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             let client = output.connect.client()?;
             let subscriptions = client.list_subscriptions(&topic).await?;
             match output.json {
-                true => terminal::json(&subscriptions.iter().map(as_json).collect::<Vec<_>>()),
+                true => {
+                    let subscriptions = subscriptions.iter().map(as_json);
+                    terminal::json(&subscriptions.collect::<anyhow::Result<Vec<_>>>()?)
+                }
                 false if idle => {
                     idle::list(&subscriptions, "no subscriptions", client.now().await?.now_ms)
                 }
@@ -191,7 +134,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 fn done(output: &Output, subscription: &v1::Subscription, what: &str) -> anyhow::Result<()> {
     let v1::Subscription { topic, name, .. } = subscription;
     match output.json {
-        true => terminal::json(&as_json(subscription)),
+        true => terminal::json(&as_json(subscription)?),
         false => terminal::line(format!("subscription '{topic}/{name}' {what}")),
     }
 }
@@ -202,47 +145,36 @@ fn list(subscriptions: &[v1::Subscription]) -> anyhow::Result<()> {
     }
     let row = |subscription: &v1::Subscription| {
         let counters = subscription.counters.unwrap_or_default();
-        let properties = subscription.properties.clone().unwrap_or_default();
-        vec![
+        let properties = told(subscription)?.applied_to(SubscriptionProperties::default());
+        Ok(vec![
             subscription.name.clone(),
-            status_name(properties.status()).to_owned(),
+            status_name(properties.status).to_owned(),
             terminal::count(counters.active),
             terminal::count(counters.deferred),
             terminal::count(counters.dead_lettered),
             terminal::bytes(counters.size_bytes),
-            duration::show_ms(properties.default_ttl_ms.unwrap_or(duration::NEVER_MS)),
-        ]
+            duration::show_ms(properties.default_ttl.0),
+        ])
     };
     let header = ["name", "status", "active", "deferred", "dead", "size", "ttl"];
-    let rows = subscriptions.iter().map(row).collect();
+    let rows = subscriptions.iter().map(row).collect::<anyhow::Result<_>>()?;
     terminal::line(terminal::table(&header, &[2, 3, 4, 5], rows))
 }
 
+fn told(subscription: &v1::Subscription) -> anyhow::Result<Patch<SubscriptionProperties>> {
+    properties::told(subscription.properties.clone())
+}
+
 fn show(subscription: &v1::Subscription) -> anyhow::Result<()> {
-    let properties = subscription.properties.clone().unwrap_or_default();
+    let told = told(subscription)?;
     let counters = subscription.counters.unwrap_or_default();
-    let duration = |ms: Option<u64>| duration::show_ms(ms.unwrap_or(duration::NEVER_MS));
-    let yes = |truth: Option<bool>| if truth == Some(true) { "yes" } else { "no" }.to_owned();
-    let deliveries = properties.max_delivery_count.map_or_else(String::new, |n| n.to_string());
     let (active, available) = (counters.active, counters.available);
-    super::show(&[
+    let place = [
         ("topic", subscription.topic.clone()),
         ("name", subscription.name.clone()),
-        ("status", status_name(properties.status()).to_owned()),
         ("group", format!("{}, led by node {}", subscription.group, subscription.leader_node)),
-        ("time to live", duration(properties.default_ttl_ms)),
-        ("dead-letter on expiration", yes(properties.dead_letter_on_expiration)),
-        ("dead-letter on rule errors", yes(properties.dead_letter_on_filter_errors)),
-        ("lock duration", duration(properties.lock_duration_ms)),
-        ("max delivery count", deliveries),
-        ("sessions", yes(properties.requires_session)),
-        ("delete when idle for", duration(properties.auto_delete_on_idle_ms)),
-        ("forwards to", properties.forward_to.clone().unwrap_or_default()),
-        (
-            "forwards dead letters to",
-            properties.forward_dead_letters_to.clone().unwrap_or_default(),
-        ),
-        ("user metadata", properties.user_metadata.clone().unwrap_or_default()),
+    ];
+    let state = [
         ("created", instant::show_ms(subscription.created_at_ms)),
         ("updated", instant::show_ms(subscription.updated_at_ms)),
         ("accessed", instant::show_ms(subscription.accessed_at_ms)),
@@ -260,30 +192,18 @@ fn show(subscription: &v1::Subscription) -> anyhow::Result<()> {
         ("dropped by expiry", terminal::count(counters.expired_dropped)),
         ("deleted", terminal::count(counters.deleted)),
         ("forwarded", terminal::count(counters.forwarded)),
-    ])
+    ];
+    super::show(place.into_iter().chain(properties::shown(&told, false)).chain(state))
 }
 
-fn as_json(subscription: &v1::Subscription) -> Value {
-    let properties = subscription.properties.clone().unwrap_or_default();
+fn as_json(subscription: &v1::Subscription) -> anyhow::Result<Value> {
+    let told = told(subscription)?;
     let counters = subscription.counters.unwrap_or_default();
-    let duration = |ms: Option<u64>| ms.map(duration::show_ms);
-    json!({
+    Ok(json!({
         "topic": subscription.topic,
         "name": subscription.name,
-        "status": status_name(properties.status()),
-        "properties": {
-            "lock_duration": duration(properties.lock_duration_ms),
-            "requires_session": properties.requires_session,
-            "default_ttl": duration(properties.default_ttl_ms),
-            "auto_delete_on_idle": duration(properties.auto_delete_on_idle_ms),
-            "dead_letter_on_expiration": properties.dead_letter_on_expiration,
-            "dead_letter_on_filter_errors": properties.dead_letter_on_filter_errors,
-            "max_delivery_count": properties.max_delivery_count,
-            "user_metadata": properties.user_metadata,
-            "forward_to": properties.forward_to.filter(|to| !to.is_empty()),
-            "forward_dead_letters_to":
-                properties.forward_dead_letters_to.filter(|to| !to.is_empty()),
-        },
+        "status": properties::status(&told),
+        "properties": properties::as_json(&told, false),
         "counters": {
             "active": counters.active,
             "deferred": counters.deferred,
@@ -307,5 +227,5 @@ fn as_json(subscription: &v1::Subscription) -> Value {
         "deleted_at": subscription.deleted_at_ms.map(instant::show_ms),
         "group": subscription.group,
         "leader_node": subscription.leader_node,
-    })
+    }))
 }

@@ -2,9 +2,11 @@
 
 use clap::Subcommand;
 use client::v1;
+use domain::{Patch, TopicProperties};
 use serde_json::{Value, json};
 
-use crate::commands::{Output, Status, authorization, idle, status_name};
+use crate::commands::properties::{self, Created, Updated, status_name};
+use crate::commands::{Output, idle};
 use crate::connect::Connect;
 use crate::input::{duration, instant};
 use crate::terminal;
@@ -31,11 +33,8 @@ enum Command {
     Create {
         /// Name of the topic
         name: String,
-        /// Drop messages whose id was seen within the window
-        #[arg(long)]
-        duplicate_detection: bool,
         #[command(flatten)]
-        properties: Properties,
+        properties: Created<TopicProperties>,
         #[command(flatten)]
         output: Output,
     },
@@ -65,7 +64,7 @@ enum Command {
         /// Name of the topic
         name: String,
         #[command(flatten)]
-        properties: Properties,
+        properties: Updated<TopicProperties>,
         #[command(flatten)]
         output: Output,
     },
@@ -82,76 +81,22 @@ enum Command {
     },
 }
 
-/// ENT-3.
-#[derive(Clone, Debug, clap::Args)]
-struct Properties {
-    /// Time to live of messages without their own, and ceiling of all, in every subscription
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    ttl: Option<u64>,
-    /// How long message ids are remembered (default 10m)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    duplicate_detection_window: Option<u64>,
-    /// Delete the topic when nobody uses it for so long (default never)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms)]
-    auto_delete_on_idle: Option<u64>,
-    /// Most megabytes of messages stored, counting every copy (default 1024)
-    #[arg(long, value_name = "MB")]
-    max_size_megabytes: Option<u32>,
-    /// Most kilobytes of one message (default 256)
-    #[arg(long, value_name = "KB")]
-    max_message_size_kilobytes: Option<u32>,
-    /// Refuse a message that no subscription takes
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    filter_before_publishing: Option<bool>,
-    /// What is allowed (default active)
-    #[arg(long)]
-    status: Option<Status>,
-    /// Free text kept with the topic
-    #[arg(long, value_name = "TEXT")]
-    user_metadata: Option<String>,
-    #[command(flatten)]
-    authorization: authorization::Given,
-}
-
-impl Properties {
-    fn into_wire(self) -> v1::TopicProperties {
-        v1::TopicProperties {
-            max_size_megabytes: self.max_size_megabytes,
-            max_message_size_kilobytes: self.max_message_size_kilobytes,
-            duplicate_detection_window_ms: self.duplicate_detection_window,
-            default_ttl_ms: self.ttl,
-            auto_delete_on_idle_ms: self.auto_delete_on_idle,
-            status: self.status.map(Status::into_wire),
-            user_metadata: self.user_metadata,
-            authorization_rules: self.authorization.into_wire(),
-            filter_before_publishing: self.filter_before_publishing,
-            ..v1::TopicProperties::default()
-        }
-    }
-}
-
 pub async fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
-        Command::Create { name, duplicate_detection, properties, output } => {
-            let properties = v1::TopicProperties {
-                requires_duplicate_detection: duplicate_detection.then_some(true),
-                ..properties.into_wire()
-            };
-            let topic = output.connect.client()?.create_topic(&name, properties).await?;
+        Command::Create { name, properties, output } => {
+            let client = output.connect.client()?;
+            let topic = client.create_topic(&name, properties.0.into()).await?;
             done(&output, &topic, "created")
         }
         Command::Update { name, properties, output } => {
-            let properties = properties.into_wire();
-            if properties == v1::TopicProperties::default() {
-                return Err(terminal::usage("nothing to change; name a property, see --help"));
-            }
-            let topic = output.connect.client()?.update_topic(&name, properties).await?;
+            let client = output.connect.client()?;
+            let topic = client.update_topic(&name, properties.some()?.into()).await?;
             done(&output, &topic, "updated")
         }
         Command::Show { name, keys, output } => {
             let topic = output.connect.client()?.get_topic(&name).await?;
             match output.json {
-                true => terminal::json(&as_json(&topic, keys)),
+                true => terminal::json(&as_json(&topic, keys)?),
                 false => show(&topic, keys),
             }
         }
@@ -161,7 +106,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             match output.json {
                 true => {
                     let topics = topics.iter().map(|topic| as_json(topic, false));
-                    terminal::json(&topics.collect::<Vec<_>>())
+                    terminal::json(&topics.collect::<anyhow::Result<Vec<_>>>()?)
                 }
                 false if idle => idle::list(&topics, "no topics", client.now().await?.now_ms),
                 false => list(&topics),
@@ -180,7 +125,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
 fn done(output: &Output, topic: &v1::Topic, what: &str) -> anyhow::Result<()> {
     match output.json {
-        true => terminal::json(&as_json(topic, false)),
+        true => terminal::json(&as_json(topic, false)?),
         false => terminal::line(format!("topic '{}' {what}", topic.name)),
     }
 }
@@ -191,52 +136,39 @@ fn list(topics: &[v1::Topic]) -> anyhow::Result<()> {
     }
     let row = |topic: &v1::Topic| {
         let counters = topic.counters.unwrap_or_default();
-        let properties = topic.properties.clone().unwrap_or_default();
-        vec![
+        let properties = told(topic)?.applied_to(TopicProperties::default());
+        Ok(vec![
             topic.name.clone(),
-            status_name(properties.status()).to_owned(),
+            status_name(properties.status).to_owned(),
             terminal::count(counters.subscriptions.into()),
             terminal::count(counters.published),
             terminal::count(counters.scheduled),
             terminal::bytes(counters.size_bytes),
-            duration::show_ms(properties.default_ttl_ms.unwrap_or(duration::NEVER_MS)),
+            duration::show_ms(properties.default_ttl.0),
             topic.leader_node.to_string(),
-        ]
+        ])
     };
     let header =
         ["name", "status", "subscriptions", "published", "scheduled", "size", "ttl", "leader"];
-    let rows = topics.iter().map(row).collect();
+    let rows = topics.iter().map(row).collect::<anyhow::Result<_>>()?;
     terminal::line(terminal::table(&header, &[2, 3, 4, 5, 7], rows))
 }
 
+fn told(topic: &v1::Topic) -> anyhow::Result<Patch<TopicProperties>> {
+    properties::told(topic.properties.clone())
+}
+
 fn show(topic: &v1::Topic, keys: bool) -> anyhow::Result<()> {
-    let properties = topic.properties.clone().unwrap_or_default();
+    let told = told(topic)?;
     let counters = topic.counters.unwrap_or_default();
-    let duration = |ms: Option<u64>| duration::show_ms(ms.unwrap_or(duration::NEVER_MS));
-    let number = |number: Option<u32>| number.map_or_else(String::new, |n| n.to_string());
-    let window = match properties.requires_duplicate_detection {
-        Some(true) => duration(properties.duplicate_detection_window_ms),
-        _ => "no".to_owned(),
-    };
-    let refuses = properties.filter_before_publishing == Some(true);
-    super::show(&[
+    let place = [
         ("name", topic.name.clone()),
-        ("status", status_name(properties.status()).to_owned()),
         ("group", format!("{}, led by node {}", topic.group, topic.leader_node)),
         ("subscriptions", terminal::count(counters.subscriptions.into())),
         ("SQL filters", terminal::count(counters.sql_filters.into())),
         ("correlation filters", terminal::count(counters.correlation_filters.into())),
-        ("time to live", duration(properties.default_ttl_ms)),
-        ("duplicate detection", window),
-        ("refuses what nobody takes", if refuses { "yes" } else { "no" }.to_owned()),
-        ("delete when idle for", duration(properties.auto_delete_on_idle_ms)),
-        ("max size", format!("{} MB", number(properties.max_size_megabytes))),
-        ("max message size", format!("{} KB", number(properties.max_message_size_kilobytes))),
-        ("user metadata", properties.user_metadata.clone().unwrap_or_default()),
-        (
-            "authorization rules",
-            authorization::shown(properties.authorization_rules.as_ref(), keys),
-        ),
+    ];
+    let state = [
         ("created", instant::show_ms(topic.created_at_ms)),
         ("updated", instant::show_ms(topic.updated_at_ms)),
         ("accessed", instant::show_ms(topic.accessed_at_ms)),
@@ -249,28 +181,17 @@ fn show(topic: &v1::Topic, keys: bool) -> anyhow::Result<()> {
         ("waiting to be moved on", terminal::count(counters.transfer)),
         ("transfer dead-lettered", terminal::count(counters.transfer_dead_lettered)),
         ("moved on", terminal::count(counters.forwarded)),
-    ])
+    ];
+    super::show(place.into_iter().chain(properties::shown(&told, keys)).chain(state))
 }
 
-fn as_json(topic: &v1::Topic, keys: bool) -> Value {
-    let properties = topic.properties.clone().unwrap_or_default();
+fn as_json(topic: &v1::Topic, keys: bool) -> anyhow::Result<Value> {
+    let told = told(topic)?;
     let counters = topic.counters.unwrap_or_default();
-    let duration = |ms: Option<u64>| ms.map(duration::show_ms);
-    json!({
+    Ok(json!({
         "name": topic.name,
-        "status": status_name(properties.status()),
-        "properties": {
-            "max_size_megabytes": properties.max_size_megabytes,
-            "max_message_size_kilobytes": properties.max_message_size_kilobytes,
-            "requires_duplicate_detection": properties.requires_duplicate_detection,
-            "duplicate_detection_window": duration(properties.duplicate_detection_window_ms),
-            "default_ttl": duration(properties.default_ttl_ms),
-            "auto_delete_on_idle": duration(properties.auto_delete_on_idle_ms),
-            "filter_before_publishing": properties.filter_before_publishing,
-            "user_metadata": properties.user_metadata,
-            "authorization_rules":
-                authorization::as_json(properties.authorization_rules.as_ref(), keys),
-        },
+        "status": properties::status(&told),
+        "properties": properties::as_json(&told, keys),
         "counters": {
             "subscriptions": counters.subscriptions,
             "scheduled": counters.scheduled,
@@ -292,5 +213,5 @@ fn as_json(topic: &v1::Topic, keys: bool) -> Value {
         "deleted_at": topic.deleted_at_ms.map(instant::show_ms),
         "group": topic.group,
         "leader_node": topic.leader_node,
-    })
+    }))
 }
