@@ -173,7 +173,7 @@ pub fn shown<P: Described>(
     told.given().map(move |(property, value)| (property.label, shown_value(property, &value, keys)))
 }
 
-fn shown_value(property: &EntityProperty, value: &PropertyValue, keys: bool) -> String {
+pub fn shown_value(property: &EntityProperty, value: &PropertyValue, keys: bool) -> String {
     match value {
         PropertyValue::Duration(span) => duration::show_ms(span.0),
         PropertyValue::Number(number) => match property.unit() {

@@ -4,11 +4,14 @@
 mod compare;
 mod create;
 mod file;
+mod properties;
 
 use std::path::{Path, PathBuf};
 
 use client::{subscription_path, v1};
-use domain::{Patch, QueueProperties, Refusal, SubscriptionProperties, TopicProperties, validate};
+use domain::{
+    Described, Patch, QueueProperties, Refusal, SubscriptionProperties, TopicProperties, validate,
+};
 use wire::native;
 
 use crate::terminal;
@@ -19,8 +22,8 @@ pub use create::Outcome;
 #[derive(Debug, Default, PartialEq)]
 pub struct Entities {
     file: PathBuf,
-    queues: Vec<Listed<v1::QueueProperties>>,
-    topics: Vec<Listed<v1::TopicProperties>>,
+    queues: Vec<Listed<QueueProperties>>,
+    topics: Vec<Listed<TopicProperties>>,
     subscriptions: Vec<Subscription>,
 }
 
@@ -29,12 +32,12 @@ pub struct Entities {
 struct Listed<P> {
     at: String,
     name: String,
-    properties: P,
+    properties: Patch<P>,
 }
 
 #[derive(Debug, PartialEq)]
 struct Subscription {
-    listed: Listed<v1::SubscriptionProperties>,
+    listed: Listed<SubscriptionProperties>,
     topic: String,
     /// None: the default one (RULE-2).
     rules: Vec<v1::Rule>,
@@ -58,21 +61,11 @@ impl Entities {
 
     /// What a node would refuse, told before there is one.
     fn check(&self) -> Result<(), String> {
-        for Listed { at, name, properties } in &self.queues {
-            let check = || {
-                validate::queue_name(name)?;
-                let base = QueueProperties::default();
-                validate::queue_properties(&Patch::try_from(properties.clone())?.applied_to(base))
-            };
-            check().map_err(|refusal| refused(at, &refusal))?;
+        for queue in &self.queues {
+            queue.check(validate::queue_name, validate::queue_properties)?;
         }
-        for Listed { at, name, properties } in &self.topics {
-            let check = || {
-                validate::queue_name(name)?;
-                let base = TopicProperties::default();
-                validate::topic_properties(&Patch::try_from(properties.clone())?.applied_to(base))
-            };
-            check().map_err(|refusal| refused(at, &refusal))?;
+        for topic in &self.topics {
+            topic.check(validate::queue_name, validate::topic_properties)?;
         }
         self.subscriptions.iter().try_for_each(Subscription::check)?;
         self.check_names()
@@ -95,18 +88,23 @@ impl Entities {
     }
 }
 
+impl<P: Described> Listed<P> {
+    fn check(
+        &self,
+        name: fn(&str) -> Result<(), Refusal>,
+        properties: fn(&P) -> Result<(), Refusal>,
+    ) -> Result<(), String> {
+        let described = self.properties.applied_to(P::default());
+        let checked = name(&self.name).and_then(|()| properties(&described));
+        checked.map_err(|refusal| refused(&self.at, &refusal))
+    }
+}
+
 impl Subscription {
     fn check(&self) -> Result<(), String> {
-        let Listed { at, name, properties } = &self.listed;
-        let check = || {
-            validate::subscription_name(name)?;
-            let base = SubscriptionProperties::default();
-            let properties = Patch::try_from(properties.clone())?.applied_to(base);
-            validate::subscription_properties(&properties)
-        };
-        check().map_err(|refusal| refused(at, &refusal))?;
+        self.listed.check(validate::subscription_name, validate::subscription_properties)?;
         for (index, rule) in self.rules.iter().enumerate() {
-            let at = format!("{at}.Rules[{index}]");
+            let at = format!("{}.Rules[{index}]", self.listed.at);
             check_rule(rule).map_err(|refusal| refused(&at, &refusal))?;
         }
         Ok(())

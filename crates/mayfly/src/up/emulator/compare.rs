@@ -1,121 +1,42 @@
 //! How what is there differs from what a file says. What the file does not mention may be anything.
 
 use client::v1;
+use domain::{Described, Patch, PropertyValue};
 
 use crate::input::duration;
 
-/// A property as people read it.
-trait Shown {
-    fn shown(&self) -> String;
-}
-
-impl Shown for bool {
-    fn shown(&self) -> String {
-        self.to_string()
+pub(super) fn properties<P: Described>(found: &Patch<P>, listed: &Patch<P>) -> Vec<String> {
+    let mut differences = Vec::new();
+    for (property, value) in listed.given() {
+        // FWD-11: what forwards is never deleted for idleness, whatever it is told.
+        if property.name == "auto_delete_on_idle" && forwards(listed) {
+            continue;
+        }
+        let found = found.get(property);
+        if found.as_ref() != Some(&value) {
+            let (name, found) = (property.element, found.as_ref().map(shown).unwrap_or_default());
+            differences.push(format!("{name} is {found}, the file says {}", shown(&value)));
+        }
     }
+    differences
 }
 
-impl Shown for u32 {
-    fn shown(&self) -> String {
-        self.to_string()
+/// Whether it gives a destination.
+pub(super) fn forwards<P: Described>(listed: &Patch<P>) -> bool {
+    listed.given().any(|(_, value)| matches!(value, PropertyValue::Destination(Some(_))))
+}
+
+/// As people read it.
+fn shown(value: &PropertyValue) -> String {
+    match value {
+        PropertyValue::Duration(span) => duration::show_ms(span.0),
+        PropertyValue::Number(number) => number.to_string(),
+        PropertyValue::Flag(flag) => flag.to_string(),
+        PropertyValue::Text(text) => format!("'{text}'"),
+        PropertyValue::Destination(name) => format!("'{}'", name.as_deref().unwrap_or_default()),
+        PropertyValue::Status(status) => status.as_str().to_owned(),
+        PropertyValue::AuthorizationRules(rules) => format!("{} rules", rules.len()),
     }
-}
-
-/// Milliseconds.
-impl Shown for u64 {
-    fn shown(&self) -> String {
-        duration::show_ms(*self)
-    }
-}
-
-impl Shown for String {
-    fn shown(&self) -> String {
-        format!("'{self}'")
-    }
-}
-
-fn difference<T: Shown + PartialEq>(
-    name: &str,
-    found: &Option<T>,
-    listed: &Option<T>,
-) -> Option<String> {
-    let listed = listed.as_ref().filter(|listed| found.as_ref() != Some(*listed))?;
-    let found = found.as_ref().map_or_else(String::new, Shown::shown);
-    Some(format!("{name} is {found}, the file says {}", listed.shown()))
-}
-
-macro_rules! differences {
-    ($found:expr, $listed:expr, $($field:ident $name:literal),+ $(,)?) => {
-        [$(difference($name, &$found.$field, &$listed.$field)),+].into_iter().flatten().collect()
-    };
-}
-
-pub(super) fn queues(found: &v1::QueueProperties, listed: &v1::QueueProperties) -> Vec<String> {
-    let mut listed = listed.clone();
-    if forwards(&listed.forward_to, &listed.forward_dead_letters_to) {
-        listed.auto_delete_on_idle_ms = None;
-    }
-    differences!(
-        found, listed,
-        lock_duration_ms "LockDuration",
-        max_size_megabytes "MaxSizeInMegabytes",
-        max_message_size_kilobytes "MaxMessageSizeInKilobytes",
-        requires_duplicate_detection "RequiresDuplicateDetection",
-        duplicate_detection_window_ms "DuplicateDetectionHistoryTimeWindow",
-        requires_session "RequiresSession",
-        default_ttl_ms "DefaultMessageTimeToLive",
-        auto_delete_on_idle_ms "AutoDeleteOnIdle",
-        dead_letter_on_expiration "DeadLetteringOnMessageExpiration",
-        max_delivery_count "MaxDeliveryCount",
-        user_metadata "UserMetadata",
-        enable_batched_operations "EnableBatchedOperations",
-        forward_to "ForwardTo",
-        forward_dead_letters_to "ForwardDeadLetteredMessagesTo",
-    )
-}
-
-pub(super) fn topics(found: &v1::TopicProperties, listed: &v1::TopicProperties) -> Vec<String> {
-    differences!(
-        found, listed,
-        max_size_megabytes "MaxSizeInMegabytes",
-        max_message_size_kilobytes "MaxMessageSizeInKilobytes",
-        requires_duplicate_detection "RequiresDuplicateDetection",
-        duplicate_detection_window_ms "DuplicateDetectionHistoryTimeWindow",
-        default_ttl_ms "DefaultMessageTimeToLive",
-        auto_delete_on_idle_ms "AutoDeleteOnIdle",
-        user_metadata "UserMetadata",
-        enable_batched_operations "EnableBatchedOperations",
-        support_ordering "SupportOrdering",
-    )
-}
-
-pub(super) fn subscriptions(
-    found: &v1::SubscriptionProperties,
-    listed: &v1::SubscriptionProperties,
-) -> Vec<String> {
-    let mut listed = listed.clone();
-    if forwards(&listed.forward_to, &listed.forward_dead_letters_to) {
-        listed.auto_delete_on_idle_ms = None;
-    }
-    differences!(
-        found, listed,
-        lock_duration_ms "LockDuration",
-        requires_session "RequiresSession",
-        default_ttl_ms "DefaultMessageTimeToLive",
-        auto_delete_on_idle_ms "AutoDeleteOnIdle",
-        dead_letter_on_expiration "DeadLetteringOnMessageExpiration",
-        dead_letter_on_filter_errors "DeadLetteringOnFilterEvaluationExceptions",
-        max_delivery_count "MaxDeliveryCount",
-        user_metadata "UserMetadata",
-        enable_batched_operations "EnableBatchedOperations",
-        forward_to "ForwardTo",
-        forward_dead_letters_to "ForwardDeadLetteredMessagesTo",
-    )
-}
-
-/// FWD-11: what forwards is never deleted for idleness, whatever it is told.
-pub(super) fn forwards(to: &Option<String>, dead_letters_to: &Option<String>) -> bool {
-    [to, dead_letters_to].into_iter().flatten().any(|name| !name.is_empty())
 }
 
 /// `listed` is empty: the default rule alone (RULE-2).
@@ -142,27 +63,49 @@ pub(super) fn rules(found: &[v1::Rule], listed: &[v1::Rule]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use domain::QueueProperties;
+
     use super::*;
 
     #[test]
     fn only_what_the_file_says_is_compared() {
-        let found = v1::QueueProperties {
+        let patch = |properties| Patch::try_from(properties).expect("properties");
+        let found = patch(v1::QueueProperties {
             lock_duration_ms: Some(60_000),
             max_delivery_count: Some(10),
             forward_to: Some("a".into()),
             ..Default::default()
-        };
-        let listed = v1::QueueProperties {
+        });
+        let listed = patch(v1::QueueProperties {
             lock_duration_ms: Some(60_000),
             max_delivery_count: Some(3),
             forward_to: Some(String::new()),
             ..Default::default()
-        };
+        });
         assert_eq!(
-            queues(&found, &listed),
+            properties(&found, &listed),
             ["MaxDeliveryCount is 10, the file says 3", "ForwardTo is 'a', the file says ''"]
         );
-        assert!(queues(&found, &v1::QueueProperties::default()).is_empty());
+        assert!(properties(&found, &Patch::default()).is_empty());
+    }
+
+    #[test]
+    fn fwd_11_idleness_is_not_compared_where_it_forwards() {
+        let listed = |forward_to: &str| {
+            let (forward_to, ms) = (Some(forward_to.to_owned()), Some(300_000));
+            let given = v1::QueueProperties {
+                forward_to,
+                auto_delete_on_idle_ms: ms,
+                ..Default::default()
+            };
+            Patch::<QueueProperties>::try_from(given).expect("properties")
+        };
+        let found = Patch::of(QueueProperties::default());
+        assert_eq!(
+            properties(&found, &listed("")),
+            ["AutoDeleteOnIdle is never, the file says 5m"]
+        );
+        assert_eq!(properties(&found, &listed("a")), ["ForwardTo is '', the file says 'a'"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Has a file's entities created. What is there is left as it is, and differences are told.
 
 use anyhow::Context;
-use client::{Client, Error, v1};
+use client::{Client, Error};
+use domain::{Patch, PropertyType};
 
 use super::{Entities, Subscription, compare};
 
@@ -23,19 +24,19 @@ impl Entities {
         let file = self.file.display();
         let mut forwarding = Vec::new();
         for queue in &self.queues {
-            let (name, mut listed) = (&queue.name, queue.properties.clone());
-            let forwards = v1::QueueProperties {
-                forward_to: listed.forward_to.take(),
-                forward_dead_letters_to: listed.forward_dead_letters_to.take(),
-                ..Default::default()
-            };
-            let place = || format!("'{file}', {}", queue.at);
-            match client.create_queue(name, listed).await {
-                Ok(_) => forwarding.push((name, forwards, &queue.at)),
+            let (name, place) = (&queue.name, || format!("'{file}', {}", queue.at));
+            let (destinations, others) = queue
+                .properties
+                .split(|property| matches!(property.of, PropertyType::Destination(_)));
+            match client.create_queue(name, others.into()).await {
+                Ok(_) if compare::forwards(&destinations) => {
+                    forwarding.push((name, destinations, &queue.at));
+                }
+                Ok(_) => (),
                 Err(error) if is_taken(&error) => {
                     let found = client.get_queue(name).await.with_context(place)?;
-                    let found = found.properties.unwrap_or_default();
-                    outcome.found(name, compare::queues(&found, &queue.properties));
+                    let found = Patch::try_from(found.properties.unwrap_or_default())?;
+                    outcome.found(name, compare::properties(&found, &queue.properties));
                     continue;
                 }
                 Err(error) => return Err(error).with_context(place),
@@ -44,21 +45,19 @@ impl Entities {
         }
         for topic in &self.topics {
             let place = || format!("'{file}', {}", topic.at);
-            match client.create_topic(&topic.name, topic.properties.clone()).await {
+            match client.create_topic(&topic.name, topic.properties.clone().into()).await {
                 Ok(_) => outcome.created += 1,
                 Err(error) if is_taken(&error) => {
                     let found = client.get_topic(&topic.name).await.with_context(place)?;
-                    let found = found.properties.unwrap_or_default();
-                    outcome.found(&topic.name, compare::topics(&found, &topic.properties));
+                    let found = Patch::try_from(found.properties.unwrap_or_default())?;
+                    outcome.found(&topic.name, compare::properties(&found, &topic.properties));
                 }
                 Err(error) => return Err(error).with_context(place),
             }
         }
-        for (name, forwards, at) in forwarding {
-            if compare::forwards(&forwards.forward_to, &forwards.forward_dead_letters_to) {
-                let place = || format!("'{file}', {at}.Properties");
-                client.update_queue(name, forwards).await.with_context(place)?;
-            }
+        for (name, destinations, at) in forwarding {
+            let place = || format!("'{file}', {at}.Properties");
+            client.update_queue(name, destinations.into()).await.with_context(place)?;
         }
         for subscription in &self.subscriptions {
             let place = || format!("'{file}', {}", subscription.listed.at);
@@ -73,12 +72,12 @@ impl Subscription {
         let (topic, name) = (&self.topic, &self.listed.name);
         let listed = &self.listed.properties;
         let first = self.rules.first().cloned();
-        match client.create_subscription(topic, name, listed.clone(), first).await {
+        match client.create_subscription(topic, name, listed.clone().into(), first).await {
             Ok(_) => outcome.created += 1,
             Err(error) if is_taken(&error) => {
                 let found = client.get_subscription(topic, name).await?;
-                let mut differences =
-                    compare::subscriptions(&found.properties.unwrap_or_default(), listed);
+                let found = Patch::try_from(found.properties.unwrap_or_default())?;
+                let mut differences = compare::properties(&found, listed);
                 let rules = client.list_rules(topic, name).await?;
                 differences.extend(compare::rules(&rules, &self.rules));
                 outcome.found(&self.path(), differences);

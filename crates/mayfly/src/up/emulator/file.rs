@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use client::v1;
 use client::v1::filter::Kind;
-use domain::Value;
+use domain::{QueueProperties, SubscriptionProperties, TopicProperties, Value};
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
-use serde::de::{Error as _, IgnoredAny};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use wire::native;
 
+use super::properties::FileProperties;
 use super::{Entities, Listed, Subscription};
-use crate::input::duration;
 
 /// JSON, comments, and commas behind the last of a list: no more than editors allow in such files.
 const DIALECT: ParseOptions = ParseOptions {
@@ -59,7 +59,7 @@ struct Namespace {
 struct Queue {
     name: String,
     #[serde(default)]
-    properties: QueueProperties,
+    properties: FileProperties<QueueProperties>,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ struct Queue {
 struct Topic {
     name: String,
     #[serde(default)]
-    properties: TopicProperties,
+    properties: FileProperties<TopicProperties>,
     #[serde(default)]
     subscriptions: Vec<TopicSubscription>,
 }
@@ -77,71 +77,9 @@ struct Topic {
 struct TopicSubscription {
     name: String,
     #[serde(default)]
-    properties: SubscriptionProperties,
+    properties: FileProperties<SubscriptionProperties>,
     #[serde(default)]
     rules: Vec<Rule>,
-}
-
-/// ENT-3: the emulator's properties, and the others that queues have here.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, deny_unknown_fields)]
-struct QueueProperties {
-    #[serde(deserialize_with = "span_ms")]
-    lock_duration: Option<u64>,
-    max_size_in_megabytes: Option<u32>,
-    max_message_size_in_kilobytes: Option<u32>,
-    requires_duplicate_detection: Option<bool>,
-    #[serde(deserialize_with = "span_ms")]
-    duplicate_detection_history_time_window: Option<u64>,
-    requires_session: Option<bool>,
-    #[serde(deserialize_with = "span_ms")]
-    default_message_time_to_live: Option<u64>,
-    #[serde(deserialize_with = "span_ms")]
-    auto_delete_on_idle: Option<u64>,
-    dead_lettering_on_message_expiration: Option<bool>,
-    max_delivery_count: Option<u32>,
-    enable_batched_operations: Option<bool>,
-    user_metadata: Option<String>,
-    forward_to: Option<String>,
-    forward_dead_lettered_messages_to: Option<String>,
-}
-
-/// As of queues.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, deny_unknown_fields)]
-struct TopicProperties {
-    max_size_in_megabytes: Option<u32>,
-    max_message_size_in_kilobytes: Option<u32>,
-    requires_duplicate_detection: Option<bool>,
-    #[serde(deserialize_with = "span_ms")]
-    duplicate_detection_history_time_window: Option<u64>,
-    #[serde(deserialize_with = "span_ms")]
-    default_message_time_to_live: Option<u64>,
-    #[serde(deserialize_with = "span_ms")]
-    auto_delete_on_idle: Option<u64>,
-    enable_batched_operations: Option<bool>,
-    support_ordering: Option<bool>,
-    user_metadata: Option<String>,
-}
-
-/// As of queues.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, deny_unknown_fields)]
-struct SubscriptionProperties {
-    #[serde(deserialize_with = "span_ms")]
-    lock_duration: Option<u64>,
-    requires_session: Option<bool>,
-    #[serde(deserialize_with = "span_ms")]
-    default_message_time_to_live: Option<u64>,
-    #[serde(deserialize_with = "span_ms")]
-    auto_delete_on_idle: Option<u64>,
-    dead_lettering_on_message_expiration: Option<bool>,
-    dead_lettering_on_filter_evaluation_exceptions: Option<bool>,
-    max_delivery_count: Option<u32>,
-    enable_batched_operations: Option<bool>,
-    user_metadata: Option<String>,
-    forward_to: Option<String>,
-    forward_dead_lettered_messages_to: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -197,11 +135,6 @@ enum Scalar {
     Text(String),
 }
 
-fn span_ms<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
-    let text = Option::<String>::deserialize(input)?;
-    text.map(|text| duration::parse_ms(&text).map_err(D::Error::custom)).transpose()
-}
-
 /// The file's entities, unchecked but for their form.
 pub(super) fn parse(text: &str) -> Result<Entities, String> {
     // An editor of another system may have put it there.
@@ -219,7 +152,7 @@ pub(super) fn parse(text: &str) -> Result<Entities, String> {
     let mut entities = Entities::default();
     for (index, Queue { name, properties }) in namespace.queues.into_iter().enumerate() {
         let at = format!("UserConfig.Namespaces[0].Queues[{index}]");
-        entities.queues.push(Listed { at, name, properties: properties.into() });
+        entities.queues.push(Listed { at, name, properties: properties.0 });
     }
     for (index, topic) in namespace.topics.into_iter().enumerate() {
         let at = format!("UserConfig.Namespaces[0].Topics[{index}]");
@@ -227,7 +160,7 @@ pub(super) fn parse(text: &str) -> Result<Entities, String> {
             let at = format!("{at}.Subscriptions[{index}]");
             entities.subscriptions.push(subscription.listed(at, &topic.name)?);
         }
-        entities.topics.push(Listed { at, name: topic.name, properties: topic.properties.into() });
+        entities.topics.push(Listed { at, name: topic.name, properties: topic.properties.0 });
     }
     Ok(entities)
 }
@@ -238,71 +171,8 @@ impl TopicSubscription {
             rule.into_wire().map_err(|why| format!("{at}.Rules[{index}].Properties: {why}"))
         };
         let rules = self.rules.into_iter().enumerate().map(rule).collect::<Result<_, String>>()?;
-        let listed = Listed { at, name: self.name, properties: self.properties.into() };
+        let listed = Listed { at, name: self.name, properties: self.properties.0 };
         Ok(Subscription { listed, topic: topic.to_owned(), rules })
-    }
-}
-
-impl From<QueueProperties> for v1::QueueProperties {
-    fn from(of: QueueProperties) -> v1::QueueProperties {
-        v1::QueueProperties {
-            lock_duration_ms: of.lock_duration,
-            max_size_megabytes: of.max_size_in_megabytes,
-            max_message_size_kilobytes: of.max_message_size_in_kilobytes,
-            requires_duplicate_detection: of.requires_duplicate_detection,
-            duplicate_detection_window_ms: of.duplicate_detection_history_time_window,
-            requires_session: of.requires_session,
-            default_ttl_ms: of.default_message_time_to_live,
-            auto_delete_on_idle_ms: of.auto_delete_on_idle,
-            dead_letter_on_expiration: of.dead_lettering_on_message_expiration,
-            max_delivery_count: of.max_delivery_count,
-            status: None,
-            user_metadata: of.user_metadata,
-            // The file has none.
-            authorization_rules: None,
-            enable_batched_operations: of.enable_batched_operations,
-            forward_to: of.forward_to,
-            forward_dead_letters_to: of.forward_dead_lettered_messages_to,
-        }
-    }
-}
-
-impl From<TopicProperties> for v1::TopicProperties {
-    fn from(of: TopicProperties) -> v1::TopicProperties {
-        v1::TopicProperties {
-            max_size_megabytes: of.max_size_in_megabytes,
-            max_message_size_kilobytes: of.max_message_size_in_kilobytes,
-            requires_duplicate_detection: of.requires_duplicate_detection,
-            duplicate_detection_window_ms: of.duplicate_detection_history_time_window,
-            default_ttl_ms: of.default_message_time_to_live,
-            auto_delete_on_idle_ms: of.auto_delete_on_idle,
-            status: None,
-            user_metadata: of.user_metadata,
-            // The file has none.
-            authorization_rules: None,
-            enable_batched_operations: of.enable_batched_operations,
-            support_ordering: of.support_ordering,
-            filter_before_publishing: None,
-        }
-    }
-}
-
-impl From<SubscriptionProperties> for v1::SubscriptionProperties {
-    fn from(of: SubscriptionProperties) -> v1::SubscriptionProperties {
-        v1::SubscriptionProperties {
-            lock_duration_ms: of.lock_duration,
-            requires_session: of.requires_session,
-            default_ttl_ms: of.default_message_time_to_live,
-            auto_delete_on_idle_ms: of.auto_delete_on_idle,
-            dead_letter_on_expiration: of.dead_lettering_on_message_expiration,
-            dead_letter_on_filter_errors: of.dead_lettering_on_filter_evaluation_exceptions,
-            max_delivery_count: of.max_delivery_count,
-            status: None,
-            user_metadata: of.user_metadata,
-            enable_batched_operations: of.enable_batched_operations,
-            forward_to: of.forward_to,
-            forward_dead_letters_to: of.forward_dead_lettered_messages_to,
-        }
     }
 }
 
@@ -431,9 +301,18 @@ mod tests {
         assert_eq!(entities.check(), Ok(()));
         let queue = &entities.queues[0];
         assert_eq!(queue.name, "queue.1");
-        assert_eq!(queue.properties.default_ttl_ms, Some(3_600_000));
-        assert_eq!(queue.properties.forward_to.as_deref(), Some(""));
-        assert_eq!(entities.topics[0].properties.default_ttl_ms, Some(3_600_000));
+        let hour = domain::Span::from_secs(3600);
+        let expected = QueueProperties {
+            default_ttl: hour,
+            duplicate_detection_window: domain::Span::from_secs(20),
+            max_delivery_count: 3,
+            ..QueueProperties::default()
+        };
+        assert_eq!(queue.properties.applied_to(QueueProperties::default()), expected);
+        let forwards = QueueProperties { forward_to: Some("x".to_owned()), ..expected.clone() };
+        assert_eq!(queue.properties.applied_to(forwards), expected, "an empty text is a value");
+        let topic = entities.topics[0].properties.applied_to(TopicProperties::default());
+        assert_eq!(topic, TopicProperties { default_ttl: hour, ..TopicProperties::default() });
         let [first, second] = &entities.subscriptions[..] else { panic!("two subscriptions") };
         assert_eq!(first.path(), "topic.1/Subscriptions/subscription.1");
         assert_eq!(first.rules.len(), 2);
