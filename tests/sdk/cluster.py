@@ -90,6 +90,9 @@ class Cluster:
     def amqp(self, node: int) -> str:
         return f"localhost:{AMQP + self._offset + 1000 * (node - 1)}"
 
+    def grpc(self, node: int) -> str:
+        return f"localhost:{GRPC + self._offset + 1000 * (node - 1)}"
+
     def http(self, node: int) -> str:
         return f"localhost:{HTTP + self._offset + 1000 * (node - 1)}"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the official SDKs, unmodified, against a three-node cluster of real processes.
 
-    tests/sdk/run.py                   every check, a short failover run, the table compared
+    tests/sdk/run.py                   every check, a short failover run, the documents' examples,
+                                       the table compared
     tests/sdk/run.py --write-table     the same, and METHODS.md written
     tests/sdk/run.py --only sessions   checks whose name contains this
     tests/sdk/run.py --rounds 10       failover alone, every node killed ten times
@@ -24,6 +25,7 @@ from typing import Any
 import table
 from cluster import Cluster
 from environment import HERE, CannotInstall, Environment, install
+from examples import run_examples
 from failover import Failover
 
 SUITE_MAX = 300  # Seconds the checks of one SDK may take together.
@@ -154,6 +156,7 @@ def main() -> int:
                 as_checks(run_failover(environment, cluster, directory, 1), results)
             wrong = failures(results)
             if not args.only:
+                wrong += run_examples(environment, cluster, binary, directory)
                 wrong += [f"untested: {method}" for method in table.untested(results)]
                 text = table.document(environment.versions(), results)
                 wrong += check_table(text, args.write_table)

@@ -1,0 +1,64 @@
+"""The examples of the documents' pages about SDKs, run as they stand there, one page after the other.
+
+Only what names a port is changed: the examples name those of a cluster without an offset.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from cluster import AMQP, HTTP, Cluster
+from environment import HERE, Environment
+
+PAGES = HERE.parent.parent / "docs/clients"
+EXAMPLE_MAX = 60  # Seconds one page's examples may take.
+FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _example(page: str, language: str, cluster: Cluster) -> str:
+    """All of a page's blocks in the language, which go on from one another."""
+    text = (PAGES / page).read_text()
+    blocks = [code for found, code in FENCED.findall(text) if found == language]
+    if not blocks:
+        raise RuntimeError(f"{page} has no example in {language}")
+    code = "\n".join(blocks)
+    for port, own in ((AMQP, cluster.amqp(1)), (HTTP, cluster.http(1))):
+        # Also where the port stands by itself, as in `replace(":5672", ":5300")`.
+        code = code.replace(f":{port}", f":{own.rsplit(':', 1)[1]}")
+    return code
+
+
+def _run(program: list[str | Path], directory: Path, env: dict[str, str]) -> str | None:
+    """What went wrong."""
+    try:
+        done = subprocess.run(
+            program, cwd=directory, env=env, capture_output=True, text=True,
+            timeout=EXAMPLE_MAX, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"did not end within {EXAMPLE_MAX} s"
+    return None if done.returncode == 0 else (done.stderr.strip() or "failed without a word")
+
+
+def run_examples(
+    environment: Environment, cluster: Cluster, mayfly: Path, directory: Path
+) -> list[str]:
+    """Failures, each with its page."""
+    failures = []
+    programs: dict[str, tuple[str, str, Path]] = {
+        "python.md": ("python", "example.py", environment.python),
+        "javascript.md": ("js", "example.mjs", environment.node),
+    }
+    # Modules are looked for beside the program that imports them.
+    (directory / "node_modules").symlink_to(environment.modules / "node_modules")
+    for page, (language, name, program) in programs.items():
+        queue = [mayfly, "queue", "create", "orders", "--connect", cluster.grpc(1)]
+        subprocess.run(queue, check=True, stdout=subprocess.DEVNULL)
+        example = directory / name
+        example.write_text(_example(page, language, cluster))
+        if failure := _run([program, example], directory, dict(os.environ)):
+            failures.append(f"the example of docs/clients/{page}: {failure}")
+        queue[2] = "delete"
+        subprocess.run(queue, check=True, stdout=subprocess.DEVNULL)
+    return failures
