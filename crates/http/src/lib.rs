@@ -18,6 +18,7 @@ mod process;
 mod server;
 mod tunnel;
 
+pub use process::describe as describe_metrics;
 pub use server::{Config, serve};
 
 /// Echoed, so that a client finds its request in its own log.

@@ -9,7 +9,8 @@ const RESIDENT: &str = "process_resident_memory_bytes";
 const THREADS: &str = "process_threads";
 const OPEN_FILES: &str = "process_open_fds";
 
-pub(crate) fn describe() {
+/// Describes what `/metrics` tells of the process to the installed recorder.
+pub fn describe() {
     describe_gauge!(ANONYMOUS, Unit::Bytes, "Resident anonymous memory.");
     describe_gauge!(RESIDENT, Unit::Bytes, "Resident memory.");
     describe_gauge!(THREADS, Unit::Count, "Threads.");

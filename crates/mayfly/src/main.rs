@@ -10,6 +10,8 @@ mod commands;
 mod connect;
 mod demo;
 mod input;
+#[cfg(test)]
+mod reference;
 mod serve;
 mod terminal;
 mod up;

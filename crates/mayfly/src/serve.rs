@@ -8,8 +8,8 @@ mod front_ends;
 mod handles;
 mod join;
 mod node;
-mod process;
-mod telemetry;
+pub mod process;
+pub mod telemetry;
 
 use std::path::PathBuf;
 

@@ -33,6 +33,7 @@ pub use member::Wanted;
 pub use metrics::{
     APPLY_ENTRIES, APPLY_SECONDS, COMMIT_SECONDS, DISK_FREE, DISK_LOW, ELECTIONS_WON, ENTRY_BYTES,
     FLUSHES, LEADING, REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,
+    describe as describe_metrics,
 };
 pub use node::Replication;
 pub use observer::{Clocks, Incoming, Leadership, Observer};

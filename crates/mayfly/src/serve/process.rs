@@ -22,12 +22,16 @@ const SAMPLED_EVERY: Duration = Duration::from_millis(250);
 /// Files are looked at once in so many samples.
 const FILES_EVERY: u32 = 4;
 
-/// Samples for ever.
-pub async fn sample(data_dir: PathBuf) {
+/// Describes them all to the installed recorder.
+pub fn describe() {
     describe_gauge!(DEVICE_WRITTEN, Unit::Bytes, "Written to devices since the start.");
     describe_gauge!(CPU_SECONDS, Unit::Seconds, "Processor time since the start.");
     describe_gauge!(LOG_BYTES, Unit::Bytes, "Files of the log.");
     describe_gauge!(ROWS_BYTES, Unit::Bytes, "Files of the rows.");
+}
+
+/// Samples for ever.
+pub async fn sample(data_dir: PathBuf) {
     for count in (0..FILES_EVERY).cycle() {
         if count == 0 {
             for (folder, name) in [("log", LOG_BYTES), ("rows", ROWS_BYTES)] {

@@ -9,6 +9,7 @@ use store::SyncReport;
 use tracing_subscriber::EnvFilter;
 
 use super::config::{LogConfig, LogFormat};
+use super::process;
 
 /// One batch of the log's writer: write and sync.
 const SYNC_SECONDS: &str = "mayfly_log_sync_seconds";
@@ -48,10 +49,16 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
         .and_then(|builder| builder.set_buckets_for_metric(suffix("_bytes"), &BYTES))
         .and_then(|builder| builder.install_recorder())
         .context("cannot start recording metrics")?;
+    describe();
+    process::describe();
+    Ok(handle)
+}
+
+/// Describes what is recorded here to the installed recorder.
+pub fn describe() {
     describe_histogram!(SYNC_SECONDS, Unit::Seconds, "One batch of the log: write and sync.");
     describe_histogram!(SYNC_BYTES, Unit::Bytes, "Bytes in one batch of the log.");
     describe_histogram!(SYNC_ENTRIES, Unit::Count, "Entries in one batch of the log.");
-    Ok(handle)
 }
 
 /// Called after every sync, on the log writer's thread.

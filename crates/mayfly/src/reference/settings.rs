@@ -1,0 +1,231 @@
+//! `docs/reference/settings.md`: what `mayfly serve --print-config` prints, as a page. And that what is
+//! printed is what a node reads: every key, and what each may be.
+
+use std::collections::BTreeSet;
+
+use clap::{Args as _, Command};
+
+use super::{cell, hold};
+use crate::serve::ServeArgs;
+use crate::serve::config::{Config, TEMPLATE};
+
+/// Flags of `mayfly serve` and the settings they are laid over. The others are settings by themselves.
+const FLAGS: &[(&str, &str)] = &[
+    ("node", "node.id"),
+    ("data_dir", "node.data_dir"),
+    ("development", "node.development"),
+    ("grpc", "listen.grpc"),
+    ("http", "listen.http"),
+    ("peer", "listen.peer"),
+    ("amqp", "listen.amqp"),
+    ("amqps", "listen.amqps"),
+    ("secret", "security.secret"),
+    ("insecure", "security.insecure"),
+    ("log", "log.filter"),
+    ("log_format", "log.format"),
+];
+
+const HEAD: &str = "\
+# Settings of a node
+
+A node reads one TOML file (`mayfly serve --config PATH`), over it variables of the environment, over them
+flags. Unknown keys are refused. `mayfly serve --print-config` prints this page as a file. Nodes of one
+cluster may have different settings, except where one says that it is the same on every node. A change counts
+from the node's next start.";
+
+/// `[section]`, or `[[section]]`, of which there may be several.
+struct Section {
+    name: String,
+    is_list: bool,
+    text: String,
+    settings: Vec<Setting>,
+}
+
+struct Setting {
+    key: String,
+    /// In TOML.
+    value: String,
+    /// Or only an example.
+    is_default: bool,
+    text: String,
+    /// As the refusal of another value tells it.
+    allowed: Option<String>,
+}
+
+/// Reads the printed file: comments tell of the section or the key that follows them, or stand behind a
+/// key's value. A key that is commented out has no default.
+fn sections() -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut comment = String::new();
+    for line in TEMPLATE.lines() {
+        let (is_comment, text) = match line.strip_prefix('#') {
+            Some(text) => (true, text.trim()),
+            None => (false, line.trim()),
+        };
+        if let Some((name, is_list)) = header(text) {
+            let text = std::mem::take(&mut comment);
+            sections.push(Section { name, is_list, text, settings: Vec::new() });
+        } else if let Some((key, value)) = assignment(text) {
+            let (value, behind) = value.split_once(" # ").unwrap_or((value, ""));
+            let text = format!("{} {behind}", std::mem::take(&mut comment));
+            let (text, allowed) = match text.split_once("Allowed: ") {
+                Some((text, allowed)) => {
+                    (text, Some(allowed.trim().trim_end_matches('.').to_owned()))
+                }
+                None => (text.as_str(), None),
+            };
+            let section = sections.last_mut().expect("a key stands in a section");
+            section.settings.push(Setting {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                is_default: !is_comment && !section.is_list && !text.contains("No default"),
+                text: text.trim().to_owned(),
+                allowed,
+            });
+        } else if text.is_empty() {
+            comment.clear();
+        } else {
+            comment += if comment.is_empty() { "" } else { " " };
+            comment += text;
+        }
+    }
+    sections
+}
+
+fn header(text: &str) -> Option<(String, bool)> {
+    let name = text.strip_prefix('[')?.strip_suffix(']')?;
+    match name.strip_prefix('[') {
+        Some(name) => Some((name.strip_suffix(']')?.to_owned(), true)),
+        None => Some((name.to_owned(), false)),
+    }
+}
+
+fn assignment(text: &str) -> Option<(&str, &str)> {
+    let (key, value) = text.split_once(" = ")?;
+    key.chars().all(|c| c.is_ascii_lowercase() || c == '_').then_some((key, value))
+}
+
+/// Of `mayfly serve`: name, flag, variable, help.
+fn flags() -> Vec<(String, String, Option<String>, String)> {
+    let command = ServeArgs::augment_args(Command::new("serve"));
+    let told = |arg: &clap::Arg| {
+        let flag = format!("--{}", arg.get_long()?);
+        let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        Some((arg.get_id().to_string(), flag, variable, help))
+    };
+    command.get_arguments().filter_map(told).collect()
+}
+
+fn page() -> String {
+    let flags = flags();
+    let mut page = HEAD.to_owned();
+    for section in sections() {
+        let Section { name, is_list, text, settings } = section;
+        let shown = if is_list { format!("[[{name}]]") } else { format!("[{name}]") };
+        page += &format!("\n\n## `{shown}`\n");
+        if !text.is_empty() {
+            page += &format!("\n{}\n", sentence(&text));
+        }
+        for Setting { key, value, is_default, text, allowed } in settings {
+            let full = format!("{name}.{key}");
+            page += &format!("\n### `{full}`\n\n");
+            page += &match is_default {
+                true => format!("Default `{value}`"),
+                false => format!("As in `{value}`"),
+            };
+            page += &allowed.map(|allowed| format!("; allowed: {allowed}")).unwrap_or_default();
+            let flag = FLAGS.iter().find(|(_, setting)| *setting == full).map(|(id, _)| id);
+            if let Some((_, flag, variable, _)) =
+                flags.iter().find(|(id, ..)| Some(id.as_str()) == flag.copied())
+            {
+                let variable = variable.as_ref().map(|name| format!(", `{name}`"));
+                page += &format!(". Also `{flag}`{}", variable.unwrap_or_default());
+            }
+            page += ".\n";
+            if !text.is_empty() {
+                page += &format!("\n{}\n", sentence(&text));
+            }
+        }
+    }
+    page += "\n\n## Flags and variables only\n\nWhat no file says: `mayfly serve` takes it as a flag.\n\n";
+    page += "| flag | variable | what |\n|---|---|---|\n";
+    for (id, flag, variable, help) in flags {
+        if FLAGS.iter().all(|(known, _)| *known != id) {
+            let variable = variable.map(|name| format!("`{name}`")).unwrap_or_default();
+            page += &format!("| `{flag}` | {variable} | {} |\n", cell(&help));
+        }
+    }
+    page
+}
+
+/// Comments behind a value begin and end as phrases do.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().map(char::to_uppercase).into_iter().flatten().collect();
+    let dot = if text.ends_with(['.', '?', ')']) { "" } else { "." };
+    format!("{first}{}{dot}", letters.as_str())
+}
+
+/// What a node says to a file.
+fn refusal(text: &str) -> Option<String> {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("mayfly.toml");
+    std::fs::write(&path, text).expect("a file");
+    let args =
+        ServeArgs { config: Some(path), data_dir: Some("data".into()), ..ServeArgs::default() };
+    Config::load(&args).err()
+}
+
+#[test]
+fn reference_settings_are_current() {
+    hold("settings.md", &page());
+}
+
+#[test]
+fn every_key_a_node_reads_is_printed() {
+    let sections = sections();
+    for Section { name, is_list, settings, .. } in &sections {
+        let header = if *is_list { format!("[[{name}]]") } else { format!("[{name}]") };
+        let told = refusal(&format!("{header}\nzzz = 1\n")).expect("there is no such key");
+        let (_, expected) = told.split_once("expected ").unwrap_or_else(|| panic!("{told}"));
+        let read: BTreeSet<&str> = expected.split('`').skip(1).step_by(2).collect();
+        let tables =
+            sections.iter().filter_map(|other| other.name.strip_prefix(&format!("{name}.")));
+        let printed = settings.iter().map(|setting| setting.key.as_str()).chain(tables);
+        assert_eq!(printed.collect::<BTreeSet<_>>(), read, "{header}");
+    }
+    let told = refusal("zzz = 1\n").expect("there is no such section");
+    let (_, expected) = told.split_once("expected ").unwrap_or_else(|| panic!("{told}"));
+    let read: BTreeSet<&str> = expected.split('`').skip(1).step_by(2).collect();
+    let printed = sections.iter().map(|section| section.name.as_str());
+    assert_eq!(printed.filter(|name| !name.contains('.')).collect::<BTreeSet<_>>(), read);
+}
+
+#[test]
+fn what_is_said_to_be_allowed_is_what_is_refused() {
+    for Section { name, settings, .. } in sections() {
+        for Setting { key, value, allowed, .. } in settings {
+            let Some(allowed) = allowed else { continue };
+            let too_little = if value.starts_with('"') { "\"1ms\"" } else { "0" };
+            let told = refusal(&format!("[{name}]\n{key} = {too_little}\n"));
+            let told = told.unwrap_or_else(|| panic!("{name}.{key} may be {too_little}"));
+            assert!(told.contains(&format!("allowed is {allowed}")), "{told}; printed: {allowed}");
+        }
+    }
+}
+
+#[test]
+fn every_flag_for_a_setting_names_one() {
+    let settings: BTreeSet<String> = sections()
+        .iter()
+        .flat_map(|Section { name, settings, .. }| {
+            settings.iter().map(move |setting| format!("{name}.{}", setting.key))
+        })
+        .collect();
+    let flags = flags();
+    for (id, setting) in FLAGS {
+        assert!(settings.contains(*setting), "there is no {setting}");
+        assert!(flags.iter().any(|(known, ..)| known == id), "there is no --{id}");
+    }
+}
