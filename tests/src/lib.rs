@@ -3,19 +3,27 @@
 
 mod amqp;
 mod cluster;
+mod document;
 mod http_client;
 mod load;
+mod local_cluster;
+mod page;
 mod proxy;
 mod raw;
 mod raw_amqp;
+mod shell;
 pub mod specification;
 pub mod wire;
 
 pub use amqp::{AmqpClient, AmqpNode, AmqpReply};
 pub use chaos::free_ports;
 pub use cluster::{Cluster, Settings, mayfly};
+pub use document::{Block, Document, Link};
 pub use http_client::{HttpAnswer, ask};
 pub use load::{Load, LoadOptions};
+pub use local_cluster::LocalCluster;
+pub use page::Page;
 pub use proxy::{Harm, Plan, Proxy, Toward};
 pub use raw::Raw;
 pub use raw_amqp::{RawAmqp, framed};
+pub use shell::calls;
