@@ -8,17 +8,6 @@ use std::path::{Path, PathBuf};
 /// Names that a crate defines more than once. What is listed here is to get a name of its own.
 const REPEATED: &[(&str, &[&str])] = &[("crates/mayfly", &["Args", "Command"])];
 
-/// Where a word that the glossary replaced is still to go.
-const STILL_SAID: &[(&str, &[&str])] = &[
-    ("crates/amqp/", &["asker"]),
-    ("crates/grpc/", &["asker"]),
-    ("crates/http/", &["asker"]),
-    ("crates/service/", &["asker"]),
-];
-
-/// Where modules are still to be named by nouns.
-const STILL_GERUNDS: &[&str] = &[];
-
 /// Modules whose names end in -ing and are the field's nouns nevertheless.
 const GERUNDS: &[(&str, &str)] = &[
     ("crates/amqp-protocol/src/engine/incoming.rs", "one of AMQP's two directions"),
@@ -63,6 +52,19 @@ fn files(folder: &str, extension: &str) -> BTreeMap<String, String> {
 
 fn sources() -> BTreeMap<String, String> {
     ["crates", "tests", "benches"].iter().flat_map(|folder| files(folder, "rs")).collect()
+}
+
+/// What is written for readers, but for the glossary, which says what was replaced, and for what
+/// tells of former versions.
+fn documents() -> BTreeMap<String, String> {
+    let mut found = files("docs", "md");
+    found.extend(files("tests", "md"));
+    found.remove("docs/glossary.md");
+    for name in ["README.md", "CONTRIBUTING.md"] {
+        let text = std::fs::read_to_string(root().join(name)).expect("text");
+        found.insert(name.to_owned(), text);
+    }
+    found
 }
 
 /// A piece of a Rust source. What strings hold is data and left out: keys of files on disk, text of
@@ -250,37 +252,24 @@ fn what_the_glossary_replaced_is_said_no_more() {
     let glossary = std::fs::read_to_string(root().join("docs/glossary.md")).expect("a glossary");
     let words = replaced(&glossary);
     assert!(words.contains("shard") && words.len() > 10, "the glossary strikes out {words:?}");
-    let (mut wrong, mut still) = (Vec::new(), BTreeSet::new());
+    let mut wrong = Vec::new();
+    let mut check = |place: String, text: &str| {
+        wrong.extend(used(text, &words).iter().map(|word| format!("{place}: \"{word}\"")));
+    };
     for (path, source) in sources() {
         for (line, token) in tokens(&source) {
-            let (Token::Word(text) | Token::Comment(text)) = token else { continue };
-            for word in used(text, &words) {
-                let is_known = |(prefix, known): &&(&str, &[&str])| {
-                    path.starts_with(prefix) && known.contains(&word)
-                };
-                match STILL_SAID.iter().find(is_known) {
-                    Some((prefix, _)) => drop(still.insert((*prefix, word))),
-                    None => wrong.push(format!("{path}:{line}: \"{word}\"")),
-                }
+            if let Token::Word(text) | Token::Comment(text) = token {
+                check(format!("{path}:{line}"), text);
             }
         }
     }
-    for (path, text) in files("docs", "md").into_iter().chain(files("crates", "proto")) {
-        if path == "docs/glossary.md" {
-            continue;
-        }
+    for (path, text) in documents().into_iter().chain(files("crates", "proto")) {
         for (line, text) in text.lines().enumerate() {
-            let found = used(text, &words);
-            wrong.extend(found.iter().map(|word| format!("{path}:{}: \"{word}\"", line + 1)));
+            check(format!("{path}:{}", line + 1), text);
         }
     }
     wrong.dedup();
     assert!(wrong.is_empty(), "see docs/glossary.md for:\n{}", wrong.join("\n"));
-    for (prefix, known) in STILL_SAID {
-        let is_gone = |word: &&&str| !still.contains(&(*prefix, **word));
-        let gone: Vec<&&str> = known.iter().filter(is_gone).collect();
-        assert!(gone.is_empty(), "{prefix} says {gone:?} no more; take them out of STILL_SAID");
-    }
 }
 
 #[test]
@@ -289,16 +278,12 @@ fn modules_are_named_by_nouns() {
     for (path, reason) in GERUNDS {
         assert!(sources.contains_key(*path), "{path} is gone ({reason}); take it out of GERUNDS");
     }
-    let (still, wrong): (Vec<&String>, Vec<&String>) = sources
+    let wrong: Vec<&String> = sources
         .keys()
         .filter(|path| path.ends_with("ing.rs"))
         .filter(|path| !GERUNDS.iter().any(|(known, _)| known == path))
-        .partition(|path| STILL_GERUNDS.iter().any(|prefix| path.starts_with(prefix)));
+        .collect();
     assert!(wrong.is_empty(), "what is it that they hold? {wrong:?}");
-    for prefix in STILL_GERUNDS {
-        let is_used = still.iter().any(|path| path.starts_with(prefix));
-        assert!(is_used, "all of {prefix} are nouns; take it out of STILL_GERUNDS");
-    }
 }
 
 #[test]

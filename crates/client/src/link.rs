@@ -68,7 +68,7 @@ impl Persistence {
 }
 
 /// Watches over the requests of one stream: a node that never answers one, or whose answer never
-/// comes, must not keep its requester waiting for ever.
+/// comes, must not keep its caller waiting for ever.
 pub(crate) struct Vigil {
     patience: Duration,
     alarm: Pin<Box<Sleep>>,

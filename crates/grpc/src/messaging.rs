@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{LockToken, NewMessage, Refusal, SequenceNumber, Settlement, Timestamp};
-use service::{Asker, Broker, Error, ReceiveMode, Received};
+use service::{Broker, Caller, Error, ReceiveMode, Received};
 use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -39,9 +39,9 @@ impl Messaging for MessagingService {
         request: Request<v1::SendRequest>,
     ) -> Result<Response<v1::SendResponse>, Status> {
         let v1::SendRequest { queue, messages, origin } = request.into_inner();
-        let asker = asker(origin).map_err(|refusal| refused(refusal, &queue))?;
+        let caller = caller(origin).map_err(|refusal| refused(refusal, &queue))?;
         let messages = new_messages(messages).map_err(|refusal| refused(refusal, &queue))?;
-        let sent = self.broker.messages().send(&queue, messages, asker).await;
+        let sent = self.broker.messages().send(&queue, messages, caller).await;
         let sequences = sent.map_err(|error| status(&error))?;
         Ok(Response::new(sent_response(sequences)))
     }
@@ -92,10 +92,10 @@ impl Messaging for MessagingService {
             request.into_inner();
         let refuse = |refusal| refused(refusal, &queue);
         let sub = native::sub_queue(sub_queue).map_err(refuse)?;
-        let asker = asker(origin).map_err(refuse)?;
+        let caller = caller(origin).map_err(refuse)?;
         let settlements = new_settlements(&settlements).map_err(refuse)?;
         let tokens: Vec<LockToken> = settlements.iter().map(|settle| settle.token).collect();
-        let settled = self.broker.messages().settle(&queue, sub, settlements, atomic, asker).await;
+        let settled = self.broker.messages().settle(&queue, sub, settlements, atomic, caller).await;
         let refusals = settled.map_err(|error| status(&error))?;
         let failures = settle_failures(&tokens, refusals, &queue);
         Ok(Response::new(v1::SettleResponse { failures }))
@@ -121,9 +121,12 @@ impl Messaging for MessagingService {
         request: Request<v1::CancelScheduledRequest>,
     ) -> Result<Response<v1::CancelScheduledResponse>, Status> {
         let v1::CancelScheduledRequest { queue, sequence_numbers, origin } = request.into_inner();
-        let asker = asker(origin).map_err(|refusal| refused(refusal, &queue))?;
-        let cancelled =
-            self.broker.messages().cancel_scheduled(&queue, numbers(sequence_numbers), asker).await;
+        let caller = caller(origin).map_err(|refusal| refused(refusal, &queue))?;
+        let cancelled = self
+            .broker
+            .messages()
+            .cancel_scheduled(&queue, numbers(sequence_numbers), caller)
+            .await;
         cancelled.map_err(|error| status(&error))?;
         Ok(Response::new(v1::CancelScheduledResponse {}))
     }
@@ -244,15 +247,15 @@ pub(crate) fn settle_failures(
     failed.collect()
 }
 
-pub(crate) fn asker(origin: Option<v1::Origin>) -> Result<Asker, Refusal> {
+pub(crate) fn caller(origin: Option<v1::Origin>) -> Result<Caller, Refusal> {
     let Some(v1::Origin { producer, serial, ordered, retry }) = origin else {
-        return Ok(Asker::Edge);
+        return Ok(Caller::Edge);
     };
     if producer == 0 {
         let why = "a producer is a random number that is not 0".to_owned();
         return Err(Refusal::Argument { what: "origin", why });
     }
-    Ok(Asker::Client { producer, serial, ordered, retry })
+    Ok(Caller::Client { producer, serial, ordered, retry })
 }
 
 pub(crate) fn numbers(numbers: Vec<u64>) -> Vec<SequenceNumber> {

@@ -11,7 +11,7 @@ use wire::native;
 use wire::v1::{self, transact_request::Step, transact_response::Result as Answer};
 
 use crate::api::transactions_server::Transactions;
-use crate::messaging::{Responses, asker, new_messages};
+use crate::messaging::{Responses, caller, new_messages};
 use crate::server::stopped;
 use crate::status::failure;
 
@@ -130,8 +130,8 @@ impl TransactStream {
             let (to, operation) = self.read(operation)?;
             self.transaction.repeat(&self.entity, to.as_deref(), operation).await?;
         }
-        let asker = asker(commit.origin).map_err(|refusal| self.refused(refusal))?;
-        let performed = self.transaction.commit(asker).await?;
+        let caller = caller(commit.origin).map_err(|refusal| self.refused(refusal))?;
+        let performed = self.transaction.commit(caller).await?;
         let results = performed.into_iter().map(native::performed).collect();
         Ok(v1::TransactionCommitted { results })
     }

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::{Disposition, LockToken, Properties, Refusal, Settlement, SubQueue};
-use service::{Asker, Broker, ReceiveMode, Received};
+use service::{Broker, Caller, ReceiveMode, Received};
 use uuid::Uuid;
 use wire::content::{self, Shown};
 use wire::v1;
@@ -45,7 +45,7 @@ pub(crate) async fn send(
         content::new_message(message)
     };
     let messages = messages.into_iter().map(new).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
-    broker.messages().send(entity, messages, Asker::Edge).await.map_err(Failure::of_messages)?;
+    broker.messages().send(entity, messages, Caller::Edge).await.map_err(Failure::of_messages)?;
     Ok(StatusCode::CREATED.into_response())
 }
 
@@ -91,7 +91,7 @@ impl Queue<'_> {
         let settled = self
             .broker
             .messages()
-            .settle(self.name, self.sub, settlements, true, Asker::Edge)
+            .settle(self.name, self.sub, settlements, true, Caller::Edge)
             .await;
         settled.map_err(Failure::of_messages)?;
         Ok(StatusCode::OK.into_response())

@@ -21,7 +21,7 @@ mod sessions;
 mod status;
 mod transaction;
 
-pub use self::address::Asker;
+pub use self::address::Caller;
 pub use self::broker::{Broker, SEND_BYTES_MAX, draw_message_id, draw_uuid};
 pub(crate) use self::catalog::Catalog;
 pub use self::cluster::{Cluster, Readiness};

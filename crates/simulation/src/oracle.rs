@@ -32,7 +32,7 @@ use crate::invariants::one_holder::Hold;
 use crate::invariants::{
     conservation, expired_delivery, lost, one_lock, one_place, order, repeats,
 };
-use crate::raft::Requester;
+use crate::raft::Caller;
 use crate::report::{Broken, Holds, Report};
 
 /// See the file's head.
@@ -63,7 +63,7 @@ impl Oracle {
     pub fn observe(
         &mut self,
         entry: &Entry,
-        asked: &[Option<Requester>],
+        asked: &[Option<Caller>],
         outcomes: &[Outcome],
         rows: &domain::MemoryRows,
     ) -> Holds {
@@ -74,7 +74,7 @@ impl Oracle {
         self.entities.values_mut().for_each(|entity| entity.begin(at));
         for ((command, outcome), asked) in entry.commands.iter().zip(outcomes).zip(asked) {
             if !self.is_repeat(command, outcome)? {
-                asked.map_or(Ok(()), |requester| self.effects.took(requester))?;
+                asked.map_or(Ok(()), |caller| self.effects.took(caller))?;
                 self.command(command, outcome)?;
             }
         }

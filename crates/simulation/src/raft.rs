@@ -70,7 +70,7 @@ impl Config {
 
 /// Who asked for a command, whatever the command says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Requester {
+pub struct Caller {
     pub producer: u64,
     pub serial: u64,
     pub ordered: bool,
@@ -80,7 +80,7 @@ pub struct Requester {
 pub struct Proposed {
     pub entry: Entry,
     /// Who asked for each command, however it is written in the entry (SEND-8).
-    pub asked: Vec<Option<Requester>>,
+    pub asked: Vec<Option<Caller>>,
     /// True time when it was stamped, ms.
     pub stamped_at: u64,
 }

@@ -6,7 +6,7 @@ use amqp_protocol::engine::{DeliveryId, LinkId, SessionId};
 use amqp_protocol::request::Envelope;
 use bytes::Bytes;
 use domain::{Operation, Refusal};
-use service::{Asker, Broker, Error, Transaction};
+use service::{Broker, Caller, Error, Transaction};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -143,7 +143,7 @@ impl TransactionTask {
                 transaction.rollback();
                 Ok(())
             }
-            (Some(transaction), None) => transaction.commit(Asker::Edge).await.map(drop),
+            (Some(transaction), None) => transaction.commit(Caller::Edge).await.map(drop),
             (Some(_), Some(error)) => Err(rolled_back(error)),
             (None, _) => Err(Error::new(Refusal::TransactionTimedOut, "")),
         };

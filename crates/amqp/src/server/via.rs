@@ -3,7 +3,7 @@
 
 use amqp_protocol::codec::DeliveryState;
 use amqp_protocol::engine::LinkId;
-use service::{Asker, Broker, Error};
+use service::{Broker, Caller, Error};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
@@ -29,7 +29,7 @@ pub(super) async fn run(
     while let Some(Delivered { id, messages }) = deliveries.recv().await {
         let sent = match messages {
             Ok(messages) => {
-                broker.transactions().send_via(&via.name, &to.name, messages, Asker::Edge).await
+                broker.transactions().send_via(&via.name, &to.name, messages, Caller::Edge).await
             }
             Err(refusal) => Err(Error::new(refusal, via.name.as_str())),
         };

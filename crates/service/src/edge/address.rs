@@ -4,7 +4,7 @@ use domain::EntityId;
 
 /// Who asks, for recognising a repeat (SEND-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum Caller {
     /// The edge speaks for its client.
     Edge,
     /// A client that numbers its own requests, per queue.

@@ -11,7 +11,7 @@ use domain::{
 };
 use tokio::time::timeout;
 
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
 use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, consumed, unexpected};
 use crate::edge::router::{Router, not_found};
@@ -32,7 +32,7 @@ impl Messages<'_> {
         self,
         queue: &str,
         messages: Vec<NewMessage>,
-        asker: Asker,
+        caller: Caller,
     ) -> Result<Vec<SequenceNumber>> {
         let deadline = self.router.deadline();
         // SEND-1: that there is such a queue is checked before the message is.
@@ -40,7 +40,7 @@ impl Messages<'_> {
         check_batch(&messages).map_err(|refusal| Error::new(refusal, queue))?;
         let _share = self.admission.sends(&messages, queue, deadline).await?;
         let send = Send { origin: None, entity: route.entity, messages };
-        let answer = self.router.execute(queue, Command::Send(send), asker, deadline).await?;
+        let answer = self.router.execute(queue, Command::Send(send), caller, deadline).await?;
         match answer.outcome {
             Outcome::Sent { sequences } => Ok(sequences),
             other => Err(unexpected(&other, queue.into())),
@@ -105,9 +105,9 @@ impl Messages<'_> {
         sub: SubQueue,
         settlements: Vec<Settlement>,
         atomic: bool,
-        asker: Asker,
+        caller: Caller,
     ) -> Result<Refusals> {
-        settle(self.router, queue, sub, settlements, atomic, asker).await
+        settle(self.router, queue, sub, settlements, atomic, caller).await
     }
 
     /// LOCK-13: the new ends of the locks, in order; all or nothing.
@@ -120,7 +120,7 @@ impl Messages<'_> {
         check_count("lock_tokens", tokens.len(), queue)?;
         let command = Command::Renew(Renew { origin: None, queue: unrouted(sub), tokens });
         let deadline = self.router.deadline();
-        let answer = self.router.execute(queue, command, Asker::Edge, deadline).await?;
+        let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
         match answer.outcome {
             Outcome::Renewed { until } => Ok(until),
             other => Err(unexpected(&other, queue.into())),
@@ -132,12 +132,12 @@ impl Messages<'_> {
         self,
         queue: &str,
         numbers: Vec<SequenceNumber>,
-        asker: Asker,
+        caller: Caller,
     ) -> Result<()> {
         check_count("sequence_numbers", numbers.len(), queue)?;
         let entity = unrouted(SubQueue::Main).entity;
         let command = Command::CancelScheduled(CancelScheduled { origin: None, entity, numbers });
-        self.router.execute(queue, command, asker, self.router.deadline()).await.map(drop)
+        self.router.execute(queue, command, caller, self.router.deadline()).await.map(drop)
     }
 
     /// DEFER-2 to DEFER-4: all or nothing. No number asks for nothing and gets it.
@@ -156,7 +156,7 @@ impl Messages<'_> {
         let receive = ReceiveDeferred { origin: None, queue: unrouted(sub), receiver, numbers };
         let command = Command::ReceiveDeferred(receive);
         let deadline = self.router.deadline();
-        let answer = self.router.execute(queue, command, Asker::Edge, deadline).await?;
+        let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
         let Outcome::Acquired { deliveries, .. } = answer.outcome else {
             return Err(unexpected(&answer.outcome, queue.into()));
         };
@@ -197,7 +197,7 @@ impl Messages<'_> {
                 ReadAnswer::Untouched => {
                     // Once a minute at most; refused where the entity is gone (IDLE-15).
                     let touch = Command::Touch { entity: route.entity };
-                    self.router.execute(queue, touch, Asker::Edge, deadline).await?;
+                    self.router.execute(queue, touch, Caller::Edge, deadline).await?;
                     touched = true;
                 }
                 ReadAnswer::Refused(Refusal::StaleRoute { .. }) if !last => {
@@ -225,7 +225,7 @@ impl Messages<'_> {
         let delete = DeleteBatch { origin: None, queue: unrouted(sub), count_max, before };
         let deadline = self.router.deadline();
         let command = Command::DeleteBatch(delete);
-        let answer = self.router.execute(queue, command, Asker::Edge, deadline).await?;
+        let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
         match answer.outcome {
             Outcome::Deleted { count, .. } => Ok(count),
             other => Err(unexpected(&other, queue.into())),
@@ -239,11 +239,11 @@ async fn settle(
     sub: SubQueue,
     settlements: Vec<Settlement>,
     atomic: bool,
-    asker: Asker,
+    caller: Caller,
 ) -> Result<Refusals> {
     check_count("settlements", settlements.len(), queue)?;
     let settle = Settle { origin: None, queue: unrouted(sub), settlements, atomic };
-    let answer = router.execute(queue, Command::Settle(settle), asker, router.deadline()).await?;
+    let answer = router.execute(queue, Command::Settle(settle), caller, router.deadline()).await?;
     match answer.outcome {
         Outcome::Settled { refused } => Ok(refused),
         other => Err(unexpected(&other, queue.into())),
@@ -261,7 +261,7 @@ pub(super) async fn complete(
     let settlements: Vec<Settlement> = locks
         .map(|lock| Settlement { token: lock.token, disposition: Disposition::Complete })
         .collect();
-    let refused = settle(router, queue, sub, settlements, false, Asker::Edge).await?;
+    let refused = settle(router, queue, sub, settlements, false, Caller::Edge).await?;
     Ok(consumed(messages, refused))
 }
 

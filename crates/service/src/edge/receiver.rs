@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::router::{Attachment, Failure, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::exchange::{Attach, Detached, Event, Received, Sink, Wanted, release, release_session};
@@ -279,7 +279,7 @@ impl Receiver {
             settlements.iter().map(|settlement| settlement.token).collect();
         let settle = Settle { origin: None, queue: self.queue(), settlements, atomic: false };
         let mut command = Command::Settle(settle);
-        router.stamp(&mut command, &route, Asker::Edge);
+        router.stamp(&mut command, &route, Caller::Edge);
         let deadline = router.deadline();
         let pending = router.post(route.group, command);
         async move {

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::Config;
-use crate::edge::address::{self, Asker};
+use crate::edge::address::{self, Caller};
 use crate::edge::leaders::Leaders;
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::exchange::{
@@ -129,12 +129,12 @@ impl Router {
     }
 
     /// Writes on a command who asks.
-    pub fn stamp(&self, command: &mut Command, route: &Route, asker: Asker) {
+    pub fn stamp(&self, command: &mut Command, route: &Route, caller: Caller) {
         command.set_entity(route.entity);
         if let Some(origin) = command.origin_mut() {
-            *origin = Some(match asker {
-                Asker::Edge => self.next_origin(route.group),
-                Asker::Client { producer, serial, ordered, retry } => {
+            *origin = Some(match caller {
+                Caller::Edge => self.next_origin(route.group),
+                Caller::Client { producer, serial, ordered, retry } => {
                     let producer = address::producer_of(producer, route.entity);
                     Origin { producer, serial, ordered, retry }
                 }
@@ -236,13 +236,13 @@ impl Router {
         &self,
         name: &str,
         mut command: Command,
-        asker: Asker,
+        caller: Caller,
         deadline: Instant,
     ) -> Result<Answer> {
         let mut route = self.route(name, deadline).await?;
         let mut refreshed = false;
         loop {
-            self.stamp(&mut command, &route, asker);
+            self.stamp(&mut command, &route, caller);
             command = match self.call(route.group, command, deadline).await {
                 Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => {
                     return Err(Error::new(refusal, name));

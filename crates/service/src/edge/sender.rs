@@ -9,7 +9,7 @@ use domain::{Command, NewMessage, Outcome, Refusal, Send, SequenceNumber};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
 use crate::edge::messages::check_batch;
 use crate::edge::receiver::unexpected;
@@ -132,9 +132,9 @@ impl Sender {
         let deadline = self.router.deadline();
         let share = self.admission.sends(&messages, &self.name, deadline).await?;
         let mut command = Command::Send(Send { origin: None, entity: self.route.entity, messages });
-        let asker = self.numbering.asker(serial, retry, self.batches.is_empty());
+        let caller = self.numbering.caller(serial, retry, self.batches.is_empty());
         let router = &self.router;
-        router.stamp(&mut command, &self.route, asker);
+        router.stamp(&mut command, &self.route, caller);
         // Behind something that waits to be sent again, it waits as well.
         let state =
             match self.batches.iter().any(|batch| matches!(batch.state, BatchState::Back(_))) {
@@ -299,8 +299,8 @@ impl Sender {
         }
         for batch in &mut self.batches {
             if let BatchState::Back(command) = &mut batch.state {
-                let asker = self.numbering.asker(batch.serial, false, false);
-                self.router.stamp(command, &self.route, asker);
+                let caller = self.numbering.caller(batch.serial, false, false);
+                self.router.stamp(command, &self.route, caller);
             }
         }
     }
@@ -342,7 +342,7 @@ impl Numbering {
     }
 
     /// Who asks, for the next batch. `alone`: nothing is under way.
-    fn asker(&mut self, serial: u64, retry: bool, alone: bool) -> Asker {
+    fn caller(&mut self, serial: u64, retry: bool, alone: bool) -> Caller {
         if let Numbering::Edge { used_at, .. } = self
             && alone
             && used_at.elapsed() > FORGOTTEN_AFTER
@@ -351,13 +351,13 @@ impl Numbering {
         }
         match self {
             Numbering::Client { producer } => {
-                Asker::Client { producer: *producer, serial, ordered: true, retry }
+                Caller::Client { producer: *producer, serial, ordered: true, retry }
             }
             Numbering::Edge { producer, last_serial, used_at } => {
                 *last_serial += 1;
                 *used_at = Instant::now();
                 let (producer, serial) = (*producer, *last_serial);
-                Asker::Client { producer, serial, ordered: true, retry: false }
+                Caller::Client { producer, serial, ordered: true, retry: false }
             }
         }
     }

@@ -13,7 +13,7 @@ use domain::{
 };
 use tokio::time::timeout;
 
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::messages::{check_count, complete, out_of_range};
 use crate::edge::receiver::{Next, ReceiveMode, Receiver, unexpected};
 use crate::edge::router::{Router, not_found};
@@ -52,7 +52,7 @@ impl Sessions<'_> {
             receiver,
             session: Some(session),
         });
-        match self.in_session(queue, command, Asker::Edge).await? {
+        match self.in_session(queue, command, Caller::Edge).await? {
             Outcome::Accepted { token, until } => {
                 let route = self.router.route(queue, self.router.deadline()).await?;
                 let wanted = Some(Wanted::Held(token.clone()));
@@ -97,7 +97,7 @@ impl Sessions<'_> {
     /// SESS-8: the new end of the hold.
     pub async fn renew(self, queue: &str, token: SessionToken) -> Result<Timestamp> {
         let renew = RenewSession { origin: None, entity: UNROUTED, token };
-        match self.in_session(queue, SessionCommand::Renew(renew), Asker::Edge).await? {
+        match self.in_session(queue, SessionCommand::Renew(renew), Caller::Edge).await? {
             Outcome::Renewed { until } if until.len() == 1 => Ok(until[0]),
             other => Err(unexpected(&other, queue.into())),
         }
@@ -106,7 +106,7 @@ impl Sessions<'_> {
     /// SESS-14: gives a session back.
     pub async fn release(self, queue: &str, token: SessionToken) -> Result<()> {
         let release = ReleaseSession { origin: None, entity: UNROUTED, token };
-        self.in_session(queue, SessionCommand::Release(release), Asker::Edge).await.map(drop)
+        self.in_session(queue, SessionCommand::Release(release), Caller::Edge).await.map(drop)
     }
 
     /// SESS-15; `None` clears.
@@ -117,7 +117,7 @@ impl Sessions<'_> {
         state: Option<Bytes>,
     ) -> Result<()> {
         let set = SetSessionState { origin: None, entity: UNROUTED, token, state };
-        self.in_session(queue, SessionCommand::SetState(set), Asker::Edge).await.map(drop)
+        self.in_session(queue, SessionCommand::SetState(set), Caller::Edge).await.map(drop)
     }
 
     /// SESS-15: `None` if it was never set, or cleared.
@@ -143,7 +143,7 @@ impl Sessions<'_> {
         let receive = ReceiveSessionDeferred { origin, entity, token, receiver, numbers };
         let command = Command::Session(SessionCommand::ReceiveDeferred(receive));
         let answer =
-            self.router.execute(queue, command, Asker::Edge, self.router.deadline()).await?;
+            self.router.execute(queue, command, Caller::Edge, self.router.deadline()).await?;
         let Outcome::Acquired { deliveries, .. } = answer.outcome else {
             return Err(unexpected(&answer.outcome, queue.into()));
         };
@@ -190,7 +190,7 @@ impl Sessions<'_> {
         }
         let (origin, entity) = (None, UNROUTED);
         let delete = DeleteSessionBatch { origin, entity, token, count_max, before };
-        match self.in_session(queue, SessionCommand::DeleteBatch(delete), Asker::Edge).await? {
+        match self.in_session(queue, SessionCommand::DeleteBatch(delete), Caller::Edge).await? {
             Outcome::Deleted { count, .. } => Ok(count),
             other => Err(unexpected(&other, queue.into())),
         }
@@ -215,10 +215,11 @@ impl Sessions<'_> {
         self,
         queue: &str,
         command: SessionCommand,
-        asker: Asker,
+        caller: Caller,
     ) -> Result<Outcome> {
         let deadline = self.router.deadline();
-        let answer = self.router.execute(queue, Command::Session(command), asker, deadline).await?;
+        let answer =
+            self.router.execute(queue, Command::Session(command), caller, deadline).await?;
         Ok(answer.outcome)
     }
 

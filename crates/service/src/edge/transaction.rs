@@ -12,7 +12,7 @@ use domain::{
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{Failure, Route, Router, not_found};
@@ -75,12 +75,12 @@ impl Transactions<'_> {
         via: &str,
         to: &str,
         messages: Vec<NewMessage>,
-        asker: Asker,
+        caller: Caller,
     ) -> Result<Vec<SequenceNumber>> {
         let mut transaction = self.begin();
         let send = Send { origin: None, entity: EntityId(0), messages };
         transaction.perform(via, Some(to), Operation::Send(send)).await?;
-        let committed = transaction.commit(asker).await;
+        let committed = transaction.commit(caller).await;
         let performed = committed.map_err(|error| match error.refusal() {
             Some(Refusal::TransactionRolledBack { cause, .. }) => {
                 Error::new((*cause.0).clone(), via)
@@ -137,7 +137,7 @@ impl Transaction {
 
     /// All of it or nothing, as of now (TX-2, TX-10). What came of each operation, in order. An error
     /// that is [`ErrorKind::Unknown`] leaves open whether it was committed (TX-14).
-    pub async fn commit(mut self, asker: Asker) -> Result<Vec<Performed>> {
+    pub async fn commit(mut self, caller: Caller) -> Result<Vec<Performed>> {
         let Some(Scope { name, route }) = self.scope.clone() else { return Ok(Vec::new()) };
         self.check_time(&name)?;
         // The locks are this commit's now: whoever else settles them comes behind it in the log.
@@ -147,7 +147,7 @@ impl Transaction {
         let mut command =
             Command::Commit(Commit { origin: None, entity: route.entity, operations });
         let router = &self.router;
-        router.stamp(&mut command, &route, asker);
+        router.stamp(&mut command, &route, caller);
         let refusal = match router.call(route.group, command, router.deadline()).await {
             Ok(answer) => match answer.outcome {
                 Outcome::Committed { performed } => return Ok(performed),

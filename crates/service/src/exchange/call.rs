@@ -24,7 +24,7 @@ pub(crate) enum Failed {
     Mendable { refusal: Refusal, command: Command },
 }
 
-/// An outcome as its asker needs it: one that the edge can mend comes with its command.
+/// An outcome as its caller needs it: one that the edge can mend comes with its command.
 pub(crate) fn answered(command: Command, answer: Answer) -> CallResult {
     match answer.outcome {
         Outcome::Refused(refusal @ (Refusal::StaleRoute { .. } | Refusal::SerialGap { .. })) => {

@@ -11,7 +11,7 @@ use crate::exchange::{LockClaim, Outbox, Received, Response};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Read {
-    /// PEEK-2. `touched`: the asker has seen to it that the log knows.
+    /// PEEK-2. `touched`: the caller has seen to it that the log knows.
     Peek { queue: QueueId, from: SequenceNumber, count_max: u32, touched: bool },
     /// Descriptions and counters.
     Info { entities: Vec<EntityId> },

@@ -69,7 +69,7 @@ fn put(item: Response, out: &mut Vec<u8>) {
     if bytes <= ITEM_BYTES_MAX {
         return;
     }
-    tracing::warn!(bytes, "an answer is too large for the way between nodes; its asker gets none");
+    tracing::warn!(bytes, "an answer is too large for the way between nodes; its caller gets none");
     let instead = match item {
         Response::Answer { id, .. } => {
             Response::Answer { id, result: Err(Failed::Unknown { command: Command::Beat }) }

@@ -1,7 +1,7 @@
 //! Queues come, change and go.
 
 use domain::{EntityStatus, QueueProperties, Refusal, Span};
-use service::Asker;
+use service::Caller;
 
 use super::harness::*;
 
@@ -102,6 +102,6 @@ async fn ent_7_a_deleted_queue_dismisses_its_receivers() {
     let error = soon("the dismissal", receiver.next()).await.expect_err("deleted");
     assert!(matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })), "{error}");
     let error =
-        broker.messages().send("q", messages(&["a"]), Asker::Edge).await.expect_err("deleted");
+        broker.messages().send("q", messages(&["a"]), Caller::Edge).await.expect_err("deleted");
     assert!(matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })), "{error}");
 }

@@ -12,7 +12,7 @@ use domain::{
 };
 use replication::Replication;
 use service::{
-    Asker, Broker, Config, Founding, IdleConfig, Node, ReceiveMode, Received, RunningNode,
+    Broker, Caller, Config, Founding, IdleConfig, Node, ReceiveMode, Received, RunningNode,
 };
 use store::{LogStore, RowStore};
 use tempfile::TempDir;
@@ -203,7 +203,7 @@ pub async fn one_queue(name: &str, change: impl FnOnce(&mut QueueProperties)) ->
 }
 
 pub async fn send(broker: &Broker, queue: &str, sent: Vec<NewMessage>) -> Vec<SequenceNumber> {
-    soon("a send", broker.messages().send(queue, sent, Asker::Edge)).await.expect("sent")
+    soon("a send", broker.messages().send(queue, sent, Caller::Edge)).await.expect("sent")
 }
 
 /// What can be received now, locked.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::{Idleness, QueueProperties, SequenceNumber, Span};
 use futures::StreamExt;
 use futures::future::join_all;
-use service::{Asker, Broker, Error, Next};
+use service::{Broker, Caller, Error, Next};
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -186,7 +186,7 @@ enum End {
 async fn race(broker: Broker, name: String, kind: usize, delay: Duration) -> End {
     sleep(delay).await;
     let outcome: Result<(), Error> = match kind {
-        0 => broker.messages().send(&name, messages(&["m"]), Asker::Edge).await.map(drop),
+        0 => broker.messages().send(&name, messages(&["m"]), Caller::Edge).await.map(drop),
         1 => broker.messages().peek(&name, MAIN, SequenceNumber(0), 1, false).await.map(drop),
         _ => broker
             .messages()

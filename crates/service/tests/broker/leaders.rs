@@ -7,7 +7,7 @@ use domain::{
     Acquire, Command, Disposition, Entry, Key, Outcome, QueueId, QueueProperties, Row, Rows,
     Settlement,
 };
-use service::{Asker, Next, Received, Receiver};
+use service::{Caller, Next, Received, Receiver};
 use tokio::time::{sleep, timeout};
 
 use super::harness::*;
@@ -41,8 +41,11 @@ async fn every_node_serves_every_queue() {
         let complete = vec![Settlement { token, disposition: Disposition::Complete }];
         // LOCK-17: from another connection than the receiving one, even of another node.
         let other = cluster.broker(another(node));
-        let refused =
-            other.messages().settle("q", MAIN, complete, true, Asker::Edge).await.expect("settled");
+        let refused = other
+            .messages()
+            .settle("q", MAIN, complete, true, Caller::Edge)
+            .await
+            .expect("settled");
         assert_eq!(refused, []);
     }
     let broker = cluster.broker(2);
@@ -173,7 +176,7 @@ async fn msg_7_a_settlement_too_large_for_the_log_is_refused() {
     for node in [leader, another(leader)] {
         let broker = cluster.broker(node);
         let settlements = (1..=1000).map(settlement).collect();
-        let settled = broker.messages().settle("q", MAIN, settlements, false, Asker::Edge).await;
+        let settled = broker.messages().settle("q", MAIN, settlements, false, Caller::Edge).await;
         let error = settled.expect_err("30 MB");
         assert!(
             matches!(error.refusal(), Some(domain::Refusal::MessageSizeExceeded { .. })),
@@ -244,7 +247,7 @@ async fn err_24_without_a_majority_nothing_is_claimed() {
     }
     sleep(Duration::from_millis(200)).await;
     let error =
-        broker.messages().send("q", messages(&["a"]), Asker::Edge).await.expect_err("no majority");
+        broker.messages().send("q", messages(&["a"]), Caller::Edge).await.expect_err("no majority");
     let refused = error.refusal();
     assert!(refused.is_none(), "not refused, but not done or perhaps done: {refused:?}");
     let stale = broker.messages().peek("q", MAIN, domain::SequenceNumber(0), 5, true).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{MessageState, NewMessage, SequenceNumber, Span, Timestamp};
-use service::Asker;
+use service::Caller;
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -45,7 +45,7 @@ async fn sched_5_a_scheduled_message_comes_when_it_is_due() {
     let got = broker.messages().receive("q", MAIN, LOCK, 5, PATIENCE).await.expect("received");
     assert_eq!(bodies(&got), ["soon"]);
     assert!(got[0].delivery.sequence > sent[1], "SEQ-6: a new number");
-    broker.messages().cancel_scheduled("q", vec![sent[0]], Asker::Edge).await.expect("cancelled");
+    broker.messages().cancel_scheduled("q", vec![sent[0]], Caller::Edge).await.expect("cancelled");
     assert_eq!(counted(&broker, "q", |_| true).await.cancelled, 1);
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{Disposition, Refusal, SequenceNumber, Settlement};
-use service::{Asker, ErrorKind, Next, Received};
+use service::{Caller, ErrorKind, Next, Received};
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -25,13 +25,13 @@ async fn lock_8_a_message_is_stored_delivered_and_completed_once() {
     assert_eq!(bodies(&got), ["a", "b"]);
     let refused = broker
         .messages()
-        .settle("orders", MAIN, complete(&got), false, Asker::Edge)
+        .settle("orders", MAIN, complete(&got), false, Caller::Edge)
         .await
         .expect("settled");
     assert_eq!(refused, []);
     let again = broker
         .messages()
-        .settle("orders", MAIN, complete(&got[..1]), false, Asker::Edge)
+        .settle("orders", MAIN, complete(&got[..1]), false, Caller::Edge)
         .await
         .expect("answered");
     assert!(matches!(again[..], [(0, Refusal::MessageLockLost { .. })]), "{again:?}");
@@ -191,7 +191,7 @@ async fn dlq_5_defer_1_settlements_move_messages() {
     let again = Disposition::Abandon { properties: Default::default() };
     let settlements =
         vec![settled(&got[0], reason), settled(&got[1], later), settled(&got[2], again)];
-    broker.messages().settle("q", MAIN, settlements, true, Asker::Edge).await.expect("settled");
+    broker.messages().settle("q", MAIN, settlements, true, Caller::Edge).await.expect("settled");
     assert_eq!(bodies(&lock(&broker, "q", DEAD, 5).await), ["dead"]);
     let back = lock(&broker, "q", MAIN, 5).await;
     assert_eq!((bodies(&back), back[0].delivery.delivery_count), (vec!["again".into()], 1));
@@ -233,14 +233,14 @@ async fn peek_1_batch_1_browsing_changes_nothing_and_deleting_does() {
 async fn quota_6_what_is_too_large_is_refused_whole() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     let large = "x".repeat(300 * 1024);
-    let error = broker.messages().send("q", messages(&["small", &large]), Asker::Edge).await;
+    let error = broker.messages().send("q", messages(&["small", &large]), Caller::Edge).await;
     let error = error.expect_err("256 KiB is the queue's limit");
     assert!(matches!(error.refusal(), Some(Refusal::MessageSizeExceeded { .. })), "{error}");
     let batch: Vec<_> =
         (0..5).map(|n| message(&format!("{n}{}", "x".repeat(250 * 1024)))).collect();
     let error = broker
         .messages()
-        .send("q", batch, Asker::Edge)
+        .send("q", batch, Caller::Edge)
         .await
         .expect_err("1 MiB is the batch's limit");
     assert!(matches!(error.refusal(), Some(Refusal::MessageSizeExceeded { .. })), "{error}");
@@ -252,7 +252,7 @@ async fn err_1_a_missing_queue_is_named() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     let error = broker
         .messages()
-        .send("absent", messages(&["a"]), Asker::Edge)
+        .send("absent", messages(&["a"]), Caller::Edge)
         .await
         .expect_err("no queue");
     assert!(matches!(error.refusal(), Some(Refusal::EntityNotFound { name }) if name == "absent"));

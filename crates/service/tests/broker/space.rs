@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{Disposition, QueueProperties, Refusal, SequenceNumber, Settlement, Span, Timestamp};
-use service::{Asker, Broker, Error};
+use service::{Broker, Caller, Error};
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -19,7 +19,7 @@ fn for_want_of_space(error: &Error) -> Option<&[u64]> {
 async fn refused(broker: &Broker, queue: &str) -> Vec<u64> {
     let sending = async {
         loop {
-            match broker.messages().send(queue, messages(&["more"]), Asker::Edge).await {
+            match broker.messages().send(queue, messages(&["more"]), Caller::Edge).await {
                 Ok(_) => sleep(Duration::from_millis(20)).await,
                 Err(error) => match for_want_of_space(&error) {
                     Some(on) => return on.to_vec(),
@@ -33,7 +33,7 @@ async fn refused(broker: &Broker, queue: &str) -> Vec<u64> {
 
 async fn accepted(broker: &Broker, queue: &str) {
     let sending = async {
-        while broker.messages().send(queue, messages(&["more"]), Asker::Edge).await.is_err() {
+        while broker.messages().send(queue, messages(&["more"]), Caller::Edge).await.is_err() {
             sleep(Duration::from_millis(20)).await;
         }
     };
@@ -54,7 +54,7 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
 
     let scheduled = domain::NewMessage { scheduled_at: Some(Timestamp::NEVER), ..message("later") };
     let error =
-        broker.messages().send("q", vec![scheduled], Asker::Edge).await.expect_err("scheduled");
+        broker.messages().send("q", vec![scheduled], Caller::Edge).await.expect_err("scheduled");
     assert!(for_want_of_space(&error).is_some(), "{error}");
     let created = async {
         while broker.queues().create("new", QueueProperties::default(), None).await.is_ok() {
@@ -93,7 +93,7 @@ async fn quota_37_a_node_without_space_takes_nothing_in_and_gives_everything_out
         disposition,
     });
     let settled =
-        broker.messages().settle("q", MAIN, settlements.collect(), true, Asker::Edge).await;
+        broker.messages().settle("q", MAIN, settlements.collect(), true, Caller::Edge).await;
     assert_eq!(settled.expect("settled"), []);
     assert_eq!(bodies(&lock(&broker, "q", DEAD, 3).await), ["b"]);
     let updated = broker.queues().update("q", |queue| {

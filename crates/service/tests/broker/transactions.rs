@@ -7,7 +7,7 @@ use domain::{
     QueueId, Refusal, Renew, Send, Settle, Settlement, Span, SubQueue, SubscriptionProperties,
     TopicProperties,
 };
-use service::{Asker, Broker, Error, Received, Transaction};
+use service::{Broker, Caller, Error, Received, Transaction};
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -36,7 +36,7 @@ async fn perform(transaction: &mut Transaction, entity: &str, operation: Operati
 }
 
 async fn commit(transaction: Transaction) -> Result<Vec<Performed>, Error> {
-    soon("a commit", transaction.commit(Asker::Edge)).await
+    soon("a commit", transaction.commit(Caller::Edge)).await
 }
 
 fn refusal(result: Result<impl Sized, Error>) -> &'static str {
@@ -48,7 +48,7 @@ fn refusal(result: Result<impl Sized, Error>) -> &'static str {
 
 async fn completed(broker: &Broker, message: &Received) -> Vec<&'static str> {
     let settlement = Settlement { token: token(message), disposition: Disposition::Complete };
-    let settled = broker.messages().settle("q", MAIN, vec![settlement], false, Asker::Edge).await;
+    let settled = broker.messages().settle("q", MAIN, vec![settlement], false, Caller::Edge).await;
     settled.expect("settled").iter().map(|(_, refusal)| refusal.name()).collect()
 }
 
@@ -251,18 +251,18 @@ async fn tx_13_tx_14_a_commit_asked_again_is_answered_as_before() {
     let (_cluster, broker) = one_queue("q", |_| ()).await;
     send(&broker, "q", messages(&["a"])).await;
     let got = lock(&broker, "q", MAIN, 1).await;
-    let asker = |retry| Asker::Client { producer: 5, serial: 1, ordered: false, retry };
+    let caller = |retry| Caller::Client { producer: 5, serial: 1, ordered: false, retry };
     let operations = || [settling(&got, Disposition::Complete), sending(messages(&["b"]))];
     let mut transaction = broker.transactions().begin();
     for operation in operations() {
         perform(&mut transaction, "q", operation).await;
     }
-    let first = transaction.commit(asker(false)).await.expect("committed");
+    let first = transaction.commit(caller(false)).await.expect("committed");
     let mut again = broker.transactions().begin();
     for operation in operations() {
         again.repeat("q", None, operation).await.expect("repeated");
     }
-    assert_eq!(again.commit(asker(true)).await.expect("committed"), first);
+    assert_eq!(again.commit(caller(true)).await.expect("committed"), first);
     let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!((counts.active, counts.completed), (1, 1));
 }
@@ -389,7 +389,7 @@ async fn fwd_14_dlq_16_what_is_sent_via_an_entity_and_refused_is_dead_lettered_t
     let (_cluster, broker) = one_queue("v", |_| ()).await;
     broker.queues().create("d", domain::QueueProperties::default(), None).await.expect("created");
     let numbers =
-        broker.transactions().send_via("v", "d", messages(&["a", "b"]), Asker::Edge).await;
+        broker.transactions().send_via("v", "d", messages(&["a", "b"]), Caller::Edge).await;
     assert_eq!(numbers.expect("sent").len(), 2);
     assert_eq!(arrived(&broker, "d", 2).await, ["a", "b"]);
     let disable = |properties: &mut domain::QueueProperties| {
@@ -397,11 +397,11 @@ async fn fwd_14_dlq_16_what_is_sent_via_an_entity_and_refused_is_dead_lettered_t
         Ok(())
     };
     broker.queues().update("d", disable).await.expect("updated");
-    broker.transactions().send_via("v", "d", messages(&["c"]), Asker::Edge).await.expect("sent");
+    broker.transactions().send_via("v", "d", messages(&["c"]), Caller::Edge).await.expect("sent");
     counted(&broker, "v", |counts| counts.transfer_dead_lettered == 1).await;
     let failed = lock(&broker, "v", SubQueue::TransferDeadLetter, 1).await;
     assert_eq!(bodies(&failed), ["c"]);
     broker.queues().update("v", disable).await.expect("updated");
-    let refused = broker.transactions().send_via("v", "d", messages(&["x"]), Asker::Edge).await;
+    let refused = broker.transactions().send_via("v", "d", messages(&["x"]), Caller::Edge).await;
     assert_eq!(refusal(refused), "MessagingEntityDisabled");
 }

@@ -16,7 +16,7 @@ use crate::invariants::{atomic, credit, stamps, wheel};
 use crate::leader::{Leader, Proposal, QueuedRequest, Reply};
 use crate::network::{AGE_MS_MAX, Packet, Parcel, Request};
 use crate::operator::Operator;
-use crate::raft::{Envelope, Payload, Proposed, RaftMessage, Requester};
+use crate::raft::{Caller, Envelope, Payload, Proposed, RaftMessage};
 use crate::random::Random;
 use crate::report::Holds;
 
@@ -200,7 +200,7 @@ impl Group {
             let asked = replies.iter().map(|reply| match reply {
                 Reply::Client { client, producer, serial } => {
                     let ordered = self.clients[*client].is_ordered();
-                    Some(Requester { producer: *producer, serial: *serial, ordered })
+                    Some(Caller { producer: *producer, serial: *serial, ordered })
                 }
                 Reply::Acquire { .. }
                 | Reply::Fire
@@ -255,11 +255,11 @@ impl Group {
             match parcel.packet.clone() {
                 Packet::Request(asked) => self.asked(parcel, asked, lost, scene, random),
                 Packet::Reply { client, producer, serial, outcome } => {
-                    let requester = &mut self.clients[client];
-                    if let Some(asked) = requester.waits_for(producer, serial) {
+                    let caller = &mut self.clients[client];
+                    if let Some(asked) = caller.waits_for(producer, serial) {
                         atomic::answered(asked, &outcome)?;
                     }
-                    let (known, again) = requester.answered(producer, serial, &outcome);
+                    let (known, again) = caller.answered(producer, serial, &outcome);
                     if let Some((entity, sequences)) = known {
                         self.oracle.acknowledge(entity, &sequences)?;
                     }

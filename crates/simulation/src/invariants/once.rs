@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use crate::raft::Requester;
+use crate::raft::Caller;
 use crate::report::{Broken, Holds};
 
 fn broken(what: String) -> Broken {
@@ -22,8 +22,8 @@ pub struct Effects {
 
 impl Effects {
     /// A request took effect, whatever its outcome.
-    pub fn took(&mut self, requester: Requester) -> Holds {
-        let Requester { producer, serial, ordered } = requester;
+    pub fn took(&mut self, caller: Caller) -> Holds {
+        let Caller { producer, serial, ordered } = caller;
         if !self.asked.insert((producer, serial)) {
             return Err(broken(format!("({producer}, {serial}) took effect twice")));
         }

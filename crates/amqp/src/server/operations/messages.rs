@@ -8,7 +8,7 @@ use domain::{
     SequenceNumber, Settlement, Timestamp, properties_bytes,
 };
 use message_content::{Shown, new_message};
-use service::{Asker, Error, Received, draw_uuid};
+use service::{Caller, Error, Received, draw_uuid};
 
 use super::{OperationContext, argument};
 use crate::management::{DispositionStatus, ReceiveMode, Reply, Scheduled};
@@ -55,12 +55,12 @@ impl OperationContext {
         let messages: Result<Vec<NewMessage>, Refusal> =
             scheduled.iter().map(|one| self::scheduled(one, &self.limits)).collect();
         let messages = messages.map_err(|refusal| self.refused(refusal))?;
-        let sent = self.broker.messages().send(&self.entity.name, messages, Asker::Edge);
+        let sent = self.broker.messages().send(&self.entity.name, messages, Caller::Edge);
         sent.await.map(Reply::Scheduled)
     }
 
     pub(super) async fn cancel(&self, sequences: Vec<SequenceNumber>) -> Result<Reply, Error> {
-        self.broker.messages().cancel_scheduled(&self.entity.name, sequences, Asker::Edge).await?;
+        self.broker.messages().cancel_scheduled(&self.entity.name, sequences, Caller::Edge).await?;
         Ok(Reply::Done)
     }
 
@@ -103,7 +103,7 @@ impl OperationContext {
         let settlements = settlements.map_err(|refusal| self.refused(refusal))?;
         let Entity { name, sub } = &self.entity;
         let refusals =
-            self.broker.messages().settle(name, *sub, settlements, true, Asker::Edge).await?;
+            self.broker.messages().settle(name, *sub, settlements, true, Caller::Edge).await?;
         match refusals.into_iter().next() {
             Some((_, refusal)) => Err(self.refused(refusal)),
             None => Ok(Reply::Done),

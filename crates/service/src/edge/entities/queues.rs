@@ -5,7 +5,7 @@ use domain::{
 };
 
 use super::{Entities, Page, QueueInfo};
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::authorization::settle;
 use crate::edge::intents::Intents;
 use crate::edge::router::Router;
@@ -68,7 +68,7 @@ impl<'a> Queues<'a> {
         self.entities().check_destinations(&old, &properties).await?;
         let properties = Box::new(properties);
         let update = Command::UpdateQueue(UpdateQueue { origin: None, entity, properties });
-        self.router.execute(name, update, Asker::Edge, self.router.deadline()).await?;
+        self.router.execute(name, update, Caller::Edge, self.router.deadline()).await?;
         self.get(name).await
     }
 

@@ -6,7 +6,7 @@ use domain::{
 };
 
 use super::{PAGE_MAX, Subscriptions};
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
 use crate::exchange::{Read, ReadAnswer};
@@ -85,6 +85,6 @@ impl Rules<'_> {
 
     async fn ask(self, path: &str, command: TopicCommand) -> Result<()> {
         let deadline = self.router.deadline();
-        self.router.execute(path, Command::Topic(command), Asker::Edge, deadline).await.map(drop)
+        self.router.execute(path, Command::Topic(command), Caller::Edge, deadline).await.map(drop)
     }
 }

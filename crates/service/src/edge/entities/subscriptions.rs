@@ -6,7 +6,7 @@ use domain::{
 };
 
 use super::{Entities, Page, QueueInfo};
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::intents::Intents;
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
@@ -83,7 +83,7 @@ impl<'a> Subscriptions<'a> {
         self.entities().check_destinations(&info.properties, &properties.common(Span::MAX)).await?;
         let update = UpdateSubscription { origin: None, entity, properties };
         let update = Command::Topic(TopicCommand::UpdateSubscription(update));
-        self.router.execute(&path, update, Asker::Edge, self.router.deadline()).await?;
+        self.router.execute(&path, update, Caller::Edge, self.router.deadline()).await?;
         self.get(topic, name).await
     }
 

@@ -6,7 +6,7 @@ use domain::{
 };
 
 use super::{Entities, Page, QueueInfo};
-use crate::edge::address::Asker;
+use crate::edge::address::Caller;
 use crate::edge::authorization::settle;
 use crate::edge::intents::Intents;
 use crate::edge::router::{Router, not_found};
@@ -63,7 +63,7 @@ impl<'a> Topics<'a> {
         validate::topic_properties(&properties).map_err(refused)?;
         let update = TopicCommand::Update(UpdateTopic { origin: None, entity, properties });
         self.router
-            .execute(name, Command::Topic(update), Asker::Edge, self.router.deadline())
+            .execute(name, Command::Topic(update), Caller::Edge, self.router.deadline())
             .await?;
         self.get(name).await
     }

@@ -91,7 +91,7 @@ impl Leading {
         self.waitlist.push_copied(command, slot, copies);
     }
 
-    /// Refuses what the log would have taken. Where its asker counts (SEND-8) the log is told, or
+    /// Refuses what the log would have taken. Where its caller counts (SEND-8) the log is told, or
     /// the next serial would find a gap.
     pub fn refuse(&mut self, command: Command, refusal: Refusal, reply: Reply) {
         match command.facts().origin() {

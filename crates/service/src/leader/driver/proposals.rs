@@ -119,7 +119,7 @@ impl Driver {
         }
     }
 
-    /// Gives every asker its outcome.
+    /// Gives every caller its outcome.
     fn hand_out(&mut self, proposal: Proposal, outcomes: Vec<Outcome>) {
         metric::committed(proposal.started.elapsed());
         let current = self.leading.as_ref().is_some_and(|leading| leading.epoch == proposal.epoch);
