@@ -5,9 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Names that a crate defines more than once. What is listed here is to get a name of its own.
-const REPEATED: &[(&str, &[&str])] = &[("crates/mayfly", &["Args", "Command"])];
-
 /// Modules whose names end in -ing and are the field's nouns nevertheless.
 const GERUNDS: &[(&str, &str)] = &[
     ("crates/amqp-protocol/src/engine/incoming.rs", "one of AMQP's two directions"),
@@ -205,15 +202,9 @@ fn a_name_of_a_type_is_defined_once_in_a_crate() {
     assert!(definitions.len() > 15 && definitions["crates/domain"].len() > 100, "types are seen");
     let mut wrong = Vec::new();
     for (name, types) in &definitions {
-        let known = REPEATED.iter().find(|(listed, _)| listed == name).map_or(&[][..], |(_, k)| k);
         for (of, places) in types.iter().filter(|(_, places)| places.len() > 1) {
-            if !known.contains(&of.as_str()) {
-                wrong.push(format!("{name}: `{of}` is {}", places.join(" and ")));
-            }
+            wrong.push(format!("{name}: `{of}` is {}", places.join(" and ")));
         }
-        let is_single = |of: &&&str| types.get(**of).is_none_or(|places| places.len() < 2);
-        let single: Vec<&&str> = known.iter().filter(is_single).collect();
-        assert!(single.is_empty(), "{name} defines {single:?} once; take them out of REPEATED");
     }
     assert!(wrong.is_empty(), "names with two meanings:\n{}", wrong.join("\n"));
 }

@@ -35,11 +35,11 @@ enum Command {
     /// Replay a week of earthquakes as expiring alerts, kill a leader, account for every alert
     Demo(demo::DemoArgs),
     /// Create, show, list, update and delete queues
-    Queue(commands::queue::Args),
+    Queue(commands::queue::QueueArgs),
     /// Create, show, list, update and delete topics
-    Topic(commands::topic::Args),
+    Topic(commands::topic::TopicArgs),
     /// Create, show, list, update and delete subscriptions of topics
-    Subscription(commands::subscription::Args),
+    Subscription(commands::subscription::SubscriptionArgs),
     /// Create, show, list, update, delete and try rules of subscriptions
     Rule(commands::rule::RuleArgs),
     /// Send messages

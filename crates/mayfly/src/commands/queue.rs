@@ -25,13 +25,13 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct QueueArgs {
     #[command(subcommand)]
-    command: Command,
+    command: QueueCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum QueueCommand {
     /// Create a queue
     Create {
         /// Name of the queue
@@ -84,26 +84,26 @@ enum Command {
     },
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: QueueArgs) -> anyhow::Result<()> {
     match args.command {
-        Command::Create { name, properties, output } => {
+        QueueCommand::Create { name, properties, output } => {
             let client = output.connect.client()?;
             let queue = client.create_queue(&name, properties.0.into()).await?;
             done(&output, &queue, "created")
         }
-        Command::Update { name, properties, output } => {
+        QueueCommand::Update { name, properties, output } => {
             let client = output.connect.client()?;
             let queue = client.update_queue(&name, properties.some()?.into()).await?;
             done(&output, &queue, "updated")
         }
-        Command::Show { name, keys, output } => {
+        QueueCommand::Show { name, keys, output } => {
             let queue = output.connect.client()?.get_queue(&name).await?;
             match output.json {
                 true => terminal::json(&as_json(&queue, keys)?),
                 false => show(&queue, keys),
             }
         }
-        Command::List { prefix, idle, output } => {
+        QueueCommand::List { prefix, idle, output } => {
             let client = output.connect.client()?;
             let queues = client.list_queues(&prefix).await?;
             match output.json {
@@ -115,7 +115,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => list(&queues),
             }
         }
-        Command::Delete { names, if_exists, connect } => {
+        QueueCommand::Delete { names, if_exists, connect } => {
             let client = connect.client()?;
             for name in names {
                 let deleted = client.delete_queue(&name).await;

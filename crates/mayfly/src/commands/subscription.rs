@@ -22,17 +22,17 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct SubscriptionArgs {
     #[command(subcommand)]
-    command: Command,
+    command: SubscriptionCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SubscriptionCommand {
     /// Create a subscription
     Create {
         #[command(flatten)]
-        path: Path,
+        path: SubscriptionPath,
         #[command(flatten)]
         first: rule::Selection,
         #[command(flatten)]
@@ -43,7 +43,7 @@ enum Command {
     /// Properties and counters
     Show {
         #[command(flatten)]
-        path: Path,
+        path: SubscriptionPath,
         #[command(flatten)]
         output: Output,
     },
@@ -60,7 +60,7 @@ enum Command {
     /// Change the given properties, leave the others
     Update {
         #[command(flatten)]
-        path: Path,
+        path: SubscriptionPath,
         #[command(flatten)]
         properties: Updated<SubscriptionProperties>,
         #[command(flatten)]
@@ -69,7 +69,7 @@ enum Command {
     /// Delete a subscription and all its messages
     Delete {
         #[command(flatten)]
-        path: Path,
+        path: SubscriptionPath,
         /// No error where it does not exist
         #[arg(long)]
         if_exists: bool,
@@ -79,30 +79,30 @@ enum Command {
 }
 
 #[derive(Clone, Debug, clap::Args)]
-struct Path {
+struct SubscriptionPath {
     /// Name of the topic
     topic: String,
     /// Name of the subscription
     name: String,
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: SubscriptionArgs) -> anyhow::Result<()> {
     match args.command {
-        Command::Create { path, first, properties, output } => {
+        SubscriptionCommand::Create { path, first, properties, output } => {
             let properties = properties.0.into();
             let rule = first.into_rule(None)?;
             let client = output.connect.client()?;
-            let Path { topic, name } = &path;
+            let SubscriptionPath { topic, name } = &path;
             let created = client.create_subscription(topic, name, properties, rule).await?;
             done(&output, &created, "created")
         }
-        Command::Update { path, properties, output } => {
+        SubscriptionCommand::Update { path, properties, output } => {
             let properties = properties.some()?.into();
             let client = output.connect.client()?;
             let updated = client.update_subscription(&path.topic, &path.name, properties).await?;
             done(&output, &updated, "updated")
         }
-        Command::Show { path, output } => {
+        SubscriptionCommand::Show { path, output } => {
             let client = output.connect.client()?;
             let subscription = client.get_subscription(&path.topic, &path.name).await?;
             match output.json {
@@ -110,7 +110,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => show(&subscription),
             }
         }
-        Command::List { topic, idle, output } => {
+        SubscriptionCommand::List { topic, idle, output } => {
             let client = output.connect.client()?;
             let subscriptions = client.list_subscriptions(&topic).await?;
             match output.json {
@@ -124,7 +124,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => list(&subscriptions),
             }
         }
-        Command::Delete { path: Path { topic, name }, if_exists, connect } => {
+        SubscriptionCommand::Delete {
+            path: SubscriptionPath { topic, name },
+            if_exists,
+            connect,
+        } => {
             let deleted = connect.client()?.delete_subscription(&topic, &name).await;
             super::told_deleted(&format!("subscription '{topic}/{name}'"), deleted, if_exists)
         }

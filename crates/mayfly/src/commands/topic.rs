@@ -22,13 +22,13 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct TopicArgs {
     #[command(subcommand)]
-    command: Command,
+    command: TopicCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum TopicCommand {
     /// Create a topic
     Create {
         /// Name of the topic
@@ -81,26 +81,26 @@ enum Command {
     },
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: TopicArgs) -> anyhow::Result<()> {
     match args.command {
-        Command::Create { name, properties, output } => {
+        TopicCommand::Create { name, properties, output } => {
             let client = output.connect.client()?;
             let topic = client.create_topic(&name, properties.0.into()).await?;
             done(&output, &topic, "created")
         }
-        Command::Update { name, properties, output } => {
+        TopicCommand::Update { name, properties, output } => {
             let client = output.connect.client()?;
             let topic = client.update_topic(&name, properties.some()?.into()).await?;
             done(&output, &topic, "updated")
         }
-        Command::Show { name, keys, output } => {
+        TopicCommand::Show { name, keys, output } => {
             let topic = output.connect.client()?.get_topic(&name).await?;
             match output.json {
                 true => terminal::json(&as_json(&topic, keys)?),
                 false => show(&topic, keys),
             }
         }
-        Command::List { prefix, idle, output } => {
+        TopicCommand::List { prefix, idle, output } => {
             let client = output.connect.client()?;
             let topics = client.list_topics(&prefix).await?;
             match output.json {
@@ -112,7 +112,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 false => list(&topics),
             }
         }
-        Command::Delete { names, if_exists, connect } => {
+        TopicCommand::Delete { names, if_exists, connect } => {
             let client = connect.client()?;
             for name in names {
                 let deleted = client.delete_topic(&name).await;
