@@ -19,7 +19,7 @@ trait NativeValue: Sized {
 
 /// A message's fields, each a property's. One that is missing here does not compile.
 macro_rules! properties {
-    ($($described:ident { $($field:ident),+ $(,)? })+) => { $(
+    ($described:ident { $($field:ident),+ $(,)? }) => {
         impl TryFrom<v1::$described> for Patch<$described> {
             type Error = Refusal;
 
@@ -36,7 +36,7 @@ macro_rules! properties {
                 v1::$described { $($field: written(&patch, stringify!($field))),+ }
             }
         }
-    )+ };
+    };
 }
 
 properties! {
@@ -58,6 +58,9 @@ properties! {
         forward_dead_letters_to,
         authorization_rules,
     }
+}
+
+properties! {
     TopicProperties {
         max_size_megabytes,
         max_message_size_kilobytes,
@@ -72,6 +75,9 @@ properties! {
         filter_before_publishing,
         authorization_rules,
     }
+}
+
+properties! {
     SubscriptionProperties {
         lock_duration_ms,
         requires_session,
