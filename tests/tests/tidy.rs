@@ -148,11 +148,14 @@ fn types(source: &str) -> Vec<(usize, &str)> {
     // For every brace that is open: whether an `impl` or a trait began with it.
     let (mut found, mut scopes, mut opens_members) = (Vec::new(), vec![false], false);
     for (at, (line, token)) in tokens.iter().enumerate() {
-        let before = at.checked_sub(1).map(|at| &tokens[at].1);
-        let begins_item = matches!(
-            before,
-            None | Some(Token::Sign('{' | '}' | ';' | ']' | ')') | Token::Word("pub" | "unsafe"))
-        );
+        let before = |by| at.checked_sub(by).map(|at: usize| &tokens[at].1);
+        let begins_item = match before(1) {
+            None => true,
+            Some(Token::Sign('(')) => before(2) == Some(&Token::Sign('$')), // Of a macro.
+            Some(Token::Sign(sign)) => "{};])".contains(*sign),
+            Some(Token::Word(word)) => ["pub", "unsafe"].contains(word),
+            Some(Token::Comment(_)) => false,
+        };
         let name = match tokens.get(at + 1) {
             Some((_, Token::Word(name))) => Some(*name),
             _ => None,
@@ -299,12 +302,14 @@ impl Iterator for Plain {
 }
 trait Open { type Error; fn text() -> &'static str { "struct Text;" } }
 type Short = Vec<u8>;
+macro_rules! made { ($($name:ident)+) => { $(impl Open for $name { type Error = (); })+ } }
+fn both() -> (impl Sized, impl Sized) { type Local = (); ((), ()) }
 const RAW: &str = r#"enum "Raw" {"#;
 const QUOTE: (char, char) = ('"', '\'');
 mod tests { use super::*; type Short = (); }
 "##;
     let names: Vec<&str> = types(source).into_iter().map(|(_, name)| name).collect();
-    assert_eq!(names, ["Plain", "Kind", "Inner", "Open", "Short", "Short"]);
+    assert_eq!(names, ["Plain", "Kind", "Inner", "Open", "Short", "Local", "Short"]);
     assert_eq!(types(source)[3].0, 9, "lines are counted");
 }
 
