@@ -8,7 +8,7 @@ pub mod cluster;
 pub mod completions;
 mod idle;
 pub mod peek;
-mod properties;
+pub mod properties;
 pub mod purge;
 pub mod queue;
 pub mod receive;

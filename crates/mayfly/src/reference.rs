@@ -3,6 +3,7 @@
 
 mod commands;
 mod metrics;
+mod properties;
 mod settings;
 
 use std::fs;
