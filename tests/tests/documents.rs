@@ -14,6 +14,8 @@ const COMMANDS: &str = "docs/reference/commands.md";
 const CONNECTION: &str = "How a command reaches a cluster";
 /// Words that stand for a command of the reader's choice.
 const PLACEHOLDER: &str = "COMMAND";
+/// What the crates are.
+const ARCHITECTURE: &str = "docs/internals/architecture.md";
 /// Messages a person meets, and what to do.
 const TROUBLESHOOTING: &str = "docs/operations/troubleshooting.md";
 /// A README is read by people who have not decided to read on.
@@ -306,5 +308,20 @@ fn commands_that_are_not_there_are_told() {
     ] {
         let words: Vec<String> = call.split(' ').map(str::to_owned).collect();
         assert_eq!(misnamed(&words, &commands).as_deref(), why, "{call}");
+    }
+}
+
+#[test]
+fn every_crate_has_its_line_in_the_architecture() {
+    let documents = Document::all();
+    let page = documents.iter().find(|document| document.path == Path::new(ARCHITECTURE));
+    let rows = page.expect("a page of the crates").text().lines();
+    let cells = rows.filter_map(|row| row.strip_prefix("| ")?.split(" | ").next());
+    let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let told: BTreeSet<String> = names.map(str::to_owned).collect();
+    let folders = std::fs::read_dir(root().join("crates")).expect("crates/");
+    for folder in folders.map(|entry| entry.expect("an entry of crates/").file_name()) {
+        let name = folder.to_string_lossy();
+        assert!(told.contains(name.as_ref()), "{ARCHITECTURE} does not tell what '{name}' is");
     }
 }
