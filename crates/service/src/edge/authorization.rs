@@ -22,7 +22,8 @@ pub(super) fn key(rule: AuthorizationRule, entity: &str) -> Key {
     }
 }
 
-/// Completes rules as a client gave them, where `old` is what the entity had. A key that is left out stays what it was, or is drawn; the instants are not the client's to say.
+/// Completes rules as a client gave them, where `old` is what the entity had. A key that is left out
+/// stays what it was, or is drawn; the instants are not the client's to say.
 pub(super) fn settle(old: &[AuthorizationRule], new: &mut [AuthorizationRule], now: Timestamp) {
     for rule in new {
         let before = old.iter().find(|before| before.name == rule.name);

@@ -156,7 +156,7 @@ impl Driver {
             return Some(pause);
         }
         if self.proposals.len() >= self.config.partial_proposals_max {
-            return None; // The next landing asks again.
+            return None; // The next decided proposal asks again.
         }
         let engine = &mut leading.engine;
         let due = [engine.next_deadline(), engine.next_look(), engine.next_forward_task()];
