@@ -162,7 +162,7 @@ impl Cluster {
     /// Has a node find out what it is to the cluster, and adds its groups.
     pub async fn take_part(&self, node: u64) {
         let replication = &self.node(node).replication;
-        soon("an provenance", replication.take_part()).await.expect("it takes part");
+        soon("its provenance", replication.take_part()).await.expect("it takes part");
         for group in &self.groups {
             replication.add_group(*group, self.members()).await.expect("a group");
         }
