@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 
 use super::access::{self, Grants};
 use super::address::{Entity, Node};
+use super::consumer::ORDERS_WAITING_MAX;
 use super::idle::IdleTimers;
-use super::incoming::IncomingLink;
+use super::incoming::{IncomingLink, PRESETTLED_MAX};
 use super::link_table::{Kind, Link, LinkTable, address_of};
 use super::note::Terms;
 use super::outgoing::OutgoingLink;
@@ -28,6 +29,10 @@ pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destinatio
 /// Credit of a sender link, and deliveries of it without a verdict, together: JS and .NET send
 /// nothing without.
 const INCOMING_WINDOW: u32 = 1000;
+/// Deliveries of a sender link that whoever serves it has not taken yet. The engine closes a link that
+/// sends more than its credit, and nothing is read while as many as may be are under way of those that
+/// the client settled itself: so there is a place for each.
+const DELIVERIES_WAITING_MAX: usize = INCOMING_WINDOW as usize + PRESETTLED_MAX as usize;
 /// The same of a link for requests.
 const REQUESTS_WINDOW: u32 = 50;
 /// For batches, beside what `max-message-size` says (LINK-8).
@@ -120,7 +125,7 @@ impl AttachHandler<'_> {
             let why = "messages cannot be sent to a subscription; send to its topic";
             return Err(Refusal::InvalidOperation { why }); // SEND-7.
         }
-        let (deliveries, waiting) = mpsc::unbounded_channel();
+        let (deliveries, waiting) = mpsc::channel(DELIVERIES_WAITING_MAX);
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
         match to {
             None => self.tasks.spawn(producer::run(id, broker, entity, waiting, notes)),
@@ -142,17 +147,20 @@ impl AttachHandler<'_> {
             SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
             SenderSettleMode::Unsettled | SenderSettleMode::Mixed => ReceiveMode::PeekLock,
         };
-        let (orders, waiting) = mpsc::unbounded_channel();
+        let (orders, waiting) = mpsc::channel(ORDERS_WAITING_MAX + 1);
+        let end = orders.clone().try_reserve_owned().expect("a new channel has room");
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
         let run = consumer::run(id, broker, entity.clone(), wanted, mode, waiting, notes);
         self.tasks.spawn(run);
         Kind::Outgoing(OutgoingLink {
             entity,
             orders,
+            end,
             mode,
             session: None,
             unsent: VecDeque::new(),
             sent: 0,
+            credit_untold: None,
             verdicts: Vec::new(),
             is_drained: false,
         })

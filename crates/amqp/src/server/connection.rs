@@ -19,7 +19,7 @@ use transport::{Arrival, Stream};
 
 use super::access::DenialLog;
 use super::links::Links;
-use super::note::Note;
+use super::note::{NOTES_WAITING_MAX, Note};
 use super::{Config, Shared};
 use crate::condition;
 
@@ -43,7 +43,7 @@ pub(super) async fn run(
     stopping: watch::Receiver<bool>,
 ) {
     let Arrival { stream, peer } = arrival;
-    let (notes, inbox) = mpsc::unbounded_channel();
+    let (notes, inbox) = mpsc::channel(NOTES_WAITING_MAX);
     let now = now(&shared);
     let engine = Connection::server(engine_config(&shared.config), now);
     let mut links = Links::new(engine, shared.clone(), notes);
@@ -92,7 +92,7 @@ struct Socket {
     /// Read and not understood yet.
     input: BytesMut,
     links: Links,
-    inbox: mpsc::UnboundedReceiver<Note>,
+    inbox: mpsc::Receiver<Note>,
     stopping: watch::Receiver<bool>,
     /// The node ends, and with it this, whatever the client does.
     end_by: Option<Millis>,
@@ -241,6 +241,7 @@ impl Socket {
     /// Lets the links hand back what was granted and never sent.
     async fn end(mut self) {
         self.links.drop_all();
+        self.inbox.close(); // Nobody looks at it any more, so nobody is to wait for that.
         let goodbye = async {
             drop(self.stream.shutdown().await);
             while self.links.tasks.work.next().await.is_some() {}

@@ -25,6 +25,11 @@ const PORTION_MAX: u32 = 256;
 /// log few entries.
 const SETTLING_MAX: usize = 8;
 
+/// Orders that whoever serves the link has not taken yet, and what it keeps of them until it is served.
+/// It takes all there are at a time, so a client gets here only by asking over and over before that: then
+/// the last of its words on credit waits with the connection, as all else there is to say does.
+pub(super) const ORDERS_WAITING_MAX: usize = 256;
+
 /// What the connection tells the link, in the order it happened.
 #[derive(Debug)]
 pub(super) enum Order {
@@ -38,8 +43,13 @@ pub(super) enum Order {
     Settle(Vec<Verdict>),
     /// Handed over and not sent: back, without counting a delivery (LOCK-20).
     Release(Vec<LockToken>),
-    /// The last: the link was closed, and so a session of it is given back (SESS-14).
-    Close,
+    /// The last. A link that was closed gives a session of it back (SESS-14), one that was lost leaves
+    /// it locked (SESS-12).
+    End {
+        verdicts: Vec<Verdict>,
+        unsent: Vec<LockToken>,
+        gives_back: bool,
+    },
 }
 
 /// Serves the link until the connection lets go of its end, or the broker of the receiver.
@@ -49,44 +59,52 @@ pub(super) async fn run(
     entity: Entity,
     wanted: Wanted,
     mode: ReceiveMode,
-    mut orders: mpsc::UnboundedReceiver<Order>,
+    mut orders: mpsc::Receiver<Order>,
     notes: Notes,
 ) {
     let mut early = Vec::new();
     let opened = source::open(&broker, &entity, wanted, mode, &mut orders, &mut early).await;
     let Opened { receiver, session } = match opened {
         Some(Ok(opened)) => opened,
-        Some(Err(error)) => return tell(&notes, Note::Failed(link, failure::error(&error))),
+        Some(Err(error)) => return tell(&notes, Note::Failed(link, failure::error(&error))).await,
         None => return,
     };
     let terms = match session.clone() {
         Some((token, until)) => Terms::Session { token, until },
         None => Terms::Plain,
     };
-    tell(&notes, Note::Ready(link, terms));
+    tell(&notes, Note::Ready(link, terms)).await;
     let mut consumer = Consumer::new(link, entity, receiver, notes);
-    early.into_iter().for_each(|order| consumer.take(order));
+    for order in early {
+        consumer.take(order).await;
+    }
     loop {
         tokio::select! {
             order = orders.recv() => match order {
-                Some(Order::Close) => break,
-                Some(order) => consumer.take(order),
-                // SESS-12: a lost connection leaves the session locked.
+                Some(Order::End { verdicts, unsent, gives_back }) => {
+                    consumer.unposted.extend(verdicts);
+                    consumer.release(unsent);
+                    consumer.post(usize::MAX);
+                    match gives_back {
+                        true => break,
+                        false => return,
+                    }
+                }
+                Some(order) => consumer.take(order).await,
                 None => return consumer.post(usize::MAX),
             },
             next = consumer.receiver.next() => {
-                if let Err(error) = consumer.received(next) {
+                if let Err(error) = consumer.received(next).await {
                     consumer.post(usize::MAX);
-                    return tell(&consumer.notes, Note::Failed(link, failure::error(&error)));
+                    return tell(&consumer.notes, Note::Failed(link, failure::error(&error))).await;
                 }
             }
             Some(answers) = consumer.settling.next() => {
-                tell(&consumer.notes, Note::Settled(answers));
+                tell(&consumer.notes, Note::Settled(answers)).await;
                 consumer.post(SETTLING_MAX);
             }
         }
     }
-    consumer.post(usize::MAX);
     if let Some((token, _)) = session {
         source::release(&broker, &consumer.entity, token).await;
     }
@@ -127,16 +145,16 @@ impl Consumer {
         }
     }
 
-    fn take(&mut self, order: Order) {
+    async fn take(&mut self, order: Order) {
         match order {
             Order::Credit { credit, drain } => {
                 self.wanted = credit.saturating_sub(self.handed);
                 self.is_draining = drain;
-                self.adjust();
+                self.adjust().await;
             }
             Order::Sent(count) => {
                 self.handed = self.handed.saturating_sub(count);
-                self.adjust();
+                self.adjust().await;
             }
             Order::Settle(verdicts) => {
                 self.unposted.extend(verdicts);
@@ -145,19 +163,26 @@ impl Consumer {
             Order::Release(tokens) => {
                 let count = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
                 self.handed = self.handed.saturating_sub(count);
-                let release = |token| Settlement { token, disposition: Disposition::Release };
-                let settlements: Vec<Settlement> = tokens.into_iter().map(release).collect();
-                // Nobody waits for it: if it fails, the locks lapse.
-                drop(self.receiver.settle(settlements));
-                self.adjust();
+                self.release(tokens);
+                self.adjust().await;
             }
             // The loop's affair.
-            Order::Close => {}
+            Order::End { .. } => {}
         }
     }
 
+    fn release(&self, tokens: Vec<LockToken>) {
+        if tokens.is_empty() {
+            return;
+        }
+        let release = |token| Settlement { token, disposition: Disposition::Release };
+        let settlements: Vec<Settlement> = tokens.into_iter().map(release).collect();
+        // Nobody waits for it: if it fails, the locks lapse.
+        drop(self.receiver.settle(settlements));
+    }
+
     /// Makes the broker's credit what the client wants, as far as there is room.
-    fn adjust(&mut self) {
+    async fn adjust(&mut self) {
         if self.withdrawing.is_some() {
             return; // The answer to it comes first.
         }
@@ -171,7 +196,7 @@ impl Consumer {
             return;
         }
         match self.receiver.credit() {
-            0 if self.wanted == 0 => self.drained(),
+            0 if self.wanted == 0 => self.drained().await,
             0 => {} // There will be room once the client was sent what it was promised.
             _ => self.withdraw(),
         }
@@ -182,13 +207,13 @@ impl Consumer {
         self.receiver.drain();
     }
 
-    fn drained(&mut self) {
+    async fn drained(&mut self) {
         self.is_draining = false;
         self.wanted = 0;
-        tell(&self.notes, Note::Drained(self.link));
+        tell(&self.notes, Note::Drained(self.link)).await;
     }
 
-    fn received(&mut self, next: service::Result<Next>) -> Result<(), Error> {
+    async fn received(&mut self, next: service::Result<Next>) -> Result<(), Error> {
         match next {
             Ok(Next::Messages(messages)) => {
                 let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
@@ -197,15 +222,15 @@ impl Consumer {
                 if let Some(unused) = &mut self.withdrawing {
                     *unused = unused.saturating_sub(count);
                 }
-                tell(&self.notes, Note::Messages(self.link, messages));
+                tell(&self.notes, Note::Messages(self.link, messages)).await;
                 Ok(())
             }
             Ok(Next::Drained) => {
                 // A portion that was used up says nothing of whether there is more.
                 let is_exhausted = self.withdrawing.take().is_some_and(|unused| unused > 0);
                 match self.is_draining && is_exhausted {
-                    true => self.drained(),
-                    false => self.adjust(),
+                    true => self.drained().await,
+                    false => self.adjust().await,
                 }
                 Ok(())
             }

@@ -15,6 +15,7 @@ use domain::{
     SetSessionState, Settle,
 };
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::access::{self, Grants};
 use super::address::Entity;
@@ -30,6 +31,9 @@ use crate::{Limits, condition};
 
 /// Most transactions that a connection has open.
 const OPEN_MAX: usize = 256;
+/// What an open transaction is told and has not come to: more than two links may send ahead, and ten
+/// times what a transaction holds (TX-4). One that is told more is rolled back.
+const ACTS_WAITING_MAX: usize = 2048;
 
 /// What a connection has open, by id.
 #[derive(Default)]
@@ -38,7 +42,7 @@ pub(super) struct Transactions(BTreeMap<Bytes, OpenTransaction>);
 struct OpenTransaction {
     /// The control link that declared it.
     control: LinkId,
-    acts: mpsc::UnboundedSender<Act>,
+    acts: mpsc::Sender<Act>,
 }
 
 impl Transactions {
@@ -51,9 +55,20 @@ impl Transactions {
         self.0.contains_key(id)
     }
 
-    /// Whether there is such a transaction to be told.
-    fn tell(&self, id: &Bytes, act: Act) -> bool {
-        self.0.get(id).is_some_and(|open| open.acts.send(act).is_ok())
+    /// Tells a transaction what is part of it, or says why it cannot be. One that has no place for it is
+    /// rolled back: committed without that, it would be done in part (TX-2).
+    fn tell(&mut self, id: &Bytes, part: Part) -> Result<(), DeliveryState> {
+        let open = self.0.get(id).ok_or_else(unknown_id)?;
+        match open.acts.try_send(Act::Perform(Box::new(part))) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(unknown_id()),
+            Err(TrySendError::Full(_)) => {
+                self.0.remove(id);
+                let why =
+                    "this transaction has more operations waiting than it may; it is rolled back";
+                Err(DeliveryState::rejected(Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)))
+            }
+        }
     }
 }
 
@@ -87,7 +102,7 @@ impl TransactionHandler<'_> {
             Ok(Control::Declare(_)) => self.declare(delivery.link),
             Ok(Control::Discharge(Discharge { txn_id, fail })) => {
                 let open = self.transactions.0.remove(&txn_id);
-                match open.map(|open| open.acts.send(Act::Discharge { id, fail })) {
+                match open.map(|open| open.acts.try_send(Act::Discharge { id, fail })) {
                     Some(Ok(())) => return,
                     Some(Err(_)) | None => unknown_id(),
                 }
@@ -109,7 +124,7 @@ impl TransactionHandler<'_> {
         }
         // Drawn, so that no other connection's id is taken for one of these.
         let txn_id = Bytes::copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-        let (acts, waiting) = mpsc::unbounded_channel();
+        let (acts, waiting) = mpsc::channel(ACTS_WAITING_MAX);
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
         self.tasks.spawn(transaction::run(txn_id.clone(), broker, waiting, notes));
         self.transactions.0.insert(txn_id.clone(), OpenTransaction { control, acts });
@@ -246,15 +261,12 @@ impl TransactionHandler<'_> {
     }
 
     /// Tells a transaction what to do, or says what is wrong with its id.
-    fn perform(&self, state: &DeliveryState, part: Part) -> Result<(), DeliveryState> {
+    fn perform(&mut self, state: &DeliveryState, part: Part) -> Result<(), DeliveryState> {
         let DeliveryState::Transactional { txn_id, .. } = state else {
             let why = "the state of the transfer is no transaction's";
             return Err(DeliveryState::rejected(Error::new(condition::INVALID_FIELD, why)));
         };
-        match self.transactions.tell(txn_id, Act::Perform(Box::new(part))) {
-            true => Ok(()),
-            false => Err(unknown_id()),
-        }
+        self.transactions.tell(txn_id, part)
     }
 }
 

@@ -7,6 +7,7 @@ use domain::{NewMessage, Refusal};
 use message_content::ingest;
 use service::draw_uuid;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::link_table::LinkTable;
 use super::submission::Delivered;
@@ -17,20 +18,19 @@ pub(super) const PRESETTLED_MAX: u32 = 64;
 
 /// The connection's side of a sender link.
 pub(super) struct IncomingLink {
-    pub deliveries: mpsc::UnboundedSender<Delivered>,
+    pub deliveries: mpsc::Sender<Delivered>,
     /// Settled by the client and not stored yet.
     pub presettled: u32,
 }
 
-/// Hands a delivery to whoever serves its link.
-pub(super) fn take_in(table: &mut LinkTable, id: LinkId, delivered: Delivered) {
+/// Hands a delivery to whoever serves its link. False: there is no place for it.
+pub(super) fn take_in(table: &mut LinkTable, id: LinkId, delivered: Delivered) -> bool {
     if delivered.id.is_none() {
         table.count_presettled(id);
     }
-    if let Some(incoming) = table.incoming(id) {
-        // Fails only once the link has, and then nobody is to be answered.
-        let _ = incoming.deliveries.send(delivered);
-    }
+    let Some(incoming) = table.incoming(id) else { return true };
+    // One that has ended takes none, and nobody is to be answered.
+    !matches!(incoming.deliveries.try_send(delivered), Err(TrySendError::Full(_)))
 }
 
 /// The messages of a delivery, as the machine takes them.

@@ -14,7 +14,6 @@ use bytes::{Bytes, BytesMut};
 use super::access::Grants;
 use super::address::Node;
 use super::attach::AttachHandler;
-use super::consumer::Order;
 use super::coordinator::{TransactionHandler, Transactions};
 use super::idle::{self, IdleTimers};
 use super::link_table::{Kind, Link, LinkTable};
@@ -221,7 +220,11 @@ impl Links {
             (Kind::Incoming(_), None) => {
                 let limits = &self.shared.config.limits;
                 let messages = incoming::messages(&delivery, limits, &mut self.scratch);
-                incoming::take_in(&mut self.table, delivery.link, Delivered { id, messages });
+                if !incoming::take_in(&mut self.table, delivery.link, Delivered { id, messages }) {
+                    let why = "this link has more deliveries under way than it has credit for";
+                    let error = Error::new(condition::TRANSFER_LIMIT_EXCEEDED, why);
+                    self.fail(delivery.link, error);
+                }
             }
             (Kind::Requests(node), _) => {
                 let node = node.clone();
@@ -350,14 +353,8 @@ impl Links {
         if removed.is_some() && self.table.is_empty() {
             self.timers.last_link_gone(self.now);
         }
-        if let Some(Link { kind: Kind::Outgoing(mut outgoing), .. }) = removed {
-            // Some clients send their last verdicts along with their goodbye.
-            outgoing.tell_verdicts();
-            outgoing.give_back();
-            // A session that its client never heard of is given back in any case.
-            if ending == Ending::Closed || outgoing.session.is_none() {
-                outgoing.order(Order::Close);
-            }
+        if let Some(Link { kind: Kind::Outgoing(outgoing), .. }) = removed {
+            outgoing.end(ending == Ending::Closed);
         }
     }
 

@@ -15,7 +15,10 @@ use crate::management::Reply;
 pub(super) type Work = BoxFuture<'static, ()>;
 
 /// One connection's way from its futures back to itself.
-pub(super) type Notes = mpsc::UnboundedSender<Note>;
+pub(super) type Notes = mpsc::Sender<Note>;
+/// Notes that the connection has not looked at yet. Beyond, its futures wait, and the connection waits
+/// for none of them: it looks at its notes between any two things that it does.
+pub(super) const NOTES_WAITING_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(super) enum Note {
@@ -55,6 +58,26 @@ pub(super) enum Terms {
 }
 
 /// Tells the connection. One that has ended needs to know nothing.
-pub(super) fn tell(notes: &Notes, note: Note) {
-    drop(notes.send(note));
+pub(super) async fn tell(notes: &Notes, note: Note) {
+    drop(notes.send(note).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_note_without_a_place_is_waited_with_until_the_connection_has_ended() {
+        let (notes, mut inbox) = mpsc::channel(1);
+        let note = || Note::Decided(Vec::new(), DeliveryState::ACCEPTED);
+        assert!(tell(&notes, note()).now_or_never().is_some());
+        let mut second = tell(&notes, note()).boxed();
+        assert!((&mut second).now_or_never().is_none());
+        assert!(inbox.try_recv().is_ok());
+        assert!(second.now_or_never().is_some());
+        inbox.close();
+        assert!(tell(&notes, note()).now_or_never().is_some());
+    }
 }

@@ -11,6 +11,7 @@ use domain::{LockToken, SessionToken};
 use message_content::{Shown, Unreadable, deliver, stored};
 use service::{ReceiveMode, Received};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::address::Entity;
 use super::consumer::Order;
@@ -21,13 +22,17 @@ use crate::management::tag;
 /// The connection's side of a receiver link.
 pub(super) struct OutgoingLink {
     pub entity: Entity,
-    pub orders: mpsc::UnboundedSender<Order>,
+    pub orders: mpsc::Sender<Order>,
+    /// A place for the last order, whatever else waits.
+    pub end: mpsc::OwnedPermit<Order>,
     pub mode: ReceiveMode,
     /// The session that is received, once the client was told of it.
     pub session: Option<SessionToken>,
     pub unsent: VecDeque<Received>,
     /// Sent since the orders last said so.
     pub sent: u32,
+    /// The client's last word on credit, if no order says it yet: whether it drains.
+    pub credit_untold: Option<bool>,
     pub verdicts: Vec<Verdict>,
     /// The broker has no more for a drain; what is unsent goes first.
     pub is_drained: bool,
@@ -51,22 +56,26 @@ impl OutgoingHandler<'_> {
             }
             let Some(outgoing) = self.table.outgoing(id) else { continue };
             let has_sent = outgoing.sent > 0;
-            outgoing.tell_sent();
-            outgoing.tell_verdicts();
+            // Where there is no place, the link is being served or about to be, and says so: then there
+            // is another turn.
+            if !outgoing.tell(self.engine.credit(id)) {
+                self.table.mark_busy(id);
+            }
             if has_sent {
                 self.table.touch(id, self.now);
             }
         }
     }
 
-    /// The client has given credit, or wants it back.
+    /// The client has given credit, or wants it back. Where there is no place for the order, the last
+    /// such word counts, whatever a client said before.
     pub fn on_credit(&mut self, id: LinkId, credit: u32, drain: bool) {
         let Some(link) = self.table.get_mut(id) else { return };
         match &mut link.kind {
             Kind::Outgoing(outgoing) => {
                 outgoing.is_drained = false;
-                outgoing.tell_sent();
-                outgoing.order(Order::Credit { credit, drain });
+                outgoing.credit_untold = Some(drain);
+                let _ = outgoing.tell_sent() && outgoing.tell_credit(credit);
                 self.table.mark_busy(id);
             }
             Kind::Replies(_) => {
@@ -90,10 +99,10 @@ impl OutgoingHandler<'_> {
                 (true, _, _) => {}
                 (false, true, _) => return true,
                 // The client took its credit back meanwhile.
-                (false, false, ReceiveMode::PeekLock) => {
-                    outgoing.give_back();
-                    break;
-                }
+                (false, false, ReceiveMode::PeekLock) => match outgoing.give_back() {
+                    true => break,
+                    false => return true,
+                },
                 // Deleted already: they wait for the client to want messages again.
                 (false, false, ReceiveMode::ReceiveAndDelete) => return false,
             }
@@ -163,32 +172,147 @@ fn settled(reply: Bytes) -> Outgoing {
 }
 
 impl OutgoingLink {
-    /// Whoever serves the link has ended if it does not take an order, and has said why.
-    pub fn order(&self, order: Order) {
-        drop(self.orders.send(order));
+    /// Tells whoever serves the link, unless there is no place for the order. One that has ended takes
+    /// none, and has said why.
+    pub fn order(&self, order: Order) -> bool {
+        !matches!(self.orders.try_send(order), Err(TrySendError::Full(_)))
     }
 
-    pub fn tell_sent(&mut self) {
-        if self.sent > 0 {
-            let count = std::mem::take(&mut self.sent);
-            self.order(Order::Sent(count));
+    /// Tells what has gathered, as far as there are places, of a link that has so much credit now;
+    /// whether that is all.
+    fn tell(&mut self, credit: u32) -> bool {
+        self.tell_sent() && self.tell_credit(credit) && self.tell_verdicts()
+    }
+
+    /// The credit is what is left of it behind what was sent, so that is told before.
+    fn tell_credit(&mut self, credit: u32) -> bool {
+        let Some(drain) = self.credit_untold else { return true };
+        let is_told = self.order(Order::Credit { credit, drain });
+        if is_told {
+            self.credit_untold = None;
         }
+        is_told
     }
 
-    pub fn tell_verdicts(&mut self) {
-        if !self.verdicts.is_empty() {
-            let verdicts = std::mem::take(&mut self.verdicts);
-            self.order(Order::Settle(verdicts));
+    pub fn tell_sent(&mut self) -> bool {
+        let is_told = self.sent == 0 || self.order(Order::Sent(self.sent));
+        if is_told {
+            self.sent = 0;
         }
+        is_told
     }
 
-    /// Gives back what was not sent.
-    pub fn give_back(&mut self) {
-        let unsent = self.unsent.drain(..);
-        let locks = unsent.filter_map(|received| received.delivery.lock);
-        let tokens: Vec<LockToken> = locks.map(|lock| lock.token).collect();
+    fn tell_verdicts(&mut self) -> bool {
+        if self.verdicts.is_empty() {
+            return true;
+        }
+        let Ok(place) = self.orders.try_reserve() else { return self.orders.is_closed() };
+        place.send(Order::Settle(std::mem::take(&mut self.verdicts)));
+        true
+    }
+
+    /// Gives back what was not sent, unless there is no place for the order.
+    fn give_back(&mut self) -> bool {
+        let Ok(place) = self.orders.try_reserve() else { return self.orders.is_closed() };
+        let tokens = locks(self.unsent.drain(..));
         if !tokens.is_empty() {
-            self.order(Order::Release(tokens));
+            place.send(Order::Release(tokens));
         }
+        true
+    }
+
+    /// The link is gone. Some clients send their last verdicts along with their goodbye; messages not
+    /// sent go back, and so does a session, if `is_closed` or if its client never heard of it.
+    pub fn end(self, is_closed: bool) {
+        let gives_back = is_closed || self.session.is_none();
+        let (verdicts, unsent) = (self.verdicts, locks(self.unsent));
+        self.end.send(Order::End { verdicts, unsent, gives_back });
+    }
+}
+
+fn locks(messages: impl IntoIterator<Item = Received>) -> Vec<LockToken> {
+    let locks = messages.into_iter().filter_map(|received| received.delivery.lock);
+    locks.map(|lock| lock.token).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Disposition, SequenceNumber, Settlement, SubQueue};
+
+    use super::*;
+
+    /// With room for one order, beside the last.
+    fn outgoing() -> (OutgoingLink, mpsc::Receiver<Order>) {
+        let (orders, waiting) = mpsc::channel(2);
+        let end = orders.clone().try_reserve_owned().expect("a new channel has room");
+        let outgoing = OutgoingLink {
+            entity: Entity { name: "q".to_owned(), sub: SubQueue::Main },
+            orders,
+            end,
+            mode: ReceiveMode::PeekLock,
+            session: None,
+            unsent: VecDeque::new(),
+            sent: 0,
+            credit_untold: None,
+            verdicts: Vec::new(),
+            is_drained: false,
+        };
+        (outgoing, waiting)
+    }
+
+    fn verdict() -> Verdict {
+        let token = LockToken { sequence: SequenceNumber(1), nonce: 1 };
+        let settlement = Settlement { token, disposition: Disposition::Complete };
+        Verdict { id: None, settlement, answer: amqp_protocol::codec::DeliveryState::ACCEPTED }
+    }
+
+    #[test]
+    fn orders_without_a_place_stay_with_the_connection_and_none_is_lost() {
+        let (mut outgoing, mut waiting) = outgoing();
+        outgoing.sent = 3;
+        assert!(outgoing.tell(0));
+        outgoing.sent = 2;
+        outgoing.verdicts.push(verdict());
+        assert!(!outgoing.tell(0) && !outgoing.order(Order::Sent(9)));
+        outgoing.sent += 5;
+        assert!(matches!(waiting.try_recv(), Ok(Order::Sent(3))));
+        assert!(!outgoing.tell(0));
+        assert!(matches!(waiting.try_recv(), Ok(Order::Sent(7))));
+        assert!(outgoing.tell(0));
+        assert!(matches!(waiting.try_recv(), Ok(Order::Settle(verdicts)) if verdicts.len() == 1));
+        assert!(waiting.try_recv().is_err());
+    }
+
+    #[test]
+    fn of_credit_that_finds_no_place_the_last_word_is_told_behind_what_was_sent() {
+        let (mut outgoing, mut waiting) = outgoing();
+        outgoing.sent = 1;
+        assert!(outgoing.tell(9));
+        outgoing.sent = 2;
+        for drain in [true, false, true] {
+            outgoing.credit_untold = Some(drain);
+            assert!(!outgoing.tell(8));
+        }
+        assert!(matches!(waiting.try_recv(), Ok(Order::Sent(1))));
+        assert!(!outgoing.tell(7));
+        assert!(matches!(waiting.try_recv(), Ok(Order::Sent(2))));
+        assert!(outgoing.tell(6));
+        assert!(matches!(waiting.try_recv(), Ok(Order::Credit { credit: 6, drain: true })));
+        assert!(outgoing.tell(5) && waiting.try_recv().is_err());
+    }
+
+    #[test]
+    fn the_last_order_has_its_place_and_takes_along_what_waits() {
+        let (mut outgoing, mut waiting) = outgoing();
+        outgoing.sent = 1;
+        assert!(outgoing.tell(0));
+        outgoing.verdicts.push(verdict());
+        assert!(!outgoing.tell(0));
+        outgoing.end(true);
+        assert!(matches!(waiting.try_recv(), Ok(Order::Sent(1))));
+        let end = waiting.try_recv();
+        let Ok(Order::End { verdicts, unsent, gives_back: true }) = end else { panic!("{end:?}") };
+        assert_eq!((verdicts.len(), unsent.len()), (1, 0));
+        assert!(waiting.try_recv().is_err());
     }
 }

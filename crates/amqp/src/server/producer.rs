@@ -25,14 +25,14 @@ pub(super) async fn run(
     link: LinkId,
     broker: Broker,
     entity: Entity,
-    mut deliveries: mpsc::UnboundedReceiver<Delivered>,
+    mut deliveries: mpsc::Receiver<Delivered>,
     notes: Notes,
 ) {
     let (sender, terms) = match open(&broker, &entity.name).await {
         Ok(opened) => opened,
-        Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
+        Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))).await,
     };
-    tell(&notes, Note::Ready(link, terms));
+    tell(&notes, Note::Ready(link, terms)).await;
     let (waiting, submissions) = (VecDeque::new(), VecDeque::new());
     let mut producer = Producer { link, sender, serial: 0, waiting, submissions, notes };
     let mut is_open = true;
@@ -44,7 +44,7 @@ pub(super) async fn run(
             biased;
             answer = producer.sender.next(), if is_answer_due => {
                 if let Some((_, result)) = answer {
-                    producer.decided(result);
+                    producer.decided(result).await;
                 }
             }
             delivered = deliveries.recv(), if is_open => match delivered {
@@ -95,36 +95,36 @@ impl Producer {
                     self.serial += 1;
                     self.submissions.push_back(submission);
                 }
-                Err(error) => self.refuse(submission.ids, &error),
+                Err(error) => self.refuse(submission.ids, &error).await,
             }
         }
     }
 
     /// What the log decided on the oldest request.
-    fn decided(&mut self, result: service::Result<Vec<SequenceNumber>>) {
+    async fn decided(&mut self, result: service::Result<Vec<SequenceNumber>>) {
         let Some(submission) = self.submissions.pop_front() else { return };
         match result {
-            Ok(_) => self.tell(submission.ids, DeliveryState::ACCEPTED),
+            Ok(_) => self.tell(submission.ids, DeliveryState::ACCEPTED).await,
             // It takes one to have all refused, so each is tried by itself.
             Err(Error { kind: ErrorKind::Refused(_), .. }) if submission.is_gathered() => {
                 submission.split().rev().for_each(|each| self.waiting.push_front(each));
             }
-            Err(error) => self.refuse(submission.ids, &error),
+            Err(error) => self.refuse(submission.ids, &error).await,
         }
     }
 
-    fn refuse(&self, ids: Vec<Option<DeliveryId>>, error: &Error) {
-        self.tell(ids, DeliveryState::rejected(failure::error(error)));
+    async fn refuse(&self, ids: Vec<Option<DeliveryId>>, error: &Error) {
+        self.tell(ids, DeliveryState::rejected(failure::error(error))).await;
     }
 
     /// Each delivery of a request comes to the same.
-    fn tell(&self, ids: Vec<Option<DeliveryId>>, state: DeliveryState) {
+    async fn tell(&self, ids: Vec<Option<DeliveryId>>, state: DeliveryState) {
         for _ in ids.iter().filter(|id| id.is_none()) {
-            tell(&self.notes, Note::Stored(self.link));
+            tell(&self.notes, Note::Stored(self.link)).await;
         }
         let asked: Vec<DeliveryId> = ids.into_iter().flatten().collect();
         if !asked.is_empty() {
-            tell(&self.notes, Note::Decided(asked, state));
+            tell(&self.notes, Note::Decided(asked, state)).await;
         }
     }
 }

@@ -101,7 +101,7 @@ impl ProofHandler<'_> {
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
         self.tasks.spawn(async move {
             let keys = keys_of(&broker, resources).await;
-            tell(&notes, Note::Keys { proof, keys });
+            tell(&notes, Note::Keys { proof, keys }).await;
         });
     }
 

@@ -48,7 +48,7 @@ impl RequestHandler<'_> {
                 Ok(permitted) => operations::run(broker, entity, permitted, limits).await,
                 Err(error) => Reply::Refused(error),
             };
-            tell(&notes, Note::Replied { session, node, envelope, reply });
+            tell(&notes, Note::Replied { session, node, envelope, reply }).await;
         });
     }
 }

@@ -9,7 +9,7 @@ use service::{Accepted, Broker, Error, ReceiveMode, Receiver};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
-use super::consumer::Order;
+use super::consumer::{ORDERS_WAITING_MAX, Order};
 
 /// What a receiver link is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) async fn open(
     entity: &Entity,
     wanted: Wanted,
     mode: ReceiveMode,
-    orders: &mut mpsc::UnboundedReceiver<Order>,
+    orders: &mut mpsc::Receiver<Order>,
     early: &mut Vec<Order>,
 ) -> Option<Result<Opened, Error>> {
     // Only the answer tells the token of a session that is asked for by name. The place of one who
@@ -47,8 +47,8 @@ pub(super) async fn open(
     loop {
         tokio::select! {
             opened = &mut opening => return Some(opened),
-            order = orders.recv() => match order {
-                Some(Order::Close) | None => break,
+            order = orders.recv(), if early.len() < ORDERS_WAITING_MAX => match order {
+                Some(Order::End { .. }) | None => break,
                 Some(order) => early.push(order),
             }
         }

@@ -54,7 +54,7 @@ pub(super) struct PendingReply {
 pub(super) async fn run(
     txn_id: Bytes,
     broker: Broker,
-    mut acts: mpsc::UnboundedReceiver<Act>,
+    mut acts: mpsc::Receiver<Act>,
     notes: Notes,
 ) {
     let transaction = Some(broker.transactions().begin());
@@ -106,14 +106,14 @@ impl TransactionTask {
         match hearer {
             Hearer::Transfer(_, Some(id)) => {
                 let state = self.state(done, Outcome::Accepted);
-                tell(&self.notes, Note::Decided(vec![id], state));
+                tell(&self.notes, Note::Decided(vec![id], state)).await;
             }
             Hearer::Transfer(link, None) => {
                 self.lost = self.lost.take().or(done.err());
-                tell(&self.notes, Note::Stored(link));
+                tell(&self.notes, Note::Stored(link)).await;
             }
             Hearer::Verdict(Some(id), outcome) => {
-                tell(&self.notes, Note::Settled(vec![(id, self.state(done, outcome))]));
+                tell(&self.notes, Note::Settled(vec![(id, self.state(done, outcome))])).await;
             }
             Hearer::Verdict(None, _) => self.lost = self.lost.take().or(done.err()),
             Hearer::Request(pending) => {
@@ -122,7 +122,7 @@ impl TransactionTask {
                     Ok(()) => reply,
                     Err(error) => Reply::Refused(failure::error(&error)),
                 };
-                tell(&self.notes, Note::Replied { session, node, envelope, reply });
+                tell(&self.notes, Note::Replied { session, node, envelope, reply }).await;
             }
         }
     }
@@ -152,7 +152,7 @@ impl TransactionTask {
             Err(error) => DeliveryState::rejected(failure::error(&error)),
         };
         if let Some(id) = id {
-            tell(&self.notes, Note::Decided(vec![id], state));
+            tell(&self.notes, Note::Decided(vec![id], state)).await;
         }
     }
 }

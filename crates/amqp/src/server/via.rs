@@ -18,14 +18,14 @@ pub(super) async fn run(
     broker: Broker,
     via: Entity,
     to: Entity,
-    mut deliveries: mpsc::UnboundedReceiver<Delivered>,
+    mut deliveries: mpsc::Receiver<Delivered>,
     notes: Notes,
 ) {
     let terms = match check(&broker, &via, &to).await {
         Ok(terms) => terms,
-        Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))),
+        Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))).await,
     };
-    tell(&notes, Note::Ready(link, terms));
+    tell(&notes, Note::Ready(link, terms)).await;
     while let Some(Delivered { id, messages }) = deliveries.recv().await {
         let sent = match messages {
             Ok(messages) => {
@@ -40,7 +40,7 @@ pub(super) async fn run(
                 Note::Decided(vec![id], DeliveryState::rejected(failure::error(&error)))
             }
         };
-        tell(&notes, note);
+        tell(&notes, note).await;
     }
 }
 
