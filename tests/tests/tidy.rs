@@ -1,6 +1,6 @@
 //! How the code reads, where a program can tell: a type's name is defined once in a crate, words that
-//! the glossary replaced are used no more, a module is named by a noun, and every file says at its
-//! head what it is about.
+//! the glossary replaced are used no more, a module is named by a noun, every file says at its head
+//! what it is about, and every channel has a bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,9 @@ const GERUNDS: &[(&str, &str)] = &[
     ("crates/domain/tests/model/forwarding.rs", "auto-forwarding, the feature (FWD)"),
     ("tests/tests/forwarding.rs", "auto-forwarding, the feature (FWD)"),
 ];
+
+/// Where channels are still to get a bound.
+const STILL_UNBOUNDED: &[&str] = &["crates/service/"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").into()
@@ -288,6 +291,48 @@ fn every_file_says_what_it_is_about() {
         .map(|(path, _)| path)
         .collect();
     assert!(silent.is_empty(), "no sentence at the head of {silent:?}");
+}
+
+/// The lines that make a channel without a bound: what waits in one is memory that whoever fills it
+/// decides on. Tests, which stand at a file's end, may have them.
+fn unbounded(source: &str) -> Vec<usize> {
+    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let makes = |token: &Token<'_>| {
+        matches!(token, Token::Word("unbounded_channel" | "unbounded" | "unbounded_queue"))
+    };
+    let lines = tokens(code).into_iter().filter(|(_, token)| makes(token));
+    lines.map(|(line, _)| line).collect()
+}
+
+#[test]
+fn every_channel_has_a_bound() {
+    let is_run = |path: &str| {
+        (path.contains("/src/") && !path.contains("/tests/") && !path.ends_with("/tests.rs"))
+            && !path.starts_with("tests/")
+    };
+    let (mut wrong, mut still) = (Vec::new(), BTreeSet::new());
+    for (path, source) in sources().iter().filter(|(path, _)| is_run(path)) {
+        for line in unbounded(source) {
+            match STILL_UNBOUNDED.iter().find(|prefix| path.starts_with(**prefix)) {
+                Some(prefix) => drop(still.insert(*prefix)),
+                None => wrong.push(format!("{path}:{line}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "channels without a bound: {wrong:?}");
+    let gone = STILL_UNBOUNDED.iter().find(|prefix| !still.contains(**prefix));
+    assert_eq!(gone, None, "all channels there have bounds; take it out of STILL_UNBOUNDED");
+}
+
+#[test]
+fn channels_without_a_bound_are_found_unless_tests_have_them() {
+    let made = "use tokio::sync::mpsc;\nlet ends = mpsc::unbounded_channel();\n";
+    assert_eq!(unbounded(made), [2]);
+    assert_eq!(unbounded("let ends = futures::channel::mpsc::unbounded::<u8>();"), [1]);
+    assert!(
+        unbounded("// no unbounded_channel\nlet ends = mpsc::channel(WAITING_MAX);").is_empty()
+    );
+    assert!(unbounded(&format!("#[cfg(test)]\nmod tests {{\n{made}}}\n")).is_empty());
 }
 
 #[test]
