@@ -15,4 +15,4 @@ pub(crate) use self::delivery::{Attach, Detached, Event, Sink, Wanted, release, 
 pub(crate) use self::read::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};
 pub(crate) use self::report::IdleReport;
 pub use self::report::{GroupDepth, GroupHealth, NodeReport};
-pub(crate) use self::response::{Outbox, Response};
+pub(crate) use self::response::{OUTBOX_ITEMS_MAX, Outbox, Response};

@@ -3,13 +3,14 @@
 mod bodies;
 mod claims;
 mod group;
+mod inputs;
 mod receiver_table;
 mod waitlist;
 
 mod driver;
 mod reader;
 
-pub(crate) use self::driver::{Driver, ForwardRequest};
+pub(crate) use self::driver::{Driver, FORWARDS_WAITING_MAX, ForwardRequest};
 pub(crate) use self::group::{Ends, Group, Groups, Input};
 pub(crate) use self::reader::{answer, read_for};
 pub(crate) use self::waitlist::{excess, settle_requests};

@@ -16,12 +16,20 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::config::{Config, IdleConfig, ProposerConfig};
 use crate::edge::{Broker, Router};
-use crate::leader::{Driver, Ends, Group, Groups, Input, read_for};
+use crate::leader::{Driver, Ends, FORWARDS_WAITING_MAX, Group, Groups, Input, read_for};
 use crate::metric;
 use crate::peer::{LocalNode, serve};
 use crate::upkeep::{
     Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
 };
+
+/// Groups that wait for their drivers: as many as there can be.
+const GROUPS_MAX: usize = 1 << 16;
+/// Channels of peers that wait to be served, which takes no time; more are closed.
+const CHANNELS_WAITING_MAX: usize = 1024;
+/// Changes of leaders that wait to be followed up, each for about a second: more than all groups change
+/// theirs in that time. Beyond, the links of a leader that went silent end by their own timeouts.
+const LEADER_CHANGES_WAITING_MAX: usize = 1 << 16;
 
 /// A node before it runs. Replication needs an observer to start, and a node needs replication:
 /// ```text
@@ -32,9 +40,9 @@ use crate::upkeep::{
 pub struct Node {
     config: Config,
     listener: Arc<Listener>,
-    new_groups: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>,
-    channels: mpsc::UnboundedReceiver<(u64, Channel)>,
-    leader_changes: mpsc::UnboundedReceiver<(Instant, GroupId)>,
+    new_groups: mpsc::Receiver<(Arc<Group>, Ends)>,
+    channels: mpsc::Receiver<(u64, Channel)>,
+    leader_changes: mpsc::Receiver<(Instant, GroupId)>,
 }
 
 /// A node at work.
@@ -52,8 +60,8 @@ struct Listener {
     groups: Arc<Groups>,
     clock: Arc<Clock>,
     elected: Arc<Notify>,
-    channels: mpsc::UnboundedSender<(u64, Channel)>,
-    leader_changes: mpsc::UnboundedSender<(Instant, GroupId)>,
+    channels: mpsc::Sender<(u64, Channel)>,
+    leader_changes: mpsc::Sender<(Instant, GroupId)>,
 }
 
 impl Observer for Listener {
@@ -67,7 +75,8 @@ impl Observer for Listener {
         // One that was just removed says that it leads no more.
         let Some(here) = self.groups.get(group) else { return };
         here.leadership(leadership);
-        let _ = self.leader_changes.send((Instant::now(), group)); // Else the node is ending.
+        // Else the node is ending, or in uproar.
+        let _ = self.leader_changes.try_send((Instant::now(), group));
         if matches!(leadership, Leadership::Leader { .. }) {
             self.elected.notify_one();
         }
@@ -76,8 +85,9 @@ impl Observer for Listener {
 
 impl Incoming for Listener {
     fn accept(&self, from: u64, channel: Channel) {
-        // Without a receiver the node is ending, and dropping the channel says so.
-        drop(self.channels.send((from, channel)));
+        // Dropping the channel closes it: without a receiver the node is ending, without a place the peer
+        // opens another.
+        drop(self.channels.try_send((from, channel)));
     }
 
     fn clocks(&self) -> Clocks {
@@ -87,9 +97,9 @@ impl Incoming for Listener {
 
 impl Node {
     pub fn new(config: Config) -> Node {
-        let (new_groups_end, new_groups) = mpsc::unbounded_channel();
-        let (channels_end, channels) = mpsc::unbounded_channel();
-        let (leader_changes_end, leader_changes) = mpsc::unbounded_channel();
+        let (new_groups_end, new_groups) = mpsc::channel(GROUPS_MAX);
+        let (channels_end, channels) = mpsc::channel(CHANNELS_WAITING_MAX);
+        let (leader_changes_end, leader_changes) = mpsc::channel(LEADER_CHANGES_WAITING_MAX);
         let groups = Arc::new(Groups::new(new_groups_end));
         let (clock, elected) = (Arc::new(Clock::new(config.clock.skew)), Arc::default());
         let listener = Arc::new(Listener {
@@ -237,11 +247,11 @@ struct Spawner {
 
 impl Spawner {
     /// Gives every group that comes into being its driver, its reader and its forwarder.
-    async fn run(self, mut new_groups: mpsc::UnboundedReceiver<(Arc<Group>, Ends)>) {
+    async fn run(self, mut new_groups: mpsc::Receiver<(Arc<Group>, Ends)>) {
         let mut tasks = tokio::task::JoinSet::new();
         while let Some((group, ends)) = new_groups.recv().await {
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
-            let (forwards, requests) = mpsc::unbounded_channel();
+            let (forwards, requests) = mpsc::channel(FORWARDS_WAITING_MAX);
             let forwarder = Forwarder::new(self.router.clone(), group.clone()).run(requests);
             let reader = read_for(group.clone(), replication.clone(), clock.clone(), ends.reads);
             let (proposer, idle) = (self.proposer.clone(), self.idle);
@@ -284,7 +294,7 @@ async fn join(
     }
 }
 
-async fn accept(node: Arc<LocalNode>, mut channels: mpsc::UnboundedReceiver<(u64, Channel)>) {
+async fn accept(node: Arc<LocalNode>, mut channels: mpsc::Receiver<(u64, Channel)>) {
     let mut serving = tokio::task::JoinSet::new();
     while let Some((from, channel)) = channels.recv().await {
         while serving.try_join_next().is_some() {}

@@ -16,7 +16,7 @@ pub(crate) struct Leaders {
     /// Of groups this node holds no replica of.
     hints: Mutex<BTreeMap<GroupId, Hint>>,
     /// See [`Router::follow_leaders`](super::Router::follow_leaders).
-    changes: mpsc::UnboundedSender<(Instant, GroupId)>,
+    changes: mpsc::Sender<(Instant, GroupId)>,
 }
 
 /// Who leads a group, as last heard.
@@ -28,10 +28,7 @@ struct Hint {
 }
 
 impl Leaders {
-    pub fn new(
-        local: Arc<LocalNode>,
-        changes: mpsc::UnboundedSender<(Instant, GroupId)>,
-    ) -> Leaders {
+    pub fn new(local: Arc<LocalNode>, changes: mpsc::Sender<(Instant, GroupId)>) -> Leaders {
         Leaders { local, hints: Mutex::default(), changes }
     }
 
@@ -89,7 +86,7 @@ impl Leaders {
         // One that was frozen or cut off may not know yet that it leads no more.
         if hints.get(&group).is_none_or(|hint| term > hint.term) {
             hints.insert(group, Hint { leader, term });
-            let _ = self.changes.send((Instant::now(), group)); // Else the node is ending.
+            let _ = self.changes.try_send((Instant::now(), group)); // Else the node is ending.
         }
     }
 }

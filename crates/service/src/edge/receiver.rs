@@ -31,6 +31,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// that lapsed by their first lock are forgotten.
 const ARRIVED_MAX: usize = 8192;
 
+/// Events that wait for the receiver. Each delivery among them used credit up, so that as many wait only
+/// where so much was granted and nobody takes it. What finds no place goes back uncounted (LOCK-20), and
+/// the receiver attaches anew once it has taken what waits.
+const EVENTS_WAITING_MAX: usize = 8192;
+
 /// LOCK-1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveMode {
@@ -68,7 +73,9 @@ pub struct Receiver {
     id: ReceiverId,
     session: Option<Wanted>,
     attachment: Option<Attachment>,
-    events: mpsc::UnboundedReceiver<Event>,
+    /// The leader had no place for a word of this receiver, and serves it no more: its last word comes.
+    is_parting: bool,
+    events: mpsc::Receiver<Event>,
     /// An event taken while looking for more messages.
     put_back: Option<Event>,
     /// Credit granted and not used.
@@ -96,7 +103,7 @@ impl Receiver {
         credit: u32,
         session: Option<Wanted>,
     ) -> Receiver {
-        let (_, events) = mpsc::unbounded_channel();
+        let (_, events) = mpsc::channel(1);
         let id = router.next_receiver(0);
         let waiting = router.local.receivers.add(id.link, route.entity);
         let mut receiver = Receiver {
@@ -109,6 +116,7 @@ impl Receiver {
             id,
             session,
             attachment: None,
+            is_parting: false,
             events,
             put_back: None,
             credit,
@@ -137,8 +145,8 @@ impl Receiver {
         self.credit = self.credit.saturating_add(count);
         self.tell_credit();
         self.draining = false;
-        if let Some(attachment) = &self.attachment {
-            attachment.credit(self.id, count);
+        if let Some(attachment) = self.attachment.as_ref().filter(|_| !self.is_parting) {
+            self.is_parting = !attachment.credit(self.id, count);
         }
     }
 
@@ -155,8 +163,8 @@ impl Receiver {
     /// Uses credit up with what is there and withdraws the rest; [`Next::Drained`] tells when.
     pub fn drain(&mut self) {
         self.draining = true;
-        if let Some(attachment) = &self.attachment {
-            attachment.drain(self.id);
+        if let Some(attachment) = self.attachment.as_ref().filter(|_| !self.is_parting) {
+            self.is_parting = !attachment.drain(self.id);
         }
     }
 
@@ -333,8 +341,9 @@ impl Receiver {
     }
 
     fn attach_again(&mut self) {
-        let (sender, events) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         self.events = events;
+        self.is_parting = false;
         self.id.epoch += 1;
         self.attached_at = Instant::now();
         let attach = Attach {
@@ -359,7 +368,7 @@ impl Receiver {
         if self.draining
             && let Some(attachment) = &self.attachment
         {
-            attachment.drain(self.id);
+            self.is_parting = !attachment.drain(self.id);
         }
     }
 

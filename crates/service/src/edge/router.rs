@@ -86,7 +86,7 @@ impl Router {
     pub fn new(
         config: Config,
         local: Arc<LocalNode>,
-        leader_changes: mpsc::UnboundedSender<(Instant, GroupId)>,
+        leader_changes: mpsc::Sender<(Instant, GroupId)>,
     ) -> Router {
         let links = Links::new(local.replication.clone());
         let leaders = Leaders::new(local.clone(), leader_changes);
@@ -118,7 +118,7 @@ impl Router {
     /// is asked of its successor, who knows a repeat (SEND-8).
     pub async fn follow_leaders(
         self: Arc<Router>,
-        mut leader_changes: mpsc::UnboundedReceiver<(Instant, GroupId)>,
+        mut leader_changes: mpsc::Receiver<(Instant, GroupId)>,
     ) {
         while let Some((since, group)) = leader_changes.recv().await {
             tokio::time::sleep_until(since + LAST_WORD_WAIT).await;
@@ -397,22 +397,37 @@ impl Router {
 }
 
 impl Attachment {
-    pub fn credit(&self, receiver: ReceiverId, count: u32) {
+    /// False: the driver has no place for it, and is told to serve the receiver no more. Its last word
+    /// has the receiver attach anew, with all its credit.
+    pub fn credit(&self, receiver: ReceiverId, count: u32) -> bool {
         match self {
-            Attachment::Here(group) => drop(group.tell(Input::Credit { receiver, count })),
+            Attachment::Here(group) => {
+                self.is_told(group, receiver, Input::Credit { receiver, count })
+            }
             Attachment::There(link, group) => {
                 link.send(Outgoing::Credit { group: *group, receiver, count });
+                true
             }
         }
     }
 
-    pub fn drain(&self, receiver: ReceiverId) {
+    /// As [`Attachment::credit`].
+    pub fn drain(&self, receiver: ReceiverId) -> bool {
         match self {
-            Attachment::Here(group) => drop(group.tell(Input::Drain { receiver })),
+            Attachment::Here(group) => self.is_told(group, receiver, Input::Drain { receiver }),
             Attachment::There(link, group) => {
                 link.send(Outgoing::Drain { group: *group, receiver });
+                true
             }
         }
+    }
+
+    fn is_told(&self, group: &Group, receiver: ReceiverId, word: Input) -> bool {
+        let is_told = group.tell(word).is_ok();
+        if !is_told {
+            self.detach(receiver);
+        }
+        is_told
     }
 
     pub fn detach(&self, receiver: ReceiverId) {

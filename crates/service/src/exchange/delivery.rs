@@ -6,6 +6,7 @@ use domain::{
     SessionCommand, SessionToken, Settle, Settlement, Timestamp,
 };
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::exchange::{Outbox, Response};
 
@@ -32,7 +33,7 @@ pub(crate) struct Attach {
 /// Where a receiver's events go.
 #[derive(Clone)]
 pub(crate) enum Sink {
-    Local(mpsc::UnboundedSender<Event>),
+    Local(mpsc::Sender<Event>),
     Peer(Outbox),
 }
 
@@ -68,12 +69,12 @@ pub(crate) enum Detached {
 }
 
 impl Sink {
-    /// Gives the event back if nobody is there to take it.
+    /// Gives the event back if nobody is there to take it, or there is no place for it.
     pub fn send(&self, receiver: ReceiverId, event: Event) -> Result<(), Event> {
         match self {
-            Sink::Local(sender) => sender.send(event).map_err(|lost| lost.0),
+            Sink::Local(sender) => sender.try_send(event).map_err(TrySendError::into_inner),
             Sink::Peer(outbox) => {
-                outbox.send(Response::Event { receiver, event }).map_err(|lost| match lost.0 {
+                outbox.send(Response::Event { receiver, event }).map_err(|lost| match lost {
                     Response::Event { event, .. } => event,
                     other => unreachable!("only an event was sent, not {other:?}"),
                 })

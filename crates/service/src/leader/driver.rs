@@ -15,11 +15,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::ForwardTask;
+use engine::{Carried, ForwardTask};
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use replication::{GroupRows, Leadership, Replication};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use self::leadership::Leading;
 use self::proposals::Decided;
@@ -27,9 +28,14 @@ use crate::clock::Clock;
 use crate::config::{IdleConfig, ProposerConfig};
 use crate::exchange::{Detached, Event, Failed};
 use crate::leader::group::{Group, Input};
+use crate::leader::inputs::InputReceiver;
 
 /// Most inputs taken before entries are proposed again.
 const INPUTS_MAX: usize = 512;
+
+/// Forward tasks that wait for the forwarder, who hands each on at once. One that finds no place is not
+/// done, and asked for again.
+pub(crate) const FORWARDS_WAITING_MAX: usize = 4096;
 
 pub(crate) struct Driver {
     group: Arc<Group>,
@@ -39,8 +45,8 @@ pub(crate) struct Driver {
     clock: Arc<Clock>,
     config: ProposerConfig,
     idle: IdleConfig,
-    inputs: mpsc::UnboundedReceiver<Input>,
-    forwards: mpsc::UnboundedSender<ForwardRequest>,
+    inputs: InputReceiver,
+    forwards: mpsc::Sender<ForwardRequest>,
     proposals: FuturesOrdered<Pin<Box<dyn Future<Output = Decided> + Send>>>,
     /// Present while this node leads and its clock may stamp.
     leading: Option<Leading>,
@@ -61,8 +67,8 @@ pub(crate) struct ForwardRequest {
 impl Driver {
     pub fn new(
         group: Arc<Group>,
-        inputs: mpsc::UnboundedReceiver<Input>,
-        forwards: mpsc::UnboundedSender<ForwardRequest>,
+        inputs: InputReceiver,
+        forwards: mpsc::Sender<ForwardRequest>,
         replication: Replication,
         clock: Arc<Clock>,
         config: ProposerConfig,
@@ -127,6 +133,7 @@ impl Driver {
                 self.input(input).await;
             }
             if let Some(leading) = &mut self.leading {
+                leading.forget_gone();
                 leading.look();
             }
             self.propose();
@@ -144,8 +151,18 @@ impl Driver {
         let mut tasks = Vec::new();
         leading.engine.forward_tasks(now, &mut tasks);
         for task in tasks {
-            // Without a forwarder the node is ending.
-            let _ = self.forwards.send(ForwardRequest { epoch: leading.epoch, task });
+            let request = ForwardRequest { epoch: leading.epoch, task };
+            // Without a place it is not done, and asked for again; without a forwarder the node is ending.
+            if let Err(TrySendError::Full(request)) = self.forwards.try_send(request) {
+                match request.task {
+                    ForwardTask::Ship { queue, .. } | ForwardTask::Unpark { queue } => {
+                        leading.engine.packed(queue, false, now);
+                    }
+                    ForwardTask::Carry { line, serial, .. } => {
+                        leading.engine.carried(line, serial, Carried::Lost, now);
+                    }
+                }
+            }
         }
     }
 

@@ -8,10 +8,16 @@ use domain::{Command, Effect, EntityId, GroupId, Line, QueueId, ReceiverId, Refu
 use engine::{Candidate, Carried};
 use parking_lot::{Mutex, RwLock};
 use replication::Leadership;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::exchange::{Attach, Read, ReadReply, Reply, TransactionId};
+use crate::exchange::{Attach, NotRead, Read, ReadReply, Reply, TransactionId};
 use crate::leader::claims::LockClaims;
+use crate::leader::inputs::{InputReceiver, InputSender, inputs};
+
+/// Reads that wait for the group's reader, who answers hundreds after one round to a quorum. More are
+/// answered as not done, and come again.
+const READS_WAITING_MAX: usize = 16 * 1024;
 
 /// What a driver is told.
 pub(crate) enum Input {
@@ -53,11 +59,29 @@ pub(crate) enum Input {
     Stop(oneshot::Sender<()>),
 }
 
+impl Input {
+    /// Whether it comes from clients, as often as they like, and comes again if it is refused.
+    pub fn is_refusable(&self) -> bool {
+        match self {
+            Input::Call { .. } | Input::Attach(_) | Input::Credit { .. } | Input::Drain { .. } => {
+                true
+            }
+            Input::Detach { .. }
+            | Input::Packed { .. }
+            | Input::Carried { .. }
+            | Input::EndClaims { .. }
+            | Input::Leadership(_)
+            | Input::MayStamp(_)
+            | Input::Stop(_) => false,
+        }
+    }
+}
+
 /// A group this node holds a replica of.
 pub(crate) struct Group {
     pub id: GroupId,
-    inputs: mpsc::UnboundedSender<Input>,
-    reads: mpsc::UnboundedSender<(Read, ReadReply)>,
+    inputs: InputSender,
+    reads: mpsc::Sender<(Read, ReadReply)>,
     /// Effects since the driver last looked, in order; collected while this node leads.
     effects: Mutex<Vec<Effect>>,
     leads: AtomicBool,
@@ -79,14 +103,14 @@ pub(crate) struct Group {
 
 /// The far ends of a group's queues.
 pub(crate) struct Ends {
-    pub inputs: mpsc::UnboundedReceiver<Input>,
-    pub reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
+    pub inputs: InputReceiver,
+    pub reads: mpsc::Receiver<(Read, ReadReply)>,
 }
 
 impl Group {
     pub fn new(group: GroupId) -> (Group, Ends) {
-        let (inputs, inputs_end) = mpsc::unbounded_channel();
-        let (reads, reads_end) = mpsc::unbounded_channel();
+        let (inputs, inputs_end) = inputs();
+        let (reads, reads_end) = mpsc::channel(READS_WAITING_MAX);
         let group = Group {
             id: group,
             inputs,
@@ -104,14 +128,18 @@ impl Group {
         (group, Ends { inputs: inputs_end, reads: reads_end })
     }
 
-    /// Hands something to the driver. Gives it back if the driver has ended with the node.
+    /// Hands something to the driver. Gives it back if the driver has ended with the node, or if too
+    /// much of what may be refused waits for it.
     pub fn tell(&self, input: Input) -> Result<(), Input> {
-        self.inputs.send(input).map_err(|lost| lost.0)
+        self.inputs.send(input)
     }
 
-    /// Hands a read to the group's reader; dropped, and so answered, if the node has ended.
+    /// Hands a read to the group's reader. One that finds no place was not done, and is asked for again;
+    /// if the node has ended it is dropped, and so answered.
     pub fn read(&self, read: Read, reply: ReadReply) {
-        drop(self.reads.send((read, reply)));
+        if let Err(TrySendError::Full((_, reply))) = self.reads.try_send((read, reply)) {
+            reply.send(Err(NotRead { leader: None }));
+        }
     }
 
     /// Collecting effects begins before the driver scans the rows: those it sees twice do no harm,
@@ -202,11 +230,11 @@ impl Group {
 pub(crate) struct Groups {
     groups: RwLock<BTreeMap<GroupId, Arc<Group>>>,
     /// Whoever gives a new group its driver.
-    created: mpsc::UnboundedSender<(Arc<Group>, Ends)>,
+    created: mpsc::Sender<(Arc<Group>, Ends)>,
 }
 
 impl Groups {
-    pub fn new(created: mpsc::UnboundedSender<(Arc<Group>, Ends)>) -> Groups {
+    pub fn new(created: mpsc::Sender<(Arc<Group>, Ends)>) -> Groups {
         Groups { groups: RwLock::default(), created }
     }
 
@@ -223,7 +251,7 @@ impl Groups {
             let (group, ends) = Group::new(group);
             let group = Arc::new(group);
             // Without a receiver the node is ending; what is told to the group is given back.
-            drop(self.created.send((group.clone(), ends)));
+            drop(self.created.try_send((group.clone(), ends)));
             group
         });
         group.clone()

@@ -22,7 +22,7 @@ pub(crate) async fn read_for(
     group: Arc<Group>,
     replication: Replication,
     clock: Arc<Clock>,
-    mut reads: mpsc::UnboundedReceiver<(Read, ReadReply)>,
+    mut reads: mpsc::Receiver<(Read, ReadReply)>,
 ) {
     let mut batch = Vec::new();
     let id = group.id;

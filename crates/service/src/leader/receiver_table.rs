@@ -19,6 +19,8 @@ struct ServedReceiver {
 #[derive(Default)]
 pub(crate) struct ReceiverTable {
     receivers: BTreeMap<ReceiverId, ServedReceiver>,
+    /// Forgotten because they did not take what was sent to them, since somebody last asked.
+    gone: Vec<ReceiverId>,
 }
 
 impl ReceiverTable {
@@ -58,7 +60,9 @@ impl ReceiverTable {
     pub fn drain(&mut self, receiver: ReceiverId) {
         if let Some(served) = self.receivers.get_mut(&receiver) {
             served.draining = true;
-            served.say_drained(receiver);
+            if !served.say_drained(receiver) {
+                self.lose(receiver);
+            }
         }
     }
 
@@ -77,9 +81,12 @@ impl ReceiverTable {
             && let Err(Event::Deliveries(lost)) =
                 served.sink.send(receiver, Event::Deliveries(messages))
         {
+            self.lose(receiver);
             return lost;
         }
-        served.say_drained(receiver);
+        if !served.say_drained(receiver) {
+            self.lose(receiver);
+        }
         Vec::new()
     }
 
@@ -93,8 +100,24 @@ impl ReceiverTable {
         let Some(served) = self.receivers.get_mut(&receiver) else { return Err(token) };
         served.session = Some(Wanted::Held(token.clone()));
         match served.sink.send(receiver, Event::Accepted { token, until }) {
-            Err(Event::Accepted { token, .. }) => Err(token),
+            Err(Event::Accepted { token, .. }) => {
+                self.lose(receiver);
+                Err(token)
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Receivers forgotten since this was last asked, because they are gone or take nothing.
+    pub fn take_gone(&mut self) -> Vec<ReceiverId> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// One that did not take an event is sent no other: it attaches anew when it finds that its events
+    /// have ended.
+    fn lose(&mut self, receiver: ReceiverId) {
+        if self.receivers.remove(&receiver).is_some() {
+            self.gone.push(receiver);
         }
     }
 
@@ -115,11 +138,13 @@ impl ReceiverTable {
 }
 
 impl ServedReceiver {
-    fn say_drained(&mut self, receiver: ReceiverId) {
-        if self.draining && self.acquires == 0 {
-            self.draining = false;
-            drop(self.sink.send(receiver, Event::Drained));
+    /// False: there was something to say, and it was not taken.
+    fn say_drained(&mut self, receiver: ReceiverId) -> bool {
+        if !self.draining || self.acquires > 0 {
+            return true;
         }
+        self.draining = false;
+        self.sink.send(receiver, Event::Drained).is_ok()
     }
 }
 
@@ -132,8 +157,8 @@ mod tests {
 
     const RECEIVER: ReceiverId = ReceiverId { node: 1, link: 1, epoch: 1 };
 
-    fn attached() -> (ReceiverTable, mpsc::UnboundedReceiver<Event>) {
-        let (sender, events) = mpsc::unbounded_channel();
+    fn attached() -> (ReceiverTable, mpsc::Receiver<Event>) {
+        let (sender, events) = mpsc::channel(1);
         let attach = Attach {
             receiver: RECEIVER,
             queue: QueueId::main(EntityId(1)),
@@ -145,6 +170,26 @@ mod tests {
         let mut receivers = ReceiverTable::default();
         receivers.attach(&attach);
         (receivers, events)
+    }
+
+    fn delivery() -> domain::Delivery {
+        let sequence = domain::SequenceNumber(1);
+        domain::Delivery {
+            sequence,
+            body: sequence,
+            topic: None,
+            size_bytes: 0,
+            state: domain::MessageState::Active,
+            delivery_count: 0,
+            enqueued_at: Timestamp(0),
+            enqueued_sequence: sequence,
+            dead_letter_source: None,
+            scheduled_at: None,
+            ttl: None,
+            expires_at: None,
+            lock: None,
+            overlay: None,
+        }
     }
 
     #[test]
@@ -165,5 +210,20 @@ mod tests {
         receivers.dismiss(RECEIVER, why.clone());
         assert_eq!(events.try_recv(), Ok(Event::Detached(why)));
         assert!(receivers.is_empty());
+    }
+
+    #[test]
+    fn lock_20_whoever_takes_nothing_is_forgotten_and_what_it_was_sent_comes_back() {
+        let (mut receivers, mut events) = attached();
+        let message = || Received { delivery: delivery(), content: bytes::Bytes::new() };
+        receivers.acquiring(RECEIVER);
+        receivers.acquiring(RECEIVER);
+        assert!(receivers.acquired(RECEIVER, vec![message()]).is_empty());
+        assert!(receivers.take_gone().is_empty());
+        assert_eq!(receivers.acquired(RECEIVER, vec![message()]).len(), 1);
+        assert_eq!(receivers.take_gone(), [RECEIVER]);
+        assert!(receivers.is_empty());
+        assert!(matches!(events.try_recv(), Ok(Event::Deliveries(_))));
+        assert_eq!(events.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
     }
 }

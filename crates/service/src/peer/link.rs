@@ -8,6 +8,7 @@ use bytes::Bytes;
 use domain::{Command, EntityId, GroupId, QueueId, ReceiverId};
 use parking_lot::Mutex;
 use replication::{ChannelReceiver, ChannelSender, Replication};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::exchange::{
@@ -18,6 +19,13 @@ use crate::peer::frame::{self, Incoming};
 
 /// Most requests looked at before a frame is sent.
 const ITEMS_MAX: usize = 1024;
+
+/// What waits to be written to another node. Calls, reads and attachments get half of the places, and
+/// more of them are certainly not done; the other half is for receivers' words, which must not be lost:
+/// where there is none left the link is given up, and its receivers attach anew. An edge's sends
+/// together are bounded in bytes (`Config::sends_bytes_max`).
+const OUTGOING_WAITING_MAX: usize = 128 * 1024;
+const WORDS_RESERVED: usize = OUTGOING_WAITING_MAX / 2;
 
 /// What an edge asks of another node.
 pub(crate) enum Outgoing {
@@ -34,6 +42,22 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
+    /// Whether whoever asks is answered if it is refused.
+    fn is_refusable(&self) -> bool {
+        match self {
+            Outgoing::Call { .. }
+            | Outgoing::Read { .. }
+            | Outgoing::Attach { .. }
+            | Outgoing::Report { .. }
+            | Outgoing::Idle { .. }
+            | Outgoing::Transfer { .. } => true,
+            Outgoing::Credit { .. }
+            | Outgoing::Drain { .. }
+            | Outgoing::Detach { .. }
+            | Outgoing::EndClaims { .. } => false,
+        }
+    }
+
     /// Answers what was never sent: it is certainly not done.
     pub fn fail(self) {
         match self {
@@ -61,7 +85,7 @@ impl Outgoing {
 /// next request opens another.
 #[derive(Clone)]
 pub(crate) struct Link {
-    outgoing: mpsc::UnboundedSender<Outgoing>,
+    outgoing: mpsc::Sender<Outgoing>,
     state: Arc<State>,
 }
 
@@ -74,7 +98,7 @@ struct State {
 
 impl Link {
     pub fn open(node: u64, replication: Replication) -> Link {
-        let (outgoing, queue) = mpsc::unbounded_channel();
+        let (outgoing, queue) = mpsc::channel(OUTGOING_WAITING_MAX);
         let link = Link { outgoing, state: Arc::default() };
         let own = link.outgoing.downgrade();
         tokio::spawn(run(node, replication, queue, own, link.state.clone()));
@@ -86,8 +110,18 @@ impl Link {
     }
 
     pub fn send(&self, outgoing: Outgoing) {
-        if let Err(lost) = self.outgoing.send(outgoing) {
-            lost.0.fail();
+        if outgoing.is_refusable() && self.outgoing.capacity() <= WORDS_RESERVED {
+            return outgoing.fail();
+        }
+        match self.outgoing.try_send(outgoing) {
+            Ok(()) => (),
+            Err(TrySendError::Closed(lost)) => lost.fail(),
+            // A word that is lost would leave its receiver waiting for ever.
+            Err(TrySendError::Full(lost)) => {
+                tracing::warn!("a node does not take what it is asked; its link is given up");
+                self.give_up();
+                lost.fail();
+            }
         }
     }
 
@@ -107,8 +141,8 @@ impl Link {
 async fn run(
     node: u64,
     replication: Replication,
-    mut queue: mpsc::UnboundedReceiver<Outgoing>,
-    own: mpsc::WeakUnboundedSender<Outgoing>,
+    mut queue: mpsc::Receiver<Outgoing>,
+    own: mpsc::WeakSender<Outgoing>,
     state: Arc<State>,
 ) {
     tokio::select! {
@@ -126,8 +160,8 @@ async fn run(
 async fn connect(
     node: u64,
     replication: &Replication,
-    queue: &mut mpsc::UnboundedReceiver<Outgoing>,
-    own: mpsc::WeakUnboundedSender<Outgoing>,
+    queue: &mut mpsc::Receiver<Outgoing>,
+    own: mpsc::WeakSender<Outgoing>,
     waiting: &Mutex<Waiting>,
 ) {
     let (sender, receiver) = match replication.open_channel(node).await {
@@ -164,7 +198,7 @@ struct Attached {
 
 async fn write(
     sender: &ChannelSender,
-    queue: &mut mpsc::UnboundedReceiver<Outgoing>,
+    queue: &mut mpsc::Receiver<Outgoing>,
     waiting: &Mutex<Waiting>,
 ) {
     let mut items = Vec::new();
@@ -192,7 +226,7 @@ async fn read(
     node: u64,
     mut receiver: ChannelReceiver,
     waiting: &Mutex<Waiting>,
-    own: mpsc::WeakUnboundedSender<Outgoing>,
+    own: mpsc::WeakSender<Outgoing>,
 ) {
     while let Some(bytes) = receiver.recv().await {
         let responses = match frame::responses(&bytes) {
@@ -207,7 +241,8 @@ async fn read(
             if let Some(release) = waiting.take(response)
                 && let Some(own) = own.upgrade()
             {
-                drop(own.send(release));
+                // Without a place its messages' locks lapse, as they do where a link is lost.
+                drop(own.try_send(release));
             }
         }
     }
@@ -325,5 +360,41 @@ impl Waiting {
         for (receiver, attached) in self.receivers {
             drop(attached.sink.send(receiver, Event::Detached(Detached::LeaderLost)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    const GROUP: GroupId = GroupId(1);
+    const RECEIVER: ReceiverId = ReceiverId { node: 1, link: 1, epoch: 1 };
+
+    fn link(places: usize) -> (Link, mpsc::Receiver<Outgoing>) {
+        let (outgoing, queue) = mpsc::channel(places);
+        (Link { outgoing, state: Arc::default() }, queue)
+    }
+
+    fn call(link: &Link) -> oneshot::Receiver<CallResult> {
+        let (reply, answer) = oneshot::channel();
+        link.send(Outgoing::Call { group: GROUP, command: Command::Beat, reply });
+        answer
+    }
+
+    #[tokio::test]
+    async fn calls_leave_places_for_words_and_a_word_without_one_ends_the_link() {
+        let (link, mut queue) = link(WORDS_RESERVED + 1);
+        let mut first = call(&link);
+        assert!(first.try_recv().is_err(), "it waits");
+        let refused = call(&link).await.expect("an answer");
+        assert!(matches!(refused, Err(Failed::NotLeader { leader: None, command: Command::Beat })));
+        let credit = || Outgoing::Credit { group: GROUP, receiver: RECEIVER, count: 1 };
+        (0..WORDS_RESERVED).for_each(|_| link.send(credit()));
+        assert!(link.state.given_up.notified().now_or_never().is_none());
+        link.send(credit());
+        assert!(link.state.given_up.notified().now_or_never().is_some());
+        assert!(matches!(queue.try_recv(), Ok(Outgoing::Call { .. })));
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{Command, GroupId, Outcome, ReceiverId, Requester};
-use replication::{Channel, ChannelSender};
+use replication::{Channel, ChannelReceiver, ChannelSender};
 use tokio::sync::mpsc;
 
 use crate::exchange::{
-    Answer, Attach, Detached, Event, Failed, NotRead, Outbox, Read, ReadReply, Reply, Response,
-    Sink, TransactionId,
+    Answer, Attach, Detached, Event, Failed, NotRead, OUTBOX_ITEMS_MAX, Outbox, Read, ReadReply,
+    Reply, Response, Sink, TransactionId,
 };
 use crate::leader::Input;
 use crate::peer::frame::{self, Request};
@@ -25,16 +25,13 @@ const ITEM_BYTES_MAX: usize = 24 << 20;
 /// Serves a peer until its channel closes.
 pub(crate) async fn serve(node: Arc<LocalNode>, from: u64, channel: Channel) {
     let (sender, mut receiver) = channel.split();
-    let (outbox, responses) = mpsc::unbounded_channel();
+    let (outbox, responses) = Outbox::new(OUTBOX_ITEMS_MAX);
     let writer = tokio::spawn(write(sender, responses));
-    let mut edge = Edge { node, from, outbox, receivers: HashMap::new() };
-    while let Some(bytes) = receiver.recv().await {
-        match frame::requests(&bytes) {
-            Ok(requests) => requests.into_iter().for_each(|request| edge.take(request)),
-            Err(error) => {
-                tracing::error!(from, %error, "unreadable frame; closing the channel");
-                break;
-            }
+    let mut edge = Edge { node, from, outbox: outbox.clone(), receivers: HashMap::new() };
+    tokio::select! {
+        () = read(&mut edge, &mut receiver) => (),
+        () = outbox.overfull() => {
+            tracing::warn!(from, "a peer does not read what it is answered; closing the channel");
         }
     }
     edge.leave();
@@ -42,7 +39,19 @@ pub(crate) async fn serve(node: Arc<LocalNode>, from: u64, channel: Channel) {
     writer.abort();
 }
 
-async fn write(sender: ChannelSender, mut responses: mpsc::UnboundedReceiver<Response>) {
+async fn read(edge: &mut Edge, receiver: &mut ChannelReceiver) {
+    while let Some(bytes) = receiver.recv().await {
+        match frame::requests(&bytes) {
+            Ok(requests) => requests.into_iter().for_each(|request| edge.take(request)),
+            Err(error) => {
+                let from = edge.from;
+                return tracing::error!(from, %error, "unreadable frame; closing the channel");
+            }
+        }
+    }
+}
+
+async fn write(sender: ChannelSender, mut responses: mpsc::Receiver<Response>) {
     let mut items = Vec::new();
     while responses.recv_many(&mut items, ITEMS_MAX).await > 0 {
         let mut items = items.drain(..);
@@ -136,10 +145,10 @@ impl Edge {
                 }
             }
             Request::Credit { group, receiver, count } => {
-                drop(self.tell(group, Input::Credit { receiver, count }));
+                self.word(group, receiver, Input::Credit { receiver, count });
             }
             Request::Drain { group, receiver } => {
-                drop(self.tell(group, Input::Drain { receiver }));
+                self.word(group, receiver, Input::Drain { receiver });
             }
             Request::Detach { group, receiver } => {
                 self.receivers.remove(&receiver);
@@ -167,6 +176,15 @@ impl Edge {
         match self.node.group(group) {
             Some(group) => group.tell(input),
             None => Err(input),
+        }
+    }
+
+    /// A receiver's word to its leader. One for which the driver has no place is followed by none: the
+    /// driver's last word has the receiver attach anew, with all its credit.
+    fn word(&mut self, group: GroupId, receiver: ReceiverId, word: Input) {
+        if self.receivers.contains_key(&receiver) && self.tell(group, word).is_err() {
+            self.receivers.remove(&receiver);
+            drop(self.tell(group, Input::Detach { receiver }));
         }
     }
 

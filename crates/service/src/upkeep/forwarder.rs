@@ -62,7 +62,7 @@ impl Forwarder {
 
     /// Runs until the group's driver ends. Shipments are read and posted here, one after the other,
     /// so that they mostly arrive in their order; answers are waited for aside.
-    pub async fn run(self, mut requests: mpsc::UnboundedReceiver<ForwardRequest>) {
+    pub async fn run(self, mut requests: mpsc::Receiver<ForwardRequest>) {
         let forwarder = Arc::new(self);
         let mut forget = tokio::time::interval(FORGET_EVERY);
         forget.reset();

@@ -98,6 +98,13 @@ impl Leading {
         }
     }
 
+    /// Receivers that took what was sent to them no more are served no more.
+    pub(super) fn forget_gone(&mut self) {
+        for receiver in self.receivers.take_gone() {
+            self.engine.detach(receiver);
+        }
+    }
+
     pub(super) fn dismiss(&mut self, receiver: ReceiverId) {
         self.engine.detach(receiver);
         self.receivers.dismiss(receiver, Detached::LeaderLost);
