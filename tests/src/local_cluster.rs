@@ -24,6 +24,9 @@ const NODES: u16 = 3;
 const NODES_MAX: u16 = 4;
 /// Between the ports a reader's own cluster has and those that other tests choose from.
 const OFFSETS: std::ops::Range<u16> = 100..2300;
+/// With this between them no two offsets share a port: a cluster's are free once it is chosen, and taken
+/// only when its nodes have started, and meanwhile another may choose.
+const OFFSET_STEP: usize = 43;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
@@ -112,7 +115,7 @@ fn ports() -> impl Iterator<Item = u16> {
 }
 
 fn free_offset() -> anyhow::Result<(u16, UdpSocket)> {
-    for offset in OFFSETS.step_by(10) {
+    for offset in OFFSETS.step_by(OFFSET_STEP) {
         let Ok(kept) = UdpSocket::bind(("127.0.0.1", FORWARD_PORT + offset)) else { continue };
         if ports().all(|port| TcpListener::bind(("127.0.0.1", port + offset)).is_ok()) {
             return Ok((offset, kept));
@@ -138,6 +141,14 @@ fn says_ready(stdout: ChildStdout) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_clusters_share_a_port() {
+        let all =
+            || OFFSETS.step_by(OFFSET_STEP).flat_map(|offset| ports().map(move |p| p + offset));
+        let distinct: std::collections::BTreeSet<u16> = all().collect();
+        assert_eq!(distinct.len(), all().count());
+    }
 
     #[test]
     fn no_port_of_a_cluster_is_the_beginning_of_another() {

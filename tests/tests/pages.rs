@@ -75,11 +75,10 @@ fn told(scraped: &str) -> BTreeMap<&str, BTreeSet<&str>> {
         let suffixes = ["_bucket", "_sum", "_count"];
         let whole = suffixes.iter().find_map(|suffix| series.strip_suffix(suffix));
         let name = whole.filter(|name| told.contains_key(name)).unwrap_or(series);
-        let labels =
-            rest.split("=\"").map(|part| part.rsplit(['"', ',', ' ']).next().unwrap_or(part));
-        let labels = labels.filter(|label| !label.is_empty() && *label != "le");
-        let count = rest.matches("=\"").count();
-        told.entry(name).or_default().extend(labels.take(count));
+        // A label stands before each `="`, behind the value of the one before; the last part has none.
+        let labels = rest.split("=\"").take(rest.matches("=\"").count());
+        let labels = labels.map(|part| part.rsplit(['"', ',']).next().unwrap_or(part));
+        told.entry(name).or_default().extend(labels.filter(|label| *label != "le"));
     }
     told
 }
