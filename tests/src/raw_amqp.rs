@@ -82,9 +82,15 @@ impl RawAmqp {
 
     /// Whether these bytes come within a time; what was heard before counts.
     pub fn hears(&mut self, what: &[u8], within: Duration) -> anyhow::Result<bool> {
+        self.hears_any(&[what], within)
+    }
+
+    /// Whether any of these comes within a time; what was heard before counts.
+    pub fn hears_any(&mut self, whats: &[&[u8]], within: Duration) -> anyhow::Result<bool> {
         let until = Instant::now() + within;
+        let is_in = |heard: &[u8], what: &[u8]| heard.windows(what.len()).any(|part| part == what);
         loop {
-            if self.heard.windows(what.len()).any(|bytes| bytes == what) {
+            if whats.iter().any(|what| is_in(&self.heard, what)) {
                 return Ok(true);
             }
             if self.is_closed || Instant::now() >= until {
