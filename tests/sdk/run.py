@@ -8,7 +8,7 @@
     tests/sdk/run.py --rounds 10       failover alone, every node killed ten times
 
 The SDKs are installed once into ~/.cache/mayfly/sdk (MAYFLY_SDK_HOME). Without a network that fails,
-unless MAYFLY_SDK=optional. The binary is MAYFLY_BIN, or the one in CARGO_TARGET_DIR.
+unless MAYFLY_SDK=optional. A language whose tools this machine lacks is skipped. The binary is MAYFLY_BIN, or the one in CARGO_TARGET_DIR.
 """
 
 import argparse
@@ -24,9 +24,11 @@ from typing import Any
 
 import table
 from cluster import Cluster
-from environment import HERE, CannotInstall, Environment, install
+from environment import HERE, CannotInstall, Command, NoToolchain
 from examples import run_examples
+from expected import EXPECTED, failures
 from failover import Failover
+from sdks import SDKS, Ready
 
 SUITE_MAX = 300  # Seconds the checks of one SDK may take together.
 METHODS = HERE / "METHODS.md"
@@ -50,26 +52,30 @@ def mayfly() -> Path:
     return path
 
 
+def install() -> Ready:
+    """Installs what is not there yet, of the languages that this machine speaks."""
+    ready = {}
+    for sdk in SDKS:
+        try:
+            ready[sdk] = sdk.install()
+        except NoToolchain as missing:
+            print(f"SKIPPED: {sdk.package}, as this machine has no {missing}", flush=True)
+    return ready
+
+
 def run_suites(
-    environment: Environment, cluster: Cluster, directory: Path, only: str | None
+    ready: Ready, cluster: Cluster, directory: Path, only: str | None
 ) -> dict[str, Any]:
     """The results of each suite. They run beside each other: most of their time is waiting."""
-    python = [environment.python, HERE / "python/suite.py"]
-    programs: dict[str, list[str | Path]] = {
-        "sync": [*python, "--flavour", "sync"],
-        "async": [*python, "--flavour", "async"],
-        "js": [environment.node, HERE / "js/suite.mjs"],
-    }
-    env = {**os.environ, "MAYFLY_SDK_MODULES": str(environment.modules)}
     where = ["--amqp", cluster.forwarded, "--http", cluster.http(2)]
-    running = {
-        suite: subprocess.Popen(
-            [*program, *where, "--json", directory / f"{suite}.json"]
-            + (["--only", only] if only else []),
-            env=env,
-        )
-        for suite, program in programs.items()
-    }
+    running = {}
+    for sdk, installed in ready.items():
+        for suite in sdk.suites:
+            command: Command = [*installed.suite, *suite.flags, *where]
+            command += ["--json", directory / f"{suite.name}.json"]
+            command += ["--only", only] if only else []
+            env = {**os.environ, **installed.env}
+            running[suite.name] = subprocess.Popen(command, env=env)
     until = time.monotonic() + SUITE_MAX
     try:
         for suite, process in running.items():
@@ -83,10 +89,10 @@ def run_suites(
 
 
 def run_failover(
-    environment: Environment, cluster: Cluster, directory: Path, rounds: int
+    ready: Ready, cluster: Cluster, directory: Path, rounds: int
 ) -> list[dict[str, Any]]:
     accounts = []
-    with Failover(environment, cluster, directory) as failover:
+    with Failover(ready, cluster, directory) as failover:
         for account in failover.run(rounds):
             accounts.append(account)
             told = [f"{name} {value}" for name, value in account.items() if value]
@@ -94,31 +100,25 @@ def run_failover(
     return accounts
 
 
-def as_checks(accounts: list[dict[str, Any]], results: dict[str, Any]) -> None:
+def as_checks(ready: Ready, accounts: list[dict[str, Any]], results: dict[str, Any]) -> None:
     """One check for each run and SDK, of what all accounts of it say."""
+    suites = [suite.name for sdk in ready for suite in sdk.suites if suite.fails_over]
     for run, says in SAYS.items():
-        for suite in ("async", "js"):
+        for suite in suites:
             own = [a for a in accounts if (a["run"], a["suite"]) == (run, suite)]
-            failures = [account["failure"] for account in own if account["failure"]]
+            failed = [account["failure"] for account in own if account["failure"]]
             check = {"name": f"failover.{run}", "says": says, "methods": []}
-            check["failure"] = "; ".join(failures) or None
+            check["failure"] = "; ".join(failed) or None
             results[suite]["checks"].append(check)
 
 
-def failures(results: dict[str, Any]) -> list[str]:
-    return [
-        f"{suite} {check['name']}: {check['failure']}"
-        for suite, result in results.items()
-        for check in result["checks"]
-        if check["failure"]
-    ]
-
-
-def check_table(text: str, write: bool) -> list[str]:
+def check_table(ready: Ready, results: dict[str, Any], write: bool) -> list[str]:
+    written = METHODS.read_text() if METHODS.exists() else ""
+    text = table.document(ready, results, written).text()
     if write:
         METHODS.write_text(text)
         print(f"{METHODS} is written")
-    elif not METHODS.exists() or METHODS.read_text() != text:
+    elif written != text:
         return ["METHODS.md differs from what was seen: run tests/sdk/run.py --write-table"]
     return []
 
@@ -133,12 +133,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     binary = mayfly()
     try:
-        environment = install()
+        ready = install()
     except CannotInstall as error:
         if os.environ.get("MAYFLY_SDK") == "optional":
             print(f"SKIPPED: the SDKs cannot be installed ({error}), and MAYFLY_SDK=optional")
             return 0
-        print(f"the SDKs cannot be installed: {error}\nLet pip and npm reach their registries, "
+        print(f"the SDKs cannot be installed: {error}\nLet the package managers reach their registries, "
               "or set MAYFLY_SDK=optional to go without these tests.", file=sys.stderr)  # fmt: skip
         return 1
     started = time.monotonic()
@@ -148,18 +148,19 @@ def main() -> int:
     ):
         directory = Path(name)
         if args.rounds:
-            accounts = run_failover(environment, cluster, directory, args.rounds)
+            accounts = run_failover(ready, cluster, directory, args.rounds)
             wrong = [account["failure"] for account in accounts if account["failure"]]
         else:
-            results = run_suites(environment, cluster, directory, args.only)
-            if not args.only:
-                as_checks(run_failover(environment, cluster, directory, 1), results)
-            wrong = failures(results)
-            if not args.only:
-                wrong += run_examples(environment, cluster, binary, directory)
+            results = run_suites(ready, cluster, directory, args.only)
+            if args.only:
+                chosen = {key: root for key, root in EXPECTED.items() if args.only in key[1]}
+                wrong = [*failures(results, chosen)]
+            else:
+                as_checks(ready, run_failover(ready, cluster, directory, 1), results)
+                wrong = [*failures(results, EXPECTED)]
+                wrong += run_examples(ready, cluster, binary, directory)
                 wrong += [f"untested: {method}" for method in table.untested(results)]
-                text = table.document(environment.versions(), results)
-                wrong += check_table(text, args.write_table)
+                wrong += check_table(ready, results, args.write_table)
     for line in wrong:
         print(f"FAILED {line}")
     print(f"SDKs: {len(wrong)} failures, {time.monotonic() - started:.0f} s")

@@ -1,37 +1,102 @@
 """`METHODS.md`: every method of the SDKs against what the checks made of it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-SUITES = ("sync", "async", "js")
-TITLES = {"sync": "Python", "async": "Python, async", "js": "JS"}
+from sdks import SDKS, Ready, Sdk, Suite
 
-# Public methods that no check can prove, and why. Empty is best.
+Results = Mapping[str, Any]
+# Of a row, by title of the column.
+Cells = dict[str, str]
+Rows = dict[tuple[str, str], Cells]
+
+# Public methods that no check can prove, by suite and name, and why. Empty is best.
 NOT_APPLICABLE: dict[tuple[str, str], str] = {}
+NONE = "\u2013"
+SUITES: list[tuple[Sdk, Suite]] = [(sdk, suite) for sdk in SDKS for suite in sdk.suites]
+TITLES = [suite.title for _, suite in SUITES]
 
 HEAD = """\
 # What the official SDKs can do here
 
 Written by `tests/sdk/run.py --write-table` from what the checks saw, never by hand; `tests/run.sh` fails
-when it differs. {versions}.
+when it differs. Where a language's tools are missing its checks are not run, and its columns stay.
 
 A method passes when every check that proves it does; the lists of methods are read from the SDKs
-themselves. A dash: that SDK has no such method.
-
-## Methods
-
+themselves. A dash: that SDK has no such method, or that suite no such check. Classes and methods have one
+name here for all languages: `sendMessages` is Python's `send_messages`, and `ServiceBusSender` is Java's
+`ServiceBusSenderClient` and `ServiceBusSenderAsyncClient`.
 """
 
 
+@dataclass
+class Document:
+    """What the file says."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    methods: Rows = field(default_factory=dict)
+    checks: Rows = field(default_factory=dict)
+
+    def text(self) -> str:
+        versions = [(f"`{sdk.package}`", self.versions.get(sdk.package, NONE)) for sdk in SDKS]
+        parts = [HEAD, _grid(["package", "version"], versions)]
+        for title, heads, rows in (
+            ("Methods", ["class", "method"], self.methods),
+            ("Checks", ["check", "it says"], self.checks),
+        ):
+            cells = [(*key, *(row.get(title, NONE) for title in TITLES))
+                     for key, row in sorted(rows.items(), key=_plain)]  # fmt: skip
+            parts += [f"## {title}\n", _grid([*heads, *TITLES], cells)]
+        return "\n".join(parts)
+
+    def keep(self, sdk: Sdk, written: "Document") -> None:
+        """Takes over what is written of an SDK that was not run."""
+        if sdk.package in written.versions:
+            self.versions[sdk.package] = written.versions[sdk.package]
+        for own, others in ((self.methods, written.methods), (self.checks, written.checks)):
+            for key, row in others.items():
+                for title in (suite.title for suite in sdk.suites if suite.title in row):
+                    own.setdefault(key, {})[title] = row[title]
+
+
+def _plain(row: tuple[tuple[str, str], Cells]) -> tuple[str, ...]:
+    return tuple(part.strip("`") for part in row[0])
+
+
+def _grid(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    heads = list(heads)
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def read(text: str) -> Document:
+    """A document as `Document.text` wrote it."""
+    document = Document()
+    heads: list[str] = []
+    for line in text.splitlines():
+        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        if not line.startswith("| ") or cells[0] == "---":
+            continue
+        if cells[0] in ("package", "class", "check"):
+            heads = cells
+        elif heads[0] == "package":
+            document.versions[cells[0].strip("`")] = cells[1]
+        else:
+            rows = document.methods if heads[0] == "class" else document.checks
+            titled = zip(heads[2:], cells[2:], strict=True)
+            rows[cells[0], cells[1]] = {title: cell for title, cell in titled if cell != NONE}
+    return document
+
+
 def _camel(name: str) -> str:
-    """The Python name as JS would have it."""
-    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
+    """The name as JS and Java would have it."""
+    name = re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
+    return name[0].lower() + name[1:]
 
 
-def _result(suite: str, method: str, results: dict[str, Any]) -> str:
-    if suite not in results or method not in results[suite]["inventory"]:
-        return "\u2013"
+def _result(suite: str, method: str, results: Results) -> str:
     proofs = [check for check in results[suite]["checks"] if method in check["methods"]]
     if proofs:
         return "fail" if any(check["failure"] for check in proofs) else "pass"
@@ -39,52 +104,30 @@ def _result(suite: str, method: str, results: dict[str, Any]) -> str:
     return f"n.a.: {reason}" if reason else "untested"
 
 
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |\n"
+def document(ready: Ready, results: Results, written: str) -> Document:
+    """The whole file; `written` is what it was, for the SDKs that are not ready."""
+    made = Document()
+    for sdk in SDKS:
+        if sdk not in ready:
+            made.keep(sdk, read(written))
+            continue
+        made.versions[sdk.package] = ready[sdk].version
+        for suite in sdk.suites:
+            for method in results[suite.name]["inventory"]:
+                kind, name = method.split(".")
+                cells = made.methods.setdefault((sdk.common(kind), f"`{_camel(name)}`"), {})
+                cells[suite.title] = _result(suite.name, method, results)
+            for check in results[suite.name]["checks"]:
+                cells = made.checks.setdefault((check["name"], check["says"]), {})
+                cells[suite.title] = "fail" if check["failure"] else "pass"
+    return made
 
 
-def _methods(results: dict[str, Any]) -> Iterable[str]:
-    """Rows in the order of the SDKs' classes, with the names of both languages side by side."""
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for suite in SUITES:
-        for method in results.get(suite, {"inventory": []})["inventory"]:
-            kind, name = method.split(".")
-            rows.setdefault((kind, _camel(name)), {})[suite] = name
-    kinds = list(dict.fromkeys(kind for kind, _ in rows))
-    ordered = sorted(rows.items(), key=lambda row: kinds.index(row[0][0]))
-    yield _row(["class", "Python", "JS", *(f"in {TITLES[suite]}" for suite in SUITES)])
-    yield "|---|---|---|---|---|---|\n"
-    for (kind, _), names in ordered:
-        python = names.get("sync") or names.get("async")
-        spoken = [f"`{name}`" if name else "\u2013" for name in (python, names.get("js"))]
-        outcome = [_result(suite, f"{kind}.{names.get(suite)}", results) for suite in SUITES]
-        yield _row([kind, *spoken, *outcome])
-
-
-def _checks(results: dict[str, Any]) -> Iterable[str]:
-    """What the checks say, by file and language."""
-    outcomes: dict[tuple[str, str], dict[str, str]] = {}
-    for suite in SUITES:
-        for check in results.get(suite, {"checks": []})["checks"]:
-            outcome = "fail" if check["failure"] else "pass"
-            outcomes.setdefault((check["name"], check["says"]), {})[suite] = outcome
-    yield _row(["check", "it says", *(TITLES[suite] for suite in SUITES)])
-    yield "|---|---|---|---|---|\n"
-    for (name, says), outcome in sorted(outcomes.items()):
-        yield _row([name, says, *(outcome.get(suite, "\u2013") for suite in SUITES)])
-
-
-def document(versions: str, results: dict[str, Any]) -> str:
-    """The whole file."""
-    body = "".join(_methods(results))
-    return f"{HEAD.format(versions=versions)}{body}\n## Checks\n\n{''.join(_checks(results))}"
-
-
-def untested(results: dict[str, Any]) -> list[str]:
+def untested(results: Results) -> list[str]:
     """Public methods that no check proves and nothing excuses."""
     return [
         f"{suite} {method}"
-        for suite in SUITES
-        for method in results[suite]["inventory"]
+        for suite, result in results.items()
+        for method in result["inventory"]
         if _result(suite, method, results) == "untested"
     ]

@@ -1,0 +1,60 @@
+"""The SDKs that are tested, each described once: what runs and what METHODS.md tells follows from it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from environment import Installed, install_javascript, install_python
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One run of an SDK's checks, which is a column of METHODS.md."""
+
+    # Of its results.
+    name: str
+    title: str
+    flags: tuple[str, ...] = ()
+    # Whether the SDK's failover program counts for this column.
+    fails_over: bool = True
+
+
+def _as_it_is(kind: str) -> str:
+    return kind
+
+
+@dataclass(frozen=True)
+class Sdk:
+    # Its page is `docs/clients/NAME.md`.
+    name: str
+    package: str
+    # Of the page's examples.
+    language: str
+    suites: tuple[Suite, ...]
+    # May say `NoToolchain`: then the SDK is skipped, and its columns stay as they are written.
+    install: Callable[[], Installed]
+    # A class by the name it has in most SDKs.
+    common: Callable[[str], str] = _as_it_is
+
+
+SDKS = (
+    Sdk(
+        name="python",
+        package="azure-servicebus",
+        language="python",
+        suites=(
+            Suite("sync", "Python", ("--flavour", "sync"), fails_over=False),
+            Suite("async", "Python, async", ("--flavour", "async")),
+        ),
+        install=install_python,
+    ),
+    Sdk(
+        name="javascript",
+        package="@azure/service-bus",
+        language="js",
+        suites=(Suite("js", "JS"),),
+        install=install_javascript,
+    ),
+)
+
+# Those that are installed here.
+Ready = Mapping[Sdk, Installed]
