@@ -12,11 +12,12 @@ import os
 import socket
 import struct
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
-SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
+SIOCSIFFLAGS, SIOCSIFADDR, IFF_UP, IFF_RUNNING = 0x8914, 0x8916, 0x1, 0x40
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -25,11 +26,12 @@ class Unsupported(Exception):
     """This machine lets no process have a network of its own; says why."""
 
 
-def enter(hosts: Mapping[str, str]) -> None:
+def enter(hosts: Mapping[str, str], addresses: Iterable[str] = ()) -> None:
     """Moves this process, and what it starts from now on, into a network of its own.
 
-    `hosts` maps names to addresses, all of them loopback's (127.0.0.0/8). To be called before any
-    thread is started. Nothing outlives the process.
+    `hosts` maps names to addresses, which are loopback's (127.0.0.0/8) or of `addresses`: those the
+    machine has besides, as it would have one on a local network. To be called before any thread is
+    started. Nothing outlives the process.
     """
     user, group = os.getuid(), os.getgid()
     if user == 0:
@@ -43,6 +45,10 @@ def enter(hosts: Mapping[str, str]) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh14s", b"lo", IFF_UP | IFF_RUNNING, b"")
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
+        for number, address in enumerate(addresses):
+            name = f"lo:{number}".encode()
+            internet = struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
+            fcntl.ioctl(any_socket, SIOCSIFADDR, struct.pack("16s16s", name, internet))
     # What is mounted from here on is seen from here on, and nowhere else.
     _call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     with tempfile.NamedTemporaryFile("w", prefix="mayfly-hosts-") as file:
@@ -50,7 +56,13 @@ def enter(hosts: Mapping[str, str]) -> None:
         file.write("\n".join(lines) + "\n")
         file.flush()
         os.chmod(file.name, 0o644)
-        _call("mount", file.name.encode(), b"/etc/hosts", None, MS_BIND, None)
+        cover(Path("/etc/hosts"), Path(file.name))
+
+
+def cover(path: Path, by: Path) -> None:
+    """Whoever opens the first file gets the second: this process, once it has a network of its own,
+    and what it starts."""
+    _call("mount", bytes(by), bytes(path), None, MS_BIND, None)
 
 
 def _call(name: str, *arguments: object) -> None:
