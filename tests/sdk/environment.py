@@ -36,6 +36,10 @@ class Installed:
     failover: Command
     # The program that the examples of a page make, put into the directory.
     example: Callable[[str, Path], Command]
+    # The thinnest programs, told nothing but a connection string.
+    by_string: Command
+    # The file of authorities it trusts, where no variable names another.
+    trusted: Path | None = None
     # What the programs have to be told besides their arguments.
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -100,6 +104,8 @@ def install_python() -> Installed:
         suite=[python, HERE / "python/suite.py"],
         failover=[python, HERE / "python/failover.py"],
         example=lambda code, directory: [python, _written(directory, "example.py", code)],
+        by_string=[python, HERE / "python/by_string.py"],
+        trusted=Path(ask(python, "-m", "certifi")),
     )
 
 
@@ -144,5 +150,6 @@ def install_javascript() -> Installed:
         suite=[node, HERE / "js/suite.mjs"],
         failover=[node, HERE / "js/failover.mjs"],
         example=example,
+        by_string=[node, HERE / "js/by_string.mjs"],
         env={"MAYFLY_SDK_MODULES": str(home)},
     )

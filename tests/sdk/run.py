@@ -29,6 +29,7 @@ from examples import run_examples
 from expected import EXPECTED, failures
 from failover import Failover
 from sdks import SDKS, Ready
+from strings import run_strings
 
 SUITE_MAX = 300  # Seconds the checks of one SDK may take together.
 METHODS = HERE / "METHODS.md"
@@ -159,6 +160,7 @@ def main() -> int:
                 as_checks(ready, run_failover(ready, cluster, directory, 1), results)
                 wrong = [*failures(results, EXPECTED)]
                 wrong += run_examples(ready, cluster, binary, directory)
+                wrong += run_strings(binary)
                 wrong += [f"untested: {method}" for method in table.untested(results)]
                 wrong += check_table(ready, results, args.write_table)
     for line in wrong:

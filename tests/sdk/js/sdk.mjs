@@ -10,6 +10,8 @@ const require = createRequire(resolve(process.env.MAYFLY_SDK_MODULES ?? ".", "pa
 export const { ServiceBusClient, ServiceBusAdministrationClient, isServiceBusError } =
   require("@azure/service-bus");
 export const Long = require("long");
+/** What Node.js before 22 has none of. */
+export const { WebSocket } = require("ws");
 
 const CLASSES = [
   "ServiceBusClient",
