@@ -36,8 +36,8 @@ class Installed:
     failover: Command
     # The program that the examples of a page make, put into the directory.
     example: Callable[[str, Path], Command]
-    # The thinnest programs, told nothing but a connection string.
-    by_string: Command
+    # The thinnest programs, told nothing but a connection string (strings.py).
+    by_string: Command | None = None
     # The file of authorities it trusts, where no variable names another.
     trusted: Path | None = None
     # What the programs have to be told besides their arguments.

@@ -200,7 +200,7 @@ def outcomes(
     sdk: Sdk, installed: Installed, string: String, env: dict[str, str]
 ) -> dict[str, str | None]:
     """What went wrong, by part."""
-    command: Command = [*installed.by_string, string.queue(sdk), *string.parts]
+    command: Command = [*(installed.by_string or []), string.queue(sdk), *string.parts]
     try:
         done = subprocess.run(
             command, env={**env, **installed.env, "MAYFLY_STRING": string.text(sdk)},
@@ -239,7 +239,8 @@ def run(ready: Ready, mayfly: Path, directory: Path, chosen: Sequence[String]) -
     with Broker(mayfly, directory) as broker, ThreadPoolExecutor(AT_ONCE) as programs:
         env = trust(ready, directory)
         pending = []
-        for string, (sdk, installed) in itertools.product(chosen, ready.items()):
+        having = [(sdk, installed) for sdk, installed in ready.items() if installed.by_string]
+        for string, (sdk, installed) in itertools.product(chosen, having):
             broker.create_queue(string.queue(sdk))
             outcome = programs.submit(outcomes, sdk, installed, string, env)
             pending.append((sdk, string, outcome))
