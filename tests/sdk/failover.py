@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from cluster import NODES, Cluster
 from environment import Command
-from sdks import Ready
+from sdks import Ready, Sdk
 
 WARM_UP = 2  # Seconds of undisturbed traffic before a node is killed, and after it is back.
 START_MAX = 60  # Seconds a worker may take to send its first message.
@@ -51,7 +51,7 @@ class Worker:
 
 
 class Failover:
-    """The run through the forwarding address, and the one at the nodes that survive."""
+    """The run that outlives each node, and the one at the nodes that survive."""
 
     def __init__(self, ready: Ready, cluster: Cluster, directory: Path) -> None:
         self._ready, self._cluster, self._directory = ready, cluster, directory
@@ -64,13 +64,15 @@ class Failover:
         for worker in self._workers:
             worker.end()
 
-    def _start(self, name: str, addresses: Iterable[str], *flags: str) -> dict[str, Worker]:
+    def _start(
+        self, name: str, addresses: Callable[[Sdk], Iterable[str]], *flags: str
+    ) -> dict[str, Worker]:
         """A worker of each SDK, on a queue of its own."""
         workers = {}
         for sdk, installed in self._ready.items():
             for suite in (suite.name for suite in sdk.suites if suite.fails_over):
                 queue = f"failover-{name}-{suite}"
-                where = ["--amqp", ",".join(addresses), "--http", self._cluster.http(1)]
+                where = ["--amqp", ",".join(addresses(sdk)), "--http", self._cluster.http(1)]
                 command = [*installed.failover, *where, "--queue", queue, *flags]
                 env = {**os.environ, **installed.env}
                 workers[suite] = Worker(command, env, self._directory / f"{queue}.json")
@@ -79,7 +81,12 @@ class Failover:
 
     def run(self, rounds: int) -> Iterator[dict[str, Any]]:
         """The accounts as they come, each with the run and the SDK it is of."""
-        forwarded = self._start("forwarded", [self._cluster.forwarded], "--detect-duplicates")
+        nodes = [self._cluster.amqp(node) for node in NODES]
+
+        def addresses(sdk: Sdk) -> list[str]:
+            return nodes if sdk.knows_nodes else [self._cluster.forwarded]
+
+        forwarded = self._start("forwarded", addresses, "--detect-duplicates")
         for worker in forwarded.values():
             worker.wait_started()
         for turn in range(rounds):
@@ -93,7 +100,7 @@ class Failover:
     def _kill(self, turn: int, node: int) -> Iterator[dict[str, Any]]:
         """One node dies and comes back, while others are spoken to directly."""
         survivors = [self._cluster.amqp(other) for other in NODES if other != node]
-        direct = self._start(f"direct-{turn}-{node}", survivors)
+        direct = self._start(f"direct-{turn}-{node}", lambda _: survivors)
         for worker in direct.values():
             worker.wait_started()
         time.sleep(WARM_UP)

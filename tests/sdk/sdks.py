@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from environment import Installed, install_javascript, install_python
+from environment import Installed, install_javascript, install_jms, install_python
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Sdk:
     install: Callable[[], Installed]
     # A class by the name it has in most SDKs.
     common: Callable[[str], str] = _as_it_is
+    # Whether its client goes from one node to another by itself, and so is told all of them.
+    knows_nodes: bool = False
 
 
 SDKS = (
@@ -53,6 +55,16 @@ SDKS = (
         language="js",
         suites=(Suite("js", "JS"),),
         install=install_javascript,
+    ),
+    # No SDK of Service Bus, but what Java programs speak to any broker. Its methods are those of
+    # JMS, of which it says itself what they need; the checks are by feature.
+    Sdk(
+        name="jms",
+        package="org.apache.qpid:qpid-jms-client",
+        language="java",
+        suites=(Suite("jms", "JMS"),),
+        install=install_jms,
+        knows_nodes=True,
     ),
 )
 
