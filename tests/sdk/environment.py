@@ -88,9 +88,9 @@ def _written(directory: Path, name: str, code: str) -> Path:
     return path
 
 
-def _python_home() -> Path:
-    pins = HERE / "python/requirements.txt"
-    home = home_of("python", pins)
+def python_home(name: str, pins: Path) -> Path:
+    """An environment of Python with these packages."""
+    home = home_of(name, pins)
 
     def install() -> None:
         run_installer("python3 -m venv", sys.executable, "-m", "venv", home)
@@ -98,6 +98,10 @@ def _python_home() -> Path:
         run_installer("pip", home / "bin/python", "-m", "pip", *packages)
 
     return fill(home, install)
+
+
+def _python_home() -> Path:
+    return python_home("python", HERE / "python/requirements.txt")
 
 
 def install_python() -> Installed:
@@ -129,10 +133,11 @@ def _node() -> tuple[Path, Command]:
     return node, [node, home / "lib/node_modules/npm/bin/npm-cli.js"]
 
 
-def install_javascript() -> Installed:
+def node_home(name: str, folder: Path) -> tuple[Path, Path]:
+    """Node.js, and the directory above `node_modules` with the packages that the folder pins."""
     node, npm = _node()
-    pins = [HERE / "js" / name for name in ("package.json", "package-lock.json")]
-    home = home_of("js", *pins)
+    pins = [folder / name for name in ("package.json", "package-lock.json")]
+    home = home_of(name, *pins)
 
     def install() -> None:
         for pin in pins:
@@ -140,7 +145,11 @@ def install_javascript() -> Installed:
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
         run_installer("npm", *npm, "ci", *quiet, cwd=home)
 
-    fill(home, install)
+    return node, fill(home, install)
+
+
+def install_javascript() -> Installed:
+    node, home = node_home("js", HERE / "js")
 
     def example(code: str, directory: Path) -> Command:
         # Modules are looked for beside the program that imports them.

@@ -29,6 +29,7 @@ from environment import HERE, CannotInstall, Command, NoToolchain
 from examples import run_examples
 from expected import EXPECTED, failures
 from failover import Failover
+from recipes import run_recipes
 from sdks import SDKS, Ready
 from strings import run_strings
 
@@ -162,7 +163,8 @@ def main() -> int:
                 as_checks(ready, run_failover(ready, cluster, directory, 1), results)
                 wrong = [*failures(results, EXPECTED)]
                 wrong += run_examples(ready, cluster, binary, directory)
-                wrong += [] if args.sdk else run_strings(binary)
+                if not args.sdk:
+                    wrong += [*run_strings(binary), *run_recipes(binary)]
                 wrong += [f"untested: {method}" for method in table.untested(results)]
                 wrong += check_table(ready, results, args.write_table)
     for line in wrong:

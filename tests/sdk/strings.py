@@ -12,35 +12,23 @@ the one in CARGO_TARGET_DIR.
 import argparse
 import itertools
 import json
-import os
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import private_network
-from environment import HERE, CannotInstall, Command, Installed, NoToolchain
-from sdks import SDKS, Ready, Sdk
+import well_known
+from environment import HERE, Command, Installed
+from sdks import Ready, Sdk
+from well_known import KEY, LAN, NAMESPACE, POLICY, POLICY_KEY, Broker, run_apart, trust
 
 PAGE = HERE.parent.parent / "docs/clients/connection-strings.md"
-READY_MAX = 60  # Seconds a broker may take to start.
 PROGRAM_MAX = 120  # Seconds one SDK may take for all it does with one string.
-STRINGS_MAX = 300  # Seconds all of it may take.
 AT_ONCE = 4  # Programs beside each other: most of their time is waiting.
 
-FAILED = "FAILED "
 PARTS = ("client", "administration", "websocket")
-KEY = "SAS_KEY_VALUE"
-NAMESPACE = "contoso.servicebus.windows.net"
-# As Azure makes them: 32 bytes in Base64, so with an equals sign at the end.
-POLICY, POLICY_KEY = "orders-app", "c2l4dGVlbiBieXRlcywgYW5kIHNpeHRlZW4gbW9yZSE="
-# `192.168.y.z` on the page.
-LAN = "192.168.17.4"
-NAMES = ("servicebus-emulator", "host.docker.internal", NAMESPACE)
 
 
 @dataclass(frozen=True)
@@ -63,10 +51,11 @@ class String:
 
 
 def strings() -> Iterator[String]:
-    """https://learn.microsoft.com/azure/service-bus-messaging/test-locally-with-service-bus-emulator
-    has those of the emulator: one for each place a program may run in, and the port to append for an
-    administration client. The others are what Azure's portal gives out for a namespace and for an
-    entity."""
+    """Those of the emulator: one for each place a program may run in, and the port to append for an
+    administration client. And what Azure's portal gives out for a namespace and for an entity.
+
+    https://learn.microsoft.com/azure/service-bus-messaging/test-locally-with-service-bus-emulator
+    """
     key = f"SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey={KEY};"
     for host in ("localhost", LAN, "servicebus-emulator", "host.docker.internal"):
         text = f"Endpoint=sb://{host};{key}UseDevelopmentEmulator=true;"
@@ -99,103 +88,6 @@ UNABLE = (
 )  # fmt: skip
 
 
-def make_certificate(directory: Path) -> None:
-    """`authority.pem`, which is to be trusted, and what it signs for the hosts of the strings."""
-    names = ",".join(f"DNS:{name}" for name in ("localhost", *NAMES))
-    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    authority = ["-subj", "/CN=Authority of a test", "-keyout", "authority.key", "-out", "authority.pem",
-                 "-addext", "keyUsage=critical,keyCertSign"]  # fmt: skip
-    own = ["-subj", "/CN=Node of a test", "-keyout", "key.pem", "-out", "certificate.pem",
-           "-CA", "authority.pem", "-CAkey", "authority.key",
-           "-addext", f"subjectAltName={names},IP:{LAN}", "-addext", "basicConstraints=critical,CA:FALSE",
-           "-addext", "keyUsage=critical,digitalSignature", "-addext", "extendedKeyUsage=serverAuth"]  # fmt: skip
-    for options in (authority, own):
-        subprocess.run([*new, *options], cwd=directory, check=True, capture_output=True)
-
-
-CONFIG = f"""\
-[node]
-data_dir = "data"
-[listen]
-grpc = "0.0.0.0:5310"
-peer = "0.0.0.0:5320"
-amqp = "0.0.0.0:5672"
-amqps = "0.0.0.0:5671"
-http = "0.0.0.0:5300"
-websocket = "0.0.0.0:443"
-[tls]
-certificate = "certificate.pem"
-key = "key.pem"
-[security]
-secret = "{KEY}"
-[[security.key]]
-name = "{POLICY}"
-key = "{POLICY_KEY}"
-rights = ["manage"]
-[storage]
-memory_mebibytes = 128
-"""
-
-
-class Broker:
-    """Started in the directory, on the well-known ports of every address of this machine."""
-
-    def __init__(self, mayfly: Path, directory: Path) -> None:
-        self._mayfly = mayfly
-        self._log = directory / "broker.log"
-        make_certificate(directory)
-        (directory / "mayfly.toml").write_text(CONFIG)
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [mayfly, "serve", "--config", "mayfly.toml", "--exit-with-parent"],
-                cwd=directory, stdin=subprocess.PIPE, stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def __enter__(self) -> "Broker":
-        until = time.monotonic() + READY_MAX
-        while (why := self._run("cluster", "status")) is not None:
-            if self._process.poll() is not None or time.monotonic() > until:
-                self.__exit__()
-                raise RuntimeError(f"no broker: {why}\n{self._log.read_text()}")
-            time.sleep(0.1)
-        return self
-
-    def __exit__(self, *why: object) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(READY_MAX)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def _run(self, *command: str) -> str | None:
-        """What went wrong."""
-        env = {**os.environ, "MAYFLY_SECRET": KEY, "MAYFLY_CONNECT": "127.0.0.1:5310"}
-        done = subprocess.run(
-            [self._mayfly, *command], env=env, capture_output=True, text=True, check=False
-        )
-        return None if done.returncode == 0 else done.stderr
-
-    def create_queue(self, name: str) -> None:
-        if (why := self._run("queue", "create", name)) is not None:
-            raise RuntimeError(f"queue {name}: {why}")
-
-
-def trust(ready: Ready, directory: Path) -> dict[str, str]:
-    """Has the SDKs trust the authority by the means their users have. Returns their environment."""
-    authority = directory / "authority.pem"
-    for number, installed in enumerate(ready.values()):
-        if installed.trusted:
-            # As if it had been appended there.
-            both = directory / f"trusted-{number}.pem"
-            both.write_bytes(installed.trusted.read_bytes() + authority.read_bytes())
-            private_network.cover(installed.trusted, both)
-    # Where such a variable is set, Python's administration client reads no other file.
-    others = {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
-    env = {name: value for name, value in os.environ.items() if name not in others}
-    return env | {"NODE_EXTRA_CA_CERTS": str(authority), "SSL_CERT_FILE": str(authority)}
-
-
 def outcomes(
     sdk: Sdk, installed: Installed, string: String, env: dict[str, str]
 ) -> dict[str, str | None]:
@@ -213,9 +105,7 @@ def outcomes(
     return silent | {outcome["part"]: outcome["failure"] for outcome in seen}
 
 
-def wrong(
-    sdk: Sdk, string: String, failures: dict[str, str | None]
-) -> Iterator[str]:
+def wrong(sdk: Sdk, string: String, failures: dict[str, str | None]) -> Iterator[str]:
     """What fails and should not, and what does not and is said to."""
     for part, failure in failures.items():
         excuses = [
@@ -237,9 +127,9 @@ def check_page() -> Iterator[str]:
 
 def run(ready: Ready, mayfly: Path, directory: Path, chosen: Sequence[String]) -> list[str]:
     with Broker(mayfly, directory) as broker, ThreadPoolExecutor(AT_ONCE) as programs:
-        env = trust(ready, directory)
-        pending = []
+        env = trust(directory, (installed.trusted for installed in ready.values()))
         having = [(sdk, installed) for sdk, installed in ready.items() if installed.by_string]
+        pending = []
         for string, (sdk, installed) in itertools.product(chosen, having):
             broker.create_queue(string.queue(sdk))
             outcome = programs.submit(outcomes, sdk, installed, string, env)
@@ -251,22 +141,7 @@ def run(ready: Ready, mayfly: Path, directory: Path, chosen: Sequence[String]) -
 
 
 def run_strings(mayfly: Path) -> list[str]:
-    """Failures. In a process of its own, as who enters another network does not come back."""
-    try:
-        done = subprocess.run(
-            [sys.executable, __file__], env={**os.environ, "MAYFLY_BIN": str(mayfly)},
-            stdout=subprocess.PIPE, text=True, timeout=STRINGS_MAX, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return [f"connection strings: not done within {STRINGS_MAX} s"]
-    failed = []
-    for line in done.stdout.splitlines():
-        if line.startswith(FAILED):
-            failed.append(line.removeprefix(FAILED))
-        else:
-            print(line, flush=True)
-    ended_well = done.returncode == (1 if failed else 0)
-    return failed if ended_well else [*failed, f"connection strings: exit {done.returncode}"]
+    return run_apart(__file__, mayfly)
 
 
 def main() -> int:
@@ -276,19 +151,9 @@ def main() -> int:
     parser.add_argument("--only", help="strings whose kind or host contains this")
     args = parser.parse_args()
     chosen = [s for s in strings() if not args.only or args.only in str(s)]
-    binary, ready = mayfly(), install()
-    started = time.monotonic()
-    try:
-        private_network.enter({name: "127.0.0.1" for name in NAMES}, [LAN])
-    except private_network.Unsupported as reason:
-        print(f"SKIPPED: connection strings, as this machine gives no network of one's own ({reason})")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="mayfly-strings-") as directory:
-        found = run(ready, binary, Path(directory), chosen)
-    for line in found:
-        print(f"{FAILED}{line}")
-    print(f"connection strings: {len(chosen)}, {len(found)} failures, {time.monotonic() - started:.0f} s")
-    return 1 if found else 0
+    ready = install(None)
+    what = f"{len(chosen)} connection strings"
+    return well_known.main(what, lambda *where: run(ready, *where, chosen), mayfly())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,177 @@
+"""A broker on the ports that programs know by heart, in a network of this process's own."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import private_network
+
+READY_MAX = 60  # Seconds a broker may take to start.
+SCRIPT_MAX = 300  # Seconds a script of such tests may take.
+KEY = "SAS_KEY_VALUE"
+NAMESPACE = "contoso.servicebus.windows.net"
+# As Azure makes them: 32 bytes in Base64, so with an equals sign at the end.
+POLICY, POLICY_KEY = "orders-app", "c2l4dGVlbiBieXRlcywgYW5kIHNpeHRlZW4gbW9yZSE="
+# An address of a local network, as `192.168.y.z` in Microsoft's pages.
+LAN = "192.168.17.4"
+NAMES = ("servicebus-emulator", "host.docker.internal", NAMESPACE)
+
+
+def make_certificate(directory: Path) -> None:
+    """`authority.pem`, which is to be trusted, and what it signs for the hosts of the strings."""
+    names = ",".join([f"DNS:{name}" for name in ("localhost", *NAMES)] + [f"IP:{LAN}"])
+    new = ["openssl", "req", "-x509", "-nodes"]
+    new += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    authority = ["-subj", "/CN=Authority of a test"]
+    authority += ["-keyout", "authority.key", "-out", "authority.pem"]
+    authority += ["-addext", "keyUsage=critical,keyCertSign"]
+    own = ["-subj", "/CN=Node of a test", "-keyout", "key.pem", "-out", "certificate.pem"]
+    own += ["-CA", "authority.pem", "-CAkey", "authority.key"]
+    for extension in (
+        f"subjectAltName={names}",
+        "basicConstraints=critical,CA:FALSE",
+        "keyUsage=critical,digitalSignature",
+        "extendedKeyUsage=serverAuth",
+    ):
+        own += ["-addext", extension]
+    for options in (authority, own):
+        subprocess.run([*new, *options], cwd=directory, check=True, capture_output=True)
+
+
+CONFIG = f"""\
+[node]
+data_dir = "data"
+[listen]
+grpc = "0.0.0.0:5310"
+peer = "0.0.0.0:5320"
+amqp = "0.0.0.0:5672"
+amqps = "0.0.0.0:5671"
+http = "0.0.0.0:5300"
+websocket = "0.0.0.0:443"
+[tls]
+certificate = "certificate.pem"
+key = "key.pem"
+[security]
+secret = "{KEY}"
+[[security.key]]
+name = "{POLICY}"
+key = "{POLICY_KEY}"
+rights = ["manage"]
+[storage]
+memory_mebibytes = 128
+"""
+
+
+class Broker:
+    """Started in the directory, on the well-known ports of every address of this machine."""
+
+    def __init__(self, mayfly: Path, directory: Path) -> None:
+        self._mayfly = mayfly
+        self._log = directory / "broker.log"
+        make_certificate(directory)
+        (directory / "mayfly.toml").write_text(CONFIG)
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [mayfly, "serve", "--config", "mayfly.toml", "--exit-with-parent"],
+                cwd=directory, stdin=subprocess.PIPE, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def __enter__(self) -> "Broker":
+        until = time.monotonic() + READY_MAX
+        while (asked := self._run("cluster", "status")).returncode != 0:
+            if self._process.poll() is not None or time.monotonic() > until:
+                self.__exit__()
+                raise RuntimeError(f"no broker: {asked.stderr}\n{self._log.read_text()}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(READY_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "MAYFLY_SECRET": KEY, "MAYFLY_CONNECT": "127.0.0.1:5310"}
+        return subprocess.run(
+            [self._mayfly, *command], env=env, capture_output=True, text=True, check=False
+        )
+
+    def _ask(self, *command: str) -> str:
+        done = self._run(*command)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
+        return done.stdout
+
+    def create_queue(self, name: str) -> None:
+        self._ask("queue", "create", name)
+
+    def create_topic(self, name: str, subscription: str) -> None:
+        self._ask("topic", "create", name)
+        self._ask("subscription", "create", name, subscription)
+
+    def counters(self, queue: str) -> dict[str, int]:
+        return json.loads(self._ask("queue", "show", queue, "--json"))["counters"]
+
+
+def trust(directory: Path, bundles: Iterable[Path | None]) -> dict[str, str]:
+    """Has programs trust the authority by the means their users have: these files, and variables.
+    Returns the programs' environment."""
+    authority = directory / "authority.pem"
+    for number, bundle in enumerate(bundle for bundle in bundles if bundle):
+        # As if it had been appended there.
+        both = directory / f"trusted-{number}.pem"
+        both.write_bytes(bundle.read_bytes() + authority.read_bytes())
+        private_network.cover(bundle, both)
+    # Where such a variable is set, Python's administration client reads no other file.
+    others = {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+    env = {name: value for name, value in os.environ.items() if name not in others}
+    return env | {"NODE_EXTRA_CA_CERTS": str(authority), "SSL_CERT_FILE": str(authority)}
+
+
+FAILED = "FAILED "
+
+
+def main(what: str, check: Callable[[Path, Path], list[str]], mayfly: Path) -> int:
+    """Runs a check, which is given the binary and a directory, in a network of its own."""
+    started = time.monotonic()
+    try:
+        private_network.enter({name: "127.0.0.1" for name in NAMES}, [LAN])
+    except private_network.Unsupported as reason:
+        print(f"SKIPPED: {what}, as this machine lets nobody have a network of his own ({reason})")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="mayfly-well-known-") as directory:
+        failures = check(mayfly, Path(directory))
+    for line in failures:
+        print(f"{FAILED}{line}")
+    print(f"{what}: {len(failures)} failures, {time.monotonic() - started:.0f} s")
+    return 1 if failures else 0
+
+
+def run_apart(script: str, mayfly: Path) -> list[str]:
+    """Failures of a script that ends with `main`. It has a process of its own: who enters another
+    network does not come back.
+    """
+    name = Path(script).name
+    try:
+        done = subprocess.run(
+            [sys.executable, script], env={**os.environ, "MAYFLY_BIN": str(mayfly)},
+            stdout=subprocess.PIPE, text=True, timeout=SCRIPT_MAX, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return [f"{name} did not end within {SCRIPT_MAX} s"]
+    failures = []
+    for line in done.stdout.splitlines():
+        if line.startswith(FAILED):
+            failures.append(line.removeprefix(FAILED))
+        else:
+            print(line, flush=True)
+    as_told = done.returncode == (1 if failures else 0)
+    return failures if as_told else [*failures, f"{name} ended with {done.returncode}"]
