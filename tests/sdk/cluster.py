@@ -15,7 +15,7 @@ from pathlib import Path
 READY_MAX = 90  # Seconds a cluster, or a node that was killed, may take.
 END_MAX = 30  # Seconds it may take to end.
 # Of node 1; those of the others are 1000 apart.
-HTTP, GRPC, PEERS, AMQP = 5300, 5310, 5320, 5672
+HTTP, GRPC, PEERS, AMQP, AMQPS = 5300, 5310, 5320, 5672, 5671
 FORWARDED = 5700
 NODES = (1, 2, 3)
 PR_SET_PDEATHSIG = 1
@@ -28,7 +28,7 @@ def _end_with_parent() -> None:
 
 def _free_offset() -> int:
     """To be added to every port. All of them stay below the range for outgoing connections."""
-    ports = [port + 1000 * (node - 1) for node in NODES for port in (HTTP, GRPC, PEERS, AMQP)]
+    ports = [port + 1000 * (node - 1) for node in NODES for port in (HTTP, GRPC, PEERS, AMQP, AMQPS)]
     for _ in range(100):
         offset = random.randrange(8_000, 24_000, 10)
         if all(_is_free(port + offset) for port in (*ports, FORWARDED)):
@@ -46,12 +46,13 @@ class Cluster:
 
     def __init__(self, mayfly: Path, directory: Path) -> None:
         self._log = directory / "up.log"
+        self._data = directory / "data"
         self._offset = _free_offset()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    mayfly, "up", "--development", "--memory", "128",
-                    "--base-offset", str(self._offset), "--data-dir", directory / "data",
+                    mayfly, "up", "--development", "--tls", "--memory", "128",
+                    "--base-offset", str(self._offset), "--data-dir", self._data,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -89,6 +90,14 @@ class Cluster:
 
     def amqp(self, node: int) -> str:
         return f"localhost:{AMQP + self._offset + 1000 * (node - 1)}"
+
+    def amqps(self, node: int) -> str:
+        """With TLS, which clients trust who trust `authority`; so does what is at `http`."""
+        return f"localhost:{AMQPS + self._offset + 1000 * (node - 1)}"
+
+    @property
+    def authority(self) -> Path:
+        return self._data / "tls/authority.pem"
 
     def grpc(self, node: int) -> str:
         return f"localhost:{GRPC + self._offset + 1000 * (node - 1)}"

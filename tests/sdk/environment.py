@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,11 +67,17 @@ def fill(home: Path, install: Callable[[], None]) -> Path:
     return home
 
 
-def run_installer(what: str, *command: str | Path, cwd: Path | None = None) -> None:
+def run_installer(
+    what: str,
+    *command: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> None:
     try:
         done = subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, timeout=INSTALL_MAX, check=False
-        )
+            command, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True,
+            timeout=INSTALL_MAX, check=False,
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotInstall(f"{what}: {error}") from error
     if done.returncode != 0:
@@ -207,3 +214,50 @@ def install_jms() -> Installed:
         failover=[*java, "Failover"],
         example=lambda code, directory: [*java, _written(directory, "Example.java", code)],
     )
+
+
+def install_go() -> Installed:
+    sources = HERE / "go"
+    pins = [sources / "go.mod", sources / "go.sum"]
+    text = pins[0].read_text()
+    least = text.split("\ngo ")[1].split("\n")[0]
+    go, env = shutil.which("go"), {"GOTOOLCHAIN": "local"}
+    if not go or _numbers(ask(go, "env", "GOVERSION")) < _numbers(least):
+        raise NoToolchain(f"Go {least}")
+    caches = home_of("go-modules", *pins)
+    env["GOMODCACHE"], env["GOCACHE"] = str(caches / "modules"), str(caches / "build")
+    # What is downloaded can be deleted again; whose clone this is makes no difference.
+    env["GOFLAGS"] = "-modcacherw -buildvcs=false"
+    home = home_of("go", *pins, *sorted(sources.glob("*.go")))
+    program = home / "mayfly-sdk-go"
+
+    def install() -> None:
+        run_installer("go build", go, "build", "-o", program, ".", cwd=sources, env=env)
+
+    fill(home, install)
+
+    def example(code: str, directory: Path) -> Command:
+        module = directory / "example-go"
+        module.mkdir()
+        for pin in pins:
+            shutil.copy(pin, module)
+        # Each block is a whole program, as Go wants them.
+        programs = [f"package main{rest}" for rest in code.split("package main")[1:]]
+        for number, whole in enumerate(programs):
+            (module / f"{number}").mkdir()
+            _written(module / f"{number}", "main.go", whole)
+        runs = (f"'{go}' run ./{number}" for number in range(len(programs)))
+        return ["sh", "-ec", f"cd '{module}'; {'; '.join(runs)}"]
+
+    return Installed(
+        version=text.split("/azservicebus v")[1].split()[0],
+        suite=[program, "suite"],
+        failover=[program, "failover"],
+        example=example,
+        env=env,
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Of a version of Go, such as go1.26.8 or 1.25.0."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

@@ -30,6 +30,25 @@ EXPECTED: Roots = {
         }.items()
         for name in names
     },
+    **{
+        ("go", name): root
+        for name, root in {
+            "administration.filter_counts":
+                "SqlFilterCount leaves true and false filters out",
+            "administration.pages_after_delete":
+                "a page's cursor outlives a deletion: $skip goes on after what was the last name before",
+            "deferring.settle":
+                "no annotation x-opt-lock-token, where alone this SDK looks for a deferred message's lock",
+            "rules.precise":
+                "an instant in a rule keeps milliseconds only",
+            "sending.batch_default":
+                "max-message-batch-size is above max-message-size, which this SDK obeys as well",
+            "transports.websocket_amqp":
+                "a WebSocket of the subprotocol amqp is refused",
+            "transports.websocket_unnamed":
+                "a WebSocket of no subprotocol is refused",
+        }.items()
+    },
 }  # fmt: skip
 
 

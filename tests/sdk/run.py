@@ -71,13 +71,14 @@ def run_suites(
 ) -> dict[str, Any]:
     """The results of each suite. They run beside each other: most of their time is waiting."""
     where = ["--amqp", cluster.forwarded, "--http", cluster.http(2)]
+    secure = {"MAYFLY_AMQPS": cluster.amqps(2), "MAYFLY_AUTHORITY": str(cluster.authority)}
     running = {}
     for sdk, installed in ready.items():
         for suite in sdk.suites:
             command: Command = [*installed.suite, *suite.flags, *where]
             command += ["--json", directory / f"{suite.name}.json"]
             command += ["--only", only] if only else []
-            env = {**os.environ, **installed.env}
+            env = {**os.environ, **installed.env, **secure}
             running[suite.name] = subprocess.Popen(command, env=env)
     until = time.monotonic() + SUITE_MAX
     try:

@@ -3,7 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from environment import Installed, install_javascript, install_jms, install_python
+from environment import (
+    Installed,
+    install_go,
+    install_javascript,
+    install_jms,
+    install_python,
+)
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,13 @@ class Suite:
 
 def _as_it_is(kind: str) -> str:
     return kind
+
+
+def _as_go_has_it(kind: str) -> str:
+    """Functions, all of which make clients, stand under the name of their package."""
+    home = {"azservicebus": "Client", "admin": "AdminClient"}
+    kind = home.get(kind, kind)
+    return f"ServiceBus{kind.replace('Admin', 'Administration')}"
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,14 @@ SDKS = (
         language="js",
         suites=(Suite("js", "JS"),),
         install=install_javascript,
+    ),
+    Sdk(
+        name="go",
+        package="azservicebus",
+        language="go",
+        suites=(Suite("go", "Go"),),
+        install=install_go,
+        common=_as_go_has_it,
     ),
     # No SDK of Service Bus, but what Java programs speak to any broker. Its methods are those of
     # JMS, of which it says itself what they need; the checks are by feature.
