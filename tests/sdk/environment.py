@@ -254,6 +254,7 @@ def install_go() -> Installed:
         suite=[program, "suite"],
         failover=[program, "failover"],
         example=example,
+        by_string=[program, "by_string"],
         env=env,
     )
 

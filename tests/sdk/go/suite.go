@@ -1,8 +1,9 @@
-// Runs the checks of `azservicebus`, unmodified, against a cluster, or sends and receives while its
-// nodes are killed.
+// Runs the checks of `azservicebus`, unmodified, against a cluster, or another program that
+// tests/sdk has for each SDK.
 //
 //	mayfly-sdk-go suite --amqp localhost:5700 --http localhost:5300
 //	mayfly-sdk-go failover --amqp localhost:5672 --http localhost:5300 --queue q --json FILE
+//	mayfly-sdk-go by_string QUEUE PART…
 
 package main
 
@@ -14,13 +15,15 @@ import (
 )
 
 func main() {
-	programs := map[string]func([]string) int{"suite": suite, "failover": failover}
+	programs := map[string]func([]string) int{
+		"suite": suite, "failover": failover, "by_string": byString,
+	}
 	if len(os.Args) > 1 {
 		if program := programs[os.Args[1]]; program != nil {
 			os.Exit(program(os.Args[2:]))
 		}
 	}
-	fmt.Fprintln(os.Stderr, "usage: mayfly-sdk-go suite|failover FLAGS (--help tells them)")
+	fmt.Fprintln(os.Stderr, "usage: mayfly-sdk-go suite|failover FLAGS (--help tells them), or by_string QUEUE PART…")
 	os.Exit(2)
 }
 
