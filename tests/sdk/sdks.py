@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from environment import (
     Installed,
     install_go,
+    install_java,
     install_javascript,
     install_jms,
     install_python,
@@ -33,6 +34,11 @@ def _as_go_has_it(kind: str) -> str:
     home = {"azservicebus": "Client", "admin": "AdminClient"}
     kind = home.get(kind, kind)
     return f"ServiceBus{kind.replace('Admin', 'Administration')}"
+
+
+def _of_java(kind: str) -> str:
+    kind = kind.removesuffix("Client").removesuffix("Async")
+    return f"{kind}Client" if kind == "ServiceBusAdministration" else kind
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,17 @@ SDKS = (
         suites=(Suite("go", "Go"),),
         install=install_go,
         common=_as_go_has_it,
+    ),
+    Sdk(
+        name="java",
+        package="com.azure:azure-messaging-servicebus",
+        language="java",
+        suites=(
+            Suite("java", "Java", ("--flavour", "sync")),
+            Suite("java-async", "Java, async", ("--flavour", "async"), fails_over=False),
+        ),
+        install=install_java,
+        common=_of_java,
     ),
     # No SDK of Service Bus, but what Java programs speak to any broker. Its methods are those of
     # JMS, of which it says itself what they need; the checks are by feature.

@@ -85,6 +85,14 @@ UNABLE = (
         "python", EMULATOR, "websocket",
         "It looks for the emulator's WebSocket on port 80, and takes no port from the string.",
     ),
+    Unable(
+        "java", ("emulator",), "websocket",
+        "It looks for the emulator's WebSocket on port 5672, where AMQP is.",
+    ),
+    Unable(
+        "java", ("entity",), "administration",
+        "Its administration client refuses a string with `EntityPath`.",
+    ),
 )  # fmt: skip
 
 
