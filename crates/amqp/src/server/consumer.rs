@@ -25,9 +25,9 @@ const PORTION_MAX: u32 = 256;
 /// log few entries.
 const SETTLING_MAX: usize = 8;
 
-/// Orders that whoever serves the link has not taken yet, and what it keeps of them until it is served.
-/// It takes all there are at a time, so a client gets here only by asking over and over before that: then
-/// the last of its words on credit waits with the connection, as all else there is to say does.
+/// Orders that whoever serves the link has not taken yet. It takes all there are at a time, so a client
+/// gets here only by asking over and over within one turn: then the last of its words on credit waits with
+/// the connection, as all else there is to say does.
 pub(super) const ORDERS_WAITING_MAX: usize = 256;
 
 /// What the connection tells the link, in the order it happened.
@@ -62,8 +62,8 @@ pub(super) async fn run(
     mut orders: mpsc::Receiver<Order>,
     notes: Notes,
 ) {
-    let mut early = Vec::new();
-    let opened = source::open(&broker, &entity, wanted, mode, &mut orders, &mut early).await;
+    let mut credit = None;
+    let opened = source::open(&broker, &entity, wanted, mode, &mut orders, &mut credit).await;
     let Opened { receiver, session } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => return tell(&notes, Note::Failed(link, failure::error(&error))).await,
@@ -75,7 +75,7 @@ pub(super) async fn run(
     };
     tell(&notes, Note::Ready(link, terms)).await;
     let mut consumer = Consumer::new(link, entity, receiver, notes);
-    for order in early {
+    if let Some(order) = credit {
         consumer.take(order).await;
     }
     loop {
