@@ -2,6 +2,7 @@
 //! reads like this. A new variant or format adds a line.
 
 mod commands;
+mod descriptions;
 mod outcomes;
 mod rows;
 mod sessions;

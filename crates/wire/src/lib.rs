@@ -11,6 +11,7 @@ mod intern;
 
 mod authorization;
 mod command;
+mod description;
 mod forward;
 mod identity;
 mod outcome;

@@ -120,6 +120,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             (&["codec"], &["error"]),
             (&["authorization"], &["codec", "error"]),
             (&["command"], &["authorization", "codec", "error"]),
+            (&["description"], &["codec"]),
             (&["forward"], &["codec"]),
             (&["identity"], &["codec", "error"]),
             (&["intern"], &["codec", "error"]),

@@ -1,6 +1,6 @@
 //! Reads and their answers, byte for byte.
 
-use domain::{DirectoryRow, EntityInfo, Idleness};
+use domain::DirectoryRow;
 use wire::{Codec, Error, Reader};
 
 use super::take;
@@ -97,14 +97,7 @@ impl Codec for ReadAnswer {
             ReadAnswer::Messages(messages) => put!(out, 1, *messages),
             ReadAnswer::Refused(refusal) => put!(out, 2, *refusal),
             ReadAnswer::Untouched => out.push(8),
-            ReadAnswer::Info(infos) => {
-                out.push(3);
-                (infos.len() as u64).put(out);
-                for info in infos {
-                    out.push(u8::from(info.is_some()));
-                    info.iter().for_each(|info| put_info(info, out));
-                }
-            }
+            ReadAnswer::Info(infos) => put!(out, 3, *infos),
             ReadAnswer::Entries(rows) => put!(out, 4, *rows),
             ReadAnswer::State(state) => put!(out, 5, *state),
             ReadAnswer::Sessions(page) => put!(out, 6, *page),
@@ -118,11 +111,7 @@ impl Codec for ReadAnswer {
         Ok(match input.byte()? {
             1 => ReadAnswer::Messages(take(input)?),
             2 => ReadAnswer::Refused(take(input)?),
-            3 => {
-                let count = input.count()?;
-                let info = |_| if take(input)? { take_info(input).map(Some) } else { Ok(None) };
-                ReadAnswer::Info((0..count).map(info).collect::<Result<_, _>>()?)
-            }
+            3 => ReadAnswer::Info(take(input)?),
             4 => ReadAnswer::Entries(take::<Vec<DirectoryRow>>(input)?),
             5 => ReadAnswer::State(take(input)?),
             6 => ReadAnswer::Sessions(take(input)?),
@@ -133,75 +122,4 @@ impl Codec for ReadAnswer {
             _ => return Err(Error::Corrupt { what: "unknown tag of a read's answer" }),
         })
     }
-}
-
-fn put_info(info: &EntityInfo, out: &mut Vec<u8>) {
-    let EntityInfo {
-        name,
-        properties,
-        specifics,
-        created_at,
-        updated_at,
-        accessed_at,
-        counts,
-        available,
-        available_dead_letter,
-        available_transfer_dead_letter,
-        size_bytes,
-        next_sequence,
-        last_use,
-        idleness,
-    } = info;
-    name.put(out);
-    properties.put(out);
-    specifics.put(out);
-    (*created_at, *updated_at).put(out);
-    accessed_at.put(out);
-    counts.put(out);
-    (*available, *available_dead_letter).put(out);
-    available_transfer_dead_letter.put(out);
-    size_bytes.put(out);
-    next_sequence.put(out);
-    last_use.put(out);
-    match idleness {
-        Idleness::Never => out.push(0),
-        Idleness::Scheduled => out.push(1),
-        Idleness::Since { since, due } => put!(out, 2, (*since, *due)),
-    }
-}
-
-fn take_info(input: &mut Reader<'_>) -> Result<EntityInfo, Error> {
-    let (name, properties) = take(input)?;
-    let specifics = take(input)?;
-    let (created_at, updated_at) = take(input)?;
-    let (accessed_at, counts) = take(input)?;
-    let (available, available_dead_letter) = take(input)?;
-    let available_transfer_dead_letter = take(input)?;
-    let (size_bytes, next_sequence) = take(input)?;
-    let last_use = take(input)?;
-    let idleness = match input.byte()? {
-        0 => Idleness::Never,
-        1 => Idleness::Scheduled,
-        2 => {
-            let (since, due) = take(input)?;
-            Idleness::Since { since, due }
-        }
-        _ => return Err(Error::Corrupt { what: "unknown tag of an entity's idleness" }),
-    };
-    Ok(EntityInfo {
-        name,
-        properties,
-        specifics,
-        created_at,
-        updated_at,
-        accessed_at,
-        counts,
-        available,
-        available_dead_letter,
-        available_transfer_dead_letter,
-        size_bytes,
-        next_sequence,
-        last_use,
-        idleness,
-    })
 }
