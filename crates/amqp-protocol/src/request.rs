@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::Limits;
 use crate::codec::{self, Composite, DecodeError, Encode, Map, Value, descriptor};
-use crate::message::{Message, Properties};
+use crate::message::{Message, MessageBuilder, Properties};
 
 /// What every request says beside its content, and the reply has to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,18 +81,14 @@ pub fn reply_link<'a, L: Copy>(
 
 /// Encodes a request.
 pub fn request(message_id: Value, reply_to: Option<&str>, properties: &Map, body: &Value) -> Bytes {
-    let mut out = BytesMut::new();
-    Properties {
+    let head = Properties {
         message_id: Some(message_id),
         reply_to: reply_to.map(Value::from),
         ..Properties::default()
-    }
-    .write(&mut out);
-    codec::write_descriptor(&mut out, descriptor::APPLICATION_PROPERTIES);
-    properties.encode(&mut out);
-    codec::write_descriptor(&mut out, descriptor::AMQP_VALUE);
-    body.encode(&mut out);
-    out.freeze()
+    };
+    let message = MessageBuilder::default().composite(&head);
+    let message = message.section(descriptor::APPLICATION_PROPERTIES, properties);
+    message.section(descriptor::AMQP_VALUE, body).build()
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 mod seen;
 
 use amqp_protocol::Limits;
-use amqp_protocol::codec::{self, Composite, Encode, Map, Value, descriptor};
-use amqp_protocol::message::{Header, Message, Properties, UnixMs};
+use amqp_protocol::codec::{self, Encode, Map, Value, descriptor};
+use amqp_protocol::message::{Header, Message, MessageBuilder, Properties, UnixMs};
 use bytes::{Buf, Bytes, BytesMut};
 use domain::{
     Delivery, HeldLock, LockToken, MessageState, Overlay, Refusal, SequenceNumber, Span, Timestamp,
@@ -16,45 +16,29 @@ use super::*;
 const GUID: [u8; 16] = [0xab; 16];
 const GUID_TEXT: &str = "abababababababababababababababab";
 
-/// Builds a message section by section.
-#[derive(Default)]
-struct Builder(BytesMut);
+/// What these tests put into messages most.
+trait Building {
+    fn annotations(self, map: &Map) -> Self;
+    fn user(self, map: &Map) -> Self;
+    fn message(self) -> Message;
+}
 
-impl Builder {
-    fn composite(mut self, section: &impl Composite) -> Builder {
-        section.write(&mut self.0);
-        self
-    }
-
-    fn section(mut self, section: u64, value: &impl Encode) -> Builder {
-        codec::write_descriptor(&mut self.0, section);
-        value.encode(&mut self.0);
-        self
-    }
-
-    fn annotations(self, map: &Map) -> Builder {
+impl Building for MessageBuilder {
+    fn annotations(self, map: &Map) -> MessageBuilder {
         self.section(descriptor::MESSAGE_ANNOTATIONS, map)
     }
 
-    fn user(self, map: &Map) -> Builder {
+    fn user(self, map: &Map) -> MessageBuilder {
         self.section(descriptor::APPLICATION_PROPERTIES, map)
     }
 
-    fn data(self, data: &'static str) -> Builder {
-        self.section(descriptor::DATA, &Bytes::from_static(data.as_bytes()))
-    }
-
-    fn bytes(self) -> Bytes {
-        self.0.freeze()
-    }
-
     fn message(self) -> Message {
-        Message::parse(self.bytes(), &Limits::default()).unwrap()
+        Message::parse(self.build(), &Limits::default()).unwrap()
     }
 }
 
-fn build() -> Builder {
-    Builder::default()
+fn build() -> MessageBuilder {
+    MessageBuilder::default()
 }
 
 fn id(id: &str) -> Properties {
@@ -104,14 +88,14 @@ fn msg_2_broker_properties_are_extracted() {
         .annotations(&annotations)
         .composite(&properties)
         .data("body")
-        .bytes();
+        .build();
     let [new] = &take(&bytes, 0).unwrap()[..] else { panic!("one message") };
     assert_eq!(new.content, bytes);
     assert_eq!(new.content.as_ptr(), bytes.as_ptr(), "not copied");
     assert_eq!(new.message_id.as_deref(), Some("x"));
     assert_eq!((new.session_id.as_deref(), new.partition_key.as_deref()), (Some("s"), Some("s")));
     assert_eq!((new.ttl, new.scheduled_at), (Some(Span(7)), Some(Timestamp(99))));
-    let body_bytes = build().data("body").bytes().len();
+    let body_bytes = build().data("body").build().len();
     assert_eq!(new.size_bytes as usize, bytes.len());
     assert_eq!(new.header_bytes as usize, bytes.len() - body_bytes);
 }
@@ -133,13 +117,13 @@ fn form_3_a_missing_message_id_is_injected() {
         ),
     ];
     for (sent, expected) in table {
-        let new = take(&sent.bytes(), 0).unwrap().remove(0);
-        assert_eq!(new.content, expected.user(&user).data("b").bytes());
+        let new = take(&sent.build(), 0).unwrap().remove(0);
+        assert_eq!(new.content, expected.user(&user).data("b").build());
         assert_eq!(new.message_id.as_deref(), Some(GUID_TEXT));
     }
     // No sections at all.
     let new = take(&Bytes::new(), 0).unwrap().remove(0);
-    assert_eq!(new.content, build().composite(&id(GUID_TEXT)).bytes());
+    assert_eq!(new.content, build().composite(&id(GUID_TEXT)).build());
 }
 
 /// FORM-4: ids of other types are compared by what they say.
@@ -154,7 +138,7 @@ fn form_4_ids_of_any_type_are_text() {
     ];
     for (value, expected) in table {
         let properties = Properties { message_id: Some(value), ..Properties::default() };
-        let bytes = build().composite(&properties).bytes();
+        let bytes = build().composite(&properties).build();
         let new = take(&bytes, 0).unwrap().remove(0);
         assert_eq!((new.message_id.as_deref(), &new.content), (Some(expected), &bytes));
     }
@@ -171,7 +155,7 @@ fn ttl_27_long_lifetimes_travel_as_two_instants() {
             ..id("x")
         };
         let header = Header { ttl, ..Header::default() };
-        let bytes = build().composite(&header).composite(&properties).bytes();
+        let bytes = build().composite(&header).composite(&properties).build();
         take(&bytes, 0).unwrap().remove(0).ttl.map(|ttl| ttl.0)
     };
     let year = Some(YEAR_MS as i64 + 5);
@@ -188,12 +172,12 @@ fn ttl_27_long_lifetimes_travel_as_two_instants() {
 /// XFER-6 to XFER-8: every data section of a batch is a message, in order, all or nothing.
 #[test]
 fn xfer_6_to_xfer_8_a_batch_is_split() {
-    let inner = |name: &str| build().composite(&id(name)).data("m").bytes();
+    let inner = |name: &str| build().composite(&id(name)).data("m").build();
     let envelope = build()
         .composite(&id("a"))
         .section(descriptor::DATA, &inner("a"))
         .section(descriptor::DATA, &inner("b"))
-        .bytes();
+        .build();
     let ids: Vec<_> = take(&envelope, BATCH_FORMAT)
         .unwrap()
         .into_iter()
@@ -203,7 +187,7 @@ fn xfer_6_to_xfer_8_a_batch_is_split() {
     let broken = build()
         .section(descriptor::DATA, &inner("a"))
         .section(descriptor::DATA, &Bytes::from_static(b"no message"))
-        .bytes();
+        .build();
     let refusal = take(&broken, BATCH_FORMAT).unwrap_err();
     assert_eq!(refusal.rule(), "ERR-12");
 }
@@ -212,7 +196,7 @@ fn xfer_6_to_xfer_8_a_batch_is_split() {
 fn quota_19_a_property_too_large_is_named() {
     let large = "x".repeat(33 * 1024);
     let user = Map::default().string("k", large.as_str().into());
-    let refusal = take(&build().user(&user).bytes(), 0).unwrap_err();
+    let refusal = take(&build().user(&user).build(), 0).unwrap_err();
     assert!(matches!(&refusal, Refusal::Serialization { what, .. } if what == "property 'k'"));
 }
 
@@ -229,8 +213,8 @@ fn form_2_form_6_to_form_8_a_delivery_keeps_what_was_sent() {
         Header { durable: true, priority: Some(9), delivery_count: Some(40), ..Header::default() };
     let tail = || build().composite(&id("x")).user(&user).data("body");
     let sent = [
-        build().composite(&header).annotations(&annotations).bytes(),
-        tail().section(descriptor::FOOTER, &user).bytes(),
+        build().composite(&header).annotations(&annotations).build(),
+        tail().section(descriptor::FOOTER, &user).build(),
     ];
     let stored = Message::parse(sent.concat().into(), &limits).unwrap();
     let mut scratch = BytesMut::new();
@@ -385,7 +369,7 @@ fn neutral() -> impl Strategy<Value = Neutral> {
         prop::collection::vec(any::<u8>(), 0..300).prop_map(|bytes| Body::Binary(bytes.into())),
         any::<i32>().prop_map(|number| {
             let section = build().section(descriptor::AMQP_VALUE, &Value::Int(number));
-            Body::Amqp(section.bytes())
+            Body::Amqp(section.build())
         }),
     ];
     let user = prop::collection::btree_map("[a-z]{1,5}", property(), 0..5);

@@ -133,7 +133,7 @@ fn rule_30_ids_annotations_and_odd_types_are_seen_as_they_are_shown() {
 /// A broker that rewrote a message for its id still reads it (FORM-3).
 #[test]
 fn form_3_a_drawn_id_is_seen() {
-    let sent = build().data("x").user(&Map::default().string("k", Value::Int(1))).bytes();
+    let sent = build().data("x").user(&Map::default().string("k", Value::Int(1))).build();
     let stored = take(&sent, 0).unwrap().remove(0);
     let seen = wire::content::header(&stored.content).unwrap();
     assert_eq!(seen.texts[&SystemProperty::MessageId], GUID_TEXT);
