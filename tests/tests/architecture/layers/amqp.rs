@@ -1,0 +1,11 @@
+//! The modules of `amqp`.
+
+use super::Layer;
+
+pub const LAYERS: &[Layer] = &[
+    (&["condition"], &[]),
+    (&["cbs"], &["condition"]),
+    (&["link_terms"], &[]),
+    (&["management"], &["condition"]),
+    (&["server"], &["cbs", "condition", "lib", "link_terms", "management"]),
+];

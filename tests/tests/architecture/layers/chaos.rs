@@ -1,0 +1,38 @@
+//! The modules of `chaos`.
+
+use super::Layer;
+
+pub const LAYERS: &[Layer] = &[
+    (&["clock"], &[]),
+    (&["entity"], &[]),
+    (&["error"], &[]),
+    (&["history"], &["clock"]),
+    (&["plan"], &[]),
+    (&["proxy"], &[]),
+    (&["cluster"], &["error", "proxy"]),
+    (&["faults"], &["clock", "cluster", "error", "plan", "proxy"]),
+    (&["run"], &["entity", "history"]),
+    (&["check"], &["entity", "history", "run"]),
+    (&["observe"], &["clock", "entity", "run"]),
+    (&["timeline"], &["check", "faults", "history", "run"]),
+    (&["watcher"], &["clock", "cluster", "error", "timeline"]),
+    (&["workloads"], &["entity", "history"]),
+    (
+        &["experiment", "report"],
+        &[
+            "check",
+            "clock",
+            "cluster",
+            "entity",
+            "error",
+            "faults",
+            "history",
+            "observe",
+            "plan",
+            "run",
+            "timeline",
+            "watcher",
+            "workloads",
+        ],
+    ),
+];

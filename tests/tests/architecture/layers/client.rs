@@ -1,0 +1,31 @@
+//! The modules of `client`.
+
+use super::Layer;
+
+pub const LAYERS: &[Layer] = &[
+    (&["api"], &[]),
+    (&["delivery"], &["lib"]),
+    (&["error"], &["lib"]),
+    (&["link"], &["error"]),
+    (&["message"], &["lib"]),
+    (&["options"], &["lib"]),
+    (&["nodes"], &["api", "error", "lib", "options"]),
+    (&["route"], &["error", "lib", "nodes"]),
+    (&["calls"], &["error", "lib", "nodes", "route"]),
+    (&["receive_stream"], &["calls", "delivery", "error", "lib", "link", "options"]),
+    (&["receiver"], &["calls", "delivery", "error", "lib", "options", "receive_stream"]),
+    (&["send_stream"], &["calls", "error", "lib", "link", "options"]),
+    (&["sender"], &["calls", "error", "message", "options", "send_stream"]),
+    (
+        &["client"],
+        &["calls", "delivery", "error", "lib", "message", "nodes", "options", "receiver", "sender"],
+    ),
+    (&["entities"], &["calls", "client", "error", "lib", "nodes"]),
+    (
+        &["session"],
+        &["calls", "client", "delivery", "error", "lib", "options", "receive_stream", "receiver"],
+    ),
+    (&["sessions"], &["calls", "client", "delivery", "error", "lib", "nodes"]),
+    (&["topics"], &["calls", "client", "error", "lib", "nodes"]),
+    (&["transaction"], &["calls", "client", "delivery", "error", "lib", "message", "nodes"]),
+];

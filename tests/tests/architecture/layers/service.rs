@@ -1,0 +1,17 @@
+//! The modules of `service`.
+
+use super::Layer;
+
+pub const LAYERS: &[Layer] = &[
+    (&["clock"], &[]),
+    (&["config"], &["clock"]),
+    (&["error"], &[]),
+    (&["exchange"], &["clock"]),
+    (&["metric"], &["clock", "exchange"]),
+    (&["leader"], &["clock", "config", "exchange", "metric"]),
+    (&["peer"], &["clock", "exchange", "leader"]),
+    (&["edge"], &["clock", "config", "error", "exchange", "leader", "peer"]),
+    (&["trace"], &[]),
+    (&["upkeep"], &["clock", "config", "edge", "exchange", "leader", "metric", "peer"]),
+    (&["node"], &["clock", "config", "edge", "leader", "metric", "peer", "upkeep"]),
+];

@@ -1,0 +1,15 @@
+//! The modules of `store`.
+
+use super::Layer;
+
+pub const LAYERS: &[Layer] = &[
+    (&["error"], &[]),
+    (&["damage"], &["error"]),
+    (&["disk"], &["error"]),
+    (&["keys"], &[]),
+    (&["options"], &[]),
+    (&["records"], &["error"]),
+    (&["log"], &["damage", "disk", "error", "options", "records"]),
+    (&["rows"], &["damage", "disk", "error", "keys", "log", "options", "records"]),
+    (&["identity"], &["damage", "error", "log", "options", "rows"]),
+];

@@ -1,0 +1,22 @@
+//! The modules of `wire`.
+
+use super::Layer;
+
+pub const LAYERS: &[Layer] = &[
+    (&["error"], &[]),
+    (&["codec"], &["error"]),
+    (&["authorization"], &["codec", "error"]),
+    (&["command"], &["authorization", "codec", "error"]),
+    (&["description"], &["codec"]),
+    (&["forward"], &["codec"]),
+    (&["identity"], &["codec", "error"]),
+    (&["intern"], &["codec", "error"]),
+    (&["native"], &["lib"]),
+    (&["content"], &["error", "lib", "native"]),
+    (&["outcome"], &["codec"]),
+    (&["property"], &["codec", "error"]),
+    (&["row"], &["codec", "error"]),
+    (&["session"], &["codec", "error"]),
+    (&["topic"], &["codec"]),
+    (&["transaction"], &["codec", "error", "outcome"]),
+];

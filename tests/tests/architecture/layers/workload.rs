@@ -1,0 +1,20 @@
+//! The modules of `workload`.
+
+use super::Layer;
+
+pub const LAYERS: &[Layer] = &[
+    (&["body"], &[]),
+    (&["checker"], &[]),
+    (&["latency"], &[]),
+    (&["metrics"], &[]),
+    (&["nodes"], &["metrics"]),
+    (&["pace"], &[]),
+    (&["queues"], &["lib"]),
+    (&["report"], &[]),
+    (&["churn"], &["latency", "lib", "nodes", "report"]),
+    (&["fill"], &["report"]),
+    (&["backlog"], &["fill", "lib", "nodes", "report"]),
+    (&["expiry"], &["fill", "latency", "lib", "nodes", "pace", "queues", "report"]),
+    (&["lifecycle"], &["body", "latency", "lib", "nodes", "pace", "queues", "report"]),
+    (&["neighbour"], &["fill", "latency", "lib", "nodes", "pace", "report"]),
+];
