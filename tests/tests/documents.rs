@@ -6,6 +6,10 @@ use std::path::{Component, Path, PathBuf};
 use mayfly_tests::specification::root;
 use mayfly_tests::{Document, calls};
 
+/// Where the repository stands, and its files and folders by their paths.
+const REPOSITORY: &str = "https://github.com/mayfly-mq/mayfly/";
+/// Of the book.
+const PAGES: &str = "docs";
 /// The book's table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 /// Made from the command line's own description.
@@ -35,8 +39,13 @@ fn normal(path: &Path) -> Option<PathBuf> {
 }
 
 /// What a link of `document` leads to: a path below the root, and an anchor. `None` if it leaves the
-/// repository.
+/// repository. A page of the book reaches what is no page by its address, as nothing else is beside the
+/// book where it is read.
 fn destination(document: &Document, target: &str) -> Option<Result<(PathBuf, String), String>> {
+    if let Some(path) = in_repository(target) {
+        let (file, anchor) = path.split_once('#').unwrap_or((path, ""));
+        return Some(Ok((file.into(), anchor.to_owned())));
+    }
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
     }
@@ -46,7 +55,21 @@ fn destination(document: &Document, target: &str) -> Option<Result<(PathBuf, Str
         file if file.starts_with('/') => None,
         file => normal(&document.path.parent().unwrap_or(Path::new("")).join(file)),
     };
-    Some(path.map(|path| (path, anchor.to_owned())).ok_or("leads out of the repository".to_owned()))
+    let is_page = document.path.starts_with(PAGES);
+    Some(match path {
+        Some(path) if is_page && !path.starts_with(PAGES) => {
+            let path = path.display();
+            Err(format!("leads out of the book; write {REPOSITORY}blob/main/{path}"))
+        }
+        Some(path) => Ok((path, anchor.to_owned())),
+        None => Err("leads out of the repository".to_owned()),
+    })
+}
+
+/// The path of a file or folder that is named by its address in the repository.
+fn in_repository(target: &str) -> Option<&str> {
+    let path = target.strip_prefix(REPOSITORY)?;
+    path.strip_prefix("blob/main/").or_else(|| path.strip_prefix("tree/main/"))
 }
 
 /// What is wrong with the links of these documents. `exists` tells of files that are no documents.
@@ -87,16 +110,21 @@ fn every_relative_link_leads_somewhere() {
 
 #[test]
 fn broken_links_are_told() {
-    let page =
-        "[a](b.md) [c](b.md#here) [d](b.md#gone) [e](gone.md) [f](../c.rs) [g](../../x) [h](#i)";
+    let page = "[a](b.md) [c](b.md#here) [d](b.md#gone) [e](gone.md) [f](../c.rs) [g](../../x) [h](#i)\n\
+                [j]: https://github.com/mayfly-mq/mayfly/blob/main/c.rs\n\
+                [k]: https://github.com/mayfly-mq/mayfly/blob/main/d.rs\n\
+                [l]: https://github.com/mayfly-mq/mayfly/issues\n";
     let documents = [Document::of("docs/a.md", page), Document::of("docs/b.md", "# Here\n")];
     assert_eq!(
         broken(&documents, |path| path == Path::new("c.rs")),
         [
             "docs/a.md:1: [b.md#gone]: docs/b.md has no heading #gone",
             "docs/a.md:1: [gone.md]: there is no docs/gone.md",
+            "docs/a.md:1: [../c.rs]: leads out of the book; \
+             write https://github.com/mayfly-mq/mayfly/blob/main/c.rs",
             "docs/a.md:1: [../../x]: leads out of the repository",
             "docs/a.md:1: [#i]: docs/a.md has no heading #i",
+            "docs/a.md:3: [https://github.com/mayfly-mq/mayfly/blob/main/d.rs]: there is no d.rs",
         ]
     );
 }
