@@ -245,7 +245,10 @@ struct Described<'a> {
 fn flags(section: &str) -> BTreeSet<&str> {
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
     let names = rows.filter_map(|row| row.split('`').next());
-    names.flat_map(|name| name.split([' ', ','])).filter(|name| name.starts_with('-')).collect()
+    names
+        .flat_map(|name| name.split([' ', ',', '[']))
+        .filter(|name| name.starts_with('-'))
+        .collect()
 }
 
 /// The commands of the reference page, by how they are called.
@@ -325,10 +328,11 @@ fn commands_that_are_named_are_there() {
 fn commands_that_are_not_there_are_told() {
     let page = "\n## How a command reaches a cluster\n\n| `--connect <X>` | y |\n\n## mayfly queue\n\nText.\n\n\
                 ### mayfly queue create\n\n```text\nmayfly queue create [OPTIONS] <QUEUE>\n```\n\n\
-                | `-t, --ttl <DURATION>` | how long |\n\n[And](#how-a-command-reaches-a-cluster).\n";
+                | `-t, --ttl <DURATION>` | how long |\n| `--fifo[=<BOOL>]` | in order |\n\n[And](#how-a-command-reaches-a-cluster).\n";
     let commands = described(page);
     for (call, why) in [
         ("mayfly queue create q -t 5s --connect a:1 --help", None),
+        ("mayfly queue create q --fifo=false --ttl 5s", None),
         ("mayfly queue", None),
         ("mayfly queue create q --tll 5s", Some("it takes no --tll")),
         ("mayfly queue destroy q", Some("there is no command destroy below it")),

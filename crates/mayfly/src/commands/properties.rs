@@ -84,11 +84,12 @@ fn args<P: Described>(property: &'static EntityProperty) -> Vec<Arg> {
         PropertyType::Number { unit, .. } => {
             arg.value_name(unit.unwrap_or("COUNT")).value_parser(value_parser!(u32))
         }
-        // With a value it would take the name that follows.
         PropertyType::Flag(_) if is_fixed(property) => arg.action(ArgAction::SetTrue),
+        // Without the sign it would take the name that follows for its value.
         PropertyType::Flag(_) => arg
             .value_name("BOOL")
             .num_args(0..=1)
+            .require_equals(true)
             .default_missing_value("true")
             .value_parser(value_parser!(bool)),
         PropertyType::Text { .. } => arg.value_name("TEXT"),
@@ -225,5 +226,42 @@ pub fn status_name(status: EntityStatus) -> &'static str {
         EntityStatus::Disabled => "disabled",
         EntityStatus::SendDisabled => "send-disabled",
         EntityStatus::ReceiveDisabled => "receive-disabled",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use domain::QueueProperties;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct UpdateLine {
+        name: String,
+        #[command(flatten)]
+        properties: Updated<QueueProperties>,
+    }
+
+    #[test]
+    fn a_flag_takes_a_value_with_a_sign_and_no_name_without() {
+        for (line, expected) in [
+            ("update --dead-letter-on-expiration orders", Some(true)),
+            ("update orders --dead-letter-on-expiration", Some(true)),
+            ("update --dead-letter-on-expiration=true orders", Some(true)),
+            ("update orders --dead-letter-on-expiration=false", Some(false)),
+            ("update orders --max-delivery-count 5", None),
+        ] {
+            let given = UpdateLine::try_parse_from(line.split(' ')).expect(line);
+            assert_eq!(given.name, "orders", "{line}");
+            let told = QueueProperties { dead_letter_on_expiration: true, ..Default::default() };
+            let other = QueueProperties { dead_letter_on_expiration: false, ..told.clone() };
+            let applied = [told, other]
+                .map(|base| given.properties.0.clone().applied_to(base).dead_letter_on_expiration);
+            let found = (applied[0] == applied[1]).then_some(applied[0]);
+            assert_eq!(found, expected, "{line}");
+        }
+        let line = "update orders --dead-letter-on-expiration false";
+        UpdateLine::try_parse_from(line.split(' ')).expect_err("nothing is to be called 'false'");
     }
 }

@@ -78,7 +78,7 @@ fn table<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
     format!("| argument | what |\n|---|---|\n{}", rows.collect::<String>())
 }
 
-/// As in "-d, --dead-letter-queue", "--ttl <DURATION>" or "<QUEUE>".
+/// As in "-d, --dead-letter-queue", "--ttl <DURATION>", "--dead-letter-on-expiration[=<BOOL>]" or "<QUEUE>".
 fn spelled(arg: &Arg) -> String {
     let takes_values = arg.get_action().takes_values();
     let values: Vec<String> = match arg.get_value_names() {
@@ -88,6 +88,9 @@ fn spelled(arg: &Arg) -> String {
     let names =
         [arg.get_short().map(|c| format!("-{c}")), arg.get_long().map(|l| format!("--{l}"))];
     let names = names.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if arg.is_require_equals_set() {
+        return format!("{names}[={}]", values.concat());
+    }
     [names]
         .into_iter()
         .filter(|names| !names.is_empty())
