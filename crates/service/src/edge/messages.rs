@@ -17,7 +17,7 @@ use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, consumed, une
 use crate::edge::router::{Router, not_found};
 use crate::edge::sender::Sender;
 use crate::error::{Error, Result};
-use crate::exchange::{Read, ReadAnswer, Received};
+use crate::exchange::{Answer, Read, ReadAnswer, Received};
 
 /// What is done to the messages of a queue, a topic or a subscription.
 #[derive(Clone, Copy)]
@@ -135,8 +135,8 @@ impl Messages<'_> {
         caller: Caller,
     ) -> Result<()> {
         check_count("sequence_numbers", numbers.len(), queue)?;
-        let entity = unrouted(SubQueue::Main).entity;
-        let command = Command::CancelScheduled(CancelScheduled { origin: None, entity, numbers });
+        let cancel = CancelScheduled { origin: None, entity: UNROUTED, numbers };
+        let command = Command::CancelScheduled(cancel);
         self.router.execute(queue, command, caller, self.router.deadline()).await.map(drop)
     }
 
@@ -157,16 +157,7 @@ impl Messages<'_> {
         let command = Command::ReceiveDeferred(receive);
         let deadline = self.router.deadline();
         let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
-        let Outcome::Acquired { deliveries, .. } = answer.outcome else {
-            return Err(unexpected(&answer.outcome, queue.into()));
-        };
-        let pairs = deliveries.into_iter().zip(answer.contents);
-        let messages: Vec<Received> =
-            pairs.map(|(delivery, content)| Received { delivery, content }).collect();
-        match mode {
-            ReceiveMode::PeekLock => Ok(messages),
-            ReceiveMode::ReceiveAndDelete => complete(self.router, queue, sub, messages).await,
-        }
+        acquired(self.router, queue, sub, mode, answer).await
     }
 
     /// PEEK-2. `stale` reads this node's own rows, if it has the queue, which may be behind.
@@ -182,33 +173,24 @@ impl Messages<'_> {
             return Err(out_of_range("max_messages", count_max, "1 or more", queue));
         }
         let deadline = self.router.deadline();
-        let mut route = self.router.route(queue, deadline).await?;
         let count_max = count_max.min(PEEK_MESSAGES_MAX);
         let mut touched = false;
-        for last in [false, false, true] {
-            let queue_id = QueueId { entity: route.entity, sub };
-            let read = Read::Peek { queue: queue_id, from, count_max, touched };
-            let answer = match stale && self.router.local.group(route.group).is_some() {
-                true => self.router.read_here(route.group, read).await,
-                false => self.router.read(route.group, read, deadline).await,
+        loop {
+            let read = |entity| {
+                let queue = QueueId { entity, sub };
+                Read::Peek { queue, from, count_max, touched }
             };
-            match answer.map_err(|kind| Error::new(kind, queue))? {
+            match self.router.read_entity(queue, stale, deadline, read).await? {
                 ReadAnswer::Messages(messages) => return Ok(messages),
-                ReadAnswer::Untouched => {
+                ReadAnswer::Untouched if !touched => {
                     // Once a minute at most; refused where the entity is gone (IDLE-15).
-                    let touch = Command::Touch { entity: route.entity };
+                    let touch = Command::Touch { entity: UNROUTED };
                     self.router.execute(queue, touch, Caller::Edge, deadline).await?;
                     touched = true;
                 }
-                ReadAnswer::Refused(Refusal::StaleRoute { .. }) if !last => {
-                    route = self.router.refresh(queue, deadline).await?;
-                }
-                ReadAnswer::Refused(Refusal::StaleRoute { .. }) => break,
-                ReadAnswer::Refused(refusal) => return Err(Error::new(refusal, queue)),
-                _ => break,
+                _ => return Err(not_found(queue)),
             }
         }
-        Err(not_found(queue))
     }
 
     /// BATCH-1: deletes up to `count_max` messages, and says how many it were.
@@ -250,8 +232,28 @@ async fn settle(
     }
 }
 
+/// What a receive of deferred messages comes to.
+pub(super) async fn acquired(
+    router: &Router,
+    queue: &str,
+    sub: SubQueue,
+    mode: ReceiveMode,
+    answer: Answer,
+) -> Result<Vec<Received>> {
+    let Outcome::Acquired { deliveries, .. } = answer.outcome else {
+        return Err(unexpected(&answer.outcome, queue.into()));
+    };
+    let pairs = deliveries.into_iter().zip(answer.contents);
+    let messages: Vec<Received> =
+        pairs.map(|(delivery, content)| Received { delivery, content }).collect();
+    match mode {
+        ReceiveMode::PeekLock => Ok(messages),
+        ReceiveMode::ReceiveAndDelete => complete(router, queue, sub, messages).await,
+    }
+}
+
 /// LOCK-2: the messages that could be completed, without their locks.
-pub(super) async fn complete(
+async fn complete(
     router: &Router,
     queue: &str,
     sub: SubQueue,
@@ -277,9 +279,11 @@ pub(super) fn check_batch(messages: &[NewMessage]) -> Result<(), Refusal> {
     }
 }
 
-/// A queue whose entity is written in when it is known.
+/// Written in when it is known.
+pub(super) const UNROUTED: EntityId = EntityId(0);
+
 fn unrouted(sub: SubQueue) -> QueueId {
-    QueueId { entity: EntityId(0), sub }
+    QueueId { entity: UNROUTED, sub }
 }
 
 pub(super) fn check_count(what: &'static str, count: usize, queue: &str) -> Result<()> {

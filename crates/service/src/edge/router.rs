@@ -301,8 +301,38 @@ impl Router {
         }
     }
 
+    /// Reads of an entity, at its group's leader. `stale`: of this node's own rows instead, if it has any
+    /// of the group. A stale route is mended once.
+    pub async fn read_entity(
+        &self,
+        name: &str,
+        stale: bool,
+        deadline: Instant,
+        read: impl Fn(EntityId) -> Read,
+    ) -> Result<ReadAnswer> {
+        let mut route = self.route(name, deadline).await?;
+        let mut refreshed = false;
+        loop {
+            let read = read(route.entity);
+            let answer = match stale && self.local.group(route.group).is_some() {
+                true => self.read_here(route.group, read).await,
+                false => self.read(route.group, read, deadline).await,
+            };
+            match answer.map_err(|kind| Error::new(kind, name))? {
+                ReadAnswer::Refused(Refusal::StaleRoute { .. }) => {
+                    if std::mem::replace(&mut refreshed, true) {
+                        return Err(not_found(name));
+                    }
+                    route = self.refresh(name, deadline).await?;
+                }
+                ReadAnswer::Refused(refusal) => return Err(Error::new(refusal, name)),
+                answer => return Ok(answer),
+            }
+        }
+    }
+
     /// Reads this node's own rows, which may be behind.
-    pub async fn read_here(&self, group: GroupId, read: Read) -> Result<ReadAnswer, ErrorKind> {
+    async fn read_here(&self, group: GroupId, read: Read) -> Result<ReadAnswer, ErrorKind> {
         let rows = self.local.replication.rows(group);
         let now = self.local.clock.now();
         let answer = tokio::task::spawn_blocking(move || {

@@ -14,7 +14,7 @@ use domain::{
 use tokio::time::timeout;
 
 use crate::edge::address::Caller;
-use crate::edge::messages::{check_count, complete, out_of_range};
+use crate::edge::messages::{UNROUTED, acquired, check_count, out_of_range};
 use crate::edge::receiver::{Next, ReceiveMode, Receiver, unexpected};
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
@@ -26,9 +26,6 @@ pub struct Accepted {
     pub until: Timestamp,
     pub receiver: Receiver,
 }
-
-/// Written in when it is known.
-const UNROUTED: EntityId = EntityId(0);
 
 /// What is done to the sessions of a queue or subscription that requires them.
 #[derive(Clone, Copy)]
@@ -144,18 +141,7 @@ impl Sessions<'_> {
         let command = Command::Session(SessionCommand::ReceiveDeferred(receive));
         let answer =
             self.router.execute(queue, command, Caller::Edge, self.router.deadline()).await?;
-        let Outcome::Acquired { deliveries, .. } = answer.outcome else {
-            return Err(unexpected(&answer.outcome, queue.into()));
-        };
-        let pairs = deliveries.into_iter().zip(answer.contents);
-        let messages: Vec<Received> =
-            pairs.map(|(delivery, content)| Received { delivery, content }).collect();
-        match mode {
-            ReceiveMode::PeekLock => Ok(messages),
-            ReceiveMode::ReceiveAndDelete => {
-                complete(self.router, queue, SubQueue::Main, messages).await
-            }
-        }
+        acquired(self.router, queue, SubQueue::Main, mode, answer).await
     }
 
     /// PEEK-9.
@@ -223,25 +209,11 @@ impl Sessions<'_> {
         Ok(answer.outcome)
     }
 
-    /// Reads at the leader. A stale route is mended once.
     async fn read_session(
         self,
         queue: &str,
         read: impl Fn(EntityId) -> Read,
     ) -> Result<ReadAnswer> {
-        let deadline = self.router.deadline();
-        let mut route = self.router.route(queue, deadline).await?;
-        for last in [false, true] {
-            let answer = self.router.read(route.group, read(route.entity), deadline).await;
-            match answer.map_err(|kind| Error::new(kind, queue))? {
-                ReadAnswer::Refused(Refusal::StaleRoute { .. }) if !last => {
-                    route = self.router.refresh(queue, deadline).await?;
-                }
-                ReadAnswer::Refused(Refusal::StaleRoute { .. }) => break,
-                ReadAnswer::Refused(refusal) => return Err(Error::new(refusal, queue)),
-                answer => return Ok(answer),
-            }
-        }
-        Err(not_found(queue))
+        self.router.read_entity(queue, false, self.router.deadline(), read).await
     }
 }

@@ -70,17 +70,10 @@ impl Rules<'_> {
     }
 
     async fn read(self, path: &str, read: impl Fn(EntityId) -> Read) -> Result<Vec<RuleRow>> {
-        let deadline = self.router.deadline();
-        let mut route = self.router.route(path, deadline).await?;
-        for last in [false, true] {
-            let answer = self.router.read(route.group, read(route.entity), deadline).await;
-            match answer.map_err(|kind| Error::new(kind, path))? {
-                ReadAnswer::Rules(rules) => return Ok(rules),
-                _ if last => break,
-                _ => route = self.router.refresh(path, deadline).await?,
-            }
+        match self.router.read_entity(path, false, self.router.deadline(), read).await? {
+            ReadAnswer::Rules(rules) => Ok(rules),
+            _ => Err(not_found(path)),
         }
-        Err(not_found(path))
     }
 
     async fn ask(self, path: &str, command: TopicCommand) -> Result<()> {
