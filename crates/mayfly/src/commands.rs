@@ -6,6 +6,7 @@ pub mod chaos;
 pub mod clock;
 pub mod cluster;
 pub mod completions;
+mod entity;
 mod idle;
 pub mod peek;
 pub mod properties;
@@ -22,7 +23,6 @@ pub mod topic;
 use client::{Client, QueuePath, subscription_path};
 
 use crate::connect::Connect;
-use crate::input::instant;
 use crate::terminal;
 
 /// A queue or a subscription on the command line, or one of its dead-letter queues.
@@ -107,9 +107,4 @@ fn show<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> anyhow::Result
         terminal::line(format!("{name:<26} {value}").trim_end())?;
     }
     Ok(())
-}
-
-/// When it goes if nobody uses it before, for a description.
-fn deleted_at(at_ms: Option<u64>) -> String {
-    at_ms.map_or_else(|| "no".to_owned(), |at_ms| format!("{}, if unused", instant::show_ms(at_ms)))
 }

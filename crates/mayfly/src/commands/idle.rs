@@ -1,8 +1,7 @@
 //! `list --idle` of queues, topics and subscriptions: who was last used when, what keeps it, and when
 //! it will go.
 
-use client::v1;
-
+use crate::commands::entity::Entity;
 use crate::input::{duration, instant};
 use crate::terminal;
 
@@ -17,53 +16,8 @@ pub struct Idleness {
     pub scheduled: u64,
 }
 
-impl From<&v1::Queue> for Idleness {
-    fn from(queue: &v1::Queue) -> Idleness {
-        Idleness {
-            name: queue.name.clone(),
-            window_ms: queue.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
-            last_use_ms: queue.last_use_ms,
-            idle_since_ms: queue.idle_since_ms,
-            deleted_at_ms: queue.deleted_at_ms,
-            scheduled: queue.counters.unwrap_or_default().scheduled,
-        }
-    }
-}
-
-impl From<&v1::Topic> for Idleness {
-    fn from(topic: &v1::Topic) -> Idleness {
-        Idleness {
-            name: topic.name.clone(),
-            window_ms: topic.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
-            last_use_ms: topic.last_use_ms,
-            idle_since_ms: topic.idle_since_ms,
-            deleted_at_ms: topic.deleted_at_ms,
-            scheduled: topic.counters.unwrap_or_default().scheduled,
-        }
-    }
-}
-
-impl From<&v1::Subscription> for Idleness {
-    fn from(subscription: &v1::Subscription) -> Idleness {
-        Idleness {
-            name: subscription.name.clone(),
-            window_ms: subscription.properties.as_ref().and_then(|p| p.auto_delete_on_idle_ms),
-            last_use_ms: subscription.last_use_ms,
-            idle_since_ms: subscription.idle_since_ms,
-            deleted_at_ms: subscription.deleted_at_ms,
-            scheduled: 0, // They wait at the topic.
-        }
-    }
-}
-
-/// Instants are the cluster's, and `now_ms` is its time. `none`: what there is none of.
-pub fn list<'a, T: 'a>(entities: &'a [T], none: &str, now_ms: u64) -> anyhow::Result<()>
-where
-    Idleness: From<&'a T>,
-{
-    if entities.is_empty() {
-        return terminal::line(none);
-    }
+/// Instants are the cluster's, and `now_ms` is its time.
+pub fn list(entities: impl Iterator<Item = Idleness>, now_ms: u64) -> anyhow::Result<()> {
     let row = |idle: Idleness| {
         let goes = match idle.deleted_at_ms {
             Some(at_ms) => instant::show_ms(at_ms),
@@ -78,11 +32,22 @@ where
         ]
     };
     let header = ["name", "delete when idle for", "last use", "kept by", "goes"];
-    let rows = entities.iter().map(|entity| row(Idleness::from(entity))).collect();
-    terminal::line(terminal::table(&header, &[], rows))
+    terminal::line(terminal::table(&header, &[], entities.map(row).collect()))
 }
 
 impl Idleness {
+    pub fn of(entity: &impl Entity) -> Idleness {
+        let at = entity.standing();
+        Idleness {
+            name: at.name,
+            window_ms: at.idle_window_ms,
+            last_use_ms: at.last_use_ms,
+            idle_since_ms: at.idle_since_ms,
+            deleted_at_ms: at.deleted_at_ms,
+            scheduled: at.scheduled,
+        }
+    }
+
     fn window_ms(&self) -> u64 {
         self.window_ms.unwrap_or(duration::NEVER_MS)
     }

@@ -5,10 +5,11 @@ use client::v1;
 use domain::{Patch, QueueProperties};
 use serde_json::{Value, json};
 
+use crate::commands::Output;
+use crate::commands::entity::{self, Entity, Standing, standing};
 use crate::commands::properties::{self, Created, Updated, status_name};
-use crate::commands::{Output, idle};
 use crate::connect::Connect;
-use crate::input::{duration, instant};
+use crate::input::duration;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -89,31 +90,21 @@ pub async fn run(args: QueueArgs) -> anyhow::Result<()> {
         QueueCommand::Create { name, properties, output } => {
             let client = output.connect.client()?;
             let queue = client.create_queue(&name, properties.0.into()).await?;
-            done(&output, &queue, "created")
+            entity::done(&output, &queue, "created")
         }
         QueueCommand::Update { name, properties, output } => {
             let client = output.connect.client()?;
             let queue = client.update_queue(&name, properties.some()?.into()).await?;
-            done(&output, &queue, "updated")
+            entity::done(&output, &queue, "updated")
         }
         QueueCommand::Show { name, keys, output } => {
             let queue = output.connect.client()?.get_queue(&name).await?;
-            match output.json {
-                true => terminal::json(&as_json(&queue, keys)?),
-                false => show(&queue, keys),
-            }
+            entity::show(&output, &queue, keys)
         }
         QueueCommand::List { prefix, idle, output } => {
             let client = output.connect.client()?;
             let queues = client.list_queues(&prefix).await?;
-            match output.json {
-                true => {
-                    let queues = queues.iter().map(|queue| as_json(queue, false));
-                    terminal::json(&queues.collect::<anyhow::Result<Vec<_>>>()?)
-                }
-                false if idle => idle::list(&queues, "no queues", client.now().await?.now_ms),
-                false => list(&queues),
-            }
+            entity::list(&output, &client, &queues, idle).await
         }
         QueueCommand::Delete { names, if_exists, connect } => {
             let client = connect.client()?;
@@ -126,22 +117,31 @@ pub async fn run(args: QueueArgs) -> anyhow::Result<()> {
     }
 }
 
-fn done(output: &Output, queue: &v1::Queue, what: &str) -> anyhow::Result<()> {
-    match output.json {
-        true => terminal::json(&as_json(queue, false)?),
-        false => terminal::line(format!("queue '{}' {what}", queue.name)),
-    }
-}
+impl Entity for v1::Queue {
+    type Properties = QueueProperties;
 
-fn list(queues: &[v1::Queue]) -> anyhow::Result<()> {
-    if queues.is_empty() {
-        return terminal::line("no queues");
+    const MANY: &'static str = "queues";
+    const HEADER: &'static [&'static str] =
+        &["name", "status", "active", "scheduled", "deferred", "dead", "size", "ttl", "leader"];
+    const NUMBERS: &'static [usize] = &[2, 3, 4, 5, 6, 8];
+
+    fn title(&self) -> String {
+        format!("queue '{}'", self.name)
     }
-    let row = |queue: &v1::Queue| {
-        let counters = queue.counters.unwrap_or_default();
-        let properties = told(queue)?.applied_to(QueueProperties::default());
+
+    fn told(&self) -> anyhow::Result<Patch<QueueProperties>> {
+        properties::told(self.properties.clone())
+    }
+
+    fn standing(&self) -> Standing {
+        standing!(self, self.counters.unwrap_or_default().scheduled)
+    }
+
+    fn row(&self) -> anyhow::Result<Vec<String>> {
+        let counters = self.counters.unwrap_or_default();
+        let properties = self.told()?.applied_to(QueueProperties::default());
         Ok(vec![
-            queue.name.clone(),
+            self.name.clone(),
             status_name(properties.status).to_owned(),
             terminal::count(counters.active),
             terminal::count(counters.scheduled),
@@ -149,85 +149,63 @@ fn list(queues: &[v1::Queue]) -> anyhow::Result<()> {
             terminal::count(counters.dead_lettered),
             terminal::bytes(counters.size_bytes),
             duration::show_ms(properties.default_ttl.0),
-            queue.leader_node.to_string(),
+            self.leader_node.to_string(),
         ])
-    };
-    let header =
-        ["name", "status", "active", "scheduled", "deferred", "dead", "size", "ttl", "leader"];
-    let rows = queues.iter().map(row).collect::<anyhow::Result<_>>()?;
-    terminal::line(terminal::table(&header, &[2, 3, 4, 5, 6, 8], rows))
-}
+    }
 
-fn told(queue: &v1::Queue) -> anyhow::Result<Patch<QueueProperties>> {
-    properties::told(queue.properties.clone())
-}
+    fn place(&self) -> Vec<(&'static str, String)> {
+        vec![("name", self.name.clone()), ("group", self.standing().leadership())]
+    }
 
-fn show(queue: &v1::Queue, keys: bool) -> anyhow::Result<()> {
-    let told = told(queue)?;
-    let counters = queue.counters.unwrap_or_default();
-    let count = |number: u64| terminal::count(number);
-    let place = [
-        ("name", queue.name.clone()),
-        ("group", format!("{}, led by node {}", queue.group, queue.leader_node)),
-    ];
-    let state = [
-        ("created", instant::show_ms(queue.created_at_ms)),
-        ("updated", instant::show_ms(queue.updated_at_ms)),
-        ("accessed", instant::show_ms(queue.accessed_at_ms)),
-        ("deleted as idle", super::deleted_at(queue.deleted_at_ms)),
-        (
-            "active",
-            format!("{} ({} not locked)", count(counters.active), count(counters.available)),
-        ),
-        ("waiting to be moved on", count(counters.transfer)),
-        ("scheduled", count(counters.scheduled)),
-        ("deferred", count(counters.deferred)),
-        ("dead-lettered", count(counters.dead_lettered)),
-        ("transfer dead-lettered", count(counters.transfer_dead_lettered)),
-        ("size", terminal::bytes(counters.size_bytes)),
-        ("accepted since creation", count(counters.accepted)),
-        ("completed", count(counters.completed)),
-        ("cancelled", count(counters.cancelled)),
-        ("dropped by expiry", count(counters.expired_dropped)),
-        ("deleted", count(counters.deleted)),
-        ("forwarded", count(counters.forwarded)),
-    ];
-    super::show(place.into_iter().chain(properties::shown(&told, keys)).chain(state))
-}
+    fn counted(&self) -> Vec<(&'static str, String)> {
+        let counters = self.counters.unwrap_or_default();
+        vec![
+            (
+                "active",
+                format!(
+                    "{} ({} not locked)",
+                    terminal::count(counters.active),
+                    terminal::count(counters.available)
+                ),
+            ),
+            ("waiting to be moved on", terminal::count(counters.transfer)),
+            ("scheduled", terminal::count(counters.scheduled)),
+            ("deferred", terminal::count(counters.deferred)),
+            ("dead-lettered", terminal::count(counters.dead_lettered)),
+            ("transfer dead-lettered", terminal::count(counters.transfer_dead_lettered)),
+            ("size", terminal::bytes(counters.size_bytes)),
+            ("accepted since creation", terminal::count(counters.accepted)),
+            ("completed", terminal::count(counters.completed)),
+            ("cancelled", terminal::count(counters.cancelled)),
+            ("dropped by expiry", terminal::count(counters.expired_dropped)),
+            ("deleted", terminal::count(counters.deleted)),
+            ("forwarded", terminal::count(counters.forwarded)),
+        ]
+    }
 
-fn as_json(queue: &v1::Queue, keys: bool) -> anyhow::Result<Value> {
-    let told = told(queue)?;
-    let counters = queue.counters.unwrap_or_default();
-    Ok(json!({
-        "name": queue.name,
-        "status": properties::status(&told),
-        "properties": properties::as_json(&told, keys),
-        "counters": {
-            "active": counters.active,
-            "scheduled": counters.scheduled,
-            "deferred": counters.deferred,
-            "dead_lettered": counters.dead_lettered,
-            "total": counters.total,
-            "size_bytes": counters.size_bytes,
-            "available": counters.available,
-            "available_dead_letter": counters.available_dead_letter,
-            "accepted": counters.accepted,
-            "completed": counters.completed,
-            "cancelled": counters.cancelled,
-            "expired_dropped": counters.expired_dropped,
-            "deleted": counters.deleted,
-            "transfer": counters.transfer,
-            "transfer_dead_lettered": counters.transfer_dead_lettered,
-            "available_transfer_dead_letter": counters.available_transfer_dead_letter,
-            "forwarded": counters.forwarded,
-        },
-        "created_at": instant::show_ms(queue.created_at_ms),
-        "updated_at": instant::show_ms(queue.updated_at_ms),
-        "accessed_at": instant::show_ms(queue.accessed_at_ms),
-        "last_use": instant::show_ms(queue.last_use_ms),
-        "idle_since": queue.idle_since_ms.map(instant::show_ms),
-        "deleted_at": queue.deleted_at_ms.map(instant::show_ms),
-        "group": queue.group,
-        "leader_node": queue.leader_node,
-    }))
+    fn members(&self) -> Value {
+        let counters = self.counters.unwrap_or_default();
+        json!({
+            "name": self.name,
+            "counters": {
+                "active": counters.active,
+                "scheduled": counters.scheduled,
+                "deferred": counters.deferred,
+                "dead_lettered": counters.dead_lettered,
+                "total": counters.total,
+                "size_bytes": counters.size_bytes,
+                "available": counters.available,
+                "available_dead_letter": counters.available_dead_letter,
+                "accepted": counters.accepted,
+                "completed": counters.completed,
+                "cancelled": counters.cancelled,
+                "expired_dropped": counters.expired_dropped,
+                "deleted": counters.deleted,
+                "transfer": counters.transfer,
+                "transfer_dead_lettered": counters.transfer_dead_lettered,
+                "available_transfer_dead_letter": counters.available_transfer_dead_letter,
+                "forwarded": counters.forwarded,
+            },
+        })
+    }
 }

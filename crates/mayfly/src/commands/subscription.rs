@@ -5,10 +5,11 @@ use client::v1;
 use domain::{Patch, SubscriptionProperties};
 use serde_json::{Value, json};
 
+use crate::commands::entity::{self, Entity, Standing, standing};
 use crate::commands::properties::{self, Created, Updated, status_name};
-use crate::commands::{Output, idle, rule};
+use crate::commands::{Output, rule};
 use crate::connect::Connect;
-use crate::input::{duration, instant};
+use crate::input::duration;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -94,35 +95,23 @@ pub async fn run(args: SubscriptionArgs) -> anyhow::Result<()> {
             let client = output.connect.client()?;
             let SubscriptionPath { topic, name } = &path;
             let created = client.create_subscription(topic, name, properties, rule).await?;
-            done(&output, &created, "created")
+            entity::done(&output, &created, "created")
         }
         SubscriptionCommand::Update { path, properties, output } => {
             let properties = properties.some()?.into();
             let client = output.connect.client()?;
             let updated = client.update_subscription(&path.topic, &path.name, properties).await?;
-            done(&output, &updated, "updated")
+            entity::done(&output, &updated, "updated")
         }
         SubscriptionCommand::Show { path, output } => {
             let client = output.connect.client()?;
             let subscription = client.get_subscription(&path.topic, &path.name).await?;
-            match output.json {
-                true => terminal::json(&as_json(&subscription)?),
-                false => show(&subscription),
-            }
+            entity::show(&output, &subscription, false)
         }
         SubscriptionCommand::List { topic, idle, output } => {
             let client = output.connect.client()?;
             let subscriptions = client.list_subscriptions(&topic).await?;
-            match output.json {
-                true => {
-                    let subscriptions = subscriptions.iter().map(as_json);
-                    terminal::json(&subscriptions.collect::<anyhow::Result<Vec<_>>>()?)
-                }
-                false if idle => {
-                    idle::list(&subscriptions, "no subscriptions", client.now().await?.now_ms)
-                }
-                false => list(&subscriptions),
-            }
+            entity::list(&output, &client, &subscriptions, idle).await
         }
         SubscriptionCommand::Delete {
             path: SubscriptionPath { topic, name },
@@ -135,23 +124,32 @@ pub async fn run(args: SubscriptionArgs) -> anyhow::Result<()> {
     }
 }
 
-fn done(output: &Output, subscription: &v1::Subscription, what: &str) -> anyhow::Result<()> {
-    let v1::Subscription { topic, name, .. } = subscription;
-    match output.json {
-        true => terminal::json(&as_json(subscription)?),
-        false => terminal::line(format!("subscription '{topic}/{name}' {what}")),
-    }
-}
+impl Entity for v1::Subscription {
+    type Properties = SubscriptionProperties;
 
-fn list(subscriptions: &[v1::Subscription]) -> anyhow::Result<()> {
-    if subscriptions.is_empty() {
-        return terminal::line("no subscriptions");
+    const MANY: &'static str = "subscriptions";
+    const HEADER: &'static [&'static str] =
+        &["name", "status", "active", "deferred", "dead", "size", "ttl"];
+    const NUMBERS: &'static [usize] = &[2, 3, 4, 5];
+
+    fn title(&self) -> String {
+        format!("subscription '{}/{}'", self.topic, self.name)
     }
-    let row = |subscription: &v1::Subscription| {
-        let counters = subscription.counters.unwrap_or_default();
-        let properties = told(subscription)?.applied_to(SubscriptionProperties::default());
+
+    fn told(&self) -> anyhow::Result<Patch<SubscriptionProperties>> {
+        properties::told(self.properties.clone())
+    }
+
+    fn standing(&self) -> Standing {
+        // Messages with a time wait at the topic.
+        standing!(self, 0)
+    }
+
+    fn row(&self) -> anyhow::Result<Vec<String>> {
+        let counters = self.counters.unwrap_or_default();
+        let properties = self.told()?.applied_to(SubscriptionProperties::default());
         Ok(vec![
-            subscription.name.clone(),
+            self.name.clone(),
             status_name(properties.status).to_owned(),
             terminal::count(counters.active),
             terminal::count(counters.deferred),
@@ -159,77 +157,56 @@ fn list(subscriptions: &[v1::Subscription]) -> anyhow::Result<()> {
             terminal::bytes(counters.size_bytes),
             duration::show_ms(properties.default_ttl.0),
         ])
-    };
-    let header = ["name", "status", "active", "deferred", "dead", "size", "ttl"];
-    let rows = subscriptions.iter().map(row).collect::<anyhow::Result<_>>()?;
-    terminal::line(terminal::table(&header, &[2, 3, 4, 5], rows))
-}
+    }
 
-fn told(subscription: &v1::Subscription) -> anyhow::Result<Patch<SubscriptionProperties>> {
-    properties::told(subscription.properties.clone())
-}
+    fn place(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("topic", self.topic.clone()),
+            ("name", self.name.clone()),
+            ("group", self.standing().leadership()),
+        ]
+    }
 
-fn show(subscription: &v1::Subscription) -> anyhow::Result<()> {
-    let told = told(subscription)?;
-    let counters = subscription.counters.unwrap_or_default();
-    let (active, available) = (counters.active, counters.available);
-    let place = [
-        ("topic", subscription.topic.clone()),
-        ("name", subscription.name.clone()),
-        ("group", format!("{}, led by node {}", subscription.group, subscription.leader_node)),
-    ];
-    let state = [
-        ("created", instant::show_ms(subscription.created_at_ms)),
-        ("updated", instant::show_ms(subscription.updated_at_ms)),
-        ("accessed", instant::show_ms(subscription.accessed_at_ms)),
-        ("deleted as idle", super::deleted_at(subscription.deleted_at_ms)),
-        (
-            "active",
-            format!("{} ({} not locked)", terminal::count(active), terminal::count(available)),
-        ),
-        ("waiting to be forwarded", terminal::count(counters.transfer)),
-        ("deferred", terminal::count(counters.deferred)),
-        ("dead-lettered", terminal::count(counters.dead_lettered)),
-        ("size", terminal::bytes(counters.size_bytes)),
-        ("accepted since creation", terminal::count(counters.accepted)),
-        ("completed", terminal::count(counters.completed)),
-        ("dropped by expiry", terminal::count(counters.expired_dropped)),
-        ("deleted", terminal::count(counters.deleted)),
-        ("forwarded", terminal::count(counters.forwarded)),
-    ];
-    super::show(place.into_iter().chain(properties::shown(&told, false)).chain(state))
-}
+    fn counted(&self) -> Vec<(&'static str, String)> {
+        let counters = self.counters.unwrap_or_default();
+        let (active, available) = (counters.active, counters.available);
+        vec![
+            (
+                "active",
+                format!("{} ({} not locked)", terminal::count(active), terminal::count(available)),
+            ),
+            ("waiting to be forwarded", terminal::count(counters.transfer)),
+            ("deferred", terminal::count(counters.deferred)),
+            ("dead-lettered", terminal::count(counters.dead_lettered)),
+            ("size", terminal::bytes(counters.size_bytes)),
+            ("accepted since creation", terminal::count(counters.accepted)),
+            ("completed", terminal::count(counters.completed)),
+            ("dropped by expiry", terminal::count(counters.expired_dropped)),
+            ("deleted", terminal::count(counters.deleted)),
+            ("forwarded", terminal::count(counters.forwarded)),
+        ]
+    }
 
-fn as_json(subscription: &v1::Subscription) -> anyhow::Result<Value> {
-    let told = told(subscription)?;
-    let counters = subscription.counters.unwrap_or_default();
-    Ok(json!({
-        "topic": subscription.topic,
-        "name": subscription.name,
-        "status": properties::status(&told),
-        "properties": properties::as_json(&told, false),
-        "counters": {
-            "active": counters.active,
-            "deferred": counters.deferred,
-            "dead_lettered": counters.dead_lettered,
-            "total": counters.total,
-            "size_bytes": counters.size_bytes,
-            "available": counters.available,
-            "available_dead_letter": counters.available_dead_letter,
-            "accepted": counters.accepted,
-            "completed": counters.completed,
-            "expired_dropped": counters.expired_dropped,
-            "deleted": counters.deleted,
-            "transfer": counters.transfer,
-            "forwarded": counters.forwarded,
-        },
-        "created_at": instant::show_ms(subscription.created_at_ms),
-        "updated_at": instant::show_ms(subscription.updated_at_ms),
-        "accessed_at": instant::show_ms(subscription.accessed_at_ms),
-        "last_use": instant::show_ms(subscription.last_use_ms),
-        "idle_since": subscription.idle_since_ms.map(instant::show_ms),
-        "deleted_at": subscription.deleted_at_ms.map(instant::show_ms),
-        "group": subscription.group,
-        "leader_node": subscription.leader_node,
-    }))
+    fn members(&self) -> Value {
+        let counters = self.counters.unwrap_or_default();
+        json!({
+            "topic": self.topic,
+            "name": self.name,
+            "counters": {
+                "active": counters.active,
+                "deferred": counters.deferred,
+                "dead_lettered": counters.dead_lettered,
+                "total": counters.total,
+                "size_bytes": counters.size_bytes,
+                "available": counters.available,
+                "available_dead_letter": counters.available_dead_letter,
+                "accepted": counters.accepted,
+                "completed": counters.completed,
+                "expired_dropped": counters.expired_dropped,
+                "deleted": counters.deleted,
+                "transfer": counters.transfer,
+                "forwarded": counters.forwarded,
+            },
+        })
+    }
 }

@@ -5,10 +5,11 @@ use client::v1;
 use domain::{Patch, TopicProperties};
 use serde_json::{Value, json};
 
+use crate::commands::Output;
+use crate::commands::entity::{self, Entity, Standing, standing};
 use crate::commands::properties::{self, Created, Updated, status_name};
-use crate::commands::{Output, idle};
 use crate::connect::Connect;
-use crate::input::{duration, instant};
+use crate::input::duration;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -86,31 +87,21 @@ pub async fn run(args: TopicArgs) -> anyhow::Result<()> {
         TopicCommand::Create { name, properties, output } => {
             let client = output.connect.client()?;
             let topic = client.create_topic(&name, properties.0.into()).await?;
-            done(&output, &topic, "created")
+            entity::done(&output, &topic, "created")
         }
         TopicCommand::Update { name, properties, output } => {
             let client = output.connect.client()?;
             let topic = client.update_topic(&name, properties.some()?.into()).await?;
-            done(&output, &topic, "updated")
+            entity::done(&output, &topic, "updated")
         }
         TopicCommand::Show { name, keys, output } => {
             let topic = output.connect.client()?.get_topic(&name).await?;
-            match output.json {
-                true => terminal::json(&as_json(&topic, keys)?),
-                false => show(&topic, keys),
-            }
+            entity::show(&output, &topic, keys)
         }
         TopicCommand::List { prefix, idle, output } => {
             let client = output.connect.client()?;
             let topics = client.list_topics(&prefix).await?;
-            match output.json {
-                true => {
-                    let topics = topics.iter().map(|topic| as_json(topic, false));
-                    terminal::json(&topics.collect::<anyhow::Result<Vec<_>>>()?)
-                }
-                false if idle => idle::list(&topics, "no topics", client.now().await?.now_ms),
-                false => list(&topics),
-            }
+            entity::list(&output, &client, &topics, idle).await
         }
         TopicCommand::Delete { names, if_exists, connect } => {
             let client = connect.client()?;
@@ -123,95 +114,83 @@ pub async fn run(args: TopicArgs) -> anyhow::Result<()> {
     }
 }
 
-fn done(output: &Output, topic: &v1::Topic, what: &str) -> anyhow::Result<()> {
-    match output.json {
-        true => terminal::json(&as_json(topic, false)?),
-        false => terminal::line(format!("topic '{}' {what}", topic.name)),
-    }
-}
+impl Entity for v1::Topic {
+    type Properties = TopicProperties;
 
-fn list(topics: &[v1::Topic]) -> anyhow::Result<()> {
-    if topics.is_empty() {
-        return terminal::line("no topics");
+    const MANY: &'static str = "topics";
+    const HEADER: &'static [&'static str] =
+        &["name", "status", "subscriptions", "published", "scheduled", "size", "ttl", "leader"];
+    const NUMBERS: &'static [usize] = &[2, 3, 4, 5, 7];
+
+    fn title(&self) -> String {
+        format!("topic '{}'", self.name)
     }
-    let row = |topic: &v1::Topic| {
-        let counters = topic.counters.unwrap_or_default();
-        let properties = told(topic)?.applied_to(TopicProperties::default());
+
+    fn told(&self) -> anyhow::Result<Patch<TopicProperties>> {
+        properties::told(self.properties.clone())
+    }
+
+    fn standing(&self) -> Standing {
+        standing!(self, self.counters.unwrap_or_default().scheduled)
+    }
+
+    fn row(&self) -> anyhow::Result<Vec<String>> {
+        let counters = self.counters.unwrap_or_default();
+        let properties = self.told()?.applied_to(TopicProperties::default());
         Ok(vec![
-            topic.name.clone(),
+            self.name.clone(),
             status_name(properties.status).to_owned(),
             terminal::count(counters.subscriptions.into()),
             terminal::count(counters.published),
             terminal::count(counters.scheduled),
             terminal::bytes(counters.size_bytes),
             duration::show_ms(properties.default_ttl.0),
-            topic.leader_node.to_string(),
+            self.leader_node.to_string(),
         ])
-    };
-    let header =
-        ["name", "status", "subscriptions", "published", "scheduled", "size", "ttl", "leader"];
-    let rows = topics.iter().map(row).collect::<anyhow::Result<_>>()?;
-    terminal::line(terminal::table(&header, &[2, 3, 4, 5, 7], rows))
-}
+    }
 
-fn told(topic: &v1::Topic) -> anyhow::Result<Patch<TopicProperties>> {
-    properties::told(topic.properties.clone())
-}
+    fn place(&self) -> Vec<(&'static str, String)> {
+        let counters = self.counters.unwrap_or_default();
+        vec![
+            ("name", self.name.clone()),
+            ("group", self.standing().leadership()),
+            ("subscriptions", terminal::count(counters.subscriptions.into())),
+            ("SQL filters", terminal::count(counters.sql_filters.into())),
+            ("correlation filters", terminal::count(counters.correlation_filters.into())),
+        ]
+    }
 
-fn show(topic: &v1::Topic, keys: bool) -> anyhow::Result<()> {
-    let told = told(topic)?;
-    let counters = topic.counters.unwrap_or_default();
-    let place = [
-        ("name", topic.name.clone()),
-        ("group", format!("{}, led by node {}", topic.group, topic.leader_node)),
-        ("subscriptions", terminal::count(counters.subscriptions.into())),
-        ("SQL filters", terminal::count(counters.sql_filters.into())),
-        ("correlation filters", terminal::count(counters.correlation_filters.into())),
-    ];
-    let state = [
-        ("created", instant::show_ms(topic.created_at_ms)),
-        ("updated", instant::show_ms(topic.updated_at_ms)),
-        ("accessed", instant::show_ms(topic.accessed_at_ms)),
-        ("deleted as idle", super::deleted_at(topic.deleted_at_ms)),
-        ("scheduled", terminal::count(counters.scheduled)),
-        ("size, all copies", terminal::bytes(counters.size_bytes)),
-        ("accepted since creation", terminal::count(counters.accepted)),
-        ("published", terminal::count(counters.published)),
-        ("cancelled", terminal::count(counters.cancelled)),
-        ("waiting to be moved on", terminal::count(counters.transfer)),
-        ("transfer dead-lettered", terminal::count(counters.transfer_dead_lettered)),
-        ("moved on", terminal::count(counters.forwarded)),
-    ];
-    super::show(place.into_iter().chain(properties::shown(&told, keys)).chain(state))
-}
+    fn counted(&self) -> Vec<(&'static str, String)> {
+        let counters = self.counters.unwrap_or_default();
+        vec![
+            ("scheduled", terminal::count(counters.scheduled)),
+            ("size, all copies", terminal::bytes(counters.size_bytes)),
+            ("accepted since creation", terminal::count(counters.accepted)),
+            ("published", terminal::count(counters.published)),
+            ("cancelled", terminal::count(counters.cancelled)),
+            ("waiting to be moved on", terminal::count(counters.transfer)),
+            ("transfer dead-lettered", terminal::count(counters.transfer_dead_lettered)),
+            ("moved on", terminal::count(counters.forwarded)),
+        ]
+    }
 
-fn as_json(topic: &v1::Topic, keys: bool) -> anyhow::Result<Value> {
-    let told = told(topic)?;
-    let counters = topic.counters.unwrap_or_default();
-    Ok(json!({
-        "name": topic.name,
-        "status": properties::status(&told),
-        "properties": properties::as_json(&told, keys),
-        "counters": {
-            "subscriptions": counters.subscriptions,
-            "scheduled": counters.scheduled,
-            "size_bytes": counters.size_bytes,
-            "accepted": counters.accepted,
-            "published": counters.published,
-            "cancelled": counters.cancelled,
-            "sql_filters": counters.sql_filters,
-            "correlation_filters": counters.correlation_filters,
-            "transfer": counters.transfer,
-            "transfer_dead_lettered": counters.transfer_dead_lettered,
-            "forwarded": counters.forwarded,
-        },
-        "created_at": instant::show_ms(topic.created_at_ms),
-        "updated_at": instant::show_ms(topic.updated_at_ms),
-        "accessed_at": instant::show_ms(topic.accessed_at_ms),
-        "last_use": instant::show_ms(topic.last_use_ms),
-        "idle_since": topic.idle_since_ms.map(instant::show_ms),
-        "deleted_at": topic.deleted_at_ms.map(instant::show_ms),
-        "group": topic.group,
-        "leader_node": topic.leader_node,
-    }))
+    fn members(&self) -> Value {
+        let counters = self.counters.unwrap_or_default();
+        json!({
+            "name": self.name,
+            "counters": {
+                "subscriptions": counters.subscriptions,
+                "scheduled": counters.scheduled,
+                "size_bytes": counters.size_bytes,
+                "accepted": counters.accepted,
+                "published": counters.published,
+                "cancelled": counters.cancelled,
+                "sql_filters": counters.sql_filters,
+                "correlation_filters": counters.correlation_filters,
+                "transfer": counters.transfer,
+                "transfer_dead_lettered": counters.transfer_dead_lettered,
+                "forwarded": counters.forwarded,
+            },
+        })
+    }
 }
