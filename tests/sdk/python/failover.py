@@ -131,9 +131,13 @@ async def receive(receiver: ServiceBusReceiver, account: Account, ending: asynci
         except Exception as error:
             account.failed("receive", error)
             continue
+        # All at once: by the time the last is completed its lock may have lapsed, and another receiver
+        # may have completed it.
         for message in messages:
             assert message.message_id and message.sequence_number
             account.delivered(message.message_id, message.sequence_number)
+        for message in messages:
+            assert message.sequence_number
             try:
                 await receiver.complete_message(message)
                 account.completed.add(message.sequence_number)
