@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use amqp::condition;
 use amqp::management::{from_tag, uuid};
 use amqp_protocol::Limits;
-use amqp_protocol::codec::{Array, Attach, DeliveryState, Map, Role, Value};
+use amqp_protocol::codec::{Array, Attach, DeliveryState, Detach, Flow, Map, Role, Value};
 use amqp_protocol::engine::{Delivery, LinkId};
 use amqp_protocol::message::Message;
 use anyhow::{Context, ensure};
 use bytes::{Bytes, BytesMut};
 use client::v1::QueueProperties;
-use mayfly_tests::{AmqpClient, AmqpNode, Cluster, Settings};
+use mayfly_tests::{AmqpClient, AmqpNode, Cluster, RawAmqp, Settings};
 use message_content::{Body, Neutral};
 
 /// ENT-3: the shortest there is.
@@ -162,6 +162,40 @@ async fn sess_7_sess_20_link_11_link_13_link_14_a_link_waits_for_the_next_sessio
     );
     let refused = amqp.filtered("q", shared).await?.expect_err("not offered");
     assert_eq!(&*refused.condition, condition::NOT_IMPLEMENTED);
+    Ok(())
+}
+
+/// LINK-14: what a client said before it went does not keep its end from being seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn link_14_a_link_that_waits_ends_at_once_behind_a_thousand_flows() -> anyhow::Result<()> {
+    let cluster = cluster(Duration::from_secs(60)).await?;
+    let mut raw = RawAmqp::open(cluster.amqp_address(1))?;
+    let next = Map::default().symbol("com.microsoft:session-filter", Value::Null);
+    let mut attach = Attach::receiver("gone", "q");
+    attach.source.get_or_insert_default().filter = Some(next);
+    ensure!(raw.frame(&attach, &[])?, "an attach is not taken");
+    for credit in 1..=1_000 {
+        let flow = Flow {
+            next_incoming_id: Some(0),
+            incoming_window: u32::MAX,
+            outgoing_window: 5_000,
+            handle: Some(0),
+            link_credit: Some(credit),
+            drain: credit % 2 == 0,
+            ..Flow::default()
+        };
+        ensure!(raw.frame(&flow, &[])?, "a flow is not taken");
+    }
+    let detach = Detach { handle: 0, closed: true, error: None };
+    ensure!(raw.frame(&detach, &[])?, "a detach is not taken");
+    ensure!(raw.hears(b"\x00\x53\x16", Duration::from_secs(5))?, "no answer to a detach");
+
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(2)).await?;
+    let link = amqp.ask_for_session("q", Value::Null, 30_000).await?;
+    send(&mut AmqpClient::connect(cluster.amqp_address(1)).await?, &[("next", "m")]).await?;
+    let attach = amqp.attached(link, Role::Receiver).await?.expect("there is one");
+    assert_eq!(session_of(&attach), Some("next"));
+    ensure!(raw.is_served()?, "the connection ended with its link");
     Ok(())
 }
 
