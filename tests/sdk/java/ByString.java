@@ -25,7 +25,9 @@ import java.util.Map;
  */
 final class ByString {
     private static final Duration RECEIVE_MAX = Duration.ofSeconds(10);
-    private static final AmqpRetryOptions ONCE = new AmqpRetryOptions().setMaxRetries(0).setTryTimeout(RECEIVE_MAX);
+    /** What a try may take: on a busy machine a connection alone takes seconds. */
+    private static final Duration TRY_MAX = Duration.ofSeconds(60);
+    private static final AmqpRetryOptions ONCE = new AmqpRetryOptions().setMaxRetries(0).setTryTimeout(TRY_MAX);
 
     public static void main(String[] args) throws Exception {
         Map<String, String> env = System.getenv();
@@ -37,7 +39,7 @@ final class ByString {
                 run(part, text, args[0]);
             } catch (Exception | AssertionError error) {
                 // Whatever it is: the next part is tried all the same.
-                failure = error.toString();
+                failure = error + (error.getCause() == null ? "" : ": " + error.getCause());
             }
             Map<String, String> outcome = new HashMap<>();
             outcome.put("part", part);
