@@ -41,8 +41,6 @@ EXPECTED: Roots = {
         for name, root in {
             "administration.filter_counts":
                 "SqlFilterCount leaves true and false filters out",
-            "administration.pages_after_delete":
-                "a page's cursor outlives a deletion: $skip goes on after what was the last name before",
             "deferring.settle":
                 "no annotation x-opt-lock-token, where alone this SDK looks for a deferred message's lock",
             "rules.precise":

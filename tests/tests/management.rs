@@ -110,6 +110,24 @@ async fn atom_1_to_atom_3_atom_22_atom_23_queues_are_managed_as_the_azure_sdks_d
     assert!(second.body.contains(">Sales/Orders</title>"), "{}", second.body);
     let topics = ask(&one, "GET /$Resources/Topics", "", "")?;
     assert_eq!((topics.status, topics.body.matches("<entry").count()), (200, 0));
+
+    // Pages of two, while topics go: the page behind the last one tells nothing again.
+    let page = |from: &str| ask(&one, &format!("GET /$Resources/Topics?$top=2{from}"), "", "");
+    for gone in [&["t-b"][..], &["t-a", "t-b"]] {
+        for topic in ["t-a", "t-b", "t-c"] {
+            let made = put(&one, &format!("/{topic}"), "", &entry("Topic", ""))?;
+            assert!([201, 409].contains(&made.status), "{}", made.body);
+        }
+        assert!(page("")?.body.contains(r#"rel="next""#), "three topics are two pages");
+        for topic in gone {
+            assert_eq!(ask(&one, &format!("DELETE /{topic}"), "", "")?.status, 200);
+        }
+        let last = page("")?;
+        assert_eq!(last.body.matches("<entry").count(), 3 - gone.len(), "{}", last.body);
+        assert!(!last.body.contains(r#"rel="next""#), "{}", last.body);
+        let beyond = page("&$skip=2")?;
+        assert_eq!(beyond.body.matches("<entry").count(), 0, "{}", beyond.body);
+    }
     let namespace = ask(&one, "GET /$namespaceinfo", "", "")?;
     assert!(namespace.body.contains("<MessagingSKU>Standard</MessagingSKU>"), "{}", namespace.body);
 

@@ -46,6 +46,12 @@ impl Cursors {
         }
         cursors.insert((list, skip), (Instant::now(), name));
     }
+
+    /// The list does not go so far any more.
+    fn forget(&self, list: String, skip: usize) {
+        let mut cursors = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        cursors.remove(&(list, skip));
+    }
 }
 
 impl Request<'_> {
@@ -96,9 +102,15 @@ impl Request<'_> {
         }
         let more = shown.len() > top;
         shown.truncate(top);
-        let next = (more && top > 0).then(|| Window { skip: skip.saturating_add(top), top });
-        if let (Some(next), Some(last)) = (next, shown.last()) {
-            self.cursors.keep(cursor, next.skip, last.info.name.to_lowercase());
+        let end = skip.saturating_add(top);
+        let next = (more && top > 0).then_some(Window { skip: end, top });
+        match shown.last() {
+            // Some clients ask on behind the last page too: what an earlier page of another length ended
+            // with there, before a deletion, would tell them entries again.
+            Some(last) if shown.len() == top => {
+                self.cursors.keep(cursor, end, last.info.name.to_lowercase());
+            }
+            _ => self.cursors.forget(cursor, end),
         }
         self.feed(title, &path, next, |xml| {
             shown.iter().try_for_each(|found| {
@@ -169,6 +181,8 @@ mod tests {
         assert_eq!(cursors.after("queues", 100).as_deref(), Some("m"));
         assert_eq!(cursors.after("queues", 200), None);
         assert_eq!(cursors.after("topics", 100), None);
+        cursors.forget("queues".to_owned(), 100);
+        assert_eq!(cursors.after("queues", 100), None);
         for skip in 0..10 * CURSORS_MAX {
             cursors.keep("queues".to_owned(), skip, "x".to_owned());
         }
