@@ -3,6 +3,7 @@
 Only what names a port is changed: the examples name those of a cluster without an offset.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -42,9 +43,21 @@ def _run(program: Command, directory: Path, env: dict[str, str]) -> str | None:
     return None if done.returncode == 0 else (done.stderr.strip() or "failed without a word")
 
 
+def _entities(mayfly: Path, cluster: Cluster) -> set[tuple[str, str]]:
+    """The kind and name of each queue and topic."""
+    found = set()
+    for kind in ("queue", "topic"):
+        command = [mayfly, kind, "list", "--json", "--connect", cluster.grpc(1)]
+        told = json.loads(subprocess.check_output(command))
+        found |= {(kind, entity["name"]) for entity in told}
+    return found
+
+
 def run_examples(ready: Ready, cluster: Cluster, mayfly: Path, directory: Path) -> list[str]:
-    """Failures, each with its page."""
+    """Failures, each with its page. Pages may name their entities alike: what one leaves behind is
+    deleted before the next."""
     failures = []
+    before = _entities(mayfly, cluster)
     for sdk, installed in ready.items():
         queue = [mayfly, "queue", "create", "orders", "--connect", cluster.grpc(1)]
         subprocess.run(queue, check=True, stdout=subprocess.DEVNULL)
@@ -52,6 +65,7 @@ def run_examples(ready: Ready, cluster: Cluster, mayfly: Path, directory: Path) 
         program = installed.example(_example(page, sdk.language, cluster), directory)
         if failure := _run(program, directory, {**os.environ, **installed.env}):
             failures.append(f"the example of docs/clients/{page}: {failure}")
-        queue[2] = "delete"
-        subprocess.run(queue, check=True, stdout=subprocess.DEVNULL)
+        for kind, name in _entities(mayfly, cluster) - before:
+            delete = [mayfly, kind, "delete", name, "--connect", cluster.grpc(1)]
+            subprocess.run(delete, check=True, stdout=subprocess.DEVNULL)
     return failures
