@@ -33,6 +33,14 @@ final class Sessions {
         return space.built(builder.sessionReceiver().queueName(queue).maxAutoLockRenewDuration(Duration.ZERO));
     }
 
+    /** The queue's only session, which another receiver of this client has just closed. It is not asked for by its name:
+     * the SDK calls a session's link by that, and may give out the one that still closes. */
+    private static Faces.Receiver again(Space space, String queue, String id) {
+        Faces.Receiver receiver = space.opened(space.sessions(queue).acceptNextSession());
+        Space.equal(receiver.getSessionId(), id);
+        return receiver;
+    }
+
     private static byte[] bytes(String text) {
         return text.getBytes(StandardCharsets.UTF_8);
     }
@@ -93,7 +101,7 @@ final class Sessions {
         Space.raises(ServiceBusFailureReason.SESSION_CANNOT_BE_LOCKED, () -> sessions.acceptSession("a"));
         Space.receive(holder, 3);
         holder.close();
-        Faces.Receiver other = space.opened(space.sessions(queue).acceptSession("a"));
+        Faces.Receiver other = again(space, queue, "a");
         List<ServiceBusReceivedMessage> messages = Space.receive(other, 3);
         Space.equal(Space.bodies(messages), List.of("a1", "a2", "a3"));
         Space.equal(messages.stream().map(ServiceBusReceivedMessage::getDeliveryCount).toList(), List.of(0L, 0L, 0L));
@@ -109,7 +117,7 @@ final class Sessions {
         holder.setSessionState(bytes("step 2"));
         Space.equal(text(holder.getSessionState()), "step 2");
         holder.close();
-        Faces.Receiver other = space.opened(space.sessions(queue).acceptSession("a"));
+        Faces.Receiver other = again(space, queue, "a");
         Space.equal(text(other.getSessionState()), "step 2");
         other.setSessionState(null);
         Space.equal(text(other.getSessionState()), null);
