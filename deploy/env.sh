@@ -14,9 +14,10 @@ need_packages() {
   install_packages "${missing[@]}"
 }
 
-# What the tests of the SDKs build their private environment with.
+# What the tests of the SDKs build their private environment with, and make certificates with.
 need_python() {
   python3 -c 'import ensurepip' 2>/dev/null || install_packages python3 python3-venv
+  command -v openssl >/dev/null || install_packages openssl
 }
 
 install_packages() {
