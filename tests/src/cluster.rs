@@ -39,6 +39,8 @@ pub struct Settings {
     pub config: &'static str,
     /// Every node has the same certificate, and speaks AMQP over TLS as well.
     pub tls: bool,
+    /// Every node has a port that takes everything.
+    pub any: bool,
     /// What one of the nodes is started with beside its configuration.
     pub odd: Option<(u64, &'static [&'static str])>,
 }
@@ -56,6 +58,7 @@ impl Default for Settings {
             secret: None,
             config: "",
             tls: false,
+            any: false,
             odd: None,
         }
     }
@@ -75,6 +78,7 @@ struct Node {
     peer: String,
     amqp: String,
     amqps: String,
+    any: String,
     child: Option<Child>,
 }
 
@@ -158,10 +162,10 @@ impl Cluster {
 
     fn configure(settings: Settings) -> anyhow::Result<Cluster> {
         let dir = tempfile::tempdir()?;
-        let ports = free_ports(settings.nodes as usize * 6)?;
+        let ports = free_ports(settings.nodes as usize * 7)?;
         let address = |port: u16| format!("127.0.0.1:{port}");
         let mut nodes: Vec<Node> = Vec::new();
-        for (position, ports) in ports.chunks_exact(6).enumerate() {
+        for (position, ports) in ports.chunks_exact(7).enumerate() {
             let home = dir.path().join(format!("node-{}", position + 1));
             fs::create_dir_all(&home)?;
             nodes.push(Node {
@@ -178,6 +182,7 @@ impl Cluster {
                 peer: address(ports[2]),
                 amqp: address(ports[3]),
                 amqps: address(ports[5]),
+                any: address(ports[6]),
                 child: None,
             });
         }
@@ -198,10 +203,14 @@ impl Cluster {
             let data = node.config.with_file_name("data");
             let grpc = node.grpc_behind.as_ref();
             let grpc = grpc.map(|grpc| format!("grpc = {grpc:?}\n")).unwrap_or_default();
+            let any = match settings.any {
+                true => format!("any = {:?}\n", node.any),
+                false => String::new(),
+            };
             let amqps = settings.tls.then(|| format!("amqps = {:?}\n", node.amqps));
             let text = format!(
                 "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
-                 [listen]\namqp = {:?}\n{}{grpc}\
+                 [listen]\namqp = {:?}\n{any}{}{grpc}\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
                  [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n\
                  [idle]\nreattach = \"{}s\"\n{tls}{secret}{}",
@@ -253,6 +262,7 @@ impl Cluster {
             peer,
             amqp,
             amqps: String::new(),
+            any: String::new(),
             child: None,
         });
         self.start_node(id)?;
@@ -310,6 +320,11 @@ impl Cluster {
     /// Where a node speaks AMQP over TLS.
     pub fn amqps_address(&self, id: u64) -> &str {
         &self.nodes[id as usize - 1].amqps
+    }
+
+    /// Where a founding node takes everything on one port, if nodes have such.
+    pub fn any_address(&self, id: u64) -> &str {
+        &self.nodes[id as usize - 1].any
     }
 
     /// The nodes' certificate, which clients are to trust.

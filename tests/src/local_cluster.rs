@@ -43,10 +43,17 @@ pub struct LocalCluster {
 impl LocalCluster {
     /// Starts one, and waits until it says that it is ready.
     pub fn start() -> anyhow::Result<LocalCluster> {
+        LocalCluster::start_with(&["--development"])
+    }
+
+    /// The same with flags of `mayfly up`.
+    pub fn start_with(flags: &[&str]) -> anyhow::Result<LocalCluster> {
         let (offset, kept) = free_offset()?;
         let dir = tempfile::tempdir()?;
         let mut child = Command::new(mayfly()?)
-            .args(["up", "--development", "--memory", "128", "--base-offset"])
+            .arg("up")
+            .args(flags)
+            .args(["--memory", "128", "--base-offset"])
             .arg(offset.to_string())
             .arg("--data-dir")
             .arg(dir.path().join("data"))
@@ -77,6 +84,11 @@ impl LocalCluster {
     /// Where node 1 answers HTTP.
     pub fn http(&self) -> String {
         format!("127.0.0.1:{}", PORTS[1] + self.offset)
+    }
+
+    /// Where a port of node 1 is, or one that passes connections on.
+    pub fn address(&self, port: u16) -> String {
+        format!("127.0.0.1:{}", port + self.offset)
     }
 
     /// A text that names the ports a reader's cluster has, with those of this one.

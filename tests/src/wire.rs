@@ -107,22 +107,50 @@ pub fn websocket(address: &str, trusted: &Path, path: &str) -> anyhow::Result<im
     let stream = tls(address, trusted)?;
     stream.sock.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
     let timeouts = stream.sock.try_clone()?;
-    let mut request = format!("wss://localhost{path}").into_client_request()?;
-    let protocol = HeaderValue::from_static("AMQPWSB10");
-    request.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
-    let (socket, _) = tungstenite::client::client(request, stream)
-        .map_err(|error| anyhow::anyhow!("no WebSocket: {error}"))?;
+    let socket = handshake(stream, path, Some("AMQPWSB10"))?;
     timeouts.set_read_timeout(Some(READ_EVERY))?;
     Ok(Frames { socket, unread: io::Cursor::default() })
 }
 
+/// A WebSocket without TLS, with a subprotocol or none. The server has to choose what is asked for.
+pub fn plain_websocket(
+    address: &str,
+    path: &str,
+    subprotocol: Option<&'static str>,
+) -> anyhow::Result<impl Wire + use<>> {
+    let stream = tcp(address)?;
+    stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+    let timeouts = stream.try_clone()?;
+    let socket = handshake(stream, path, subprotocol)?;
+    timeouts.set_read_timeout(Some(READ_EVERY))?;
+    Ok(Frames { socket, unread: io::Cursor::default() })
+}
+
+fn handshake<S: Wire>(
+    stream: S,
+    path: &str,
+    subprotocol: Option<&'static str>,
+) -> anyhow::Result<WebSocket<S>> {
+    let mut request = format!("wss://localhost{path}").into_client_request()?;
+    if let Some(asked) = subprotocol {
+        let asked = HeaderValue::from_static(asked);
+        request.headers_mut().insert("Sec-WebSocket-Protocol", asked);
+    }
+    let (socket, answer) = tungstenite::client::client(request, stream)
+        .map_err(|error| anyhow::anyhow!("no WebSocket: {error}"))?;
+    let chosen = answer.headers().get("Sec-WebSocket-Protocol");
+    let chosen = chosen.map(HeaderValue::to_str).transpose()?;
+    anyhow::ensure!(chosen == subprotocol, "asked for {subprotocol:?}, got {chosen:?}");
+    Ok(socket)
+}
+
 /// The bytes in a WebSocket's frames.
-struct Frames {
-    socket: WebSocket<TlsStream>,
+struct Frames<S: Wire> {
+    socket: WebSocket<S>,
     unread: io::Cursor<Vec<u8>>,
 }
 
-impl Read for Frames {
+impl<S: Wire> Read for Frames<S> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.unread.read(into)?;
         if count > 0 {
@@ -139,7 +167,7 @@ impl Read for Frames {
     }
 }
 
-impl Write for Frames {
+impl<S: Wire> Write for Frames<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.socket.send(Message::binary(bytes.to_vec()));
         sent.map(|()| bytes.len()).map_err(io::Error::other)

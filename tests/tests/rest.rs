@@ -155,3 +155,41 @@ async fn lock_8_http_8_rest_4_to_rest_8_a_locked_message_is_settled_at_its_addre
     }
     Ok(())
 }
+
+/// HTTP-8, HTTP-19, HTTP-20: what a path takes is told to whoever asks, and pages of the origins that are
+/// named may send requests, those of others not.
+#[tokio::test(flavor = "multi_thread")]
+async fn http_8_http_19_http_20_options_and_origins() -> anyhow::Result<()> {
+    let config = "[http]\ncors_origins = [\"https://console.example\"]\n";
+    let secret = Some("s3cret");
+    let settings = Settings { nodes: 1, data_groups: 1, secret, config, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let [_, http, _] = cluster.addresses(1);
+    let options = |path: &str, headers: &str| ask(http, &format!("OPTIONS {path}"), headers, "");
+
+    for (path, status, allow) in [
+        ("/q", 204, "GET, PUT, DELETE, OPTIONS"),
+        ("/$Resources/queues", 204, "GET, OPTIONS"),
+        ("/health", 204, "GET, OPTIONS"),
+        ("/$nothing", 404, "OPTIONS"),
+    ] {
+        let answer = options(path, "")?;
+        assert_eq!((answer.status, answer.header("allow")), (status, Some(allow)), "{path}");
+    }
+    let answer = ask(http, "POST /$Resources/queues", "Authorization: Bearer s3cret\r\n", "")?;
+    assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, OPTIONS")));
+
+    let preflight = "Access-Control-Request-Method: PUT\r\n\
+                     Access-Control-Request-Headers: authorization\r\n";
+    for (origin, allowed) in [
+        ("https://console.example", Some("https://console.example")),
+        ("https://other.example", None),
+    ] {
+        let from = format!("Origin: {origin}\r\n");
+        let answer = options("/q", &format!("{from}{preflight}"))?;
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, allowed));
+        let answer = ask(http, "GET /q", &format!("{from}Authorization: Bearer s3cret\r\n"), "")?;
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (404, allowed));
+    }
+    Ok(())
+}

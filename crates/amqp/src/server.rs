@@ -44,16 +44,18 @@ mod connection;
 use std::sync::Arc;
 
 use amqp_protocol::Limits;
-use auth::{Access, Denials};
+use auth::Access;
 use service::Broker;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use transport::Arrivals;
+use transport::{Arrivals, Denials};
 
+use connection::Rejection;
 pub use idle::IdleLimits;
 
-/// Connections over the maximum that are told so at a time; more are closed without a word.
+/// Connections over the maximum, or at a port that is not theirs, that are told so at a time; more are
+/// closed without a word.
 const SURPLUS_MAX: usize = 256;
 
 /// How AMQP is served.
@@ -113,14 +115,18 @@ pub async fn serve(
             Some(arrival) = arrivals.recv() => arrival,
             Some(_) = connections.join_next() => continue,
         };
-        let (slot, is_surplus) = match slots.clone().try_acquire_owned() {
-            Ok(slot) => (slot, false),
-            Err(_) => match surplus.clone().try_acquire_owned() {
-                Ok(slot) => (slot, true),
+        let connections_max = shared.config.connections_max;
+        let (slot, refusal) = match (&arrival.misdirected, slots.clone().try_acquire_owned()) {
+            (None, Ok(slot)) => (slot, None),
+            (misdirected, _) => match surplus.clone().try_acquire_owned() {
+                Ok(slot) => {
+                    let refusal = misdirected.clone().map(Rejection::Misdirected);
+                    (slot, refusal.or(Some(Rejection::Surplus { connections_max })))
+                }
                 Err(_) => continue,
             },
         };
-        let run = connection::run(arrival, is_surplus, shared.clone(), stopped.clone());
+        let run = connection::run(arrival, refusal, shared.clone(), stopped.clone());
         connections.spawn(async move {
             run.await;
             drop(slot);

@@ -3,7 +3,7 @@
 //!
 //! No clock and no socket: times are numbers, and what was granted is remembered by whoever asked.
 //!
-//! Reading order: rights, the paths they are for, keys, tokens, and how refusals are told.
+//! Reading order: rights, the paths they are for, keys, tokens.
 
 mod right;
 
@@ -15,10 +15,7 @@ mod token;
 
 mod access;
 
-mod denials;
-
 pub use access::{Access, Grant};
-pub use denials::Denials;
 pub use key::Key;
 pub use path::{Reach, addressed, covers, entity_path, resource_path};
 pub use right::{Right, Rights};

@@ -12,7 +12,8 @@ use tokio::time::Sleep;
 use tonic::transport::server::Connected;
 use transport::Arrival;
 
-/// Connections over the maximum that are told so at a time; more are closed without a word.
+/// Connections over the maximum, or at a port that is not theirs, that are told so at a time; more are
+/// closed without a word.
 const SURPLUS_MAX: usize = 256;
 /// A client over the limit asks and is told within this, and is cut off then: it goes elsewhere, or
 /// comes back when there may be a free slot.
@@ -31,10 +32,12 @@ struct Surplus {
 }
 
 /// What requests know of their connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionSlot {
     /// The connection is one more than these, which are as many as there may be.
     pub surplus_to: Option<usize>,
+    /// It came to a port that does not take gRPC (CONN-24).
+    pub misdirected: Option<Arc<str>>,
 }
 
 /// The slots there are for connections (QUOTA-13).
@@ -52,7 +55,9 @@ impl ConnectionSlots {
 
     /// `None`: not even a refusal is to be had.
     pub fn admit(&self, arrival: Arrival) -> Option<Connection> {
-        if let Ok(permit) = self.own.clone().try_acquire_owned() {
+        if arrival.misdirected.is_none()
+            && let Ok(permit) = self.own.clone().try_acquire_owned()
+        {
             return Some(Connection { arrival, surplus: None, _permit: permit });
         }
         let permit = self.surplus.clone().try_acquire_owned().ok()?;
@@ -72,7 +77,9 @@ impl Connected for Connection {
     type ConnectInfo = ConnectionSlot;
 
     fn connect_info(&self) -> ConnectionSlot {
-        ConnectionSlot { surplus_to: self.surplus.as_ref().map(|surplus| surplus.connections_max) }
+        let misdirected = self.arrival.misdirected.clone();
+        let surplus = self.surplus.as_ref().filter(|_| misdirected.is_none());
+        ConnectionSlot { surplus_to: surplus.map(|surplus| surplus.connections_max), misdirected }
     }
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct ConnectionLimit;
 
 impl Interceptor for ConnectionLimit {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let slot = request.extensions().get::<ConnectionSlot>().copied().unwrap_or_default();
-        match slot.surplus_to {
+        let slot = request.extensions().get::<ConnectionSlot>();
+        match slot.and_then(|slot| slot.surplus_to) {
             None => Ok(request),
             Some(connections_max) => Err(too_many(connections_max)),
         }
@@ -52,7 +52,8 @@ mod tests {
             ConnectionLimit.call(request)
         };
         assert!(ask(None).is_ok() && ask(Some(ConnectionSlot::default())).is_ok());
-        let status = ask(Some(ConnectionSlot { surplus_to: Some(7) })).expect_err("no slot");
+        let status = ask(Some(ConnectionSlot { surplus_to: Some(7), misdirected: None }))
+            .expect_err("no slot");
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert!(status.message().contains("as it may, 7;"), "{status}");
         let info = status.get_details_error_info().expect("details");

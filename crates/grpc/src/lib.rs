@@ -18,6 +18,9 @@ mod sessions;
 mod transact_stream;
 
 mod connection;
+
+mod admission;
+
 mod server;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use transport::Arrivals;
 
+use crate::admission::AdmissionLayer;
 use crate::api::cluster_server::ClusterServer;
 use crate::api::entities_server::EntitiesServer;
 use crate::api::messaging_server::MessagingServer;
@@ -86,10 +87,13 @@ pub async fn serve(
     let authenticator = Authenticator::new(config.access);
     let (health, health_service) = tonic_health::server::health_reporter();
     let watcher = tokio::spawn(watch_health(broker.clone(), health));
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    // Many tools ask in the older version alone.
+    let (reflection, older) = (reflection().build_v1()?, reflection().build_v1alpha()?);
 
     let entities = EntitiesServer::new(EntitiesService { broker: broker.clone() });
     let cluster = ClusterServer::new(ClusterService { broker: broker.clone() });
@@ -113,6 +117,7 @@ pub async fn serve(
         .http2_max_pending_accept_reset_streams(Some(GIVEN_UP_STREAMS_MAX))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
+        .layer(AdmissionLayer)
         .add_service(InterceptedService::new(entities, authenticator.clone()))
         .add_service(InterceptedService::new(messaging, authenticator.clone()))
         .add_service(InterceptedService::new(sessions, authenticator.clone()))
@@ -120,6 +125,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(cluster, authenticator))
         .add_service(InterceptedService::new(health_service, ConnectionLimit))
         .add_service(InterceptedService::new(reflection, ConnectionLimit))
+        .add_service(InterceptedService::new(older, ConnectionLimit))
         .serve_with_incoming_shutdown(connections, async move {
             stop.await;
             stop_streams.send_replace(true);

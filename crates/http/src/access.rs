@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Denials, Grant, Key, Right, TokenError, resource_path};
+use auth::{Access, Grant, Key, Right, TokenError, resource_path};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
@@ -13,11 +13,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use service::Broker;
+use transport::Denials;
 
 use crate::connection::Peer;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::path::Target;
-use crate::server::refuse;
 use crate::{atom, path};
 
 /// Elements of a description, and the headers with tokens for where they forward to.

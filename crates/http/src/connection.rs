@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::uri::{Authority, PathAndQuery, Scheme};
-use axum::http::{Request, Uri, header};
+use axum::http::{HeaderValue, Request, StatusCode, Uri, header};
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -16,6 +17,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::Service;
 use transport::{Arrival, Arrivals};
+
+use crate::failure::refuse;
 
 /// A request's head takes no longer, and a connection without a request lasts no longer.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
@@ -40,7 +43,7 @@ pub(crate) async fn serve(
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
-        let Arrival { stream, peer } = tokio::select! {
+        let Arrival { stream, peer, misdirected, .. } = tokio::select! {
             () = &mut stop => break,
             Some(arrival) = arrivals.recv() => arrival,
             Some(_) = connections.join_next() => continue,
@@ -50,7 +53,15 @@ pub(crate) async fn serve(
             continue;
         };
         let (app, is_tls) = (app.clone(), stream.is_tls());
-        let service = service_fn(move |request| app.clone().call(seen_from(request, peer, is_tls)));
+        let service = service_fn(move |request| {
+            let (mut app, misdirected) = (app.clone(), misdirected.clone());
+            async move {
+                match misdirected {
+                    None => app.call(seen_from(request, peer, is_tls)).await,
+                    Some(why) => Ok(misdirected_to(&why)),
+                }
+            }
+        });
         let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let mut stopped = stopped.clone();
         connections.spawn(async move {
@@ -71,6 +82,13 @@ pub(crate) async fn serve(
     drop(arrivals);
     stopping.send_replace(true);
     while connections.join_next().await.is_some() {}
+}
+
+/// CONN-24: the answer to whatever is asked on a port of another protocol.
+fn misdirected_to(why: &str) -> Response {
+    let mut response = refuse(StatusCode::BAD_REQUEST, why.to_owned());
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// Tells the request whose it is, and its scheme.

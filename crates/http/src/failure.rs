@@ -1,5 +1,6 @@
 //! What clients are told when a request changed nothing.
 
+use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -152,6 +153,11 @@ impl IntoResponse for Failure {
 fn now() -> String {
     let now = jiff::Timestamp::now();
     now.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
+/// One line of JSON that says what to do instead.
+pub(crate) fn refuse(code: StatusCode, error: String) -> Response {
+    (code, Json(serde_json::json!({ "error": error }))).into_response()
 }
 
 /// What the SDKs read of a refusal.

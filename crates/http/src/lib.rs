@@ -13,6 +13,7 @@ mod failure;
 mod health;
 mod messages;
 mod metrics;
+mod options;
 mod path;
 mod process;
 mod server;

@@ -7,9 +7,9 @@ use auth::Access;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
-use axum::{Extension, Json, Router};
+use axum::{Extension, Router};
 use metrics_exporter_prometheus::PrometheusHandle;
 use service::Broker;
 use tokio::sync::mpsc;
@@ -17,7 +17,8 @@ use tokio::time::timeout;
 use transport::{Arrival, Arrivals};
 
 use crate::atom::Cursors;
-use crate::{access, connection, dispatch, health, metrics, process, tunnel};
+use crate::failure::refuse;
+use crate::{access, connection, dispatch, health, metrics, options, process, tunnel};
 
 /// Request and answer together. Every operation has an answer long before.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
@@ -32,6 +33,8 @@ pub struct Config {
     pub tunnels: Option<mpsc::Sender<Arrival>>,
     /// Most connections at a time; more are closed as they come.
     pub connections_max: usize,
+    /// Origins whose pages browsers let send requests (HTTP-20); `*`: all, empty: none.
+    pub cors_origins: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -68,15 +71,23 @@ fn routes(config: Config, app: App) -> Router {
         .route(tunnel::PATH, get(tunnel::open))
         .route(tunnel::PATH_WITH_SLASH, get(tunnel::open))
         .layer(Extension(config.tunnels));
-    Router::new()
+    let cors = options::cors(&config.cors_origins);
+    let router: Router = Router::new()
         .route("/health", get(health::health))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
         .merge(tunnels)
         .merge(guarded)
         .method_not_allowed_fallback(wrong_method)
+        .with_state(app);
+    let has_cors = cors.is_some();
+    let router = match cors {
+        None => router,
+        Some(cors) => router.layer(cors),
+    };
+    router
+        .layer(middleware::from_fn_with_state(has_cors, options::answer))
         .layer(middleware::from_fn(in_time))
-        .with_state(app)
 }
 
 /// A body that trickles in for ever is none.
@@ -92,9 +103,4 @@ async fn in_time(request: Request, next: Next) -> Response {
 async fn wrong_method(method: Method, uri: Uri) -> Response {
     let path = uri.path();
     refuse(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes GET, not {method}"))
-}
-
-/// One line of JSON that says what to do instead.
-pub(crate) fn refuse(code: StatusCode, error: String) -> Response {
-    (code, Json(serde_json::json!({ "error": error }))).into_response()
 }

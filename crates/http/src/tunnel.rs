@@ -6,8 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use axum::Extension;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::{Buf, Bytes, BytesMut};
 use futures::{Sink, Stream};
@@ -16,12 +17,14 @@ use tokio::sync::mpsc;
 use transport::Arrival;
 
 use crate::connection::Peer;
-use crate::server::refuse;
+use crate::failure::refuse;
 
 pub(crate) const PATH: &str = "/$servicebus/websocket";
 /// As .NET writes it.
 pub(crate) const PATH_WITH_SLASH: &str = "/$servicebus/websocket/";
-const PROTOCOL: &str = "AMQPWSB10";
+/// Subprotocols, of which the first that a client names is taken: the Azure SDKs', and what .NET's asks
+/// for. They are the same.
+const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
 /// Of one frame from a client. Larger than any that an SDK sends: they cut at AMQP's frames.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Of one frame to a client.
@@ -33,26 +36,52 @@ const READ_BYTES: usize = 8 * 1024;
 pub(crate) async fn open(
     Extension(tunnels): Extension<Option<mpsc::Sender<Arrival>>>,
     Extension(Peer(peer)): Extension<Peer>,
-    upgrade: WebSocketUpgrade,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let Some(tunnels) = tunnels else {
-        return refuse(StatusCode::NOT_FOUND, "this node does not speak AMQP".to_owned());
+        let why = "this node does not speak AMQP; listen.amqp or listen.any would have it do so";
+        return refuse(StatusCode::NOT_FOUND, why.to_owned());
     };
-    let upgrade = upgrade
-        .protocols([PROTOCOL])
+    let upgrade = match upgrade {
+        Ok(upgrade) => upgrade,
+        Err(rejection) => {
+            let why = format!("{PATH} is a WebSocket for AMQP: {}", rejection.body_text());
+            return refuse(rejection.status(), why);
+        }
+    };
+    let mut upgrade = upgrade
         .max_frame_size(FRAME_BYTES_MAX)
         .max_message_size(FRAME_BYTES_MAX)
         .read_buffer_size(READ_BYTES)
         .write_buffer_size(WRITE_BYTES_MAX);
-    if upgrade.selected_protocol().is_none() {
-        let why = format!("open the WebSocket with the subprotocol {PROTOCOL}");
-        return refuse(StatusCode::BAD_REQUEST, why);
+    match subprotocol(upgrade.requested_protocols()).map(Option::<&_>::cloned) {
+        Ok(None) => (),
+        Ok(Some(chosen)) => upgrade.set_selected_protocol(chosen),
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     }
     upgrade.on_upgrade(async move |socket| {
         let stream = transport::Stream::Tunnel(Box::new(Tunnel { socket, unread: Bytes::new() }));
         // Fails only when the node ends.
-        drop(tunnels.send(Arrival { stream, peer }).await);
+        drop(tunnels.send(Arrival::now(stream, peer)).await);
     })
+}
+
+/// The subprotocol to go on with, as the client wrote it, which some compare letter for letter; none if
+/// it asks for none (CONN-2).
+fn subprotocol<'a>(
+    asked: impl Iterator<Item = &'a HeaderValue>,
+) -> Result<Option<&'a HeaderValue>, String> {
+    let asked: Vec<&HeaderValue> = asked.filter(|asked| !asked.is_empty()).collect();
+    let is =
+        |asked: &HeaderValue, known: &str| asked.as_bytes().eq_ignore_ascii_case(known.as_bytes());
+    let chosen = |known| asked.iter().copied().find(|asked| is(asked, known));
+    match PROTOCOLS.into_iter().find_map(chosen) {
+        None if !asked.is_empty() => {
+            let known = PROTOCOLS.join(" or ");
+            Err(format!("open the WebSocket with the subprotocol {known}, or with none"))
+        }
+        chosen => Ok(chosen),
+    }
 }
 
 /// The bytes in a WebSocket's frames.
@@ -123,5 +152,32 @@ impl AsyncWrite for Tunnel {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_close(cx).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row: what a client asks for, and what it gets.
+    #[test]
+    fn conn_2_a_subprotocol_is_chosen_as_the_client_wrote_it() {
+        for (asked, chosen) in [
+            (&[][..], Ok(None)),
+            (&[""], Ok(None)),
+            (&["AMQPWSB10"], Ok(Some("AMQPWSB10"))),
+            (&["amqp"], Ok(Some("amqp"))),
+            (&["AMQP"], Ok(Some("AMQP"))),
+            (&["amqp", "AMQPWSB10"], Ok(Some("AMQPWSB10"))),
+            (&["mqtt", "amqp"], Ok(Some("amqp"))),
+            (&["mqtt"], Err(())),
+            (&["amqps"], Err(())),
+        ] {
+            let asked: Vec<HeaderValue> =
+                asked.iter().map(|asked| HeaderValue::from_static(asked)).collect();
+            let found = subprotocol(asked.iter());
+            let found = found.map(|found| found.map(|found| found.to_str().expect("text")));
+            assert_eq!(found.map_err(drop), chosen, "{asked:?}");
+        }
     }
 }

@@ -108,16 +108,10 @@ async fn run_on_own_cluster(args: &DemoArgs) -> anyhow::Result<bool> {
     };
     let plan = Plan {
         dir,
-        nodes: 3,
-        base_offset: 0,
         restart: false,
         development: true,
-        synced: true,
-        memory_mebibytes: None,
-        data_groups: None,
-        log: None,
-        tls: false,
         idle_reattach: Some(REATTACH),
+        ..Plan::default()
     };
     // Beside whatever else runs here.
     let offsets = (0..40).map(|step| 10_000 + step * 100);

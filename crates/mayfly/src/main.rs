@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod connect;
 mod demo;
+mod emulator;
 mod input;
 #[cfg(test)]
 mod reference;

@@ -3,6 +3,7 @@
 mod certificate;
 pub mod config;
 mod disk;
+mod entities;
 mod fault_injection;
 mod front_ends;
 mod handles;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 
 use config::{Config, LogFormat};
 
+use crate::emulator::Entities;
 use crate::input::duration;
 use crate::terminal;
 
@@ -23,9 +25,12 @@ Examples:
   mayfly serve --data-dir ./data                     one node that is a cluster by itself
   mayfly serve --config /etc/mayfly/mayfly.toml
   MAYFLY_SECRET=… mayfly serve --config mayfly.toml --grpc 0.0.0.0:5310
+  mayfly serve --data-dir ./data --any 127.0.0.1:443 one port for AMQP, HTTP, WebSockets and gRPC
   MAYFLY_SECRET=… mayfly serve --data-dir ./data --join node1:5310 --advertise node4 \
     --grpc 0.0.0.0:5310 --http 0.0.0.0:5300 --peer 0.0.0.0:5320 --amqp 0.0.0.0:5672
                                                      joins a cluster that is there
+  mayfly serve --data-dir ./data --emulator-config Config.json
+                                                     with the entities of an emulator's file
   mayfly serve --print-config                        every setting with its default
 
 A configuration file, over it MAYFLY_… variables, over them flags. Without a secret every port
@@ -55,6 +60,10 @@ pub struct ServeArgs {
     /// Where AMQP over TLS listens; takes [tls] in the configuration file; "off": nowhere
     #[arg(long, env = "MAYFLY_AMQPS", value_name = "ADDRESS:PORT")]
     pub amqps: Option<String>,
+    /// Where all that clients speak is taken on one port: AMQP, HTTP, WebSockets and gRPC, with TLS too
+    /// if there is a certificate
+    #[arg(long, env = "MAYFLY_ANY", value_name = "ADDRESS:PORT,…", value_delimiter = ',')]
+    pub any: Option<Vec<String>>,
     /// Where the other nodes are listened to
     #[arg(long, env = "MAYFLY_PEER", value_name = "ADDRESS:PORT")]
     pub peer: Option<String>,
@@ -92,6 +101,10 @@ pub struct ServeArgs {
     /// How to write the log
     #[arg(long, env = "MAYFLY_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
+    /// Create the entities this file lists once the cluster serves: a Config.json of Microsoft's Service Bus
+    /// emulator; done by the node that leads the catalog, at every start
+    #[arg(long, env = "MAYFLY_EMULATOR_CONFIG", value_name = "PATH")]
+    pub emulator_config: Option<PathBuf>,
     /// End when standard input ends, that is, when the process that holds it does
     #[arg(long)]
     pub exit_with_parent: bool,
@@ -106,6 +119,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let exit_with_parent = args.exit_with_parent;
     let config = Config::load(&args).map_err(terminal::usage)?;
+    let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
     telemetry::start(&config.log).map_err(terminal::usage)?;
-    node::run(config, exit_with_parent).await
+    node::run(config, entities, exit_with_parent).await
 }

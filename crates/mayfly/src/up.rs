@@ -2,19 +2,19 @@
 
 mod certificate;
 mod cluster;
-mod emulator;
 mod forward;
 mod member;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 pub use cluster::{LocalCluster, NodeEvent, Plan};
-use emulator::{Entities, Outcome};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::emulator::{Entities, Outcome};
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -23,13 +23,18 @@ Examples:
   mayfly up --nodes 5 --data-dir /tmp/five
   mayfly up --development                  mayfly clock advance 14days works
   mayfly up --tls                          AMQP over TLS and WebSockets, HTTPS
+  mayfly up --secret …                     clients are asked for it, as MAYFLY_SECRET
+  MAYFLY_SECRET=… mayfly up --host 0.0.0.0 for other machines as well
+  mayfly up --tls --azure-ports --host-name broker.example
+                                           Endpoint=sb://broker.example/;… as for the cloud
   mayfly up --base-offset 10000            a second cluster beside the first
   mayfly up --emulator-config Config.json  with the entities of a Service Bus emulator's file
 
 Node 1 speaks gRPC on 5310, HTTP on 5300, AMQP on 5672 and to its peers on 5320, node 2 on 6310,
-6300, 6672 and 6320, and so on; with --tls also AMQP over TLS on 5671, 6671, and so on. AMQP
-connections to 5700 are passed on to a node that lives. A node that dies is started again after
-2 s. All end with this process, however it ends.";
+6300, 6672 and 6320, and so on; with --tls also AMQP over TLS on 5671, 6671, and so on. The ports of
+HTTP and AMQP take either, gRPC and WebSockets too, and so does 5700, whose connections are passed on
+to a node that lives. A node that dies is started again after 2 s. All end with this process, however
+it ends.";
 
 /// How long a cluster may take until every group has a leader.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -60,6 +65,25 @@ pub struct UpArgs {
     /// Speak TLS as well, with a certificate made for this cluster and kept with its data
     #[arg(long)]
     tls: bool,
+    /// Names that the certificate is good for, beside localhost and --host
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', requires = "tls")]
+    host_name: Vec<String>,
+    /// Take everything on 443 and 5671 as well, where clients of Azure look, and pass it on to a node that
+    /// lives; needs the right to bind port 443
+    #[arg(long, requires = "tls")]
+    azure_ports: bool,
+    /// Take everything here as well, as where SDKs look for the WebSocket, and pass it on
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    websocket: Option<String>,
+    /// The address to listen on; one that is not loopback takes a secret
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// Asked of clients and between nodes
+    #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
+    secret: Option<String>,
+    /// Listen beyond loopback without a secret: whoever reaches the ports may do everything
+    #[arg(long, env = "MAYFLY_INSECURE")]
+    insecure: bool,
     /// Raft groups for entities, fixed when the cluster is founded
     #[arg(long, value_name = "COUNT")]
     data_groups: Option<u16>,
@@ -89,12 +113,21 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
         log: args.log,
         idle_reattach: None,
         tls: args.tls,
+        host: args.host,
+        host_names: args.host_name,
+        azure_ports: args.azure_ports,
+        secret: args.secret.filter(|secret| !secret.is_empty()),
+        insecure: args.insecure,
     };
+    plan.check_open()?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let forward_address = plan.forward_address()?;
-    let forward_port = TcpListener::bind(&forward_address).await.with_context(|| {
-        format!("cannot listen on {forward_address}; shift all ports with --base-offset")
-    })?;
+    let mut forward_addresses = plan.forward_addresses()?;
+    forward_addresses.extend(args.websocket);
+    let mut forward_ports = Vec::new();
+    for address in &forward_addresses {
+        let bound = TcpListener::bind(address).await;
+        forward_ports.push(bound.with_context(|| format!("cannot listen on {address}"))?);
+    }
     let mut cluster = LocalCluster::start(plan)?;
     let spinner = terminal::spinner("starting the nodes");
     let started = tokio::select! {
@@ -108,13 +141,13 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
             if entities.is_some() {
                 tell_entities(&outcome)?;
             }
-            print(&cluster, &forward_address)?;
+            print(&cluster, &forward_addresses)?;
             let members = cluster.members().cloned().collect();
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => (),
                 _ = terminate.recv() => (),
                 () = tell(&mut cluster) => (),
-                () = forward::run(forward_port, members) => (),
+                () = forward::run(forward_ports, members) => (),
             }
             Ok(())
         }
@@ -142,7 +175,7 @@ fn tell_entities(outcome: &Outcome) -> anyhow::Result<()> {
     terminal::line(format!("{created} entities created, {found} were there"))
 }
 
-fn print(cluster: &LocalCluster, forward_address: &str) -> anyhow::Result<()> {
+fn print(cluster: &LocalCluster, forward_addresses: &[String]) -> anyhow::Result<()> {
     let rows = cluster.members().map(|member| {
         vec![
             member.id().to_string(),
@@ -158,13 +191,15 @@ fn print(cluster: &LocalCluster, forward_address: &str) -> anyhow::Result<()> {
     terminal::line(terminal::table(&header, &[0, 1], rows.collect()))?;
     if let Some(authority) = cluster.authority() {
         let ports = cluster.amqps_addresses().join(", ");
+        let ports = if ports.is_empty() { ports } else { format!("AMQP over TLS: {ports}; ") };
         terminal::line(format!(
-            "AMQP over TLS: {ports}; HTTPS and wss on the http ports; trust {}",
+            "{ports}TLS beside plain text on all ports but peers'; trust {}",
             authority.display()
         ))?;
     }
     let addresses = cluster.grpc_addresses().join(",");
-    terminal::line(format!("\nAMQP to any node that lives: {forward_address}"))?;
+    let forward_addresses = forward_addresses.join(", ");
+    terminal::line(format!("\nAMQP, HTTP and gRPC to any node that lives: {forward_addresses}"))?;
     terminal::line(format!("export MAYFLY_CONNECT={addresses}"))?;
     terminal::line("ready; Ctrl-C ends all nodes")
 }

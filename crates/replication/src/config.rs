@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use store::DataDir;
 
-use crate::Sockets;
+use crate::{Doorkeeper, Sockets};
 
 /// One node's part in its cluster.
 #[derive(Clone, Debug)]
@@ -34,6 +34,9 @@ pub struct Config {
     pub threads: usize,
     /// What peers are reached through. Default TCP.
     pub sockets: Option<Arc<dyn Sockets>>,
+    /// Who listens where this node is reached by TCP. Default the peer port itself, which takes every
+    /// connection for a peer's.
+    pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
 }
 
 impl Config {
@@ -50,6 +53,7 @@ impl Config {
             limits: Limits::default(),
             threads: 2,
             sockets: None,
+            doorkeeper: None,
         }
     }
 }

@@ -39,5 +39,5 @@ pub use node::Replication;
 pub use observer::{Clocks, Incoming, Leadership, Observer};
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};
-pub use sockets::{BoxSocket, Socket, Sockets};
+pub use sockets::{BoxSocket, Doorkeeper, Socket, Sockets};
 pub use store::GroupRows;

@@ -24,7 +24,7 @@ use crate::peer::channel::{self, Channel};
 use crate::peer::clocks;
 use crate::peer::connection::{Peer, Peers};
 use crate::peer::identity::{Check, Identity, Removed};
-use crate::peer::server::PeerPort;
+use crate::peer::server::{Entrance, PeerPort};
 use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::{
@@ -112,7 +112,8 @@ impl Replication {
         let port = PeerPort { data: config.data.clone(), groups: groups.clone(), incoming };
         let removed = Removed::default();
         let check = Check::new(identity, removed.clone());
-        let serve = port.bind(config.listen, sockets, check, stopped(stopping))?;
+        let entrance = Entrance { sockets, doorkeeper: config.doorkeeper };
+        let serve = port.bind(config.listen, entrance, check, stopped(stopping))?;
         threads.spawn(async move {
             if let Err(error) = serve.await {
                 error!(%error, "the peer port failed");

@@ -1,7 +1,7 @@
 //! What peers are reached through where it is not TCP: a simulation's network.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -23,6 +23,13 @@ pub trait Sockets: fmt::Debug + Send + Sync {
     /// Connects to an address as [`crate::Config::peers`] has it.
     fn connect(&self, to: String) -> BoxFuture<'static, io::Result<BoxSocket>>;
 
+    fn listen(&self, on: SocketAddr) -> io::Result<BoxStream<'static, io::Result<BoxSocket>>>;
+}
+
+/// Takes the connections of peers in the place of a plain listener, as one that tells strangers apart
+/// does.
+pub trait Doorkeeper: fmt::Debug + Send + Sync {
+    /// Called once, in the runtime that is to carry the connections. The stream ends with the port.
     fn listen(&self, on: SocketAddr) -> io::Result<BoxStream<'static, io::Result<BoxSocket>>>;
 }
 
@@ -52,6 +59,18 @@ impl AsyncWrite for Accepted {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,8 +1,19 @@
 //! Ports for clients, up to where a dialect begins: TCP, TLS over it, and byte streams that came
 //! through something else. Whoever speaks AMQP, HTTP or gRPC gets [`Arrival`]s and cannot tell.
 //!
+//! What a client speaks is told by its first bytes, on every port. A port serves what it takes; who
+//! speaks something else is handed to whoever speaks that, marked as misdirected, and is told so
+//! there in its own protocol.
+//!
 //! Invariant: nobody waits for a stranger. Handshakes run beside each other, each has seconds to end,
 //! and a client that stalls in one holds a task and a socket, nothing else.
+//!
+//! Reading order: what first bytes say, which port takes what, bounds of the log; a connection's bytes,
+//! certificates; and the port itself.
+
+mod denials;
+mod directory;
+mod protocol;
 
 mod stream;
 
@@ -10,6 +21,9 @@ mod tls;
 
 mod port;
 
-pub use port::{Arrival, Arrivals, Offer, accept, channel, plain};
-pub use stream::{Duplex, Stream};
+pub use denials::Denials;
+pub use directory::{Encryption, Port};
+pub use port::{Arrival, Arrivals, Lines, Reception, channel, plain};
+pub use protocol::{Opening, Protocol};
+pub use stream::{Begun, Duplex, Stream};
 pub use tls::{Tls, TlsError};

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -19,14 +20,31 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
     /// Through another protocol, such as a WebSocket.
     Tunnel(Box<dyn Duplex>),
+    /// Some of it was read to tell what is spoken. Once that is read again, it is the stream itself.
+    Begun(Box<Begun>),
+}
+
+/// A connection whose first bytes were read already.
+pub struct Begun {
+    head: Bytes,
+    rest: Stream,
 }
 
 impl Stream {
+    /// Bytes that came before those of a stream.
+    pub(crate) fn begun(head: Bytes, rest: Stream) -> Stream {
+        match head.is_empty() {
+            true => rest,
+            false => Stream::Begun(Box::new(Begun { head, rest })),
+        }
+    }
+
     /// Whether the client had to be shown a certificate on this connection itself.
     pub fn is_tls(&self) -> bool {
         match self {
             Stream::Tls(_) => true,
             Stream::Plain(_) | Stream::Tunnel(_) => false,
+            Stream::Begun(begun) => begun.rest.is_tls(),
         }
     }
 
@@ -35,16 +53,33 @@ impl Stream {
             Stream::Plain(stream) => Pin::new(stream),
             Stream::Tls(stream) => Pin::new(stream.as_mut()),
             Stream::Tunnel(stream) => Pin::new(stream.as_mut()),
+            Stream::Begun(begun) => Pin::new(&mut begun.rest),
         }
+    }
+
+    /// Gives out what was read before; whether there was anything.
+    fn give_head(&mut self, into: &mut ReadBuf<'_>) -> bool {
+        let Stream::Begun(begun) = self else { return false };
+        let count = begun.head.len().min(into.remaining());
+        into.put_slice(&begun.head.split_to(count));
+        if begun.head.is_empty() {
+            // Nothing stays between a connection and its reader.
+            let rest = Stream::Tunnel(Box::new(tokio::io::empty()));
+            *self = std::mem::replace(&mut begun.rest, rest);
+        }
+        count > 0
     }
 }
 
 impl AsyncRead for Stream {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.give_head(into) {
+            return Poll::Ready(Ok(()));
+        }
         self.inner().poll_read(cx, into)
     }
 }
@@ -71,6 +106,7 @@ impl AsyncWrite for Stream {
             Stream::Plain(stream) => stream.is_write_vectored(),
             Stream::Tls(stream) => stream.is_write_vectored(),
             Stream::Tunnel(stream) => stream.is_write_vectored(),
+            Stream::Begun(begun) => begun.rest.is_write_vectored(),
         }
     }
 
@@ -80,5 +116,33 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.inner().poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_read_before_comes_first_and_then_nothing_stands_between() {
+        let (near, mut far) = tokio::io::duplex(64);
+        far.write_all(b"world").await.expect("written");
+        let near = Stream::Tunnel(Box::new(near));
+        let mut stream = Stream::begun(Bytes::from_static(b"hello, "), near);
+        let mut few = [0; 3];
+        stream.read_exact(&mut few).await.expect("some of the head");
+        assert_eq!(&few, b"hel");
+        assert!(matches!(stream, Stream::Begun(_)));
+        let mut others = [0; 9];
+        stream.read_exact(&mut others).await.expect("the others");
+        assert_eq!(&others, b"lo, world");
+        assert!(matches!(stream, Stream::Tunnel(_)), "the head falls away");
+        stream.write_all(b"back").await.expect("written");
+        let mut back = [0; 4];
+        far.read_exact(&mut back).await.expect("an answer");
+        assert_eq!(&back, b"back");
+        assert!(matches!(Stream::begun(Bytes::new(), stream), Stream::Tunnel(_)));
     }
 }

@@ -1,5 +1,6 @@
 //! Certificates, from files that may be replaced while the node runs.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -7,10 +8,14 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpStream;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::protocol::Protocol;
 
 /// Why there is no TLS with these files. One line each.
 #[derive(Debug, Error)]
@@ -65,16 +70,61 @@ impl Tls {
         [&self.certificate, &self.key]
     }
 
-    /// For a port that speaks these protocols, as ALPN names them; none: whatever the client likes.
-    pub(crate) fn acceptor(&self, protocols: &[&str]) -> TlsAcceptor {
+    /// For a port that prefers these protocols.
+    pub(crate) fn of_port(&self, preferred: impl Iterator<Item = Protocol>) -> TlsOfPort {
         let resolver: Arc<dyn ResolvesServerCert> = self.current.clone();
         // The provider does all versions that rustls has: there is nothing to fail.
-        let mut config = match builder() {
+        let unnamed = match builder() {
             Ok(builder) => builder.with_no_client_auth().with_cert_resolver(resolver),
             Err(error) => unreachable!("ring does TLS 1.2 and 1.3: {error}"),
         };
-        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        TlsAcceptor::from(Arc::new(config))
+        // All that are spoken anywhere: who asks for another than the port takes is told so in it.
+        let all = preferred.chain(Protocol::ALL).filter_map(Protocol::alpn);
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for name in all {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_vec());
+            }
+        }
+        let mut named = unnamed.clone();
+        named.alpn_protocols = names;
+        TlsOfPort { named: Arc::new(named), unnamed: Arc::new(unnamed) }
+    }
+}
+
+/// How TLS begins on a port.
+#[derive(Clone)]
+pub(crate) struct TlsOfPort {
+    named: Arc<ServerConfig>,
+    /// For clients that name nothing that is spoken here, or nothing at all, as those of AMQP: it has no
+    /// name, and first bytes tell.
+    unnamed: Arc<ServerConfig>,
+}
+
+impl TlsOfPort {
+    /// Makes a handshake. A client that fails in it is sent an alert by then; its connection comes back
+    /// with the error, as far as there still is one.
+    pub async fn handshake(
+        &self,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, (io::Error, Option<TcpStream>)> {
+        let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
+        let begun = match (&mut acceptor).await {
+            Ok(begun) => begun,
+            Err(error) => return Err((error, acceptor.take_io())),
+        };
+        let is_known = |name: &[u8]| self.named.alpn_protocols.iter().any(|known| known == name);
+        let names_known = begun.client_hello().alpn().is_some_and(|mut names| names.any(is_known));
+        let config = if names_known { &self.named } else { &self.unnamed };
+        let made = begun.into_stream(config.clone()).into_fallible().await;
+        made.map_err(|(error, stream)| (error, Some(stream)))
+    }
+
+    /// What ALPN settled on.
+    pub fn protocol(stream: &TlsStream<TcpStream>) -> Option<Protocol> {
+        let (_, connection) = stream.get_ref();
+        let name = connection.alpn_protocol()?;
+        Protocol::ALL.into_iter().find(|protocol| protocol.alpn() == Some(name))
     }
 }
 

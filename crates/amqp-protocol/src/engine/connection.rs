@@ -68,6 +68,14 @@ impl Connection {
         Connection::new(config, Handshake::server(), now)
     }
 
+    /// As server, before the first byte: takes a client without a login as well, for whoever is turned
+    /// away once it is open (CONN-24).
+    pub fn without_login(&mut self) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.without_login();
+        }
+    }
+
     /// The side that connects. It opens without being asked to.
     pub fn client(config: Config, mechanism: Mechanism, now: Millis) -> Connection {
         let hostname = config.hostname.clone();

@@ -24,6 +24,8 @@ pub(crate) enum Handshake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerStage {
     SaslHeader,
+    /// The same, or AMQP's own header: who is turned away anyway needs no login.
+    EitherHeader,
     Init,
     /// PLAIN without an initial response: it was asked for.
     Response,
@@ -102,6 +104,13 @@ impl Handshake {
         Handshake::Client { stage: ClientStage::SaslHeader, mechanism, hostname }
     }
 
+    /// Takes a client that begins without SASL as well, unless it has begun.
+    pub(crate) fn without_login(&mut self) {
+        if let Handshake::Server(stage @ ServerStage::SaslHeader) = self {
+            *stage = ServerStage::EitherHeader;
+        }
+    }
+
     /// Whether the owner is to decide on a login.
     pub(crate) fn awaits_verdict(&self) -> bool {
         matches!(self, Handshake::Server(ServerStage::Verdict))
@@ -120,7 +129,9 @@ impl Handshake {
         frames: &mut FrameWriter,
     ) -> Result<Progress, Fault> {
         match self {
-            Handshake::Server(ServerStage::SaslHeader | ServerStage::AmqpHeader)
+            Handshake::Server(
+                ServerStage::SaslHeader | ServerStage::EitherHeader | ServerStage::AmqpHeader,
+            )
             | Handshake::Client {
                 stage: ClientStage::SaslHeader | ClientStage::AmqpHeader, ..
             } => self.on_header(input, frames),
@@ -142,7 +153,8 @@ impl Handshake {
         let Some(found) = input.first_chunk::<8>().copied() else { return Ok(Progress::Wait) };
         input.advance(found.len());
         let expected = match self {
-            Handshake::Server(ServerStage::SaslHeader)
+            Handshake::Server(ServerStage::EitherHeader) if found == frame::AMQP_HEADER => found,
+            Handshake::Server(ServerStage::SaslHeader | ServerStage::EitherHeader)
             | Handshake::Client { stage: ClientStage::SaslHeader, .. } => frame::SASL_HEADER,
             _ => frame::AMQP_HEADER,
         };
@@ -153,7 +165,9 @@ impl Handshake {
             return Err(Fault::framing("the protocol header is not the one expected here"));
         }
         match self {
-            Handshake::Server(stage @ ServerStage::SaslHeader) => {
+            Handshake::Server(stage @ (ServerStage::SaslHeader | ServerStage::EitherHeader))
+                if found == frame::SASL_HEADER =>
+            {
                 let mechanisms = [MSSBCBS, PLAIN, ANONYMOUS].map(Symbol::from_static);
                 let mechanisms = mechanisms.into_iter().collect();
                 frames.write_sasl(&SaslFrame::Mechanisms(SaslMechanisms { mechanisms }));

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use amqp_protocol::engine::Credentials;
-use auth::{Access, Denials, Grant, Key, Right, TokenError, entity_path, resource_path};
+use auth::{Access, Grant, Key, Right, TokenError, entity_path, resource_path};
 use tokio::time::Instant;
+use transport::Denials;
 
 use crate::cbs::Status;
 use crate::condition;

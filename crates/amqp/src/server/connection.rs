@@ -35,24 +35,28 @@ const LINKS_END_WITHIN: Duration = Duration::from_secs(2);
 /// that is set.
 const TOKENS_LOOK_MS: u64 = 60_000;
 
-/// Serves a client to the end. A `surplus` one is told that there are too many, and that is all.
+/// Serves a client to the end. One with a refusal is told that, and that is all.
 pub(super) async fn run(
     arrival: Arrival,
-    is_surplus: bool,
+    refusal: Option<Rejection>,
     shared: Arc<Shared>,
     stopping: watch::Receiver<bool>,
 ) {
-    let Arrival { stream, peer } = arrival;
+    let Arrival { stream, peer, accepted_at, misdirected: _ } = arrival;
     let (notes, inbox) = mpsc::channel(NOTES_WAITING_MAX);
-    let now = now(&shared);
-    let engine = Connection::server(engine_config(&shared.config), now);
+    // CONN-12: what it took until it was told what is spoken counts.
+    let began = millis(accepted_at.saturating_duration_since(shared.started));
+    let mut engine = Connection::server(engine_config(&shared.config), began);
+    if let Some(Rejection::Misdirected(_)) = &refusal {
+        engine.without_login();
+    }
     let mut links = Links::new(engine, shared.clone(), notes);
     let (denials, started) = (shared.denials.clone(), shared.started);
     links.grants.denial_log = Some(DenialLog { peer, denials, started });
     let mut socket = Socket {
         stream,
         is_flushed: true,
-        is_surplus,
+        refusal,
         input: BytesMut::new(),
         links,
         inbox,
@@ -81,14 +85,38 @@ fn engine_config(config: &Config) -> engine::Config {
 }
 
 fn now(shared: &Shared) -> Millis {
-    Millis(u64::try_from(shared.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    millis(shared.started.elapsed())
+}
+
+fn millis(since: Duration) -> Millis {
+    Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Why a client is told no as soon as it has opened its connection.
+pub(super) enum Rejection {
+    /// QUOTA-13: SDKs try again later.
+    Surplus { connections_max: usize },
+    /// CONN-24: it is another port that it looks for.
+    Misdirected(Arc<str>),
+}
+
+impl Rejection {
+    fn error(&self) -> Error {
+        match self {
+            Rejection::Surplus { connections_max } => {
+                let why = format!("this node has as many connections as it may, {connections_max}");
+                Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)
+            }
+            Rejection::Misdirected(why) => Error::new(condition::NOT_ALLOWED, &**why),
+        }
+    }
 }
 
 struct Socket {
     stream: Stream,
     /// All that was written to the stream has left it.
     is_flushed: bool,
-    is_surplus: bool,
+    refusal: Option<Rejection>,
     /// Read and not understood yet.
     input: BytesMut,
     links: Links,
@@ -127,8 +155,17 @@ impl Socket {
         }
         while self.links.wants_input() {
             let Some(event) = self.links.engine.poll(&mut self.input, now) else { break };
-            if self.is_surplus && matches!(event, Event::Opened(_)) {
-                self.refuse();
+            match (&self.refusal, &event) {
+                // Whoever it is, it is let in no further.
+                (Some(Rejection::Misdirected(_)), Event::Login(_)) => {
+                    self.links.engine.login(true);
+                    continue;
+                }
+                (Some(refusal), Event::Opened(_)) => {
+                    let error = refusal.error();
+                    self.refuse(error);
+                }
+                _ => (),
             }
             self.links.on_event(event);
         }
@@ -228,14 +265,10 @@ impl Socket {
         self.links.engine.close(Some(Error::new(condition::CONNECTION_FORCED, why)));
     }
 
-    /// QUOTA-13: SDKs tell their users, and try again later.
-    fn refuse(&mut self) {
+    /// SDKs tell their users.
+    fn refuse(&mut self, error: Error) {
         self.end_by = Some(Millis(now(&self.shared).0 + GOODBYE_MS));
-        let why = format!(
-            "this node has as many connections as it may, {}",
-            self.shared.config.connections_max
-        );
-        self.links.engine.close(Some(Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)));
+        self.links.engine.close(Some(error));
     }
 
     /// Lets the links hand back what was granted and never sent.

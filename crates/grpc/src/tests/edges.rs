@@ -140,9 +140,10 @@ async fn err_17_a_secret_guards_everything_but_health_and_reflection() {
     request.metadata_mut().insert("authorization", "Bearer s3cret".parse().expect("a header"));
     server.cluster.now(request).await.expect("let in");
     assert_eq!(health(&server.channel).await, ServingStatus::Serving);
-    let services = services(&server.channel).await;
-    for service in ["Messaging", "Entities", "Cluster"] {
-        assert!(services.contains(&format!("mayfly.v1.{service}")), "{services:?}");
+    for services in [services(&server.channel).await, services_v1alpha(&server.channel).await] {
+        for service in ["Messaging", "Entities", "Cluster"] {
+            assert!(services.contains(&format!("mayfly.v1.{service}")), "{services:?}");
+        }
     }
 }
 
@@ -155,6 +156,28 @@ async fn health(channel: &Channel) -> ServingStatus {
 async fn services(channel: &Channel) -> Vec<String> {
     let message_request = Some(MessageRequest::ListServices(String::new()));
     let request = ServerReflectionRequest { host: String::new(), message_request };
+    let mut client = ServerReflectionClient::new(channel.clone());
+    let answers = client.server_reflection_info(tokio_stream::iter([request])).await;
+    let answer = answers.expect("a stream").into_inner().message().await.expect("no error");
+    match answer.and_then(|answer| answer.message_response) {
+        Some(MessageResponse::ListServicesResponse(list)) => {
+            list.service.into_iter().map(|service| service.name).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same by the version of reflection that many tools still ask in.
+async fn services_v1alpha(channel: &Channel) -> Vec<String> {
+    use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1alpha::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1alpha::server_reflection_response::MessageResponse;
+
+    let message_request = Some(MessageRequest::ListServices(String::new()));
+    let request = tonic_reflection::pb::v1alpha::ServerReflectionRequest {
+        host: String::new(),
+        message_request,
+    };
     let mut client = ServerReflectionClient::new(channel.clone());
     let answers = client.server_reflection_info(tokio_stream::iter([request])).await;
     let answer = answers.expect("a stream").into_inner().message().await.expect("no error");

@@ -19,6 +19,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("peer", "listen.peer"),
     ("amqp", "listen.amqp"),
     ("amqps", "listen.amqps"),
+    ("any", "listen.any"),
     ("secret", "security.secret"),
     ("insecure", "security.insecure"),
     ("log", "log.filter"),

@@ -27,6 +27,8 @@ pub struct Config {
     pub listen: ListenConfig,
     pub amqp: AmqpConfig,
     pub grpc_connections_max: usize,
+    /// `[http]`: origins whose pages may send requests.
+    pub cors_origins: Vec<String>,
     /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
     pub cluster_id: Option<u128>,
     /// Every founding node, this one included.
@@ -53,8 +55,8 @@ pub struct Config {
     pub log: LogConfig,
 }
 
-/// Where this node listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where this node listens. An address that stands more than once is one port, which takes all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenConfig {
     pub grpc: SocketAddr,
     pub http: SocketAddr,
@@ -65,6 +67,16 @@ pub struct ListenConfig {
     pub amqps: Option<SocketAddr>,
     /// A second port for HTTP, where SDKs look for the WebSocket.
     pub websocket: Option<SocketAddr>,
+    /// Ports that take everything that clients speak.
+    pub any: Vec<SocketAddr>,
+}
+
+impl ListenConfig {
+    /// Whether there is a port for AMQP, or for what it comes through.
+    pub fn speaks_amqp(&self) -> bool {
+        let ports = [self.amqp, self.amqps, self.websocket].into_iter().flatten();
+        ports.chain(self.any.iter().copied()).next().is_some()
+    }
 }
 
 /// `[tls]`: how clients know this node.
@@ -166,8 +178,9 @@ impl Config {
 
     /// Ports for clients that listen beyond this machine, whoever may use them.
     pub fn open_to_clients(&self) -> Vec<SocketAddr> {
-        let ListenConfig { grpc, http, peer: _, amqp, amqps, websocket } = self.listen;
-        let all = [Some(grpc), Some(http), amqp, amqps, websocket].into_iter().flatten();
+        let ListenConfig { grpc, http, peer: _, amqp, amqps, websocket, any } = &self.listen;
+        let one = [Some(*grpc), Some(*http), *amqp, *amqps, *websocket].into_iter().flatten();
+        let all = one.chain(any.iter().copied());
         all.filter(|address| !address.ip().is_loopback()).collect()
     }
 
@@ -313,6 +326,20 @@ http = "127.0.0.1:6300"
         assert_eq!((amqp(&told, None), amqp(&told, Some("off"))), (Some(6672), None));
     }
 
+    /// A port that is not told gives way to one that takes everything.
+    #[test]
+    fn a_port_for_everything_may_be_one_that_has_a_default() {
+        let text = "[node]\ndata_dir = \"data\"\n[listen]\nhttp = \"127.0.0.1:5301\"\n\
+                    any = [\"[::1]:5672\", \"[::1]:5301\"]\n";
+        let listen = load(text, ServeArgs::default()).expect("the file is right").listen;
+        assert_eq!(listen.amqp.map(|address| address.to_string()).as_deref(), Some("[::1]:5672"));
+        assert_eq!(listen.http.to_string(), "127.0.0.1:5301");
+        assert_eq!((listen.any.len(), listen.speaks_amqp()), (2, true));
+        let any = Some(vec!["127.0.0.1:443".to_owned(), "127.0.0.1:444".to_owned()]);
+        let config = load(text, ServeArgs { any, ..ServeArgs::default() }).expect("it is right");
+        assert_eq!(config.listen.any[1].port(), 444);
+    }
+
     #[test]
     fn without_a_file_a_node_is_a_cluster_by_itself() {
         let args = ServeArgs { data_dir: Some("data".into()), ..ServeArgs::default() };
@@ -331,8 +358,8 @@ http = "127.0.0.1:6300"
             ),
             (
                 "[nodes]\n",
-                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `grpc`, `amqp`, \
-                 `cluster`, `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
+                "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `grpc`, `http`, \
+                 `amqp`, `cluster`, `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
                  `transactions`, `log`",
             ),
             (
@@ -366,6 +393,20 @@ http = "127.0.0.1:6300"
             (
                 "[node]\ndata_dir = \"x\"\n[grpc]\nconnections_max = 0\n",
                 "mayfly.toml: grpc.connections_max is 0, allowed is 1 or more",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[http]\ncors_origins = [\"example.com\"]\n",
+                "mayfly.toml: http.cors_origins: 'example.com' is no origin; write one like \
+                 https://console.example:8443, or \"*\"",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[listen]\nany = [\"127.0.0.1:443\", \"443\"]\n",
+                "mayfly.toml: listen.any: '443' is no address; write one like 127.0.0.1:443",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[listen]\nany = \"0.0.0.0:443\"\n",
+                "mayfly.toml: 0.0.0.0:443 is not loopback; set security.secret (or MAYFLY_SECRET), \
+                 or pass --insecure",
             ),
             (
                 "[node]\nid = 1\n",

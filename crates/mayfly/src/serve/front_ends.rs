@@ -1,32 +1,34 @@
 //! The ports for clients, and what is spoken on each.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::bail;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use metrics_exporter_prometheus::PrometheusHandle;
+use replication::{BoxSocket, Doorkeeper};
 use service::Broker;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use transport::{Arrival, Arrivals, Offer, Tls};
+use transport::{Arrival, Arrivals, Encryption, Lines, Port, Protocol, Reception, Stream, Tls};
 
 use super::config::{Config, ListenConfig};
 
 /// Most HTTP connections at a time.
 pub const HTTP_CONNECTIONS_MAX: usize = 5_000;
-/// What is chosen from when TLS begins.
-const HTTP_1: &[&str] = &["http/1.1"];
-const HTTP_2: &[&str] = &["h2"];
-/// AMQP has no name there.
-const AMQP: &[&str] = &[];
 
 /// Where clients are listened to.
 pub struct Ports {
-    grpc: TcpListener,
-    http: TcpListener,
-    websocket: Option<TcpListener>,
-    amqp: Option<TcpListener>,
-    amqps: Option<TcpListener>,
+    /// All of the node's, that for peers included.
+    table: Arc<[Port]>,
+    listeners: Vec<(Port, TcpListener)>,
+    lines: Lines,
+    grpc: Arrivals,
+    http: Arrivals,
+    amqp: Arrivals,
 }
 
 /// The servers, each running until it is told to stop.
@@ -38,40 +40,53 @@ pub struct FrontEnds {
 
 impl Ports {
     /// Takes every port of the node, or says which it cannot.
-    pub async fn bind(listen: &ListenConfig) -> anyhow::Result<Ports> {
-        let ports = Ports {
-            grpc: bind(listen.grpc, "the native API", "grpc").await?,
-            http: bind(listen.http, "HTTP", "http").await?,
-            websocket: bind_if(listen.websocket, "the WebSocket", "websocket").await?,
-            amqp: bind_if(listen.amqp, "AMQP", "amqp").await?,
-            amqps: bind_if(listen.amqps, "AMQP over TLS", "amqps").await?,
-        };
-        drop(bind(listen.peer, "peers", "peer").await?);
-        Ok(ports)
+    pub async fn bind(config: &Config) -> anyhow::Result<Ports> {
+        let table = table(&config.listen, config.tls.is_some());
+        let mut listeners = Vec::new();
+        for port in &table {
+            let listener = bind(port).await?;
+            // Peers have threads of their own, where theirs is bound once they run.
+            if !port.is_internal {
+                listeners.push((port.clone(), listener));
+            }
+        }
+        let [(to_grpc, grpc), (to_http, http), (to_amqp, amqp)] =
+            [(); 3].map(|()| transport::channel());
+        let lines = Lines { amqp: to_amqp, http_1: to_http, http_2: to_grpc };
+        Ok(Ports { table: table.into(), listeners, lines, grpc, http, amqp })
+    }
+
+    /// Who listens where the other nodes come in.
+    pub fn doorkeeper(&self) -> Option<Arc<dyn Doorkeeper>> {
+        let port = self.table.iter().find(|port| port.is_internal)?.clone();
+        let (ports, lines) = (self.table.clone(), self.lines.clone());
+        Some(Arc::new(PeerDoor { port, reception: Reception { ports, lines, tls: None } }))
     }
 
     /// Serves on all of them until `stopping` says so.
     pub fn serve(
-        mut self,
+        self,
         config: &Config,
         tls: Option<&Tls>,
         broker: &Broker,
         recorder: PrometheusHandle,
         stopping: &watch::Receiver<bool>,
     ) -> FrontEnds {
-        let (amqp, tunnels) = self.amqp_arrivals(tls);
-        let Ports { grpc, http, websocket, .. } = self;
+        let Ports { table, listeners, lines, grpc, http, amqp } = self;
         let stop = || stopped(stopping.clone());
 
         let (access, connections_max) = (config.access.clone(), config.grpc_connections_max);
         let settings = grpc::Config { access, connections_max };
-        let grpc = arrivals([Some(grpc)], tls, HTTP_2);
         let serve = grpc::serve(grpc, settings, broker.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
 
         let access = config.access.clone();
-        let settings = http::Config { access, tunnels, connections_max: HTTP_CONNECTIONS_MAX };
-        let http = arrivals([Some(http), websocket], tls, HTTP_1);
+        // Whoever takes WebSockets or AMQP speaks AMQP through them.
+        let is_spoken = config.listen.speaks_amqp();
+        let tunnels = is_spoken.then(|| lines.amqp.clone());
+        let cors_origins = config.cors_origins.clone();
+        let connections_max = HTTP_CONNECTIONS_MAX;
+        let settings = http::Config { access, tunnels, connections_max, cors_origins };
         let serve = http::serve(http, settings, broker.clone(), recorder, stop());
         let http = tokio::spawn(async move {
             serve.await;
@@ -84,39 +99,82 @@ impl Ports {
             serve.await;
             Ok(())
         });
+        let reception = Reception { ports: table, lines, tls: tls.cloned() };
+        for (port, listener) in listeners {
+            tokio::spawn(reception.clone().accept(listener, port));
+        }
         FrontEnds { grpc, http, amqp }
-    }
-
-    /// From its own ports and through WebSockets; none, if there is no port for any of it.
-    fn amqp_arrivals(&mut self, tls: Option<&Tls>) -> (Arrivals, Option<mpsc::Sender<Arrival>>) {
-        let (ready, arrivals) = transport::channel();
-        let (plain, with_tls) = (self.amqp.take(), self.amqps.take());
-        let is_spoken = plain.is_some() || with_tls.is_some() || self.websocket.is_some();
-        if let Some(port) = plain {
-            tokio::spawn(transport::accept(port, Offer::Plain, ready.clone()));
-        }
-        if let (Some(port), Some(tls)) = (with_tls, tls) {
-            tokio::spawn(transport::accept(port, Offer::Tls(tls.clone(), AMQP), ready.clone()));
-        }
-        (arrivals, is_spoken.then_some(ready))
     }
 }
 
-/// Connections of ports that take TLS beside plain text, once there is a certificate.
-fn arrivals<const N: usize>(
-    ports: [Option<TcpListener>; N],
-    tls: Option<&Tls>,
-    protocols: &'static [&'static str],
-) -> Arrivals {
-    let (ready, arrivals) = transport::channel();
-    for port in ports.into_iter().flatten() {
-        let offer = match tls {
-            Some(tls) => Offer::Either(tls.clone(), protocols),
-            None => Offer::Plain,
-        };
-        tokio::spawn(transport::accept(port, offer, ready.clone()));
+/// What each port takes. Settings that name one address share a port, which takes all of theirs.
+fn table(listen: &ListenConfig, has_certificate: bool) -> Vec<Port> {
+    use Protocol::{Amqp, Http1, Http2};
+    let ListenConfig { grpc, http, peer, amqp, amqps, websocket, any } = listen;
+    let encryption = if has_certificate { Encryption::Either } else { Encryption::Never };
+    let mut ports: Vec<Port> = Vec::new();
+    let mut add = |key: &str, address: &SocketAddr, protocols: &[Protocol], encryption| {
+        let key = format!("listen.{key}");
+        let at = ports.iter().position(|port| port.address == *address).unwrap_or_else(|| {
+            let (key, is_internal) = (String::new(), key == "listen.peer");
+            ports.push(Port { key, address: *address, takes: Vec::new(), is_internal });
+            ports.len() - 1
+        });
+        let port = &mut ports[at];
+        port.key = if port.key.is_empty() { key } else { format!("{} and {key}", port.key) };
+        for protocol in protocols {
+            match port.takes.iter_mut().find(|(taken, _)| taken == protocol) {
+                Some((_, taken)) if *taken != encryption => *taken = Encryption::Either,
+                Some(_) => (),
+                None => port.takes.push((*protocol, encryption)),
+            }
+        }
+        port.takes.sort_by_key(|(protocol, _)| *protocol);
+    };
+    add("grpc", grpc, &[Http2], encryption);
+    add("http", http, &[Http1], encryption);
+    for address in any {
+        add("any", address, &[Http1, Http2, Amqp], encryption);
     }
-    arrivals
+    for (key, address, protocol, encryption) in [
+        ("websocket", websocket, Http1, encryption),
+        ("amqp", amqp, Amqp, Encryption::Never),
+        ("amqps", amqps, Amqp, Encryption::Always),
+    ] {
+        if let Some(address) = address {
+            add(key, address, &[protocol], encryption);
+        }
+    }
+    add("peer", peer, &[Http2], Encryption::Never);
+    ports
+}
+
+/// Tells peers from strangers, who are told where to go.
+#[derive(Debug)]
+struct PeerDoor {
+    port: Port,
+    reception: Reception,
+}
+
+impl Doorkeeper for PeerDoor {
+    fn listen(&self, on: SocketAddr) -> io::Result<BoxStream<'static, io::Result<BoxSocket>>> {
+        let listener = std::net::TcpListener::bind(on)?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let (ready, arrivals) = transport::channel();
+        let Reception { ports, lines, tls } = self.reception.clone();
+        let reception = Reception { ports, lines: Lines { http_2: ready, ..lines }, tls };
+        tokio::spawn(reception.accept(listener, self.port.clone()));
+        let next = async |mut arrivals: Arrivals| {
+            let Arrival { stream, .. } = arrivals.recv().await?;
+            let socket: BoxSocket = match stream {
+                Stream::Plain(stream) => Box::new(stream),
+                stream => Box::new(stream),
+            };
+            Some((Ok(socket), arrivals))
+        };
+        Ok(stream::unfold(arrivals, next).boxed())
+    }
 }
 
 async fn stopped(mut stopping: watch::Receiver<bool>) {
@@ -124,24 +182,14 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-async fn bind_if(
-    address: Option<SocketAddr>,
-    what: &str,
-    key: &str,
-) -> anyhow::Result<Option<TcpListener>> {
-    match address {
-        Some(address) => bind(address, what, key).await.map(Some),
-        None => Ok(None),
-    }
-}
-
-async fn bind(address: SocketAddr, what: &str, key: &str) -> anyhow::Result<TcpListener> {
+async fn bind(port: &Port) -> anyhow::Result<TcpListener> {
+    let Port { key, address, .. } = port;
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => bail!(
-            "{address} ({what}) is in use; end what listens there, or set listen.{key} to another"
-        ),
-        Err(error) => bail!("cannot listen on {address} ({what}): {error}"),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            bail!("{address} is in use; end what listens there, or set {key} to another")
+        }
+        Err(error) => bail!("cannot listen on {address} ({key}): {error}"),
     }
 }
 
@@ -161,5 +209,49 @@ fn amqp_config(config: &Config) -> amqp::server::Config {
         idle: settings.idle,
         connections_max: settings.connections_max,
         container_id: format!("mayfly-{}", config.node),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conn_23_settings_that_name_one_address_share_a_port() {
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let listen = ListenConfig {
+            grpc: at(1),
+            http: at(2),
+            peer: at(3),
+            amqp: Some(at(4)),
+            amqps: Some(at(5)),
+            websocket: Some(at(5)),
+            any: vec![at(2), at(6)],
+        };
+        let found = |has_certificate: bool| {
+            let told = table(&listen, has_certificate).into_iter().map(|port| {
+                let takes = port.takes.iter().map(|(protocol, encryption)| {
+                    let mark = match encryption {
+                        Encryption::Never => "",
+                        Encryption::Always => "+",
+                        Encryption::Either => "?",
+                    };
+                    format!("{protocol:?}{mark}")
+                });
+                let takes = takes.collect::<Vec<_>>().join(" ");
+                format!("{} {}: {takes}", port.address.port(), port.key)
+            });
+            told.collect::<Vec<_>>()
+        };
+        let with = [
+            "1 listen.grpc: Http2?",
+            "2 listen.http and listen.any: Http1? Http2? Amqp?",
+            "6 listen.any: Http1? Http2? Amqp?",
+            "5 listen.websocket and listen.amqps: Http1? Amqp+",
+            "4 listen.amqp: Amqp",
+            "3 listen.peer: Http2",
+        ];
+        assert_eq!(found(true), with);
+        assert_eq!(found(false)[2], "6 listen.any: Http1 Http2 Amqp");
     }
 }

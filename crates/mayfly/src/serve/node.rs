@@ -20,6 +20,7 @@ use transport::Tls;
 use super::config::{Addresses, Config, TlsFiles};
 use super::front_ends::{FrontEnds, Ports};
 use super::{certificate, disk, fault_injection, handles, join, process, telemetry};
+use crate::emulator::Entities;
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -31,7 +32,11 @@ const CLOSE_LOOK: Duration = Duration::from_millis(5);
 /// In the data directory of a node that is a cluster by itself: the id it drew.
 const CLUSTER_ID_FILE: &str = "cluster-id";
 
-pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
+pub async fn run(
+    config: Config,
+    entities: Option<Entities>,
+    exit_with_parent: bool,
+) -> anyhow::Result<()> {
     // First, so that nobody is let in to wait along.
     if let Some(why) = disk::wait(&config, exit_with_parent).await? {
         tracing::info!("{why}");
@@ -39,7 +44,7 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     }
     handles::raise(&config);
     // Before anything is read or written: a port in use is the commonest mistake.
-    let ports = Ports::bind(&config.listen).await?;
+    let ports = Ports::bind(&config).await?;
     let config = join::settle(config).await?;
     let tls = config.tls.as_ref().map(|TlsFiles { certificate, key }| Tls::load(certificate, key));
     let tls = tls.transpose()?;
@@ -62,12 +67,16 @@ pub async fn run(config: Config, exit_with_parent: bool) -> anyhow::Result<()> {
     };
     let databases = (log.clone(), rows.clone());
     let node = service::Node::new(service_config(&config, cluster_id));
-    let peers = replication_config(&config, cluster_id, data);
+    let peers = replication::Config {
+        doorkeeper: ports.doorkeeper(),
+        ..replication_config(&config, cluster_id, data)
+    };
     let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
     let result = match replication {
         Ok(replication) => {
             let running = node.start(replication);
-            serve(&config, exit_with_parent, running, Clients { ports, tls, recorder }).await
+            serve(&config, exit_with_parent, running, Clients { ports, tls, recorder, entities })
+                .await
         }
         Err(error) => Err(error.into()),
     };
@@ -80,6 +89,8 @@ struct Clients {
     ports: Ports,
     tls: Option<Tls>,
     recorder: PrometheusHandle,
+    /// What they shall find.
+    entities: Option<Entities>,
 }
 
 /// Serves until it is told to end, or cannot go on.
@@ -90,13 +101,17 @@ async fn serve(
     clients: Clients,
 ) -> anyhow::Result<()> {
     tokio::spawn(process::sample(config.data_dir.clone()));
-    let Clients { ports, tls, recorder } = clients;
+    let Clients { ports, tls, recorder, entities } = clients;
     if let Some(tls) = &tls {
         tokio::spawn(certificate::keep_fresh(tls.clone()));
     }
     let (stop, stopping) = watch::channel(false);
     let FrontEnds { mut grpc, mut http, mut amqp } =
         ports.serve(config, tls.as_ref(), running.broker(), recorder, &stopping);
+    if let Some(entities) = entities {
+        let broker = running.broker().clone();
+        tokio::spawn(super::entities::create(entities, config.clone(), broker));
+    }
 
     let why = tokio::select! {
         why = told_to_end(exit_with_parent) => why?,
@@ -128,6 +143,10 @@ fn announce(config: &Config, cluster_id: u128) {
     match listen.amqp {
         Some(address) => tracing::info!("AMQP on {address}"),
         None => tracing::info!("AMQP is off"),
+    }
+    if !listen.any.is_empty() {
+        let all: Vec<String> = listen.any.iter().map(ToString::to_string).collect();
+        tracing::info!("HTTP, gRPC and AMQP alike on {}", all.join(", "));
     }
     if let Some(files) = &config.tls {
         let amqps = listen.amqps.map(|address| format!("AMQP over TLS on {address}, "));

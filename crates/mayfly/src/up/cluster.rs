@@ -1,6 +1,9 @@
 //! A local cluster: its directory, its nodes' configurations and processes.
 
 use std::fs;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -23,6 +26,8 @@ const AMQP_PORT: u16 = 5672;
 const AMQPS_PORT: u16 = 5671;
 /// Passes connections on to the nodes' AMQP ports.
 const FORWARD_PORT: u16 = 5700;
+/// So does each of these, if they are wanted: where clients of Azure look for HTTPS and for AMQP.
+const AZURE_PORTS: [u16; 2] = [443, AMQPS_PORT];
 const NODE_STEP: u16 = 1000;
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
@@ -44,6 +49,40 @@ pub struct Plan {
     pub idle_reattach: Option<Duration>,
     /// With a certificate made for the cluster.
     pub tls: bool,
+    /// Where the nodes listen.
+    pub host: IpAddr,
+    /// Of the certificate, beside those it always has.
+    pub host_names: Vec<String>,
+    /// Connections to the ports of Azure are passed on.
+    pub azure_ports: bool,
+    /// Asked of clients, and between nodes.
+    pub secret: Option<String>,
+    /// Listen beyond loopback without one.
+    pub insecure: bool,
+}
+
+impl Default for Plan {
+    /// Three nodes on loopback.
+    fn default() -> Plan {
+        Plan {
+            dir: PathBuf::new(),
+            nodes: 3,
+            base_offset: 0,
+            restart: true,
+            development: false,
+            synced: true,
+            data_groups: None,
+            memory_mebibytes: None,
+            log: None,
+            idle_reattach: None,
+            tls: false,
+            host: Ipv4Addr::LOCALHOST.into(),
+            host_names: Vec::new(),
+            azure_ports: false,
+            secret: None,
+            insecure: false,
+        }
+    }
 }
 
 /// Something happened to a node that nobody asked for.
@@ -85,21 +124,63 @@ struct Founded {
 }
 
 impl Plan {
-    /// Of a node, counted from 1. `None`: there is no such port.
-    fn address(&self, node: u16, port: u16) -> Option<String> {
+    /// The port of a node, counted from 1, at some host. `None`: there is no such port.
+    fn address(&self, host: IpAddr, node: u16, port: u16) -> Option<String> {
         let offset = (node - 1).checked_mul(NODE_STEP)?.checked_add(self.base_offset)?;
-        Some(format!("127.0.0.1:{}", port.checked_add(offset)?))
+        Some(SocketAddr::new(host, port.checked_add(offset)?).to_string())
     }
 
-    /// Where each node speaks AMQP over TLS, if any does.
+    /// Where the nodes are reached from here, and tell each other and native clients that they are.
+    fn reached(&self) -> IpAddr {
+        match self.host {
+            IpAddr::V4(host) if host.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(host) if host.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            host => host,
+        }
+    }
+
+    /// Beyond this machine a secret is asked for, unless someone says that none shall be.
+    pub fn check_open(&self) -> anyhow::Result<()> {
+        match &self.secret {
+            None if !self.host.is_loopback() && !self.insecure => Err(terminal::usage(format!(
+                "--host {} is not loopback; set --secret (or MAYFLY_SECRET), or pass --insecure",
+                self.host
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the certificate is to be good for, beside what it always is.
+    fn certified_names(&self) -> Vec<String> {
+        let host = Some(self.host).filter(|host| !host.is_unspecified() && !host.is_loopback());
+        self.host_names.iter().cloned().chain(host.map(|host| host.to_string())).collect()
+    }
+
+    /// What a client of this cluster proves itself with.
+    fn client_options(&self, give_up_after: Duration) -> ClientOptions {
+        ClientOptions { secret: self.secret.clone(), give_up_after, ..ClientOptions::default() }
+    }
+
+    /// Where each node speaks AMQP over TLS alone, if any does: where the port of node 1 is for all, none.
     fn amqps_addresses(&self) -> Vec<String> {
-        let nodes = (1..=self.nodes).filter(|_| self.tls);
-        nodes.filter_map(|node| self.address(node, AMQPS_PORT)).collect()
+        let nodes = (1..=self.nodes).filter(|_| self.tls && !self.azure_ports);
+        nodes.filter_map(|node| self.address(self.host, node, AMQPS_PORT)).collect()
     }
 
+    /// Where a node takes everything that clients speak.
+    fn any_addresses(&self, node: u16) -> Vec<String> {
+        let ports = [AMQP_PORT, HTTP_PORT].into_iter();
+        ports.filter_map(|port| self.address(self.host, node, port)).collect()
+    }
+
+    /// Where a node is reached.
     fn addresses(&self, node: u16) -> anyhow::Result<Addresses> {
+        self.addresses_at(self.reached(), node)
+    }
+
+    fn addresses_at(&self, host: IpAddr, node: u16) -> anyhow::Result<Addresses> {
         let ports = [GRPC_PORT, HTTP_PORT, PEER_PORT, AMQP_PORT];
-        let ports = ports.map(|port| self.address(node, port));
+        let ports = ports.map(|port| self.address(host, node, port));
         match ports {
             [Some(grpc), Some(http), Some(peer), amqp @ Some(_)] => {
                 Ok(Addresses { grpc, http, peer, amqp })
@@ -111,17 +192,20 @@ impl Plan {
         }
     }
 
-    /// Where AMQP connections are passed on to a live node.
-    pub fn forward_address(&self) -> anyhow::Result<String> {
-        let port = FORWARD_PORT.checked_add(self.base_offset).ok_or_else(|| {
-            terminal::usage(format!("--base-offset {}: too high", self.base_offset))
-        })?;
-        Ok(format!("127.0.0.1:{port}"))
+    /// Where connections are passed on to a live node.
+    pub fn forward_addresses(&self) -> anyhow::Result<Vec<String>> {
+        let azure = AZURE_PORTS.into_iter().filter(|_| self.azure_ports);
+        let address = |port: u16| {
+            self.address(self.host, 1, port).ok_or_else(|| {
+                terminal::usage(format!("--base-offset {}: too high", self.base_offset))
+            })
+        };
+        [FORWARD_PORT].into_iter().chain(azure).map(address).collect()
     }
 
     /// The first port of the plan that something else listens on.
     pub fn port_in_use(&self) -> Option<String> {
-        let nodes = (1..=self.nodes).filter_map(|node| self.addresses(node).ok());
+        let nodes = (1..=self.nodes).filter_map(|node| self.addresses_at(self.host, node).ok());
         let ports =
             nodes.flat_map(|node| [Some(node.grpc), Some(node.http), Some(node.peer), node.amqp]);
         let mut ports = ports.flatten().chain(self.amqps_addresses());
@@ -195,13 +279,30 @@ impl Plan {
             let reattach = humantime::format_duration(reattach).to_string();
             config.push(("idle", table(vec![("reattach", reattach.into())])));
         }
+        if self.secret.is_some() || self.insecure {
+            let mut security = vec![("insecure", self.insecure.into())];
+            security.extend(self.secret.clone().map(|secret| ("secret", secret.into())));
+            config.push(("security", table(security)));
+        }
+        let number = u16::try_from(member.id())?;
+        let Addresses { grpc, http, peer, amqp: _ } = self.addresses_at(self.host, number)?;
+        let any = self.any_addresses(number);
+        let mut listen = vec![
+            ("grpc", grpc.into()),
+            ("http", http.into()),
+            ("peer", peer.into()),
+            ("amqp", "off".into()),
+            ("any", any.into()),
+        ];
         let amqps = self.amqps_addresses();
-        let amqps = usize::try_from(member.id()).ok().and_then(|id| amqps.get(id - 1));
-        if let (Some(files), Some(amqps)) = (certificate, amqps) {
+        listen.extend(
+            amqps.get(usize::from(number) - 1).map(|amqps| ("amqps", amqps.clone().into())),
+        );
+        config.push(("listen", table(listen)));
+        if let Some(files) = certificate {
             let path = |path: &Path| toml::Value::from(path.display().to_string());
             let (certificate, key) = (path(&files.certificate), path(&files.key));
             config.push(("tls", table(vec![("certificate", certificate), ("key", key)])));
-            config.push(("listen", table(vec![("amqps", amqps.clone().into())])));
         }
         let config = table(config);
         Ok(format!("# Written by `mayfly up` at every start.\n{}", toml::to_string(&config)?))
@@ -210,6 +311,24 @@ impl Plan {
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
+}
+
+/// For nobody else to read: it may hold the secret.
+fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    let aside = path.with_extension("new");
+    let written = || -> std::io::Result<()> {
+        // One that is left from before may be open to others.
+        if let Err(error) = fs::remove_file(&aside)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let mut file =
+            fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&aside)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(&aside, path)
+    };
+    written().with_context(|| format!("cannot write '{}'", path.display()))
 }
 
 impl LocalCluster {
@@ -237,12 +356,12 @@ impl LocalCluster {
         let (tell, events) = mpsc::channel(EVENTS_MAX);
         let mut supervisors = JoinSet::new();
         let certificate = match plan.tls {
-            true => Some(certificate::ensure(&plan.dir.join("tls"))?),
+            true => Some(certificate::ensure(&plan.dir.join("tls"), &plan.certified_names())?),
             false => None,
         };
         for member in &members {
             let text = plan.config(member, &id, &members, certificate.as_ref())?;
-            write(&member.config_path(), &text)?;
+            write_private(&member.config_path(), &text)?;
         }
         for member in &members {
             supervisors.spawn(member.clone().supervise(
@@ -277,8 +396,7 @@ impl LocalCluster {
 
     /// A client that knows every node.
     pub fn client(&self) -> anyhow::Result<Client> {
-        let options =
-            ClientOptions { give_up_after: Duration::from_secs(15), ..ClientOptions::default() };
+        let options = self.plan.client_options(Duration::from_secs(15));
         Ok(Client::with_options(self.grpc_addresses(), options)?)
     }
 
@@ -291,8 +409,7 @@ impl LocalCluster {
     /// cannot run at all, and says why; one that was removed from the cluster is not waited for.
     pub async fn wait_ready(&mut self, within: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
-        let options =
-            ClientOptions { give_up_after: Duration::from_secs(1), ..ClientOptions::default() };
+        let options = self.plan.client_options(Duration::from_secs(1));
         let client = Client::with_options(self.grpc_addresses(), options)?;
         let mut last = "no node answers".to_owned();
         let mut removed = 0;
@@ -349,19 +466,7 @@ mod tests {
     use super::*;
 
     fn plan(dir: &Path, nodes: u16, base_offset: u16) -> Plan {
-        Plan {
-            dir: dir.to_owned(),
-            nodes,
-            base_offset,
-            restart: true,
-            development: false,
-            synced: true,
-            data_groups: None,
-            memory_mebibytes: None,
-            log: None,
-            idle_reattach: None,
-            tls: true,
-        }
+        Plan { dir: dir.to_owned(), nodes, base_offset, tls: true, ..Plan::default() }
     }
 
     #[test]
@@ -393,15 +498,44 @@ mod tests {
             Member::new(node.into(), plan.addresses(node).expect("in range"), dir)
         };
         let members = [member(1), member(2)];
-        let files = certificate::ensure(&dir.path().join("tls")).expect("a certificate");
-        let text = plan.config(&members[1], &"ab".repeat(16), &members, Some(&files));
-        let text = text.expect("it is written");
-        let path = dir.path().join("mayfly.toml");
-        fs::write(&path, text).expect("written");
-        let args = crate::serve::ServeArgs { config: Some(path), ..Default::default() };
-        let config = crate::serve::config::Config::load(&args).expect("it is right");
+        let files = certificate::ensure(&dir.path().join("tls"), &[]).expect("a certificate");
+        let read = |plan: &Plan| {
+            let text = plan.config(&members[1], &"ab".repeat(16), &members, Some(&files));
+            let path = dir.path().join("mayfly.toml");
+            write_private(&path, &text.expect("it is written")).expect("a file");
+            let args = crate::serve::ServeArgs { config: Some(path), ..Default::default() };
+            crate::serve::config::Config::load(&args).expect("it is right")
+        };
+        let config = read(&plan);
         assert_eq!((config.node, config.nodes.len(), config.listen.http.port()), (2, 2, 6400));
-        assert_eq!(config.listen.amqp.map(|address| address.port()), Some(6772));
+        let any: Vec<u16> = config.listen.any.iter().map(|address| address.port()).collect();
+        assert_eq!((any, config.listen.amqp), (vec![6772, 6400], None));
         assert_eq!(config.listen.amqps.map(|address| address.port()), Some(6771));
+        assert!(config.access.is_anyone() && config.open_to_clients().is_empty());
+
+        let host = Ipv4Addr::UNSPECIFIED.into();
+        let secret = Some("s3cret".to_owned());
+        let open = Plan { host, secret, azure_ports: true, ..plan.clone() };
+        let config = read(&open);
+        assert!(config.access.is_master("s3cret") && config.secret.is_some());
+        assert_eq!(config.listen.grpc.to_string(), "0.0.0.0:6410");
+        assert_eq!((config.listen.amqps, &*config.nodes[&2].grpc), (None, "127.0.0.1:6410"));
+        let forwards = open.forward_addresses().expect("in range");
+        assert_eq!(forwards, ["0.0.0.0:5800", "0.0.0.0:543", "0.0.0.0:5771"]);
+        assert_eq!(plan.forward_addresses().expect("in range"), ["127.0.0.1:5800"]);
+    }
+
+    #[test]
+    fn beyond_loopback_a_secret_is_asked_for() {
+        let host = Ipv4Addr::UNSPECIFIED.into();
+        let open = Plan { host, ..Plan::default() };
+        let told = open.check_open().expect_err("nobody is asked for anything").to_string();
+        assert!(told.contains("--host 0.0.0.0 is not loopback; set --secret"), "{told}");
+        let secret = Some("s3cret".to_owned());
+        for plan in
+            [Plan::default(), Plan { insecure: true, ..open.clone() }, Plan { secret, ..open }]
+        {
+            plan.check_open().expect("as it shall be");
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! One address for AMQP clients that know a single endpoint: each new connection goes to a node that
-//! takes it, in turn.
+//! Addresses for clients that know a single endpoint, whatever they speak: each new connection goes to a
+//! node that takes it, in turn.
 
 use std::time::Duration;
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::member::Member;
@@ -15,7 +16,15 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Forwards for ever.
-pub async fn run(listener: TcpListener, members: Vec<Member>) {
+pub async fn run(listeners: Vec<TcpListener>, members: Vec<Member>) {
+    let mut ports = JoinSet::new();
+    for listener in listeners {
+        ports.spawn(accept(listener, members.clone()));
+    }
+    while ports.join_next().await.is_some() {}
+}
+
+async fn accept(listener: TcpListener, members: Vec<Member>) {
     for turn in 0.. {
         let Ok((client, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -31,7 +31,7 @@ use super::{
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
 use crate::sockets::Accepted;
-use crate::{Clocks, Error, Incoming, Sockets, member};
+use crate::{Clocks, Doorkeeper, Error, Incoming, Sockets, member};
 
 /// A caller silent for this long, and that long again after a ping, is gone.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -47,12 +47,18 @@ pub(crate) struct PeerPort {
     pub incoming: Arc<dyn Incoming>,
 }
 
+/// Where connections of peers come from; neither: the port itself.
+pub(crate) struct Entrance {
+    pub sockets: Option<Arc<dyn Sockets>>,
+    pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
+}
+
 impl PeerPort {
     /// Binds the port; the future serves it until `stop` resolves.
     pub fn bind(
         self,
         address: SocketAddr,
-        sockets: Option<Arc<dyn Sockets>>,
+        entrance: Entrance,
         check: Check,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<impl Future<Output = Result<(), tonic::transport::Error>>, Error> {
@@ -68,13 +74,18 @@ impl PeerPort {
             .http2_keepalive_interval(Some(SILENCE))
             .http2_keepalive_timeout(Some(SILENCE))
             .add_service(InterceptedService::new(service, check));
-        Ok(match sockets {
+        let incoming = match entrance {
+            Entrance { sockets: Some(sockets), .. } => Some(sockets.listen(address)),
+            Entrance { doorkeeper: Some(doorkeeper), .. } => Some(doorkeeper.listen(address)),
+            Entrance { sockets: None, doorkeeper: None } => None,
+        };
+        Ok(match incoming.transpose().map_err(failed)? {
             None => {
                 let incoming = TcpIncoming::bind(address).map_err(failed)?.with_nodelay(Some(true));
                 Either::Left(server.serve_with_incoming_shutdown(incoming, stop))
             }
-            Some(sockets) => {
-                let incoming = sockets.listen(address).map_err(failed)?.map_ok(Accepted);
+            Some(incoming) => {
+                let incoming = incoming.map_ok(Accepted);
                 Either::Right(server.serve_with_incoming_shutdown(incoming, stop))
             }
         })

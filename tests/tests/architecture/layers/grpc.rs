@@ -6,6 +6,7 @@ pub const LAYERS: &[Layer] = &[
     (&["api"], &[]),
     (&["connection"], &[]),
     (&["status"], &[]),
+    (&["admission"], &["connection"]),
     (&["cluster"], &["api", "status"]),
     (&["connection_limit"], &["connection", "status"]),
     (&["authenticator"], &["connection_limit"]),
@@ -13,6 +14,7 @@ pub const LAYERS: &[Layer] = &[
     (
         &["messaging", "receive_stream", "send_stream", "server", "sessions", "transact_stream"],
         &[
+            "admission",
             "api",
             "authenticator",
             "cluster",

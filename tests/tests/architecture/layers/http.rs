@@ -3,14 +3,28 @@
 use super::Layer;
 
 pub const LAYERS: &[Layer] = &[
-    (&["connection"], &[]),
     (&["failure"], &[]),
+    (&["connection"], &["failure"]),
     (&["messages"], &["failure"]),
     (&["path"], &[]),
     (&["atom"], &["failure", "lib", "path"]),
+    (&["access"], &["atom", "connection", "failure", "path"]),
     (&["process"], &[]),
+    (&["tunnel"], &["connection", "failure"]),
+    (&["options"], &["path", "tunnel"]),
     (
-        &["access", "dispatch", "health", "metrics", "server", "tunnel"],
-        &["atom", "connection", "failure", "lib", "messages", "path", "process"],
+        &["dispatch", "health", "metrics", "server"],
+        &[
+            "access",
+            "atom",
+            "connection",
+            "failure",
+            "lib",
+            "messages",
+            "options",
+            "path",
+            "process",
+            "tunnel",
+        ],
     ),
 ];

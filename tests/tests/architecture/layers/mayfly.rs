@@ -7,8 +7,9 @@ pub const LAYERS: &[Layer] = &[
     (&["terminal"], &[]),
     (&["connect"], &["input", "terminal"]),
     (&["commands"], &["connect", "input", "terminal"]),
-    (&["serve"], &["input", "terminal"]),
-    (&["up"], &["input", "serve", "terminal"]),
+    (&["emulator"], &["input", "terminal"]),
+    (&["serve"], &["emulator", "input", "terminal"]),
+    (&["up"], &["emulator", "serve", "terminal"]),
     (&["demo"], &["connect", "input", "terminal", "up"]),
     (&["cli"], &["commands", "demo", "serve", "terminal", "up"]),
 ];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use amqp::server::IdleLimits;
 use service::{IdleConfig, Skew};
 
-use super::file::{self, ConfigFile, Durability, Limit};
+use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
     Addresses, AmqpConfig, ClockConfig, Config, FaultInjection, ListenConfig, LogConfig,
     RaftConfig, StorageConfig, security,
@@ -70,6 +70,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         listen,
         amqp: amqp(&file)?,
         grpc_connections_max: grpc_connections_max(&file)?,
+        cors_origins: cors_origins(&file)?,
         cluster_id: cluster_id(&file, nodes.len())?,
         data_groups: data_groups(&file)?,
         replication_factor: replication_factor(&file, nodes.len())?,
@@ -200,7 +201,7 @@ fn listen(
             "http" => "127.0.0.1:5300",
             "amqp" => "127.0.0.1:5672",
             "amqps" => "127.0.0.1:5671",
-            "websocket" => "127.0.0.1:443",
+            "websocket" | "any" => "127.0.0.1:443",
             _ => "127.0.0.1:5320",
         };
         let is_of_cluster = told.is_none() && is_named;
@@ -232,13 +233,27 @@ fn listen(
     if amqps.is_some() && !has_certificate {
         return Err("listen.amqps takes a certificate; set tls.certificate and tls.key".to_owned());
     }
+    let any =
+        args.any.clone().or(file.listen.any.as_ref().map(OneOrMore::list)).unwrap_or_default();
+    let any: Result<Vec<Option<SocketAddr>>, String> =
+        any.iter().map(|text| optional("any", Some(text))).collect();
+    let any: Vec<SocketAddr> = any?.into_iter().flatten().collect();
+    // A default gives way to what is told: it is the same port.
+    let shared = |told: bool, address: SocketAddr| {
+        let same = any.iter().find(|any| !told && any.port() == address.port());
+        same.copied().unwrap_or(address)
+    };
+    let is_told = |flag: &Option<String>, file: &Option<String>| flag.is_some() || file.is_some();
+    let grpc = address("grpc", &args.grpc, &file.listen.grpc, &own.grpc)?;
+    let http = address("http", &args.http, &file.listen.http, &own.http)?;
     Ok(ListenConfig {
-        grpc: address("grpc", &args.grpc, &file.listen.grpc, &own.grpc)?,
-        http: address("http", &args.http, &file.listen.http, &own.http)?,
+        grpc: shared(is_told(&args.grpc, &file.listen.grpc), grpc),
+        http: shared(is_told(&args.http, &file.listen.http), http),
         peer: address("peer", &args.peer, &file.listen.peer, &own.peer)?,
-        amqp,
-        amqps,
+        amqp: amqp.map(|amqp| shared(is_told(&args.amqp, &file.listen.amqp), amqp)),
+        amqps: amqps.map(|amqps| shared(is_told(&args.amqps, &file.listen.amqps), amqps)),
         websocket: optional("websocket", file.listen.websocket.as_ref())?,
+        any,
     })
 }
 
@@ -288,6 +303,24 @@ fn grpc_connections_max(file: &ConfigFile) -> Result<usize, String> {
         None => Ok(grpc::Config::CONNECTIONS_MAX),
         Some(0) => Err("grpc.connections_max is 0, allowed is 1 or more".to_owned()),
         Some(most) => Ok(most),
+    }
+}
+
+fn cors_origins(file: &ConfigFile) -> Result<Vec<String>, String> {
+    let is_origin = |text: &str| match text.split_once("://") {
+        Some(("http" | "https", rest)) => {
+            // Browsers send no more, and compare letter for letter.
+            let is_of_host = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+            !rest.is_empty() && rest.chars().all(is_of_host)
+        }
+        _ => text == "*",
+    };
+    let origins = &file.http.cors_origins;
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        None => Ok(origins.clone()),
+        Some(wrong) => Err(format!(
+            "http.cors_origins: '{wrong}' is no origin; write one like https://console.example:8443, or \"*\""
+        )),
     }
 }
 

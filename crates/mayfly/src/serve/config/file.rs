@@ -16,6 +16,7 @@ pub struct ConfigFile {
     pub node: Node,
     pub listen: Listen,
     pub grpc: Grpc,
+    pub http: Http,
     pub amqp: Amqp,
     pub cluster: Cluster,
     pub security: Security,
@@ -45,12 +46,36 @@ pub struct Listen {
     pub amqp: Option<String>,
     pub amqps: Option<String>,
     pub websocket: Option<String>,
+    pub any: Option<OneOrMore>,
+}
+
+/// One address, or a list of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected an address, or a list of addresses")]
+pub enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    pub fn list(&self) -> Vec<String> {
+        match self {
+            OneOrMore::One(one) => vec![one.clone()],
+            OneOrMore::More(more) => more.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grpc {
     pub connections_max: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    pub cors_origins: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
