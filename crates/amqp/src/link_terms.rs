@@ -1,6 +1,9 @@
-//! What Service Bus says in an attach beside the standard's fields (LINK-10 to LINK-13).
+//! What is said in an attach beside names and settle modes: by Service Bus's clients (LINK-10 to LINK-13), and
+//! by those of other brokers (LINK-20 to LINK-22).
 
-use amqp_protocol::codec::{Attach, DecodeError, Map, Source, Value, code};
+use amqp_protocol::codec::{
+    Attach, DecodeError, Map, SenderSettleMode, Source, Symbol, Value, code,
+};
 use bytestring::ByteString;
 use domain::Timestamp;
 
@@ -23,6 +26,85 @@ fn dotnet_ticks(at: Timestamp) -> i64 {
     const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
     let ms = i64::try_from(at.0).unwrap_or(i64::MAX);
     ms.saturating_mul(TICKS_PER_MS).saturating_add(UNIX_EPOCH_TICKS)
+}
+
+/// The distribution mode of copies (LINK-21).
+const COPY: &str = "copy";
+/// The other one: what one receiver is sent, no other is.
+const MOVE: &str = "move";
+/// Of a name of the client's in an error, so that this fits into any frame.
+const NAME_CHARS_MAX: usize = 128;
+
+/// Why a receiver cannot have what it asks for (LINK-20, LINK-22), in a sentence. It would take messages that it
+/// did not ask for, if it were let in all the same.
+pub fn not_offered(source: &Source) -> Option<String> {
+    let is_known = |name: &str| matches!(name, SESSION_FILTER | NON_EXCLUSIVE_SESSION_FILTER);
+    let filters = source.filter.iter().flat_map(|filter| &filter.0);
+    let mut names = filters.map(|(name, filter)| (name.as_str().unwrap_or_default(), filter));
+    if let Some((name, filter)) = names.find(|(name, _)| !is_known(name)) {
+        return Some(match what(name, filter) {
+            Choice::Selector => {
+                "a selector is not offered; filter by the rules of a subscription, \
+                                 or receive without one"
+                    .to_owned()
+            }
+            Choice::NoLocal => "a no-local filter is not offered; filter by the rules of a \
+                                subscription, or receive without one"
+                .to_owned(),
+            Choice::Other => {
+                let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+                format!("the filter '{name}' is not offered; receive without it")
+            }
+        });
+    }
+    let is_lasting = source.durable > 0 && source.expiry_policy.as_deref() == Some("never");
+    let is_subscription = is_lasting || source.capabilities.contains("shared");
+    is_subscription.then(|| {
+        "subscriptions are not made by receivers; create one, and receive from \
+         'TOPIC/Subscriptions/NAME'"
+            .to_owned()
+    })
+}
+
+/// A filter that other brokers have.
+enum Choice {
+    Selector,
+    NoLocal,
+    Other,
+}
+
+/// By its descriptor, which is what counts, or by the name that JMS clients give it.
+fn what(name: &str, filter: &Value) -> Choice {
+    let descriptor = match filter {
+        Value::Described(parts) => Some(&parts.0),
+        _ => None,
+    };
+    let by_name = descriptor.and_then(Value::as_str).unwrap_or(name);
+    match (by_name, descriptor.and_then(Value::as_i64)) {
+        ("apache.org:selector-filter:string" | "jms-selector", _) | (_, Some(0x468c_0000_0004)) => {
+            Choice::Selector
+        }
+        ("apache.org:no-local-filter:list" | "no-local", _) | (_, Some(0x468c_0000_0003)) => {
+            Choice::NoLocal
+        }
+        _ => Choice::Other,
+    }
+}
+
+/// Whether a receiver asks for copies (LINK-21).
+pub fn browses(source: &Source) -> bool {
+    source.distribution_mode.as_deref() == Some(COPY)
+}
+
+/// Says in a receiver's reply what it is sent: copies, or what no other receiver is (LINK-21).
+pub fn set_mode(reply: &mut Attach, is_browser: bool) {
+    let source = reply.source.get_or_insert_default();
+    if is_browser {
+        source.distribution_mode = Some(Symbol::from_static(COPY));
+        reply.snd_settle_mode = SenderSettleMode::Settled;
+    } else {
+        source.distribution_mode.take_if(|mode| mode.as_str() != MOVE);
+    }
 }
 
 /// What a receiver's filter says of sessions.
@@ -81,6 +163,77 @@ pub fn set_session(source: &mut Source, session: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each row a filter, and what is said of it.
+    #[test]
+    fn link_20_a_filter_that_is_not_applied_is_refused_by_name() {
+        let described = |descriptor| Value::Described(Box::new((descriptor, "a = 1".into())));
+        let symbol = |name| Value::Symbol(Symbol::from_static(name));
+        for (name, filter, told) in [
+            ("jms-selector", described(Value::Ulong(0x468c_0000_0004)), Some("a selector")),
+            ("any", described(symbol("apache.org:selector-filter:string")), Some("a selector")),
+            ("apache.org:selector-filter:string", "a = 1".into(), Some("a selector")),
+            ("no-local", described(Value::Ulong(0x468c_0000_0003)), Some("a no-local filter")),
+            ("mine", described(Value::Ulong(1)), Some("the filter 'mine'")),
+            (SESSION_FILTER, Value::Null, None),
+            (NON_EXCLUSIVE_SESSION_FILTER, Value::Null, None),
+        ] {
+            let filter = Some(Map::default().symbol(name, filter));
+            let source = Source { filter, ..Source::default() };
+            let said = not_offered(&source);
+            assert_eq!(said.is_some(), told.is_some(), "{name}: {said:?}");
+            assert!(said.unwrap_or_default().starts_with(told.unwrap_or_default()), "{name}");
+        }
+        let long = Value::Symbol(Symbol("é".repeat(40_000).into()));
+        let filter = Some(Map(vec![(long, Value::Null)]));
+        let said = not_offered(&Source { filter, ..Source::default() }).unwrap_or_default();
+        assert!(said.contains("'é") && said.chars().count() < 200, "{}", said.len());
+    }
+
+    /// Each row how lasting a source is, what it can do, and whether that is a subscription of JMS.
+    #[test]
+    fn link_22_a_subscription_is_not_made_by_a_receiver() {
+        for (durable, policy, capability, is_refused) in [
+            (0, "link-detach", "topic", false),
+            (2, "never", "topic", true),
+            (1, "never", "queue", true),
+            (0, "never", "queue", false),
+            (0, "link-detach", "shared", true),
+        ] {
+            let source = Source {
+                durable,
+                expiry_policy: Some(Symbol::from_static(policy)),
+                capabilities: [Symbol::from_static(capability)].into_iter().collect(),
+                ..Source::default()
+            };
+            assert_eq!(
+                not_offered(&source).is_some(),
+                is_refused,
+                "{durable} {policy} {capability}"
+            );
+        }
+    }
+
+    /// Each row what is asked for, whether it is a browser, and the answer.
+    #[test]
+    fn link_21_the_answer_names_the_distribution_mode_in_force() {
+        for (asked, is_browser, told) in [
+            (None, false, None),
+            (Some("move"), false, Some("move")),
+            (Some("copy"), true, Some("copy")),
+            (Some("any-other"), false, None),
+        ] {
+            let mut attach = Attach::receiver("r", "q");
+            let source = attach.source.get_or_insert_default();
+            source.distribution_mode = asked.map(Symbol::from_static);
+            assert_eq!(browses(source), is_browser);
+            let mut reply = attach.reply(1024);
+            set_mode(&mut reply, is_browser);
+            let source = reply.source.unwrap_or_default();
+            assert_eq!(source.distribution_mode.as_deref(), told, "{asked:?}");
+            assert_eq!(reply.snd_settle_mode == SenderSettleMode::Settled, is_browser);
+        }
+    }
 
     /// LINK-10, LINK-12: a session's receiver learns how long, in .NET ticks, and which, in the form it
     /// asked in.

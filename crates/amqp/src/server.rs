@@ -21,8 +21,10 @@ mod operations;
 mod source;
 mod submission;
 
+mod browser;
 mod consumer;
 mod producer;
+mod temporary_queue;
 mod transaction;
 mod via;
 

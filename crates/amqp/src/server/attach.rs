@@ -7,6 +7,7 @@ use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Val
 use amqp_protocol::engine::{Connection, LinkId, Millis, SessionId};
 use auth::Right;
 use domain::{Refusal, SubQueue};
+use message_content::Shown;
 use service::ReceiveMode;
 use tokio::sync::mpsc;
 
@@ -20,7 +21,7 @@ use super::note::Terms;
 use super::outgoing::OutgoingLink;
 use super::source::Wanted;
 use super::tasks::Tasks;
-use super::{Shared, consumer, failure, producer, via};
+use super::{Shared, browser, consumer, failure, producer, temporary_queue, via};
 use crate::condition;
 use crate::link_terms::{self, SessionFilter};
 
@@ -54,8 +55,8 @@ pub(super) struct AttachHandler<'a> {
 }
 
 impl AttachHandler<'_> {
-    pub fn attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
-        match self.serve(id, &attach) {
+    pub fn attach(&mut self, session: SessionId, id: LinkId, mut attach: Box<Attach>) {
+        match self.serve(id, &mut attach) {
             Ok((right, kind)) => {
                 let is_waiting = matches!(kind, Kind::Incoming(_) | Kind::Outgoing(_));
                 let used_at = self.now;
@@ -75,7 +76,9 @@ impl AttachHandler<'_> {
     }
 
     /// Finds who serves a link. Entities are looked up while the client waits.
-    fn serve(&mut self, id: LinkId, attach: &Attach) -> Result<(Option<Right>, Kind), Error> {
+    fn serve(&mut self, id: LinkId, attach: &mut Attach) -> Result<(Option<Right>, Kind), Error> {
+        let temporary = temporary_queue::name(attach)?;
+        let attach = &*attach;
         let address = address_of(attach).unwrap_or_default();
         let refused = |refusal| failure::refusal(refusal, address);
         if let Some(AnyTarget::Coordinator(_)) = attach.target {
@@ -91,7 +94,8 @@ impl AttachHandler<'_> {
                     Role::Sender => Right::Send,
                     Role::Receiver => Right::Listen,
                 };
-                self.permit(entity, right, address)?;
+                let needed = if temporary.is_some() { Right::Manage } else { right };
+                self.permit(entity, needed, address)?;
                 Some(right)
             }
         };
@@ -100,22 +104,41 @@ impl AttachHandler<'_> {
             (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),
             (Node::Entity(entity), Role::Sender) => {
                 let to = self.transfer_destination(attach)?;
-                self.serve_sender(id, entity, to).map_err(refused)?
+                self.serve_sender(id, entity, to, temporary).map_err(refused)?
             }
             (Node::Entity(entity), Role::Receiver) => {
+                let source = attach.source.as_ref();
+                if let Some(why) = source.and_then(link_terms::not_offered) {
+                    return Err(failure::told(condition::NOT_IMPLEMENTED, &why, address));
+                }
                 let wanted = wanted(attach, &entity).map_err(refused)?;
-                self.serve_receiver(id, entity, wanted, attach.snd_settle_mode)
+                let is_browser = source.is_some_and(link_terms::browses);
+                if is_browser && wanted != Wanted::Messages {
+                    let what = "browsing the messages of one session";
+                    return Err(refused(Refusal::NotSupported { what }));
+                }
+                let shown = match (is_browser, attach.snd_settle_mode) {
+                    (true, _) => Shown::Peek,
+                    // LINK-9: what is sent settled was deleted before.
+                    (false, SenderSettleMode::Settled) => Shown::ReceiveAndDelete,
+                    (false, SenderSettleMode::Unsettled | SenderSettleMode::Mixed) => {
+                        Shown::PeekLock
+                    }
+                };
+                self.serve_receiver(id, entity, wanted, shown, temporary)
             }
         };
         Ok((right, kind))
     }
 
     /// A link on which the client sends. `to`: where its messages go, if not to the entity itself.
+    /// `temporary`: a queue to be made for it.
     fn serve_sender(
         &mut self,
         id: LinkId,
         entity: Entity,
         to: Option<Entity>,
+        temporary: Option<String>,
     ) -> Result<Kind, Refusal> {
         if entity.sub != SubQueue::Main {
             let why = "messages come to a dead-letter queue by being dead-lettered only";
@@ -128,8 +151,8 @@ impl AttachHandler<'_> {
         let (deliveries, waiting) = mpsc::channel(DELIVERIES_WAITING_MAX);
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
         match to {
-            None => self.tasks.spawn(producer::run(id, broker, entity, waiting, notes)),
-            Some(to) => self.tasks.spawn(via::run(id, broker, entity, to, waiting, notes)),
+            None => self.spawn(id, temporary, producer::run(id, broker, entity, waiting, notes)),
+            Some(to) => self.spawn(id, temporary, via::run(id, broker, entity, to, waiting, notes)),
         }
         Ok(Kind::Incoming(IncomingLink { deliveries, presettled: 0 }))
     }
@@ -140,23 +163,30 @@ impl AttachHandler<'_> {
         id: LinkId,
         entity: Entity,
         wanted: Wanted,
-        mode: SenderSettleMode,
+        shown: Shown,
+        temporary: Option<String>,
     ) -> Kind {
-        // LINK-9: what is sent settled was deleted before.
-        let mode = match mode {
-            SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
-            SenderSettleMode::Unsettled | SenderSettleMode::Mixed => ReceiveMode::PeekLock,
-        };
         let (orders, waiting) = mpsc::channel(ORDERS_WAITING_MAX + 1);
         let end = orders.clone().try_reserve_owned().expect("a new channel has room");
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
-        let run = consumer::run(id, broker, entity.clone(), wanted, mode, waiting, notes);
-        self.tasks.spawn(run);
+        let of = entity.clone();
+        let mode = match shown {
+            Shown::Peek => None,
+            Shown::ReceiveAndDelete => Some(ReceiveMode::ReceiveAndDelete),
+            Shown::PeekLock | Shown::Deferred => Some(ReceiveMode::PeekLock),
+        };
+        match mode {
+            None => self.spawn(id, temporary, browser::run(id, broker, of, waiting, notes)),
+            Some(mode) => {
+                let run = consumer::run(id, broker, of, wanted, mode, waiting, notes);
+                self.spawn(id, temporary, run);
+            }
+        }
         Kind::Outgoing(OutgoingLink {
             entity,
             orders,
             end,
-            mode,
+            shown,
             session: None,
             unsent: VecDeque::new(),
             sent: 0,
@@ -166,7 +196,21 @@ impl AttachHandler<'_> {
         })
     }
 
-    /// LINK-3, LINK-4, LINK-12. Only now the client hears of the link, so it never sees one that is
+    /// Has a link served, and its queue made before if that is `temporary`.
+    fn spawn(
+        &mut self,
+        id: LinkId,
+        temporary: Option<String>,
+        serve: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        match temporary {
+            None => self.tasks.spawn(serve),
+            Some(name) => self.tasks.spawn(temporary_queue::keep(id, broker, name, notes, serve)),
+        }
+    }
+
+    /// LINK-3, LINK-4, LINK-12, LINK-21. Only now the client hears of the link, so it never sees one that is
     /// refused after.
     pub fn accept(&mut self, id: LinkId, terms: Terms) {
         let Some(link) = self.table.get_mut(id) else { return };
@@ -188,6 +232,9 @@ impl AttachHandler<'_> {
                     outgoing.session = Some(token);
                 }
             }
+        }
+        if let Kind::Outgoing(outgoing) = &link.kind {
+            link_terms::set_mode(&mut reply, outgoing.shown == Shown::Peek);
         }
         let window = match link.kind {
             Kind::Incoming(_) => INCOMING_WINDOW,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use amqp_protocol::codec::{Attach, Role};
+use amqp_protocol::codec::{AnyTarget, Attach, Role};
 use amqp_protocol::engine::{LinkId, Millis, SessionId};
 use auth::Right;
 use bytes::Bytes;
@@ -141,6 +141,19 @@ impl Link {
     /// To an entity: neither of tokens nor of requests nor of transactions.
     pub fn is_of_messages(&self) -> bool {
         matches!(self.kind, Kind::Incoming(_) | Kind::Outgoing(_))
+    }
+
+    /// ERR-22: whether it ends for want of traffic. A temporary queue's link is what the queue is there
+    /// for, whether anything goes over it or not (LINK-23).
+    pub fn may_idle_out(&self) -> bool {
+        let is_dynamic = match self.attach.role {
+            Role::Sender => match &self.attach.target {
+                Some(AnyTarget::Node(target)) => target.dynamic,
+                Some(AnyTarget::Coordinator(_)) | None => false,
+            },
+            Role::Receiver => self.attach.source.as_ref().is_some_and(|source| source.dynamic),
+        };
+        self.is_of_messages() && !is_dynamic
     }
 
     /// Of the node, as the client wrote it.

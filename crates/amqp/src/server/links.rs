@@ -329,14 +329,14 @@ impl Links {
     /// when they are needed; an SDK takes the end of its `$cbs` link for the end of its connection.
     pub fn detach_idle(&mut self) {
         let Some(before) = self.timers.idle_before(self.now) else { return };
-        let is_idle = |link: &Link| link.is_of_messages() && link.used_at <= before;
+        let is_idle = |link: &Link| link.may_idle_out() && link.used_at <= before;
         for id in self.table.ids(is_idle) {
             let name = self.address_of(id);
             let ms = idle::ms(self.shared.config.idle.link.unwrap_or_default());
             let why = format!("The link had no traffic within the allowed {ms} milliseconds");
             self.fail(id, failure::told(condition::DETACH_FORCED, &why, &name));
         }
-        let links = self.table.iter().filter(|(_, link)| link.is_of_messages());
+        let links = self.table.iter().filter(|(_, link)| link.may_idle_out());
         let least = links.map(|(_, link)| link.used_at).min();
         // With none, a next look in time for whichever comes.
         self.timers.looked(Some(least.unwrap_or(self.now)));

@@ -9,7 +9,7 @@ use amqp_protocol::engine::{Connection, LinkId, Millis, Outgoing, Payload};
 use bytes::{Bytes, BytesMut};
 use domain::{LockToken, SessionToken};
 use message_content::{Shown, Unreadable, deliver, stored};
-use service::{ReceiveMode, Received};
+use service::Received;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -25,7 +25,8 @@ pub(super) struct OutgoingLink {
     pub orders: mpsc::Sender<Order>,
     /// A place for the last order, whatever else waits.
     pub end: mpsc::OwnedPermit<Order>,
-    pub mode: ReceiveMode,
+    /// How its messages are: under a lock, deleted, or copies that a browser is shown.
+    pub shown: Shown,
     /// The session that is received, once the client was told of it.
     pub session: Option<SessionToken>,
     pub unsent: VecDeque<Received>,
@@ -95,22 +96,22 @@ impl OutgoingHandler<'_> {
             let has_credit = self.engine.credit(id) > 0;
             let Some(outgoing) = self.table.outgoing(id) else { return false };
             let Some(received) = outgoing.unsent.front() else { break };
-            match (room > 0, has_credit, outgoing.mode) {
+            match (room > 0, has_credit, outgoing.shown) {
                 (true, _, _) => {}
                 (false, true, _) => return true,
                 // The client took its credit back meanwhile.
-                (false, false, ReceiveMode::PeekLock) => match outgoing.give_back() {
+                (false, false, Shown::PeekLock | Shown::Deferred) => match outgoing.give_back() {
                     true => break,
                     false => return true,
                 },
-                // Deleted already: they wait for the client to want messages again.
-                (false, false, ReceiveMode::ReceiveAndDelete) => return false,
+                // Deleted already, or copies: they wait for the client to want messages again.
+                (false, false, Shown::ReceiveAndDelete | Shown::Peek) => return false,
             }
-            let (received, mode) = (received.clone(), outgoing.mode);
+            let (received, shown) = (received.clone(), outgoing.shown);
             outgoing.unsent.pop_front();
             outgoing.sent += 1;
             let sequence = received.delivery.sequence;
-            match self.encode(&received, mode) {
+            match self.encode(&received, shown) {
                 // There is room and credit; a link that is gone has its event to come.
                 Ok(outgoing) => {
                     let _ = self.engine.send(id, &outgoing);
@@ -126,19 +127,19 @@ impl OutgoingHandler<'_> {
         false
     }
 
-    fn encode(&mut self, received: &Received, mode: ReceiveMode) -> Result<Outgoing, Unreadable> {
+    fn encode(&mut self, received: &Received, shown: Shown) -> Result<Outgoing, Unreadable> {
         let (limits, scratch) = (self.limits, &mut *self.scratch);
         let Received { delivery, content } = received;
-        let (shown, settled) = match mode {
-            ReceiveMode::PeekLock => (Shown::PeekLock, false),
-            ReceiveMode::ReceiveAndDelete => (Shown::ReceiveAndDelete, true),
+        let settled = match shown {
+            Shown::PeekLock | Shown::Deferred => false,
+            Shown::ReceiveAndDelete | Shown::Peek => true,
         };
         let message = stored(content, limits, scratch)?;
         let source = delivery.dead_letter_source.as_deref(); // DLQ-12.
         let payload = deliver(&message, delivery, shown, source, limits, scratch)?;
         let tag = match delivery.lock {
-            Some(lock) => tag(lock.token),
-            None => unlocked_tag(delivery.sequence.0),
+            Some(lock) if !settled => tag(lock.token),
+            Some(_) | None => unlocked_tag(delivery.sequence.0),
         };
         Ok(Outgoing { tag, message_format: 0, settled, state: None, payload })
     }
@@ -249,7 +250,7 @@ mod tests {
             entity: Entity { name: "q".to_owned(), sub: SubQueue::Main },
             orders,
             end,
-            mode: ReceiveMode::PeekLock,
+            shown: Shown::PeekLock,
             session: None,
             unsent: VecDeque::new(),
             sent: 0,
