@@ -21,8 +21,8 @@ NODES = (1, 2, 3)
 PR_SET_PDEATHSIG = 1
 
 
-def _end_with_parent() -> None:
-    """The cluster ends with this process, however it ends; its nodes end with the cluster."""
+def end_with_parent() -> None:
+    """A process ends with the one that started it, however that ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -57,7 +57,7 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )  # fmt: skip
 
     def __enter__(self) -> "Cluster":

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import well_known
 from environment import HERE, CannotInstall, ask, node_home, python_home
-from well_known import FAILED, KEY, NAMESPACE, Broker, run_apart, trust
+from well_known import FAILED, KEY, NAMESPACE, UP, Broker, run_apart, trust
 
 PROGRAMS = HERE / "recipes"
 WITHIN = 120  # Seconds one step of a recipe may take, on a busy machine.
@@ -191,7 +191,7 @@ def install() -> Libraries:
 
 def run(libraries: Libraries, mayfly: Path, directory: Path, chosen: list[str]) -> list[str]:
     failures = []
-    with Broker(mayfly, directory) as broker, ThreadPoolExecutor(len(chosen)) as recipes:
+    with Broker(mayfly, directory, UP) as broker, ThreadPoolExecutor(len(chosen)) as recipes:
         env = trust(directory, [libraries.trusted])
         env |= {"MAYFLY_RECIPES_MODULES": str(libraries.modules)}
         kitchen = Kitchen(broker, libraries.bin, libraries.node, env, directory)

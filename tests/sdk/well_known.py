@@ -2,88 +2,62 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import private_network
+from cluster import end_with_parent
+from environment import HERE
 
 READY_MAX = 60  # Seconds a broker may take to start.
-SCRIPT_MAX = 300  # Seconds a script of such tests may take.
+SCRIPT_MAX = 600  # Seconds a script of such tests may take.
 KEY = "SAS_KEY_VALUE"
 NAMESPACE = "contoso.servicebus.windows.net"
-# As Azure makes them: 32 bytes in Base64, so with an equals sign at the end.
-POLICY, POLICY_KEY = "orders-app", "c2l4dGVlbiBieXRlcywgYW5kIHNpeHRlZW4gbW9yZSE="
 # An address of a local network, as `192.168.y.z` in Microsoft's pages.
 LAN = "192.168.17.4"
 NAMES = ("servicebus-emulator", "host.docker.internal", NAMESPACE)
 
-
-def make_certificate(directory: Path) -> None:
-    """`authority.pem`, which is to be trusted, and what it signs for the hosts of the strings."""
-    names = ",".join([f"DNS:{name}" for name in ("localhost", *NAMES)] + [f"IP:{LAN}"])
-    new = ["openssl", "req", "-x509", "-nodes"]
-    new += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    authority = ["-subj", "/CN=Authority of a test"]
-    authority += ["-keyout", "authority.key", "-out", "authority.pem"]
-    authority += ["-addext", "keyUsage=critical,keyCertSign"]
-    own = ["-subj", "/CN=Node of a test", "-keyout", "key.pem", "-out", "certificate.pem"]
-    own += ["-CA", "authority.pem", "-CAkey", "authority.key"]
-    for extension in (
-        f"subjectAltName={names}",
-        "basicConstraints=critical,CA:FALSE",
-        "keyUsage=critical,digitalSignature",
-        "extendedKeyUsage=serverAuth",
-    ):
-        own += ["-addext", extension]
-    for options in (authority, own):
-        subprocess.run([*new, *options], cwd=directory, check=True, capture_output=True)
+# Both take everything on every port that an SDK makes of a string: 5672 and 5300 of the emulator, 5671
+# and 443 of Azure, and 80.
+UP = (
+    *("up", "--data-dir", "up", "--memory", "128", "--host", "0.0.0.0"),
+    *("--tls", "--host-name", ",".join((*NAMES, LAN)), "--azure-ports"),
+    *("--websocket", "0.0.0.0:80"),
+)
+SERVE = ("serve", "--config", "mayfly.toml")
+PAGE = HERE.parent.parent / "docs/clients/connection-strings.md"
 
 
-CONFIG = f"""\
-[node]
-data_dir = "data"
-[listen]
-grpc = "0.0.0.0:5310"
-peer = "0.0.0.0:5320"
-amqp = "0.0.0.0:5672"
-amqps = "0.0.0.0:5671"
-http = "0.0.0.0:5300"
-websocket = "0.0.0.0:443"
-[tls]
-certificate = "certificate.pem"
-key = "key.pem"
-[security]
-secret = "{KEY}"
-[[security.key]]
-name = "{POLICY}"
-key = "{POLICY_KEY}"
-rights = ["manage"]
-[storage]
-memory_mebibytes = 128
-"""
+def config() -> str:
+    """What the page tells to write, with the certificate that `mayfly up` has made."""
+    (told,) = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    own = '[node]\ndata_dir = "serve"\n[storage]\nmemory_mebibytes = 128\n'
+    return own + told.replace("/etc/mayfly/", "up/tls/")
 
 
 class Broker:
-    """Started in the directory, on the well-known ports of every address of this machine."""
+    """Started in the directory, on the well-known ports of every address of this machine. `SERVE` is
+    to come after `UP`, whose certificate it has.
+    """
 
-    def __init__(self, mayfly: Path, directory: Path) -> None:
+    def __init__(self, mayfly: Path, directory: Path, command: Sequence[str]) -> None:
         self._mayfly = mayfly
-        self._log = directory / "broker.log"
-        make_certificate(directory)
-        (directory / "mayfly.toml").write_text(CONFIG)
+        self._log = directory / f"{command[0]}.log"
+        (directory / "mayfly.toml").write_text(config())
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [mayfly, "serve", "--config", "mayfly.toml", "--exit-with-parent"],
-                cwd=directory, stdin=subprocess.PIPE, stdout=log, stderr=log,
+                [mayfly, *command], cwd=directory, env={**os.environ, "MAYFLY_SECRET": KEY},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent,
             )  # fmt: skip
 
     def __enter__(self) -> "Broker":
         until = time.monotonic() + READY_MAX
-        while (asked := self._run("cluster", "status")).returncode != 0:
+        while (asked := self._run("queue", "list")).returncode != 0:
             if self._process.poll() is not None or time.monotonic() > until:
                 self.__exit__()
                 raise RuntimeError(f"no broker: {asked.stderr}\n{self._log.read_text()}")
@@ -110,8 +84,13 @@ class Broker:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
         return done.stdout
 
-    def create_queue(self, name: str) -> None:
-        self._ask("queue", "create", name)
+    def create_queue(self, name: str) -> str:
+        """The connection string that Azure's portal would give out for it."""
+        self._ask("queue", "create", name, "--authorization-rule", "app=listen,send")
+        shown = json.loads(self._ask("queue", "show", name, "--keys", "--json"))
+        (rule,) = shown["properties"]["authorization_rules"]
+        key = f"SharedAccessKeyName={rule['name']};SharedAccessKey={rule['primary_key']}"
+        return f"Endpoint=sb://{NAMESPACE}/;{key};EntityPath={name}"
 
     def create_topic(self, name: str, subscription: str) -> None:
         self._ask("topic", "create", name)
@@ -124,7 +103,7 @@ class Broker:
 def trust(directory: Path, bundles: Iterable[Path | None]) -> dict[str, str]:
     """Has programs trust the authority by the means their users have: these files, and variables.
     Returns the programs' environment."""
-    authority = directory / "authority.pem"
+    authority = directory / "up/tls/authority.pem"
     for number, bundle in enumerate(bundle for bundle in bundles if bundle):
         # As if it had been appended there.
         both = directory / f"trusted-{number}.pem"
