@@ -15,8 +15,6 @@ EXPECTED: Roots = {
             " that nothing can be sent elsewhere before it settles"
         for suite in ("java", "java-async")
     },
-    ("jms", "jms.connecting.webSocket"):
-        "a WebSocket has to ask for the subprotocol AMQPWSB10, and JMS asks for `amqp`",
     ("jms", "jms.messages.deliveryDelay"): "no sender is offered DELAYED_DELIVERY",
     ("jms", "jms.transactions.rollback"):
         "after a rollback a receipt that its client settled stays locked until its lock lapses",
@@ -31,10 +29,6 @@ EXPECTED: Roots = {
                 "an instant in a rule keeps milliseconds only",
             "sending.batch_default":
                 "max-message-batch-size is above max-message-size, which this SDK obeys as well",
-            "transports.websocket_amqp":
-                "a WebSocket of the subprotocol amqp is refused",
-            "transports.websocket_unnamed":
-                "a WebSocket of no subprotocol is refused",
         }.items()
     },
 }  # fmt: skip
