@@ -28,7 +28,8 @@ def end_with_parent() -> None:
 
 def _free_offset() -> int:
     """To be added to every port. All of them stay below the range for outgoing connections."""
-    ports = [port + 1000 * (node - 1) for node in NODES for port in (HTTP, GRPC, PEERS, AMQP, AMQPS)]
+    each = (HTTP, GRPC, PEERS, AMQP, AMQPS)
+    ports = [port + 1000 * node for node in range(len(NODES)) for port in each]
     for _ in range(100):
         offset = random.randrange(8_000, 24_000, 10)
         if all(_is_free(port + offset) for port in (*ports, FORWARDED)):
@@ -42,16 +43,18 @@ def _is_free(port: int) -> bool:
 
 
 class Cluster:
-    """Three nodes and the address that forwards to those that live."""
+    """Up to three nodes, and the address that forwards to those that live."""
 
-    def __init__(self, mayfly: Path, directory: Path) -> None:
+    def __init__(self, mayfly: Path, directory: Path, nodes: int = len(NODES)) -> None:
+        directory.mkdir(exist_ok=True)
+        self.nodes = nodes
         self._log = directory / "up.log"
         self._data = directory / "data"
         self._offset = _free_offset()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    mayfly, "up", "--development", "--tls", "--memory", "128",
+                    mayfly, "up", "--nodes", str(nodes), "--development", "--tls", "--memory", "128",
                     "--base-offset", str(self._offset), "--data-dir", self._data,
                 ],
                 stdin=subprocess.DEVNULL,

@@ -34,8 +34,10 @@ EXPECTED: Roots = {
 }  # fmt: skip
 
 
-def failures(results: Mapping[str, Any], roots: Roots) -> Iterator[str]:
-    """What fails and is not expected to, and what is and does not. Prints what fails as expected."""
+def failures(results: Mapping[str, Any], only: str | None) -> Iterator[str]:
+    """What fails and is not expected to, and what is and does not, of the checks whose name contains
+    `only`. Prints what fails as expected."""
+    roots = {key: root for key, root in EXPECTED.items() if only is None or only in key[1]}
     for suite, result in results.items():
         for check in result["checks"]:
             root = roots.get((suite, check["name"]))

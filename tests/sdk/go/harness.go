@@ -438,7 +438,7 @@ func runChecks(cluster Cluster, jobs int, only string) []Result {
 		workers.Wait()
 		close(results)
 	}()
-	var all []Result
+	all := []Result{} // None is a list too, in JSON.
 	for result := range results {
 		all = append(all, result)
 	}
