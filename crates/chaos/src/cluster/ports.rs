@@ -9,14 +9,14 @@ use rand::RngExt;
 /// Below the range from which outgoing connections are numbered, so that none of those takes a port
 /// before a node does.
 const FIRST: u16 = 11_000;
-const BLOCKS: u16 = 650;
+const BLOCKS: u16 = 520;
 /// Ports of one block.
-const BLOCK: u16 = 32;
+const BLOCK: u16 = 40;
 
 /// Sockets that keep blocks of ports, for as long as this process lives.
 static KEPT: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
-/// Up to 32 neighbouring TCP ports that nobody listens on, and that no other caller on this machine is
+/// Up to 40 neighbouring TCP ports that nobody listens on, and that no other caller on this machine is
 /// given while this process lives: between the choice of a port and the start of its node others choose
 /// theirs. The first one's UDP port, which no node uses, is bound to keep them.
 ///
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_block_is_not_exceeded() {
-        let error = free_ports(33).expect_err("a block has 32");
-        assert_eq!(error.to_string(), "33 ports at once");
+        let error = free_ports(41).expect_err("a block has 40");
+        assert_eq!(error.to_string(), "41 ports at once");
     }
 }
