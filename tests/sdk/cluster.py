@@ -1,4 +1,4 @@
-"""A cluster of real processes, as `mayfly up` starts them."""
+"""A cluster of real processes, as `mayfly up` starts them, and a node that asks for keys."""
 
 import ctypes
 import os
@@ -42,12 +42,30 @@ def _is_free(port: int) -> bool:
         return listener.connect_ex(("127.0.0.1", port)) != 0
 
 
+def _is_ready(http: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{http}/health/ready", timeout=2):
+            return True
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(END_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 class Cluster:
     """Up to three nodes, and the address that forwards to those that live."""
 
     def __init__(self, mayfly: Path, directory: Path, nodes: int = len(NODES)) -> None:
         directory.mkdir(exist_ok=True)
         self.nodes = nodes
+        self._mayfly, self._directory = mayfly, directory
         self._log = directory / "up.log"
         self._data = directory / "data"
         self._offset = _free_offset()
@@ -67,21 +85,13 @@ class Cluster:
         until = time.monotonic() + READY_MAX
         while "ready; Ctrl-C" not in self.log():
             if self._process.poll() is not None or time.monotonic() > until:
-                self._end()
+                _end(self._process)
                 raise RuntimeError(f"the cluster does not start:\n{self.log()}")
             time.sleep(0.1)
         return self
 
     def __exit__(self, *why: object) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(END_MAX)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        _end(self._process)
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
@@ -108,6 +118,10 @@ class Cluster:
     def http(self, node: int) -> str:
         return f"localhost:{HTTP + self._offset + 1000 * (node - 1)}"
 
+    def secured(self) -> "Secured":
+        """A node beside it that asks for keys, with the same certificate."""
+        return Secured(self._mayfly, self._directory, self._data / "tls")
+
     def _pid(self, node: int) -> int:
         """Of the node's newest process, as the cluster has told."""
         text = self.log()
@@ -126,14 +140,65 @@ class Cluster:
     def wait_back(self, node: int, killed: int) -> None:
         """Until another process than the killed one is ready to serve."""
         until = time.monotonic() + READY_MAX
-        while self._pid(node) == killed or not self._is_ready(node):
+        while self._pid(node) == killed or not _is_ready(self.http(node)):
             if time.monotonic() > until:
                 raise RuntimeError(f"node {node} does not come back:\n{self.log()}")
             time.sleep(0.1)
 
-    def _is_ready(self, node: int) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{self.http(node)}/health/ready", timeout=2):
-                return True
-        except (OSError, urllib.error.URLError):
-            return False
+
+class Secured:
+    """One node that asks for keys."""
+
+    _KEY = "c2VjcmV0IG9mIHRoZSBjaGVja3M="
+    # Of a key named `listener`, which may only listen.
+    _LISTENER = "bGlzdGVucyBhbmQgbm8gbW9yZQ=="
+
+    def __init__(self, mayfly: Path, directory: Path, tls: Path) -> None:
+        self._offset = _free_offset()
+        self._log = directory / "secured.log"
+        config = directory / "secured.toml"
+        config.write_text(
+            f"""
+            node.data_dir = "{directory / "secured"}"
+            storage.memory_mebibytes = 128
+            listen.http = "127.0.0.1:{HTTP + self._offset}"
+            listen.grpc = "127.0.0.1:{GRPC + self._offset}"
+            listen.peer = "127.0.0.1:{PEERS + self._offset}"
+            listen.amqps = "127.0.0.1:{AMQPS + self._offset}"
+            tls.certificate = "{tls / "certificate.pem"}"
+            tls.key = "{tls / "key.pem"}"
+            security.secret = "{self._KEY}"
+            [[security.key]]
+            name = "listener"
+            key = "{self._LISTENER}"
+            rights = ["listen"]
+            """
+        )
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [mayfly, "serve", "--config", config],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                preexec_fn=end_with_parent,
+            )  # fmt: skip
+
+    def __enter__(self) -> "Secured":
+        until = time.monotonic() + READY_MAX
+        while not _is_ready(f"localhost:{HTTP + self._offset}"):
+            if self._process.poll() is not None or time.monotonic() > until:
+                _end(self._process)
+                raise RuntimeError(f"no node with a secret:\n{self._log.read_text()}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        _end(self._process)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """As the programs are told of it."""
+        return {
+            "MAYFLY_SECURED_AMQPS": f"localhost:{AMQPS + self._offset}",
+            "MAYFLY_SECURED_HTTP": f"localhost:{HTTP + self._offset}",
+            "MAYFLY_SECURED_KEY": self._KEY,
+            "MAYFLY_SECURED_LISTENER": self._LISTENER,
+        }

@@ -73,13 +73,20 @@ def run_suites(
     node = min(2, cluster.nodes)
     where = ["--amqp", cluster.forwarded, "--http", cluster.http(node)]
     secure = {"MAYFLY_AMQPS": cluster.amqps(node), "MAYFLY_AUTHORITY": str(cluster.authority)}
+    with cluster.secured() as secured:
+        return _run_suites(ready, where, {**secure, **secured.env}, directory, only)
+
+
+def _run_suites(
+    ready: Ready, where: list[str], variables: dict[str, str], directory: Path, only: str | None
+) -> dict[str, Any]:
     running = {}
     for sdk, installed in ready.items():
         for suite in sdk.suites:
             command: Command = [*installed.suite, *suite.flags, *where]
             command += ["--json", directory / f"{suite.name}.json"]
             command += ["--only", only] if only else []
-            env = {**os.environ, **installed.env, **secure}
+            env = {**os.environ, **installed.env, **variables}
             running[suite.name] = subprocess.Popen(command, env=env)
     until = time.monotonic() + SUITE_MAX
     try:

@@ -7,12 +7,27 @@ import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 
-/** Where the cluster is, and its entities: made and looked at in Service Bus's ATOM dialect. */
-record Cluster(String amqp, String http) {
+/**
+ * Where the cluster is, and its entities: made and looked at in Service Bus's ATOM dialect.
+ *
+ * @param secret what it asks for, or null
+ */
+record Cluster(String amqp, String http, String secret) {
     private static final HttpClient CLIENT =
             HttpClient.newBuilder().connectTimeout(Duration.ofSeconds(10)).build();
     private static final String SCHEMA =
             "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect";
+
+    Cluster(String amqp, String http) {
+        this(amqp, http, null);
+    }
+
+    /** The broker that asks for keys; AMQP is over TLS there. */
+    static Cluster secured() {
+        var env = System.getenv();
+        return new Cluster(env.get("MAYFLY_SECURED_AMQPS"), env.get("MAYFLY_SECURED_HTTP"),
+                env.get("MAYFLY_SECURED_KEY"));
+    }
 
     /** `properties` are the elements of its description, in the schema's order. */
     void createQueue(String name, String properties) throws Exception {
@@ -68,7 +83,8 @@ record Cluster(String amqp, String http) {
         return URI.create("http://" + http + "/" + name + "?api-version=2021-05");
     }
 
-    private static HttpResponse<String> ask(HttpRequest.Builder request) throws Exception {
+    private HttpResponse<String> ask(HttpRequest.Builder request) throws Exception {
+        if (secret != null) request.header("authorization", "Bearer " + secret);
         return CLIENT.send(request.timeout(Duration.ofSeconds(20)).build(), BodyHandlers.ofString());
     }
 }

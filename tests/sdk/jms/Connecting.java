@@ -26,6 +26,20 @@ final class Connecting {
             var connection = space.connectTo(uri);
             exchange(space, connection.createSession(false, Session.AUTO_ACKNOWLEDGE));
         });
+        group.add("tls", "amqps://, with the authority in a trust store.", space -> {
+            var uri = "amqps://" + System.getenv("MAYFLY_AMQPS") + "?" + Trust.options();
+            var connection = space.connectTo(uri);
+            exchange(space, connection.createSession(false, Session.AUTO_ACKNOWLEDGE));
+        });
+        group.add("webSocketTls", "amqpwss:// at the HTTP port, with the same trust store.", space -> {
+            var uri = "amqpwss://" + space.cluster.http() + "/$servicebus/websocket?" + Trust.options();
+            var connection = space.connectTo(uri);
+            exchange(space, connection.createSession(false, Session.AUTO_ACKNOWLEDGE));
+        });
+        group.add("untrusted", "A client that does not trust the authority does not speak.", space -> {
+            var uri = "amqps://" + System.getenv("MAYFLY_AMQPS");
+            Expect.refused("certification path", "", () -> space.connectTo(uri));
+        });
         group.add("manySessions", "A connection has many sessions and links.", space -> {
             var connection = space.connect();
             var name = space.queue();
@@ -53,7 +67,7 @@ final class Connecting {
     }
 
     /** A message goes there and comes back. */
-    private static void exchange(Space space, Session session) throws Exception {
+    static void exchange(Space space, Session session) throws Exception {
         var queue = session.createQueue(space.queue());
         Space.send(session, queue, "hello");
         var consumer = session.createConsumer(queue);

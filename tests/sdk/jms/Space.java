@@ -20,10 +20,13 @@ final class Space implements AutoCloseable {
 
     final Cluster cluster;
     final String name;
+    private final String key;
     private final List<Connection> connections = new ArrayList<>();
 
     Space(Cluster cluster, String check) {
         this.cluster = cluster;
+        // Without a secret any will do.
+        key = cluster.secret() == null ? "key" : cluster.secret();
         name = check.replace('.', '-') + "-jms-" + UUID.randomUUID().toString().substring(0, 6);
     }
 
@@ -34,7 +37,7 @@ final class Space implements AutoCloseable {
     }
 
     Connection connectTo(String uri) throws JMSException {
-        return open(new JmsConnectionFactory("RootManageSharedAccessKey", "key", uri));
+        return open(new JmsConnectionFactory("RootManageSharedAccessKey", key, uri));
     }
 
     Connection open(JmsConnectionFactory factory) throws JMSException {

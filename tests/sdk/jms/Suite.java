@@ -52,6 +52,7 @@ public final class Suite {
     private static List<Check> checks(String only) {
         var all = new ArrayList<Check>();
         Connecting.checks(group(all, "connecting"));
+        Keys.checks(group(all, "keys"));
         Messages.checks(group(all, "messages"));
         Acknowledging.checks(group(all, "acknowledging"));
         Consuming.checks(group(all, "consuming"));
