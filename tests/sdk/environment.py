@@ -13,6 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 NODE_MAJOR = 20
 JAVA_MAJOR = 17
+DOTNET_MAJOR = 10
 # Programs that are short and mostly wait need neither the second compiler nor much memory.
 JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 # Where the machine has no Node.js of that age: the same program from the Python registry.
@@ -277,6 +278,55 @@ def install_go() -> Installed:
         failover=[program, "failover"],
         example=example,
         by_string=[program, "by_string"],
+        env=env,
+    )
+
+
+def install_dotnet() -> Installed:
+    sources = HERE / "dotnet"
+    project = sources / "sdk.csproj"
+    programs = [project, sources / "methods.txt", *sorted(sources.glob("*.cs"))]
+    dotnet = shutil.which("dotnet")
+    # A line for each, as `10.0.100 [/usr/share/dotnet/sdk]`.
+    found = ask(dotnet, "--list-sdks").splitlines() if dotnet else []
+    if not dotnet or not any(line.startswith(f"{DOTNET_MAJOR}.") for line in found):
+        raise NoToolchain(f".NET SDK {DOTNET_MAJOR} (`dotnet --list-sdks`)")
+    env = {
+        "NUGET_PACKAGES": str(home_of("dotnet-packages", project)),
+        "DOTNET_CLI_TELEMETRY_OPTOUT": "1",
+        "DOTNET_NOLOGO": "1",
+    }
+    home = home_of("dotnet", *programs)
+    program = home / "program"
+
+    def install() -> None:
+        # The project's own directory would be written to.
+        for source in programs:
+            shutil.copy(source, home)
+        options = ("--configuration", "Release", "--output", program, "--verbosity", "quiet")
+        run_installer("dotnet build", dotnet, "build", home / project.name, *options, env=env)
+
+    fill(home, install)
+
+    def example(code: str, directory: Path) -> Command:
+        """The blocks go on from one another, after all they use."""
+        folder = directory / "example-dotnet"
+        folder.mkdir()
+        shutil.copy(project, folder)
+        uses = re.findall(r"^using [\w.]+;$", code, re.MULTILINE)
+        body = [line for line in code.splitlines() if line not in uses]
+        _written(folder, "Program.cs", "\n".join([*uses, *body]))
+        return [dotnet, "run", "--project", folder / project.name]
+
+    run: Command = [dotnet, program / "sdk.dll"]
+    # .NET trusts the authorities of a file that is named before it starts.
+    trusting = ["sh", "-c", 'SSL_CERT_FILE="$MAYFLY_AUTHORITY" exec "$0" "$@"']
+    return Installed(
+        version=project.read_text().split('ServiceBus" Version="')[1].split('"')[0],
+        suite=[*trusting, *run, "suite"],
+        failover=[*run, "failover"],
+        by_string=[*run, "by_string"],
+        example=example,
         env=env,
     )
 

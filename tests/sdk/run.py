@@ -147,6 +147,7 @@ def run_together(
         wrong = [*failures(results, only)]
         wrong += run_examples(ready, cluster, binary, directory)
     wrong += [f"untested: {method}" for method in table.untested(results)]
+    wrong += (line for sdk in SDKS if sdk.recorded for line in sdk.recorded.problems())
     return wrong + check_table(ready, results, write)
 
 
@@ -177,6 +178,8 @@ def main() -> int:
         print(f"the SDKs cannot be installed: {error}\nLet the package managers reach their registries, "
               "or set MAYFLY_SDK=optional to go without these tests.", file=sys.stderr)  # fmt: skip
         return 1
+    if not ready:
+        return 0
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mayfly-sdk-") as name:
         directory = Path(name)

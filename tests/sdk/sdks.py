@@ -1,16 +1,18 @@
 """The SDKs that are tested, each described once: what runs and what METHODS.md tells follows from it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from environment import (
     Installed,
+    install_dotnet,
     install_go,
     install_java,
     install_javascript,
     install_jms,
     install_python,
 )
+from recorded import DOTNET, Recorded
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Sdk:
     common: Callable[[str], str] = _as_it_is
     # Whether its client goes from one node to another by itself, and so is told all of them.
     knows_nodes: bool = False
+    # Its only suite's results from elsewhere, told where no run has been written.
+    recorded: Recorded | None = field(default=None, compare=False)
 
 
 SDKS = (
@@ -93,6 +97,14 @@ SDKS = (
         ),
         install=install_java,
         common=_of_java,
+    ),
+    Sdk(
+        name="dotnet",
+        package="Azure.Messaging.ServiceBus",
+        language="csharp",
+        suites=(Suite("dotnet", ".NET", ("--jobs", "10")),),
+        install=install_dotnet,
+        recorded=DOTNET,
     ),
     # No SDK of Service Bus, but what Java programs speak to any broker. Its methods are those of
     # JMS, of which it says itself what they need; the checks are by feature.

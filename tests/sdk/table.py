@@ -1,10 +1,11 @@
 """`METHODS.md`: every method of the SDKs against what the checks made of it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from recorded import MARK, Recorded
 from sdks import SDKS, Ready, Sdk, Suite
 
 Results = Mapping[str, Any]
@@ -22,12 +23,13 @@ HEAD = """\
 # What the official SDKs can do here
 
 Written by `tests/sdk/run.py --write-table` from what the checks saw, never by hand; `tests/run.sh` fails
-when it differs. Where a language's tools are missing its checks are not run, and its columns stay.
+when it differs. Where a language's tools are missing its checks are not run, and its columns stay. What is
+marked as recorded was seen elsewhere, and by no run of this script: its own section says where.
 
 A method passes when every check that proves it does; the lists of methods are read from the SDKs
 themselves. A dash: that SDK has no such method, or that suite no such check. Classes and methods have one
-name here for all languages: `sendMessages` is Python's `send_messages`, and `ServiceBusSender` is Java's
-`ServiceBusSenderClient` and `ServiceBusSenderAsyncClient`.
+name here for all languages: `sendMessages` is Python's `send_messages` and .NET's `SendMessagesAsync`, and
+`ServiceBusSender` is Java's `ServiceBusSenderClient` and `ServiceBusSenderAsyncClient`.
 """
 
 
@@ -38,6 +40,8 @@ class Document:
     versions: dict[str, str] = field(default_factory=dict)
     methods: Rows = field(default_factory=dict)
     checks: Rows = field(default_factory=dict)
+    # Sections of their own, one for each record.
+    records: list[str] = field(default_factory=list)
 
     def text(self) -> str:
         versions = [(f"`{sdk.package}`", self.versions.get(sdk.package, NONE)) for sdk in SDKS]
@@ -51,6 +55,8 @@ class Document:
             cells = [(*key, *(row.get(one, NONE) for one in titles))
                      for key, row in sorted(rows.items(), key=_plain)]  # fmt: skip
             parts += [f"## {title}\n", _grid([*heads, *titles], cells)]
+            if rows is self.methods:
+                parts += self.records
         return "\n".join(parts)
 
     def keep(self, sdk: Sdk, written: "Document") -> None:
@@ -61,6 +67,19 @@ class Document:
             for key, row in others.items():
                 for title in (suite.title for suite in sdk.suites if suite.title in row):
                     own.setdefault(key, {})[title] = row[title]
+
+    def is_of_run(self, sdk: Sdk) -> bool:
+        """Whether a run of this SDK has been written."""
+        return MARK not in self.versions.get(sdk.package, MARK)
+
+    def take(self, sdk: Sdk, record: Recorded) -> None:
+        """Fills the SDK's one column from a record."""
+        (suite,) = sdk.suites
+        results = {suite.name: record.result()}
+        self.versions[sdk.package] = f"{record.version}, {MARK}"
+        for key, cell in _methods(sdk, suite, results):
+            self.methods.setdefault(key, {})[suite.title] = f"{cell}, {MARK}"
+        self.records.append(record.told(suite.title, f"`{sdk.package}`"))
 
 
 def _plain(row: tuple[tuple[str, str], Cells]) -> tuple[str, ...]:
@@ -94,6 +113,7 @@ def read(text: str) -> Document:
 
 def _camel(name: str) -> str:
     """The name as JS and Java would have it."""
+    name = name.removesuffix("Async")
     name = re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
     return name[0].lower() + name[1:]
 
@@ -106,19 +126,27 @@ def _result(suite: str, method: str, results: Results) -> str:
     return f"n.a.: {reason}" if reason else "untested"
 
 
+def _methods(sdk: Sdk, suite: Suite, results: Results) -> Iterator[tuple[tuple[str, str], str]]:
+    """By row: what the suite's column says of the method."""
+    for method in results[suite.name]["inventory"]:
+        kind, name = method.split(".")
+        yield (sdk.common(kind), f"`{_camel(name)}`"), _result(suite.name, method, results)
+
+
 def document(ready: Ready, results: Results, written: str) -> Document:
     """The whole file; `written` is what it was, for the SDKs that are not ready."""
-    made = Document()
+    made, before = Document(), read(written)
     for sdk in SDKS:
         if sdk not in ready:
-            made.keep(sdk, read(written))
+            if sdk.recorded and not before.is_of_run(sdk):
+                made.take(sdk, sdk.recorded)
+            else:
+                made.keep(sdk, before)
             continue
         made.versions[sdk.package] = ready[sdk].version
         for suite in sdk.suites:
-            for method in results[suite.name]["inventory"]:
-                kind, name = method.split(".")
-                cells = made.methods.setdefault((sdk.common(kind), f"`{_camel(name)}`"), {})
-                cells[suite.title] = _result(suite.name, method, results)
+            for key, cell in _methods(sdk, suite, results):
+                made.methods.setdefault(key, {})[suite.title] = cell
             for check in results[suite.name]["checks"]:
                 cells = made.checks.setdefault((check["name"], check["says"]), {})
                 cells[suite.title] = "fail" if check["failure"] else "pass"
