@@ -20,10 +20,6 @@ export MAYFLY_FUZZ_SEED="${MAYFLY_FUZZ_SEED:-$RANDOM$RANDOM}"
 MAYFLY_FUZZ_SECONDS="${MAYFLY_FUZZ_SECONDS:-3600}" \
   cargo test --release --locked --workspace --lib -- --nocapture no_input_breaks_a_decoder
 
-say "the official SDKs, while every node is killed and started again five times"
-need_python
-python3 tests/sdk/run.py --rounds 5
-
 say "experiments"
 cargo test --release --locked --workspace --test long -- --ignored --nocapture --test-threads 1
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Simulated clusters for as many minutes as the argument says (default 480): half of them over the model
 # of Raft, in every kind of life, half over replication as it is. Prints seeds, simulated hours and
-# faults; ends at the first broken promise with the command that replays it.
+# faults; ends at the first broken promise with the command that replays it. Before that, for ten minutes
+# or so, every official SDK while each node of a cluster dies again and again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/env.sh
@@ -12,6 +13,11 @@ case "$minutes" in
 esac
 
 say "build"
+cargo build --release --locked --workspace
+say "the official SDKs, while every node is killed and started again five times"
+need_python
+python3 tests/sdk/run.py --rounds 5
+say "build the simulations, on a tokio whose time can stand still"
 cargo build --release --locked --workspace --features simulation/raft \
   --bin simulation --bin simulation-raft
 simulation="$CARGO_TARGET_DIR/release/simulation"

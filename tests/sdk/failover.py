@@ -29,8 +29,11 @@ class Worker:
     def wait_started(self) -> None:
         until = time.monotonic() + START_MAX
         while not self._result.with_suffix(".started").exists():
-            if self._process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"{self._result.stem} does not start")
+            name = self._result.stem
+            if (code := self._process.poll()) is not None:
+                raise RuntimeError(f"{name} ended with {code} before its first message")
+            if time.monotonic() > until:
+                raise RuntimeError(f"{name} has received nothing within {START_MAX} s")
             time.sleep(0.05)
 
     def stop_sending(self) -> None:
