@@ -48,8 +48,15 @@ let stopping = false;
 /** What the last of the SDK's tries ended with: of several it makes one error. */
 const lastOf = (error) => error.errors?.at(-1) ?? error;
 
+/**
+ * Of a connection whose node dies before it is open, behind the forwarding port. The library beneath the SDK
+ * gives it no code, so that the SDK does not mark it; the handler's receiver opens another all the same.
+ */
+const DIED_OPENING = "Failed to connect";
+
 function failed(doing, error) {
-  const kind = error.retryable ? "retryable" : "final";
+  const passes = error.retryable || (doing === "receive" && error.message === DIED_OPENING);
+  const kind = passes ? "retryable" : "final";
   const text = ` ${error.message.slice(0, 70)}`;
   const line = `${kind} ${doing}: ${error.code ?? error.name}${text}`;
   errors[line] = (errors[line] ?? 0) + 1;
