@@ -110,6 +110,7 @@ final class Consuming {
             var locked = Space.receive(session.createConsumer(queue));
             Expect.equal(List.of("a", "b"), bodies(session.createBrowser(queue).getEnumeration()), "browsed");
             locked.acknowledge();
+            space.cluster.holds(space.name, 1);
             Expect.equal(List.of("b"), bodies(session.createBrowser(queue).getEnumeration()), "browsed");
         });
     }

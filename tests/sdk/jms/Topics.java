@@ -27,6 +27,7 @@ final class Topics {
             var consumer = session.createConsumer(session.createTopic(path));
             Expect.equal("a", Space.text(Space.receive(consumer)), "body");
             Expect.equal("b", Space.text(Space.receive(consumer)), "body");
+            space.cluster.holds(path, 0);
             var browser = session.createBrowser(session.createQueue(path));
             Expect.that(!browser.getEnumeration().hasMoreElements(), "browsed");
         });
