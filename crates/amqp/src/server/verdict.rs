@@ -77,16 +77,21 @@ fn dead_letter(error: Option<Error>) -> Disposition {
         return Disposition::DeadLetter { reason: None, description: None, properties };
     };
     let mut info = info.as_ref().map(properties).unwrap_or_default();
-    let mut text = |name| match info.remove(name) {
-        Some(domain::Value::String(text)) => Some(text),
-        _ => None,
-    };
-    let (mut reason, mut told) = (text(REASON), text(DESCRIPTION));
-    if *condition != *condition::DEAD_LETTER && reason.is_none() {
+    let (mut reason, mut told) = (take_text(&mut info, REASON), take_text(&mut info, DESCRIPTION));
+    let says_why = reason.is_some() || info.contains_key(REASON);
+    if *condition != *condition::DEAD_LETTER && !says_why {
         reason = Some(condition.to_string());
         told = told.or(description.map(String::from));
     }
     Disposition::DeadLetter { reason, description: told, properties: info }
+}
+
+/// A property that is a text, taken out of the others. One that is none stays a property (DLQ-8).
+fn take_text(properties: &mut Properties, name: &str) -> Option<String> {
+    let Some(domain::Value::String(text)) = properties.get(name) else { return None };
+    let text = text.clone();
+    properties.remove(name);
+    Some(text)
 }
 
 fn properties(map: &Map) -> Properties {
@@ -150,6 +155,29 @@ mod tests {
         };
         assert_eq!(disposition, expected);
         assert_eq!(answer, DeliveryState::Outcome(Outcome::Rejected(None)));
+    }
+
+    /// What is no text is no reason, and is laid over the message like any other property.
+    #[test]
+    fn dlq_8_a_reason_that_is_no_text_is_kept_as_it_is() {
+        let now = Value::Timestamp(1_700_000_000_000);
+        let others: &[(&str, Value, Option<&str>)] = &[
+            (REASON, now.clone(), None),
+            (REASON, Value::Int(42), None),
+            (REASON, Value::Null, None),
+            (DESCRIPTION, Value::Int(42), None),
+            // A plain AMQP client's condition is no reason where there is another.
+            (REASON, Value::Int(42), Some("amqp:not-allowed")),
+        ];
+        for (name, value, condition) in others {
+            let info = Some(Map::default().string(name, value.clone()));
+            let condition = condition.unwrap_or(condition::DEAD_LETTER);
+            let (disposition, _) =
+                check(Outcome::Rejected(Some(Error { info, ..Error::new(condition, "text") })));
+            let properties = [((*name).to_owned(), to_domain(value))].into();
+            let expected = Disposition::DeadLetter { reason: None, description: None, properties };
+            assert_eq!(disposition, expected, "{name}: {value:?}");
+        }
     }
 
     #[test]
