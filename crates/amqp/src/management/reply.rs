@@ -83,13 +83,13 @@ impl Reply {
             Reply::Peeked(messages) => messages.is_empty(),
             Reply::Sessions { ids, .. } => ids.is_empty(),
             Reply::Rules(rules) => rules.is_empty(),
-            Reply::Deleted(count) => *count == 0,
             Reply::Done
             | Reply::LocksRenewed(_)
             | Reply::Scheduled(_)
             | Reply::Received(_)
             | Reply::SessionLockRenewed(_)
             | Reply::SessionState(_)
+            | Reply::Deleted(_)
             | Reply::Refused(_) => false,
         }
     }

@@ -347,7 +347,7 @@ fn err_26_req_4_to_req_8_replies_have_the_types_clients_read() {
                 .string("skip", Value::Int(1))
                 .string("sessions-ids", Value::List(vec!["s".into()])),
         ),
-        (Reply::Deleted(0), 204, None, map().string("message-count", Value::Int(0))),
+        (Reply::Deleted(0), 200, None, map().string("message-count", Value::Int(0))),
         (Reply::Refused(busy), 503, Some("com.microsoft:server-busy"), map()),
     ];
     let limits = Limits::default();

@@ -193,7 +193,7 @@ impl Messages<'_> {
         }
     }
 
-    /// BATCH-1: deletes up to `count_max` messages, and says how many it were.
+    /// BATCH-1, BATCH-8: deletes up to `count_max` messages, part by part, and says how many it were.
     pub async fn delete_batch(
         self,
         queue: &str,
@@ -204,14 +204,48 @@ impl Messages<'_> {
         if !(1..=BATCH_DELETE_MAX).contains(&count_max) {
             return Err(out_of_range("max_messages", count_max, "1 to 4000", queue));
         }
-        let delete = DeleteBatch { origin: None, queue: unrouted(sub), count_max, before };
         let deadline = self.router.deadline();
-        let command = Command::DeleteBatch(delete);
-        let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
-        match answer.outcome {
-            Outcome::Deleted { count, .. } => Ok(count),
-            other => Err(unexpected(&other, queue.into())),
+        let mut parts = DeletedParts::of(count_max);
+        while let Some(count_max) = parts.wanted() {
+            let delete = DeleteBatch { origin: None, queue: unrouted(sub), count_max, before };
+            let command = Command::DeleteBatch(delete);
+            let answer = self.router.execute(queue, command, Caller::Edge, deadline).await;
+            parts.take(answer.map(|answer| answer.outcome), queue)?;
         }
+        Ok(parts.deleted)
+    }
+}
+
+/// BATCH-8: one command deletes only so much, so the next goes on where it ended, until nothing is left
+/// or as many are gone as were asked for.
+pub(super) struct DeletedParts {
+    pub deleted: u32,
+    left: u32,
+}
+
+impl DeletedParts {
+    pub fn of(count_max: u32) -> DeletedParts {
+        DeletedParts { deleted: 0, left: count_max }
+    }
+
+    /// How many the next part is to delete.
+    pub fn wanted(&self) -> Option<u32> {
+        (self.left > 0).then_some(self.left)
+    }
+
+    /// What came of a part. What earlier ones deleted is told, and why one failed only if that is
+    /// nothing.
+    pub fn take(&mut self, part: Result<Outcome>, queue: &str) -> Result<()> {
+        match part {
+            Ok(Outcome::Deleted { count, more }) => {
+                self.deleted += count;
+                self.left = if more && count > 0 { self.left.saturating_sub(count) } else { 0 };
+            }
+            Ok(other) => return Err(unexpected(&other, queue.into())),
+            Err(error) if self.deleted == 0 => return Err(error),
+            Err(_) => self.left = 0,
+        }
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use domain::{
 use tokio::time::timeout;
 
 use crate::edge::address::Caller;
-use crate::edge::messages::{UNROUTED, acquired, check_count, out_of_range};
+use crate::edge::messages::{DeletedParts, UNROUTED, acquired, check_count, out_of_range};
 use crate::edge::receiver::{Next, ReceiveMode, Receiver, unexpected};
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
@@ -174,12 +174,14 @@ impl Sessions<'_> {
         if !(1..=BATCH_DELETE_MAX).contains(&count_max) {
             return Err(out_of_range("max_messages", count_max, "1 to 4000", queue));
         }
-        let (origin, entity) = (None, UNROUTED);
-        let delete = DeleteSessionBatch { origin, entity, token, count_max, before };
-        match self.in_session(queue, SessionCommand::DeleteBatch(delete), Caller::Edge).await? {
-            Outcome::Deleted { count, .. } => Ok(count),
-            other => Err(unexpected(&other, queue.into())),
+        let mut parts = DeletedParts::of(count_max);
+        while let Some(count_max) = parts.wanted() {
+            let (origin, entity, token) = (None, UNROUTED, token.clone());
+            let delete = DeleteSessionBatch { origin, entity, token, count_max, before };
+            let command = SessionCommand::DeleteBatch(delete);
+            parts.take(self.in_session(queue, command, Caller::Edge).await, queue)?;
         }
+        Ok(parts.deleted)
     }
 
     /// SESS-17: at most `count_max` sessions from `from` on.
