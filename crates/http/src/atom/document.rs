@@ -138,12 +138,13 @@ impl Elements<'_> {
         element.write_inner_content(|xml| content(&mut Elements(xml))).map(drop)
     }
 
-    /// `CountDetails`: no other attribute on it than the one declaration, or JS reads nothing.
+    /// `CountDetails`: no other attribute on it than the one declaration, or JS reads nothing. Together
+    /// they are `MessageCount` (COUNT-2), so what is deferred is among the active ones here.
     pub fn counts(&mut self, counts: &domain::Counts) -> io::Result<()> {
         let element = self.0.create_element("CountDetails").with_attribute(("xmlns:d2p1", COUNTS));
         element.write_inner_content(|xml| {
             for (name, count) in [
-                ("d2p1:ActiveMessageCount", counts.active),
+                ("d2p1:ActiveMessageCount", counts.active + counts.deferred),
                 ("d2p1:DeadLetterMessageCount", counts.dead_lettered),
                 ("d2p1:ScheduledMessageCount", counts.scheduled),
                 ("d2p1:TransferMessageCount", counts.transfer),

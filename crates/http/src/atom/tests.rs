@@ -238,7 +238,7 @@ fn atom_10_to_atom_13_an_entry_has_the_shape_the_clients_parse() {
         r#"<content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><LockDuration>PT30.5S</LockDuration>"#,
         "<SizeInBytes>512</SizeInBytes><MessageCount>10</MessageCount>",
         r#"<AuthorizationRules><AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Manage</AccessRights><AccessRights>Send</AccessRights><AccessRights>Listen</AccessRights></Rights><CreatedTime>1970-01-01T00:00:00Z</CreatedTime><ModifiedTime>1970-01-01T00:00:00Z</ModifiedTime><KeyName>boss</KeyName><PrimaryKey>&lt;p&gt;</PrimaryKey><SecondaryKey>s+/=</SecondaryKey></AuthorizationRule></AuthorizationRules><Status>SendDisabled</Status>"#,
-        r#"<CountDetails xmlns:d2p1="http://schemas.microsoft.com/netservices/2011/06/servicebus"><d2p1:ActiveMessageCount>1</d2p1:ActiveMessageCount><d2p1:DeadLetterMessageCount>4</d2p1:DeadLetterMessageCount><d2p1:ScheduledMessageCount>2</d2p1:ScheduledMessageCount>"#,
+        r#"<CountDetails xmlns:d2p1="http://schemas.microsoft.com/netservices/2011/06/servicebus"><d2p1:ActiveMessageCount>4</d2p1:ActiveMessageCount><d2p1:DeadLetterMessageCount>4</d2p1:DeadLetterMessageCount><d2p1:ScheduledMessageCount>2</d2p1:ScheduledMessageCount>"#,
         "</CountDetails><AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle>",
         "<ForwardTo>sb://localhost:5300/a/b</ForwardTo><UserMetadata> &lt;&amp;&gt; ",
         "</QueueDescription></content></entry>",
