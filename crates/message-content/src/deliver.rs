@@ -11,13 +11,12 @@ use amqp_protocol::message::{Header, Message, Properties, UnixMs};
 use bytes::{Bytes, BytesMut};
 use domain::{MessageState, SystemProperty, Timestamp};
 
-use crate::lifetime::lifetime_ms;
 use crate::{annotation, overlay};
 
 /// Why a message is shown to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Delivered under a lock that the client settles.
+    /// Delivered under a lock that the client settles. A state is told that is not Active (SCHED-17).
     PeekLock,
     /// Delivered under a lock that the edge completes (LOCK-2): the client sees none.
     ReceiveAndDelete,
@@ -29,8 +28,8 @@ pub enum Shown {
 
 /// The message as a client sees it (FORM-2, FORM-5 to FORM-9). Header and message annotations are
 /// written anew, into `scratch`; application properties only under an overlay, properties only under
-/// one that changes them (RULE-18) or where their expiry would contradict the broker's (TTL-3,
-/// TTL-27); the rest is slices of what was stored. `source` is the entity a dead letter came from, if
+/// one that changes them (RULE-18) or where their expiry is not the broker's (TTL-3, TTL-27); the rest
+/// is slices of what was stored. `source` is the entity a dead letter came from, if
 /// it was forwarded (DLQ-12).
 ///
 /// # Errors
@@ -116,7 +115,8 @@ fn write_annotations(
     if let Some(lock) = delivery.lock.filter(|_| is_locked) {
         put(annotation::LOCKED_UNTIL, instant(lock.until));
     }
-    if matches!(shown, Shown::Peek | Shown::Deferred) {
+    let is_odd = delivery.state != MessageState::Active;
+    if is_odd || matches!(shown, Shown::Peek | Shown::Deferred) {
         put(annotation::MESSAGE_STATE, Value::Int(state_number(delivery.state)));
     }
     if let Some(source) = source {
@@ -127,9 +127,13 @@ fn write_annotations(
 }
 
 fn instant(at: Timestamp) -> Value {
+    Value::Timestamp(unix_ms(at).0)
+}
+
+fn unix_ms(at: Timestamp) -> UnixMs {
     // Beyond the year 9999 some clients cannot follow (TTL-5).
     const YEAR_9999_END_MS: u64 = 253_402_300_799_999;
-    Value::Timestamp(at.0.min(YEAR_9999_END_MS).cast_signed())
+    UnixMs(at.0.min(YEAR_9999_END_MS).cast_signed())
 }
 
 /// MSG-3.
@@ -141,8 +145,8 @@ fn state_number(state: MessageState) -> i32 {
     }
 }
 
-/// Writes the properties anew if a rule's action changed them (RULE-18), or if their expiry says
-/// something else than the broker, or if the header cannot say it; whether it did.
+/// Writes the properties anew if a rule's action changed them (RULE-18), or if their expiry is not what
+/// the broker says; whether it did.
 fn write_properties(
     message: &Message,
     delivery: &domain::Delivery,
@@ -151,38 +155,31 @@ fn write_properties(
 ) -> Result<bool, DecodeError> {
     let texts = delivery.overlay.as_deref().map(|overlay| &overlay.texts);
     let texts = texts.filter(|texts| !texts.is_empty());
-    let expires_at = expiry_to_tell(message, delivery, limits)?;
-    if texts.is_none() && expires_at.is_none() {
+    let sent = message.lifetime(limits)?;
+    let (expiry, creation) = expiry_to_tell(sent, delivery);
+    if texts.is_none() && (expiry, creation) == sent {
         return Ok(false);
     }
     let mut properties = message.properties(limits)?;
+    (properties.absolute_expiry_time, properties.creation_time) = (expiry, creation);
     for (property, text) in texts.into_iter().flatten() {
         lay_over(&mut properties, *property, text.as_deref());
-    }
-    if let Some(expires_at) = expires_at {
-        let ms = |at: Timestamp| match instant(at) {
-            Value::Timestamp(ms) => Some(UnixMs(ms)),
-            _ => None,
-        };
-        properties.absolute_expiry_time = ms(expires_at);
-        properties.creation_time = ms(delivery.enqueued_at);
     }
     properties.write(out);
     Ok(true)
 }
 
-/// When the message expires, if the properties as sent or the header would say something else.
+/// TTL-25, TTL-27: when the message expires and since when its time to live counts, by the broker. Where
+/// the broker tells no deadline there is none, whatever was sent; the creation time is then the producer's.
 fn expiry_to_tell(
-    message: &Message,
+    (_, created): (Option<UnixMs>, Option<UnixMs>),
     delivery: &domain::Delivery,
-    limits: &Limits,
-) -> Result<Option<Timestamp>, DecodeError> {
-    let Some((ttl, expires_at)) = delivery.ttl.zip(delivery.expires_at) else { return Ok(None) };
-    let (expiry, creation) = message.lifetime(limits)?;
-    let says = lifetime_ms(expiry, creation);
-    let is_long = ttl.0 > u64::from(u32::MAX);
-    let is_right = says == Some(ttl.0) || (says.is_none() && !is_long);
-    Ok((!is_right).then_some(expires_at))
+) -> (Option<UnixMs>, Option<UnixMs>) {
+    let Some((ttl, expires_at)) = delivery.ttl.zip(delivery.expires_at) else {
+        return (None, created);
+    };
+    let since = Timestamp(expires_at.0.saturating_sub(ttl.0));
+    (Some(unix_ms(expires_at)), Some(unix_ms(since)))
 }
 
 /// What a rule's action made of a broker property. The partition key is an annotation; the others are

@@ -13,7 +13,7 @@ pub(crate) fn own_ttl(header: &Header, properties: &Properties) -> Option<Span> 
 }
 
 /// TTL-27: an expiry without a creation time says nothing, nor do two that are the wrong way round.
-pub(crate) fn lifetime_ms(expiry: Option<UnixMs>, creation: Option<UnixMs>) -> Option<u64> {
+fn lifetime_ms(expiry: Option<UnixMs>, creation: Option<UnixMs>) -> Option<u64> {
     let ms = expiry?.0.checked_sub(creation?.0).and_then(|ms| u64::try_from(ms).ok());
     ms.filter(|ms| *ms > 0)
 }

@@ -45,6 +45,15 @@ fn id(id: &str) -> Properties {
     Properties { message_id: Some(id.into()), ..Properties::default() }
 }
 
+/// The properties of [`delivery`], as the broker tells them.
+fn lived() -> Properties {
+    Properties {
+        creation_time: Some(UnixMs(100)),
+        absolute_expiry_time: Some(UnixMs(150)),
+        ..id("x")
+    }
+}
+
 fn take(payload: &Bytes, format: u32) -> Result<Vec<domain::NewMessage>, Refusal> {
     ingest(format, payload, &Limits::default(), || GUID, &mut BytesMut::new())
 }
@@ -211,7 +220,7 @@ fn form_2_form_6_to_form_8_a_delivery_keeps_what_was_sent() {
         .symbol("mine", Value::Bool(true));
     let header =
         Header { durable: true, priority: Some(9), delivery_count: Some(40), ..Header::default() };
-    let tail = || build().composite(&id("x")).user(&user).data("body");
+    let tail = || build().composite(&lived()).user(&user).data("body");
     let sent = [
         build().composite(&header).annotations(&annotations).build(),
         tail().section(descriptor::FOOTER, &user).build(),
@@ -240,26 +249,32 @@ fn form_2_form_6_to_form_8_a_delivery_keeps_what_was_sent() {
     assert_eq!(message.message_annotations(&limits).unwrap(), expected);
 }
 
-/// PEEK-6: a peek shows a state and no lock, a deferred message both, receive-and-delete neither.
+/// PEEK-6, SCHED-17: locks are shown to who received one, and a state to everybody where it is not
+/// Active.
 #[test]
-fn peek_6_form_7_lock_and_state_are_shown_where_they_belong() {
+fn peek_6_form_7_sched_17_lock_and_state_are_shown_where_they_belong() {
+    use MessageState::{Active, Deferred, Scheduled};
+
     let stored = build().composite(&id("x")).message();
-    let deferred = Delivery { state: MessageState::Deferred, ..delivery() };
     let table = [
-        (Shown::PeekLock, true, None),
-        (Shown::ReceiveAndDelete, false, None),
-        (Shown::Peek, false, Some(1)),
-        (Shown::Deferred, true, Some(1)),
+        (Shown::PeekLock, Active, true, None),
+        (Shown::PeekLock, Scheduled, true, Some(2)),
+        (Shown::ReceiveAndDelete, Active, false, None),
+        (Shown::ReceiveAndDelete, Scheduled, false, Some(2)),
+        (Shown::Peek, Active, false, Some(0)),
+        (Shown::Peek, Deferred, false, Some(1)),
+        (Shown::Peek, Scheduled, false, Some(2)),
+        (Shown::Deferred, Deferred, true, Some(1)),
     ];
-    for (how, has_lock, state) in table {
-        let message = shown(&stored, &deferred, how);
+    for (how, state, has_lock, told) in table {
+        let message = shown(&stored, &Delivery { state, ..delivery() }, how);
         let annotations = message.message_annotations(&Limits::default()).unwrap();
         assert_eq!(annotations.get("x-opt-locked-until").is_some(), has_lock, "{how:?}");
-        assert_eq!(annotations.get("x-opt-message-state"), state.map(Value::Int).as_ref());
+        assert_eq!(annotations.get("x-opt-message-state"), told.map(Value::Int).as_ref());
     }
 }
 
-/// TTL-3, TTL-27: properties are written anew only where they would contradict the broker.
+/// TTL-3, TTL-25, TTL-27: both instants are the broker's, or there is no expiry.
 #[test]
 fn ttl_27_form_9_expiry_in_the_properties_is_the_brokers() {
     const LONG_MS: u64 = 1 << 40;
@@ -275,12 +290,23 @@ fn ttl_27_form_9_expiry_in_the_properties_is_the_brokers() {
         ..delivery()
     };
     let derived = Delivery { ttl: None, expires_at: None, ..delivery() };
+    let scheduled = Delivery {
+        state: MessageState::Scheduled,
+        expires_at: Some(Timestamp(8050)),
+        ..delivery()
+    };
+    let created = Properties { creation_time: Some(UnixMs(10)), ..id("x") };
+    let expires = Properties { absolute_expiry_time: Some(UnixMs(60)), ..id("x") };
     let table = [
-        (says(10, 60), delivery(), says(10, 60)),
+        (says(10, 60), delivery(), says(100, 150)),
         (says(10, 99), delivery(), says(100, 150)),
-        (id("x"), delivery(), id("x")),
+        (says(100, 150), delivery(), says(100, 150)),
+        (id("x"), delivery(), says(100, 150)),
         (id("x"), long.clone(), says(100, 100 + LONG_MS as i64)),
-        (says(10, 60), derived, says(10, 60)),
+        (says(10, 60), scheduled, says(8000, 8050)),
+        (says(10, 60), derived.clone(), created.clone()),
+        (expires, derived.clone(), id("x")),
+        (created.clone(), derived, created),
     ];
     for (sent, delivery, expected) in table {
         let stored = build().composite(&sent).data("b").message();
@@ -317,7 +343,7 @@ fn lock_10_form_9_an_overlay_changes_application_properties() {
     let stored = build().composite(&id("x")).user(&user).data("b").message();
     let message = shown(&stored, &changed, Shown::PeekLock);
     assert_eq!(message.application_properties(&limits).unwrap(), expected);
-    assert_eq!(message.properties(&limits).unwrap(), id("x"));
+    assert_eq!(message.properties(&limits).unwrap(), lived());
     assert_eq!(message.body(), stored.body());
     // Where there were none.
     let message = shown(&build().data("b").message(), &changed, Shown::PeekLock);

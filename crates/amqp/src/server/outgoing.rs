@@ -7,7 +7,7 @@ use amqp_protocol::Limits;
 use amqp_protocol::codec::Tag;
 use amqp_protocol::engine::{Connection, LinkId, Millis, Outgoing, Payload};
 use bytes::{Bytes, BytesMut};
-use domain::{LockToken, SessionToken};
+use domain::{LockToken, SessionToken, Timestamp};
 use message_content::{Shown, Unreadable, deliver, stored};
 use service::Received;
 use tokio::sync::mpsc;
@@ -107,7 +107,10 @@ impl OutgoingHandler<'_> {
                 // Deleted already, or copies: they wait for the client to want messages again.
                 (false, false, Shown::ReceiveAndDelete | Shown::Peek) => return false,
             }
-            let (received, shown) = (received.clone(), outgoing.shown);
+            let (mut received, shown) = (received.clone(), outgoing.shown);
+            if outgoing.session.is_some() {
+                under_session(&mut received);
+            }
             outgoing.unsent.pop_front();
             outgoing.sent += 1;
             let sequence = received.delivery.sequence;
@@ -159,6 +162,14 @@ impl OutgoingHandler<'_> {
             let Some(reply) = waiting.pop_front() else { return };
             let _ = self.engine.send(id, &settled(reply));
         }
+    }
+}
+
+/// SESS-21: the lock of a session's message is its session's, which each renewal moves on; the message
+/// says of it that it has no end of its own.
+pub(super) fn under_session(received: &mut Received) {
+    if let Some(lock) = &mut received.delivery.lock {
+        lock.until = Timestamp::NEVER;
     }
 }
 

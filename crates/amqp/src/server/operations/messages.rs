@@ -13,6 +13,7 @@ use service::{Caller, Error, Received, draw_uuid};
 use super::{OperationContext, argument};
 use crate::management::{DispositionStatus, ReceiveMode, Reply, Scheduled};
 use crate::server::address::Entity;
+use crate::server::outgoing::under_session;
 
 /// A reply takes no further message beyond this: who peeks asks again from where it ended (PEEK-2).
 const REPLY_BYTES_MAX: usize = 1 << 20;
@@ -77,7 +78,12 @@ impl OperationContext {
         };
         let broker = &self.broker;
         let received = match self.session.clone() {
-            Some(token) => broker.sessions().receive_deferred(name, token, mode, sequences).await?,
+            Some(token) => {
+                let receiving = broker.sessions().receive_deferred(name, token, mode, sequences);
+                let mut received = receiving.await?;
+                received.iter_mut().for_each(under_session);
+                received
+            }
             None => broker.messages().receive_deferred(name, *sub, mode, sequences).await?,
         };
         let entry = |received: &Received| {
