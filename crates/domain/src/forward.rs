@@ -34,6 +34,10 @@ pub const ARRIVALS_KEPT: Span = Span::from_secs(3600);
 /// What a subqueue that is forwarded does not let its receivers do (FWD-3).
 pub(crate) const FORWARDED: &str =
     "its messages are forwarded; receive them at the destination, or take the forwarding off";
+/// As [`FORWARDED`], of dead letters, some of which may be stuck (FWD-7).
+pub(crate) const DEAD_LETTERS_FORWARDED: &str = "its dead letters are forwarded, except those that \
+     took 4 forwards already (MaxTransferHopCountExceeded): these stay here, where a peek shows them; \
+     to receive them, take ForwardDeadLetteredMessagesTo off";
 
 /// What a forwarded message brings along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -252,6 +256,15 @@ impl QueueProperties {
     /// Whether any are (FWD-11).
     pub fn is_forwarding(&self) -> bool {
         self.forward_to.is_some() || self.forward_dead_letters_to.is_some()
+    }
+
+    /// For how long nobody has to use the entity until it is deleted: what it was told, or, while it
+    /// forwards, never (FWD-11, IDLE-3).
+    pub fn idle_window(&self) -> Span {
+        match self.is_forwarding() {
+            true => Span::MAX,
+            false => self.auto_delete_on_idle,
+        }
     }
 }
 

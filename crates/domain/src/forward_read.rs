@@ -34,7 +34,7 @@ pub fn shipment(rows: &impl Rows, queue: QueueId, serial: u64) -> Option<Shipmen
         let hops = message.travel.as_ref().map_or(0, |travel| travel.hops);
         let ttl = match message.lifetime {
             Lifetime::Fixed { ttl, .. } => Some(ttl),
-            Lifetime::Derived => None,
+            Lifetime::Derived | Lifetime::Inherited { .. } => None,
         };
         let header_bytes = message.header_bytes;
         let delivery = delivery(&entity, queue, number, message, Shown::Peeked);

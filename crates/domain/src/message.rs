@@ -49,6 +49,9 @@ pub enum Lifetime {
     Fixed { ttl: Span, expires_at: Timestamp },
     /// No own TTL: deadline = enqueued + the entity's default as it stands when asked.
     Derived,
+    /// Derived until it entered the dead-letter queue. What the default made of it then is told as
+    /// information (TTL-18), and left behind with the queue (TTL-28).
+    Inherited { ttl: Span, expires_at: Timestamp },
 }
 
 impl Lifetime {
@@ -57,7 +60,7 @@ impl Lifetime {
     pub fn own_deadline(self) -> Option<Timestamp> {
         match self {
             Self::Fixed { expires_at, .. } => Some(expires_at).filter(|at| !at.is_never()),
-            Self::Derived => None,
+            Self::Derived | Self::Inherited { .. } => None,
         }
     }
 }
@@ -89,8 +92,8 @@ pub struct Delivery {
     /// DLQ-12.
     pub dead_letter_source: Option<String>,
     pub scheduled_at: Option<Timestamp>,
-    /// Effective TTL and deadline. On peek absent for a derived message (TTL-25); absent as well
-    /// where the deadline is never.
+    /// Effective TTL and deadline; of a scheduled message, as it will be if it is enqueued in time. On
+    /// peek absent for a derived message (TTL-25); absent as well where the deadline is never.
     pub ttl: Option<Span>,
     pub expires_at: Option<Timestamp>,
     /// Present on peek-lock deliveries only (PEEK-6).

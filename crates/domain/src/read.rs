@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::forward::FORWARDED;
+use crate::forward::{DEAD_LETTERS_FORWARDED, FORWARDED};
 use crate::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, EntityRow, EntityState, HeldLock,
     Idleness, Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId,
@@ -93,6 +93,9 @@ pub fn peek(
 pub fn check_receivable(entity: &EntityRow, queue: QueueId) -> Result<(), Refusal> {
     check_served(entity, queue)?;
     match entity.properties.forwards(queue.sub) {
+        Some(_) if queue.sub.is_dead_letter() => {
+            Err(Refusal::InvalidOperation { why: DEAD_LETTERS_FORWARDED })
+        }
         Some(_) => Err(Refusal::InvalidOperation { why: FORWARDED }),
         None => Ok(()),
     }
@@ -263,7 +266,9 @@ pub(crate) fn delivery(
         Shown::Peeked => None,
     };
     let lifetime = match message.lifetime {
-        Lifetime::Fixed { ttl, expires_at } => Some((ttl, expires_at)),
+        Lifetime::Fixed { ttl, expires_at } | Lifetime::Inherited { ttl, expires_at } => {
+            Some((ttl, expires_at))
+        }
         // TTL-18: what entered the dead-letter queue without a deadline gets none there.
         Lifetime::Derived if lock.is_none() || queue.sub.is_dead_letter() => None,
         Lifetime::Derived => {
@@ -276,7 +281,12 @@ pub(crate) fn delivery(
         body: message.body,
         topic,
         size_bytes: message.size_bytes,
-        state: if message.deferred { MessageState::Deferred } else { MessageState::Active },
+        state: match (message.deferred, message.was_scheduled) {
+            (true, _) => MessageState::Deferred,
+            // SCHED-17: told to who receives it.
+            (false, true) if lock.is_some() => MessageState::Scheduled,
+            (false, _) => MessageState::Active,
+        },
         delivery_count: message.delivery_count,
         enqueued_at: message.enqueued_at,
         // SEQ-8, SEQ-9.
@@ -294,9 +304,9 @@ pub(crate) fn delivery(
     }
 }
 
-/// A message that waits for its time: its clock has not started (TTL-19).
+/// A message that waits for its time, which starts its clock: it expires so long after (TTL-19).
 fn waiting(properties: &QueueProperties, number: SequenceNumber, row: ScheduledRow) -> Delivery {
-    let ttl = row.ttl.map(|ttl| ttl.min(properties.default_ttl));
+    let ttl = row.ttl.map(|ttl| ttl.min(properties.default_ttl)).filter(|ttl| !ttl.is_max());
     Delivery {
         sequence: number,
         body: number,
@@ -308,8 +318,8 @@ fn waiting(properties: &QueueProperties, number: SequenceNumber, row: ScheduledR
         enqueued_sequence: row.travel.as_ref().map_or(number, |travel| travel.enqueued_sequence),
         dead_letter_source: row.travel.and_then(|travel| travel.dead_letter_source),
         scheduled_at: Some(row.due),
-        ttl: ttl.filter(|ttl| !ttl.is_max()),
-        expires_at: None,
+        ttl,
+        expires_at: ttl.map(|ttl| row.due.plus(ttl)).filter(|at| !at.is_never()),
         lock: None,
         overlay: None,
     }

@@ -248,6 +248,8 @@ pub struct MessageRow {
     pub size_bytes: u32,
     pub header_bytes: u32,
     pub deferred: bool,
+    /// It waited here for its time, or at the topic of which it is a copy (SCHED-17).
+    pub was_scheduled: bool,
     pub delivery_count: u32,
     pub enqueued_at: Timestamp,
     pub lifetime: Lifetime,

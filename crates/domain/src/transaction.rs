@@ -149,7 +149,8 @@ pub fn check_held(
     let Some(entity) = crate::read::entity_row(rows, queue.entity) else {
         return Err(Refusal::StaleRoute { entity: queue.entity });
     };
-    crate::check_receivable(&entity, queue)?;
+    // Also where it is forwarded from meanwhile (LOCK-23).
+    crate::read::check_served(&entity, queue)?;
     let message = match rows.get(&Key::Message(queue, token.sequence)) {
         Some(Row::Message(message)) => Some(message),
         _ => None,

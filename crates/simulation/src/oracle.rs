@@ -356,10 +356,11 @@ impl Oracle {
                 self.totals.completed += 1;
                 return self.end(id, |entity| entity.completed += 1);
             }
-            Disposition::Abandon { .. } => message.delivery_count += 1,
+            Disposition::Abandon { .. } => message.failed(),
             Disposition::Release | Disposition::Withheld => (),
             Disposition::Defer { .. } => {
-                message.deferred = true; // DEFER-7: without counting.
+                message.failed(); // DEFER-7.
+                message.deferred = true;
                 self.totals.deferred += 1;
             }
             Disposition::DeadLetter { .. } => {

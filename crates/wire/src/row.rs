@@ -154,19 +154,11 @@ record!(Counts {
     transfer_dead_lettered,
     moved,
 });
-record!(MessageRow {
-    body,
-    size_bytes,
-    header_bytes,
-    deferred,
-    delivery_count,
-    enqueued_at,
-    lifetime,
-    session,
-    overlay,
-    travel,
+choice!(Lifetime {
+    0 => Derived,
+    1 => Fixed { ttl, expires_at },
+    2 => Inherited { ttl, expires_at },
 });
-choice!(Lifetime { 0 => Derived, 1 => Fixed { ttl, expires_at } });
 record!(ScheduledRow { due, accepted_at, size_bytes, header_bytes, ttl, session, travel });
 record!(DeadlineRow { body, size_bytes });
 record!(ProducerRow { first, highest, seen });
@@ -188,6 +180,50 @@ impl Codec for LockRow {
             nonce: Random::take(input)?.0,
             until: Codec::take(input)?,
             receiver: Codec::take(input)?,
+        })
+    }
+}
+
+/// In the byte that says whether a message is deferred: bits, of which a message stored before there
+/// were others has the lowest only.
+const DEFERRED: u8 = 1;
+const WAS_SCHEDULED: u8 = 2;
+
+impl Codec for MessageRow {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.body.put(out);
+        self.size_bytes.put(out);
+        self.header_bytes.put(out);
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        out.push(flag(self.deferred, DEFERRED) | flag(self.was_scheduled, WAS_SCHEDULED));
+        self.delivery_count.put(out);
+        self.enqueued_at.put(out);
+        self.lifetime.put(out);
+        self.session.put(out);
+        self.overlay.put(out);
+        self.travel.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<MessageRow, Error> {
+        let body = Codec::take(input)?;
+        let size_bytes = Codec::take(input)?;
+        let header_bytes = Codec::take(input)?;
+        let flags = input.byte()?;
+        if flags & !(DEFERRED | WAS_SCHEDULED) != 0 {
+            return Err(Error::corrupt("unknown flag of a message"));
+        }
+        Ok(MessageRow {
+            body,
+            size_bytes,
+            header_bytes,
+            deferred: flags & DEFERRED != 0,
+            was_scheduled: flags & WAS_SCHEDULED != 0,
+            delivery_count: Codec::take(input)?,
+            enqueued_at: Codec::take(input)?,
+            lifetime: Codec::take(input)?,
+            session: Codec::take(input)?,
+            overlay: Codec::take(input)?,
+            travel: Codec::take(input)?,
         })
     }
 }

@@ -16,7 +16,8 @@ pub fn check(_: &Run, fates: &Fates) -> Vec<Violation> {
             broken.push(Violation::new(promise, &fate.entity.name, fate.id, told));
         };
         let dead = fate.resting.iter().filter(|resting| resting.dead);
-        // As failed deliveries at the end, and as a delivery shows it: one more.
+        // As failed deliveries at the end, and as a delivery shows it: one more. In the dead-letter
+        // queue it stays what it was (DLQ-4).
         let resting = dead.clone().map(|it| (it.reason.as_deref(), it.count));
         let delivered =
             fate.dead_deliveries.iter().map(|it| (it.reason.as_deref(), it.count.max(1) - 1));
@@ -49,7 +50,7 @@ fn wrong_reason(fate: &Fate, reason: Option<&str>, failed: u32) -> Option<String
             (!mortal || !fate.entity.dead_letters_expired)
                 .then(|| "dead-lettered as expired, and cannot be".to_owned())
         }
-        Some(TOO_OFTEN) => (failed < fate.entity.deliveries_max).then(|| {
+        Some(TOO_OFTEN) => (failed != fate.entity.deliveries_max).then(|| {
             let most = fate.entity.deliveries_max;
             format!("dead-lettered for too many deliveries after {failed}; {most} are allowed")
         }),

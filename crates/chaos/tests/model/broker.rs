@@ -302,7 +302,7 @@ impl Broker {
         for it in &mut self.queue(&entity.name).messages {
             if it.lock.as_ref().is_some_and(|lock| lock.0 == token) {
                 it.lock = None;
-                it.failed += u32::from(counts && !forgets);
+                it.failed += u32::from(counts && !forgets && !it.dead); // DLQ-4.
                 if it.failed >= entity.deliveries_max && !it.dead && !endless {
                     (it.dead, it.reason) = (true, Some("MaxDeliveryCountExceeded".to_owned()));
                 }

@@ -122,7 +122,9 @@ impl EntityRow {
     /// TTL-24.
     pub(super) fn expires_at(&self, message: &MessageRow) -> Timestamp {
         match message.lifetime {
-            Lifetime::Fixed { expires_at, .. } => expires_at,
+            Lifetime::Fixed { expires_at, .. } | Lifetime::Inherited { expires_at, .. } => {
+                expires_at
+            }
             Lifetime::Derived => message.enqueued_at.plus(self.properties.default_ttl),
         }
     }

@@ -158,10 +158,7 @@ impl<R: Rows> Messages<'_, R> {
     /// maximum delivery count (LOCK-21), availability. `modified`: the row differs from the stored one
     /// already.
     pub fn release(&mut self, mut detached: Detached, counted: bool, modified: bool) -> Fate {
-        if counted {
-            let count = &mut detached.message.delivery_count;
-            *count = count.saturating_add(1);
-        }
+        let counted = counted && count_failed(&mut detached);
         if self.row.properties.status.is_suspended() {
             // STATE-3: expiry waits for the entity's return.
             self.rearm(&detached);
@@ -193,11 +190,21 @@ impl<R: Rows> Messages<'_, R> {
         match message.lifetime {
             Lifetime::Fixed { expires_at, .. } => self.deadlines().put_back(expires_at, number),
             Lifetime::Derived => self.deadlines().search_derived_from(number),
+            Lifetime::Inherited { .. } => (), // In no main queue.
         }
     }
 
-    /// DEFER-1: from here on the message is asked for by its number.
-    pub fn defer(&mut self, detached: Detached) {
+    /// DEFER-1: from here on the message is asked for by its number. DEFER-7: its delivery failed, so
+    /// it may have been the last.
+    pub fn defer(&mut self, mut detached: Detached) {
+        count_failed(&mut detached);
+        // If it was not, an expired one stays as well (DEFER-8).
+        if self.row.is_exhausted(detached.queue, &detached.message) {
+            match self.fit(detached) {
+                Ok(fit) => detached = fit.into_detached(),
+                Err(_) => return,
+            }
+        }
         let Detached { queue, number, mut message, .. } = detached;
         let session = message.session.clone();
         if !message.deferred {
@@ -222,4 +229,12 @@ impl<R: Rows> Messages<'_, R> {
             SubQueue::Transfer => (), // Nobody receives from it.
         }
     }
+}
+
+/// LOCK-19: one delivery failed; whether it counts: in a dead-letter queue none does (DLQ-4).
+fn count_failed(detached: &mut Detached) -> bool {
+    let counts = !detached.queue.sub.is_dead_letter();
+    let count = &mut detached.message.delivery_count;
+    *count = count.saturating_add(u32::from(counts));
+    counts
 }

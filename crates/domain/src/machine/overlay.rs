@@ -128,6 +128,7 @@ mod tests {
             size_bytes: header_bytes + 100,
             header_bytes,
             deferred: false,
+            was_scheduled: false,
             delivery_count: 0,
             enqueued_at: Timestamp::ZERO,
             lifetime: Lifetime::Derived,

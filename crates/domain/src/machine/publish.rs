@@ -23,7 +23,7 @@ const HEADER_DESCRIPTION: &str = "The size quota for this stream has been exceed
 /// SESS-3, FWD-10.
 pub(super) const SESSION_REASON: &str = "Session ID is null.";
 pub(super) const SESSION_DESCRIPTION: &str =
-    "The entity requires sessions, and the message has no session id.";
+    "Session enabled entity doesn't allow a message whose session identifier is null.";
 
 /// A message on its way from a topic to its subscriptions.
 struct Published {
@@ -34,6 +34,8 @@ struct Published {
     header_bytes: u32,
     ttl: Option<Span>,
     session: Option<SessionId>,
+    /// It waited at the topic.
+    was_scheduled: bool,
     travel: Option<Box<Travel>>,
 }
 
@@ -177,7 +179,18 @@ fn activate<R: Rows>(topic: &mut EntityStep<'_, R>, deadline: Deadline) -> Publi
     messages.state.size_bytes -= u64::from(row.size_bytes);
     let (topic, number) = (topic.id, topic.next_sequence());
     let ScheduledRow { size_bytes, header_bytes, ttl, session, travel, .. } = row;
-    Published { topic, number, content, size_bytes, header_bytes, ttl, session, travel }
+    let was_scheduled = true;
+    Published {
+        topic,
+        number,
+        content,
+        size_bytes,
+        header_bytes,
+        ttl,
+        session,
+        was_scheduled,
+        travel,
+    }
 }
 
 /// RULE-20.
@@ -242,8 +255,18 @@ impl Published {
         let NewMessage { size_bytes, header_bytes, ttl, .. } = *message;
         let session = message.session_id.clone().map(SessionId::from);
         let content = message.content.clone();
-        let travel = None;
-        Published { topic, number, content, size_bytes, header_bytes, ttl, session, travel }
+        let (was_scheduled, travel) = (false, None);
+        Published {
+            topic,
+            number,
+            content,
+            size_bytes,
+            header_bytes,
+            ttl,
+            session,
+            was_scheduled,
+            travel,
+        }
     }
 
     /// Stores the message for every subscription that takes it; how many do.
@@ -311,6 +334,7 @@ impl Published {
             size_bytes: self.size_bytes,
             header_bytes: self.header_bytes,
             deferred: false,
+            was_scheduled: self.was_scheduled,
             delivery_count: 0,
             enqueued_at: subscription.at,
             lifetime: subscription.row.lifetime(ttl, subscription.at),

@@ -73,6 +73,7 @@ impl<R: Rows> EntityStep<'_, R> {
             size_bytes: message.size_bytes,
             header_bytes: message.header_bytes,
             deferred: false,
+            was_scheduled: false,
             delivery_count: 0,
             enqueued_at: self.at,
             lifetime: self.row.lifetime(message.ttl, self.at),

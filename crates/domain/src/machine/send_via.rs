@@ -64,6 +64,7 @@ fn set_out<R: Rows>(entity: &mut EntityStep<'_, R>, message: NewMessage) -> Sequ
         size_bytes: message.size_bytes,
         header_bytes: message.header_bytes,
         deferred: false,
+        was_scheduled: false,
         delivery_count: 0,
         enqueued_at: entity.at,
         lifetime,

@@ -62,6 +62,7 @@ impl Plain {
                 .lifetime(self.messages.iter().find(|m| m.number == number).and_then(|m| m.ttl));
             let message = self.find(number);
             message.place = Place::Main;
+            message.was_scheduled = true;
             message.number = next;
             message.since = at;
             message.lifetime = lifetime;

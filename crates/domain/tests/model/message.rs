@@ -28,6 +28,8 @@ pub struct Message {
     pub ttl: Option<Span>,
     pub lifetime: Lifetime,
     pub deferred: bool,
+    /// It waited for its time, and is not in the dead-letter queue.
+    pub was_scheduled: bool,
     pub count: u32,
     pub lock: Option<(LockToken, Timestamp)>,
     pub sent_bytes: u32,

@@ -208,7 +208,9 @@ impl Plain {
 
     pub fn expires_at(&self, message: &Message) -> Timestamp {
         match message.lifetime {
-            Lifetime::Fixed { expires_at, .. } => expires_at,
+            Lifetime::Fixed { expires_at, .. } | Lifetime::Inherited { expires_at, .. } => {
+                expires_at
+            }
             Lifetime::Derived => message.since.plus(self.properties.default_ttl),
         }
     }
@@ -270,6 +272,7 @@ impl Plain {
                 ttl: message.ttl,
                 lifetime: self.lifetime(message.ttl),
                 deferred: false,
+                was_scheduled: false,
                 count: 0,
                 lock: None,
                 sent_bytes: message.size_bytes,
@@ -357,6 +360,9 @@ impl Plain {
         let message = self.find(number).clone();
         let mut delivery = self.shown(&message);
         delivery.lock = Some(HeldLock { token, until });
+        if message.was_scheduled && !message.deferred {
+            delivery.state = MessageState::Scheduled;
+        }
         if message.lifetime == Lifetime::Derived && sub == SubQueue::Main {
             let ttl = self.properties.default_ttl;
             delivery.ttl = Some(ttl).filter(|ttl| !ttl.is_max());
@@ -372,8 +378,14 @@ impl Plain {
             Place::Main | Place::Dead => None,
         };
         let (ttl, expires_at) = match (waiting, message.lifetime) {
-            (Some(_), _) => (message.ttl.map(|ttl| ttl.min(self.properties.default_ttl)), None),
-            (None, Lifetime::Fixed { ttl, expires_at }) => (Some(ttl), Some(expires_at)),
+            (Some(due), _) => {
+                let ttl = message.ttl.map(|ttl| ttl.min(self.properties.default_ttl));
+                (ttl, ttl.filter(|ttl| !ttl.is_max()).map(|ttl| due.plus(ttl)))
+            }
+            (
+                None,
+                Lifetime::Fixed { ttl, expires_at } | Lifetime::Inherited { ttl, expires_at },
+            ) => (Some(ttl), Some(expires_at)),
             (None, Lifetime::Derived) => (None, None),
         };
         Delivery {
@@ -438,10 +450,12 @@ impl Plain {
         let message = self.find(number);
         message.place = Place::Dead;
         message.deferred = false;
+        message.was_scheduled = false;
         message.session = None;
         // TTL-18: the last values stay as information.
         if message.lifetime == Lifetime::Derived && !ttl.is_max() {
-            message.lifetime = Lifetime::Fixed { ttl, expires_at: message.since.plus(ttl) };
+            let expires_at = message.since.plus(ttl);
+            message.lifetime = Lifetime::Inherited { ttl, expires_at };
         }
         self.stand();
     }
@@ -452,7 +466,7 @@ impl Plain {
         let message = self.find(number);
         message.lock = None;
         message.available_at = at;
-        message.count += u32::from(counted);
+        message.count += u32::from(counted && sub == SubQueue::Main);
         match self.properties.status {
             EntityStatus::Disabled => None,
             _ => self.ends_instead(number, sub),

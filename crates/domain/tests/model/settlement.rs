@@ -90,7 +90,7 @@ impl Plain {
             }
             Disposition::Defer { properties } => {
                 lay(properties);
-                self.find(number).deferred = true;
+                self.defer(number, sub);
             }
             Disposition::DeadLetter { reason, description, properties } => {
                 lay(properties);
@@ -106,6 +106,18 @@ impl Plain {
                 self.release(number, sub, false);
             }
             Disposition::Withheld => unreachable!("never checked with success"),
+        }
+    }
+
+    /// DEFER-7: as one more failed delivery, and so perhaps the last.
+    fn defer(&mut self, number: u64, sub: SubQueue) {
+        let max = self.properties.max_delivery_count;
+        let message = self.find(number);
+        message.count += u32::from(sub == SubQueue::Main);
+        if sub == SubQueue::Main && message.count >= max {
+            self.ends_instead(number, sub);
+        } else {
+            message.deferred = true;
         }
     }
 

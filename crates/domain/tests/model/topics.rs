@@ -370,17 +370,18 @@ impl Game {
                     let due = self.group.now.plus(Span(due));
                     self.waiting.push((due, number, draft.n, ttl));
                 }
-                None => self.fan_out(number, draft.n, ttl),
+                None => self.fan_out(number, draft.n, ttl, false),
             }
         }
     }
 
-    fn fan_out(&mut self, number: u64, n: i64, ttl: Option<Span>) {
+    /// `waited`: for its time, at the topic.
+    fn fan_out(&mut self, number: u64, n: i64, ttl: Option<Span>, waited: bool) {
         self.counts.published += 1;
         for (entity, subscription) in &mut self.subscriptions {
             subscription.plain.at = self.group.now;
             let rows = &self.group.rows;
-            subscription.take(number, n, ttl, |copy| {
+            subscription.take(number, n, (ttl, waited), |copy| {
                 let key = Key::Message(QueueId::dead_letter(*entity), SequenceNumber(copy));
                 match rows.0.get(&key) {
                     Some(Row::Message(row)) => {
@@ -422,7 +423,7 @@ impl Game {
                         assert!(due <= now, "activated before its time");
                         let number = self.next;
                         self.next += 1;
-                        self.fan_out(number, n, ttl);
+                        self.fan_out(number, n, ttl, true);
                     }
                     if activated > 0 && self.waiting.is_empty() {
                         self.used(); // IDLE-8.
@@ -488,6 +489,7 @@ impl Game {
             size_bytes: message.size(),
             header_bytes: message.header(),
             deferred: message.deferred,
+            was_scheduled: message.was_scheduled,
             delivery_count: message.count,
             enqueued_at: message.since,
             lifetime: message.lifetime,

@@ -58,9 +58,9 @@ fn batch_4_locked_deferred_and_scheduled_messages_stay() {
     play.check([
         (5 * SECOND, send(m().due(DAY)), "sent 6", "1 2 3 4 5 6S"),
         (5 * SECOND, Take(2), "got 1 2", "1L 2L 3 4 5 6S"),
-        (5 * SECOND, Defer(&[1]), "settled", "1D 2L 3 4 5 6S"),
-        (9 * SECOND, Delete(9), "deleted 3", "1D 2L 6S || deleted 3"),
-        (9 * SECOND, Complete(&[2]), "settled", "1D 6S || completed 1 deleted 3"),
+        (5 * SECOND, Defer(&[1]), "settled", "1D+1 2L 3 4 5 6S"),
+        (9 * SECOND, Delete(9), "deleted 3", "1D+1 2L 6S || deleted 3"),
+        (9 * SECOND, Complete(&[2]), "settled", "1D+1 6S || completed 1 deleted 3"),
     ]);
 }
 

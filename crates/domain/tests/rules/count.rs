@@ -18,21 +18,21 @@ fn busy() -> Table {
             (0, Send(vec![m().ttl(10), m(), m()]), "sent 7 8 9", "1 2 3 4 5S 6S 7 8 9"),
             (0, Take(4), "got 1 2 3 4", "1L 2L 3L 4L 5S 6S 7 8 9"),
             (1, Complete(&[1]), "settled", "2L 3L 4L 5S 6S 7 8 9 || completed 1"),
-            (1, Defer(&[2]), "settled", "2D 3L 4L 5S 6S 7 8 9 || completed 1"),
-            (1, DeadLetter(&[3]), "settled", "2D 4L 5S 6S 7 8 9 | 3 | completed 1"),
-            (10, FireAll, "fired dropped 1", "2D 4L 5S 6S 8 9 | 3 | completed 1 expired 1"),
-            (11, Cancel(&[5]), "done", "2D 4L 6S 8 9 | 3 | completed 1 cancelled 1 expired 1"),
+            (1, Defer(&[2]), "settled", "2D+1 3L 4L 5S 6S 7 8 9 || completed 1"),
+            (1, DeadLetter(&[3]), "settled", "2D+1 4L 5S 6S 7 8 9 | 3 | completed 1"),
+            (10, FireAll, "fired dropped 1", "2D+1 4L 5S 6S 8 9 | 3 | completed 1 expired 1"),
+            (11, Cancel(&[5]), "done", "2D+1 4L 6S 8 9 | 3 | completed 1 cancelled 1 expired 1"),
             (
                 50,
                 FireAll,
                 "fired activated 1",
-                "2D 4L 8 9 10 | 3 | completed 1 cancelled 1 expired 1",
+                "2D+1 4L 8 9 10 | 3 | completed 1 cancelled 1 expired 1",
             ),
             (
                 51,
                 Delete(1),
                 "deleted 1",
-                "2D 4L 9 10 | 3 | completed 1 cancelled 1 expired 1 deleted 1",
+                "2D+1 4L 9 10 | 3 | completed 1 cancelled 1 expired 1 deleted 1",
             ),
         ],
     )
@@ -74,7 +74,7 @@ fn count_2_locked_messages_are_active_and_deferred_ones_are_not() {
         [
             (0, Send(vec![m(), m(), m()]), "sent 1 2 3", "1 2 3"),
             (0, Take(2), "got 1 2", "1L 2L 3"),
-            (0, Defer(&[2]), "settled", "1L 2D 3"),
+            (0, Defer(&[2]), "settled", "1L 2D+1 3"),
         ],
     );
     let counts = play.counts();
@@ -119,13 +119,13 @@ fn count_5_what_was_accepted_is_stored_or_went_somewhere() {
             60,
             dead(Take(1)),
             "got 3",
-            "2D 4L 9 10 | 3L | completed 1 cancelled 1 expired 1 deleted 1",
+            "2D+1 4L 9 10 | 3L | completed 1 cancelled 1 expired 1 deleted 1",
         ),
         (
             60,
             dead(Complete(&[3])),
             "settled",
-            "2D 4L 9 10 || completed 2 cancelled 1 expired 1 deleted 1",
+            "2D+1 4L 9 10 || completed 2 cancelled 1 expired 1 deleted 1",
         ),
     ]);
     assert_eq!(play.counts().accepted, 9);

@@ -32,29 +32,29 @@ fn dlq_3_it_is_received_from_and_settled_like_a_queue() {
         (0, dead(Peek(2, 2)), "saw 2 3", "| 1L 2L 3L 4"),
         (5, dead(Renew(&[1])), "until 60005", "| 1L 2L 3L 4"),
         (5, dead(Complete(&[1])), "settled", "| 2L 3L 4 | completed 1"),
-        (5, dead(Abandon(&[2])), "settled", "| 2+1 3L 4 | completed 1"),
-        (5, dead(Defer(&[3])), "settled", "| 2+1 3D 4 | completed 1"),
-        (5, dead(Take(1)), "got 2", "| 2L+1 3D 4 | completed 1"),
-        (5, dead(Deferred(&[3])), "got 3", "| 2L+1 3DL 4 | completed 1"),
-        (5, dead(Release(&[3])), "settled", "| 2L+1 3D 4 | completed 1"),
-        (5, Update(|p| p.lock_duration = ms(5 * SECOND)), "done", "| 2L+1 3D 4 | completed 1"),
+        (5, dead(Abandon(&[2])), "settled", "| 2 3L 4 | completed 1"),
+        (5, dead(Defer(&[3])), "settled", "| 2 3D 4 | completed 1"),
+        (5, dead(Take(1)), "got 2", "| 2L 3D 4 | completed 1"),
+        (5, dead(Deferred(&[3])), "got 3", "| 2L 3DL 4 | completed 1"),
+        (5, dead(Release(&[3])), "settled", "| 2L 3D 4 | completed 1"),
+        (5, Update(|p| p.lock_duration = ms(5 * SECOND)), "done", "| 2L 3D 4 | completed 1"),
         // The lock duration is its parent's.
-        (5, dead(Take(1)), "got 4", "| 2L+1 3D 4L | completed 1"),
-        (5005, FireLocks, "fired released 1", "| 2L+1 3D 4+1 | completed 1"),
-        (5006, dead(Delete(9)), "deleted 1", "| 2L+1 3D | completed 1 deleted 1"),
+        (5, dead(Take(1)), "got 4", "| 2L 3D 4L | completed 1"),
+        (5005, FireLocks, "fired released 1", "| 2L 3D 4 | completed 1"),
+        (5006, dead(Delete(9)), "deleted 1", "| 2L 3D | completed 1 deleted 1"),
     ]);
     // Its tokens are no tokens of the main queue.
     play.check([(
         5006,
         Complete(&[2]),
         "settled not 0 MessageLockLost",
-        "| 2L+1 3D | completed 1 deleted 1",
+        "| 2L 3D | completed 1 deleted 1",
     )]);
 }
 
 #[test]
-fn dlq_4_no_dead_lettering_from_it_no_expiry_no_delivery_limit() {
-    let mut play = check(
+fn dlq_4_no_dead_lettering_from_it_no_expiry_no_delivery_count() {
+    check(
         QueueProperties { max_delivery_count: 1, default_ttl: ms(SECOND), ..queue() },
         [
             (0, send(m().ttl(10)), "sent 1", "1"),
@@ -62,14 +62,32 @@ fn dlq_4_no_dead_lettering_from_it_no_expiry_no_delivery_limit() {
             (0, DeadLetter(&[1]), "settled", "| 1"),
             (DAY, dead(Take(1)), "got 1", "| 1L"),
             (DAY, dead(DeadLetter(&[1])), "settled not 0 InvalidOperationException", "| 1L"),
-            (DAY, dead(Abandon(&[1])), "settled", "| 1+1"),
-            (DAY, dead(Take(1)), "got 1", "| 1L+1"),
-            (DAY + MINUTE, FireLocks, "fired released 1", "| 1+2"),
+            // Whatever ends a delivery there, it is not counted.
+            (DAY, dead(Abandon(&[1])), "settled", "| 1"),
+            (DAY, dead(Take(1)), "got 1", "| 1L"),
+            (DAY + MINUTE, FireLocks, "fired released 1", "| 1"),
+            (DAY + MINUTE, dead(Take(1)), "got 1", "| 1L"),
+            (DAY + MINUTE, dead(Defer(&[1])), "settled", "| 1D"),
+            (DAY + MINUTE, dead(Deferred(&[1])), "got 1", "| 1DL"),
+            (DAY + MINUTE, dead(Abandon(&[1])), "settled", "| 1D"),
+            (DAY + MINUTE, dead(Deferred(&[1])), "got 1", "| 1DL"),
+            (DAY + 2 * MINUTE, FireLocks, "fired released 1", "| 1D"),
         ],
     );
-    for count in 2..12 {
-        assert_eq!(play.taken(DEAD, 1)[0].delivery_count, count);
-        play.play(DAY + MINUTE, dead(Abandon(&[1])));
+    // What it came with stays.
+    let mut play = check(
+        QueueProperties { max_delivery_count: 2, ..queue() },
+        [
+            (0, send(m()), "sent 1", "1"),
+            (0, Take(1), "got 1", "1L"),
+            (0, Abandon(&[1]), "settled", "1+1"),
+            (0, Take(1), "got 1", "1L+1"),
+            (0, Abandon(&[1]), "settled", "| 1+2"),
+        ],
+    );
+    for _ in 0..3 {
+        assert_eq!(play.taken(DEAD, 1)[0].delivery_count, 2);
+        play.play(0, dead(Abandon(&[1])));
     }
 }
 
@@ -197,16 +215,16 @@ fn dlq_10_order_is_by_number_and_counts_are_carried_over() {
             (1, DeadLetter(&[4]), "settled", "1L 2L | 3+1 4"),
             // Received in part: what comes later with a lower number still comes before the rest.
             (1, dead(Take(1)), "got 3", "1L 2L | 3L+1 4"),
-            (2, Defer(&[1]), "settled", "1D 2L | 3L+1 4"),
-            (2, Deferred(&[1]), "got 1", "1DL 2L | 3L+1 4"),
+            (2, Defer(&[1]), "settled", "1D+1 2L | 3L+1 4"),
+            (2, Deferred(&[1]), "got 1", "1DL+1 2L | 3L+1 4"),
             // A deferred message enters as an active one.
-            (2, DeadLetter(&[1]), "settled", "2L | 1 3L+1 4"),
-            (2, DeadLetter(&[2]), "settled", "| 1 2 3L+1 4"),
-            (3, dead(Take(9)), "got 1 2 4", "| 1L 2L 3L+1 4L"),
+            (2, DeadLetter(&[1]), "settled", "2L | 1+1 3L+1 4"),
+            (2, DeadLetter(&[2]), "settled", "| 1+1 2 3L+1 4"),
+            (3, dead(Take(9)), "got 1 2 4", "| 1L+1 2L 3L+1 4L"),
         ],
     );
     assert_eq!(play.state().dead_letter_deferred, 0);
-    play.check([(4, dead(Abandon(&[3])), "settled", "| 1L 2L 3+2 4L")]);
+    play.check([(4, dead(Abandon(&[3])), "settled", "| 1L+1 2L 3+1 4L")]);
 }
 
 #[test]

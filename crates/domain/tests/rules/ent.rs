@@ -246,10 +246,10 @@ fn with_everything() -> Table {
                 "1 2 3S 4 5 6 7",
             ),
             (0, Take(5), "got 1 2 4 5 6", "1L 2L 3S 4L 5L 6L 7"),
-            (0, Defer(&[4]), "settled", "1L 2L 3S 4D 5L 6L 7"),
-            (0, DeadLetter(&[5]), "settled", "1L 2L 3S 4D 6L 7 | 5"),
-            (0, Abandon(&[6]), "settled", "1L 2L 3S 4D 6+1 7 | 5"),
-            (0, dead(Take(1)), "got 5", "1L 2L 3S 4D 6+1 7 | 5L"),
+            (0, Defer(&[4]), "settled", "1L 2L 3S 4D+1 5L 6L 7"),
+            (0, DeadLetter(&[5]), "settled", "1L 2L 3S 4D+1 6L 7 | 5"),
+            (0, Abandon(&[6]), "settled", "1L 2L 3S 4D+1 6+1 7 | 5"),
+            (0, dead(Take(1)), "got 5", "1L 2L 3S 4D+1 6+1 7 | 5L"),
         ],
     )
 }

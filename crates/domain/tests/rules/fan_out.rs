@@ -51,8 +51,15 @@ fn sess_3_a_copy_without_a_session_is_a_dead_letter_where_one_is_required() {
     assert_eq!((play.look("plain"), play.look("ordered")), ("1 2".to_owned(), "2 | 1".to_owned()));
     let dead = play.peek(play.dead("ordered")).remove(0);
     let overlay = dead.overlay.expect("a reason");
-    let reason = overlay.set.get("DeadLetterReason");
-    assert_eq!(reason, Some(&domain::Value::String("Session ID is null.".to_owned())));
+    let text = |name| match overlay.set.get(name) {
+        Some(domain::Value::String(text)) => text.as_str(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(text(domain::DEAD_LETTER_REASON), "Session ID is null.");
+    assert_eq!(
+        text(domain::DEAD_LETTER_ERROR_DESCRIPTION),
+        "Session enabled entity doesn't allow a message whose session identifier is null."
+    );
 }
 
 #[test]

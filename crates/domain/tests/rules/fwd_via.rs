@@ -34,7 +34,7 @@ impl World {
         words(&self.apply(name, Command::Commit(commit)))
     }
 
-    fn send_via(&mut self, via: &str, to: &str, messages: Vec<NewMessage>) -> String {
+    pub fn send_via(&mut self, via: &str, to: &str, messages: Vec<NewMessage>) -> String {
         let operation = self.via(via, to, messages);
         self.commit(via, vec![operation])
     }
@@ -44,7 +44,7 @@ impl World {
     }
 
     /// Brings to their destinations what is on its way out of an entity.
-    fn transfer(&mut self, name: &str) {
+    pub fn transfer(&mut self, name: &str) {
         let (of, queue) = (self.id(name), self.transfers(name));
         self.carry(of, queue);
     }

@@ -91,8 +91,8 @@ fn idle_2_idle_5_every_use_starts_the_window_again() {
                 (0, send(m().due(DAY)), "sent 1", "1S"),
                 (0, Send(vec![m(), m(), m(), m(), m()]), "sent 2 3 4 5 6", "1S 2 3 4 5 6"),
                 (0, Take(4), "got 2 3 4 5", "1S 2L 3L 4L 5L 6"),
-                (0, Defer(&[4]), "settled", "1S 2L 3L 4D 5L 6"),
-                (0, DeadLetter(&[5]), "settled", "1S 2L 3L 4D 6 | 5"),
+                (0, Defer(&[4]), "settled", "1S 2L 3L 4D+1 5L 6"),
+                (0, DeadLetter(&[5]), "settled", "1S 2L 3L 4D+1 6 | 5"),
             ],
         );
         if what == "a completion there" {
@@ -177,8 +177,8 @@ fn idle_9_stored_messages_go_with_their_queue() {
         [
             (0, Send(vec![m(), m(), m(), m()]), "sent 1 2 3 4", "1 2 3 4"),
             (0, Take(3), "got 1 2 3", "1L 2L 3L 4"),
-            (0, Defer(&[1]), "settled", "1D 2L 3L 4"),
-            (0, DeadLetter(&[2]), "settled", "1D 3L 4 | 2"),
+            (0, Defer(&[1]), "settled", "1D+1 2L 3L 4"),
+            (0, DeadLetter(&[2]), "settled", "1D+1 3L 4 | 2"),
         ],
     );
     ends_a_window_after(&mut play, 0);

@@ -172,7 +172,7 @@ fn lock_10_abandon_defer_and_dead_letter_merge_properties() {
         (3, Disposition::DeadLetter { reason: None, description: None, properties: first() }),
     ];
     assert_eq!(words(&play.dispose(MAIN, pairs, false)), "settled");
-    assert_eq!(play.look(), "1+1 2D | 3");
+    assert_eq!(play.look(), "1+1 2D+1 | 3");
     assert_eq!(play.message(MAIN, 1).overlay.expect("overlay").set, first());
     assert_eq!(play.message(MAIN, 2).overlay.expect("overlay").set, first());
     assert_eq!(play.message(DEAD, 3).overlay.expect("overlay").set, first());
@@ -194,9 +194,14 @@ fn lock_11_dead_letter_and_defer_end_the_lock() {
             (0, Send(vec![m(), m()]), "sent 1 2", "1 2"),
             (0, Take(2), "got 1 2", "1L 2L"),
             (0, DeadLetter(&[1]), "settled", "2L | 1"),
-            (0, Defer(&[2]), "settled", "2D | 1"),
-            (0, Complete(&[1, 2]), "settled not 0 MessageLockLost not 1 MessageLockLost", "2D | 1"),
-            (MINUTE, FireLocks, "fired", "2D | 1"),
+            (0, Defer(&[2]), "settled", "2D+1 | 1"),
+            (
+                0,
+                Complete(&[1, 2]),
+                "settled not 0 MessageLockLost not 1 MessageLockLost",
+                "2D+1 | 1",
+            ),
+            (MINUTE, FireLocks, "fired", "2D+1 | 1"),
         ],
     );
 }
@@ -290,7 +295,7 @@ fn lock_14_without_a_held_lock_nothing_is_settled_or_renewed() {
 #[test]
 fn lock_16_release_unlocks_without_counting() {
     check(
-        QueueProperties { max_delivery_count: 1, ..queue() },
+        QueueProperties { max_delivery_count: 2, ..queue() },
         [
             (0, send(m()), "sent 1", "1"),
             (0, Take(1), "got 1", "1L"),
@@ -298,12 +303,12 @@ fn lock_16_release_unlocks_without_counting() {
             (0, Take(1), "got 1", "1L"),
             (0, Release(&[1]), "settled", "1"),
             (0, Take(1), "got 1", "1L"),
-            // Abandon counts, defer does not.
-            (0, Defer(&[1]), "settled", "1D"),
-            (0, Deferred(&[1]), "got 1", "1DL"),
-            (0, Release(&[1]), "settled", "1D"),
-            (0, Deferred(&[1]), "got 1", "1DL"),
-            (0, Abandon(&[1]), "settled", "| 1+1"),
+            // Defer and abandon count.
+            (0, Defer(&[1]), "settled", "1D+1"),
+            (0, Deferred(&[1]), "got 1", "1DL+1"),
+            (0, Release(&[1]), "settled", "1D+1"),
+            (0, Deferred(&[1]), "got 1", "1DL+1"),
+            (0, Abandon(&[1]), "settled", "| 1+2"),
         ],
     );
 }

@@ -13,9 +13,9 @@ fn of_every_kind() -> Table {
             (0, Send(vec![m().ttl(10), m()]), "sent 6 7", "1 2 3 4S 5 6 7"),
             (0, Take(9), "got 1 2 3 5 6 7", "1L 2L 3L 4S 5L 6L 7L"),
             (0, DeadLetter(&[7]), "settled", "1L 2L 3L 4S 5L 6L | 7"),
-            (0, Defer(&[2]), "settled", "1L 2D 3L 4S 5L 6L | 7"),
-            (0, Abandon(&[3]), "settled", "1L 2D 3+1 4S 5L 6L | 7"),
-            (0, Release(&[5, 6]), "settled", "1L 2D 3+1 4S 5 6 | 7"),
+            (0, Defer(&[2]), "settled", "1L 2D+1 3L 4S 5L 6L | 7"),
+            (0, Abandon(&[3]), "settled", "1L 2D+1 3+1 4S 5L 6L | 7"),
+            (0, Release(&[5, 6]), "settled", "1L 2D+1 3+1 4S 5 6 | 7"),
         ],
     )
 }
@@ -99,7 +99,7 @@ fn peek_6_no_lock_is_shown_and_the_stored_count_is() {
     let seen = play.peek(MAIN, 0, 9);
     assert!(seen.iter().all(|delivery| delivery.lock.is_none()));
     let counts: Vec<_> = seen.iter().map(|delivery| delivery.delivery_count).collect();
-    assert_eq!(counts, [0, 0, 1, 0, 0, 0]);
+    assert_eq!(counts, [0, 1, 1, 0, 0, 0]);
     let states = [1, 2, 4].map(|number| play.peek(MAIN, number, 1).remove(0).state);
     assert_eq!(states, [MessageState::Active, MessageState::Deferred, MessageState::Scheduled]);
 }
@@ -139,11 +139,11 @@ fn peek_11_its_order_is_enqueue_order_whatever_the_order_of_retrieval() {
         [
             (0, Send(vec![m(), m(), m().due(5)]), "sent 1 2 3", "1 2 3S"),
             (0, Take(1), "got 1", "1L 2 3S"),
-            (0, Defer(&[1]), "settled", "1D 2 3S"),
-            (0, Take(1), "got 2", "1D 2L 3S"),
-            (5, FireAll, "fired activated 1", "1D 2L 4"),
-            (5, Deferred(&[1]), "got 1", "1DL 2L 4"),
-            (5, Peek(0, 9), "saw 1D 2 4", "1DL 2L 4"),
+            (0, Defer(&[1]), "settled", "1D+1 2 3S"),
+            (0, Take(1), "got 2", "1D+1 2L 3S"),
+            (5, FireAll, "fired activated 1", "1D+1 2L 4"),
+            (5, Deferred(&[1]), "got 1", "1DL+1 2L 4"),
+            (5, Peek(0, 9), "saw 1D 2 4", "1DL+1 2L 4"),
         ],
     );
 }

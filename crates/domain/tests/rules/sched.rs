@@ -70,7 +70,7 @@ fn sched_5_activation_is_one_step_with_a_new_number_time_and_clock() {
     let delivery = play.taken(MAIN, 1).remove(0);
     assert_eq!((delivery.sequence, delivery.body), (SequenceNumber(2), SequenceNumber(1)));
     assert_eq!((delivery.enqueued_at, delivery.expires_at), (at(15), Some(at(45))));
-    assert_eq!((delivery.state, delivery.scheduled_at), (MessageState::Active, None));
+    assert_eq!((delivery.state, delivery.scheduled_at), (MessageState::Scheduled, None));
     let counts = play.counts();
     assert_eq!((counts.accepted, counts.scheduled, counts.active), (1, 0, 1));
 }

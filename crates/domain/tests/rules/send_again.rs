@@ -67,7 +67,7 @@ fn send_8_settlement_renewal_cancellation_and_deferral_are_covered() {
     play.check([
         (0, Send(vec![m(), m().due(DAY), m(), m()]), "sent 1 2 3 4", "1 2S 3 4"),
         (0, Take(3), "got 1 3 4", "1L 2S 3L 4L"),
-        (0, Defer(&[3]), "settled", "1L 2S 3D 4L"),
+        (0, Defer(&[3]), "settled", "1L 2S 3D+1 4L"),
     ]);
     let settle = |token: LockToken, origin| {
         Command::Settle(Settle {
@@ -128,7 +128,7 @@ fn send_8_settlement_renewal_cancellation_and_deferral_are_covered() {
         assert_eq!(play.group.apply(command(again(origin))), first, "{index}");
         assert_eq!(play.look(), queue, "{index}");
     }
-    assert_eq!(play.look(), "3DL 4L | | completed 1 cancelled 1 deleted 1");
+    assert_eq!(play.look(), "3DL+1 4L | | completed 1 cancelled 1 deleted 1");
 }
 
 #[test]

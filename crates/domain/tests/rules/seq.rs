@@ -57,9 +57,9 @@ fn seq_5_abandon_lock_expiry_deferral_and_receipt_keep_the_number() {
             (0, Take(1), "got 1", "1L+1"),
             (MINUTE, FireLocks, "fired released 1", "1+2"),
             (MINUTE, Take(1), "got 1", "1L+2"),
-            (MINUTE, Defer(&[1]), "settled", "1D+2"),
-            (MINUTE, Deferred(&[1]), "got 1", "1DL+2"),
-            (MINUTE, send(m()), "sent 2", "1DL+2 2"),
+            (MINUTE, Defer(&[1]), "settled", "1D+3"),
+            (MINUTE, Deferred(&[1]), "got 1", "1DL+3"),
+            (MINUTE, send(m()), "sent 2", "1DL+3 2"),
         ],
     );
 }

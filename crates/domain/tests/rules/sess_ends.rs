@@ -139,13 +139,13 @@ fn sess_19_the_rules_of_dead_letter_expiry_deferral_and_schedule_hold_in_session
             ),
             (0, Accept("a"), "accepted a until 60000", "1 2 3S 4"),
             (0, Within("a", Get(1)), "got 1", "1L 2 3S 4"),
-            (1, Defer(&[1]), "settled", "1D 2 3S 4"),
-            (10, FireAll, "fired dropped 1", "1D 3S 4 || expired 1"),
-            (20, FireAll, "fired activated 1", "1D 4 5 || expired 1"),
-            (20, Within("a", Get(9)), "got 4 5", "1D 4L 5L || expired 1"),
-            (20, DeadLetter(&[4]), "settled", "1D 5L | 4 | expired 1"),
-            (20, Within("a", Deferral(&[1])), "got 1", "1DL 5L | 4 | expired 1"),
-            (21, Within("a", Close), "done", "1D 5 | 4 | expired 1"),
+            (1, Defer(&[1]), "settled", "1D+1 2 3S 4"),
+            (10, FireAll, "fired dropped 1", "1D+1 3S 4 || expired 1"),
+            (20, FireAll, "fired activated 1", "1D+1 4 5 || expired 1"),
+            (20, Within("a", Get(9)), "got 4 5", "1D+1 4L 5L || expired 1"),
+            (20, DeadLetter(&[4]), "settled", "1D+1 5L | 4 | expired 1"),
+            (20, Within("a", Deferral(&[1])), "got 1", "1DL+1 5L | 4 | expired 1"),
+            (21, Within("a", Close), "done", "1D+1 5 | 4 | expired 1"),
         ],
     );
 }
@@ -209,20 +209,20 @@ fn sched_13_a_session_comes_into_being_at_activation() {
 #[test]
 fn defer_10_deferred_messages_are_for_the_holder_of_their_session() {
     in_flight(sessions()).check([
-        (1, Defer(&[1, 2]), "settled", "1D 2D 3L 4"),
-        (1, Deferred(&[1]), "SessionLockLost", "1D 2D 3L 4"),
-        (1, Accept("b"), "accepted b until 60001", "1D 2D 3L 4"),
-        (1, Within("b", Deferral(&[1])), "SessionLockLost", "1D 2D 3L 4"),
-        (1, Within("a", Deferral(&[1, 3])), "MessageNotFound", "1D 2D 3L 4"),
-        (1, Within("a", Deferral(&[1])), "got 1", "1DL 2D 3L 4"),
-        (1, Within("a", Deferral(&[1])), "MessageNotFound", "1DL 2D 3L 4"),
-        (2, Abandon(&[1]), "settled", "1D+1 2D 3L 4"),
-        (2, Within("a", Deferral(&[1, 2])), "got 1 2", "1DL+1 2DL 3L 4"),
-        (3, Complete(&[2]), "settled", "1DL+1 3L 4 || completed 1"),
-        (60_000, FireSessions, "fired released 2", "1D+2 3+1 4 || completed 1"),
+        (1, Defer(&[1, 2]), "settled", "1D+1 2D+1 3L 4"),
+        (1, Deferred(&[1]), "SessionLockLost", "1D+1 2D+1 3L 4"),
+        (1, Accept("b"), "accepted b until 60001", "1D+1 2D+1 3L 4"),
+        (1, Within("b", Deferral(&[1])), "SessionLockLost", "1D+1 2D+1 3L 4"),
+        (1, Within("a", Deferral(&[1, 3])), "MessageNotFound", "1D+1 2D+1 3L 4"),
+        (1, Within("a", Deferral(&[1])), "got 1", "1DL+1 2D+1 3L 4"),
+        (1, Within("a", Deferral(&[1])), "MessageNotFound", "1DL+1 2D+1 3L 4"),
+        (2, Abandon(&[1]), "settled", "1D+2 2D+1 3L 4"),
+        (2, Within("a", Deferral(&[1, 2])), "got 1 2", "1DL+2 2DL+1 3L 4"),
+        (3, Complete(&[2]), "settled", "1DL+2 3L 4 || completed 1"),
+        (60_000, FireSessions, "fired released 2", "1D+3 3+1 4 || completed 1"),
         // Without deferred ones among them: those are asked for by number.
-        (60_000, AcceptNext, "accepted a until 120000", "1D+2 3+1 4 || completed 1"),
-        (60_000, Within("a", Get(9)), "got 3 4", "1D+2 3L+1 4L || completed 1"),
+        (60_000, AcceptNext, "accepted a until 120000", "1D+3 3+1 4 || completed 1"),
+        (60_000, Within("a", Get(9)), "got 3 4", "1D+3 3L+1 4L || completed 1"),
     ]);
 }
 
@@ -252,8 +252,8 @@ fn defer_8_a_deferred_message_of_a_session_expires_when_it_is_asked_for() {
             (0, send(m().session("a").ttl(10)), "sent 1", "1"),
             (0, Accept("a"), "accepted a until 60000", "1"),
             (0, Within("a", Get(1)), "got 1", "1L"),
-            (1, Defer(&[1]), "settled", "1D"),
-            (10, FireAll, "fired", "1D"),
+            (1, Defer(&[1]), "settled", "1D+1"),
+            (10, FireAll, "fired", "1D+1"),
             (11, Within("a", Deferral(&[1])), "MessageNotFound", "|| expired 1"),
         ],
     );

@@ -114,7 +114,7 @@ fn sess_17_a_list_names_sessions_with_messages_or_state_or_those_with_newer_stat
     play.check([
         (7, Within("c", SetState(Some("y"))), "done", "1 2L 3S"),
         (8, Within("a", SetState(None)), "done", "1 2L 3S"),
-        (9, Defer(&[2]), "settled", "1 2D 3S"),
+        (9, Defer(&[2]), "settled", "1 2D+1 3S"),
     ]);
     // Sending alone is no change of state, and what is deferred is not active.
     assert_eq!(play.listed(Some(4)), "c");
@@ -150,11 +150,11 @@ fn peek_9_the_holder_sees_its_session_and_others_see_all() {
             ),
             (0, Accept("a"), "accepted a until 60000", "1 2 3 4 5S 6S"),
             (0, Within("a", Get(2)), "got 1 3", "1L 2 3L 4 5S 6S"),
-            (0, Defer(&[3]), "settled", "1L 2 3D 4 5S 6S"),
-            (1, Within("a", Browse(0, 9)), "saw 1 3D 4 5S", "1L 2 3D 4 5S 6S"),
-            (1, Within("a", Browse(2, 2)), "saw 3D 4", "1L 2 3D 4 5S 6S"),
-            (1, Within("b", Browse(0, 9)), "SessionLockLost", "1L 2 3D 4 5S 6S"),
-            (1, Peek(0, 9), "saw 1 2 3D 4 5S 6S", "1L 2 3D 4 5S 6S"),
+            (0, Defer(&[3]), "settled", "1L 2 3D+1 4 5S 6S"),
+            (1, Within("a", Browse(0, 9)), "saw 1 3D 4 5S", "1L 2 3D+1 4 5S 6S"),
+            (1, Within("a", Browse(2, 2)), "saw 3D 4", "1L 2 3D+1 4 5S 6S"),
+            (1, Within("b", Browse(0, 9)), "SessionLockLost", "1L 2 3D+1 4 5S 6S"),
+            (1, Peek(0, 9), "saw 1 2 3D 4 5S 6S", "1L 2 3D+1 4 5S 6S"),
         ],
     );
 }

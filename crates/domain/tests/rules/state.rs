@@ -17,15 +17,15 @@ fn with_everything() -> Table {
                 "1 2 3 4S 5 6 7",
             ),
             (0, Take(9), "got 1 2 3 5 6 7", "1L 2L 3L 4S 5L 6L 7L"),
-            (0, Defer(&[3]), "settled", "1L 2L 3D 4S 5L 6L 7L"),
-            (0, DeadLetter(&[6, 7]), "settled", "1L 2L 3D 4S 5L | 6 7"),
-            (0, Release(&[5]), "settled", "1L 2L 3D 4S 5 | 6 7"),
-            (0, dead(Take(1)), "got 6", "1L 2L 3D 4S 5 | 6L 7"),
+            (0, Defer(&[3]), "settled", "1L 2L 3D+1 4S 5L 6L 7L"),
+            (0, DeadLetter(&[6, 7]), "settled", "1L 2L 3D+1 4S 5L | 6 7"),
+            (0, Release(&[5]), "settled", "1L 2L 3D+1 4S 5 | 6 7"),
+            (0, dead(Take(1)), "got 6", "1L 2L 3D+1 4S 5 | 6L 7"),
         ],
     )
 }
 
-const STORED: &str = "1L 2L 3D 4S 5 | 6L 7";
+const STORED: &str = "1L 2L 3D+1 4S 5 | 6L 7";
 const OFF: &str = "MessagingEntityDisabled";
 
 fn refuses_sends(play: &mut Table) {
@@ -95,10 +95,10 @@ fn state_3_a_disabled_queue_neither_gains_nor_loses_messages() {
     play.check([
         (1, Cancel(&[4]), OFF, STORED),
         // Locks run out; nothing expires or activates.
-        (2 * DAY, FireAll, "fired released 3", "1 2 3D 4S 5 | 6 7"),
-        (2 * DAY, FireAll, "fired", "1 2 3D 4S 5 | 6 7"),
-        (3 * DAY, Status(EntityStatus::Active), "done", "1 2 3D 4S 5 | 6 7"),
-        (3 * DAY, FireAll, "fired activated 1", "1 2 3D 5 8 | 6 7"),
+        (2 * DAY, FireAll, "fired released 3", "1 2 3D+1 4S 5 | 6 7"),
+        (2 * DAY, FireAll, "fired", "1 2 3D+1 4S 5 | 6 7"),
+        (3 * DAY, Status(EntityStatus::Active), "done", "1 2 3D+1 4S 5 | 6 7"),
+        (3 * DAY, FireAll, "fired activated 1", "1 2 3D+1 5 8 | 6 7"),
     ]);
 }
 
@@ -145,11 +145,11 @@ fn state_4_send_disabled_refuses_sends_only() {
     play.check([
         (1, Peek(5, 1), "saw 5", STORED),
         (1, Renew(&[1]), "until 60001", STORED),
-        (1, Take(9), "got 5", "1L 2L 3D 4S 5L | 6L 7"),
-        (1, Complete(&[5]), "settled", "1L 2L 3D 4S | 6L 7 | completed 1"),
-        (1, Deferred(&[3]), "got 3", "1L 2L 3DL 4S | 6L 7 | completed 1"),
-        (1, dead(Delete(9)), "deleted 1", "1L 2L 3DL 4S | 6L | completed 1 deleted 1"),
-        (MINUTE, FireLocks, "fired released 2", "1L 2+1 3DL 4S | 6+1 | completed 1 deleted 1"),
+        (1, Take(9), "got 5", "1L 2L 3D+1 4S 5L | 6L 7"),
+        (1, Complete(&[5]), "settled", "1L 2L 3D+1 4S | 6L 7 | completed 1"),
+        (1, Deferred(&[3]), "got 3", "1L 2L 3DL+1 4S | 6L 7 | completed 1"),
+        (1, dead(Delete(9)), "deleted 1", "1L 2L 3DL+1 4S | 6L | completed 1 deleted 1"),
+        (MINUTE, FireLocks, "fired released 2", "1L 2+1 3DL+1 4S | 6 | completed 1 deleted 1"),
     ]);
 }
 
@@ -159,11 +159,11 @@ fn state_4_receive_disabled_refuses_receives_and_locks_run_out_uncounted() {
     play.play(1, Status(EntityStatus::ReceiveDisabled));
     refuses_receives(&mut play);
     play.check([
-        (2, send(m()), "sent 8", "1L 2L 3D 4S 5 8 | 6L 7"),
-        (MINUTE, FireLocks, "fired released 3", "1 2 3D 4S 5 8 | 6 7"),
-        (DAY, FireAll, "fired activated 1", "1 2 3D 5 8 9 | 6 7"),
-        (DAY, Status(EntityStatus::Active), "done", "1 2 3D 5 8 9 | 6 7"),
-        (DAY, Take(1), "got 1", "1L 2 3D 5 8 9 | 6 7"),
+        (2, send(m()), "sent 8", "1L 2L 3D+1 4S 5 8 | 6L 7"),
+        (MINUTE, FireLocks, "fired released 3", "1 2 3D+1 4S 5 8 | 6 7"),
+        (DAY, FireAll, "fired activated 1", "1 2 3D+1 5 8 9 | 6 7"),
+        (DAY, Status(EntityStatus::Active), "done", "1 2 3D+1 5 8 9 | 6 7"),
+        (DAY, Take(1), "got 1", "1L 2 3D+1 5 8 9 | 6 7"),
     ]);
 }
 

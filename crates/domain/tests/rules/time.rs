@@ -164,11 +164,11 @@ fn time_7_a_release_counts_then_expires_then_meets_the_limit_then_returns() {
             (0, Take(2), "got 1 2", "1L 2L"),
             (0, Abandon(&[1, 2]), "settled", "1+1 2+1"),
             (0, Take(2), "got 1 2", "1L+1 2L+1"),
-            (0, Defer(&[2]), "settled", "1L+1 2D+1"),
-            (0, Abandon(&[1]), "settled", "1+2 2D+1"),
-            (0, Update(|p| p.max_delivery_count = 1), "done", "1+2 2D+1"),
-            (10, Take(1), "got", "2D+1 | 1+2"),
-            (10, Deferred(&[2]), "MessageNotFound", "| 1+2 2+1"),
+            (0, Defer(&[2]), "settled", "1L+1 2D+2"),
+            (0, Abandon(&[1]), "settled", "1+2 2D+2"),
+            (0, Update(|p| p.max_delivery_count = 1), "done", "1+2 2D+2"),
+            (10, Take(1), "got", "2D+2 | 1+2"),
+            (10, Deferred(&[2]), "MessageNotFound", "| 1+2 2+2"),
         ],
     );
     assert_eq!(play.reason(1).0.as_deref(), Some("TTLExpiredException"));

@@ -137,9 +137,9 @@ fn ttl_11_a_lock_shields_its_message_from_expiry() {
             (20, FireAll, "fired", "1L 2L 3L 4L 5L"),
             (21, Complete(&[1]), "settled", "2L 3L 4L 5L || completed 1"),
             (21, DeadLetter(&[2]), "settled", "3L 4L 5L | 2 | completed 1"),
-            (21, Defer(&[3]), "settled", "3D 4L 5L | 2 | completed 1"),
-            (21, Renew(&[4]), "until 60021", "3D 4L 5L | 2 | completed 1"),
-            (21, Abandon(&[5]), "settled", "3D 4L | 2 5+1 | completed 1"),
+            (21, Defer(&[3]), "settled", "3D+1 4L 5L | 2 | completed 1"),
+            (21, Renew(&[4]), "until 60021", "3D+1 4L 5L | 2 | completed 1"),
+            (21, Abandon(&[5]), "settled", "3D+1 4L | 2 5+1 | completed 1"),
         ],
     );
     // Derived deadlines too.
@@ -285,8 +285,8 @@ fn ttl_18_nothing_expires_in_the_dead_letter_queue() {
             (DAY, FireAll, "fired", "| 1 2 3+1"),
             (DAY, Restart, "", "| 1 2 3+1"),
             (DAY, dead(Take(3)), "got 1 2 3", "| 1L 2L 3L+1"),
-            (DAY, dead(Abandon(&[1])), "settled", "| 1+1 2L 3L+1"),
-            (2 * DAY, FireAll, "fired released 2", "| 1+1 2+1 3+2"),
+            (DAY, dead(Abandon(&[1])), "settled", "| 1 2L 3L+1"),
+            (2 * DAY, FireAll, "fired released 2", "| 1 2 3+1"),
         ],
     );
     // What they would have been is kept as information.
@@ -400,10 +400,10 @@ fn ttl_31_deferred_messages_stay_when_they_expire() {
         [
             (0, Send(vec![m().ttl(10), m(), m()]), "sent 1 2 3", "1 2 3"),
             (0, Take(2), "got 1 2", "1L 2L 3"),
-            (1, Defer(&[1, 2]), "settled", "1D 2D 3"),
-            (DAY, FireAll, "fired dead-lettered 1", "1D 2D | 3"),
-            (DAY, Take(9), "got", "1D 2D | 3"),
-            (DAY, Peek(0, 9), "saw 1D 2D", "1D 2D | 3"),
+            (1, Defer(&[1, 2]), "settled", "1D+1 2D+1 3"),
+            (DAY, FireAll, "fired dead-lettered 1", "1D+1 2D+1 | 3"),
+            (DAY, Take(9), "got", "1D+1 2D+1 | 3"),
+            (DAY, Peek(0, 9), "saw 1D 2D", "1D+1 2D+1 | 3"),
         ],
     );
 }

@@ -66,8 +66,8 @@ fn tx_1_what_a_transaction_groups() {
         sending(vec![m().due(HOUR)]),
     ];
     assert_eq!(commit(&mut play, 1, operations), "committed done done done done done 6 7 8");
-    assert_eq!(play.look(), "2+1 3D 6 7 8S | 4 | completed 1 cancelled 1");
-    play.check([(1, Take(1), "got 2", "2L+1 3D 6 7 8S | 4 | completed 1 cancelled 1")]);
+    assert_eq!(play.look(), "2+1 3D+1 6 7 8S | 4 | completed 1 cancelled 1");
+    play.check([(1, Take(1), "got 2", "2L+1 3D+1 6 7 8S | 4 | completed 1 cancelled 1")]);
     let renew = vec![renewing(&play, 2)];
     assert_eq!(commit(&mut play, SECOND, renew), "committed renewed");
     // In a dead-letter queue as in any (DLQ-3), its own restriction included (DLQ-4).
@@ -423,7 +423,7 @@ fn defer_12_deferral_is_rolled_back() {
     assert_eq!(commit(&mut play, 0, spoiled), "rolled back by 1: MessageLockLost");
     let kept = vec![settling(&play, &[1], defer())];
     assert_eq!(commit(&mut play, 0, kept), "committed done");
-    assert_eq!(play.look(), "1D 2L 3L 4L 5S");
+    assert_eq!(play.look(), "1D+1 2L 3L 4L 5S");
 }
 
 #[test]

@@ -311,6 +311,7 @@ impl Entity {
                     assert!(known, "{number} expires at {expires_at:?}, but no row says so");
                 }
                 Lifetime::Fixed { .. } => (),
+                Lifetime::Inherited { .. } => panic!("{number} was never a dead letter (TTL-18)"),
                 Lifetime::Derived => {
                     let ahead = *number >= state.derived_cursor;
                     assert!(ahead, "{number} is behind the cursor {}", state.derived_cursor);
@@ -447,7 +448,8 @@ impl Timers {
             Specifics::Subscription(specifics) => rows.0.get(&Key::Entity(specifics.topic)),
             Specifics::Queue | Specifics::Topic(_) => None,
         };
-        let mut window = properties.auto_delete_on_idle;
+        let forwards = SubQueue::ALL.iter().any(|sub| properties.forwards(*sub).is_some());
+        let mut window = if forwards { Span::MAX } else { properties.auto_delete_on_idle };
         if let Some(Row::Entity(topic)) = topic {
             window = window.min(topic.properties.auto_delete_on_idle);
         }

@@ -72,6 +72,11 @@ impl Message {
         }
     }
 
+    /// LOCK-19, DLQ-4: a delivery failed, which counts in the main queue only.
+    pub fn failed(&mut self) {
+        self.delivery_count += u32::from(self.is_in(SubQueue::Main));
+    }
+
     pub fn is_in(&self, sub: SubQueue) -> bool {
         self.place == Place::In(sub)
     }

@@ -55,7 +55,7 @@ impl Oracle {
         one_lock::lapsed(message, id, at)?;
         message.lock = None;
         if !(entity.uncounted() && delivery_count == message.delivery_count) {
-            message.delivery_count += 1;
+            message.failed();
         }
         self.totals.locks_lapsed += 1;
         Ok(())

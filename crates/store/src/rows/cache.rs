@@ -280,6 +280,7 @@ mod tests {
             size_bytes: 1,
             header_bytes: 1,
             deferred: false,
+            was_scheduled: false,
             delivery_count: 0,
             enqueued_at: Timestamp::ZERO,
             lifetime: Lifetime::Derived,

@@ -84,6 +84,7 @@ pub fn message(number: u64) -> Row {
         size_bytes: 1000,
         header_bytes: 10,
         deferred: false,
+        was_scheduled: false,
         delivery_count: 0,
         enqueued_at: Timestamp(number),
         lifetime: Lifetime::Derived,

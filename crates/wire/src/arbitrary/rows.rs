@@ -42,18 +42,20 @@ pub fn deadline_row() -> impl Strategy<Value = DeadlineRow> {
 pub fn message_row() -> impl Strategy<Value = MessageRow> {
     let lifetime = prop_oneof![
         Just(Lifetime::Derived),
-        (span(), at()).prop_map(|(ttl, expires_at)| Lifetime::Fixed { ttl, expires_at })
+        (span(), at()).prop_map(|(ttl, expires_at)| Lifetime::Fixed { ttl, expires_at }),
+        (span(), at()).prop_map(|(ttl, expires_at)| Lifetime::Inherited { ttl, expires_at }),
     ];
-    let numbers = any::<(u32, u32, bool, u32)>();
+    let numbers = any::<(u32, u32, bool, bool, u32)>();
     let travel = of(travel().prop_map(Box::new));
     (number(), numbers, at(), lifetime, of(session()), overlay(), travel).prop_map(
         |(body, numbers, at, lifetime, session, overlay, travel)| {
-            let (size_bytes, header_bytes, deferred, delivery_count) = numbers;
+            let (size_bytes, header_bytes, deferred, was_scheduled, delivery_count) = numbers;
             MessageRow {
                 body,
                 size_bytes,
                 header_bytes,
                 deferred,
+                was_scheduled,
                 delivery_count,
                 enqueued_at: at,
                 lifetime,

@@ -41,6 +41,7 @@ fn rows() {
         size_bytes: 1100,
         header_bytes: 40,
         deferred: false,
+        was_scheduled: false,
         delivery_count: 1,
         enqueued_at: AT,
         lifetime: Lifetime::Derived,
@@ -101,6 +102,21 @@ fn rows() {
         ),
         (Row::Body(Bytes::from_static(b"\x01body")), "01626f6479"),
         (Row::Message(message.clone()), "014dcc0828000180d095ffbc3100000000"),
+        (
+            Row::Message(MessageRow { deferred: true, ..message.clone() }),
+            "014dcc0828010180d095ffbc3100000000",
+        ),
+        (
+            Row::Message(MessageRow {
+                lifetime: Lifetime::Inherited { ttl: Span(1000), expires_at: AT.plus(Span(1000)) },
+                ..message.clone()
+            }),
+            "014dcc0828000180d095ffbc3102e807e8d795ffbc31000000",
+        ),
+        (
+            Row::Message(MessageRow { deferred: true, was_scheduled: true, ..message.clone() }),
+            "014dcc0828030180d095ffbc3100000000",
+        ),
         (
             Row::Message(MessageRow {
                 lifetime,

@@ -118,16 +118,17 @@ impl<R: Rows> Messages<'_, R> {
     pub fn dead_letter(&mut self, detached: Detached) {
         let Detached { queue, number, mut message, .. } = detached;
         self.delete_row(queue, number, &message);
-        message.deferred = false;
         message.session = None; // DLQ-11. Its content still names it.
         self.enter_dead_letter(number, message);
     }
 
     /// Puts a message that is nowhere else into the dead-letter queue.
     pub fn enter_dead_letter(&mut self, number: SequenceNumber, mut message: MessageRow) {
+        (message.deferred, message.was_scheduled) = (false, false); // DLQ-10.
         let ttl = self.row.properties.default_ttl;
         if message.lifetime == Lifetime::Derived && !ttl.is_max() {
-            message.lifetime = Lifetime::Fixed { ttl, expires_at: message.enqueued_at.plus(ttl) };
+            let expires_at = message.enqueued_at.plus(ttl);
+            message.lifetime = Lifetime::Inherited { ttl, expires_at };
         }
         self.state.counts.dead_lettered += 1;
         self.insert_row(QueueId::dead_letter(self.id), number, message);

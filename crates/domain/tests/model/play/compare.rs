@@ -151,6 +151,7 @@ fn compare_message(rows: &MemoryRows, message: &Message) {
         size_bytes: message.size(),
         header_bytes: message.header(),
         deferred: message.deferred,
+        was_scheduled: message.was_scheduled,
         delivery_count: message.count,
         enqueued_at: message.since,
         lifetime: message.lifetime,

@@ -26,12 +26,12 @@ impl Subscription {
         self.plain.last_use = self.plain.last_use.max(now);
     }
 
-    /// RULE-5 to RULE-7, RULE-20. `described`: what the machine says of a copy that failed.
+    /// RULE-5 to RULE-7, RULE-20. `how`: as for `deliver`; `described`: what the machine says of a copy that failed.
     pub fn take(
         &mut self,
         number: u64,
         n: i64,
-        ttl: Option<Span>,
+        how: (Option<Span>, bool),
         described: impl Fn(u64) -> Option<Value>,
     ) {
         let keeps = self.properties.dead_letter_on_filter_errors;
@@ -45,10 +45,10 @@ impl Subscription {
             let mut set = Properties::new();
             set.insert("DeadLetterReason".to_owned(), Value::String(reason.to_owned()));
             set.extend(described(plain.next).map(|text| (DESCRIPTION.to_owned(), text)));
-            deliver(plain, number, ttl, Place::Dead, set);
+            deliver(plain, number, how, Place::Dead, set);
         };
         if self.rules.iter().any(|(_, take, make)| takes(take) && make.is_none()) {
-            deliver(&mut self.plain, number, ttl, Place::Main, Properties::new());
+            deliver(&mut self.plain, number, how, Place::Main, Properties::new());
         }
         if keeps && self.rules.iter().any(|(_, take, _)| matches!(take, Take::Fails)) {
             failure(&mut self.plain, "FilterException");
@@ -65,18 +65,21 @@ impl Subscription {
                 }
                 Make::Fails => continue,
             };
-            deliver(&mut self.plain, number, ttl, Place::Main, set);
+            deliver(&mut self.plain, number, how, Place::Main, set);
         }
     }
 }
 
-fn deliver(plain: &mut Plain, body: u64, ttl: Option<Span>, place: Place, set: Properties) {
+/// `how`: its own time to live, and whether it waited for its time.
+fn deliver(plain: &mut Plain, body: u64, how: (Option<Span>, bool), place: Place, set: Properties) {
+    let (ttl, waited) = how;
+    let was_scheduled = waited && place == Place::Main;
     let mut lifetime = plain.lifetime(ttl);
     let default_ttl = plain.properties.default_ttl;
     if place == Place::Dead && lifetime == Lifetime::Derived && !default_ttl.is_max() {
         // TTL-18.
         let expires_at = plain.at.plus(default_ttl);
-        lifetime = Lifetime::Fixed { ttl: default_ttl, expires_at };
+        lifetime = Lifetime::Inherited { ttl: default_ttl, expires_at };
     }
     let message = Message {
         number: plain.next,
@@ -87,6 +90,7 @@ fn deliver(plain: &mut Plain, body: u64, ttl: Option<Span>, place: Place, set: P
         ttl,
         lifetime,
         deferred: false,
+        was_scheduled,
         count: 0,
         session: None,
         lock: None,
