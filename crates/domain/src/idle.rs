@@ -21,7 +21,7 @@ impl Idleness {
     /// not count, as nobody could use the entity then: what was in use before has a full window
     /// after.
     pub fn of(properties: &QueueProperties, state: &EntityState, meta: &Meta) -> Idleness {
-        let window = properties.auto_delete_on_idle;
+        let window = properties.idle_window();
         if window.is_max() {
             return Idleness::Never;
         }
@@ -54,7 +54,7 @@ pub fn is_use_known(rows: &impl Rows, entity: EntityId, now: Timestamp) -> bool 
 }
 
 fn is_temporary(properties: &QueueProperties) -> bool {
-    !properties.auto_delete_on_idle.is_max()
+    !properties.idle_window().is_max()
 }
 
 fn topic_is_temporary(rows: &impl Rows, topic: EntityId) -> bool {

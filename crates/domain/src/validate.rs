@@ -6,7 +6,8 @@ mod properties;
 
 pub use authorization::authorization_rules;
 pub use properties::{
-    forwarding, queue_properties, subscription_properties, topic_properties, unchanged,
+    forwarding, new_forwarding, queue_properties, subscription_properties, topic_properties,
+    unchanged,
 };
 
 use crate::{

@@ -186,7 +186,7 @@ impl Idle {
                 Idleness::Never => self.arm(entity, Timestamp::NEVER),
                 // Whatever ends this is a use no earlier than now.
                 Idleness::Scheduled => {
-                    self.arm(entity, now.plus(row.properties.auto_delete_on_idle));
+                    self.arm(entity, now.plus(row.properties.idle_window()));
                 }
                 Idleness::Since { due, .. } if due > now => self.arm(entity, due),
                 Idleness::Since { .. } if patience > Span(0) => {

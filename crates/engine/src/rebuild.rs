@@ -57,12 +57,12 @@ fn states(engine: &mut Engine, entities: &BTreeMap<EntityId, Box<EntityRow>>, ro
 
 /// For how long nobody has to use an entity until it is deleted, or its topic with it.
 fn window(entities: &BTreeMap<EntityId, Box<EntityRow>>, row: &EntityRow) -> Span {
-    let own = row.properties.auto_delete_on_idle;
+    let own = row.properties.idle_window();
     let topic = match &row.specifics {
         Specifics::Subscription(specifics) => entities.get(&specifics.topic),
         Specifics::Queue | Specifics::Topic(_) => None,
     };
-    topic.map_or(own, |topic| own.min(topic.properties.auto_delete_on_idle))
+    topic.map_or(own, |topic| own.min(topic.properties.idle_window()))
 }
 
 fn entity(engine: &mut Engine, id: EntityId, row: &EntityRow, state: &EntityState) {

@@ -191,7 +191,7 @@ impl<R: Rows> Catalog<'_, R> {
         name: &str,
         properties: &QueueProperties,
     ) -> Result<(), Refusal> {
-        validate::forwarding(name, properties)?;
+        validate::new_forwarding(name, properties)?;
         for sub in SubQueue::ALL {
             let Some(to) = properties.forwards(sub) else { continue };
             let row = self.view.directory(&to.to_ascii_lowercase());

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use crate::machine::deadlines::Stale;
-use crate::machine::forward::settled;
 use crate::machine::history::History;
 use crate::machine::messages::Messages;
 use crate::machine::nonce::Nonces;
@@ -276,7 +275,7 @@ impl<R: Rows> EntityStep<'_, R> {
 
     /// An update: it counts as use (IDLE-13), and the engine hears of it.
     pub fn describe(&mut self, properties: QueueProperties, specifics: Specifics) {
-        self.row.properties = settled(properties);
+        self.row.properties = properties;
         self.row.updated_at = self.at;
         self.set_specifics(specifics);
         self.used_until(self.at);

@@ -1,7 +1,7 @@
-//! The commands of forwarding, and what every entity that forwards is held to.
+//! The commands of forwarding.
 
 use crate::machine::Step;
-use crate::{ForwardCommand, Outcome, QueueProperties, Refusal, Rows, Span};
+use crate::{ForwardCommand, Outcome, Refusal, Rows};
 
 impl ForwardCommand {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
@@ -13,12 +13,4 @@ impl ForwardCommand {
             ForwardCommand::ForgetArrivals(command) => Ok(command.apply(step)),
         }
     }
-}
-
-/// FWD-11, IDLE-3.
-pub(super) fn settled(mut properties: QueueProperties) -> QueueProperties {
-    if properties.is_forwarding() {
-        properties.auto_delete_on_idle = Span::MAX;
-    }
-    properties
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use crate::machine::Step;
 use crate::machine::entity::Entity;
-use crate::machine::forward::settled;
 use crate::{
     Effect, EntityId, EntityRow, Key, Outcome, QueueProperties, Refusal, Row, Rows, Span,
     Specifics, SubscriptionSpecifics, TOUCH_LASTS, Timestamp, TopicSpecifics,
@@ -35,7 +34,6 @@ impl<R: Rows> Step<'_, R> {
         specifics: Specifics,
     ) -> Result<Outcome, Refusal> {
         let (created_at, updated_at) = (self.at, self.at);
-        let properties = settled(properties);
         let row = EntityRow { name, properties, specifics, created_at, updated_at };
         self.machine.entities.insert(id, Entity::created(row, self.at));
         self.tell_window(id, Span::MAX);
@@ -141,9 +139,9 @@ impl<R: Rows> Step<'_, R> {
     /// For how long nobody has to use an entity until it is deleted, or its topic with it.
     pub(super) fn window(&mut self, id: EntityId) -> Span {
         let Ok(entity) = self.open(id) else { return Span::MAX };
-        let (own, topic) = (entity.properties().auto_delete_on_idle, entity.row.topic());
+        let (own, topic) = (entity.properties().idle_window(), entity.row.topic());
         let Some(topic) = topic.and_then(|topic| self.open(topic).ok()) else { return own };
-        own.min(topic.properties().auto_delete_on_idle)
+        own.min(topic.properties().idle_window())
     }
 
     /// Tells the engine of what is temporary, is no more, or has another window than it had.
@@ -158,7 +156,7 @@ impl<R: Rows> Step<'_, R> {
     pub(super) fn tell_windows(&mut self, topic: EntityId, old: Span) {
         self.tell_window(topic, old);
         for subscription in self.view.subscriptions(topic) {
-            let own = self.open(subscription).map(|opened| opened.properties().auto_delete_on_idle);
+            let own = self.open(subscription).map(|opened| opened.properties().idle_window());
             self.tell_window(subscription, old.min(own.unwrap_or(Span::MAX)));
         }
     }

@@ -16,7 +16,7 @@ impl CreateQueue {
         step.check_new(id)?;
         validate::queue_name(&self.name)?;
         validate::queue_properties(&self.properties)?;
-        validate::forwarding(&self.name, &self.properties)?;
+        validate::new_forwarding(&self.name, &self.properties)?;
         step.insert_entity(id, self.name, *self.properties, Specifics::Queue)
     }
 }
@@ -32,7 +32,7 @@ impl UpdateQueue {
         let new = *self.properties;
         validate::unchanged(old, &new)?;
         validate::queue_properties(&new)?;
-        validate::forwarding(&entity.row.name, &new)?;
+        validate::forwarding(&new)?;
         // TTL-26: messages passed as due may be due later now.
         if new.default_ttl > old.default_ttl {
             entity.messages().deadlines().search_derived_from(SequenceNumber::FIRST);

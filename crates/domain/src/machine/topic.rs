@@ -93,7 +93,7 @@ impl CreateSubscription {
         check_limits(RuleCounts::default(), specifics.rules, of_topic.rules)?;
         topic.used_until(topic.at); // IDLE-2: an operation on one of its subscriptions.
         let properties = self.properties.common(default_ttl);
-        validate::forwarding(&self.name, &properties)?;
+        validate::new_forwarding(&self.name, &properties)?;
         let specifics = Specifics::Subscription(specifics);
         step.insert_entity(self.entity, self.name, properties, specifics)?;
         step.view.insert(Key::Subscription(self.topic, self.entity), Row::Subscription);
@@ -119,7 +119,7 @@ impl UpdateSubscription {
             ..specifics
         };
         let common = new.common(topic_ttl);
-        validate::forwarding(&subscription.row.name, &common)?;
+        validate::forwarding(&common)?;
         // TTL-26: messages passed as due may be due later now.
         if common.default_ttl > subscription.properties().default_ttl {
             subscription.messages().deadlines().search_derived_from(SequenceNumber::FIRST);

@@ -36,14 +36,19 @@ pub fn unchanged<P: Described>(old: &P, new: &P) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// FWD-2: an entity of this name does not forward to itself. Whether there is a destination of that
-/// name is the catalog's to say.
-pub fn forwarding(name: &str, properties: &QueueProperties) -> Result<(), Refusal> {
+/// FWD-2: what is created does not forward to itself, for it is not there yet.
+pub fn new_forwarding(name: &str, properties: &QueueProperties) -> Result<(), Refusal> {
+    let destinations = [&properties.forward_to, &properties.forward_dead_letters_to];
+    if destinations.into_iter().flatten().any(|to| to.eq_ignore_ascii_case(name)) {
+        let why = "an entity cannot forward to itself before it is there; set that by an update";
+        return Err(Refusal::InvalidOperation { why });
+    }
+    forwarding(properties)
+}
+
+/// FWD-2: destinations have names. Whether there is something of that name is the catalog's to say.
+pub fn forwarding(properties: &QueueProperties) -> Result<(), Refusal> {
     for to in [&properties.forward_to, &properties.forward_dead_letters_to].into_iter().flatten() {
-        if to.eq_ignore_ascii_case(name) {
-            let why = "an entity cannot forward to itself";
-            return Err(Refusal::InvalidOperation { why });
-        }
         queue_name(to)?;
     }
     Ok(())

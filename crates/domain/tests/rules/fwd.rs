@@ -2,9 +2,9 @@
 //! number.
 
 use domain::{
-    Command, Disposition, EntityStatus, Key, NewMessage, NewRule, Outcome, QueueId,
-    QueueProperties, Row, SequenceNumber, Settle, Settlement, Span, SubQueue,
-    SubscriptionProperties, TopicProperties,
+    Command, Disposition, EntityStatus, Idleness, Key, NewMessage, NewRule, Outcome, QueueId,
+    QueueProperties, Row, SequenceNumber, Settle, Settlement, SubQueue, SubscriptionProperties,
+    TopicProperties,
 };
 
 use crate::forwards::{dead_to, pair, to};
@@ -41,15 +41,24 @@ fn fwd_1_a_backlog_moves_once_a_destination_is_set() {
     assert_eq!((world.look("a"), world.look("b")), ("".into(), "1 2 3".into()));
 }
 
+/// At creation there is no such entity yet. An update is taken; the hops end what it makes.
 #[test]
-fn fwd_2_an_entity_does_not_forward_to_itself() {
-    let mut world = pair();
-    for change in [(|p| p.forward_to = Some("A".into())) as fn(&mut QueueProperties), |p| {
-        p.forward_dead_letters_to = Some("a".into())
-    }] {
-        assert_eq!(words(&world.update("a", change)), INVALID);
+fn fwd_2_an_entity_forwards_to_itself_once_it_is_there() {
+    for to_itself in [to("A"), dead_to("a")] {
+        assert_eq!(domain::validate::new_forwarding("a", &to_itself).unwrap_err().name(), INVALID);
     }
-    assert_eq!(world.info("a").properties, domain::QueueProperties { ..to("b") });
+    let mut world = World::new(1);
+    world.queue("a", queue());
+    let change = |p: &mut QueueProperties| {
+        (p.forward_to, p.forward_dead_letters_to) = (Some("A".into()), Some("a".into()));
+    };
+    assert_eq!(world.update("a", change), Outcome::Done);
+    world.send("a", vec![m()]);
+    for _ in 0..9 {
+        world.forward("a");
+    }
+    assert_eq!(world.look("a"), "| 5");
+    assert_eq!(world.reason("a", 5), "MaxTransferHopCountExceeded");
 }
 
 #[test]
@@ -184,6 +193,10 @@ fn fwd_7_quota_27_a_fifth_hop_ends_in_the_dead_letter_queue() {
     assert_eq!(world.reason("e", 1), "MaxTransferHopCountExceeded");
     // It is not forwarded out of there either, and can be had once that is taken off.
     assert_eq!((world.look("z"), world.info("e").available_dead_letter), ("".into(), 0));
+    let Outcome::Refused(refusal) = world.take("e", SubQueue::DeadLetter) else { panic!() };
+    let told = refusal.to_string();
+    assert!(!told.contains("receive them at the destination"), "{told}");
+    assert!(told.contains("take ForwardDeadLetteredMessagesTo off"), "{told}");
     let (of, queue) = (world.id("e"), world.dead("e"));
     world.update("e", |p| p.forward_dead_letters_to = None);
     world.unpark(of, queue, 100);
@@ -391,10 +404,18 @@ fn fwd_11_idle_3_what_forwards_is_never_idle() {
     world.queue("b", queue());
     let idle = QueueProperties { auto_delete_on_idle: ms(HOUR), ..queue() };
     world.queue("a", QueueProperties { forward_to: Some("b".into()), ..idle.clone() });
-    assert_eq!(world.info("a").properties.auto_delete_on_idle, Span::MAX);
     world.queue("c", idle);
     world.update("c", |p| p.forward_dead_letters_to = Some("b".into()));
-    assert_eq!(world.info("c").properties.auto_delete_on_idle, Span::MAX);
+    world.at(0);
+    for name in ["a", "c"] {
+        // It reads back as it was set.
+        assert_eq!(world.info(name).properties.auto_delete_on_idle, ms(HOUR));
+        assert_eq!(world.info(name).idleness, Idleness::Never);
+        // What forwards no more is idle from then on.
+        world.update(name, |p| (p.forward_to, p.forward_dead_letters_to) = (None, None));
+        let (since, due) = (at(0), at(HOUR));
+        assert_eq!(world.info(name).idleness, Idleness::Since { since, due }, "{name}");
+    }
 }
 
 #[test]

@@ -8,10 +8,6 @@ use crate::input::duration;
 pub(super) fn properties<P: Described>(found: &Patch<P>, listed: &Patch<P>) -> Vec<String> {
     let mut differences = Vec::new();
     for (property, value) in listed.given() {
-        // FWD-11: what forwards is never deleted for idleness, whatever it is told.
-        if property.name == "auto_delete_on_idle" && forwards(listed) {
-            continue;
-        }
         let found = found.get(property);
         if found.as_ref() != Some(&value) {
             let (name, found) = (property.element, found.as_ref().map(shown).unwrap_or_default());
@@ -63,8 +59,6 @@ pub(super) fn rules(found: &[v1::Rule], listed: &[v1::Rule]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use domain::QueueProperties;
-
     use super::*;
 
     #[test]
@@ -87,25 +81,6 @@ mod tests {
             ["MaxDeliveryCount is 10, the file says 3", "ForwardTo is 'a', the file says ''"]
         );
         assert!(properties(&found, &Patch::default()).is_empty());
-    }
-
-    #[test]
-    fn fwd_11_idleness_is_not_compared_where_it_forwards() {
-        let listed = |forward_to: &str| {
-            let (forward_to, ms) = (Some(forward_to.to_owned()), Some(300_000));
-            let given = v1::QueueProperties {
-                forward_to,
-                auto_delete_on_idle_ms: ms,
-                ..Default::default()
-            };
-            Patch::<QueueProperties>::try_from(given).expect("properties")
-        };
-        let found = Patch::of(QueueProperties::default());
-        assert_eq!(
-            properties(&found, &listed("")),
-            ["AutoDeleteOnIdle is never, the file says 5m"]
-        );
-        assert_eq!(properties(&found, &listed("a")), ["ForwardTo is '', the file says 'a'"]);
     }
 
     #[test]
