@@ -237,9 +237,22 @@ async fn sess_12_settle_6_link_17_a_hold_ends_with_its_lock() -> anyhow::Result<
     Ok(())
 }
 
+const YEAR_9999_END_MS: i64 = 253_402_300_799_999;
+
+/// Until when an encoded message says that it is locked.
+fn lock_end(payload: &Bytes) -> anyhow::Result<Option<i64>> {
+    let limits = Limits::default();
+    let message = Message::parse(payload.clone(), &limits)?;
+    Ok(match message.message_annotations(&limits)?.get("x-opt-locked-until") {
+        Some(Value::Timestamp(ms)) => Some(*ms),
+        _ => None,
+    })
+}
+
 /// SESS-8, SESS-15, SESS-17, PEEK-9, DEFER-10: requests of who holds a session, and of who does not.
 #[tokio::test(flavor = "multi_thread")]
-async fn sess_15_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow::Result<()> {
+async fn sess_15_sess_21_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow::Result<()>
+{
     let cluster = cluster(Duration::from_secs(60)).await?;
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
     send(&mut amqp, &[("a", "1"), ("a", "2"), ("b", "3")]).await?;
@@ -290,6 +303,14 @@ async fn sess_15_req_28_req_30_a_held_session_is_managed_by_its_name() -> anyhow
         .string("receiver-settle-mode", Value::Uint(1));
     let received = node.ask(&mut amqp, "receive-by-sequence-number", deferred).await?;
     let entry = received.get("messages")?.as_items().and_then(|items| items[0].as_map());
+    let Some(Value::Binary(message)) = entry.and_then(|entry| entry.get("message")) else {
+        anyhow::bail!("no message")
+    };
+    // SESS-21: as the message that was received in its turn.
+    let received = delivery.payload.clone().ok().context("a message")?;
+    for payload in [&received, message] {
+        assert_eq!(lock_end(payload)?, Some(YEAR_9999_END_MS));
+    }
     let token = entry.and_then(|entry| entry.get("lock-token")).context("a token")?.clone();
     let completed = named("a")
         .string("disposition-status", "completed".into())

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use domain::{Disposition, Refusal, SequenceNumber, Settlement};
+use domain::{
+    Disposition, NewMessage, QueueProperties, Refusal, SequenceNumber, SessionId, Settlement,
+};
 use service::{Caller, ErrorKind, Next, Received};
 use tokio::time::sleep;
 
@@ -227,6 +229,41 @@ async fn peek_1_batch_1_browsing_changes_nothing_and_deleting_does() {
     // QUOTA-10.
     let many = broker.messages().delete_batch("q", MAIN, 4001, None).await.expect_err("too many");
     assert!(matches!(many.refusal(), Some(Refusal::ArgumentOutOfRange { .. })), "{many}");
+}
+
+/// One command deletes some 1,300 messages, 450 in a session.
+#[tokio::test]
+async fn batch_5_batch_8_as_many_are_deleted_as_were_asked_for() {
+    let (_cluster, broker) = one_queue("q", |_| ()).await;
+    broker
+        .queues()
+        .create("s", QueueProperties { requires_session: true, ..QueueProperties::default() }, None)
+        .await
+        .expect("created");
+    let many = |queue: &str| -> Vec<NewMessage> {
+        let session_id = (queue == "s").then(|| "a".to_owned());
+        let of = |n| NewMessage { session_id: session_id.clone(), ..message(&format!("{n}")) };
+        (0..1500).map(of).collect()
+    };
+    let accepting = broker.sessions().accept("s", MAIN, SessionId::from("a"), LOCK);
+    let accepted = accepting.await.expect("accepted");
+    let before = Some(domain::Timestamp::NEVER);
+    for queue in ["q", "s"] {
+        send(&broker, queue, many(queue)).await;
+        send(&broker, queue, many(queue)).await;
+        let mut deleted = Vec::new();
+        for count in [1, 2500, 4000, 4000] {
+            deleted.push(match queue {
+                "s" => {
+                    let token = accepted.token.clone();
+                    broker.sessions().delete_batch(queue, token, count, before).await
+                }
+                _ => broker.messages().delete_batch(queue, MAIN, count, before).await,
+            });
+        }
+        let deleted: Vec<u32> = deleted.into_iter().map(|part| part.expect("deleted")).collect();
+        assert_eq!(deleted, [1, 2500, 499, 0], "{queue}");
+    }
 }
 
 #[tokio::test]
