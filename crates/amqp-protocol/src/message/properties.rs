@@ -98,15 +98,17 @@ impl Message {
         let mut reader = Reader::new(&content, limits);
         let code = reader.u8()?;
         let span = reader.span(code, "properties")?;
-        if span.count < BEFORE + 2 {
-            return Ok((None, None));
-        }
-        (0..BEFORE).try_for_each(|_| reader.skip())?;
-        let mut instant = || match reader.u8()? {
-            code::NULL => Ok(None),
-            code => UnixMs::decode(&mut reader, code).map(Some),
+        // Trailing fields may be left out.
+        let count = span.count.saturating_sub(BEFORE);
+        (0..BEFORE.min(span.count)).try_for_each(|_| reader.skip())?;
+        let mut instant = |index| match count > index {
+            false => Ok(None),
+            true => match reader.u8()? {
+                code::NULL => Ok(None),
+                code => UnixMs::decode(&mut reader, code).map(Some),
+            },
         };
-        Ok((instant()?, instant()?))
+        Ok((instant(0)?, instant(1)?))
     }
 
     /// The value of a body that is one (AMQP 1.0, part 3, 3.2.8), null where it is something else.
