@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use amqp::cbs;
 use amqp_client::{Answer, Client, Options, RequestLink};
+use amqp_protocol::Limits;
 use amqp_protocol::codec::{Attach, Map, Value};
 use amqp_protocol::engine::{LinkId, Mechanism};
 use amqp_protocol::request::Envelope;
@@ -32,6 +33,13 @@ impl DerefMut for AmqpClient {
 impl AmqpClient {
     pub async fn connect(address: &str) -> anyhow::Result<AmqpClient> {
         Ok(AmqpClient(Client::connect(address, options(Mechanism::Anonymous)).await?))
+    }
+
+    /// As [`AmqpClient::connect`], and takes no larger frames.
+    pub async fn with_frames(address: &str, frame_bytes_max: u32) -> anyhow::Result<AmqpClient> {
+        let limits = Limits { frame_bytes_max, ..Limits::default() };
+        let options = Options { limits, ..options(Mechanism::Anonymous) };
+        Ok(AmqpClient(Client::connect(address, options).await?))
     }
 
     /// On a stream of any kind whose reads return at once or soon.

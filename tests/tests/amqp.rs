@@ -137,7 +137,7 @@ async fn send_6_link_5_link_7_link_17_xfer_9_what_is_refused_is_refused_by_its_c
 
     let sender = amqp.sender("q").await?.expect("the queue is there");
     let garbage = rejection(amqp.send(sender, 0, Bytes::from_static(b"no message")).await?)?;
-    assert_eq!(&*garbage.condition, condition::ARGUMENT_ERROR);
+    assert_eq!(&*garbage.condition, condition::DECODE_ERROR);
     let large = rejection(amqp.send(sender, 0, encoded(&"x".repeat(2 << 20))).await?)?;
     assert_eq!(&*large.condition, condition::MESSAGE_SIZE_EXCEEDED);
     assert_eq!(amqp.send(sender, 0, encoded("good")).await?, DeliveryState::ACCEPTED);

@@ -223,7 +223,7 @@ fn messages_that_are_none(address: &str) -> anyhow::Result<()> {
     let mut raw = RawAmqp::open(address)?;
     raw.attach(0, "prey", Role::Sender)?;
     let nested = [b"\x00\x53\x74", &map_of(&nest(2_000))[..]].concat();
-    let refused = condition::ARGUMENT_ERROR.as_bytes();
+    let refused = condition::DECODE_ERROR.as_bytes();
     let any_outcome = b"\x00\x53\x15";
     for (id, (payload, answer)) in (0..).zip([
         // Looked at by nobody, so it may be stored.

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::codec::{DeliveryState, Map, Role, Value};
 use amqp_protocol::engine::Mechanism;
+use amqp_protocol::request::request;
 use anyhow::ensure;
 use auth::sign;
 use bytes::{Bytes, BytesMut};
@@ -90,5 +91,46 @@ async fn err_22_conn_19_a_link_without_traffic_is_detached() -> anyhow::Result<(
     let again = amqp.settled_receiver("q").await?.expect("it may come back");
     amqp.grant(again, 1).await?;
     amqp.receive(again).await?;
+    Ok(())
+}
+
+/// ERR-22: what .NET does while a handler works for longer than a link may be idle: it renews the
+/// session's lock, and names the link in each request. One that waits for a session is no idle link
+/// either.
+#[tokio::test(flavor = "multi_thread")]
+async fn err_22_conn_19_a_link_that_requests_name_is_used() -> anyhow::Result<()> {
+    let cluster = cluster().await?;
+    let properties =
+        client::v1::QueueProperties { requires_session: Some(true), ..Default::default() };
+    let native = cluster.client()?;
+    native.create_queue("sessions", properties.clone()).await?;
+    native.create_queue("empty", properties).await?;
+    let mut amqp = connect(&cluster, Mechanism::plain(ROOT, SECRET)).await?;
+    let waiting = amqp.ask_for_session("empty", Value::Null, 6_000).await?;
+    let held = amqp.session("sessions", "s".into(), 0).await?;
+    let (link, answer) = held.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    let unnamed = amqp.receiver("q").await?.expect("the queue is there");
+    let address = "sessions/$management";
+    let requests = amqp.sender(address).await?.expect("every entity has one");
+    let replies = amqp.settled_receiver(address).await?.expect("every entity has one");
+    amqp.grant(replies, 100).await?;
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(5) {
+        let properties = Map::default()
+            .string("operation", "com.microsoft:renew-session-lock".into())
+            .string("associated-link-name", Value::from(&*answer.name));
+        let body = Value::Map(Map::default().string("session-id", "s".into()));
+        let renewal = request(Value::Ulong(1), None, &properties, &body);
+        assert_eq!(amqp.send(requests, 0, renewal).await?, DeliveryState::ACCEPTED);
+        amqp.receive(replies).await?;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let error = amqp.detached(unnamed).await?;
+    assert_eq!(error.condition.as_str(), "amqp:link:detach-forced");
+    amqp.grant(link, 1).await?;
+    amqp.drain(link).await?;
+    let refused = amqp.attached(waiting, Role::Receiver).await?.expect_err("there is no session");
+    assert_eq!(refused.condition.as_str(), "com.microsoft:timeout");
+    ensure!(started.elapsed() > Duration::from_secs(4), "it waited as long as it said");
     Ok(())
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use amqp::condition;
 use amqp_protocol::Limits;
 use amqp_protocol::codec::{
-    AnyTarget, Attach, DeliveryState, Map, Role, SenderSettleMode, Source, Symbol, Symbols, Target,
-    Value,
+    AnyTarget, Attach, DeliveryState, Map, Outcome, Role, SenderSettleMode, Source, Symbol,
+    Symbols, Target, Value, descriptor,
 };
 use amqp_protocol::engine::{Delivery, LinkId, Mechanism};
-use amqp_protocol::message::Message;
+use amqp_protocol::message::{Message, MessageBuilder};
 use anyhow::{Context, ensure};
 use bytes::{Bytes, BytesMut};
 use client::{Client, QueuePath};
@@ -326,4 +326,125 @@ async fn link_23_a_temporary_topic_is_refused() -> anyhow::Result<()> {
     let told = not_implemented(&mut amqp, attach.source.unwrap_or_default()).await?;
     ensure!(told.starts_with("a temporary topic is not offered"), "{told}");
     send(&mut amqp, "q", &["the connection goes on"]).await
+}
+
+/// ENT-7, LINK-17: a link of whatever kind hears that its entity is gone, and a new one serves the entity
+/// that was made anew under the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn ent_7_link_17_links_hear_that_their_entity_is_gone() -> anyhow::Result<()> {
+    let (_cluster, client, mut amqp) = cluster(3).await?;
+    client.create_topic("t", Default::default()).await?;
+    client.create_subscription("t", "s", Default::default(), None).await?;
+    client.create_queue("other", Default::default()).await?;
+    let stays = amqp.sender("other").await?.expect("the queue is there");
+    let mut links = Vec::new();
+    for address in ["q", "q/$management", "t", "t/$management", "t/subscriptions/s/$management"] {
+        links.push((address, amqp.sender(address).await?.expect("it is there")));
+    }
+    for address in ["q", "q/$management", "t/subscriptions/s", "t/subscriptions/s/$management"] {
+        links.push((address, amqp.receiver(address).await?.expect("it is there")));
+    }
+    let deleted = Instant::now();
+    client.delete_queue("q").await?;
+    client.create_queue("q", Default::default()).await?;
+    client.delete_topic("t").await?;
+    for (address, link) in links {
+        let error = amqp.detached(link).await?;
+        ensure!(error.condition.as_str() == condition::NOT_FOUND, "{address}: {error:?}");
+    }
+    ensure!(deleted.elapsed() < LOOKS_WITHIN, "it took {:?}", deleted.elapsed());
+    send(&mut amqp, "q", &["to the new one"]).await?;
+    assert_eq!(amqp.send(stays, 0, message("x")).await?, DeliveryState::ACCEPTED);
+    Ok(())
+}
+
+/// LINK-1, LINK-24: each row where a message says it goes, and what it is told if it cannot.
+#[tokio::test(flavor = "multi_thread")]
+async fn link_24_a_sender_without_a_target_sends_where_each_message_says() -> anyhow::Result<()> {
+    let (_cluster, client, mut amqp) = cluster(1).await?;
+    client.create_queue("p", Default::default()).await?;
+    ensure!(amqp.server().offered_capabilities.contains("ANONYMOUS-RELAY"), "it is not offered");
+    for target in [None, Some(AnyTarget::Node(Target::default()))] {
+        let attach = Attach { target, ..Attach::sender(&amqp.link_name(), "") };
+        let answer = amqp.attach(attach).await?;
+        let (link, _) = answer.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        for (to, refused) in [
+            (Some("q"), None),
+            (Some("amqp://localhost:5672/P"), None),
+            (Some("none"), Some(condition::NOT_FOUND)),
+            (None, Some(condition::ARGUMENT_ERROR)),
+            (Some("q/$deadletterqueue"), Some(condition::NOT_ALLOWED)),
+            (Some("t/subscriptions/s"), Some(condition::NOT_ALLOWED)),
+            (Some("$cbs"), Some(condition::NOT_ALLOWED)),
+        ] {
+            let body = Body::Binary(Bytes::from_static(b"x"));
+            let to = to.map(str::to_owned);
+            let message = Neutral { body, to: to.clone(), ..Neutral::default() };
+            let state = amqp.send(link, 0, message.to_amqp(&mut BytesMut::new())).await?;
+            let told = match &state {
+                DeliveryState::Outcome(Outcome::Rejected(Some(error))) => {
+                    Some(error.condition.as_str())
+                }
+                _ => None,
+            };
+            ensure!(told == refused, "{to:?}: {state:?}");
+        }
+        let garbage = amqp.send(link, 0, Bytes::from_static(b"none")).await?;
+        ensure!(format!("{garbage:?}").contains(condition::DECODE_ERROR), "{garbage:?}");
+        amqp.detach(link).await?;
+    }
+    for queue in ["q", "p"] {
+        assert_eq!(client.peek(&QueuePath::main(queue), 0, 9).await?.len(), 2, "{queue}");
+    }
+    Ok(())
+}
+
+/// LINK-25: what JMS asks for, and then writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn link_25_a_delivery_time_is_a_schedule() -> anyhow::Result<()> {
+    let (_cluster, client, mut amqp) = cluster(1).await?;
+    let (link, answer) = {
+        let attach = Attach::sender(&amqp.link_name(), "q");
+        amqp.attach(attach).await?.map_err(|error| anyhow::anyhow!("{error:?}"))?
+    };
+    ensure!(answer.offered_capabilities.contains("DELAYED_DELIVERY"), "{answer:?}");
+    let at = Map::default().symbol("x-opt-delivery-time", Value::Timestamp(4_000_000_000_000));
+    let message = MessageBuilder::default()
+        .section(descriptor::MESSAGE_ANNOTATIONS, &at)
+        .section(descriptor::AMQP_VALUE, &Value::from("later"));
+    assert_eq!(amqp.send(link, 0, message.build()).await?, DeliveryState::ACCEPTED);
+    let queue = client.get_queue("q").await?;
+    assert_eq!(queue.counters.map(|all| (all.active, all.scheduled)), Some((0, 1)));
+    Ok(())
+}
+
+/// LINK-11, SESS-20: however a client asks for a session that others may take over, it is not given one
+/// that they may not.
+#[tokio::test(flavor = "multi_thread")]
+async fn sess_20_link_11_a_non_exclusive_session_is_not_offered() -> anyhow::Result<()> {
+    let (_cluster, client, mut amqp) = cluster(1).await?;
+    let properties =
+        client::v1::QueueProperties { requires_session: Some(true), ..Default::default() };
+    client.create_queue("sessions", properties).await?;
+    let fields = || Value::List(vec!["s".into(), Value::Null]);
+    let described = |descriptor| Value::Described(Box::new((descriptor, fields())));
+    let name = "com.microsoft:non-exclusive-session-filter";
+    let list = "com.microsoft:non-exclusive-session-filter:list";
+    for (key, value) in [
+        (name, fields()),
+        (list, fields()),
+        (list, described(Value::Ulong(0x137_0000_000E))),
+        ("any", described(Value::Ulong(0x137_0000_000E))),
+        ("any", described(Value::Symbol(Symbol::from_static(name)))),
+        ("any", described(Value::Symbol(Symbol::from_static(list)))),
+    ] {
+        for queue in ["sessions", "q"] {
+            let filter = Some(Map::default().symbol(key, value.clone()));
+            let address = Some(queue.into());
+            let source = Source { address, filter, ..Source::default() };
+            let told = not_implemented(&mut amqp, source).await?;
+            ensure!(told.starts_with("a session without a lock is not supported"), "{told}");
+        }
+    }
+    Ok(())
 }

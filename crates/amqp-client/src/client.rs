@@ -68,6 +68,7 @@ impl Client {
         let config = Config {
             container_id: container_id.into(),
             hostname: hostname.map(Into::into),
+            offered_capabilities: Default::default(),
             properties: None,
             limits,
         };

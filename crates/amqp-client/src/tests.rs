@@ -24,6 +24,7 @@ impl Server {
         let config = Config {
             container_id: "server".into(),
             hostname: None,
+            offered_capabilities: Default::default(),
             properties: None,
             limits: Limits::default(),
         };

@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use fuzz::{Answer, Target, unhex};
 
 use crate::Limits;
-use crate::codec::{DeliveryState, Encode, Performative, Reader, SaslFrame, Tag, Value};
+use crate::codec::{DeliveryState, Encode, Performative, Reader, SaslFrame, Symbols, Tag, Value};
 use crate::engine::{Config, Connection, Delivery, Event, Millis, Outgoing, Payload};
 use crate::message::Message;
 
@@ -43,7 +43,13 @@ fn no_input_breaks_a_decoder() {
 /// The engine with an owner that agrees to everything. Memory stays bounded, and it can be ended.
 fn connection(login: &[u8], input: &[u8], answer: &mut Answer) {
     let limits = Limits::default();
-    let config = Config { container_id: "fuzz".into(), hostname: None, properties: None, limits };
+    let config = Config {
+        container_id: "fuzz".into(),
+        hostname: None,
+        offered_capabilities: Symbols::default(),
+        properties: None,
+        limits,
+    };
     let mut connection = Connection::server(config, Millis(0));
     let mut buffer = BytesMut::from(login);
     let mut left = EVENTS_MAX;

@@ -27,6 +27,7 @@
 //! let config = |name: &str| Config {
 //!     container_id: name.into(),
 //!     hostname: None,
+//!     offered_capabilities: Default::default(),
 //!     properties: None,
 //!     limits: Limits::default(),
 //! };

@@ -6,7 +6,7 @@ mod properties;
 mod sections;
 
 pub use builder::MessageBuilder;
-pub use properties::{Entry, Header, Properties, UnixMs};
+pub use properties::{Addressing, Entry, Header, Properties, UnixMs};
 pub use sections::{BodyKind, Message, Section, Sections};
 
 #[cfg(test)]

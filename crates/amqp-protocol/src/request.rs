@@ -9,7 +9,8 @@ use crate::message::{Message, MessageBuilder, Properties};
 /// What every request says beside its content, and the reply has to know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
-    /// Comes back as the reply's correlation-id, same value and type.
+    /// Comes back as the reply's correlation-id, same value and type. The request's own correlation-id
+    /// where it has no message-id (REQ-4).
     pub message_id: Option<Value>,
     /// An address, or the name of the link that replies go to, or nothing (REQ-3).
     pub reply_to: Option<Value>,
@@ -20,15 +21,29 @@ pub struct Envelope {
 
 impl Envelope {
     /// Decodes a request; what it asks for is left to whoever it is meant for.
+    ///
+    /// # Errors
+    /// [`DecodeError`]: what [`Envelope::salvage`] finds all the same is owed a reply that says so.
     pub fn decode(payload: &Bytes, limits: &Limits) -> Result<Envelope, DecodeError> {
         let message = Message::parse(payload.clone(), limits)?;
-        let Properties { message_id, reply_to, .. } = message.properties(limits)?;
+        let Properties { message_id, correlation_id, reply_to, .. } = message.properties(limits)?;
         Ok(Envelope {
-            message_id,
+            message_id: message_id.or(correlation_id),
             reply_to,
             properties: message.application_properties(limits)?,
             body: message.value(limits)?,
         })
+    }
+
+    /// What it takes to answer a request that cannot be decoded, or of which only the head was kept
+    /// (REQ-9). `None`: nobody knows whose it is, or where its reply goes.
+    pub fn salvage(head: &Bytes, limits: &Limits) -> Option<Envelope> {
+        let message = Message::parse_head(head.clone(), limits);
+        let (message_id, correlation_id, reply_to) = message.addressing(limits)?;
+        let message_id = message_id.or(correlation_id);
+        message_id.as_ref()?;
+        let properties = message.application_properties(limits).unwrap_or_default();
+        Some(Envelope { message_id, reply_to, properties, body: Value::Null })
     }
 
     pub fn reply_to(&self) -> Option<&str> {

@@ -87,7 +87,13 @@ struct Bench {
 
 fn config() -> Config {
     let limits = Limits::default();
-    Config { container_id: "bench".into(), hostname: None, properties: None, limits }
+    Config {
+        container_id: "bench".into(),
+        hostname: None,
+        offered_capabilities: Default::default(),
+        properties: None,
+        limits,
+    }
 }
 
 fn attach(role: Role) -> Attach {

@@ -1,7 +1,7 @@
 //! `$cbs`: tokens put by clients (CBS-1 to CBS-5).
 
 use amqp_protocol::Limits;
-use amqp_protocol::codec::{DecodeError, Map, Symbol, Value};
+use amqp_protocol::codec::{DecodeError, Error, Map, Symbol, Value};
 use amqp_protocol::request::Envelope;
 use auth::TokenError;
 use bytes::{Bytes, BytesMut};
@@ -30,7 +30,7 @@ pub enum Request {
 pub struct Status {
     pub code: i32,
     pub description: ByteString,
-    pub condition: Option<&'static str>,
+    pub condition: Option<Symbol>,
 }
 
 impl Status {
@@ -52,12 +52,27 @@ impl Status {
             400 => condition::ARGUMENT_ERROR,
             _ => condition::UNAUTHORIZED_ACCESS,
         };
-        Status { code, description: error.to_string().into(), condition: Some(condition) }
+        Status {
+            code,
+            description: error.to_string().into(),
+            condition: Some(Symbol::from_static(condition)),
+        }
+    }
+
+    /// A request that cannot be taken (REQ-9).
+    pub fn of(error: Error) -> Status {
+        let code = condition::status(&error.condition);
+        let description = error.description.unwrap_or_default();
+        Status { code, description, condition: Some(error.condition) }
     }
 
     /// Whether it is good is not known at present.
     pub fn later(why: &str) -> Status {
-        Status { code: 503, description: why.into(), condition: Some(condition::UNAVAILABLE) }
+        Status {
+            code: 503,
+            description: why.into(),
+            condition: Some(Symbol::from_static(condition::UNAVAILABLE)),
+        }
     }
 
     /// Encodes the reply.
@@ -65,8 +80,8 @@ impl Status {
         let mut properties = Map::default()
             .string("status-code", Value::Int(self.code))
             .string("status-description", Value::String(self.description.clone()));
-        if let Some(condition) = self.condition {
-            let symbol = Value::Symbol(Symbol::from_static(condition));
+        if let Some(condition) = &self.condition {
+            let symbol = Value::Symbol(condition.clone());
             properties = properties.string("error-condition", symbol);
         }
         envelope.reply(&properties, &Value::Null, out)
@@ -89,7 +104,7 @@ pub fn decode(payload: &Bytes, limits: &Limits) -> Result<(Envelope, Request), D
         _ => Request::Bad(Status {
             code: 501,
             description: ByteString::from_static("the only operation is put-token"),
-            condition: Some(condition::NOT_IMPLEMENTED),
+            condition: Some(Symbol::from_static(condition::NOT_IMPLEMENTED)),
         }),
     };
     Ok((envelope, request))
@@ -99,7 +114,7 @@ fn bad(why: &'static str) -> Request {
     Request::Bad(Status {
         code: 400,
         description: ByteString::from_static(why),
-        condition: Some(condition::ARGUMENT_ERROR),
+        condition: Some(Symbol::from_static(condition::ARGUMENT_ERROR)),
     })
 }
 

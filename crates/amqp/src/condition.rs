@@ -1,7 +1,7 @@
 //! Error conditions: their names, and which one a refusal of the broker is (ERR-1 to ERR-28, COND-1).
 
 use amqp_protocol::codec::Error;
-use domain::Refusal;
+use domain::{Excerpt, Refusal};
 use service::Trace;
 
 pub use amqp_protocol::condition::{
@@ -52,6 +52,7 @@ pub fn condition(refusal: &Refusal) -> &'static str {
         Refusal::Argument { .. } | Refusal::Serialization { .. } | Refusal::InvalidRule { .. } => {
             ARGUMENT_ERROR
         }
+        Refusal::Undecodable { .. } => DECODE_ERROR,
         Refusal::NoMatchingSubscription { .. } => NO_MATCHING_SUBSCRIPTION,
         Refusal::ArgumentOutOfRange { .. } => ARGUMENT_OUT_OF_RANGE,
         Refusal::InvalidOperation { .. } => NOT_ALLOWED,
@@ -75,7 +76,9 @@ pub fn status(condition: &str) -> i32 {
         TIMEOUT => 408,
         ENTITY_ALREADY_EXISTS => 409,
         MESSAGE_LOCK_LOST | SESSION_LOCK_LOST | SESSION_CANNOT_BE_LOCKED => 410,
-        NOT_ALLOWED | ARGUMENT_ERROR | ARGUMENT_OUT_OF_RANGE | ENTITY_DISABLED => 400,
+        NOT_ALLOWED | ARGUMENT_ERROR | ARGUMENT_OUT_OF_RANGE | ENTITY_DISABLED | DECODE_ERROR => {
+            400
+        }
         NOT_IMPLEMENTED => 501,
         SERVER_BUSY => 503,
         _ => 500,
@@ -93,7 +96,7 @@ pub fn refused(refusal: &Refusal, trace: Trace<'_>) -> Error {
 
 /// COND-3.
 pub fn entity_not_found(name: &str) -> String {
-    format!("The messaging entity '{name}' could not be found.")
+    format!("The messaging entity '{}' could not be found.", Excerpt(name))
 }
 
 #[cfg(test)]
@@ -134,6 +137,7 @@ mod tests {
             (Refusal::QuotaExceeded { what, used: 2, max: 1 }, "amqp:resource-limit-exceeded", 403),
             (Refusal::StorageFull { on: vec![1] }, "amqp:resource-limit-exceeded", 403),
             (Refusal::Argument { what, why: "y".into() }, "com.microsoft:argument-error", 400),
+            (Refusal::Undecodable { what, why: "y".into() }, "amqp:decode-error", 400),
             (
                 Refusal::ArgumentOutOfRange { what, value: "y".into(), allowed: "z" },
                 "com.microsoft:argument-out-of-range",

@@ -2,11 +2,14 @@
 
 use std::mem::discriminant;
 
+use amqp_protocol::codec::Error;
+use amqp_protocol::message::Message;
+use amqp_protocol::request::Envelope;
 use auth::{Key, Token, resource_path};
 use bytes::{Bytes, BytesMut};
 use fuzz::{Answer, Target};
 
-use crate::{Limits, cbs, management};
+use crate::{Limits, cbs, condition, management};
 
 const TARGETS: [Target; 2] = [
     // Requests to `$management` and to `$cbs`.
@@ -30,6 +33,32 @@ fn request(input: &[u8], answer: &mut Answer) {
         answer.kind(&discriminant(&request));
         cbs::Status::accepted().reply(&envelope, &mut BytesMut::new());
     }
+    is_answered(&bytes, &limits);
+}
+
+/// REQ-9: each request is answered, or its link is closed. One is closed only for a request that says
+/// nowhere whose it is.
+fn is_answered(bytes: &Bytes, limits: &Limits) {
+    let envelope = match Envelope::decode(bytes, limits) {
+        Ok(envelope) => envelope,
+        Err(_) => match Envelope::salvage(bytes, limits) {
+            Some(envelope) => envelope,
+            None => {
+                let names_itself = Message::parse(bytes.clone(), limits)
+                    .and_then(|message| message.properties(limits))
+                    .is_ok_and(|properties| {
+                        properties.message_id.or(properties.correlation_id).is_some()
+                    });
+                assert!(!names_itself, "its link is closed, and it could be answered");
+                return;
+            }
+        },
+    };
+    let error = Error::new(condition::DECODE_ERROR, "it cannot be decoded");
+    let reply = management::Reply::Refused(error).encode(&envelope, &mut BytesMut::new());
+    let properties = Message::parse(reply, limits).and_then(|reply| reply.properties(limits));
+    let correlation_id = properties.map(|properties| properties.correlation_id);
+    assert_eq!(correlation_id, Ok(envelope.message_id), "nobody knows what it answers");
 }
 
 /// Nobody gets in without the key.

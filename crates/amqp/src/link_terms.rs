@@ -5,7 +5,7 @@ use amqp_protocol::codec::{
     Attach, DecodeError, Map, SenderSettleMode, Source, Symbol, Value, code,
 };
 use bytestring::ByteString;
-use domain::Timestamp;
+use domain::{Excerpt, Timestamp};
 
 /// How long the peer lets the broker wait for a session, milliseconds.
 pub fn timeout_ms(attach: &Attach) -> Option<u32> {
@@ -32,16 +32,14 @@ fn dotnet_ticks(at: Timestamp) -> i64 {
 const COPY: &str = "copy";
 /// The other one: what one receiver is sent, no other is.
 const MOVE: &str = "move";
-/// Of a name of the client's in an error, so that this fits into any frame.
-const NAME_CHARS_MAX: usize = 128;
 
 /// Why a receiver cannot have what it asks for (LINK-20, LINK-22), in a sentence. It would take messages that it
 /// did not ask for, if it were let in all the same.
 pub fn not_offered(source: &Source) -> Option<String> {
-    let is_known = |name: &str| matches!(name, SESSION_FILTER | NON_EXCLUSIVE_SESSION_FILTER);
-    let filters = source.filter.iter().flat_map(|filter| &filter.0);
-    let mut names = filters.map(|(name, filter)| (name.as_str().unwrap_or_default(), filter));
-    if let Some((name, filter)) = names.find(|(name, _)| !is_known(name)) {
+    let is_known =
+        |name: &str, filter: &Value| name == SESSION_FILTER || is_non_exclusive(name, filter);
+    let mut filters = filters(source);
+    if let Some((name, filter)) = filters.find(|(name, filter)| !is_known(name, filter)) {
         return Some(match what(name, filter) {
             Choice::Selector => {
                 "a selector is not offered; filter by the rules of a subscription, \
@@ -52,8 +50,7 @@ pub fn not_offered(source: &Source) -> Option<String> {
                                 subscription, or receive without one"
                 .to_owned(),
             Choice::Other => {
-                let name: String = name.chars().take(NAME_CHARS_MAX).collect();
-                format!("the filter '{name}' is not offered; receive without it")
+                format!("the filter '{}' is not offered; receive without it", Excerpt(name))
             }
         });
     }
@@ -64,6 +61,26 @@ pub fn not_offered(source: &Source) -> Option<String> {
          'TOPIC/Subscriptions/NAME'"
             .to_owned()
     })
+}
+
+/// Each filter of a source, and its name.
+fn filters(source: &Source) -> impl Iterator<Item = (&str, &Value)> {
+    let filters = source.filter.iter().flat_map(|filter| &filter.0);
+    filters.map(|(name, filter)| (name.as_str().unwrap_or_default(), filter))
+}
+
+/// Whether a filter asks for a session that others may take over (LINK-11): by its descriptor, which is
+/// what counts, or by its name in the map. Either is written with and without its ending.
+fn is_non_exclusive(name: &str, filter: &Value) -> bool {
+    let is_named =
+        |name: &str| name.strip_suffix(LIST).unwrap_or(name) == NON_EXCLUSIVE_SESSION_FILTER;
+    let descriptor = match filter {
+        Value::Described(parts) => Some(&parts.0),
+        _ => None,
+    };
+    is_named(name)
+        || descriptor.and_then(Value::as_str).is_some_and(is_named)
+        || descriptor.and_then(Value::as_i64).is_some_and(|code| NON_EXCLUSIVE.contains(&code))
 }
 
 /// A filter that other brokers have.
@@ -122,14 +139,18 @@ pub enum SessionFilter {
 /// The key and, described, the name of the session filter.
 pub const SESSION_FILTER: &str = "com.microsoft:session-filter";
 /// See [`SessionFilter::NonExclusive`].
-pub const NON_EXCLUSIVE_SESSION_FILTER: &str = "com.microsoft:non-exclusive-session-filter:list";
+pub const NON_EXCLUSIVE_SESSION_FILTER: &str = "com.microsoft:non-exclusive-session-filter";
+/// With what the symbolic descriptors of lists end.
+const LIST: &str = ":list";
+/// Its numeric descriptor, in both families of the vendor's (REQ-27).
+const NON_EXCLUSIVE: [i64; 2] = [0x137_0000_000E, 0x13_7000_000E];
 
 impl SessionFilter {
     /// # Errors
     /// [`DecodeError::Type`] if the filter's value is neither text nor null.
     pub fn of(source: &Source) -> Result<SessionFilter, DecodeError> {
         let Some(filter) = &source.filter else { return Ok(SessionFilter::Absent) };
-        if filter.get(NON_EXCLUSIVE_SESSION_FILTER).is_some() {
+        if filters(source).any(|(name, filter)| is_non_exclusive(name, filter)) {
             return Ok(SessionFilter::NonExclusive);
         }
         // Go sends the value described, the others plain.

@@ -24,6 +24,7 @@ mod submission;
 mod browser;
 mod consumer;
 mod producer;
+mod relay;
 mod temporary_queue;
 mod transaction;
 mod via;
@@ -44,18 +45,21 @@ mod links;
 mod connection;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use amqp_protocol::Limits;
 use auth::Access;
 use service::Broker;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use transport::{Arrivals, Denials};
 
 use connection::Rejection;
 pub use idle::IdleLimits;
 
+/// So often it is looked whether the catalog has changed: links to what is gone end soon after (ENT-7).
+const CATALOG_LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Connections over the maximum, or at a port that is not theirs, that are told so at a time; more are
 /// closed without a word.
 const SURPLUS_MAX: usize = 256;
@@ -92,6 +96,8 @@ impl Default for Config {
 struct Shared {
     config: Config,
     broker: Broker,
+    /// How far the catalog is applied here: entities may have come or gone when it changes.
+    catalog: watch::Sender<Option<u64>>,
     denials: Arc<Denials>,
     /// The zero of the engines' time.
     started: Instant,
@@ -107,13 +113,22 @@ pub async fn serve(
     let slots = Arc::new(Semaphore::new(config.connections_max));
     let surplus = Arc::new(Semaphore::new(SURPLUS_MAX));
     let denials = Arc::default();
-    let shared = Arc::new(Shared { config, broker, denials, started: Instant::now() });
+    let catalog = watch::Sender::new(None);
+    let shared = Arc::new(Shared { config, broker, catalog, denials, started: Instant::now() });
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
+    let mut catalog_looks = tokio::time::interval(CATALOG_LOOK_EVERY);
+    catalog_looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(stop);
     loop {
         let arrival = tokio::select! {
             () = &mut stop => break,
+            _ = catalog_looks.tick() => {
+                let applied = shared.broker.cluster().catalog_applied();
+                let update = |known: &mut Option<u64>| std::mem::replace(known, applied) != applied;
+                shared.catalog.send_if_modified(update);
+                continue;
+            }
             Some(arrival) = arrivals.recv() => arrival,
             Some(_) = connections.join_next() => continue,
         };

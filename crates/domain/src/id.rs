@@ -108,6 +108,16 @@ pub struct LockToken {
     pub nonce: u64,
 }
 
+/// As clients write it, a uuid.
+impl fmt::Display for LockToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, nonce] = [self.sequence.0 >> 32, self.sequence.0 & 0xffff_ffff, self.nonce];
+        let (b_high, b_low) = (b >> 16, b & 0xffff);
+        let (c, rest) = (nonce >> 48, nonce & 0xffff_ffff_ffff);
+        write!(f, "{a:08x}-{b_high:04x}-{b_low:04x}-{c:04x}-{rest:012x}")
+    }
+}
+
 impl LockToken {
     pub fn to_bytes(self) -> [u8; 16] {
         ((self.sequence.0 as u128) << 64 | self.nonce as u128).to_be_bytes()

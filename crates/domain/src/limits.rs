@@ -7,9 +7,9 @@ use crate::Span;
 pub const APPLY_ROWS_MAX: u32 = 4096;
 /// QUOTA-6: most bytes of one send request, properties and bodies.
 pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
-/// Most messages in one send request, as in the cloud service: its rows (body, state, deadline, history)
-/// stay bounded.
-pub const BATCH_MESSAGES_MAX: usize = 4500;
+/// QUOTA-6: a smaller message counts as so many bytes of its send, so that the rows of one (body, state,
+/// deadline, history) stay bounded without a limit on their number.
+pub const MESSAGE_BYTES_MIN: u32 = 64;
 /// Most messages one receive asks for.
 pub const RECEIVE_MESSAGES_MAX: u32 = 1000;
 /// QUOTA-17.

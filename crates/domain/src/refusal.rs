@@ -5,31 +5,31 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::{EntityId, LockToken, SequenceNumber, SessionId};
+use crate::{EntityId, Excerpt, LockToken, SequenceNumber, SessionId};
 
 /// Why a request changed nothing (ERR-29). The text is one line that says what to do instead.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Refusal {
     /// ERR-1.
-    #[error("entity '{name}' does not exist; create it first")]
+    #[error("entity '{}' does not exist; create it first", Excerpt(.name))]
     EntityNotFound { name: String },
     /// The group does not know this id: the edge's route is stale, or the entity is gone.
     #[error("entity id {} is not known here", .entity.0)]
     StaleRoute { entity: EntityId },
     /// ERR-2.
-    #[error("the name '{name}' is already used by an entity")]
+    #[error("the name '{}' is already used by an entity", Excerpt(.name))]
     EntityAlreadyExists { name: String },
     /// ERR-3.
     #[error("entity is {status}; set its status to Active to allow this")]
     EntityDisabled { status: &'static str },
     /// ERR-4.
-    #[error("the lock of message {} is not held: it lapsed, was settled, or never was", .token.sequence)]
+    #[error("the lock {token} is not held: it lapsed, was settled, or never was")]
     MessageLockLost { token: LockToken },
     /// ERR-5. Without an id where what was asked named a message that is not there.
     #[error("the lock of {} is not held: it lapsed, was given back, or never was", named(.session))]
     SessionLockLost { session: Option<SessionId> },
     /// ERR-6.
-    #[error("session '{session}' is held by another receiver; accept it later")]
+    #[error("session '{}' is held by another receiver; accept it later", Excerpt(.session.as_str()))]
     SessionCannotBeLocked { session: SessionId },
     /// ERR-7.
     #[error("no session with messages is free; ask again later")]
@@ -49,11 +49,14 @@ pub enum Refusal {
     /// ERR-12.
     #[error("{what}: {why}")]
     Argument { what: &'static str, why: String },
+    /// ERR-32.
+    #[error("{what} cannot be decoded: {why}")]
+    Undecodable { what: &'static str, why: String },
     /// ERR-13.
-    #[error("{what} is {value}, allowed is {allowed}")]
+    #[error("{what} is {}, allowed is {allowed}", Excerpt(.value))]
     ArgumentOutOfRange { what: &'static str, value: String, allowed: &'static str },
     /// ERR-14.
-    #[error("{what} takes {bytes} bytes, the limit is {max}")]
+    #[error("{} takes {bytes} bytes, the limit is {max}", Excerpt(.what))]
     Serialization { what: String, bytes: u64, max: u64 },
     /// ERR-15.
     #[error("{why}")]
@@ -62,7 +65,7 @@ pub enum Refusal {
     #[error("{what} is not supported")]
     NotSupported { what: &'static str },
     /// ERR-18, RULE-9.
-    #[error("no subscription of topic '{topic}' takes the message")]
+    #[error("no subscription of topic '{}' takes the message", Excerpt(.topic))]
     NoMatchingSubscription { topic: String },
     /// ERR-19, RULE-21. `exception` is the client name: of a filter or of an action.
     #[error("{why}")]
@@ -126,7 +129,7 @@ impl Refusal {
             Refusal::StorageFull { .. } => "StorageQuotaExceeded",
             Refusal::Argument { .. } => "ArgumentException",
             Refusal::ArgumentOutOfRange { .. } => "ArgumentOutOfRangeException",
-            Refusal::Serialization { .. } => "SerializationException",
+            Refusal::Undecodable { .. } | Refusal::Serialization { .. } => "SerializationException",
             Refusal::InvalidOperation { .. } => "InvalidOperationException",
             Refusal::NotSupported { .. } => "NotSupportedException",
             Refusal::NoMatchingSubscription { .. } => "NoMatchingSubscriptionException",
@@ -155,6 +158,7 @@ impl Refusal {
             Refusal::QuotaExceeded { .. } => "ERR-10",
             Refusal::StorageFull { .. } => "QUOTA-37",
             Refusal::Argument { .. } => "ERR-12",
+            Refusal::Undecodable { .. } => "ERR-32",
             Refusal::ArgumentOutOfRange { .. } => "ERR-13",
             Refusal::Serialization { .. } => "ERR-14",
             Refusal::InvalidOperation { .. } => "ERR-15",
@@ -173,7 +177,7 @@ impl Refusal {
 
 fn named(id: &Option<SessionId>) -> String {
     match id {
-        Some(id) => format!("session '{id}'"),
+        Some(id) => format!("session '{}'", Excerpt(id.as_str())),
         None => "its session".to_owned(),
     }
 }

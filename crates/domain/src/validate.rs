@@ -11,9 +11,9 @@ pub use properties::{
 };
 
 use crate::{
-    BATCH_DELETE_MAX, BATCH_MESSAGES_MAX, HEADER_BYTES_MAX, ID_CHARS_MAX, NAME_CHARS_MAX,
-    NewMessage, PATH_CHARS_MAX, PROPERTY_BYTES_MAX, Properties, REASON_CHARS_MAX, Refusal, Span,
-    TOKENS_MAX, Value, properties_bytes,
+    BATCH_BYTES_MAX, BATCH_DELETE_MAX, Excerpt, HEADER_BYTES_MAX, ID_CHARS_MAX, MESSAGE_BYTES_MIN,
+    NAME_CHARS_MAX, NewMessage, PATH_CHARS_MAX, PROPERTY_BYTES_MAX, Properties, REASON_CHARS_MAX,
+    Refusal, Span, TOKENS_MAX, Value, properties_bytes,
 };
 
 /// ENT-1. Letters are ASCII: what is lower-cased in the log must not depend on the Unicode tables of
@@ -91,6 +91,7 @@ pub fn new_message(message: &NewMessage) -> Result<(), Refusal> {
     id("PartitionKey", message.partition_key.as_deref())?;
     if let (Some(session), Some(partition)) = (&message.session_id, &message.partition_key)
         && session != partition
+        && !session.is_empty()
     {
         let why = "SessionId and PartitionKey are both set and differ";
         return Err(Refusal::InvalidOperation { why });
@@ -117,7 +118,9 @@ pub fn id(what: &'static str, value: Option<&str>) -> Result<(), Refusal> {
 pub fn property(name: &str, value: &Value) -> Result<(), Refusal> {
     let bytes = name.len() + value.size_bytes();
     match bytes > PROPERTY_BYTES_MAX {
-        true => Err(serialization(&format!("property '{name}'"), bytes, PROPERTY_BYTES_MAX)),
+        true => {
+            Err(serialization(&format!("property '{}'", Excerpt(name)), bytes, PROPERTY_BYTES_MAX))
+        }
         false => Ok(()),
     }
 }
@@ -144,10 +147,16 @@ pub fn reason(reason: Option<&str>, description: Option<&str>) -> Result<(), Ref
     Ok(())
 }
 
-/// Messages in one send: its rows stay bounded.
-pub fn message_count(count: usize) -> Result<(), Refusal> {
-    let holds = (1..=BATCH_MESSAGES_MAX).contains(&count);
-    in_range("number of messages in one send", holds, count, "1 to 4500")
+/// QUOTA-6: the messages of one send, some, and so many bytes together at most.
+pub fn batch(messages: &[NewMessage]) -> Result<(), Refusal> {
+    in_range("number of messages in one send", !messages.is_empty(), 0, "1 or more")?;
+    let bytes_of = |message: &NewMessage| u64::from(message.size_bytes.max(MESSAGE_BYTES_MIN));
+    let (what, max) = ("the batch", BATCH_BYTES_MAX as u64);
+    let bytes = messages.iter().map(bytes_of).sum();
+    match bytes > max {
+        true => Err(Refusal::MessageSizeExceeded { what, bytes, max }),
+        false => Ok(()),
+    }
 }
 
 /// BATCH-5, QUOTA-10.

@@ -1,6 +1,6 @@
 //! `mayfly.v1.Cluster`.
 
-use domain::{GroupId, NodeRow, Refusal, Span};
+use domain::{Excerpt, GroupId, NodeRow, Refusal, Span};
 use service::{Broker, ClusterStatus, GroupView, Joined, NodeStatus, ReplicaView, Role};
 use tonic::{Request, Response, Status};
 use wire::v1;
@@ -63,7 +63,7 @@ impl Cluster for ClusterService {
             ("HTTP address", &http_address),
         ] {
             if !is_address(address) {
-                let why = format!("'{address}' is no address; write host:port");
+                let why = format!("'{}' is no address; write host:port", Excerpt(address));
                 return Err(refused(Refusal::Argument { what, why }, ""));
             }
         }

@@ -1,6 +1,6 @@
 //! `SendStream`: batches of one queue, submitted as they come and answered in their order (MSG-10).
 
-use domain::Refusal;
+use domain::{Excerpt, Refusal};
 use service::{Broker, Sender};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -99,7 +99,11 @@ impl SendStream {
     async fn submit(&mut self, request: v1::SendStreamRequest) -> Result<(), Status> {
         let v1::SendStreamRequest { queue, serial, messages, producer: _, retry } = request;
         if !queue.is_empty() && queue != self.queue {
-            let why = format!("this stream sends to '{}'; open another for '{queue}'", self.queue);
+            let why = format!(
+                "this stream sends to '{}'; open another for '{}'",
+                Excerpt(&self.queue),
+                Excerpt(&queue)
+            );
             return Err(refused(Refusal::Argument { what: "queue", why }, &self.queue));
         }
         let submitted = self.sender.submit(serial, retry, new_messages(messages)).await;

@@ -106,6 +106,7 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::SerialGap { .. } => Code::FailedPrecondition,
         Refusal::MessageSizeExceeded { .. }
         | Refusal::Argument { .. }
+        | Refusal::Undecodable { .. }
         | Refusal::ArgumentOutOfRange { .. }
         | Refusal::InvalidRule { .. }
         | Refusal::TransactionSizeExceeded { .. }

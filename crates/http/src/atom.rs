@@ -19,8 +19,8 @@ use axum::http::header::{CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::{
-    Described, EntityInfo, EntityKind, NewRule, Patch, QueueProperties, RuleRow, Specifics,
-    SubscriptionProperties, TopicProperties, split_subscription_path, subscription_path,
+    Described, EntityInfo, EntityKind, Excerpt, NewRule, Patch, QueueProperties, RuleRow,
+    Specifics, SubscriptionProperties, TopicProperties, split_subscription_path, subscription_path,
 };
 use roxmltree::{Document, Node};
 use service::{Broker, QueueInfo};
@@ -282,9 +282,10 @@ fn read_entity(description: Node<'_, '_>) -> Result<EntityPatch, Failure> {
     match description.tag_name().name() {
         name if name == queue => properties::read(description).map(EntityPatch::Queue),
         name if name == topic => properties::read(description).map(EntityPatch::Topic),
-        other => {
-            Err(Failure::bad(format!("this path takes a {queue} or a {topic}, not a {other}")))
-        }
+        other => Err(Failure::bad(format!(
+            "this path takes a {queue} or a {topic}, not a {}",
+            Excerpt(other)
+        ))),
     }
 }
 

@@ -6,6 +6,7 @@ use axum::http::header::HOST;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use domain::Excerpt;
 
 use crate::failure::Failure;
 use crate::path::{self, Target};
@@ -39,7 +40,7 @@ async fn answered(
             "there is no {}; entities have their names for paths, /$Resources/queues and \
              /$Resources/topics list them, and /health, /health/live, /health/ready and /metrics \
              are other ways in",
-            uri.path()
+            Excerpt(uri.path())
         )));
     };
     // As the client reached us: links must lead back here.

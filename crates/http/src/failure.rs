@@ -112,6 +112,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<u32>) {
         | Refusal::NoMatchingSubscription { .. } => (StatusCode::FORBIDDEN, Some(40301)),
         // ENT-5: what cannot be changed is a bad request.
         Refusal::Argument { .. }
+        | Refusal::Undecodable { .. }
         | Refusal::ArgumentOutOfRange { .. }
         | Refusal::Serialization { .. }
         | Refusal::InvalidRule { .. }

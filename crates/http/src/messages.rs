@@ -13,7 +13,7 @@ use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use domain::{Disposition, LockToken, Properties, Refusal, Settlement, SubQueue};
+use domain::{Disposition, Excerpt, LockToken, Properties, Refusal, Settlement, SubQueue};
 use service::{Broker, Caller, ReceiveMode, Received};
 use uuid::Uuid;
 use wire::content::{self, Shown};
@@ -156,9 +156,9 @@ fn wait(query: Option<&str>) -> Result<Duration, Failure> {
     let Some((_, given)) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("timeout")) else {
         return Ok(WAIT_DEFAULT.min(WAIT_MAX));
     };
-    let seconds: u64 = given
-        .parse()
-        .map_err(|_| Failure::bad(format!("timeout: '{given}' is not a number of seconds")))?;
+    let seconds: u64 = given.parse().map_err(|_| {
+        Failure::bad(format!("timeout: '{}' is not a number of seconds", Excerpt(&given)))
+    })?;
     Ok(Duration::from_secs(seconds).min(WAIT_MAX))
 }
 

@@ -11,6 +11,11 @@ pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
 pub const PARTITION_ID: &str = "x-opt-partition-id";
 pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
 
+/// The same as JMS clients say it, to a broker that offers it.
+pub const DELIVERY_TIME: &str = "x-opt-delivery-time";
+/// Of a delivery, not of the message: the lock's token (SETTLE-2).
+pub const LOCK_TOKEN: &str = "x-opt-lock-token";
+
 /// Those the broker sets (MSG-3): what a producer wrote under them is not delivered.
 pub const OF_THE_BROKER: [&str; 7] = [
     ENQUEUED_TIME,

@@ -26,7 +26,17 @@ pub enum Shown {
     Deferred,
 }
 
-/// The message as a client sees it (FORM-2, FORM-5 to FORM-9). Header and message annotations are
+impl Shown {
+    /// Whether the client holds a lock.
+    fn is_locked(self) -> bool {
+        match self {
+            Shown::PeekLock | Shown::Deferred => true,
+            Shown::ReceiveAndDelete | Shown::Peek => false,
+        }
+    }
+}
+
+/// The message as a client sees it (FORM-2, FORM-5 to FORM-9). Header and annotations are
 /// written anew, into `scratch`; application properties only under an overlay, properties only under
 /// one that changes them (RULE-18) or where their expiry is not the broker's (TTL-3, TTL-27); the rest
 /// is slices of what was stored. `source` is the entity a dead letter came from, if
@@ -44,7 +54,7 @@ pub fn deliver(
 ) -> Result<Payload, DecodeError> {
     let sections = message.sections();
     header(message, delivery, limits)?.write(scratch);
-    scratch.extend_from_slice(&message.bytes()[sections.delivery_annotations.range()]);
+    write_delivery_annotations(message, delivery, shown, limits, scratch)?;
     write_annotations(message, delivery, shown, source, limits, scratch)?;
     let mut tail = Tail { bytes: message.bytes(), ranges: Default::default(), count: 0 };
     if !write_properties(message, delivery, limits, scratch)? {
@@ -75,6 +85,39 @@ fn header(
         delivery_count: Some(delivery.delivery_count),
         ..message.header(limits)?
     })
+}
+
+/// SETTLE-2: the producer's, and the lock's token. Of a message that came in a reply there is no
+/// delivery-tag to have it, and one SDK looks nowhere else.
+fn write_delivery_annotations(
+    message: &Message,
+    delivery: &domain::Delivery,
+    shown: Shown,
+    limits: &Limits,
+    out: &mut BytesMut,
+) -> Result<(), DecodeError> {
+    let section = message.sections().delivery_annotations;
+    let lock = delivery.lock.filter(|_| shown.is_locked());
+    if lock.is_none() && section.is_empty() {
+        return Ok(());
+    }
+    codec::write_descriptor(out, descriptor::DELIVERY_ANNOTATIONS);
+    let start = codec::begin(out, code::MAP8);
+    let mut count = 0;
+    message.entries(section, limits, |name, entry| {
+        if name != annotation::LOCK_TOKEN {
+            out.extend_from_slice(entry.bytes());
+            count += 2;
+        }
+        Ok::<(), DecodeError>(())
+    })?;
+    if let Some(lock) = lock {
+        Symbol::from_static(annotation::LOCK_TOKEN).encode(out);
+        Value::Uuid(lock.token.to_bytes()).encode(out);
+        count += 2;
+    }
+    codec::end(out, start, count);
+    Ok(())
 }
 
 /// The producer's annotations, less those that are the broker's, and then the broker's.
@@ -111,8 +154,7 @@ fn write_annotations(
     if let Some(Some(key)) = partition_key {
         put(annotation::PARTITION_KEY, Value::from(key.as_str()));
     }
-    let is_locked = matches!(shown, Shown::PeekLock | Shown::Deferred);
-    if let Some(lock) = delivery.lock.filter(|_| is_locked) {
+    if let Some(lock) = delivery.lock.filter(|_| shown.is_locked()) {
         put(annotation::LOCKED_UNTIL, instant(lock.until));
     }
     let is_odd = delivery.state != MessageState::Active;

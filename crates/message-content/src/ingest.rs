@@ -2,9 +2,9 @@
 
 use amqp_protocol::Limits;
 use amqp_protocol::codec::{self, DecodeError, Encode, Reader, Value, descriptor};
-use amqp_protocol::message::Message;
+use amqp_protocol::message::{Entry, Message};
 use bytes::{Bytes, BytesMut};
-use domain::{NewMessage, PROPERTY_BYTES_MAX, Refusal, Timestamp};
+use domain::{Excerpt, NewMessage, PROPERTY_BYTES_MAX, Refusal, Timestamp};
 
 use crate::lifetime::own_ttl;
 use crate::message_id::{hex, id_text};
@@ -16,7 +16,7 @@ use crate::{BATCH_FORMAT, annotation, batch};
 /// message is written anew, and keeps its memory from call to call.
 ///
 /// # Errors
-/// ERR-12 if it is not a message, ERR-14 if a property is too large. What else holds for messages is
+/// ERR-32 if it is not a message, ERR-14 if a property is too large. What else holds for messages is
 /// the machine's to judge.
 pub fn ingest(
     message_format: u32,
@@ -44,7 +44,7 @@ pub fn new_message(
     let properties = message.properties(limits).map_err(malformed)?;
     check_properties(message, limits)?;
     let annotated = annotated(message, limits)?;
-    let ttl = own_ttl(&header, &properties);
+    let ttl = own_ttl(&header, &properties)?;
     let (message_id, content) = match properties.message_id.as_ref().and_then(id_text) {
         Some(id) => (id, message.bytes().clone()),
         None => {
@@ -66,9 +66,8 @@ pub fn new_message(
     })
 }
 
-/// A message that cannot be read is a bad argument (ERR-12).
 fn malformed(error: DecodeError) -> Refusal {
-    Refusal::Argument { what: "message", why: error.to_string() }
+    Refusal::Undecodable { what: "the message", why: error.to_string() }
 }
 
 #[derive(Default)]
@@ -78,23 +77,53 @@ struct Annotated {
 }
 
 fn annotated(message: &Message, limits: &Limits) -> Result<Annotated, Refusal> {
-    let mut found = Annotated::default();
+    let (mut found, mut delivery_time) = (Annotated::default(), None);
     let section = message.sections().message_annotations;
     let walked = message.entries(section, limits, |name, entry| {
         match name {
             annotation::PARTITION_KEY => {
-                found.partition_key = entry.value(limits)?.as_str().map(str::to_owned);
+                let text = |value: &Value| value.as_str().map(str::to_owned);
+                let (what, expected) = (annotation::PARTITION_KEY, "a string");
+                found.partition_key = typed(what, expected, &entry.value(limits)?, text)?;
             }
             annotation::SCHEDULED_ENQUEUE_TIME => {
-                // An instant before 1970 is past like any other.
-                let at = entry.value(limits)?.as_i64();
-                found.scheduled_at = at.map(|ms| Timestamp(ms.max(0).cast_unsigned()));
+                found.scheduled_at = instant(annotation::SCHEDULED_ENQUEUE_TIME, &entry, limits)?;
+            }
+            annotation::DELIVERY_TIME => {
+                delivery_time = instant(annotation::DELIVERY_TIME, &entry, limits)?;
             }
             _ => {}
         }
         Ok(())
     });
-    walked.map_err(malformed).map(|()| found)
+    walked.map_err(Unfit::into_refusal)?;
+    found.scheduled_at = found.scheduled_at.or(delivery_time);
+    Ok(found)
+}
+
+/// An instant before 1970 is past like any other.
+fn instant(
+    what: &'static str,
+    entry: &Entry<'_>,
+    limits: &Limits,
+) -> Result<Option<Timestamp>, Unfit> {
+    let at = typed(what, "a timestamp", &entry.value(limits)?, Value::as_i64)?;
+    Ok(at.map(|ms| Timestamp(ms.max(0).cast_unsigned())))
+}
+
+/// The value of an annotation, of which null is none. Another type is not taken for "at once", nor for
+/// anything else that was not said (FORM-12).
+fn typed<T>(
+    what: &'static str,
+    expected: &str,
+    value: &Value,
+    read: impl FnOnce(&Value) -> Option<T>,
+) -> Result<Option<T>, Unfit> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let wrong = || Unfit::Refused(Refusal::Argument { what, why: format!("it is not {expected}") });
+    read(value).map(Some).ok_or_else(wrong)
 }
 
 /// QUOTA-19, for each application property as encoded.
@@ -105,19 +134,25 @@ fn check_properties(message: &Message, limits: &Limits) -> Result<(), Refusal> {
         if bytes <= PROPERTY_BYTES_MAX {
             return Ok(());
         }
-        let what = format!("property '{name}'");
+        let what = format!("property '{}'", Excerpt(name));
         let max = PROPERTY_BYTES_MAX as u64;
-        Err(Unfit::Large(Refusal::Serialization { what, bytes: bytes as u64, max }))
+        Err(Unfit::Refused(Refusal::Serialization { what, bytes: bytes as u64, max }))
     });
-    walked.map_err(|unfit| match unfit {
-        Unfit::Large(refusal) => refusal,
-        Unfit::Malformed(error) => malformed(error),
-    })
+    walked.map_err(Unfit::into_refusal)
 }
 
 enum Unfit {
-    Large(Refusal),
+    Refused(Refusal),
     Malformed(DecodeError),
+}
+
+impl Unfit {
+    fn into_refusal(self) -> Refusal {
+        match self {
+            Unfit::Refused(refusal) => refusal,
+            Unfit::Malformed(error) => malformed(error),
+        }
+    }
 }
 
 impl From<DecodeError> for Unfit {

@@ -54,11 +54,13 @@ impl Neutral {
         let properties = message.properties(limits)?;
         let annotations = message.message_annotations(limits)?;
         let text = |name| annotations.get(name).and_then(Value::as_str).map(str::to_owned);
-        let scheduled_at =
-            annotations.get(annotation::SCHEDULED_ENQUEUE_TIME).and_then(Value::as_i64);
+        let instant = |name| annotations.get(name).and_then(Value::as_i64);
+        let scheduled_at = instant(annotation::SCHEDULED_ENQUEUE_TIME)
+            .or_else(|| instant(annotation::DELIVERY_TIME));
         Ok(Neutral {
             body: body(message, limits)?,
-            ttl: own_ttl(&header, &properties),
+            // One that was stored before a span of 0 was refused has none.
+            ttl: own_ttl(&header, &properties).unwrap_or_default(),
             message_id: properties.message_id.as_ref().and_then(id_text),
             session_id: properties.group_id.map(String::from),
             reply_to_session_id: properties.reply_to_group_id.map(String::from),

@@ -1,4 +1,4 @@
-//! Sections, ingest, delivery, and the way between protocols (FORM-1 to FORM-12, XFER-6).
+//! Sections, ingest, delivery, and the way between protocols (FORM-1 to FORM-13, XFER-6).
 
 mod seen;
 
@@ -115,7 +115,7 @@ fn form_3_a_missing_message_id_is_injected() {
     let user = Map::default().string("k", Value::Int(1));
     let rest = Properties { subject: Some("s".into()), ..Properties::default() };
     let with_id = Properties { message_id: Some(GUID_TEXT.into()), ..rest.clone() };
-    let header = Header { durable: true, ..Header::default() };
+    let header = Header { durable: Some(true), ..Header::default() };
     let start = || build().composite(&header);
     let table = [
         (start().composite(&rest).user(&user).data("b"), start().composite(&with_id)),
@@ -169,7 +169,7 @@ fn ttl_27_long_lifetimes_travel_as_two_instants() {
     };
     let year = Some(YEAR_MS as i64 + 5);
     assert_eq!(ttl(None, None, None), None);
-    assert_eq!(ttl(Some(0), None, None), None);
+    assert_eq!(ttl(Some(0), Some(5), year), Some(YEAR_MS));
     assert_eq!(ttl(Some(9), Some(5), year), Some(9));
     assert_eq!(ttl(Some(u32::MAX), Some(5), year), Some(YEAR_MS));
     assert_eq!(ttl(None, Some(5), year), Some(YEAR_MS));
@@ -198,7 +198,7 @@ fn xfer_6_to_xfer_8_a_batch_is_split() {
         .section(descriptor::DATA, &Bytes::from_static(b"no message"))
         .build();
     let refusal = take(&broken, BATCH_FORMAT).unwrap_err();
-    assert_eq!(refusal.rule(), "ERR-12");
+    assert_eq!(refusal.rule(), "ERR-32");
 }
 
 #[test]
@@ -207,6 +207,78 @@ fn quota_19_a_property_too_large_is_named() {
     let user = Map::default().string("k", large.as_str().into());
     let refusal = take(&build().user(&user).build(), 0).unwrap_err();
     assert!(matches!(&refusal, Refusal::Serialization { what, .. } if what == "property 'k'"));
+}
+
+/// Each row an annotation's value, and whether a message with it is taken, at once or not.
+#[test]
+fn form_13_an_annotation_of_another_type_is_refused() {
+    let time = |value: Value| ("x-opt-scheduled-enqueue-time", value);
+    let delivery_time = |value: Value| ("x-opt-delivery-time", value);
+    let key = |value: Value| ("x-opt-partition-key", value);
+    let at = |ms| Some(Some(Timestamp(ms)));
+    for ((name, value), scheduled_at) in [
+        (time(Value::Timestamp(7)), at(7)),
+        (time(Value::Long(7)), at(7)),
+        (time(Value::Timestamp(-7)), at(0)),
+        (time(Value::Timestamp(i64::MAX)), at(i64::MAX.cast_unsigned())),
+        (time(Value::Null), Some(None)),
+        (time("2030-01-01T00:00:00Z".into()), None),
+        (time(Value::Bool(true)), None),
+        (time(Value::Double(7.0)), None),
+        (time(Value::Ulong(u64::MAX)), None),
+        (time(Value::Binary("7".into())), None),
+        (delivery_time(Value::Timestamp(7)), at(7)),
+        (delivery_time("soon".into()), None),
+        (key("k".into()), Some(None)),
+        (key(Value::Null), Some(None)),
+        (key(Value::Int(7)), None),
+    ] {
+        let map = Map(vec![(Value::Symbol(name.into()), value.clone())]);
+        let taken = take(&build().annotations(&map).composite(&id("x")).build(), 0);
+        let found = taken.as_ref().map(|messages| messages[0].scheduled_at);
+        assert_eq!(found.ok(), scheduled_at, "{name} {value:?}");
+        if let Err(refusal) = taken {
+            assert!(matches!(&refusal, Refusal::Argument { what, .. } if *what == name));
+        }
+    }
+}
+
+/// FORM-6: what was sent as false is not the same as what was not sent.
+#[test]
+fn form_6_a_header_keeps_what_was_sent_as_false() {
+    for flag in [None, Some(false), Some(true)] {
+        let header = Header { durable: flag, first_acquirer: flag, ..Header::default() };
+        let sent = build().composite(&header).composite(&id("x")).data("b").message();
+        let told = shown(&sent, &delivery(), Shown::Peek).header(&Limits::default()).unwrap();
+        assert_eq!((told.durable, told.first_acquirer), (flag, flag));
+    }
+}
+
+/// SETTLE-2: each row how a message is shown, and whether its lock's token comes along.
+#[test]
+fn settle_2_a_lock_token_is_a_delivery_annotation_as_well() {
+    let annotations = Map::default()
+        .symbol("x-opt-lock-token", "the producer's".into())
+        .symbol("mine", Value::Int(1));
+    let section = descriptor::DELIVERY_ANNOTATIONS;
+    let plain = build().composite(&id("x")).data("b").message();
+    let annotated = build().section(section, &annotations).composite(&id("x")).data("b").message();
+    let token = delivery().lock.expect("it is locked").token;
+    for (how, is_locked) in [
+        (Shown::PeekLock, true),
+        (Shown::Deferred, true),
+        (Shown::Peek, false),
+        (Shown::ReceiveAndDelete, false),
+    ] {
+        for (sent, mine) in [(&plain, None), (&annotated, Some(Value::Int(1)))] {
+            let told = shown(sent, &delivery(), how);
+            let content = told.content(told.sections().delivery_annotations);
+            let map = content.map(|bytes| Value::parse(&bytes, &Limits::default()).unwrap());
+            let get = |name| map.as_ref()?.as_map()?.get(name).cloned();
+            let expected = is_locked.then(|| Value::Uuid(token.to_bytes()));
+            assert_eq!((get("x-opt-lock-token"), get("mine")), (expected, mine), "{how:?}");
+        }
+    }
 }
 
 /// FORM-2, FORM-6 to FORM-8: header and annotations anew, the rest byte for byte and not copied.
@@ -218,8 +290,12 @@ fn form_2_form_6_to_form_8_a_delivery_keeps_what_was_sent() {
         .symbol("x-opt-partition-key", "p".into())
         .symbol("x-opt-sequence-number", Value::Long(777))
         .symbol("mine", Value::Bool(true));
-    let header =
-        Header { durable: true, priority: Some(9), delivery_count: Some(40), ..Header::default() };
+    let header = Header {
+        durable: Some(true),
+        priority: Some(9),
+        delivery_count: Some(40),
+        ..Header::default()
+    };
     let tail = || build().composite(&lived()).user(&user).data("body");
     let sent = [
         build().composite(&header).annotations(&annotations).build(),

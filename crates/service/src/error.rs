@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::{GroupId, Refusal};
+use domain::{EXCERPT_BYTES_MAX, Excerpt, GroupId, Refusal};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -13,7 +13,8 @@ use uuid::Uuid;
 pub struct Error {
     #[source]
     pub kind: ErrorKind,
-    /// The name the caller gave; empty where the call concerned none.
+    /// The name the caller gave, of a long one its beginning (ERR-31); empty where the call concerned
+    /// none.
     pub entity: Arc<str>,
     /// Also in this node's log, where there is more to say.
     pub tracking_id: Uuid,
@@ -66,7 +67,12 @@ impl Error {
             }
             kind => kind,
         };
-        Error { kind, entity: entity.into(), tracking_id: Uuid::new_v4() }
+        let entity: Arc<str> = entity.into();
+        let entity = match entity.len() > EXCERPT_BYTES_MAX {
+            true => Excerpt(&entity).to_string().into(),
+            false => entity,
+        };
+        Error { kind, entity, tracking_id: Uuid::new_v4() }
     }
 
     /// The refusal, if this is one.
@@ -95,6 +101,24 @@ mod tests {
             "{text}"
         );
         assert_ne!(error.tracking_id, Error::new(Refusal::PerhapsDone, "orders").tracking_id);
+    }
+
+    /// Whatever a client wrote, and wherever it is repeated.
+    #[test]
+    fn err_31_an_error_is_no_longer_for_what_a_client_wrote() {
+        let long = || "n".repeat(40_000);
+        for refusal in [
+            Refusal::EntityNotFound { name: long() },
+            Refusal::EntityAlreadyExists { name: long() },
+            Refusal::SessionLockLost { session: Some(long().into()) },
+            Refusal::SessionCannotBeLocked { session: long().into() },
+            Refusal::ArgumentOutOfRange { what: "x", value: long(), allowed: "less" },
+            Refusal::Serialization { what: long(), bytes: 40_000, max: 1 },
+            Refusal::NoMatchingSubscription { topic: long() },
+        ] {
+            let text = Error::new(refusal.clone(), long()).to_string();
+            assert!(text.contains(&"n".repeat(100)) && text.len() < 400, "{refusal:?}: {text}");
+        }
     }
 
     /// ERR-28: a repeat whose outcome is forgotten is "perhaps done", not refused.

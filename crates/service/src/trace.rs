@@ -1,5 +1,7 @@
 //! How an error is found again: what every front end puts behind its sentence.
 
+use domain::Excerpt;
+
 /// Where an error came about, for its text (ERR-27).
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
@@ -16,7 +18,8 @@ impl Trace<'_> {
         let Trace { tracking_id, entity, at } = self;
         let period = if sentence.ends_with(['.', '!', '?']) { "" } else { "." };
         format!(
-            "{sentence}{period} TrackingId:{tracking_id}, SystemTracker:{entity}, Timestamp:{at}"
+            "{sentence}{period} TrackingId:{tracking_id}, SystemTracker:{}, Timestamp:{at}",
+            Excerpt(entity)
         )
     }
 }

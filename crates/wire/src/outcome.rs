@@ -70,4 +70,5 @@ choice!(Refusal {
     41 => TransactionUnknown,
     42 => TransactionTimedOut,
     43 => TransactionRolledBack { operation, cause },
+    50 => Undecodable { what, why },
 });

@@ -70,6 +70,17 @@ impl Error {
             info: None,
         }
     }
+
+    /// Takes so many bytes off the text's end, and what more it takes to say so.
+    pub(crate) fn shorten(&mut self, bytes: usize) {
+        const CUT: &str = "…";
+        let Some(text) = &self.description else { return };
+        let mut at = text.len().saturating_sub(bytes + CUT.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        self.description = Some(ByteString::from(format!("{}{CUT}", &text[..at])));
+    }
 }
 
 /// What has become of a delivery, outside of transactions.

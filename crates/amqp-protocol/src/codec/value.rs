@@ -194,6 +194,11 @@ impl Array {
         Array { descriptor: None, code: code::TIMESTAMP, items }
     }
 
+    pub fn strings<'t>(items: impl IntoIterator<Item = &'t str>) -> Array {
+        let items = items.into_iter().map(Value::from).collect();
+        Array { descriptor: None, code: code::STRING32, items }
+    }
+
     pub fn items(&self) -> &[Value] {
         &self.items
     }

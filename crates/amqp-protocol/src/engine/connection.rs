@@ -29,6 +29,8 @@ pub struct Config {
     pub container_id: ByteString,
     /// As client: the name of the host one wants to reach.
     pub hostname: Option<ByteString>,
+    /// What this side can do beyond what the standard asks of everyone.
+    pub offered_capabilities: Symbols,
     pub properties: Option<Map>,
     pub limits: Limits,
 }
@@ -66,14 +68,6 @@ impl Connection {
     /// The side that listens.
     pub fn server(config: Config, now: Millis) -> Connection {
         Connection::new(config, Handshake::server(), now)
-    }
-
-    /// As server, before the first byte: takes a client without a login as well, for whoever is turned
-    /// away once it is open (CONN-24).
-    pub fn without_login(&mut self) {
-        if let Phase::Handshake(handshake) = &mut self.phase {
-            handshake.without_login();
-        }
     }
 
     /// The side that connects. It opens without being asked to.
@@ -306,7 +300,7 @@ impl Connection {
             idle_time_out: Some(limits.idle_ms),
             outgoing_locales: Symbols::default(),
             incoming_locales: Symbols::default(),
-            offered_capabilities: Symbols::default(),
+            offered_capabilities: self.config.offered_capabilities.clone(),
             desired_capabilities: Symbols::default(),
             properties: self.config.properties.clone(),
         };
@@ -383,7 +377,7 @@ impl Connection {
                 if let Phase::AwaitOpen { is_open_sent: false } = self.phase {
                     self.write_open();
                 }
-                self.frames.write(0, &Close { error: Some(error.clone()) });
+                self.frames.write_reason(0, Close { error: Some(error.clone()) });
             }
         }
         self.finish(Event::Closed { error: Some(error), by: Side::Us });

@@ -55,13 +55,19 @@ pub struct Delivery {
     pub payload: Result<Bytes, TooLarge>,
 }
 
-/// A message beyond the link's limit. Its bytes were read and dropped; it is still owed an outcome
-/// (ERR-9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A message beyond the link's limit. Its bytes were read and dropped, but for the first; it is still
+/// owed an outcome (ERR-9).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLarge {
     /// Bytes up to where counting stopped.
     pub bytes: u64,
     pub max: u64,
+    /// How it begins, at most [`TooLarge::HEAD_BYTES_MAX`]: there a request says where its reply goes.
+    pub head: Bytes,
+}
+
+impl TooLarge {
+    pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 }
 
 /// Something the owner of a connection has to know or decide.

@@ -4,8 +4,48 @@ use bytes::{Buf, Bytes};
 
 use super::event::Millis;
 use super::output::Output;
-use crate::codec::{Close, Composite, Error, SaslFrame, Transfer, frame};
+use crate::codec::{
+    Close, Composite, DeliveryState, Detach, Disposition, End, Error, Outcome, SaslFrame, Transfer,
+    frame,
+};
 use crate::condition;
+
+/// A frame that may say why.
+pub(crate) trait Reason {
+    fn error_mut(&mut self) -> Option<&mut Error>;
+}
+
+impl Reason for Close {
+    fn error_mut(&mut self) -> Option<&mut Error> {
+        self.error.as_mut()
+    }
+}
+
+impl Reason for End {
+    fn error_mut(&mut self) -> Option<&mut Error> {
+        self.error.as_mut()
+    }
+}
+
+impl Reason for Detach {
+    fn error_mut(&mut self) -> Option<&mut Error> {
+        self.error.as_mut()
+    }
+}
+
+impl Reason for Disposition {
+    fn error_mut(&mut self) -> Option<&mut Error> {
+        match self.state.as_mut()? {
+            DeliveryState::Outcome(Outcome::Rejected(error)) => error.as_mut(),
+            DeliveryState::Outcome(
+                Outcome::Accepted | Outcome::Released | Outcome::Modified(_),
+            )
+            | DeliveryState::Received(_)
+            | DeliveryState::Declared(_)
+            | DeliveryState::Transactional { .. } => None,
+        }
+    }
+}
 
 /// Builds frames in the output, none larger than the peer takes.
 #[derive(Debug)]
@@ -41,24 +81,52 @@ impl FrameWriter {
         frame::end(out, start, 0);
     }
 
-    /// Writes one frame without payload.
+    /// Writes one frame without payload. One that the peer does not take ends the connection: what cannot
+    /// be said in its frames it cannot be told.
     pub(crate) fn write(&mut self, channel: u16, performative: &impl Composite) {
-        self.sent_at = self.now;
+        if self.try_write(channel, performative).is_ok() {
+            return;
+        }
+        self.bytes_max = u32::MAX;
+        if self.is_over {
+            return;
+        }
+        let why = "an answer does not fit your max-frame-size";
+        let error = Error::new(condition::FRAME_SIZE_TOO_SMALL, why);
+        self.overflow = Some(error.clone());
+        self.write(0, &Close { error: Some(error) });
+    }
+
+    /// Writes one frame without payload, unless it is larger than the peer takes: then nothing is
+    /// written, and the error says by how many bytes.
+    pub(crate) fn try_write(
+        &mut self,
+        channel: u16,
+        performative: &impl Composite,
+    ) -> Result<(), usize> {
         let out = self.output.tail();
         let start = frame::begin(out, frame::FrameType::Amqp, channel);
         performative.write(out);
         frame::end(out, start, 0);
-        if out.len() - start > self.bytes_max as usize {
-            // What cannot be said in the peer's frames, a long address for example, it cannot be told.
-            out.truncate(start);
-            self.bytes_max = u32::MAX;
-            if self.is_over {
-                return;
+        match (out.len() - start).checked_sub(self.bytes_max as usize) {
+            None | Some(0) => {
+                self.sent_at = self.now;
+                Ok(())
             }
-            let why = "an answer does not fit your max-frame-size";
-            let error = Error::new(condition::FRAME_SIZE_TOO_SMALL, why);
-            self.overflow = Some(error.clone());
-            self.write(0, &Close { error: Some(error) });
+            Some(excess) => {
+                out.truncate(start);
+                Err(excess)
+            }
+        }
+    }
+
+    /// Writes one frame that says why. Of a long text the peer is told as much as fits (CONN-9).
+    pub(crate) fn write_reason<T: Composite + Reason>(&mut self, channel: u16, mut frame: T) {
+        if let Err(excess) = self.try_write(channel, &frame) {
+            if let Some(error) = frame.error_mut() {
+                error.shorten(excess);
+            }
+            self.write(channel, &frame);
         }
     }
 

@@ -23,8 +23,7 @@ pub(crate) enum Handshake {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerStage {
-    SaslHeader,
-    /// The same, or AMQP's own header: who is turned away anyway needs no login.
+    /// SASL's, or AMQP's own: of a client without a login, whose tokens follow (CONN-3).
     EitherHeader,
     Init,
     /// PLAIN without an initial response: it was asked for.
@@ -97,18 +96,11 @@ const AUTH: u8 = 1;
 
 impl Handshake {
     pub(crate) fn server() -> Handshake {
-        Handshake::Server(ServerStage::SaslHeader)
+        Handshake::Server(ServerStage::EitherHeader)
     }
 
     pub(crate) fn client(mechanism: Mechanism, hostname: Option<ByteString>) -> Handshake {
         Handshake::Client { stage: ClientStage::SaslHeader, mechanism, hostname }
-    }
-
-    /// Takes a client that begins without SASL as well, unless it has begun.
-    pub(crate) fn without_login(&mut self) {
-        if let Handshake::Server(stage @ ServerStage::SaslHeader) = self {
-            *stage = ServerStage::EitherHeader;
-        }
     }
 
     /// Whether the owner is to decide on a login.
@@ -129,9 +121,7 @@ impl Handshake {
         frames: &mut FrameWriter,
     ) -> Result<Progress, Fault> {
         match self {
-            Handshake::Server(
-                ServerStage::SaslHeader | ServerStage::EitherHeader | ServerStage::AmqpHeader,
-            )
+            Handshake::Server(ServerStage::EitherHeader | ServerStage::AmqpHeader)
             | Handshake::Client {
                 stage: ClientStage::SaslHeader | ClientStage::AmqpHeader, ..
             } => self.on_header(input, frames),
@@ -154,7 +144,7 @@ impl Handshake {
         input.advance(found.len());
         let expected = match self {
             Handshake::Server(ServerStage::EitherHeader) if found == frame::AMQP_HEADER => found,
-            Handshake::Server(ServerStage::SaslHeader | ServerStage::EitherHeader)
+            Handshake::Server(ServerStage::EitherHeader)
             | Handshake::Client { stage: ClientStage::SaslHeader, .. } => frame::SASL_HEADER,
             _ => frame::AMQP_HEADER,
         };
@@ -165,9 +155,7 @@ impl Handshake {
             return Err(Fault::framing("the protocol header is not the one expected here"));
         }
         match self {
-            Handshake::Server(stage @ (ServerStage::SaslHeader | ServerStage::EitherHeader))
-                if found == frame::SASL_HEADER =>
-            {
+            Handshake::Server(stage @ ServerStage::EitherHeader) if found == frame::SASL_HEADER => {
                 let mechanisms = [MSSBCBS, PLAIN, ANONYMOUS].map(Symbol::from_static);
                 let mechanisms = mechanisms.into_iter().collect();
                 frames.write_sasl(&SaslFrame::Mechanisms(SaslMechanisms { mechanisms }));

@@ -150,7 +150,10 @@ impl Partial {
             Ok(gathered) => {
                 let bytes = gathered.len() as u64 + more;
                 match bytes > max {
-                    true => self.payload = Err(TooLarge { bytes, max }),
+                    true => {
+                        let head = gathered.head(payload, TooLarge::HEAD_BYTES_MAX);
+                        self.payload = Err(TooLarge { bytes, max, head });
+                    }
                     false => gathered.add(payload),
                 }
             }

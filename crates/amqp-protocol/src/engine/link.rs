@@ -165,6 +165,17 @@ impl Gathered {
         }
     }
 
+    /// A copy of the first bytes of what was gathered and of what follows, at most `max`.
+    pub(crate) fn head(&self, more: &Bytes, max: usize) -> Bytes {
+        let first = match self {
+            Gathered::One(bytes) => &bytes[..],
+            Gathered::Many(bytes) => &bytes[..],
+        };
+        let first = &first[..first.len().min(max)];
+        let rest = &more[..more.len().min(max - first.len())];
+        [first, rest].concat().into()
+    }
+
     pub(crate) fn finish(self) -> Bytes {
         match self {
             Gathered::One(bytes) => bytes,

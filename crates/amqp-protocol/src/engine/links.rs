@@ -4,7 +4,7 @@ use bytestring::ByteString;
 
 use super::event::{Event, LinkId, SessionId, Side};
 use super::fault::Fault;
-use super::frames::FrameWriter;
+use super::frames::{FrameWriter, Reason};
 use super::link::{Link, LinkPhase};
 use super::outgoing::Gone;
 use super::registry::Registry;
@@ -92,11 +92,18 @@ impl LinkHandler<'_> {
     /// See [`super::Connection::accept`].
     pub(crate) fn accept(&mut self, id: LinkId, reply: Attach) -> Result<(), Gone> {
         let link = self.registry.pending(id)?;
-        link.phase = LinkPhase::Attached;
         link.message_bytes_max = reply.max_message_size.filter(|max| *max > 0).unwrap_or(u64::MAX);
         let (session, handle, role) = (link.session, link.handle, link.role);
-        self.write(session, &Attach { handle, role, ..reply });
-        Ok(())
+        if self.try_write(session, &Attach { handle, role, ..reply }) {
+            if let Some(link) = self.registry.link_mut(id) {
+                link.phase = LinkPhase::Attached;
+            }
+            return Ok(());
+        }
+        // Its other links go on: only this one's answer cannot be told (CONN-9).
+        let why = "the answer to this attach does not fit your max-frame-size";
+        self.detach(id, Some(Error::new(condition::FRAME_SIZE_TOO_SMALL, why)))?;
+        Err(Gone)
     }
 
     /// See [`super::Connection::refuse`].
@@ -108,8 +115,12 @@ impl LinkHandler<'_> {
             Role::Sender => (None, reply.target),
             Role::Receiver => (reply.source, None::<AnyTarget>),
         };
-        self.write(session, &Attach { handle, role, source, target, ..reply });
-        self.write(session, &Detach { handle, closed: true, error: Some(error) });
+        let bare = link.bare_attach();
+        // What the client wrote comes back if it fits, and the reason in any case.
+        if !self.try_write(session, &Attach { handle, role, source, target, ..reply }) {
+            self.write(session, &bare);
+        }
+        self.write_reason(session, Detach { handle, closed: true, error: Some(error) });
         Ok(())
     }
 
@@ -128,7 +139,7 @@ impl LinkHandler<'_> {
             LinkPhase::AttachSent | LinkPhase::Attached => link.phase = LinkPhase::DetachSent,
         }
         self.flush_session(session);
-        self.write(session, &Detach { handle, closed: true, error });
+        self.write_reason(session, Detach { handle, closed: true, error });
         self.registry.forget_deliveries(id);
         Ok(())
     }
@@ -157,6 +168,18 @@ impl LinkHandler<'_> {
     fn flush_session(&mut self, id: SessionId) {
         if let Some(session) = self.registry.session_mut(id) {
             session.flush(self.limits.incoming_window, self.frames);
+        }
+    }
+
+    /// Whether the peer takes such a frame; if not, nothing is written.
+    fn try_write(&mut self, session: SessionId, performative: &impl Composite) -> bool {
+        let channel = self.registry.session(session).map(|session| session.channel);
+        channel.is_none_or(|channel| self.frames.try_write(channel, performative).is_ok())
+    }
+
+    fn write_reason<T: Composite + Reason>(&mut self, session: SessionId, frame: T) {
+        if let Some(session) = self.registry.session(session) {
+            self.frames.write_reason(session.channel, frame);
         }
     }
 

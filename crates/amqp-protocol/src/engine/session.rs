@@ -308,5 +308,6 @@ fn write_run(channel: u16, saying: Saying, run: Run, frames: &mut FrameWriter) {
     };
     let Run { first, last, state } = run;
     let (last, state) = (Some(last), Some(state));
-    frames.write(channel, &Disposition { role, first, last, settled, state, batchable: false });
+    let disposition = Disposition { role, first, last, settled, state, batchable: false };
+    frames.write_reason(channel, disposition);
 }

@@ -94,7 +94,7 @@ impl SessionHandler<'_> {
             return Err(Gone);
         }
         session.phase = SessionPhase::EndSent;
-        self.frames.write(session.channel, &End { error });
+        self.frames.write_reason(session.channel, End { error });
         self.registry.forget_links(id);
         Ok(())
     }

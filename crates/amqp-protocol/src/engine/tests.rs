@@ -28,7 +28,13 @@ struct Pair {
 }
 
 fn config(limits: Limits) -> Config {
-    Config { container_id: "test".into(), hostname: None, properties: None, limits }
+    Config {
+        container_id: "test".into(),
+        hostname: None,
+        offered_capabilities: Symbols::default(),
+        properties: None,
+        limits,
+    }
 }
 
 impl Peer {

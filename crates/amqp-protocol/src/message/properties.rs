@@ -38,11 +38,11 @@ composite! {
     /// How to deliver a message (AMQP 1.0, part 3, 3.2.1).
     #[derive(Default)]
     trimmed Header = "header", descriptor::HEADER {
-        durable: bool = false,
+        durable: Option<bool>,
         priority: Option<u8>,
         /// Milliseconds.
         ttl: Option<u32>,
-        first_acquirer: bool = false,
+        first_acquirer: Option<bool>,
         /// Deliveries that failed. Python and JS show what is here, so a zero is written out.
         delivery_count: Option<u32>,
     }
@@ -67,6 +67,9 @@ composite! {
     }
 }
 
+/// Message-id, correlation-id and reply-to.
+pub type Addressing = (Option<Value>, Option<Value>, Option<Value>);
+
 impl Message {
     pub fn header(&self, limits: &Limits) -> Result<Header, DecodeError> {
         self.composite(self.sections().header, limits).map(Option::unwrap_or_default)
@@ -74,6 +77,33 @@ impl Message {
 
     pub fn properties(&self, limits: &Limits) -> Result<Properties, DecodeError> {
         self.composite(self.sections().properties, limits).map(Option::unwrap_or_default)
+    }
+
+    /// Message-id, correlation-id and reply-to, however wrong what stands between them and behind them
+    /// is. `None`: there are no properties.
+    pub fn addressing(&self, limits: &Limits) -> Option<Addressing> {
+        const MESSAGE_ID: u32 = 0;
+        const REPLY_TO: u32 = 4;
+        const CORRELATION_ID: u32 = 5;
+        let content = self.content(self.sections().properties)?;
+        let mut reader = Reader::new(&content, limits);
+        let code = reader.u8().ok()?;
+        let count = reader.span(code, "properties").ok()?.count.min(CORRELATION_ID + 1);
+        let (mut message_id, mut correlation_id, mut reply_to) = (None, None, None);
+        for field in 0..count {
+            let slot = match field {
+                MESSAGE_ID => &mut message_id,
+                REPLY_TO => &mut reply_to,
+                CORRELATION_ID => &mut correlation_id,
+                _ if reader.skip().is_ok() => continue,
+                _ => break,
+            };
+            match reader.value() {
+                Ok(value) => *slot = Some(value).filter(|value| !value.is_null()),
+                Err(_) => break,
+            }
+        }
+        Some((message_id, correlation_id, reply_to))
     }
 
     pub fn message_annotations(&self, limits: &Limits) -> Result<Map, DecodeError> {

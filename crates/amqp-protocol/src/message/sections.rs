@@ -64,9 +64,27 @@ impl Message {
     /// # Errors
     /// [`DecodeError`] if a section is cut off, unknown, of the wrong type, or occurs twice.
     pub fn parse(bytes: Bytes, limits: &Limits) -> Result<Message, DecodeError> {
-        let mut message =
-            Message { bytes: Bytes::new(), sections: Sections::default(), body_kind: None };
-        let mut reader = Reader::new(&bytes, limits);
+        let mut message = Message::empty();
+        message.walk(&bytes, limits)?;
+        message.bytes = bytes;
+        Ok(message)
+    }
+
+    /// The sections before the first that is cut off or none: of a message that is refused, what tells
+    /// whose it is.
+    pub fn parse_head(bytes: Bytes, limits: &Limits) -> Message {
+        let mut message = Message::empty();
+        let _ = message.walk(&bytes, limits);
+        message.bytes = bytes;
+        message
+    }
+
+    fn empty() -> Message {
+        Message { bytes: Bytes::new(), sections: Sections::default(), body_kind: None }
+    }
+
+    fn walk(&mut self, bytes: &Bytes, limits: &Limits) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(bytes, limits);
         while reader.left() > 0 {
             let start = reader.at();
             let section = reader.descriptor("message section")?;
@@ -76,10 +94,9 @@ impl Message {
             // A message of 4 GiB is refused long before.
             let at = |offset: usize| u32::try_from(offset).map_err(|_| DecodeError::Size);
             let found = Section { start: at(start)?, content: at(content)?, end: at(reader.at())? };
-            message.keep(section, code, found)?;
+            self.keep(section, code, found)?;
         }
-        message.bytes = bytes;
-        Ok(message)
+        Ok(())
     }
 
     fn keep(&mut self, section: u64, code: u8, found: Section) -> Result<(), DecodeError> {

@@ -5,7 +5,7 @@ use amqp_protocol::codec::{DecodeError, Map, Value};
 use amqp_protocol::request::Envelope;
 use bytes::Bytes;
 use domain::{
-    BATCH_MESSAGES_MAX, LockToken, NewRule, Properties, Refusal, SequenceNumber, TOKENS_MAX,
+    BATCH_DELETE_MAX, LockToken, NewRule, Properties, Refusal, SequenceNumber, TOKENS_MAX,
     Timestamp,
 };
 use message_content::to_domain;
@@ -13,9 +13,9 @@ use message_content::to_domain;
 use super::lock_token::from_uuid;
 use super::rule;
 
-/// How many items a request may name, and how that is said; and how many messages are a batch.
-const TOKENS: (usize, &str) = (TOKENS_MAX, "up to 1000");
-const BATCH: (usize, &str) = (BATCH_MESSAGES_MAX, "up to 4500");
+/// Values of one request's body: so many that the messages of any batch can be scheduled (QUOTA-6), and
+/// no more than a few bytes each can claim (CONN-7).
+const VALUES_MAX: u32 = 256 * 1024;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,7 +150,8 @@ pub fn decode(
     payload: &Bytes,
     limits: &Limits,
 ) -> Result<(Envelope, Result<Operation, Refusal>), DecodeError> {
-    let envelope = Envelope::decode(payload, limits)?;
+    let limits = Limits { values_max: limits.values_max.max(VALUES_MAX), ..limits.clone() };
+    let envelope = Envelope::decode(payload, &limits)?;
     let operation = operation(&envelope);
     Ok((envelope, operation))
 }
@@ -163,7 +164,7 @@ fn operation(envelope: &Envelope) -> Result<Operation, Refusal> {
         "renew-lock" => Operation::RenewLock { tokens: body.tokens()? },
         "peek-message" => Operation::Peek {
             from: body.sequence("from-sequence-number")?,
-            count: body.count("message-count")?,
+            count: body.message_count(u32::MAX, "1 or more")?,
             session_id: body.text("session-id")?,
             omit_body: body.flag("omit-message-body")?,
         },
@@ -197,7 +198,7 @@ fn operation(envelope: &Envelope) -> Result<Operation, Refusal> {
             Operation::EnumerateRules { skip: body.count("skip")?, top: body.count("top")? }
         }
         "batch-delete-messages" => Operation::BatchDelete {
-            count: body.count("message-count")?,
+            count: body.message_count(BATCH_DELETE_MAX, "1 to 4000")?,
             enqueued_before: body.instant("enqueued-time-utc")?,
             session_id: body.text("session-id")?,
         },
@@ -262,6 +263,13 @@ impl<'a> Arguments<'a> {
         })
     }
 
+    fn message_count(&self, max: u32, allowed: &'static str) -> Result<u32, Refusal> {
+        let (what, value) = ("message-count", self.number("message-count")?);
+        let count = u32::try_from(value).ok().filter(|count| (1..=max).contains(count));
+        let value = value.to_string();
+        count.ok_or(Refusal::ArgumentOutOfRange { what, value, allowed })
+    }
+
     /// Negative numbers come before the first message, as do those from 0 on.
     fn sequence(&self, name: &'static str) -> Result<SequenceNumber, Refusal> {
         Ok(SequenceNumber(self.number(name)?.max(0).cast_unsigned()))
@@ -284,25 +292,37 @@ impl<'a> Arguments<'a> {
         Ok(ms.map(|ms| Timestamp(ms.max(0).cast_unsigned())))
     }
 
-    /// The elements of a list or an array, at most as many as one command takes.
+    /// The elements of a list or an array that is not longer than one command takes.
+    fn some<T>(
+        &self,
+        name: &'static str,
+        why: &str,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Vec<T>, Refusal> {
+        let items = self.items(name, why, read)?;
+        match items.len() > TOKENS_MAX {
+            true => {
+                let (value, allowed) = (items.len().to_string(), "up to 1000");
+                Err(Refusal::ArgumentOutOfRange { what: name, value, allowed })
+            }
+            false => Ok(items),
+        }
+    }
+
+    /// The elements of a list or an array.
     fn items<T>(
         &self,
         name: &'static str,
-        (max, allowed): (usize, &'static str),
         why: &str,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<Vec<T>, Refusal> {
         let items = self.get(name).and_then(Value::as_items);
         let items = items.ok_or_else(|| bad(name, "it is missing, or not an array"))?;
-        if items.len() > max {
-            let value = items.len().to_string();
-            return Err(Refusal::ArgumentOutOfRange { what: name, value, allowed });
-        }
         items.iter().map(|item| read(item).ok_or_else(|| bad(name, why))).collect()
     }
 
     fn tokens(&self) -> Result<Vec<LockToken>, Refusal> {
-        self.items("lock-tokens", TOKENS, "an element is not a uuid", |item| match item {
+        self.some("lock-tokens", "an element is not a uuid", |item| match item {
             Value::Uuid(uuid) => Some(from_uuid(*uuid)),
             _ => None,
         })
@@ -310,13 +330,13 @@ impl<'a> Arguments<'a> {
 
     fn sequences(&self) -> Result<Vec<SequenceNumber>, Refusal> {
         let sequence = |item: &Value| item.as_i64().and_then(|number| number.try_into().ok());
-        self.items("sequence-numbers", TOKENS, "an element is not a sequence number", |item| {
+        self.some("sequence-numbers", "an element is not a sequence number", |item| {
             sequence(item).map(SequenceNumber)
         })
     }
 
     fn scheduled(&self) -> Result<Vec<Scheduled>, Refusal> {
-        self.items("messages", BATCH, "an element is not a map with a binary 'message'", |item| {
+        self.items("messages", "an element is not a map with a binary 'message'", |item| {
             let entry = Arguments(item.as_map()?);
             let message = entry.binary("message").ok()??;
             let message_id = entry.get("message-id").and_then(message_content::id_text);

@@ -59,9 +59,6 @@ impl Reply {
                 let text = error.description.as_deref().unwrap_or_default();
                 (condition::status(&error.condition), text)
             }
-            Reply::Received(messages) if messages.is_empty() => {
-                (404, "none of the messages could be found")
-            }
             found if found.is_empty() => (NO_CONTENT, "No Content"),
             _ => (OK, "OK"),
         }
@@ -70,9 +67,6 @@ impl Reply {
     fn condition(&self) -> Option<Symbol> {
         match self {
             Reply::Refused(error) => Some(error.condition.clone()),
-            Reply::Received(messages) if messages.is_empty() => {
-                Some(Symbol::from_static(condition::MESSAGE_NOT_FOUND))
-            }
             _ => None,
         }
     }
@@ -130,9 +124,9 @@ impl Reply {
                 empty.string("session-state", state)
             }
             Reply::Sessions { skip, ids } => {
-                let ids = ids.iter().map(|id| id.as_str().into()).collect();
+                let ids = Array::strings(ids.iter().map(String::as_str));
                 let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
-                empty.string("skip", Value::Int(skip)).string("sessions-ids", Value::List(ids))
+                empty.string("skip", Value::Int(skip)).string("sessions-ids", Value::Array(ids))
             }
             Reply::Rules(rules) => {
                 let entry = |row: &RuleRow| {

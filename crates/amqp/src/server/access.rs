@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use amqp_protocol::codec::Symbol;
 use amqp_protocol::engine::Credentials;
 use auth::{Access, Grant, Key, Right, TokenError, entity_path, resource_path};
 use tokio::time::Instant;
@@ -116,7 +117,7 @@ impl Grants {
             return Status {
                 code: 403,
                 description: "this connection holds as many tokens as it may".into(),
-                condition: Some(condition::RESOURCE_LIMIT_EXCEEDED),
+                condition: Some(Symbol::from_static(condition::RESOURCE_LIMIT_EXCEEDED)),
             };
         }
         self.granted.push(grant);

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Value};
+use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Symbol, Value};
 use amqp_protocol::engine::{Connection, LinkId, Millis, SessionId};
 use auth::Right;
-use domain::{Refusal, SubQueue};
+use domain::{Excerpt, Refusal, SubQueue};
 use message_content::Shown;
 use service::ReceiveMode;
 use tokio::sync::mpsc;
@@ -15,16 +15,18 @@ use super::access::{self, Grants};
 use super::address::{Entity, Node};
 use super::consumer::ORDERS_WAITING_MAX;
 use super::idle::IdleTimers;
-use super::incoming::{IncomingLink, PRESETTLED_MAX};
+use super::incoming::{IncomingLink, PRESETTLED_MAX, RelayLink};
 use super::link_table::{Kind, Link, LinkTable, address_of};
 use super::note::Terms;
 use super::outgoing::OutgoingLink;
 use super::source::Wanted;
 use super::tasks::Tasks;
-use super::{Shared, browser, consumer, failure, producer, temporary_queue, via};
+use super::{Shared, browser, consumer, failure, producer, relay, temporary_queue, via};
 use crate::condition;
 use crate::link_terms::{self, SessionFilter};
 
+/// What a sender link offers to JMS clients, which then say in an annotation when to deliver (SCHED-1).
+pub(super) const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
 /// Names the entity that a sender link's messages are for, if they only go via its target (LINK-15).
 pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
 /// Credit of a sender link, and deliveries of it without a verdict, together: JS and .NET send
@@ -55,18 +57,21 @@ pub(super) struct AttachHandler<'a> {
 }
 
 impl AttachHandler<'_> {
-    pub fn attach(&mut self, session: SessionId, id: LinkId, mut attach: Box<Attach>) {
+    /// Serves a link or refuses it. False: it was accepted, and its client cannot be told so.
+    pub fn attach(&mut self, session: SessionId, id: LinkId, mut attach: Box<Attach>) -> bool {
         match self.serve(id, &mut attach) {
             Ok((right, kind)) => {
                 let is_waiting = matches!(kind, Kind::Incoming(_) | Kind::Outgoing(_));
-                let used_at = self.now;
-                self.table.insert(id, Link { session, attach, right, kind, used_at });
+                let (used_at, is_accepted, entity_id) = (self.now, false, None);
+                let link = Link { session, attach, right, kind, used_at, is_accepted, entity_id };
+                self.table.insert(id, link);
                 self.timers.link_added(self.now);
-                if !is_waiting {
-                    self.accept(id, Terms::Plain);
-                }
+                is_waiting || self.accept(id, Terms::Plain)
             }
-            Err(error) => self.refuse(id, &attach, error),
+            Err(error) => {
+                self.refuse(id, &attach, error);
+                true
+            }
         }
     }
 
@@ -83,6 +88,9 @@ impl AttachHandler<'_> {
         let refused = |refusal| failure::refusal(refusal, address);
         if let Some(AnyTarget::Coordinator(_)) = attach.target {
             return control(attach.role).map(|kind| (None, kind));
+        }
+        if attach.role == Role::Sender && address.is_empty() {
+            return Ok((None, self.serve_relay(id)));
         }
         let node = Node::parse(address).map_err(refused)?;
         let right = match &node {
@@ -157,6 +165,15 @@ impl AttachHandler<'_> {
         Ok(Kind::Incoming(IncomingLink { deliveries, presettled: 0 }))
     }
 
+    /// A link on which the client sends, and whose messages say where to. Which right that takes, each
+    /// of them tells.
+    fn serve_relay(&mut self, id: LinkId) -> Kind {
+        let (deliveries, waiting) = mpsc::channel(DELIVERIES_WAITING_MAX);
+        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        self.tasks.spawn(relay::run(id, broker, waiting, notes));
+        Kind::Relay(RelayLink { deliveries, presettled: 0 })
+    }
+
     /// A link on which the client receives.
     fn serve_receiver(
         &mut self,
@@ -211,16 +228,21 @@ impl AttachHandler<'_> {
     }
 
     /// LINK-3, LINK-4, LINK-12, LINK-21. Only now the client hears of the link, so it never sees one that is
-    /// refused after.
-    pub fn accept(&mut self, id: LinkId, terms: Terms) {
-        let Some(link) = self.table.get_mut(id) else { return };
+    /// refused after. False: its client takes no frame that the answer fits into, and the link has ended.
+    pub fn accept(&mut self, id: LinkId, terms: Terms) -> bool {
+        let Some(link) = self.table.get_mut(id) else { return true };
+        (link.is_accepted, link.used_at) = (true, self.now);
+        let watched = link.watched_entity();
+        let known = |entity: Entity| self.shared.broker.entities().known_here(&entity.name);
+        link.entity_id = watched.and_then(known);
         let size_max = self.shared.config.limits.message_bytes_max;
         let mut reply = link.attach.reply(size_max);
         match terms {
             Terms::Plain => {}
             Terms::Sender { message_bytes_max } => {
-                reply.max_message_size = Some(message_bytes_max.min(size_max));
-                let batch_max = size_max.saturating_sub(DRAWN_IDS_BYTES).max(1);
+                let message_max = message_bytes_max.min(size_max);
+                reply.max_message_size = Some(message_max);
+                let batch_max = message_max.min(size_max.saturating_sub(DRAWN_IDS_BYTES)).max(1);
                 let properties = reply.properties.take().unwrap_or_default();
                 reply.properties = Some(properties.symbol(BATCH_SIZE, Value::Ulong(batch_max)));
             }
@@ -236,16 +258,22 @@ impl AttachHandler<'_> {
         if let Kind::Outgoing(outgoing) = &link.kind {
             link_terms::set_mode(&mut reply, outgoing.shown == Shown::Peek);
         }
+        if let Kind::Incoming(_) | Kind::Relay(_) = link.kind {
+            let offered = [Symbol::from_static(DELAYED_DELIVERY)];
+            reply.offered_capabilities = offered.into_iter().collect();
+        }
         let window = match link.kind {
-            Kind::Incoming(_) => INCOMING_WINDOW,
+            Kind::Incoming(_) | Kind::Relay(_) => INCOMING_WINDOW,
             Kind::Requests(_) | Kind::Control => REQUESTS_WINDOW,
             Kind::Outgoing(_) | Kind::Replies(_) => 0,
         };
-        // A link that is gone was forgotten with its event.
-        if self.engine.accept(id, reply).is_ok() && window > 0 {
-            let _ = self.engine.take_batches(id, size_max);
+        if self.engine.accept(id, reply).is_err() {
+            return false;
+        }
+        if window > 0 {
             let _ = self.engine.grant(id, window);
         }
+        true
     }
 
     /// FWD-14: where the messages of a sender link go, if its target only brings them there. That takes
@@ -287,7 +315,7 @@ fn wanted(attach: &Attach, entity: &Entity) -> Result<Wanted, Refusal> {
     let filter = attach.source.as_ref().map(SessionFilter::of).transpose();
     let filter = filter.map_err(|error| Refusal::Argument {
         what: "session filter",
-        why: format!("'{}': {error}", entity.name),
+        why: format!("'{}': {error}", Excerpt(&entity.name)),
     })?;
     Ok(match filter {
         None | Some(SessionFilter::Absent) => Wanted::Messages,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use amqp_protocol::codec::{Error, Map, Value};
+use amqp_protocol::codec::{Error, Map, Symbol, Value};
 use amqp_protocol::engine::{self, Connection, Event, Millis, Output};
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
@@ -18,11 +18,15 @@ use tokio_util::io::poll_read_buf;
 use transport::{Arrival, Stream};
 
 use super::access::DenialLog;
+use super::attach::DELAYED_DELIVERY;
 use super::links::Links;
 use super::note::{NOTES_WAITING_MAX, Note};
 use super::{Config, Shared};
 use crate::condition;
 
+/// What other brokers' clients ask for before they use it: a sender whose messages say where they go
+/// (LINK-24), and messages that are scheduled (SCHED-1).
+const OFFERED: [&str; 2] = ["ANONYMOUS-RELAY", DELAYED_DELIVERY];
 /// Room for what is read at a time. An idle connection holds none.
 const READ_BYTES: usize = 32 * 1024;
 /// Slices written at a time.
@@ -46,13 +50,11 @@ pub(super) async fn run(
     let (notes, inbox) = mpsc::channel(NOTES_WAITING_MAX);
     // CONN-12: what it took until it was told what is spoken counts.
     let began = millis(accepted_at.saturating_duration_since(shared.started));
-    let mut engine = Connection::server(engine_config(&shared.config), began);
-    if let Some(Rejection::Misdirected(_)) = &refusal {
-        engine.without_login();
-    }
+    let engine = Connection::server(engine_config(&shared.config), began);
     let mut links = Links::new(engine, shared.clone(), notes);
     let (denials, started) = (shared.denials.clone(), shared.started);
     links.grants.denial_log = Some(DenialLog { peer, denials, started });
+    let catalog = shared.catalog.subscribe();
     let mut socket = Socket {
         stream,
         is_flushed: true,
@@ -61,6 +63,7 @@ pub(super) async fn run(
         links,
         inbox,
         stopping,
+        catalog,
         end_by: None,
         shared,
         alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -79,6 +82,7 @@ fn engine_config(config: &Config) -> engine::Config {
     engine::Config {
         container_id: config.container_id.as_str().into(),
         hostname: None,
+        offered_capabilities: OFFERED.map(Symbol::from_static).into_iter().collect(),
         properties: Some(properties),
         limits: config.limits.clone(),
     }
@@ -122,6 +126,8 @@ struct Socket {
     links: Links,
     inbox: mpsc::Receiver<Note>,
     stopping: watch::Receiver<bool>,
+    /// See [`Shared::catalog`].
+    catalog: watch::Receiver<Option<u64>>,
     /// The node ends, and with it this, whatever the client does.
     end_by: Option<Millis>,
     shared: Arc<Shared>,
@@ -205,7 +211,8 @@ impl Socket {
     async fn wait(&mut self) -> io::Result<bool> {
         let wants_input = self.links.wants_input();
         let has_output = self.has_output();
-        let Socket { stream, is_flushed, input, links, inbox, stopping, alarm, shared, .. } = self;
+        let Socket { stream, is_flushed, input, links, inbox, stopping, catalog, .. } = self;
+        let (alarm, shared) = (&mut self.alarm, &self.shared);
         let (engine, work) = (&mut links.engine, &mut links.tasks.work);
         let exchange = poll_fn(|cx| {
             if has_output
@@ -226,6 +233,10 @@ impl Socket {
                 links.on_note(note);
             }
             () = alarm.as_mut(), if self.alarm_at.is_some() => self.ring(),
+            Ok(()) = catalog.changed() => {
+                links.now = now(shared);
+                links.detach_orphans();
+            }
             _ = stopping.changed(), if self.end_by.is_none() => self.stop(),
         }
         Ok(true)

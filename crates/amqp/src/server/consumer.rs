@@ -295,6 +295,7 @@ mod tests {
             amqp_protocol::engine::Config {
                 container_id: "c".into(),
                 hostname: None,
+                offered_capabilities: Default::default(),
                 properties: None,
                 limits: crate::Limits::default(),
             },

@@ -82,6 +82,14 @@ pub(super) struct TransactionHandler<'a> {
     pub scratch: &'a mut BytesMut,
 }
 
+/// A management request within a transaction.
+pub(super) struct DecodedRequest {
+    pub envelope: Envelope,
+    pub operation: Result<management::Operation, Refusal>,
+    /// By its sender, which hears of it by the reply alone.
+    pub is_settled: bool,
+}
+
 /// A request that is no part of its transaction, and why.
 pub(super) struct RefusedRequest {
     pub node: String,
@@ -200,14 +208,11 @@ impl TransactionHandler<'_> {
         &mut self,
         session: SessionId,
         entity: Entity,
-        delivery: &Delivery,
+        request: DecodedRequest,
         state: &DeliveryState,
     ) -> Result<(), Box<RefusedRequest>> {
-        self.settle_request(delivery, state);
-        let Ok(payload) = &delivery.payload else { return Ok(()) };
+        let DecodedRequest { envelope, operation, is_settled } = request;
         let limits = &self.shared.config.limits;
-        // Who sends what is no message cannot be replied to.
-        let Ok((envelope, operation)) = management::decode(payload, limits) else { return Ok(()) };
         let node = reply_node(&entity);
         let permitted = operation.and_then(|operation| {
             let right = operations::right(&operation);
@@ -237,7 +242,7 @@ impl TransactionHandler<'_> {
                 Ok(())
             }
             // It is told in the state of the request itself, which was settled above.
-            Err(_) if !delivery.settled => Ok(()),
+            Err(_) if !is_settled => Ok(()),
             Err(_) => {
                 let error = failure::refusal(Refusal::TransactionUnknown, "");
                 Err(Box::new(RefusedRequest { node, envelope, error }))
@@ -246,7 +251,7 @@ impl TransactionHandler<'_> {
     }
 
     /// Answers the delivery of a request, whatever becomes of what it asks.
-    fn settle_request(&mut self, delivery: &Delivery, state: &DeliveryState) {
+    pub fn settle_request(&mut self, delivery: &Delivery, state: &DeliveryState) {
         if delivery.settled {
             return;
         }

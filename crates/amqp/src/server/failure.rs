@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use amqp_protocol::codec;
-use domain::Refusal;
+use domain::{Excerpt, Refusal};
 use service::{Error, ErrorKind, Trace};
 
 use crate::condition;
@@ -28,7 +28,8 @@ pub(super) fn refusal(refusal: Refusal, entity: &str) -> codec::Error {
 
 /// ERR-17: a right is missing.
 pub(super) fn unauthorized(right: &str, entity: &str) -> codec::Error {
-    let sentence = format!("A token with the right '{right}' is required for '{entity}'");
+    let sentence =
+        format!("A token with the right '{right}' is required for '{}'", Excerpt(entity));
     told(condition::UNAUTHORIZED_ACCESS, &sentence, entity)
 }
 
@@ -41,5 +42,6 @@ pub(super) fn told(symbol: &'static str, sentence: &str, entity: &str) -> codec:
 }
 
 fn now() -> String {
-    jiff::Timestamp::try_from(SystemTime::now()).map_or_else(|_| String::new(), |at| at.to_string())
+    let now = jiff::Timestamp::try_from(SystemTime::now());
+    now.map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%dT%H:%M:%S").to_string())
 }

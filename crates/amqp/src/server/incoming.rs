@@ -9,7 +9,8 @@ use service::draw_uuid;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::link_table::LinkTable;
+use super::link_table::{Kind, LinkTable};
+use super::relay::Addressed;
 use super::submission::Delivered;
 
 /// Deliveries that the client settled itself, under way per link: the engine counts only those that
@@ -23,6 +24,13 @@ pub(super) struct IncomingLink {
     pub presettled: u32,
 }
 
+/// The connection's side of a sender link without a target (LINK-24).
+pub(super) struct RelayLink {
+    pub deliveries: mpsc::Sender<Addressed>,
+    /// Settled by the client and not stored yet.
+    pub presettled: u32,
+}
+
 /// Hands a delivery to whoever serves its link. False: there is no place for it.
 pub(super) fn take_in(table: &mut LinkTable, id: LinkId, delivered: Delivered) -> bool {
     if delivered.id.is_none() {
@@ -31,6 +39,19 @@ pub(super) fn take_in(table: &mut LinkTable, id: LinkId, delivered: Delivered) -
     let Some(incoming) = table.incoming(id) else { return true };
     // One that has ended takes none, and nobody is to be answered.
     !matches!(incoming.deliveries.try_send(delivered), Err(TrySendError::Full(_)))
+}
+
+/// As [`take_in`], of a link without a target.
+pub(super) fn relay(table: &mut LinkTable, id: LinkId, addressed: Addressed) -> bool {
+    if addressed.id.is_none() {
+        table.count_presettled(id);
+    }
+    match table.get(id).map(|link| &link.kind) {
+        Some(Kind::Relay(relay)) => {
+            !matches!(relay.deliveries.try_send(addressed), Err(TrySendError::Full(_)))
+        }
+        _ => true,
+    }
 }
 
 /// The messages of a delivery, as the machine takes them.

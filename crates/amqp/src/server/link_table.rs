@@ -6,9 +6,10 @@ use amqp_protocol::codec::{AnyTarget, Attach, Role};
 use amqp_protocol::engine::{LinkId, Millis, SessionId};
 use auth::Right;
 use bytes::Bytes;
+use domain::EntityId;
 
 use super::address::{Entity, Node};
-use super::incoming::{IncomingLink, PRESETTLED_MAX};
+use super::incoming::{IncomingLink, PRESETTLED_MAX, RelayLink};
 use super::outgoing::OutgoingLink;
 
 /// A link, from the moment it is asked for.
@@ -18,8 +19,12 @@ pub(super) struct Link {
     /// What it takes to use it, for as long as it is used.
     pub right: Option<Right>,
     pub kind: Kind,
-    /// When something last came or went on it (ERR-22).
+    /// When something last came or went on it, or it was named as what a request is about (ERR-22).
     pub used_at: Millis,
+    /// Its client was told that it is attached; until then it waits for the broker.
+    pub is_accepted: bool,
+    /// The entity of its node, once this node knows it: another of the same name is not the same (ENT-7).
+    pub entity_id: Option<EntityId>,
 }
 
 pub(super) enum Kind {
@@ -27,6 +32,8 @@ pub(super) enum Kind {
     Incoming(IncomingLink),
     /// The client receives.
     Outgoing(OutgoingLink),
+    /// The client sends, and each message says where to (LINK-24).
+    Relay(RelayLink),
     Requests(Node),
     /// What waits for credit.
     Replies(VecDeque<Bytes>),
@@ -82,24 +89,47 @@ impl LinkTable {
         }
     }
 
+    /// ERR-22: a request says which link it is about.
+    pub fn touch_named(&mut self, name: &str, now: Millis) {
+        for link in self.links.values_mut().filter(|link| &*link.attach.name == name) {
+            link.used_at = now;
+        }
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (LinkId, &mut Link)> {
+        self.links.iter_mut().map(|(id, link)| (*id, link))
+    }
+
     pub fn incoming(&mut self, id: LinkId) -> Option<&mut IncomingLink> {
         match &mut self.links.get_mut(&id)?.kind {
             Kind::Incoming(incoming) => Some(incoming),
-            Kind::Outgoing(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
+            Kind::Relay(_)
+            | Kind::Outgoing(_)
+            | Kind::Requests(_)
+            | Kind::Replies(_)
+            | Kind::Control => None,
         }
     }
 
     pub fn outgoing(&mut self, id: LinkId) -> Option<&mut OutgoingLink> {
         match &mut self.links.get_mut(&id)?.kind {
             Kind::Outgoing(outgoing) => Some(outgoing),
-            Kind::Incoming(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
+            Kind::Incoming(_)
+            | Kind::Relay(_)
+            | Kind::Requests(_)
+            | Kind::Replies(_)
+            | Kind::Control => None,
         }
     }
 
     pub fn replies(&mut self, id: LinkId) -> Option<&mut VecDeque<Bytes>> {
         match &mut self.links.get_mut(&id)?.kind {
             Kind::Replies(waiting) => Some(waiting),
-            Kind::Incoming(_) | Kind::Outgoing(_) | Kind::Requests(_) | Kind::Control => None,
+            Kind::Incoming(_)
+            | Kind::Relay(_)
+            | Kind::Outgoing(_)
+            | Kind::Requests(_)
+            | Kind::Control => None,
         }
     }
 
@@ -120,9 +150,9 @@ impl LinkTable {
 
     /// One more that the client settled itself: [`LinkTable::stored`] is told when it is stored.
     pub fn count_presettled(&mut self, id: LinkId) {
-        if let Some(incoming) = self.incoming(id) {
-            incoming.presettled += 1;
-            if incoming.presettled >= PRESETTLED_MAX {
+        if let Some(presettled) = self.presettled(id) {
+            *presettled += 1;
+            if *presettled >= PRESETTLED_MAX {
                 self.full.insert(id);
             }
         }
@@ -130,9 +160,18 @@ impl LinkTable {
 
     /// One that the client settled itself is stored.
     pub fn stored(&mut self, id: LinkId) {
-        if let Some(incoming) = self.incoming(id) {
-            incoming.presettled -= 1;
+        if let Some(presettled) = self.presettled(id) {
+            *presettled -= 1;
             self.full.remove(&id);
+        }
+    }
+
+    /// How many deliveries of a sender link its client settled itself and are not stored.
+    fn presettled(&mut self, id: LinkId) -> Option<&mut u32> {
+        match &mut self.links.get_mut(&id)?.kind {
+            Kind::Incoming(incoming) => Some(&mut incoming.presettled),
+            Kind::Relay(relay) => Some(&mut relay.presettled),
+            Kind::Outgoing(_) | Kind::Requests(_) | Kind::Replies(_) | Kind::Control => None,
         }
     }
 }
@@ -140,10 +179,11 @@ impl LinkTable {
 impl Link {
     /// To an entity: neither of tokens nor of requests nor of transactions.
     pub fn is_of_messages(&self) -> bool {
-        matches!(self.kind, Kind::Incoming(_) | Kind::Outgoing(_))
+        matches!(self.kind, Kind::Incoming(_) | Kind::Relay(_) | Kind::Outgoing(_))
     }
 
-    /// ERR-22: whether it ends for want of traffic. A temporary queue's link is what the queue is there
+    /// ERR-22: whether it ends for want of traffic. One that waits to be accepted is the broker's to
+    /// answer. A temporary queue's link is what the queue is there
     /// for, whether anything goes over it or not (LINK-23).
     pub fn may_idle_out(&self) -> bool {
         let is_dynamic = match self.attach.role {
@@ -153,7 +193,20 @@ impl Link {
             },
             Role::Receiver => self.attach.source.as_ref().is_some_and(|source| source.dynamic),
         };
-        self.is_of_messages() && !is_dynamic
+        self.is_of_messages() && self.is_accepted && !is_dynamic
+    }
+
+    /// The entity whose end the link is to hear of from its connection: whoever serves a receiver tells
+    /// it by itself (LINK-17).
+    pub fn watched_entity(&self) -> Option<Entity> {
+        match self.kind {
+            Kind::Incoming(_) | Kind::Requests(Node::Management(_)) | Kind::Replies(_) => {}
+            Kind::Outgoing(_) | Kind::Requests(_) | Kind::Relay(_) | Kind::Control => return None,
+        }
+        match Node::parse(self.address()?) {
+            Ok(Node::Entity(entity) | Node::Management(entity)) => Some(entity),
+            Ok(Node::Cbs) | Err(_) => None,
+        }
     }
 
     /// Of the node, as the client wrote it.

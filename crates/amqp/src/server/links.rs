@@ -10,22 +10,23 @@ use amqp_protocol::engine::{
 };
 use amqp_protocol::request::Envelope;
 use bytes::{Bytes, BytesMut};
+use domain::Refusal;
 
 use super::access::Grants;
-use super::address::Node;
+use super::address::{Entity, Node};
 use super::attach::AttachHandler;
-use super::coordinator::{TransactionHandler, Transactions};
+use super::coordinator::{DecodedRequest, TransactionHandler, Transactions};
 use super::idle::{self, IdleTimers};
 use super::link_table::{Kind, Link, LinkTable};
 use super::note::{Note, Notes};
 use super::outgoing::OutgoingHandler;
 use super::proof::{Proof, ProofHandler, Proved, Unproved};
-use super::requests::{self, AddressedReply, REPLIES_MAX, RequestHandler};
+use super::requests::{self, AddressedReply, REPLIES_MAX, RequestHandler, reply_node};
 use super::submission::Delivered;
 use super::tasks::Tasks;
 use super::verdict::verdict;
-use super::{Shared, failure, incoming};
-use crate::management::Reply;
+use super::{Shared, failure, incoming, relay};
+use crate::management::{self, Reply};
 use crate::{cbs, condition};
 
 /// What one connection knows of its links, and of whoever serves them.
@@ -118,7 +119,11 @@ impl Links {
 
     pub fn on_note(&mut self, note: Note) {
         match note {
-            Note::Ready(link, terms) => self.attach_handler().accept(link, terms),
+            Note::Ready(link, terms) => {
+                if !self.attach_handler().accept(link, terms) {
+                    self.drop_link(link, Ending::Closed);
+                }
+            }
             Note::Failed(link, error) => self.fail(link, error),
             // Verdicts on what is gone are for nobody: so below.
             Note::Decided(ids, state) => {
@@ -161,7 +166,13 @@ impl Links {
     fn on_attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
         match self.proof_handler().waits_for_keys(id, &attach) {
             true => drop(self.unproved.insert(id, Unproved { session, attach, credit: None })),
-            false => self.attach_handler().attach(session, id, attach),
+            false => self.attach(session, id, attach),
+        }
+    }
+
+    fn attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
+        if !self.attach_handler().attach(session, id, attach) {
+            self.drop_link(id, Ending::Closed);
         }
     }
 
@@ -177,7 +188,7 @@ impl Links {
                 self.reply(session, cbs::ADDRESS, &envelope, reply);
             }
             Proved::Link { id, unproved: Unproved { session, attach, credit } } => {
-                self.attach_handler().attach(session, id, attach);
+                self.attach(session, id, attach);
                 if let Some((credit, drain)) = credit {
                     self.on_credit(id, credit, drain);
                 }
@@ -204,51 +215,94 @@ impl Links {
         let session = link.session;
         match (&link.kind, &delivery.state) {
             (Kind::Control, _) => self.transaction_handler().on_control(&delivery),
+            (Kind::Relay(_), state) => {
+                let error = match state {
+                    None => self.relay(&delivery).err(),
+                    Some(_) => {
+                        let why = "a message on a link without a target is no part of a \
+                                   transaction; attach a link to its entity";
+                        Some(failure::told(condition::NOT_IMPLEMENTED, why, ""))
+                    }
+                };
+                if let Some((id, error)) = id.zip(error) {
+                    let _ = self.engine.settle(id, DeliveryState::rejected(error));
+                }
+            }
             (Kind::Incoming(_), Some(state)) => {
                 self.transaction_handler().take_in_transaction(&delivery, state);
-            }
-            (Kind::Requests(Node::Management(entity)), Some(state)) => {
-                let entity = entity.clone();
-                let mut handler = self.transaction_handler();
-                let done = handler.request_in_transaction(session, entity, &delivery, state);
-                if let Err(refused) = done {
-                    let reply = Reply::Refused(refused.error);
-                    let reply = reply.encode(&refused.envelope, &mut self.scratch);
-                    self.reply(session, &refused.node, &refused.envelope, reply);
-                }
             }
             (Kind::Incoming(_), None) => {
                 let limits = &self.shared.config.limits;
                 let messages = incoming::messages(&delivery, limits, &mut self.scratch);
                 if !incoming::take_in(&mut self.table, delivery.link, Delivered { id, messages }) {
-                    let why = "this link has more deliveries under way than it has credit for";
-                    let error = Error::new(condition::TRANSFER_LIMIT_EXCEEDED, why);
-                    self.fail(delivery.link, error);
+                    self.fail(delivery.link, outran());
                 }
             }
             (Kind::Requests(node), _) => {
                 let node = node.clone();
-                if let Some(id) = id {
-                    let _ = self.engine.settle(id, DeliveryState::ACCEPTED);
-                }
-                if let Ok(payload) = &delivery.payload {
-                    self.on_request(session, node, payload);
+                if let Err(error) = self.on_request(session, &node, &delivery) {
+                    self.refuse_request(session, &node, &delivery, error);
                 }
             }
             (Kind::Outgoing(_) | Kind::Replies(_), _) => {}
         }
     }
 
-    fn on_request(&mut self, session: SessionId, node: Node, payload: &Bytes) {
+    /// LINK-24: a message goes where it says itself.
+    ///
+    /// # Errors
+    /// Why it cannot go there.
+    fn relay(&mut self, delivery: &Delivery) -> Result<(), Error> {
+        let config = &self.shared.config;
+        let (limits, grants) = (&config.limits, &self.grants);
+        let addressed =
+            relay::addressed(delivery, limits, grants, &config.access, &mut self.scratch)?;
+        if !incoming::relay(&mut self.table, delivery.link, addressed) {
+            self.fail(delivery.link, outran());
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// Why a request cannot be taken: it is too large, or no message (REQ-9).
+    fn on_request(
+        &mut self,
+        session: SessionId,
+        node: &Node,
+        delivery: &Delivery,
+    ) -> Result<(), Refusal> {
+        let part_of = delivery.state.as_ref().filter(|_| matches!(node, Node::Management(_)));
+        match part_of {
+            Some(state) => self.transaction_handler().settle_request(delivery, state),
+            None if delivery.settled => {}
+            None => drop(self.engine.settle(delivery.id, DeliveryState::ACCEPTED)),
+        }
+        let payload = delivery.payload.as_ref().map_err(requests::too_large)?;
+        let limits = &self.shared.config.limits;
         match node {
             Node::Management(entity) => {
-                let Links { shared, grants, table, tasks, .. } = self;
-                RequestHandler { shared, grants, table, tasks }
-                    .on_request(session, entity, payload);
+                let decoded = management::decode(payload, limits);
+                let (envelope, operation) = decoded.map_err(requests::undecodable)?;
+                let entity = entity.clone();
+                if let Some(name) = envelope.text(requests::ASSOCIATED_LINK) {
+                    self.table.touch_named(name, self.now);
+                }
+                match part_of {
+                    None => {
+                        let Links { shared, grants, table, tasks, .. } = self;
+                        RequestHandler { shared, grants, table, tasks }
+                            .on_request(session, entity, envelope, operation);
+                    }
+                    Some(state) => {
+                        let is_settled = delivery.settled;
+                        let request = DecodedRequest { envelope, operation, is_settled };
+                        self.on_transacted_request(session, entity, request, state);
+                    }
+                }
             }
             Node::Cbs => {
-                let limits = &self.shared.config.limits;
-                let Ok((envelope, request)) = cbs::decode(payload, limits) else { return };
+                let decoded = cbs::decode(payload, limits);
+                let (envelope, request) = decoded.map_err(requests::undecodable)?;
                 let proved = self.proof_handler().put_token(session, Box::new(envelope), request);
                 if let Some(proved) = proved {
                     self.on_proved(proved);
@@ -256,6 +310,51 @@ impl Links {
             }
             Node::Entity(_) => {}
         }
+        Ok(())
+    }
+
+    fn on_transacted_request(
+        &mut self,
+        session: SessionId,
+        entity: Entity,
+        request: DecodedRequest,
+        state: &DeliveryState,
+    ) {
+        let mut handler = self.transaction_handler();
+        if let Err(refused) = handler.request_in_transaction(session, entity, request, state) {
+            let reply = Reply::Refused(refused.error);
+            let reply = reply.encode(&refused.envelope, &mut self.scratch);
+            self.reply(session, &refused.node, &refused.envelope, reply);
+        }
+    }
+
+    /// REQ-9: who asks is answered, or the link ends, if nobody knows whose request it is.
+    fn refuse_request(
+        &mut self,
+        session: SessionId,
+        node: &Node,
+        delivery: &Delivery,
+        refusal: Refusal,
+    ) {
+        let head = match &delivery.payload {
+            Ok(payload) => payload,
+            Err(too_large) => &too_large.head,
+        };
+        let (address, entity) = match node {
+            Node::Management(entity) => (reply_node(entity), entity.name.as_str()),
+            Node::Cbs | Node::Entity(_) => (cbs::ADDRESS.to_owned(), ""),
+        };
+        let error = failure::refusal(refusal, entity);
+        let Some(envelope) = Envelope::salvage(head, &self.shared.config.limits) else {
+            return self.fail(delivery.link, error);
+        };
+        let reply = match node {
+            Node::Management(_) => Reply::Refused(error).encode(&envelope, &mut self.scratch),
+            Node::Cbs | Node::Entity(_) => {
+                cbs::Status::of(error).reply(&envelope, &mut self.scratch)
+            }
+        };
+        self.reply(session, &address, &envelope, reply);
     }
 
     fn on_disposed(
@@ -342,6 +441,25 @@ impl Links {
         self.timers.looked(Some(least.unwrap_or(self.now)));
     }
 
+    /// ENT-7: senders and links of requests to what is gone, or was made anew under the same name.
+    pub fn detach_orphans(&mut self) {
+        let entities = self.shared.broker.entities();
+        let mut orphans = Vec::new();
+        for (id, link) in self.table.iter_mut().filter(|(_, link)| link.is_accepted) {
+            let Some(entity) = link.watched_entity() else { continue };
+            let found = entities.known_here(&entity.name);
+            match link.entity_id {
+                None => link.entity_id = found,
+                known if known == found => {}
+                Some(_) => orphans.push((id, entity.name)),
+            }
+        }
+        for (id, name) in orphans {
+            let refusal = Refusal::EntityNotFound { name: name.clone() };
+            self.fail(id, failure::refusal(refusal, &name));
+        }
+    }
+
     fn address_of(&self, id: LinkId) -> String {
         self.table.get(id).and_then(Link::address).unwrap_or_default().to_owned()
     }
@@ -388,4 +506,9 @@ impl Links {
         let Links { engine, shared, grants, table, tasks, transactions, scratch, .. } = self;
         TransactionHandler { shared, grants, engine, table, tasks, transactions, scratch }
     }
+}
+
+fn outran() -> Error {
+    let why = "this link has more deliveries under way than it has credit for";
+    Error::new(condition::TRANSFER_LIMIT_EXCEEDED, why)
 }

@@ -5,6 +5,7 @@ mod rules;
 mod sessions;
 
 use amqp_protocol::Limits;
+use amqp_protocol::codec::DecodeError;
 use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::{Refusal, SessionToken};
@@ -110,6 +111,10 @@ impl OperationContext {
     fn refused(&self, refusal: Refusal) -> Error {
         Error::new(refusal, self.entity.name.as_str())
     }
+}
+
+fn undecodable(error: DecodeError) -> Refusal {
+    Refusal::Undecodable { what: "the message", why: error.to_string() }
 }
 
 fn argument(why: String) -> Refusal {

@@ -85,7 +85,7 @@ impl OutgoingHandler<'_> {
                     let _ = self.engine.drained(id);
                 }
             }
-            Kind::Incoming(_) | Kind::Requests(_) | Kind::Control => {}
+            Kind::Incoming(_) | Kind::Relay(_) | Kind::Requests(_) | Kind::Control => {}
         }
     }
 

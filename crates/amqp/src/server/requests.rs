@@ -1,8 +1,8 @@
 //! Requests to `$management` and the replies to them (REQ-1 to REQ-9).
 
-use amqp_protocol::engine::{LinkId, SessionId};
-use amqp_protocol::request::{ReplyLink, reply_link};
-use bytes::Bytes;
+use amqp_protocol::codec::DecodeError;
+use amqp_protocol::engine::{LinkId, SessionId, TooLarge};
+use amqp_protocol::request::{Envelope, ReplyLink, reply_link};
 use domain::{Refusal, SessionToken};
 
 use super::access::{self, Grants};
@@ -25,10 +25,13 @@ pub(super) struct RequestHandler<'a> {
 }
 
 impl RequestHandler<'_> {
-    pub fn on_request(&mut self, session: SessionId, entity: Entity, payload: &Bytes) {
-        let limits = &self.shared.config.limits;
-        // Who sends what is no message cannot be replied to.
-        let Ok((envelope, operation)) = management::decode(payload, limits) else { return };
+    pub fn on_request(
+        &mut self,
+        session: SessionId,
+        entity: Entity,
+        envelope: Envelope,
+        operation: Result<Operation, Refusal>,
+    ) {
         let node = reply_node(&entity);
         let refused = |refusal| failure::refusal(refusal, &entity.name);
         let permitted = operation.map_err(refused).and_then(|operation| {
@@ -42,7 +45,7 @@ impl RequestHandler<'_> {
         let envelope = Box::new(envelope);
         self.tasks.request_began();
         let notes = self.tasks.notes.clone();
-        let (broker, limits) = (self.shared.broker.clone(), limits.clone());
+        let (broker, limits) = (self.shared.broker.clone(), self.shared.config.limits.clone());
         self.tasks.spawn(async move {
             let reply = match permitted {
                 Ok(permitted) => operations::run(broker, entity, permitted, limits).await,
@@ -64,6 +67,7 @@ pub(super) fn session_of(
         Kind::Outgoing(outgoing) if outgoing.entity.is_same(entity) => outgoing.session.as_ref(),
         Kind::Outgoing(_)
         | Kind::Incoming(_)
+        | Kind::Relay(_)
         | Kind::Requests(_)
         | Kind::Replies(_)
         | Kind::Control => None,
@@ -72,6 +76,19 @@ pub(super) fn session_of(
         Some(token) => Ok(Some(token.clone())),
         None => Err(Refusal::SessionLockLost { session: Some(wanted.into()) }),
     }
+}
+
+/// Says in a request which link it is about: that one is used (ERR-22).
+pub(super) const ASSOCIATED_LINK: &str = "associated-link-name";
+
+/// ERR-9.
+pub(super) fn too_large(large: &TooLarge) -> Refusal {
+    Refusal::MessageSizeExceeded { what: "the request", bytes: large.bytes, max: large.max }
+}
+
+/// ERR-32.
+pub(super) fn undecodable(error: DecodeError) -> Refusal {
+    Refusal::Undecodable { what: "the request", why: error.to_string() }
 }
 
 /// Where the reply to a request is to go.

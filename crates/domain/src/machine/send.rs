@@ -4,8 +4,8 @@ use crate::machine::Step;
 use crate::machine::entity::EntityStep;
 use crate::validate;
 use crate::{
-    BATCH_BYTES_MAX, EntityKind, EntityRow, EntityState, Key, MessageRow, NewMessage, Outcome,
-    Refusal, Row, Rows, ScheduledRow, Send, SequenceNumber, SessionId, Timestamp, Travel,
+    EntityKind, EntityRow, EntityState, Key, MessageRow, NewMessage, Outcome, Refusal, Row, Rows,
+    ScheduledRow, Send, SequenceNumber, SessionId, Timestamp, Travel,
 };
 
 /// The last instant that is not never.
@@ -28,16 +28,8 @@ impl Send {
 
     /// SEND-1: the order of checks after existence and status.
     pub(super) fn check(&self, row: &EntityRow, state: &EntityState) -> Result<(), Refusal> {
-        validate::message_count(self.messages.len())?;
-        let mut batch_bytes = 0;
-        for message in &self.messages {
-            batch_bytes += u64::from(message.size_bytes);
-            row.check_message_size(message)?;
-        }
-        if batch_bytes > BATCH_BYTES_MAX as u64 {
-            let (what, bytes, max) = ("the batch", batch_bytes, BATCH_BYTES_MAX as u64);
-            return Err(Refusal::MessageSizeExceeded { what, bytes, max });
-        }
+        self.messages.iter().try_for_each(|message| row.check_message_size(message))?;
+        validate::batch(&self.messages)?;
         self.messages.iter().try_for_each(validate::new_message)?;
         let sessionless = |message: &NewMessage| message.session_id.is_none();
         if row.properties.requires_session && self.messages.iter().any(sessionless) {

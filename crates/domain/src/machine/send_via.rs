@@ -6,8 +6,8 @@ use crate::machine::Step;
 use crate::machine::entity::EntityStep;
 use crate::validate;
 use crate::{
-    BATCH_BYTES_MAX, EntityRow, EntityState, Key, Lifetime, MessageRow, NewMessage, Outcome,
-    Overlay, QueueId, Refusal, Row, Rows, SendVia, SequenceNumber,
+    EntityRow, EntityState, Key, Lifetime, MessageRow, NewMessage, Outcome, Overlay, QueueId,
+    Refusal, Row, Rows, SendVia, SequenceNumber,
 };
 
 impl SendVia {
@@ -29,13 +29,8 @@ impl SendVia {
     /// SEND-1, of what the entity between has a say in. Sessions and duplicates are the destination's
     /// (FWD-6, DUP-12).
     fn check(&self, row: &EntityRow, state: &EntityState) -> Result<(), Refusal> {
-        validate::message_count(self.messages.len())?;
         self.messages.iter().try_for_each(|message| row.check_message(message))?;
-        let bytes = self.messages.iter().map(|message| u64::from(message.size_bytes)).sum();
-        if bytes > BATCH_BYTES_MAX as u64 {
-            let max = BATCH_BYTES_MAX as u64;
-            return Err(Refusal::MessageSizeExceeded { what: "the batch", bytes, max });
-        }
+        validate::batch(&self.messages)?;
         row.check_size(state)?;
         let used = state.counts.transfer;
         match used >= TRANSFERS_MAX {

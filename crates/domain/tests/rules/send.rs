@@ -1,8 +1,8 @@
 //! SEND: acceptance checks.
 
 use domain::{
-    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, Command, EntityStatus, HEADER_BYTES_MAX, NewMessage,
-    Outcome, QueueProperties,
+    BATCH_BYTES_MAX, Command, EntityStatus, HEADER_BYTES_MAX, MESSAGE_BYTES_MIN, NewMessage,
+    Outcome, QueueProperties, Refusal,
 };
 
 use crate::support::{Group, QUEUE};
@@ -107,12 +107,19 @@ fn send_3_a_batch_is_accepted_or_refused_as_a_whole() {
         queue(),
         [(0, Send(over), "MessageSizeExceeded", ""), (0, Send(four()), "sent 1 2 3 4", "1 2 3 4")],
     );
-    // Its rows are bounded too.
+}
+
+/// However small they are, their number is bounded by bytes.
+#[test]
+fn quota_6_a_send_has_a_limit_in_bytes_and_not_in_messages() {
+    const MOST: usize = BATCH_BYTES_MAX / MESSAGE_BYTES_MIN as usize;
     let mut play = Table::new(queue());
-    let many = |count| vec![m(); count];
-    assert!(matches!(play.send(many(BATCH_MESSAGES_MAX + 1)), Outcome::Refused(_)));
-    assert!(matches!(play.send(many(BATCH_MESSAGES_MAX)), Outcome::Sent { .. }));
-    assert_eq!(play.counts().accepted, BATCH_MESSAGES_MAX as u64);
+    let many = |count| vec![m().size(1); count];
+    let Outcome::Refused(refusal) = play.send(many(MOST + 1)) else { panic!("it is accepted") };
+    assert_eq!(refusal.name(), "MessageSizeExceeded");
+    assert!(matches!(play.send(many(MOST)), Outcome::Sent { .. }));
+    assert_eq!(play.counts().accepted, MOST as u64);
+    assert!(matches!(play.send(Vec::new()), Outcome::Refused(Refusal::ArgumentOutOfRange { .. })));
 }
 
 #[test]

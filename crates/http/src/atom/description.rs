@@ -3,7 +3,7 @@
 //! namespaces have.
 
 use axum::http::StatusCode;
-use domain::{EntityStatus, Span};
+use domain::{EntityStatus, Excerpt, Span};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use roxmltree::{Document, Node};
@@ -98,7 +98,9 @@ pub(super) fn description_of<'a, 'input>(
     let found = description(document)?;
     match found.tag_name().name() {
         name if name == element => Ok(found),
-        other => Err(Failure::bad(format!("this path takes a {element}, not a {other}"))),
+        other => {
+            Err(Failure::bad(format!("this path takes a {element}, not a {}", Excerpt(other))))
+        }
     }
 }
 
@@ -153,7 +155,7 @@ impl<'a> Element<'a, '_> {
 
     pub fn wrong(self, expected: &str) -> Failure {
         let at = self.0.document().text_pos_at(self.0.range().start);
-        let what = format!("{}: '{}' is not {expected}", self.name(), self.word());
+        let what = format!("{}: '{}' is not {expected}", self.name(), Excerpt(self.word()));
         let place = format!("line {}, column {}", at.row, at.col);
         Failure::new(StatusCode::BAD_REQUEST, Some(40000), format!("{what} ({place})"))
     }

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use domain::{Conditions, DEFAULT_RULE, NewRule, RuleFilter, RuleRow, SqlText, SystemProperty};
+use domain::{
+    Conditions, DEFAULT_RULE, Excerpt, NewRule, RuleFilter, RuleRow, SqlText, SystemProperty,
+};
 use roxmltree::Node;
 
 use super::description::{Element, element};
@@ -102,7 +104,7 @@ fn read_filter(filter: Element<'_, '_>) -> Result<RuleFilter, Failure> {
 
 fn wrong_kind(element: Element<'_, '_>, expected: &str) -> Failure {
     let (name, kind) = (element.name(), element.kind().unwrap_or_default());
-    Failure::bad(format!("the i:type of {name} is '{kind}', and must be {expected}"))
+    Failure::bad(format!("the i:type of {name} is '{}', and must be {expected}", Excerpt(kind)))
 }
 
 fn read_sql(of: Element<'_, '_>) -> Result<SqlText, Failure> {

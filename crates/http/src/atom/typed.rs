@@ -4,7 +4,7 @@ use std::io;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use domain::{Properties, Value};
+use domain::{Excerpt, Properties, Value};
 use jiff::civil;
 use jiff::tz::TimeZone;
 
@@ -104,10 +104,14 @@ pub(super) fn read(pairs: Option<Element<'_, '_>>) -> Result<Properties, Failure
         let key = element(pair.0, "Key").and_then(Element::some_text);
         let key = key.ok_or_else(|| Failure::bad(format!("a {PAIR} has no Key")))?;
         let value = element(pair.0, "Value")
-            .ok_or_else(|| Failure::bad(format!("the Value of '{key}' is missing")))?;
+            .ok_or_else(|| Failure::bad(format!("the Value of '{}' is missing", Excerpt(&key))))?;
         let value = read_value(value)?;
         if properties.insert(key.clone(), value).is_some() {
-            return Err(Failure::bad(format!("'{key}' is given twice in {}", pairs.name())));
+            return Err(Failure::bad(format!(
+                "'{}' is given twice in {}",
+                Excerpt(&key),
+                pairs.name()
+            )));
         }
     }
     Ok(properties)
@@ -138,7 +142,12 @@ fn read_value(value: Element<'_, '_>) -> Result<Value, Failure> {
         "duration" => duration::parse_ticks(word).map(Value::TimeSpan),
         "guid" => word.parse().ok().map(|id: uuid::Uuid| Value::Uuid(id.into_bytes())),
         "base64Binary" => BASE64.decode(word).ok().map(Value::Bytes),
-        other => return Err(Failure::bad(format!("values of type {other} are not supported"))),
+        other => {
+            return Err(Failure::bad(format!(
+                "values of type {} are not supported",
+                Excerpt(other)
+            )));
+        }
     };
     read.ok_or_else(|| value.wrong(&format!("of type {kind}")))
 }

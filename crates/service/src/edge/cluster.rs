@@ -55,6 +55,13 @@ impl<'a> Cluster<'a> {
         self.router.config.node
     }
 
+    /// How many entries of the catalog are applied here: it tells whether anything was created or deleted
+    /// since, and costs no read.
+    pub fn catalog_applied(self) -> Option<u64> {
+        let groups = self.router.local.replication.status();
+        groups.into_iter().find(|group| group.id == GroupId::CATALOG)?.applied
+    }
+
     /// The binary's version.
     pub fn version(self) -> &'static str {
         self.router.config.version

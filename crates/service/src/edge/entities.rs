@@ -76,6 +76,13 @@ impl<'a> Entities<'a> {
         }
     }
 
+    /// What has the name, by this node's own rows, which may be behind; `None` for what is not there, or
+    /// not yet, or not any more. Two of one name, made one after the other, are told apart.
+    pub fn known_here(self, name: &str) -> Option<EntityId> {
+        let row = domain::directory(&self.router.local.catalog(), name)?;
+        row.is_there().then_some(row.entity)
+    }
+
     /// ENT-7: whatever has the name, queue or topic (ENT-2).
     pub async fn delete(self, name: &str) -> Result<()> {
         Intents::new(self.router).delete(name, &[EntityKind::Queue, EntityKind::Topic]).await

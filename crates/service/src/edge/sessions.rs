@@ -134,6 +134,10 @@ impl Sessions<'_> {
         mode: ReceiveMode,
         numbers: Vec<SequenceNumber>,
     ) -> Result<Vec<Received>> {
+        if numbers.is_empty() {
+            let route = self.router.route(queue, self.router.deadline()).await;
+            return route.map(|_| Vec::new());
+        }
         check_count("sequence_numbers", numbers.len(), queue)?;
         let receiver = self.router.next_receiver(1);
         let (origin, entity) = (None, UNROUTED);

@@ -314,7 +314,7 @@ fn check(operation: &Operation, kind: EntityKind) -> Result<(), Refusal> {
             Err(Refusal::InvalidOperation { why: TO_SUBSCRIPTION })
         }
         Operation::Send(Send { messages, .. }) | Operation::SendVia(SendVia { messages, .. }) => {
-            validate::message_count(messages.len())?;
+            validate::batch(messages)?;
             messages.iter().try_for_each(validate::new_message)
         }
         Operation::CancelScheduled(cancel) => {

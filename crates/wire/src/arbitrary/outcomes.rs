@@ -45,6 +45,7 @@ pub fn plain_refusal() -> impl Strategy<Value = Refusal> {
             max
         }),
         (words(), text()).prop_map(|(what, why)| Refusal::Argument { what, why }),
+        (words(), text()).prop_map(|(what, why)| Refusal::Undecodable { what, why }),
         (words(), text(), words()).prop_map(|(what, value, allowed)| {
             Refusal::ArgumentOutOfRange { what, value, allowed }
         }),

@@ -44,6 +44,7 @@ fn outcomes() {
         ),
         (Outcome::Refused(Refusal::QuotaExceeded { what: "q", used: 2, max: 1 }), "010801710201"),
         (Outcome::Refused(Refusal::Argument { what: "w", why: "y".into() }), "010901770179"),
+        (Outcome::Refused(Refusal::Undecodable { what: "w", why: "y".into() }), "013201770179"),
         (
             Outcome::Refused(Refusal::ArgumentOutOfRange {
                 what: "w",

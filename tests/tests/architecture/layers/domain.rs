@@ -4,12 +4,13 @@ use super::Layer;
 
 pub const LAYERS: &[Layer] = &[
     (&["id"], &[]),
+    (&["excerpt"], &[]),
     (&["property"], &[]),
     (&["time"], &[]),
     (&["authorization"], &["time"]),
     (&["limits"], &["time"]),
     (&["session"], &["id", "time"]),
-    (&["refusal"], &["id", "session"]),
+    (&["refusal"], &["excerpt", "id", "session"]),
     (&["topic"], &["id", "time"]),
     (
         &[
@@ -30,7 +31,17 @@ pub const LAYERS: &[Layer] = &[
             "transaction",
             "validate",
         ],
-        &["authorization", "id", "limits", "property", "refusal", "session", "time", "topic"],
+        &[
+            "authorization",
+            "excerpt",
+            "id",
+            "limits",
+            "property",
+            "refusal",
+            "session",
+            "time",
+            "topic",
+        ],
     ),
     (&["effect"], &["forward", "id", "row", "session", "time"]),
     (&["forward_read"], &["forward", "id", "message", "read", "row", "rows", "time"]),

@@ -46,7 +46,7 @@ impl Connection {
         match self.phase {
             Phase::Opened => {
                 self.flush();
-                self.frames.write(0, &Close { error });
+                self.frames.write_reason(0, Close { error });
                 self.phase = Phase::CloseSent;
                 self.timing.closing(self.frames.now);
             }
@@ -68,14 +68,6 @@ impl Connection {
     /// (LINK-4).
     pub fn accept(&mut self, link: LinkId, reply: Attach) -> Result<(), Gone> {
         self.links().accept(link, reply)
-    }
-
-    /// Takes transfers of up to so many bytes on a link that was accepted: a batch may be larger than
-    /// the messages that `max-message-size` is about (LINK-8).
-    pub fn take_batches(&mut self, link: LinkId, bytes_max: u64) -> Result<(), Gone> {
-        let found = self.registry.link_mut(link).ok_or(Gone)?;
-        found.message_bytes_max = found.message_bytes_max.max(bytes_max);
-        Ok(())
     }
 
     /// Refuses a link: an attach whose terminus under this side's control is null, then a detach with

@@ -106,12 +106,34 @@ fn pipelined() -> Vec<u8> {
 /// CONN-3: a protocol that is not spoken is answered with the one that is.
 #[test]
 fn conn_3_another_protocol_is_told_which_is_spoken() {
-    for header in [b"AMQP\x00\x01\x00\x00", b"AMQP\x02\x01\x00\x00", b"GET / HT"] {
+    for header in [b"AMQP\x00\x01\x01\x00", b"AMQP\x02\x01\x00\x00", b"GET / HT"] {
         let mut server = Peer::server(Limits::default());
         server.read(header, Millis(0));
         assert_eq!(server.written(), b"AMQP\x03\x01\x00\x00");
         assert!(server.connection.is_finished());
     }
+}
+
+/// A client without SASL is let in, and nobody vouches for it.
+#[test]
+fn conn_3_a_client_may_open_without_sasl() {
+    let mut server = Peer::server(Limits::default());
+    let open = Open {
+        container_id: "bare".into(),
+        hostname: None,
+        max_frame_size: 65_536,
+        channel_max: 10,
+        idle_time_out: None,
+        outgoing_locales: Symbols::default(),
+        incoming_locales: Symbols::default(),
+        offered_capabilities: Symbols::default(),
+        desired_capabilities: Symbols::default(),
+        properties: None,
+    };
+    server.read(b"AMQP\x00\x01\x00\x00", Millis(0));
+    server.read(&frame_of(0, &open, b""), Millis(0));
+    assert!(server.written().starts_with(b"AMQP\x00\x01\x00\x00"));
+    assert!(matches!(&server.events[..], [Event::Opened(_)]), "{:?}", server.events);
 }
 
 #[test]

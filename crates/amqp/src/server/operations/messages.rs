@@ -10,7 +10,7 @@ use domain::{
 use message_content::{Shown, new_message};
 use service::{Caller, Error, Received, draw_uuid};
 
-use super::{OperationContext, argument};
+use super::{OperationContext, argument, undecodable};
 use crate::management::{DispositionStatus, ReceiveMode, Reply, Scheduled};
 use crate::server::address::Entity;
 use crate::server::outgoing::under_session;
@@ -56,6 +56,10 @@ impl OperationContext {
         let messages: Result<Vec<NewMessage>, Refusal> =
             scheduled.iter().map(|one| self::scheduled(one, &self.limits)).collect();
         let messages = messages.map_err(|refusal| self.refused(refusal))?;
+        if messages.is_empty() {
+            self.broker.entities().get(&self.entity.name).await?;
+            return Ok(Reply::Scheduled(Vec::new()));
+        }
         let sent = self.broker.messages().send(&self.entity.name, messages, Caller::Edge);
         sent.await.map(Reply::Scheduled)
     }
@@ -136,8 +140,7 @@ pub(in crate::server) fn scheduled(
     scheduled: &Scheduled,
     limits: &Limits,
 ) -> Result<NewMessage, Refusal> {
-    let message = Message::parse(scheduled.message.clone(), limits)
-        .map_err(|error| argument(error.to_string()))?;
+    let message = Message::parse(scheduled.message.clone(), limits).map_err(undecodable)?;
     let new = new_message(&message, limits, draw_uuid, &mut BytesMut::new())?;
     match new.scheduled_at {
         Some(_) => Ok(new),

@@ -41,6 +41,9 @@ impl OperationContext {
             ListedSessions::StateSetAfter(at) => Some(at),
         };
         let top = top.min(SESSIONS_PAGE_MAX as u32);
+        if top == 0 {
+            return Ok(Reply::Sessions { skip, ids: Vec::new() });
+        }
         let (mut left_out, mut ids, mut from) = (skip, Vec::new(), None);
         loop {
             let wanted = left_out.saturating_add(top - ids.len() as u32);

@@ -3,7 +3,7 @@
 use crate::filter::lexer::{Keyword, LexError, Lexeme, Token, lex};
 use crate::filter::parameters::Parameters;
 use crate::filter::{RULE_NESTING_MAX, RULE_TEXT_CHARS_MAX};
-use crate::{RuleError, RulePart};
+use crate::{Excerpt, RuleError, RulePart};
 
 /// Reads one text. The functions of the grammar are in the files around this one.
 pub(super) struct Parser<'a> {
@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
         found: impl Into<String>,
     ) -> RuleError {
         let (line, column) = self.place(at);
-        let (expected, found) = (expected.into(), found.into());
+        let (expected, found) = (expected.into(), Excerpt(&found.into()).to_string());
         RuleError::Syntax { part: self.part, line, column, expected, found }
     }
 
