@@ -1,7 +1,7 @@
 //! `BrokerProperties`: a message's broker properties as JSON, in one header.
 
 use axum::http::HeaderValue;
-use domain::Timestamp;
+use domain::{Excerpt, Timestamp};
 use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -70,18 +70,28 @@ impl TimeToLive {
     fn ms(self) -> Result<u64, Failure> {
         let wrong = |given: &str| {
             Failure::bad(format!(
-                "TimeToLive: '{given}' is neither a number of seconds nor like 00:01:30"
+                "TimeToLive: '{}' is neither a number of seconds nor like 00:01:30",
+                Excerpt(given)
             ))
         };
         match self {
-            TimeToLive::Seconds(seconds) if seconds < 0.0 => Err(wrong(&seconds.to_string())),
-            // One too large is the longest.
-            TimeToLive::Seconds(seconds) => Ok((seconds * 1000.0) as u64),
-            TimeToLive::Span(text) => match text.parse::<f64>() {
-                Ok(seconds) if seconds >= 0.0 => Ok((seconds * 1000.0) as u64),
-                _ => span_ms(&text).ok_or_else(|| wrong(&text)),
-            },
+            TimeToLive::Seconds(seconds) => ms(seconds).ok_or_else(|| wrong(&seconds.to_string())),
+            TimeToLive::Span(text) => {
+                let seconds = text.parse().ok().and_then(ms);
+                seconds.or_else(|| span_ms(&text)).ok_or_else(|| wrong(&text))
+            }
         }
+    }
+}
+
+/// Seconds in milliseconds. One too large is the longest; `None` for what is no span.
+fn ms(seconds: f64) -> Option<u64> {
+    /// .NET's `TimeSpan.MaxValue`, rounded: "never" (TTL-5).
+    const NEVER_SECONDS: f64 = 922_337_203_685.0;
+    match seconds {
+        seconds if !seconds.is_finite() || seconds < 0.0 => None,
+        seconds if seconds >= NEVER_SECONDS => Some(u64::MAX),
+        seconds => Some((seconds * 1000.0).round() as u64),
     }
 }
 
@@ -91,25 +101,38 @@ fn span_ms(text: &str) -> Option<u64> {
         _ => (0, text),
     };
     let mut parts = time.split(':');
-    let mut next = || parts.next()?.parse::<f64>().ok().filter(|part| *part >= 0.0);
+    // A sign, an exponent or a word is none of these.
+    let is_part = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let mut next = || parts.next().filter(is_part)?.parse::<f64>().ok();
     let (hours, minutes, seconds) = (next()?, next()?, next()?);
     if parts.next().is_some() {
         return None;
     }
-    let seconds = ((days as f64 * 24.0 + hours) * 60.0 + minutes) * 60.0 + seconds;
-    Some((seconds * 1000.0).round() as u64)
+    ms(((days as f64 * 24.0 + hours) * 60.0 + minutes) * 60.0 + seconds)
 }
 
 /// As mail and HTTP write it, or ISO 8601.
 fn instant_ms(text: &str) -> Result<u64, Failure> {
     let at = DateTimeParser::new().parse_timestamp(text).or_else(|_| text.parse());
-    let at = at.map_err(|_| {
+    let ms = at.map(jiff::Timestamp::as_millisecond).ok().or_else(|| last_days_ms(text));
+    let ms = ms.ok_or_else(|| {
         Failure::bad(format!(
-            "ScheduledEnqueueTimeUtc: '{text}' is no instant such as Sun, 06 Nov 1994 08:49:37 GMT"
+            "ScheduledEnqueueTimeUtc: '{}' is no instant such as Sun, 06 Nov 1994 08:49:37 GMT",
+            Excerpt(text)
         ))
     })?;
     // Before 1970 is as good as now.
-    Ok(u64::try_from(at.as_millisecond()).unwrap_or(0))
+    Ok(u64::try_from(ms).unwrap_or(0))
+}
+
+/// The end of the year 9999 in UTC, as .NET's `DateTime.MaxValue` has it: the library's instants end a
+/// day before, so that they are in that year at any place.
+fn last_days_ms(text: &str) -> Option<i64> {
+    const FORMATS: [&str; 2] = ["%Y-%m-%dT%H:%M:%S%.fZ", "%a, %d %b %Y %H:%M:%S GMT"];
+    let civil = |format| jiff::civil::DateTime::strptime(format, text.trim()).ok();
+    let at = FORMATS.into_iter().find_map(civil).filter(|at| at.year() == 9999)?;
+    let since = at.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
+    i64::try_from(since.as_millis()).ok()
 }
 
 /// As mail and HTTP write it.
@@ -209,7 +232,8 @@ mod tests {
             ("\"90\"", Some(90_000)),
             ("\"00:00:40\"", Some(40_000)),
             ("\"1.02:03:04.5\"", Some(93_784_500)),
-            ("922337203685.47754", Some(922_337_203_685_477)),
+            ("922337203684.5", Some(922_337_203_684_500)),
+            ("922337203685.47754", Some(u64::MAX)),
             ("1e300", Some(u64::MAX)),
             ("-1", None),
             ("\"00:40\"", None),

@@ -137,6 +137,33 @@ mod tests {
         assert_eq!(properties["f"], Value::Double(1.5));
     }
 
+    /// TTL-5, SCHED-1: each row what a sender writes, and what is sent.
+    #[test]
+    fn ttl_5_the_end_of_time_is_a_time() {
+        const END_MS: u64 = 253_402_300_799_000;
+        for (properties, ttl_ms, scheduled_at_ms) in [
+            (r#"{"TimeToLive":922337203685.4775807}"#, Some(u64::MAX), None),
+            (r#"{"TimeToLive":1e300}"#, Some(u64::MAX), None),
+            (r#"{"TimeToLiveTimeSpan":"10675199.02:48:05.4775807"}"#, Some(u64::MAX), None),
+            (r#"{"TimeToLive":null,"ScheduledEnqueueTimeUtc":null}"#, None, None),
+            (
+                r#"{"ScheduledEnqueueTimeUtc":"9999-12-31T23:59:59.9999999Z"}"#,
+                None,
+                Some(END_MS + 999),
+            ),
+            (r#"{"ScheduledEnqueueTimeUtc":"Fri, 31 Dec 9999 23:59:59 GMT"}"#, None, Some(END_MS)),
+            (r#"{"ScheduledEnqueueTimeUtc":"0001-01-01T00:00:00Z"}"#, None, Some(0)),
+        ] {
+            let sent = messages(&headers(&[("brokerproperties", properties)]), Bytes::new());
+            let sent = sent.unwrap_or_else(|error| panic!("{properties}: {error:?}"));
+            assert_eq!(
+                (sent[0].ttl_ms, sent[0].scheduled_at_ms),
+                (ttl_ms, scheduled_at_ms),
+                "{properties}"
+            );
+        }
+    }
+
     #[test]
     fn what_cannot_be_read_is_told() {
         let of = |properties| headers(&[("brokerproperties", properties)]);
@@ -146,6 +173,15 @@ mod tests {
             r#"{"MessageId":7}"#,
             r#"{"TimeToLive":-1}"#,
             r#"{"TimeToLive":"soon"}"#,
+            r#"{"TimeToLive":"inf"}"#,
+            r#"{"TimeToLive":"NaN"}"#,
+            r#"{"TimeToLive":true}"#,
+            r#"{"TimeToLive":[1]}"#,
+            r#"{"TimeToLiveTimeSpan":"inf:00:00"}"#,
+            r#"{"TimeToLiveTimeSpan":"-00:00:01"}"#,
+            r#"{"ScheduledEnqueueTimeUtc":7}"#,
+            r#"{"ScheduledEnqueueTimeUtc":true}"#,
+            r#"{"ScheduledEnqueueTimeUtc":"10000-01-01T00:00:00Z"}"#,
             r#"{"ScheduledEnqueueTimeUtc":"soon"}"#,
         ] {
             let refused = messages(&of(properties), Bytes::new()).expect_err(properties);
