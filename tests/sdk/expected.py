@@ -17,7 +17,6 @@ EXPECTED: Roots = {
             " that nothing can be sent elsewhere before it settles"
         for suite in ("java", "java-async")
     },
-    ("jms", "jms.messages.deliveryDelay"): "no sender is offered DELAYED_DELIVERY",
     ("jms", "jms.transactions.rollback"):
         "after a rollback a receipt that its client settled stays locked until its lock lapses",
     **{
@@ -25,12 +24,8 @@ EXPECTED: Roots = {
         for name, root in {
             "administration.filter_counts":
                 "SqlFilterCount leaves true and false filters out",
-            "deferring.settle":
-                "no annotation x-opt-lock-token, where alone this SDK looks for a deferred message's lock",
             "rules.precise":
                 "an instant in a rule keeps milliseconds only",
-            "sending.batch_default":
-                "max-message-batch-size is above max-message-size, which this SDK obeys as well",
         }.items()
     },
 }  # fmt: skip
