@@ -19,15 +19,6 @@ EXPECTED: Roots = {
     },
     ("jms", "jms.transactions.rollback"):
         "after a rollback a receipt that its client settled stays locked until its lock lapses",
-    **{
-        ("go", name): root
-        for name, root in {
-            "administration.filter_counts":
-                "SqlFilterCount leaves true and false filters out",
-            "rules.precise":
-                "an instant in a rule keeps milliseconds only",
-        }.items()
-    },
 }  # fmt: skip
 # What is recorded to have failed where it was run last may fail where it is run now, or not any more.
 RECORDED: Roots = {("dotnet", check): root for check, root in DOTNET.failed().items()}

@@ -49,8 +49,8 @@ async fn atom_1_to_atom_3_atom_22_atom_23_queues_are_managed_as_the_azure_sdks_d
     holds(
         &shown.body,
         &[
-            &format!("<id>http://{two}/Sales/Orders?enrich=false</id>"),
-            r#"<title type="text">Sales/Orders</title>"#,
+            &format!("<id>http://{two}/sales%2Forders/?enrich=false</id>"),
+            r#"<title type="text">sales/orders</title>"#,
             "<MaxDeliveryCount>3</MaxDeliveryCount>",
             "<d2p1:ActiveMessageCount>0</d2p1:ActiveMessageCount>",
         ],
@@ -63,10 +63,11 @@ async fn atom_1_to_atom_3_atom_22_atom_23_queues_are_managed_as_the_azure_sdks_d
             "",
             queue(""),
             409,
-            "SubCode=40900. the name 'Sales/Orders' is already used",
+            "SubCode=40900. the name 'sales/orders' is already used",
         ),
         ("/none", UPDATE, queue(""), 404, "SubCode=40400. entity 'none' does not exist"),
         ("/a*b", "", queue(""), 400, "SubCode=40000. "),
+        ("/q/messages/head", "", queue(""), 400, "is its next message"),
         (
             "/sales/orders",
             UPDATE,
@@ -107,7 +108,7 @@ async fn atom_1_to_atom_3_atom_22_atom_23_queues_are_managed_as_the_azure_sdks_d
     let second = ask(&one, "GET /$Resources/Queues?%24skip=100", "", "")?;
     assert_eq!(second.body.matches("<entry").count(), 6);
     assert!(!second.body.contains(r#"rel="next""#));
-    assert!(second.body.contains(">Sales/Orders</title>"), "{}", second.body);
+    assert!(second.body.contains(">sales/orders</title>"), "{}", second.body);
     let topics = ask(&one, "GET /$Resources/Topics", "", "")?;
     assert_eq!((topics.status, topics.body.matches("<entry").count()), (200, 0));
 
@@ -178,7 +179,7 @@ async fn atom_15_http_2_http_7_topics_are_managed_as_the_azure_sdks_do() -> anyh
     // Subscriptions: one with the rule everyone has, one with its own.
     let made = put(&one, "/sales/prices/subscriptions/All", "", &entry("Subscription", ""))?;
     assert_eq!(made.status, 201, "{}", made.body);
-    holds(&made.body, &[&format!("<id>http://{one}/Sales/Prices/Subscriptions/All?")]);
+    holds(&made.body, &[&format!("<id>http://{one}/sales/prices/subscriptions/All?")]);
     let first = r#"<DefaultRuleDescription><Filter i:type="SqlFilter"><SqlExpression>n = @p</SqlExpression><Parameters><KeyValueOfstringanyType><Key>@p</Key><Value i:type="x:double" xmlns:x="http://www.w3.org/2001/XMLSchema">5</Value></KeyValueOfstringanyType></Parameters></Filter><Action i:type="SqlRuleAction"><SqlExpression>SET m = 1</SqlExpression></Action><Name>first</Name></DefaultRuleDescription><ForwardTo>sb://localhost/q</ForwardTo>"#;
     let made = put(&two, "/sales%2fprices/Subscriptions/some", "", &entry("Subscription", first))?;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -189,6 +190,36 @@ async fn atom_15_http_2_http_7_topics_are_managed_as_the_azure_sdks_do() -> anyh
         &listed.body,
         &[r#"<title type="text">All</title>"#, r#"<title type="text">some</title>"#],
     );
+    // ATOM-10, ATOM-22: addresses are the client's own.
+    let query = "api-version=2024-05&enrich=False";
+    holds(
+        &listed.body.replace("&amp;", "&"),
+        &[
+            &format!("<id>http://{one}/sales/prices/Subscriptions/?{query}</id>"),
+            &format!("<id>http://{one}/sales/prices/Subscriptions/All?api-version=2024-05</id>"),
+        ],
+    );
+    // ATOM-25: what a filter leaves out is skipped and counted nowhere.
+    for (query, names) in [
+        ("$filter=startswith(path,%20'S')%20eq%20true", &["some"][..]),
+        ("$filter=startswith(path,%20'x')", &[]),
+        ("$filter=messageCount%20eq%200&$top=1", &["All"]),
+        ("$filter=messageCount%20eq%200&$skip=1", &["some"]),
+    ] {
+        let answer = ask(&two, &format!("GET /sales/prices/subscriptions?{query}"), "", "")?;
+        assert_eq!(answer.body.matches("<entry").count(), names.len(), "{query}: {}", answer.body);
+        for name in names {
+            holds(&answer.body, &[&format!(r#"<title type="text">{name}</title>"#)]);
+        }
+        let has_next = query.contains("$top=1");
+        assert_eq!(answer.body.contains(r#"rel="next""#), has_next, "{}", answer.body);
+    }
+    for query in ["$top=abc", "$skip=-1", "$filter=colour%20eq%20'red'", "$orderby=path"] {
+        for path in ["/$Resources/Queues", "/sales/prices/subscriptions"] {
+            let refused = ask(&two, &format!("GET {path}?{query}"), "", "")?;
+            assert_eq!(refused.status, 400, "{path}?{query}: {}", refused.body);
+        }
+    }
     assert_eq!(get(&one, "/none/Subscriptions")?.status, 404);
     assert_eq!(get(&one, "/sales/prices/Subscriptions/none")?.status, 404);
 
@@ -285,6 +316,16 @@ async fn atom_15_http_2_http_7_topics_are_managed_as_the_azure_sdks_do() -> anyh
     assert_eq!(ask(&two, "DELETE /Sales/Prices/Subscriptions/some", "", "")?.status, 200);
     assert_eq!(ask(&two, "DELETE /sales%2Fprices", "", "")?.status, 200);
     assert_eq!(get(&one, "/sales/prices/Subscriptions/all")?.status, 404);
+    // HTTP-21: queues may be called like the node's own paths.
+    for name in ["metrics", "health", "health/live"] {
+        assert_eq!(put(&one, &format!("/{name}"), "", &entry("Queue", ""))?.status, 201);
+        holds(&get(&two, &format!("/{name}"))?.body, &["<QueueDescription"]);
+        let deleted = ask(&two, &format!("DELETE /{name}?api-version=2024-05"), "", "")?;
+        assert_eq!(deleted.status, 200, "{name}: {}", deleted.body);
+        assert_eq!(get(&one, &format!("/{name}"))?.status, 404);
+        assert_eq!(ask(&one, &format!("GET /{name}"), "", "")?.status, 200, "the probe stays");
+    }
+    assert_eq!(get(&one, "/q/$DeadLetterQueue")?.status, 400);
     let health = ask(&one, "GET /health", "", "")?;
     assert_eq!(
         (health.status, health.body.as_str()),

@@ -170,7 +170,7 @@ async fn http_8_http_19_http_20_options_and_origins() -> anyhow::Result<()> {
     for (path, status, allow) in [
         ("/q", 204, "GET, PUT, DELETE, OPTIONS"),
         ("/$Resources/queues", 204, "GET, OPTIONS"),
-        ("/health", 204, "GET, OPTIONS"),
+        ("/health", 204, "GET, PUT, DELETE, OPTIONS"),
         ("/$nothing", 404, "OPTIONS"),
     ] {
         let answer = options(path, "")?;

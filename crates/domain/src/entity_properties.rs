@@ -13,7 +13,10 @@ pub use table::PROPERTIES;
 
 use property::carry;
 
-use crate::{AuthorizationRule, EntityStatus, Span, SubscriptionSpecifics, TopicSpecifics};
+use crate::{
+    AuthorizationRule, EntityId, EntityStatus, RuleCounts, Span, SubscriptionSpecifics,
+    TopicSpecifics,
+};
 
 /// What a queue is told to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +40,12 @@ pub struct QueueProperties {
     /// dead-letter queue (FWD-9).
     pub forward_to: Option<String>,
     pub forward_dead_letters_to: Option<String>,
+    /// Kept, without effect: order is always kept (LOCK-7).
+    pub support_ordering: bool,
+    /// What Service Bus refuses of such entities is refused; one partition serves it (PART-5).
+    pub enable_partitioning: bool,
+    /// Kept, without effect (ENT-10).
+    pub enable_express: bool,
 }
 
 impl Default for QueueProperties {
@@ -58,6 +67,9 @@ impl Default for QueueProperties {
             authorization_rules: Vec::new(),
             forward_to: None,
             forward_dead_letters_to: None,
+            support_ordering: true,
+            enable_partitioning: false,
+            enable_express: false,
         }
     }
 }
@@ -72,7 +84,7 @@ pub struct TopicProperties {
     /// Ceiling of every copy's time-to-live too (TTL-7).
     pub default_ttl: Span,
     pub auto_delete_on_idle: Span,
-    /// Active, Disabled or SendDisabled, which is Disabled (STATE-1).
+    /// Active, Disabled or SendDisabled, which does what Disabled does (STATE-1).
     pub status: EntityStatus,
     pub user_metadata: String,
     pub enable_batched_operations: bool,
@@ -82,6 +94,10 @@ pub struct TopicProperties {
     pub support_ordering: bool,
     /// Refuses a message that no subscription takes (RULE-9).
     pub filter_before_publishing: bool,
+    pub enable_partitioning: bool,
+    pub enable_express: bool,
+    /// Kept, without effect.
+    pub enable_subscription_partitioning: bool,
 }
 
 /// What a subscription is told to be. Fields that queues have too mean the same.
@@ -97,7 +113,7 @@ pub struct SubscriptionProperties {
     /// true.
     pub dead_letter_on_filter_errors: bool,
     pub max_delivery_count: u32,
-    /// Active, Disabled or ReceiveDisabled, which is Disabled (STATE-1).
+    /// Active, Disabled or ReceiveDisabled, which does what Disabled does (STATE-1).
     pub status: EntityStatus,
     pub user_metadata: String,
     pub enable_batched_operations: bool,
@@ -119,20 +135,25 @@ impl Default for TopicProperties {
             user_metadata: common.user_metadata,
             enable_batched_operations: common.enable_batched_operations,
             authorization_rules: common.authorization_rules,
-            support_ordering: false,
+            support_ordering: common.support_ordering,
             filter_before_publishing: false,
+            enable_partitioning: common.enable_partitioning,
+            enable_express: common.enable_express,
+            enable_subscription_partitioning: false,
         }
     }
 }
 
 impl TopicProperties {
     pub fn of(common: &QueueProperties, specifics: &TopicSpecifics) -> TopicProperties {
-        let mut properties = TopicProperties {
-            support_ordering: specifics.support_ordering,
-            filter_before_publishing: specifics.filter_before_publishing,
-            ..TopicProperties::default()
-        };
+        let mut properties = TopicProperties::default();
         carry(common, &mut properties);
+        properties.filter_before_publishing = specifics.filter_before_publishing;
+        properties.support_ordering = specifics.support_ordering;
+        properties.enable_subscription_partitioning = specifics.subscription_partitioning;
+        if common.status == EntityStatus::Disabled && specifics.send_disabled {
+            properties.status = EntityStatus::SendDisabled;
+        }
         properties
     }
 
@@ -172,12 +193,13 @@ impl SubscriptionProperties {
         common: &QueueProperties,
         specifics: &SubscriptionSpecifics,
     ) -> SubscriptionProperties {
-        let mut properties = SubscriptionProperties {
-            dead_letter_on_filter_errors: specifics.dead_letter_on_filter_errors,
-            ..SubscriptionProperties::default()
-        };
+        let mut properties = SubscriptionProperties::default();
         carry(common, &mut properties);
+        properties.dead_letter_on_filter_errors = specifics.dead_letter_on_filter_errors;
         properties.default_ttl = specifics.own_default_ttl;
+        if common.status == EntityStatus::Disabled && specifics.receive_disabled {
+            properties.status = EntityStatus::ReceiveDisabled;
+        }
         properties
     }
 
@@ -194,17 +216,59 @@ impl SubscriptionProperties {
     }
 }
 
+impl TopicSpecifics {
+    /// What a description says that no queue's could.
+    pub fn tell(&mut self, properties: &TopicProperties) {
+        self.filter_before_publishing = properties.filter_before_publishing;
+        self.support_ordering = properties.support_ordering;
+        self.subscription_partitioning = properties.enable_subscription_partitioning;
+        self.send_disabled = properties.status == EntityStatus::SendDisabled;
+    }
+}
+
+impl SubscriptionSpecifics {
+    /// Of a subscription without rules.
+    pub fn of(topic: EntityId, properties: &SubscriptionProperties) -> SubscriptionSpecifics {
+        let mut specifics = SubscriptionSpecifics {
+            topic,
+            own_default_ttl: properties.default_ttl,
+            dead_letter_on_filter_errors: properties.dead_letter_on_filter_errors,
+            receive_disabled: false,
+            rules: RuleCounts::default(),
+        };
+        specifics.tell(properties);
+        specifics
+    }
+
+    /// What a description says that no queue's could.
+    pub fn tell(&mut self, properties: &SubscriptionProperties) {
+        self.own_default_ttl = properties.default_ttl;
+        self.dead_letter_on_filter_errors = properties.dead_letter_on_filter_errors;
+        self.receive_disabled = properties.status == EntityStatus::ReceiveDisabled;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn state_1_what_counts_as_disabled_is_kept_as_that() {
-        let status = EntityStatus::SendDisabled;
-        let topic = TopicProperties { status, ..TopicProperties::default() };
-        assert_eq!(topic.common().status, EntityStatus::Disabled);
-        let status = EntityStatus::ReceiveDisabled;
-        let subscription = SubscriptionProperties { status, ..SubscriptionProperties::default() };
-        assert_eq!(subscription.common(Span::MAX).status, EntityStatus::Disabled);
+    fn state_1_what_does_as_disabled_does_is_told_as_it_was_said() {
+        use EntityStatus::{Active, Disabled, ReceiveDisabled, SendDisabled};
+        for (said, does) in [(Active, Active), (Disabled, Disabled), (SendDisabled, Disabled)] {
+            let topic = TopicProperties { status: said, ..TopicProperties::default() };
+            assert_eq!(topic.common().status, does);
+            let mut specifics = TopicSpecifics::default();
+            specifics.tell(&topic);
+            assert_eq!(TopicProperties::of(&topic.common(), &specifics), topic);
+        }
+        for (said, does) in [(Active, Active), (Disabled, Disabled), (ReceiveDisabled, Disabled)] {
+            let subscription =
+                SubscriptionProperties { status: said, ..SubscriptionProperties::default() };
+            let common = subscription.common(Span::MAX);
+            assert_eq!(common.status, does);
+            let specifics = SubscriptionSpecifics::of(EntityId(1), &subscription);
+            assert_eq!(SubscriptionProperties::of(&common, &specifics), subscription);
+        }
     }
 }

@@ -19,6 +19,7 @@ mod explain;
 mod index;
 mod lexer;
 mod like;
+mod literal;
 mod number;
 mod operand;
 mod parameters;

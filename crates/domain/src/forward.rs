@@ -253,6 +253,12 @@ impl QueueProperties {
         }
     }
 
+    /// Whether messages are kept by session. What forwards all of them hands them on one by one, with
+    /// their session ids (FWD-1).
+    pub fn keeps_sessions(&self) -> bool {
+        self.requires_session && self.forward_to.is_none()
+    }
+
     /// Whether any are (FWD-11).
     pub fn is_forwarding(&self) -> bool {
         self.forward_to.is_some() || self.forward_dead_letters_to.is_some()

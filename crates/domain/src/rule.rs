@@ -20,11 +20,25 @@ pub enum RuleFilter {
     Correlation(Conditions),
 }
 
+/// How a client wrote a value, where it is not as we would: it is told so again, and means nothing else
+/// (RULE-39).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrittenValue {
+    /// A type of XML schema.
+    pub kind: String,
+    pub text: String,
+}
+
+/// By the name of the value.
+pub type WrittenValues = BTreeMap<String, WrittenValue>;
+
 /// Text in the language of RULE-24, with the values of its parameters (RULE-29).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SqlText {
     pub text: String,
     pub parameters: Properties,
+    /// Of `parameters`.
+    pub written: WrittenValues,
 }
 
 /// What must be equal, all of it (RULE-12).
@@ -32,6 +46,8 @@ pub struct SqlText {
 pub struct Conditions {
     pub system: BTreeMap<SystemProperty, String>,
     pub properties: Properties,
+    /// Of `properties`.
+    pub written: WrittenValues,
 }
 
 impl RuleFilter {
@@ -41,7 +57,7 @@ impl RuleFilter {
             RuleFilter::True => Ok(Filter::True),
             RuleFilter::False => Ok(Filter::False),
             RuleFilter::Sql(sql) => Filter::sql(&sql.text, &sql.parameters),
-            RuleFilter::Correlation(Conditions { system, properties }) => {
+            RuleFilter::Correlation(Conditions { system, properties, written: _ }) => {
                 Correlation::new(system.clone(), properties.clone()).map(Filter::Correlation)
             }
         }

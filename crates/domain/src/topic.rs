@@ -45,6 +45,9 @@ impl Specifics {
 pub struct TopicSpecifics {
     pub filter_before_publishing: bool,
     pub support_ordering: bool,
+    pub subscription_partitioning: bool,
+    /// Its status was told as SendDisabled, which does what Disabled does (STATE-1).
+    pub send_disabled: bool,
     pub subscriptions: u32,
     /// Over all subscriptions.
     pub rules: RuleCounts,
@@ -64,6 +67,8 @@ pub struct SubscriptionSpecifics {
     /// topic's, whichever is less (TTL-7).
     pub own_default_ttl: Span,
     pub dead_letter_on_filter_errors: bool,
+    /// Its status was told as ReceiveDisabled, which does what Disabled does (STATE-1).
+    pub receive_disabled: bool,
     pub rules: RuleCounts,
 }
 
@@ -96,6 +101,11 @@ impl RuleCounts {
             constant: self.constant - other.constant,
             with_action: self.with_action - other.with_action,
         }
+    }
+
+    /// What clients are told as SQL filters: true and false ones are some (RULE-11).
+    pub fn told_as_sql(self) -> u64 {
+        u64::from(self.sql) + u64::from(self.constant)
     }
 
     pub fn total(self) -> u64 {

@@ -6,8 +6,8 @@ mod properties;
 
 pub use authorization::authorization_rules;
 pub use properties::{
-    forwarding, new_forwarding, queue_properties, subscription_properties, topic_properties,
-    unchanged,
+    forwarding, forwarding_of_sessions, new_forwarding, queue_properties, subscription_properties,
+    topic_properties, unchanged,
 };
 
 use crate::{
@@ -16,10 +16,9 @@ use crate::{
     Refusal, Span, TOKENS_MAX, Value, properties_bytes,
 };
 
-/// ENT-1. Letters are ASCII: what is lower-cased in the log must not depend on the Unicode tables of
-/// a binary.
+/// ENT-1, ENT-13.
 pub fn queue_name(name: &str) -> Result<(), Refusal> {
-    let refuse = |why: String| Err(Refusal::Argument { what: "entity name", why });
+    let refuse = |why: String| Err(Refusal::Argument { what: ENTITY_NAME, why });
     if name.is_empty() {
         return refuse("it is empty".to_owned());
     }
@@ -30,29 +29,83 @@ pub fn queue_name(name: &str) -> Result<(), Refusal> {
     if name.starts_with('/') || name.ends_with('/') {
         return refuse("it begins or ends with '/'".to_owned());
     }
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
-    if let Some(c) = name.chars().find(|c| !allowed(*c)) {
-        return refuse(format!("{c:?} is not a letter, a digit, '.', '-', '_' or '/'"));
+    entity_characters(name)?;
+    let lower = name.to_ascii_lowercase();
+    match TAKEN_PATHS.iter().find(|taken| (taken.is_taken)(&lower)) {
+        Some(taken) => refuse(taken.why.to_owned()),
+        None => Ok(()),
     }
-    // Or it could not be told from a subscription.
-    match name.to_ascii_lowercase().contains("/subscriptions/") {
-        true => refuse("'/subscriptions/' stands between a topic and its subscription".to_owned()),
-        false => Ok(()),
+}
+
+/// ENT-1: what the segments of an entity's name consist of. Letters are ASCII: what is lower-cased in
+/// the log must not depend on the Unicode tables of a binary.
+pub fn entity_characters(name: &str) -> Result<(), Refusal> {
+    let allowed = |c: char| is_in_names(c) || c == '/';
+    match name.chars().find(|c| !allowed(*c)) {
+        Some(c) => {
+            let why = format!("{c:?} is not a letter, a digit, '.', '-', '_', '~' or '/'");
+            Err(Refusal::Argument { what: ENTITY_NAME, why })
+        }
+        None => Ok(()),
     }
+}
+
+const ENTITY_NAME: &str = "entity name";
+
+fn is_in_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~')
+}
+
+/// A form of names that is no entity's (ENT-13).
+struct TakenPath {
+    /// Of a name in lower case.
+    is_taken: fn(&str) -> bool,
+    why: &'static str,
+}
+
+/// ENT-13: paths of any front end that are something else, whatever entities are called.
+const TAKEN_PATHS: &[TakenPath] = &[
+    TakenPath {
+        is_taken: |name| name.contains("/subscriptions/"),
+        why: "'/subscriptions/' stands between a topic and its subscription",
+    },
+    TakenPath {
+        is_taken: |name| name.ends_with("/subscriptions"),
+        why: "behind a topic's name, '/subscriptions' is the list of its subscriptions",
+    },
+    TakenPath {
+        is_taken: |name| name.ends_with("/messages/head"),
+        why: "behind an entity's name, '/messages/head' is its next message",
+    },
+    TakenPath {
+        is_taken: |name| {
+            let behind = name.rfind("/messages/").map(|at| &name[at + "/messages/".len()..]);
+            let token = behind.and_then(|behind| behind.rsplit_once('/')).map(|(_, token)| token);
+            token.is_some_and(is_uuid)
+        },
+        why: "behind an entity's name, '/messages/…/' and a uuid is a message that is locked",
+    },
+    TakenPath {
+        is_taken: |name| name.split('/').any(|segment| matches!(segment, "" | "." | "..")),
+        why: "a segment of it is empty, '.' or '..', which clients leave out of addresses",
+    },
+];
+
+/// As clients write lock tokens.
+fn is_uuid(text: &str) -> bool {
+    let digits = text.chars().filter(char::is_ascii_hexdigit).count();
+    let dashes = text.match_indices('-').map(|(at, _)| at);
+    digits == 32 && (text.len() == 32 || dashes.eq([8, 13, 18, 23])) && text.len() <= 36
 }
 
 /// ENT-1: what a subscription is called in its topic.
 pub fn subscription_name(name: &str) -> Result<(), Refusal> {
-    short_name("subscription name", name, |c| {
-        c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
-    })
+    short_name("subscription name", name, is_in_names)
 }
 
 /// ENT-1, RULE-2: `$Default` is a name as well.
 pub fn rule_name(name: &str) -> Result<(), Refusal> {
-    short_name("rule name", name, |c| {
-        c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '$' | ' ')
-    })
+    short_name("rule name", name, |c| is_in_names(c) || matches!(c, '$' | ' '))
 }
 
 /// QUOTA-16.
@@ -197,7 +250,22 @@ mod tests {
 
     #[test]
     fn ent_1_names() {
-        for name in ["a", "Orders", "a/b.c-d_e/9", &"x".repeat(260)] {
+        for name in [
+            "a",
+            "Orders",
+            "a/b.c-d_e/9",
+            "company.messages~orderupdated",
+            "~",
+            "metrics",
+            "health/live",
+            "q/messages",
+            "messages/head",
+            "q/messages/7/8",
+            "q/headmessages/head",
+            "subscriptions",
+            "rules",
+            &"x".repeat(260),
+        ] {
             assert_eq!(queue_name(name), Ok(()), "{name}");
         }
         for name in [
@@ -212,8 +280,21 @@ mod tests {
             "a\\b",
             "a$",
             "ä",
+            "a+b",
+            "a(b)",
+            "a%b",
+            "q/$DeadLetterQueue",
+            // ENT-13.
             "a/Subscriptions/b",
             "a/subscriptions/b/c",
+            "a/SUBSCRIPTIONS",
+            "q/Messages/Head",
+            "a/q/messages/head",
+            "q/messages/7/00000000-0000-0007-0000-000000000009",
+            "q/messages/7/00000000000000070000000000000009",
+            "a//b",
+            "a/../b",
+            "./a",
         ] {
             assert!(matches!(queue_name(name), Err(Refusal::Argument { .. })), "{name}");
         }
@@ -222,7 +303,7 @@ mod tests {
 
     #[test]
     fn quota_16_names_of_subscriptions_and_rules_are_short() {
-        for name in ["a", "A.b-c_9", &"x".repeat(50)] {
+        for name in ["a", "A.b-c_9", "a~b", &"x".repeat(50)] {
             assert_eq!(subscription_name(name), Ok(()), "{name}");
             assert_eq!(rule_name(name), Ok(()), "{name}");
         }

@@ -79,11 +79,11 @@ fn entity(engine: &mut Engine, id: EntityId, row: &EntityRow, state: &EntityStat
     if row.properties.status.refuses_receive() {
         return; // STATE-4: nothing can be received.
     }
-    if row.properties.requires_session && state.sessions.free > 0 {
+    if row.properties.keeps_sessions() && state.sessions.free > 0 {
         engine.sessions.free(id, state.sessions.free);
     }
     for sub in SubQueue::ALL {
-        if sub == SubQueue::Main && row.properties.requires_session {
+        if sub == SubQueue::Main && row.properties.keeps_sessions() {
             continue; // Received by session only.
         }
         if row.properties.forwards(sub).is_some() {

@@ -1,6 +1,6 @@
 //! `mayfly.v1.Entities`.
 
-use domain::{Patch, QueueProperties, SubscriptionProperties, TopicProperties, subscription_path};
+use domain::{Patch, QueueProperties, subscription_path};
 use service::{Broker, Error, QueueInfo};
 use tonic::{Request, Response, Status};
 use wire::{native, v1};
@@ -29,7 +29,7 @@ impl Entities for EntitiesService {
         let v1::CreateQueueRequest { name, properties, request } = request.into_inner();
         let given = Patch::try_from(properties.unwrap_or_default())
             .map_err(|refusal| refused(refusal, &name))?;
-        let properties = given.applied_to(QueueProperties::default());
+        let properties = given.created();
         let queue = self.broker.queues().create(&name, properties, repeatable(request)).await;
         queue.map(shown).map_err(|error| status(&error))
     }
@@ -87,7 +87,7 @@ impl Entities for EntitiesService {
         let v1::CreateTopicRequest { name, properties, request } = request.into_inner();
         let given = Patch::try_from(properties.unwrap_or_default())
             .map_err(|refusal| refused(refusal, &name))?;
-        let properties = given.applied_to(TopicProperties::default());
+        let properties = given.created();
         answer(self.broker.topics().create(&name, properties, repeatable(request)).await, topic)
     }
 
@@ -138,7 +138,7 @@ impl Entities for EntitiesService {
             request.into_inner();
         let refuse = |refusal| refused(refusal, &subscription_path(&topic, &name));
         let given = Patch::try_from(properties.unwrap_or_default()).map_err(refuse)?;
-        let properties = given.applied_to(SubscriptionProperties::default());
+        let properties = given.created();
         let rule = native::rule_from_v1(rule.unwrap_or_default()).map_err(refuse)?;
         let request = repeatable(request);
         let broker = &self.broker;

@@ -18,6 +18,7 @@ use transport::Denials;
 use crate::connection::Peer;
 use crate::failure::{Failure, refuse};
 use crate::path::Target;
+use crate::probe::{Probe, probe};
 use crate::{atom, path};
 
 /// Elements of a description, and the headers with tokens for where they forward to.
@@ -26,8 +27,6 @@ const FORWARDING: [(&str, &str); 2] = [
     ("ForwardDeadLetteredMessagesTo", "servicebusdlqsupplementaryauthorization"),
 ];
 const BEARER: &str = "Bearer ";
-/// The node's own, whatever entities are called.
-const NODE_PATHS: [&str; 2] = ["/health/details", "/metrics"];
 
 /// Who may do what, and who hears of those who may not.
 pub(crate) struct Guard {
@@ -132,7 +131,7 @@ impl Guard {
 
     fn refuse(&self, request: &Request, why: String) -> Response {
         self.tell(request, &why);
-        unauthorized(request.uri().path(), why)
+        unauthorized(probe(request.method(), request.uri()), why)
     }
 
     fn tell(&self, request: &Request, why: &str) {
@@ -154,14 +153,18 @@ pub(crate) async fn check(
     if guard.access.is_anyone() {
         return next.run(request).await;
     }
+    let probe = probe(request.method(), request.uri());
+    if probe.is_some_and(Probe::is_free) {
+        return next.run(request).await;
+    }
     let path = request.uri().path();
-    let target = path::target(request.method(), path, request.uri().query());
+    let target = path::target(request.method(), path, request.uri().query()).ok();
     // What is not there takes as much as what is, so that nobody finds out without.
     let right = target.as_ref().map_or(Right::Manage, Target::right);
     let mut proof = guard.proof(path, right, request.headers(), &[]);
     let entity = target.as_ref().and_then(Target::entity);
     if let (Err(Denied::ForWantOfAKey(_)), Some(entity)) = (&proof, entity)
-        && !NODE_PATHS.contains(&path)
+        && probe.is_none()
     {
         match broker.entities().keys_of(entity).await {
             Ok(own) => proof = guard.proof(path, right, request.headers(), &own),
@@ -227,9 +230,9 @@ fn forwards(body: &[u8]) -> Vec<Forward> {
     found
 }
 
-fn unauthorized(path: &str, why: String) -> Response {
+fn unauthorized(probe: Option<Probe>, why: String) -> Response {
     let code = StatusCode::UNAUTHORIZED;
-    let mut response = match NODE_PATHS.contains(&path) {
+    let mut response = match probe.is_some() {
         true => refuse(code, why),
         false => {
             // The reason is ours, so there is nothing to escape in it.

@@ -20,7 +20,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::{
     Described, EntityInfo, EntityKind, Excerpt, NewRule, Patch, QueueProperties, RuleRow,
-    Specifics, SubscriptionProperties, TopicProperties, split_subscription_path, subscription_path,
+    Specifics, SubscriptionProperties, TopicProperties, split_subscription_path, validate,
 };
 use roxmltree::{Document, Node};
 use service::{Broker, QueueInfo};
@@ -38,8 +38,8 @@ pub(crate) use feed::Cursors;
 
 const ENTRY_TYPE: HeaderValue =
     HeaderValue::from_static("application/atom+xml;type=entry;charset=utf-8");
-/// From which version on topics tell how many filters they have.
-const COUNTS_FILTERS: &str = "2024-05";
+/// What clients speak that say no version.
+const VERSION: &str = "2021-05";
 
 /// How a client reached us, and in which dialect it reads.
 #[derive(Clone, Copy)]
@@ -47,20 +47,30 @@ pub(crate) struct Asked<'a> {
     pub scheme: &'a str,
     /// Host and port: links must lead back here.
     pub authority: &'a str,
+    /// As it was sent, escapes, case and slashes and all.
+    pub path: &'a str,
     pub query: Option<&'a str>,
 }
 
 impl Asked<'_> {
-    fn address(self, path: &str) -> String {
-        self.address_with(path, self.query)
+    /// ATOM-10: the address that was asked, as it was sent.
+    fn own(self) -> String {
+        self.address(self.path, self.query)
     }
 
-    fn address_with(self, path: &str, query: Option<&str>) -> String {
+    fn address(self, path: &str, query: Option<&str>) -> String {
         let Asked { scheme, authority, .. } = self;
         match query {
-            Some(query) => format!("{scheme}://{authority}/{path}?{query}"),
-            None => format!("{scheme}://{authority}/{path}"),
+            Some(query) => format!("{scheme}://{authority}{path}?{query}"),
+            None => format!("{scheme}://{authority}{path}"),
         }
+    }
+
+    /// ATOM-22: what a list has of this name, in the version that was asked for.
+    fn entry(self, list: &str, name: &str) -> String {
+        let query = self.version().map(|version| format!("api-version={version}"));
+        let list = list.trim_end_matches('/');
+        self.address(&format!("{list}/{}", escaped(name)), query.as_deref())
     }
 
     /// FWD-1: as an absolute URI, which .NET cuts to the name and the others show as it is.
@@ -71,11 +81,13 @@ impl Asked<'_> {
 
     fn version(self) -> Option<String> {
         let mut pairs = form_urlencoded::parse(self.query.unwrap_or_default().as_bytes());
-        pairs.find(|(name, _)| name == "api-version").map(|(_, version)| version.into_owned())
+        let version = pairs.find(|(name, _)| name.eq_ignore_ascii_case("api-version"));
+        version.map(|(_, version)| version.into_owned()).filter(|version| is_plain(version))
     }
 
-    fn counts_filters(self) -> bool {
-        self.version().is_some_and(|version| version.as_str() >= COUNTS_FILTERS)
+    /// Whether clients of the version that was asked for know what came with this one (ATOM-26).
+    fn knows(self, since: &str) -> bool {
+        self.version().as_deref().unwrap_or(VERSION) >= since
     }
 }
 
@@ -110,6 +122,10 @@ impl Request<'_> {
 
     async fn get(&self, target: Target) -> Result<Response, Failure> {
         let broker = self.broker;
+        if let Target::Entity(name) = &target {
+            // Nothing can have such a name: clients are told what is wrong with it, as when they create.
+            validate::entity_characters(name).map_err(|why| Failure::refused(why, name))?;
+        }
         match target {
             Target::Namespace => self.namespace(),
             Target::Queues(window) => self.queues(window).await,
@@ -124,7 +140,7 @@ impl Request<'_> {
             }
             Target::Rule { topic, subscription, name } => {
                 let rule = broker.rules().get(&topic, &subscription, &name).await?;
-                self.rule(StatusCode::OK, &topic, &subscription, &rule)
+                self.rule(StatusCode::OK, &rule)
             }
             Target::Messages { .. } | Target::Head { .. } | Target::Lock { .. } => {
                 Err(refused(&Method::GET))
@@ -138,19 +154,16 @@ impl Request<'_> {
         let created = match target {
             Target::Entity(name) => match read_entity(description(&document)?)? {
                 EntityPatch::Queue(given) => {
-                    let properties = given.applied_to(QueueProperties::default());
-                    broker.queues().create(&name, properties, request).await?
+                    broker.queues().create(&name, given.created(), request).await?
                 }
                 EntityPatch::Topic(given) => {
-                    let properties = given.applied_to(TopicProperties::default());
-                    broker.topics().create(&name, properties, request).await?
+                    broker.topics().create(&name, given.created(), request).await?
                 }
             },
             Target::Subscription { topic, name } => {
                 let given = subscription_in(&document)?;
                 let rule = rule::read_first(given)?;
-                let properties =
-                    properties::read(given)?.applied_to(SubscriptionProperties::default());
+                let properties = properties::read::<SubscriptionProperties>(given)?.created();
                 broker.subscriptions().create(&topic, &name, properties, rule, request).await?
             }
             Target::Rule { topic, subscription, name } => {
@@ -205,7 +218,7 @@ impl Request<'_> {
         let name = rule.name.clone();
         self.broker.rules().put(topic, subscription, rule, replace).await?;
         let rule = self.broker.rules().get(topic, subscription, &name).await?;
-        self.rule(status, topic, subscription, &rule)
+        self.rule(status, &rule)
     }
 
     async fn delete(&self, target: Target) -> Result<Response, Failure> {
@@ -238,26 +251,18 @@ impl Request<'_> {
 
     fn one(&self, status: StatusCode, found: &QueueInfo) -> Result<Response, Failure> {
         let asked = self.asked;
-        let id = asked.address(&escaped(&found.info.name));
-        answer_entry(status, |xml| entity(xml, id, &found.info, asked))
+        answer_entry(status, |xml| entity(xml, asked.own(), &found.info, asked))
     }
 
-    fn rule(
-        &self,
-        status: StatusCode,
-        topic: &str,
-        subscription: &str,
-        row: &RuleRow,
-    ) -> Result<Response, Failure> {
-        let id = self.asked.address(&rule_path(topic, subscription, &row.name));
-        answer_entry(status, |xml| write_rule(xml, id, row))
+    fn rule(&self, status: StatusCode, row: &RuleRow) -> Result<Response, Failure> {
+        answer_entry(status, |xml| write_rule(xml, self.asked.own(), row))
     }
 
     /// Standard, because that is whose limits are the defaults (QUOTA-0).
     fn namespace(&self) -> Result<Response, Failure> {
         const NAME: &str = "mayfly";
         let (now, _) = self.broker.cluster().now_here();
-        let id = self.asked.address("$namespaceinfo");
+        let id = self.asked.own();
         let entry = Entry { id, title: NAME, published: now, updated: now };
         answer_entry(StatusCode::OK, |xml| {
             document::entry(xml, &entry, "NamespaceInfo", |out| {
@@ -330,11 +335,6 @@ fn write_rule(xml: &mut Xml, id: String, row: &RuleRow) -> io::Result<()> {
     document::entry(xml, &entry, rule::ELEMENT, |out| rule::write(out, row))
 }
 
-/// JS takes the names from it, by the words between them.
-fn rule_path(topic: &str, subscription: &str, rule: &str) -> String {
-    format!("{}/Rules/{}", escaped(&subscription_path(topic, subscription)), escaped(rule))
-}
-
 fn answer_entry(
     status: StatusCode,
     write: impl FnOnce(&mut Xml) -> io::Result<()>,
@@ -350,10 +350,20 @@ fn refused(method: &Method) -> Failure {
     ))
 }
 
+/// Whether it can stand in a query as it is.
+fn is_plain(version: &str) -> bool {
+    version.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 /// As a path: the slashes of a name stay.
 fn escaped(name: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-    const ESCAPED: &AsciiSet =
-        &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'$');
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~')
+        .remove(b'$');
     utf8_percent_encode(name, ESCAPED).to_string()
 }

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use domain::Excerpt;
 
 use crate::failure::Failure;
-use crate::path::{self, Target};
+use crate::path::{self, Target, Unclear};
+use crate::probe::{Probe, probe};
 use crate::server::App;
-use crate::{CLIENT_REQUEST_ID, atom, messages};
+use crate::{CLIENT_REQUEST_ID, atom, health, messages, metrics};
 
 pub(crate) async fn answer(
     State(app): State<App>,
@@ -20,12 +21,26 @@ pub(crate) async fn answer(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
+    if let Some(probe) = probe(&method, &uri) {
+        return answer_probe(probe, app).await;
+    }
     let answer = answered(&app, &method, &uri, &headers, body).await;
     let mut response = answer.unwrap_or_else(Failure::into_response);
     if let Some(id) = headers.get(CLIENT_REQUEST_ID) {
         response.headers_mut().insert(CLIENT_REQUEST_ID, id.clone());
     }
     response
+}
+
+async fn answer_probe(probe: Probe, app: App) -> Response {
+    let app = State(app);
+    match probe {
+        Probe::Health => health::health(app).await.into_response(),
+        Probe::Live => health::live().await.into_response(),
+        Probe::Ready => health::ready(app).await.into_response(),
+        Probe::Details => health::details(app).await.into_response(),
+        Probe::Metrics => metrics::metrics(app).await.into_response(),
+    }
 }
 
 async fn answered(
@@ -35,14 +50,16 @@ async fn answered(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, Failure> {
-    let Some(target) = path::target(method, uri.path(), uri.query()) else {
-        return Err(Failure::not_found(format!(
-            "there is no {}; entities have their names for paths, /$Resources/queues and \
+    let target =
+        path::target(method, uri.path(), uri.query()).map_err(|unclear| match unclear {
+            Unclear::Nothing => Failure::not_found(format!(
+                "there is no {}; entities have their names for paths, /$Resources/queues and \
              /$Resources/topics list them, and /health, /health/live, /health/ready and /metrics \
              are other ways in",
-            Excerpt(uri.path())
-        )));
-    };
+                Excerpt(uri.path())
+            )),
+            Unclear::Query(why) => Failure::bad(why),
+        })?;
     // As the client reached us: links must lead back here.
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let authority = host.or(uri.host()).unwrap_or("localhost");
@@ -63,7 +80,8 @@ async fn answered(
             queue.settle(method, token).await
         }
         target => {
-            let asked = atom::Asked { scheme, authority, query: uri.query() };
+            let (path, query) = (uri.path(), uri.query());
+            let asked = atom::Asked { scheme, authority, path, query };
             let (broker, cursors) = (&app.broker, &*app.cursors);
             let request = atom::Request { broker, cursors, asked, headers };
             let body = match *method {

@@ -14,15 +14,7 @@ use crate::tunnel;
 /// All that any path takes.
 const METHODS: [Method; 4] = [Method::GET, Method::PUT, Method::POST, Method::DELETE];
 /// Paths that are asked for and nothing else.
-const ASKED: [&str; 7] = [
-    "/health",
-    "/health/live",
-    "/health/ready",
-    "/health/details",
-    "/metrics",
-    tunnel::PATH,
-    tunnel::PATH_WITH_SLASH,
-];
+const ASKED: [&str; 2] = [tunnel::PATH, tunnel::PATH_WITH_SLASH];
 /// Answers have these for clients to read, beside those any page may.
 const EXPOSED: [&str; 3] = ["brokerproperties", "location", "x-ms-client-request-id"];
 
@@ -65,7 +57,7 @@ fn taken(path: &str) -> Vec<Method> {
 
 fn takes(method: &Method, path: &str) -> bool {
     let one_of = |methods: &[Method]| methods.contains(method);
-    path::target(method, path, None).is_some_and(|target| match target {
+    path::target(method, path, None).is_ok_and(|target| match target {
         Target::Namespace
         | Target::Queues(_)
         | Target::Topics(_)
@@ -113,7 +105,8 @@ mod tests {
             // Also an entity of that name.
             ("/q/messages", "GET, PUT, POST, DELETE, OPTIONS"),
             ("/q/messages/head", "GET, PUT, POST, DELETE, OPTIONS"),
-            ("/health", "GET, OPTIONS"),
+            // Also an entity of that name (HTTP-21).
+            ("/health", "GET, PUT, DELETE, OPTIONS"),
             ("/$servicebus/websocket", "GET, OPTIONS"),
             ("*", "GET, PUT, POST, DELETE, OPTIONS"),
             ("/$nothing", "OPTIONS"),

@@ -1,9 +1,14 @@
-//! Which resource a path names.
+//! Which resource a path names, and which part of a list its query asks for.
+
+mod filter;
 
 use auth::Right;
 use axum::http::Method;
 use domain::{LockToken, SubQueue};
 use uuid::Uuid;
+
+use filter::cut;
+pub(crate) use filter::{ListFilter, ListedEntry};
 
 /// Entries of one page, at most and by default.
 const PAGE_MAX: usize = 100;
@@ -90,56 +95,65 @@ impl Target {
 }
 
 /// The part of a list that is asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Window {
     pub skip: usize,
     pub top: usize,
+    pub filter: Option<ListFilter>,
 }
 
-/// Reads path and query as they were sent. `None`: no such resource. An entity may be called like
-/// one of the message operations; the method tells them apart, save for those that end in
-/// `/messages/head`.
-pub(crate) fn target(method: &Method, path: &str, query: Option<&str>) -> Option<Target> {
-    let path = percent_encoding::percent_decode_str(path).decode_utf8().ok()?;
+/// Why a path names no resource.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Unclear {
+    Nothing,
+    /// ATOM-22: the query of a list asks for what cannot be had.
+    Query(String),
+}
+
+/// Reads path and query as they were sent. What an entity may be called, the method tells apart from
+/// the message operations (ENT-13).
+pub(crate) fn target(method: &Method, path: &str, query: Option<&str>) -> Result<Target, Unclear> {
+    let path = percent_encoding::percent_decode_str(path);
+    let path = path.decode_utf8().map_err(|_| Unclear::Nothing)?;
     let path = path.trim_matches('/');
     // The same bytes at the same places: only ASCII letters change.
     let lower = path.to_ascii_lowercase();
     match lower.as_str() {
-        "" => return None,
-        "$namespaceinfo" => return Some(Target::Namespace),
-        "$resources/queues" => return Some(Target::Queues(window(query))),
-        "$resources/topics" => return Some(Target::Topics(window(query))),
-        reserved if reserved.starts_with('$') => return None,
+        "" => return Err(Unclear::Nothing),
+        "$namespaceinfo" => return Ok(Target::Namespace),
+        "$resources/queues" => return Ok(Target::Queues(window(query)?)),
+        "$resources/topics" => return Ok(Target::Topics(window(query)?)),
+        reserved if reserved.starts_with('$') => return Err(Unclear::Nothing),
         _ => (),
     }
     if let Some(target) = message(method, path, &lower) {
-        return Some(target);
+        return Ok(target);
     }
     if let Some(topic) = lower.strip_suffix(SUBSCRIPTIONS).filter(|topic| !topic.is_empty()) {
-        let (topic, window) = (path[..topic.len()].to_owned(), window(query));
-        return Some(Target::Subscriptions { topic, window });
+        let (topic, window) = (path[..topic.len()].to_owned(), window(query)?);
+        return Ok(Target::Subscriptions { topic, window });
     }
     match lower.rfind("/subscriptions/") {
-        None | Some(0) => Some(Target::Entity(path.to_owned())),
+        None | Some(0) => Ok(Target::Entity(path.to_owned())),
         Some(at) => below(&path[..at], &path[at + "/subscriptions/".len()..], query),
     }
 }
 
 /// A subscription of a topic, or what belongs to it.
-fn below(topic: &str, rest: &str, query: Option<&str>) -> Option<Target> {
+fn below(topic: &str, rest: &str, query: Option<&str>) -> Result<Target, Unclear> {
     let topic = topic.to_owned();
     let Some((subscription, rest)) = rest.split_once('/') else {
-        return Some(Target::Subscription { topic, name: rest.to_owned() });
+        return Ok(Target::Subscription { topic, name: rest.to_owned() });
     };
     let subscription = subscription.to_owned();
     match rest.split_once('/') {
         None if rest.eq_ignore_ascii_case("rules") => {
-            Some(Target::Rules { topic, subscription, window: window(query) })
+            Ok(Target::Rules { topic, subscription, window: window(query)? })
         }
         Some((rules, name)) if rules.eq_ignore_ascii_case("rules") => {
-            Some(Target::Rule { topic, subscription, name: name.to_owned() })
+            Ok(Target::Rule { topic, subscription, name: name.to_owned() })
         }
-        _ => None,
+        _ => Err(Unclear::Nothing),
     }
 }
 
@@ -171,18 +185,32 @@ fn sub_queue(path: &str) -> (String, SubQueue) {
     found.unwrap_or_else(|| (path.to_owned(), SubQueue::Main))
 }
 
-/// What cannot be read is taken for absent, as the service does.
-fn window(query: Option<&str>) -> Window {
-    let mut window = Window { skip: 0, top: PAGE_MAX };
+/// ATOM-22. Names of parameters are as OData has them, in whatever case; those that are no option of a
+/// query are passed over (HTTP-6).
+fn window(query: Option<&str>) -> Result<Window, Unclear> {
+    let mut window = Window { skip: 0, top: PAGE_MAX, filter: None };
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-        let Ok(value) = value.parse::<usize>() else { continue };
-        match &*name {
-            "$skip" => window.skip = value,
-            "$top" => window.top = value.min(PAGE_MAX),
+        let number = || {
+            let read = value.trim().parse::<u32>().ok().and_then(|n| usize::try_from(n).ok());
+            read.ok_or_else(|| {
+                Unclear::Query(format!("{name} is '{}', and takes a number from 0 on", cut(&value)))
+            })
+        };
+        match name.to_ascii_lowercase().as_str() {
+            "$skip" => window.skip = number()?,
+            "$top" => window.top = number()?.min(PAGE_MAX),
+            "$filter" if value.trim().is_empty() => (),
+            "$filter" => window.filter = Some(ListFilter::parse(&value).map_err(Unclear::Query)?),
+            option if option.starts_with('$') => {
+                return Err(Unclear::Query(format!(
+                    "{} is not supported; lists take $skip, $top and $filter",
+                    cut(&name)
+                )));
+            }
             _ => (),
         }
     }
-    window
+    Ok(window)
 }
 
 #[cfg(test)]
@@ -191,37 +219,36 @@ mod tests {
 
     #[test]
     fn http_3_to_http_5_paths_name_resources_whatever_their_case() {
-        let entity = |name: &str| Some(Target::Entity(name.to_owned()));
-        let window = Window { skip: 0, top: 100 };
+        let entity = |name: &str| Ok(Target::Entity(name.to_owned()));
+        let nothing = || Err(Unclear::Nothing);
+        let window = Window { skip: 0, top: 100, filter: None };
+        let page = |skip, top| Window { skip, top, filter: None };
         let subscriptions = |topic: &str| {
-            let topic = topic.to_owned();
-            Some(Target::Subscriptions { topic, window })
+            let (topic, window) = (topic.to_owned(), window.clone());
+            Ok(Target::Subscriptions { topic, window })
         };
         let subscription = |topic: &str, name: &str| {
             let (topic, name) = (topic.to_owned(), name.to_owned());
-            Some(Target::Subscription { topic, name })
+            Ok(Target::Subscription { topic, name })
         };
         let rules = |topic: &str, subscription: &str| {
             let (topic, subscription) = (topic.to_owned(), subscription.to_owned());
-            Some(Target::Rules { topic, subscription, window })
+            let window = window.clone();
+            Ok(Target::Rules { topic, subscription, window })
         };
         let rule = |topic: &str, subscription: &str, name: &str| {
             let [topic, subscription, name] = [topic, subscription, name].map(str::to_owned);
-            Some(Target::Rule { topic, subscription, name })
+            Ok(Target::Rule { topic, subscription, name })
         };
         for (path, query, expected) in [
             ("/Orders", None, entity("Orders")),
             ("/Orders/", Some("api-version=2021-05"), entity("Orders")),
             ("/a%2Fb", None, entity("a/b")),
             ("/a/b", None, entity("a/b")),
-            ("/$namespaceinfo", None, Some(Target::Namespace)),
-            ("/$Resources/Queues", None, Some(Target::Queues(window))),
-            (
-                "/$Resources/queues",
-                Some("%24skip=100&$top=7"),
-                Some(Target::Queues(Window { skip: 100, top: 7 })),
-            ),
-            ("/$Resources/Topics", Some("$top=1000&$skip=x"), Some(Target::Topics(window))),
+            ("/$namespaceinfo", None, Ok(Target::Namespace)),
+            ("/$Resources/Queues", None, Ok(Target::Queues(window.clone()))),
+            ("/$Resources/queues", Some("%24skip=100&$top=7"), Ok(Target::Queues(page(100, 7)))),
+            ("/$Resources/Topics", Some("$top=1000"), Ok(Target::Topics(window.clone()))),
             ("/t/Subscriptions/", None, subscriptions("t")),
             ("/a%2Ft/subscriptions", None, subscriptions("a/t")),
             ("/a/t/SUBSCRIPTIONS/S", None, subscription("a/t", "S")),
@@ -231,14 +258,14 @@ mod tests {
             ("/t/subscriptions/s/Rules/$Default", None, rule("t", "s", "$Default")),
             ("/t/subscriptions/s/rules/a%20b", None, rule("t", "s", "a b")),
             ("/a/subscriptions/subscriptions/c", None, subscription("a/subscriptions", "c")),
-            ("/t/subscriptions/s/else", None, None),
+            ("/t/subscriptions/s/else", None, nothing()),
             ("/subscriptions", None, entity("subscriptions")),
             ("/subscriptions/x", None, entity("subscriptions/x")),
             ("/x/messages", None, entity("x/messages")),
             ("/x/messages/head", None, entity("x/messages/head")),
-            ("/", None, None),
-            ("/$else", None, None),
-            ("/%ff", None, None),
+            ("/", None, nothing()),
+            ("/$else", None, nothing()),
+            ("/%ff", None, nothing()),
         ] {
             assert_eq!(target(&Method::GET, path, query), expected, "{path}");
         }
@@ -280,7 +307,69 @@ mod tests {
             (Method::PUT, "/q/messages".to_owned(), Target::Entity("q/messages".into())),
             (Method::PUT, "/q/messages/7/8".to_owned(), Target::Entity("q/messages/7/8".into())),
         ] {
-            assert_eq!(target(&method, &path, None), Some(expected), "{path}");
+            assert_eq!(target(&method, &path, None), Ok(expected), "{path}");
         }
+    }
+
+    #[test]
+    fn atom_22_options_of_a_list_are_honoured_or_refused() {
+        let queues = |query: &str| target(&Method::GET, "/$Resources/Queues", Some(query));
+        for (query, skip, top) in [
+            ("", 0, 100),
+            ("api-version=2017-04&enrich=false&unheard=of", 0, 100),
+            ("$skip=3", 3, 100),
+            ("%24Skip=3&$TOP=7", 3, 7),
+            ("$top=0", 0, 0),
+            ("$top=100000", 0, 100),
+            ("$filter=", 0, 100),
+        ] {
+            let window = Window { skip, top, filter: None };
+            assert_eq!(queues(query), Ok(Target::Queues(window)), "{query}");
+        }
+        for query in [
+            "$top=abc",
+            "$top=-1",
+            "$top=",
+            "$skip=-1",
+            "$skip=1.5",
+            "$skip=99999999999999999999",
+            "$orderby=Path",
+            "$select=Path",
+            "$count=true",
+            "$filter=Path",
+            "$filter=startswith(Path)%20eq%20true",
+        ] {
+            let refused = queues(query);
+            assert!(matches!(refused, Err(Unclear::Query(_))), "{query}: {refused:?}");
+        }
+    }
+
+    /// ENT-13: whatever an entity may be called, its path is its own, save for what is sent to it.
+    #[test]
+    fn ent_13_no_entity_is_called_like_what_belongs_to_another() {
+        const UUID: &str = "00000000-0000-0007-0000-000000000009";
+        let parts =
+            ["q", "messages", "head", "subscriptions", "rules", "health", "metrics", UUID, "7"];
+        let plain = UUID.replace('-', "");
+        let parts: Vec<&str> = parts.into_iter().chain([plain.as_str()]).collect();
+        let mut allowed = 0;
+        for length in 1..=4u32 {
+            for number in 0..parts.len().pow(length) {
+                let digits =
+                    (0..length).map(|place| parts[number / parts.len().pow(place) % parts.len()]);
+                let name = digits.collect::<Vec<_>>().join("/");
+                if domain::validate::queue_name(&name).is_err() {
+                    continue;
+                }
+                allowed += 1;
+                for method in [Method::GET, Method::PUT, Method::DELETE] {
+                    let found = target(&method, &format!("/{name}"), None);
+                    assert_eq!(found, Ok(Target::Entity(name.clone())), "{method} {name}");
+                }
+                let sent = target(&Method::POST, &format!("/{name}/messages"), None);
+                assert_eq!(sent, Ok(Target::Messages { entity: name.clone() }));
+            }
+        }
+        assert!(allowed > 1000, "{allowed} of the names are allowed");
     }
 }

@@ -18,7 +18,7 @@ use transport::{Arrival, Arrivals};
 
 use crate::atom::Cursors;
 use crate::failure::refuse;
-use crate::{access, connection, dispatch, health, metrics, options, process, tunnel};
+use crate::{access, connection, dispatch, options, process, tunnel};
 
 /// Request and answer together. Every operation has an answer long before.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
@@ -62,8 +62,6 @@ pub async fn serve(
 fn routes(config: Config, app: App) -> Router {
     let access = (Arc::new(access::Guard::new(config.access)), app.broker.clone());
     let guarded = Router::new()
-        .route("/health/details", get(health::details))
-        .route("/metrics", get(metrics::metrics))
         .fallback(dispatch::answer)
         .layer(middleware::from_fn_with_state(access, access::check));
     // What comes through them proves who it is in AMQP.
@@ -73,9 +71,6 @@ fn routes(config: Config, app: App) -> Router {
         .layer(Extension(config.tunnels));
     let cors = options::cors(&config.cors_origins);
     let router: Router = Router::new()
-        .route("/health", get(health::health))
-        .route("/health/live", get(health::live))
-        .route("/health/ready", get(health::ready))
         .merge(tunnels)
         .merge(guarded)
         .method_not_allowed_fallback(wrong_method)

@@ -69,13 +69,14 @@ impl Rule {
 
     /// As a subscription's rule, under a name that says all.
     pub fn given(self) -> NewRule {
-        let sql = |text: String| SqlText { text, parameters: Properties::new() };
+        let sql = |text: String| SqlText { text, ..SqlText::default() };
         let filter = match self.takes {
             Takes::All => RuleFilter::True,
             Takes::None => RuleFilter::False,
             Takes::Colour(at) => RuleFilter::Correlation(Conditions {
                 system: BTreeMap::new(),
                 properties: [("colour".to_owned(), Value::String(COLOURS[at].to_owned()))].into(),
+                ..Conditions::default()
             }),
             Takes::ColourInSql(at) => RuleFilter::Sql(sql(format!("colour = '{}'", COLOURS[at]))),
             Takes::Above(weight) => RuleFilter::Sql(sql(format!("weight > {weight}"))),

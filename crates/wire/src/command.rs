@@ -167,7 +167,10 @@ described!(QueueProperties {
     user_metadata;
     enable_batched_operations, authorization_rules;
     forward_to,
-    forward_dead_letters_to,
+    forward_dead_letters_to;
+    1 => support_ordering,
+    2 => enable_partitioning,
+    4 => enable_express,
 });
 described!(TopicProperties {
     max_size_megabytes,
@@ -180,7 +183,10 @@ described!(TopicProperties {
     user_metadata;
     enable_batched_operations, authorization_rules;
     support_ordering,
-    filter_before_publishing,
+    filter_before_publishing;
+    2 => enable_partitioning,
+    4 => enable_express,
+    8 => enable_subscription_partitioning,
 });
 record!(SubscriptionProperties {
     lock_duration,

@@ -37,11 +37,23 @@ fn properties() -> Properties {
 
 fn correlation() -> RuleFilter {
     let system = [(SystemProperty::CorrelationId, "x".to_string())].into();
-    RuleFilter::Correlation(Conditions { system, properties: properties() })
+    RuleFilter::Correlation(Conditions {
+        system,
+        properties: properties(),
+        ..Conditions::default()
+    })
+}
+
+/// The same, of which one value says how it was written.
+fn written_correlation() -> RuleFilter {
+    let RuleFilter::Correlation(conditions) = correlation() else { panic!("conditions") };
+    let value = WrittenValue { kind: "long".into(), text: "-2".into() };
+    let written = [("a".to_string(), value)].into();
+    RuleFilter::Correlation(Conditions { written, ..conditions })
 }
 
 fn rule(filter: RuleFilter) -> NewRule {
-    let action = SqlText { text: "REMOVE a".into(), parameters: Properties::new() };
+    let action = SqlText { text: "REMOVE a".into(), ..SqlText::default() };
     NewRule { name: "Red".into(), filter, action: Some(action) }
 }
 

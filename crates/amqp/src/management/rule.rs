@@ -52,7 +52,7 @@ pub(super) fn decode(body: &Arguments<'_>) -> Result<NewRule, Refusal> {
 
 fn sql_text(map: &Arguments<'_>) -> Result<SqlText, Refusal> {
     let text = map.required_text("expression")?;
-    Ok(SqlText { text, parameters: map.properties("parameters")? })
+    Ok(SqlText { text, parameters: map.properties("parameters")?, ..SqlText::default() })
 }
 
 fn conditions(map: &Arguments<'_>) -> Result<Conditions, Refusal> {

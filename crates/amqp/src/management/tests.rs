@@ -230,6 +230,7 @@ fn req_23_req_26_rules_are_read_from_maps() {
     let conditions = Conditions {
         system: [(SystemProperty::Subject, "s".to_owned())].into(),
         properties: [("k".to_owned(), domain::Value::Bool(true))].into(),
+        ..Conditions::default()
     };
     let filter = RuleFilter::Correlation(conditions);
     let rule = NewRule { name: "r".into(), filter, action: None };
@@ -246,7 +247,8 @@ fn rule_29_req_26_parameters_of_an_expression_are_read() {
     let body =
         map().string("rule-name", "r".into()).string("rule-description", Value::Map(description));
     let parameters = [("@p".to_owned(), domain::Value::Int(7))].into();
-    let filter = RuleFilter::Sql(SqlText { text: "a = @p".into(), parameters });
+    let filter =
+        RuleFilter::Sql(SqlText { text: "a = @p".into(), parameters, ..SqlText::default() });
     let rule = NewRule { name: "r".into(), filter, action: None };
     assert_eq!(ask("add-rule", body).1, Ok(Operation::AddRule { rule }));
 }

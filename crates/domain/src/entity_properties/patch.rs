@@ -26,7 +26,7 @@ impl<P: Described> Patch<P> {
     /// If the value is not of the property's type, or `P` does not have the property: whoever reads
     /// a dialect goes by the property's type.
     pub fn set(&mut self, property: &'static EntityProperty, value: PropertyValue) {
-        property.set(&mut self.values, value);
+        property.set(&mut self.values, property.granted(value));
         self.given.insert(property.name);
     }
 
@@ -42,6 +42,13 @@ impl<P: Described> Patch<P> {
     pub fn given(&self) -> impl Iterator<Item = (&'static EntityProperty, PropertyValue)> {
         EntityProperty::all_of(P::KIND)
             .filter_map(|property| self.get(property).map(|value| (property, value)))
+    }
+
+    /// What an entity is that is created so: what is not given stands at its default (ENT-3).
+    pub fn created(&self) -> P {
+        let mut created = self.applied_to(P::default());
+        created.settle_defaults(&|name| self.given.contains(name));
+        created
     }
 
     /// `base`, changed.

@@ -36,6 +36,8 @@ pub enum PropertyType {
     Duration {
         field: Field<Span>,
         min: Span,
+        /// Whether a client that asks for less, but more than none, gets `min`.
+        is_raised: bool,
         max: Span,
         allowed: &'static str,
     },
@@ -89,6 +91,9 @@ pub trait Described: Clone + Default + std::fmt::Debug + PartialEq + Sized + 'st
 
     /// Where such a description has the field, if it does.
     fn lens<T>(field: &Field<T>) -> Option<&Lens<Self, T>>;
+
+    /// Of an entity that is created: defaults that depend on what was given.
+    fn settle_defaults(&mut self, is_given: &dyn Fn(&str) -> bool);
 }
 
 /// The field of a property in the descriptions of those entities that have it.
@@ -153,6 +158,17 @@ impl EntityProperty {
     /// What a description says of it; nothing, if such entities do not have it.
     pub fn get<P: Described>(&self, of: &P) -> Option<PropertyValue> {
         with_field!(self, field => field.value(of))
+    }
+
+    /// What a client gets that asks for a value.
+    pub(super) fn granted(&self, value: PropertyValue) -> PropertyValue {
+        match (&self.of, value) {
+            (
+                PropertyType::Duration { min, is_raised: true, .. },
+                PropertyValue::Duration(span @ Span(1..)),
+            ) => PropertyValue::Duration(span.max(*min)),
+            (_, value) => value,
+        }
     }
 
     /// # Panics
@@ -233,6 +249,13 @@ impl<T> std::fmt::Debug for Field<T> {
     }
 }
 
+/// PART-1: a partitioned entity is told what one of its sixteen partitions holds, and has room for all
+/// of them. What is more than one could hold was read from such an entity.
+fn of_all_partitions(megabytes: u32) -> u32 {
+    const OF_ONE_MAX: u32 = 5 * 1024;
+    if megabytes <= OF_ONE_MAX { megabytes * 16 } else { megabytes }
+}
+
 impl<P, T> Clone for Lens<P, T> {
     fn clone(&self) -> Lens<P, T> {
         *self
@@ -247,6 +270,13 @@ impl Described for QueueProperties {
     fn lens<T>(field: &Field<T>) -> Option<&Lens<QueueProperties, T>> {
         field.queue.as_ref()
     }
+
+    fn settle_defaults(&mut self, is_given: &dyn Fn(&str) -> bool) {
+        if self.enable_partitioning {
+            self.max_size_megabytes = of_all_partitions(self.max_size_megabytes);
+            self.support_ordering &= is_given("support_ordering");
+        }
+    }
 }
 
 impl Described for TopicProperties {
@@ -254,6 +284,13 @@ impl Described for TopicProperties {
 
     fn lens<T>(field: &Field<T>) -> Option<&Lens<TopicProperties, T>> {
         field.topic.as_ref()
+    }
+
+    fn settle_defaults(&mut self, is_given: &dyn Fn(&str) -> bool) {
+        if self.enable_partitioning {
+            self.max_size_megabytes = of_all_partitions(self.max_size_megabytes);
+            self.support_ordering &= is_given("support_ordering");
+        }
     }
 }
 
@@ -263,6 +300,8 @@ impl Described for SubscriptionProperties {
     fn lens<T>(field: &Field<T>) -> Option<&Lens<SubscriptionProperties, T>> {
         field.subscription.as_ref()
     }
+
+    fn settle_defaults(&mut self, _: &dyn Fn(&str) -> bool) {}
 }
 
 macro_rules! field_values {

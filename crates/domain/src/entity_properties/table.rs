@@ -26,12 +26,12 @@ macro_rules! fixed {
 }
 
 /// In the order in which they are checked and shown.
-pub static PROPERTIES: [EntityProperty; 19] = [
+pub static PROPERTIES: [EntityProperty; 22] = [
     EntityProperty {
         name: "status",
         native: "status",
         element: "Status",
-        in_emulator_file: false,
+        in_emulator_file: true,
         flag: Some("status"),
         label: "status",
         of: PropertyType::Status(field!(status: queue, topic, subscription)),
@@ -49,9 +49,10 @@ pub static PROPERTIES: [EntityProperty; 19] = [
         label: "lock duration",
         of: PropertyType::Duration {
             field: field!(lock_duration: queue, subscription),
-            min: Span::from_secs(5),
+            min: Span(1),
+            is_raised: false,
             max: Span::from_secs(5 * 60),
-            allowed: "5 s to 5 min",
+            allowed: "more than 0, up to 5 min",
         },
         mutability: Mutability::Always,
         help: "How long a received message is locked",
@@ -94,8 +95,9 @@ pub static PROPERTIES: [EntityProperty; 19] = [
         of: PropertyType::Duration {
             field: field!(duplicate_detection_window: queue, topic),
             min: Span::from_secs(20),
+            is_raised: true,
             max: Span::from_secs(7 * 24 * 3600),
-            allowed: "20 s to 7 days",
+            allowed: "20 s to 7 days; less is taken as 20 s",
         },
         mutability: Mutability::Always,
         help: "How long message ids are remembered",
@@ -112,6 +114,7 @@ pub static PROPERTIES: [EntityProperty; 19] = [
         of: PropertyType::Duration {
             field: field!(default_ttl: queue, topic, subscription),
             min: Span::from_secs(1),
+            is_raised: false,
             max: Span::MAX,
             allowed: "1 s or more",
         },
@@ -159,6 +162,7 @@ pub static PROPERTIES: [EntityProperty; 19] = [
         of: PropertyType::Duration {
             field: field!(auto_delete_on_idle: queue, topic, subscription),
             min: Span::from_secs(5 * 60),
+            is_raised: false,
             max: Span::MAX,
             allowed: "5 min or more",
         },
@@ -273,11 +277,50 @@ pub static PROPERTIES: [EntityProperty; 19] = [
         in_emulator_file: true,
         flag: None,
         label: "supports ordering",
-        of: PropertyType::Flag(field!(support_ordering: topic)),
+        of: PropertyType::Flag(field!(support_ordering: queue, topic)),
         mutability: Mutability::Always,
-        help: "Kept, without effect: copies are always in the order of publishing",
+        help: "Kept, without effect: messages always keep their order",
         particulars: &[],
         rules: &["RULE-15"],
+    },
+    EntityProperty {
+        name: "enable_partitioning",
+        native: "enable_partitioning",
+        element: "EnablePartitioning",
+        in_emulator_file: true,
+        flag: Some("enable-partitioning"),
+        label: "partitioned",
+        of: PropertyType::Flag(field!(enable_partitioning: queue, topic)),
+        mutability: fixed!("is partitioned"),
+        help: "What Service Bus refuses of partitioned entities is refused; one partition serves it",
+        particulars: &[],
+        rules: &["PART-5"],
+    },
+    EntityProperty {
+        name: "enable_subscription_partitioning",
+        native: "enable_subscription_partitioning",
+        element: "EnableSubscriptionPartitioning",
+        in_emulator_file: true,
+        flag: None,
+        label: "partitioned subscriptions",
+        of: PropertyType::Flag(field!(enable_subscription_partitioning: topic)),
+        mutability: Mutability::Always,
+        help: "Kept, without effect",
+        particulars: &[],
+        rules: &["PART-5"],
+    },
+    EntityProperty {
+        name: "enable_express",
+        native: "enable_express",
+        element: "EnableExpress",
+        in_emulator_file: true,
+        flag: None,
+        label: "express",
+        of: PropertyType::Flag(field!(enable_express: queue, topic)),
+        mutability: Mutability::Always,
+        help: "Kept, without effect: every message is stored first",
+        particulars: &[],
+        rules: &["ENT-10"],
     },
     EntityProperty {
         name: "enable_batched_operations",
@@ -427,8 +470,13 @@ mod tests {
                 PropertyType::Duration { min, max: Span::MAX, allowed, .. } => {
                     (allowed, format!("{} or more", said(*min)))
                 }
-                PropertyType::Duration { min, max, allowed, .. } => {
-                    (allowed, format!("{} to {}", said(*min), said(*max)))
+                PropertyType::Duration { min: Span(1), max, allowed, .. } => {
+                    (allowed, format!("more than 0, up to {}", said(*max)))
+                }
+                PropertyType::Duration { min, max, allowed, is_raised, .. } => {
+                    let range = format!("{} to {}", said(*min), said(*max));
+                    let raised = format!("; less is taken as {}", said(*min));
+                    (allowed, range + if *is_raised { &raised } else { "" })
                 }
                 PropertyType::Number { min, max, multiple_of: 1, allowed, .. } => {
                     (allowed, format!("{min} to {max}"))

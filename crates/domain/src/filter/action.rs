@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::ast::{Property, Statement};
-use super::change::{Change, Copied};
+use super::ast::{Expr, Property, Statement};
+use super::change::{Change, Copied, check_system};
+use super::operand::Operand;
 use super::parameters::Parameters;
 use super::program::Program;
 use super::{display, parser};
@@ -43,6 +44,7 @@ impl Action {
             Statement::Remove(name) => ActionStep::Remove(name.clone()),
         };
         let steps = statements.iter().map(step).collect();
+        statements.iter().try_for_each(|statement| check_value(statement, &parameters))?;
         Ok(Action { statements, parameters, steps })
     }
 
@@ -70,7 +72,11 @@ impl ActionStep {
                 Ok(())
             }
             ActionStep::Set(property, value) => {
-                let value = value.run(copy, draw)?.into_value();
+                let value = match value.run(copy, draw)? {
+                    // RULE-19: what is not there to be set changes nothing.
+                    Operand::Unknown => return Ok(()),
+                    value => value.into_value(),
+                };
                 match property {
                     Property::User(name) => copy.set(name, value),
                     Property::System(property) => copy.set_system(*property, &value),
@@ -78,6 +84,20 @@ impl ActionStep {
             }
         }
     }
+}
+
+/// RULE-21: a value that is there already is one that the system property can take.
+fn check_value(statement: &Statement, parameters: &Parameters) -> Result<(), RuleError> {
+    let Statement::Set(Property::System(property), value) = statement else { return Ok(()) };
+    let value = match value {
+        Expr::Constant(value) => value,
+        Expr::Parameter(name) => match parameters.get(name) {
+            Some(value) => value,
+            None => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    check_system(*property, value).map_err(|why| RuleError::Value { why })
 }
 
 impl fmt::Display for Action {

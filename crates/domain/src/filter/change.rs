@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::convert::to_type_of;
+use super::literal::{instant_ms, span_ticks};
 use super::text::{TICKS_PER_MS, describe, to_text};
 use crate::{
     Overlay, PROPERTY_BYTES_MAX, Properties, Span, Subject, SystemProperty, SystemValue, Timestamp,
@@ -97,9 +98,21 @@ impl<'a> Copied<'a> {
     }
 }
 
+/// Whether an action may set a system property to a value.
+pub(super) fn check_system(property: SystemProperty, value: &Value) -> Result<(), String> {
+    match property {
+        SystemProperty::TimeToLive => ttl(value).map(drop),
+        SystemProperty::ScheduledEnqueueTimeUtc => instant(value).map(drop),
+        text_property => text(text_property, value).map(drop),
+    }
+}
+
 fn ttl(value: &Value) -> Result<Option<Span>, String> {
     match value {
         Value::Null => Ok(None),
+        Value::String(text) if span_ticks(text).is_some_and(|ticks| ticks > 0) => {
+            ttl(&Value::TimeSpan(span_ticks(text).unwrap_or_default()))
+        }
         // As long as a time-span can be is never.
         Value::TimeSpan(i64::MAX) => Ok(Some(Span::MAX)),
         // What is no whole millisecond is rounded up: more than nothing stays so.
@@ -107,7 +120,11 @@ fn ttl(value: &Value) -> Result<Option<Span>, String> {
             Ok(Some(Span(ticks.unsigned_abs().div_ceil(TICKS_PER_MS as u64))))
         }
         other => {
-            Err(format!("sys.TimeToLive takes a TimeSpan of more than 0, not {}", describe(other)))
+            let other = describe(other);
+            Err(format!(
+                "sys.TimeToLive takes a TimeSpan of more than 0, or one as text like '00:10:00' or \
+                 'PT10M', not {other}"
+            ))
         }
     }
 }
@@ -116,6 +133,7 @@ fn instant(value: &Value) -> Result<Option<Timestamp>, String> {
     let ms = match value {
         Value::Null => return Ok(None),
         Value::DateTime(ms) => u64::try_from(*ms).ok(),
+        Value::String(text) => instant_ms(text).and_then(|ms| u64::try_from(ms).ok()),
         Value::DateTimeOffset(ticks) => {
             let ticks = i128::from(*ticks) - super::text::EPOCH_TICKS;
             u64::try_from(ticks.div_euclid(TICKS_PER_MS)).ok()
@@ -124,7 +142,10 @@ fn instant(value: &Value) -> Result<Option<Timestamp>, String> {
     };
     let refused = || {
         let value = describe(value);
-        format!("sys.ScheduledEnqueueTimeUtc takes a DateTime from 1970 on, not {value}")
+        format!(
+            "sys.ScheduledEnqueueTimeUtc takes a DateTime from 1970 on, or one as text like \
+             '2030-01-01T00:00:00Z', not {value}"
+        )
     };
     ms.map(|ms| Some(Timestamp(ms))).ok_or_else(refused)
 }

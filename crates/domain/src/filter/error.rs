@@ -45,6 +45,9 @@ pub enum RuleError {
     /// RULE-29.
     #[error("parameter @{name}: {why}")]
     Parameter { part: RulePart, name: String, why: String },
+    /// RULE-19.
+    #[error("{why}")]
+    Value { why: String },
     /// RULE-12.
     #[error("the correlation filter {why}")]
     Correlation { why: String },
@@ -58,7 +61,9 @@ impl RuleError {
             | RuleError::TooDeep { part, .. }
             | RuleError::TooLong { part, .. }
             | RuleError::Parameter { part, .. } => part.exception(),
-            RuleError::TooManyExpressions { .. } => RulePart::Action.exception(),
+            RuleError::TooManyExpressions { .. } | RuleError::Value { .. } => {
+                RulePart::Action.exception()
+            }
             RuleError::Correlation { .. } => RulePart::Filter.exception(),
         }
     }

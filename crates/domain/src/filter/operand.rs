@@ -11,7 +11,7 @@ use crate::{SystemValue, Value};
 /// A value under way. Predicates yield `Bool` or `Unknown`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand<'a> {
-    /// A user property that is missing, and what came of it (RULE-33).
+    /// A property that is missing, and what came of it (RULE-33).
     Unknown,
     Text(&'a str),
     Value(Cow<'a, Value>),
@@ -33,10 +33,10 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// A system property that the message does not have is null, not an error: its *name* exists.
+    /// A system property that the message does not have is unknown, not an error: its *name* exists.
     pub fn system(value: Option<SystemValue<'a>>) -> Operand<'a> {
         Operand::owned(match value {
-            None => Value::Null,
+            None => return Operand::Unknown,
             Some(SystemValue::Text(text)) => return Operand::Text(text),
             Some(SystemValue::Number(number)) => Value::Long(number),
             Some(SystemValue::Flag(flag)) => Value::Bool(flag),

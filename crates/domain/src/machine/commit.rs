@@ -13,6 +13,7 @@ impl Commit {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         TransactionSize::of(&self.operations)?;
         step.open(self.entity)?;
+        check_partitions(step, &self.operations)?;
         let savepoint = step.savepoint();
         let mut performed = Vec::with_capacity(self.operations.len());
         for operation in self.operations {
@@ -50,6 +51,32 @@ fn perform<R: Rows>(
         Outcome::Renewed { until } => Performed::Renewed { until },
         _ => Performed::Done,
     })
+}
+
+/// TX-11: what is sent to a partitioned entity belongs to one partition.
+fn check_partitions<R: Rows>(
+    step: &mut Step<'_, R>,
+    operations: &[Operation],
+) -> Result<(), Refusal> {
+    let mut first: Option<&str> = None;
+    for (operation, asked) in operations.iter().enumerate() {
+        let Operation::Send(send) = asked else { continue };
+        let Ok(entity) = step.open(send.entity) else { continue };
+        if !entity.properties().enable_partitioning {
+            continue;
+        }
+        for message in &send.messages {
+            let key = entity.row.partition_key(message);
+            if key.is_none() || first.is_some_and(|first| Some(first) != key) {
+                let why = "the entity is partitioned: all messages of a transaction must have the \
+                           same SessionId or PartitionKey";
+                let (operation, cause) = (operation as u32, Refusal::InvalidOperation { why });
+                return Err(Refusal::TransactionRolledBack { operation, cause: cause.into() });
+            }
+            first = key;
+        }
+    }
+    Ok(())
 }
 
 /// TX-5.

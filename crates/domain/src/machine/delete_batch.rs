@@ -14,8 +14,14 @@ impl DeleteBatch {
     /// Deleted means deleted, also of expired ones (BATCH-8).
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let queue = self.queue;
+        let owner = step.open(queue.entity)?.row.topic().unwrap_or(queue.entity);
+        let is_partitioned = step.open(owner)?.properties().enable_partitioning;
         let mut entity = step.open(queue.entity)?;
         entity.row.check_receive(queue)?;
+        if is_partitioned {
+            let why = "messages of a partitioned entity cannot be deleted in batches; receive them";
+            return Err(Refusal::InvalidOperation { why }); // BATCH-6.
+        }
         entity.row.check_sessionless(queue)?; // BATCH-7.
         validate::delete_count(self.count_max)?;
         entity.used();

@@ -81,7 +81,7 @@ impl Told {
             receivable: SubQueue::ALL.map(|sub| match sub {
                 _ if refuses_receive => 0,
                 _ if properties.forwards(sub).is_some() => 0, // FWD-3.
-                SubQueue::Main if properties.requires_session => 0,
+                SubQueue::Main if properties.keeps_sessions() => 0,
                 SubQueue::Main
                 | SubQueue::DeadLetter
                 | SubQueue::Transfer
@@ -212,6 +212,7 @@ impl<R: Rows> EntityStep<'_, R> {
         properties.requires_duplicate_detection.then_some(History {
             id: self.id,
             at: self.at,
+            is_partitioned: properties.enable_partitioning,
             window: properties.duplicate_detection_window,
             oldest: &mut self.state.duplicate_next,
             stale: &mut self.watch.stale.history,

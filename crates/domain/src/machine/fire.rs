@@ -19,7 +19,7 @@ impl Fire {
         let Ok(mut entity) = step.open(self.entity) else { return Outcome::Fired(fired) };
         // STATE-3: nothing leaves while disabled; activation re-arms it. The history is no message.
         let suspended = entity.properties().status.is_suspended();
-        let rows_per_message = match entity.properties().requires_session {
+        let rows_per_message = match entity.properties().keeps_sessions() {
             true => SESSION_ROWS_PER_MESSAGE,
             false => ROWS_PER_MESSAGE,
         };

@@ -10,6 +10,8 @@ const REMOVED_MAX: usize = 2;
 pub(super) struct History<'s, R> {
     pub id: EntityId,
     pub at: Timestamp,
+    /// Each partition has its own (DUP-1).
+    pub is_partitioned: bool,
     /// As it stands now (DUP-4).
     pub window: Span,
     /// When the oldest entry was accepted, or an earlier instant.
@@ -20,6 +22,19 @@ pub(super) struct History<'s, R> {
 }
 
 impl<R: Rows> History<'_, R> {
+    /// By what a message is known in the history: its id, with its key where the entity is
+    /// partitioned (DUP-1).
+    pub fn id_of(&self, message: &NewMessage) -> Option<String> {
+        let id = message.message_id.as_ref()?;
+        let key = message.session_id.as_ref().or(message.partition_key.as_ref());
+        Some(match (self.is_partitioned, key) {
+            (false, _) => id.clone(),
+            (true, None) => format!("\n{id}"),
+            // Where the key ends is said first: it may hold anything.
+            (true, Some(key)) => format!("{}\n{key}{id}", key.len()),
+        })
+    }
+
     /// The number recorded for a message of this id accepted within the window (DUP-4). If there is
     /// none, the id is recorded for `number`.
     pub fn recall_or_record(
@@ -48,8 +63,8 @@ impl<R: Rows> History<'_, R> {
 
     /// Whether a message repeats one of the history; nothing is recorded.
     pub fn is_repeat(&mut self, message: &NewMessage) -> bool {
-        let Some(id) = &message.message_id else { return false };
-        match self.view.get(&Key::DuplicateId(self.id, id.clone())) {
+        let Some(id) = self.id_of(message) else { return false };
+        match self.view.get(&Key::DuplicateId(self.id, id)) {
             Some(Row::DuplicateId { accepted_at, .. }) => !self.has_left(accepted_at),
             _ => false,
         }

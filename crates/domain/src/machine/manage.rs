@@ -32,6 +32,7 @@ impl UpdateQueue {
         let new = *self.properties;
         validate::unchanged(old, &new)?;
         validate::queue_properties(&new)?;
+        validate::forwarding_of_sessions(old, &new)?;
         validate::forwarding(&new)?;
         // TTL-26: messages passed as due may be due later now.
         if new.default_ttl > old.default_ttl {

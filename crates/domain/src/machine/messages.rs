@@ -100,7 +100,7 @@ impl<R: Rows> Messages<'_, R> {
 
     /// A topic lists no sessions: its subscriptions may have some.
     fn scheduled(&self, row: &ScheduledRow) -> Place {
-        let listed = self.row.properties.requires_session;
+        let listed = self.row.properties.keeps_sessions();
         Place::Scheduled(row.session.clone().filter(|_| listed))
     }
 

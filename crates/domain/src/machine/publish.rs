@@ -319,6 +319,7 @@ impl Published {
     fn copy_to<R: Rows>(&self, subscription: &mut EntityStep<'_, R>, made: Made) {
         let number = subscription.next_sequence();
         let requires_session = subscription.properties().requires_session;
+        let keeps_sessions = subscription.properties().keeps_sessions();
         let mut session = self.session.as_ref();
         let mut ttl = self.ttl;
         let set;
@@ -338,7 +339,7 @@ impl Published {
             delivery_count: 0,
             enqueued_at: subscription.at,
             lifetime: subscription.row.lifetime(ttl, subscription.at),
-            session: session.filter(|_| requires_session).cloned(),
+            session: session.filter(|_| keeps_sessions).cloned(),
             overlay: None,
             // Topic to subscription is no hop (FWD-7).
             travel: self.travel.clone(),

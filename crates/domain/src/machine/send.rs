@@ -36,6 +36,7 @@ impl Send {
             let why = "this entity requires sessions; give every message a SessionId";
             return Err(Refusal::InvalidOperation { why }); // SEND-4.
         }
+        row.check_partition(&self.messages)?;
         row.check_size(state)
     }
 }
@@ -81,7 +82,10 @@ impl<R: Rows> EntityStep<'_, R> {
     /// is in the history from now on.
     pub fn repeats(&mut self, message: &mut NewMessage) -> Option<SequenceNumber> {
         let number = self.state.next_sequence;
-        self.history()?.recall_or_record(message.message_id.take()?, number)
+        let mut history = self.history()?;
+        let id = history.id_of(message)?;
+        message.message_id = None;
+        history.recall_or_record(id, number)
     }
 
     /// SCHED-1: stores a message until its time.

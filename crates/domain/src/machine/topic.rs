@@ -31,11 +31,8 @@ impl CreateTopic {
         step.check_new(self.entity)?;
         validate::queue_name(&self.name)?;
         validate::topic_properties(&self.properties)?;
-        let specifics = TopicSpecifics {
-            filter_before_publishing: self.properties.filter_before_publishing,
-            support_ordering: self.properties.support_ordering,
-            ..TopicSpecifics::default()
-        };
+        let mut specifics = TopicSpecifics::default();
+        specifics.tell(&self.properties);
         let properties = self.properties.common();
         step.insert_entity(self.entity, self.name, properties, Specifics::Topic(specifics))
     }
@@ -48,8 +45,7 @@ impl UpdateTopic {
         let old = TopicProperties::of(topic.properties(), &specifics);
         validate::unchanged(&old, &self.properties)?;
         validate::topic_properties(&self.properties)?;
-        specifics.filter_before_publishing = self.properties.filter_before_publishing;
-        specifics.support_ordering = self.properties.support_ordering;
+        specifics.tell(&self.properties);
         topic.describe(self.properties.common(), Specifics::Topic(specifics));
         if self.properties.auto_delete_on_idle != old.auto_delete_on_idle {
             step.tell_windows(self.entity, old.auto_delete_on_idle);
@@ -83,11 +79,10 @@ impl CreateSubscription {
         validate::subscription_properties(&self.properties)?;
         check_rule(&self.rule)?;
         of_topic.subscriptions += 1;
+        let rules = self.rule.counts();
         let specifics = SubscriptionSpecifics {
-            topic: self.topic,
-            own_default_ttl: self.properties.default_ttl,
-            dead_letter_on_filter_errors: self.properties.dead_letter_on_filter_errors,
-            rules: self.rule.counts(),
+            rules,
+            ..SubscriptionSpecifics::of(self.topic, &self.properties)
         };
         of_topic.rules = of_topic.rules.plus(specifics.rules);
         check_limits(RuleCounts::default(), specifics.rules, of_topic.rules)?;
@@ -105,7 +100,7 @@ impl CreateSubscription {
 
 impl UpdateSubscription {
     fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
-        let specifics = step.open(self.entity)?.subscription_specifics()?;
+        let mut specifics = step.open(self.entity)?.subscription_specifics()?;
         let topic_ttl = step.open(specifics.topic)?.properties().default_ttl;
         let window = step.window(self.entity);
         let mut subscription = step.open(self.entity)?;
@@ -113,11 +108,7 @@ impl UpdateSubscription {
         let old = SubscriptionProperties::of(subscription.properties(), &specifics);
         validate::unchanged(&old, &new)?;
         validate::subscription_properties(&new)?;
-        let specifics = SubscriptionSpecifics {
-            own_default_ttl: new.default_ttl,
-            dead_letter_on_filter_errors: new.dead_letter_on_filter_errors,
-            ..specifics
-        };
+        specifics.tell(&new);
         let common = new.common(topic_ttl);
         validate::forwarding(&common)?;
         // TTL-26: messages passed as due may be due later now.

@@ -6,20 +6,23 @@ use crate::{
     QueueProperties, Refusal, SubscriptionProperties, TopicProperties,
 };
 
-/// ENT-3, ENT-4, FWD-1.
+/// ENT-3, ENT-4, ENT-10, FWD-1.
 pub fn queue_properties(properties: &QueueProperties) -> Result<(), Refusal> {
-    forwards_no_sessions(properties.requires_session, properties.forward_to.as_deref())?;
+    express_keeps_no_history(properties.enable_express, properties.requires_duplicate_detection)?;
+    let forwards = properties.forward_to.is_some() && !properties.enable_partitioning;
+    forwards_no_sessions(properties.requires_session, forwards)?;
     each_in_range(properties)
 }
 
-/// ENT-3, ENT-4, STATE-1.
+/// ENT-3, ENT-4, ENT-10, STATE-1.
 pub fn topic_properties(properties: &TopicProperties) -> Result<(), Refusal> {
+    express_keeps_no_history(properties.enable_express, properties.requires_duplicate_detection)?;
     each_in_range(properties)
 }
 
 /// ENT-3, ENT-4, FWD-1, STATE-1.
 pub fn subscription_properties(properties: &SubscriptionProperties) -> Result<(), Refusal> {
-    forwards_no_sessions(properties.requires_session, properties.forward_to.as_deref())?;
+    forwards_no_sessions(properties.requires_session, properties.forward_to.is_some())?;
     each_in_range(properties)
 }
 
@@ -54,10 +57,31 @@ pub fn forwarding(properties: &QueueProperties) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// FWD-1: what requires sessions and forwards keeps none, and so neither begins nor ends to forward.
+pub fn forwarding_of_sessions(old: &QueueProperties, new: &QueueProperties) -> Result<(), Refusal> {
+    match new.requires_session && old.forward_to.is_some() != new.forward_to.is_some() {
+        true => {
+            let why = "whether a queue that requires sessions forwards is fixed when it is created";
+            Err(Refusal::InvalidOperation { why })
+        }
+        false => Ok(()),
+    }
+}
+
+/// ENT-10.
+fn express_keeps_no_history(is_express: bool, detects_duplicates: bool) -> Result<(), Refusal> {
+    if is_express && detects_duplicates {
+        let why = "EnableExpress and RequiresDuplicateDetection cannot both be true";
+        return Err(Refusal::InvalidOperation { why });
+    }
+    Ok(())
+}
+
 /// FWD-1.
-fn forwards_no_sessions(requires_session: bool, forward_to: Option<&str>) -> Result<(), Refusal> {
-    if requires_session && forward_to.is_some() {
-        let why = "what requires sessions cannot be forwarded; its dead letters can";
+fn forwards_no_sessions(requires_session: bool, forwards: bool) -> Result<(), Refusal> {
+    if requires_session && forwards {
+        let why = "what requires sessions cannot be forwarded, unless the queue is partitioned; its dead \
+                   letters can";
         return Err(Refusal::InvalidOperation { why });
     }
     Ok(())
@@ -71,9 +95,11 @@ fn each_in_range<P: Described>(properties: &P) -> Result<(), Refusal> {
 fn value_in_range<P: Described>(property: &EntityProperty, of: &P) -> Result<(), Refusal> {
     let what = property.element;
     match &property.of {
-        PropertyType::Duration { field, min, max, allowed } => held(field, of, |span| {
-            in_range(what, (min..=max).contains(&span), format_args!("{} ms", span.0), allowed)
-        }),
+        PropertyType::Duration { field, min, max, allowed, is_raised: _ } => {
+            held(field, of, |span| {
+                in_range(what, (min..=max).contains(&span), format_args!("{} ms", span.0), allowed)
+            })
+        }
         PropertyType::Number { field, min, max, multiple_of, unit: _, allowed } => {
             held(field, of, |number| {
                 let holds = (min..=max).contains(&number) && number.is_multiple_of(*multiple_of);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Action, Change, Filter, Properties, Span, Subject, SystemProperty, SystemValue, Timestamp,
-    Value,
+    Action, Change, Filter, Properties, RuleError, Span, Subject, SystemProperty, SystemValue,
+    Timestamp, Value,
 };
 
 /// A message as rules see it.
@@ -150,7 +150,14 @@ pub fn run(message: &Message, text: &str) -> Result<Change, String> {
 }
 
 pub fn run_with(message: &Message, text: &str, given: &Properties) -> Result<Change, String> {
-    let action = Action::sql(text, given).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let action = match Action::sql(text, given) {
+        Ok(action) => action,
+        Err(error @ RuleError::Value { .. }) => {
+            assert_eq!(error.name(), "RuleActionException");
+            return Err(error.to_string());
+        }
+        Err(error) => panic!("{text}: {error}"),
+    };
     action.run(message, &mut counter()).map_err(|error| {
         assert_eq!(error.name(), "RuleActionException");
         error.to_string()

@@ -189,7 +189,7 @@ impl Plain {
     /// IDLE-15.
     fn seal(&mut self, known: Timestamp) -> Outcome {
         let since = self.idle_since();
-        let window = self.properties.auto_delete_on_idle;
+        let window = self.properties.idle_window();
         let pending = self.messages.iter().any(|m| matches!(m.place, Place::Waiting { .. }));
         if window.is_max() || pending || known < since {
             return Outcome::Spared;

@@ -1,6 +1,6 @@
 //! BATCH: deleting without receiving.
 
-use domain::{BATCH_DELETE_MAX, Outcome};
+use domain::{BATCH_DELETE_MAX, Outcome, QueueProperties};
 
 use crate::table::*;
 
@@ -121,4 +121,18 @@ fn batch_9_it_counts_as_use() {
     let mut play = five();
     play.play(2 * HOUR, Delete(1));
     assert_eq!(play.state().last_use, at(2 * HOUR));
+}
+
+#[test]
+fn batch_6_it_does_not_work_on_a_partitioned_entity() {
+    let partitioned = QueueProperties { enable_partitioning: true, ..queue() };
+    let refused = "InvalidOperationException";
+    check(
+        partitioned,
+        [
+            (0, send(m()), "sent 1", "1"),
+            (SECOND, Delete(9), refused, "1"),
+            (SECOND, dead(Delete(9)), refused, "1"),
+        ],
+    );
 }

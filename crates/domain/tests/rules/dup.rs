@@ -31,6 +31,29 @@ fn dup_1_only_the_message_id_is_compared() {
     assert!(!play.group.rows.0.keys().any(|key| matches!(key, Key::DuplicateId(..))));
 }
 
+/// Of a partitioned queue: the id with the key.
+#[test]
+fn dup_1_the_partition_key_is_compared_as_well_where_there_are_partitions() {
+    let keyed = |id: &str, key: &str| m().id(id).key(key);
+    for (enable_partitioning, numbers) in [(false, [1, 1, 1, 1, 1]), (true, [1, 1, 2, 3, 4])] {
+        let mut play = Table::new(QueueProperties { enable_partitioning, ..detecting() });
+        let messages = [
+            keyed("a", "x"),
+            keyed("a", "x"),
+            keyed("a", "y"),
+            m().id("a"),
+            m().id("a").session("z"),
+        ];
+        for (message, number) in messages.into_iter().zip(numbers) {
+            assert_eq!(
+                play.play(0, send(message.clone())),
+                format!("sent {number}"),
+                "{message:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn dup_2_a_duplicate_is_accepted_and_dropped_at_once() {
     let play = check(

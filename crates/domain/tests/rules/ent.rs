@@ -2,8 +2,9 @@
 
 use domain::{
     AccessRights, AuthorizationRule, CatalogCommand, CatalogOutcome, Command, CreateQueue,
-    DirectoryState, EntityId, EntityStatus, Key, LockToken, MemoryRows, Outcome, QueueId,
-    QueueProperties, Refusal, SequenceNumber, Span, UpdateQueue, validate,
+    DirectoryState, EntityId, EntityStatus, Key, LockToken, MemoryRows, Outcome, PROPERTIES, Patch,
+    PropertyValue, QueueId, QueueProperties, Refusal, SequenceNumber, Span, TopicProperties,
+    UpdateQueue, validate,
 };
 
 use crate::catalog::{catalog, create, created};
@@ -13,7 +14,7 @@ use crate::table::*;
 #[test]
 fn ent_1_names_are_bounded_and_have_no_forbidden_characters() {
     let longest = "q".repeat(260);
-    for name in ["a", "Orders.new-1_x/y", &longest, "1", "-", "/".repeat(0).as_str()] {
+    for name in ["a", "Orders.new-1_x/y~z", &longest, "1", "-", "/".repeat(0).as_str()] {
         let outcome = validate::queue_name(name);
         assert_eq!(outcome.is_ok(), !name.is_empty(), "'{name}'");
     }
@@ -90,6 +91,9 @@ fn ent_3_defaults_are_those_of_the_table() {
         authorization_rules: Vec::new(),
         forward_to: None,
         forward_dead_letters_to: None,
+        support_ordering: true,
+        enable_partitioning: false,
+        enable_express: false,
     };
     assert_eq!(queue(), expected);
     assert_eq!(validate::queue_properties(&queue()), Ok(()));
@@ -111,7 +115,7 @@ type Change = (&'static str, fn(&mut QueueProperties));
 
 /// At a bound of ENT-3's table.
 const WITHIN: &[Change] = &[
-    ("lock 5 s", |p| p.lock_duration = ms(5 * SECOND)),
+    ("lock 1 ms", |p| p.lock_duration = ms(1)),
     ("lock 5 min", |p| p.lock_duration = ms(5 * MINUTE)),
     ("size 2048", |p| p.max_size_megabytes = 2048),
     ("size 5120", |p| p.max_size_megabytes = 5120),
@@ -130,7 +134,7 @@ const WITHIN: &[Change] = &[
 
 /// Just beyond.
 const BEYOND: &[Change] = &[
-    ("lock below 5 s", |p| p.lock_duration = ms(5 * SECOND - 1)),
+    ("lock 0", |p| p.lock_duration = ms(0)),
     ("lock above 5 min", |p| p.lock_duration = ms(5 * MINUTE + 1)),
     ("size 0", |p| p.max_size_megabytes = 0),
     ("size 1023", |p| p.max_size_megabytes = 1023),
@@ -180,6 +184,8 @@ fn ent_5_what_is_fixed_at_creation_is_not_changed() {
     play.group.now = at(5);
     let outcome = play.update(|p| p.requires_duplicate_detection = true);
     assert_eq!(refusal_of(outcome), "InvalidOperationException");
+    let outcome = play.update(|p| p.enable_partitioning = true);
+    assert_eq!(refusal_of(outcome), "InvalidOperationException");
     let outcome = play.update(|p| {
         p.requires_session = true;
         p.lock_duration = ms(10 * SECOND);
@@ -187,6 +193,80 @@ fn ent_5_what_is_fixed_at_creation_is_not_changed() {
     assert_eq!(refusal_of(outcome), "InvalidOperationException");
     assert_eq!(play.info().properties, queue());
     assert_eq!(play.info().updated_at, at(0));
+}
+
+/// Who asks for a shorter window gets the shortest; for none, nothing.
+#[test]
+fn dup_3_a_window_that_is_too_short_is_raised() {
+    let window = PROPERTIES.iter().find(|property| property.name == "duplicate_detection_window");
+    for (asked, granted, is_taken) in [
+        (0, 0, false),
+        (1, 20 * SECOND, true),
+        (5 * SECOND, 20 * SECOND, true),
+        (20 * SECOND, 20 * SECOND, true),
+        (7 * DAY, 7 * DAY, true),
+        (7 * DAY + 1, 7 * DAY + 1, false),
+    ] {
+        let mut given = Patch::<QueueProperties>::default();
+        given.set(window.expect("the property"), PropertyValue::Duration(ms(asked)));
+        for properties in [given.created(), given.applied_to(queue())] {
+            assert_eq!(properties.duplicate_detection_window, ms(granted), "{asked}");
+            assert_eq!(validate::queue_properties(&properties).is_ok(), is_taken, "{asked}");
+        }
+    }
+}
+
+/// Each flag with each: only what Service Bus refuses together is refused.
+#[test]
+fn ent_10_what_is_express_detects_no_duplicates() {
+    for bits in 0u8..16 {
+        let is = |bit: u8| bits & bit != 0;
+        let properties = QueueProperties {
+            enable_express: is(1),
+            requires_duplicate_detection: is(2),
+            enable_partitioning: is(4),
+            support_ordering: is(8),
+            ..queue()
+        };
+        let refused = validate::queue_properties(&properties).err().map(|refusal| refusal.name());
+        let expected = (is(1) && is(2)).then_some("InvalidOperationException");
+        assert_eq!(refused, expected, "{properties:?}");
+        let topic = TopicProperties {
+            enable_express: is(1),
+            requires_duplicate_detection: is(2),
+            enable_partitioning: is(4),
+            support_ordering: is(8),
+            ..TopicProperties::default()
+        };
+        let refused = validate::topic_properties(&topic).err().map(|refusal| refusal.name());
+        assert_eq!(refused, expected, "{topic:?}");
+    }
+}
+
+/// PART-1: the size is that of one of sixteen partitions; order is not kept unless told.
+#[test]
+fn part_1_what_is_created_partitioned_has_room_for_sixteen() {
+    let property = |name| PROPERTIES.iter().find(|property| property.name == name).expect(name);
+    for (told, ordering, size, kept) in [
+        (None, None, 16 * 1024, false),
+        (Some(3072), None, 49_152, false),
+        (Some(5120), Some(true), 81_920, true),
+        // As it is read from such an entity.
+        (Some(49_152), Some(false), 49_152, false),
+    ] {
+        let mut given = Patch::<QueueProperties>::default();
+        given.set(property("enable_partitioning"), PropertyValue::Flag(true));
+        if let Some(size) = told {
+            given.set(property("max_size_megabytes"), PropertyValue::Number(size));
+        }
+        if let Some(ordering) = ordering {
+            given.set(property("support_ordering"), PropertyValue::Flag(ordering));
+        }
+        let created = given.created();
+        assert_eq!((created.max_size_megabytes, created.support_ordering), (size, kept));
+        assert_eq!(validate::queue_properties(&created), Ok(()));
+    }
+    assert_eq!(Patch::<QueueProperties>::default().created(), queue());
 }
 
 #[test]

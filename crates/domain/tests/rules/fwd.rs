@@ -492,3 +492,33 @@ fn rule_9_a_topic_that_nobody_takes_it_from_refuses_it() {
     assert_eq!((world.look("t/s"), world.look("a")), ("1".into(), "| 2".into()));
     assert_eq!(world.reason("a", 2), "NoMatchingSubscriptionException");
 }
+
+/// What requires sessions and forwards keeps none.
+#[test]
+fn fwd_1_a_partitioned_queue_may_require_sessions_and_forward() {
+    let both = |enable_partitioning| QueueProperties {
+        forward_to: Some("b".into()),
+        enable_partitioning,
+        ..sessions()
+    };
+    assert_eq!(domain::validate::queue_properties(&both(true)), Ok(()));
+    assert_eq!(domain::validate::queue_properties(&both(false)).unwrap_err().name(), INVALID);
+    let mut world = World::new(2);
+    world.queue("b", sessions());
+    world.queue("a", both(true));
+    assert_eq!(words(&world.send("a", vec![m()])), INVALID, "SEND-4");
+    world.send(
+        "a",
+        vec![says("$SessionId=s").session("s"), says("$SessionId=s").session("s").due(10)],
+    );
+    world.forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("2S".into(), "1".into()));
+    world.at(10).fire("a", domain::DeadlineKind::Scheduled);
+    world.forward("a");
+    assert_eq!((world.look("a"), world.look("b")), ("".into(), "1 2".into()));
+    assert_eq!(world.info("b").counts.active, 2);
+    // It is one or the other from the beginning.
+    assert_eq!(words(&world.update("a", |p| p.forward_to = None)), INVALID);
+    assert_eq!(words(&world.update("b", |p| p.forward_to = Some("a".into()))), INVALID);
+    assert_eq!(world.update("a", |p| p.max_delivery_count = 3), Outcome::Done);
+}

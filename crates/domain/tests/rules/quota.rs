@@ -3,7 +3,7 @@
 use domain::{
     AccessRights, AuthorizationRule, BATCH_DELETE_MAX, Command, CreateQueue, Disposition,
     ID_CHARS_MAX, NewMessage, Outcome, PATH_CHARS_MAX, PEEK_MESSAGES_MAX, QueueProperties, Refusal,
-    Span, TOKENS_MAX, TopicProperties, validate,
+    Span, TOKENS_MAX, TopicProperties, TopicSpecifics, validate,
 };
 
 use crate::support::{Group, QUEUE};
@@ -204,7 +204,9 @@ fn quota_23_a_queue_or_topic_has_at_most_12_authorization_rules() {
             TopicProperties { authorization_rules: rules(count), ..TopicProperties::default() };
         let refusal = validate::topic_properties(&topic).err();
         assert_eq!(refusal.map(|refusal| refusal.name()), refused, "{count}");
-        assert_eq!(TopicProperties::of(&topic.common(), &Default::default()), topic);
+        let mut specifics = TopicSpecifics::default();
+        specifics.tell(&topic);
+        assert_eq!(TopicProperties::of(&topic.common(), &specifics), topic);
     }
 }
 

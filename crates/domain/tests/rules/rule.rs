@@ -189,6 +189,7 @@ fn rule_12_a_correlation_filter_takes_what_equals_all_its_conditions() {
     let conditions = Conditions {
         system: [(SystemProperty::Subject, "hi".to_owned())].into(),
         properties: properties([("n", Value::Int(5))]),
+        ..Conditions::default()
     };
     let filter = RuleFilter::Correlation(conditions);
     play.subscribe("a", subscription(), NewRule { name: "c".into(), filter, action: None });

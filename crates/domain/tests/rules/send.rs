@@ -136,3 +136,25 @@ fn send_5_session_and_partition_key_must_agree() {
         ],
     );
 }
+
+#[test]
+fn send_3_a_batch_to_a_partitioned_entity_has_one_key() {
+    let refused = "InvalidOperationException";
+    for (batch, expected) in [
+        (vec![m(), m()], "sent 1 2"),
+        (vec![m().key("a"), m().key("a")], "sent 1 2"),
+        (vec![m().session("a"), m().key("a")], "sent 1 2"),
+        (vec![m().key("a"), m()], refused),
+        (vec![m(), m().key("a")], refused),
+        (vec![m().key("a"), m().key("b")], refused),
+        (vec![m().session("a"), m().session("b")], refused),
+        // A message id alone is none.
+        (vec![m().id("a"), m().id("b")], "sent 1 2"),
+    ] {
+        for enable_partitioning in [true, false] {
+            let mut play = Table::new(QueueProperties { enable_partitioning, ..queue() });
+            let expected = if enable_partitioning { expected } else { "sent 1 2" };
+            assert_eq!(play.play(0, Send(batch.clone())), expected, "{batch:?}");
+        }
+    }
+}

@@ -76,6 +76,7 @@ pub trait Sent {
     fn header(self, bytes: u32) -> NewMessage;
     fn content(self, content: &'static str) -> NewMessage;
     fn session(self, id: &str) -> NewMessage;
+    fn key(self, key: &str) -> NewMessage;
 }
 
 impl Sent for NewMessage {
@@ -105,6 +106,10 @@ impl Sent for NewMessage {
 
     fn session(self, id: &str) -> NewMessage {
         NewMessage { session_id: Some(id.to_owned()), ..self }
+    }
+
+    fn key(self, key: &str) -> NewMessage {
+        NewMessage { partition_key: Some(key.to_owned()), ..self }
     }
 }
 

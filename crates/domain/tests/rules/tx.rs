@@ -2,8 +2,8 @@
 
 use domain::{
     CancelScheduled, Command, Commit, Disposition, EntityStatus, Key, NewMessage, NewRule,
-    Operation, Origin, Outcome, Performed, Refusal, Renew, Row, SequenceNumber, SetSessionState,
-    Settle, Settlement, SubQueue, TRANSACTION_BYTES_MAX, TRANSACTION_COUNT_MAX,
+    Operation, Origin, Outcome, Performed, QueueProperties, Refusal, Renew, Row, SequenceNumber,
+    SetSessionState, Settle, Settlement, SubQueue, TRANSACTION_BYTES_MAX, TRANSACTION_COUNT_MAX,
     TRANSACTION_TIMEOUT, TransactionSize, check_held,
 };
 
@@ -488,7 +488,7 @@ fn tx_14_a_repeated_commit_gets_its_recorded_outcome() {
     assert_eq!(words(&play.group.apply(again(&third))), "committed 8");
 }
 
-/// No entity is partitioned here (PART-5), so what a transaction holds may be of several sessions.
+/// Of an entity that is not partitioned.
 #[test]
 fn tx_11_a_transaction_holds_messages_of_different_sessions() {
     let mut play = Table::new(sessions());
@@ -505,4 +505,34 @@ fn tx_11_a_transaction_holds_messages_of_different_sessions() {
     ];
     assert_eq!(commit(&mut play, 0, both), "committed done 2 3 4");
     assert_eq!(play.look(), "2 3 4 | | completed 1");
+}
+
+#[test]
+fn tx_11_what_is_sent_to_a_partitioned_entity_in_a_transaction_has_one_key() {
+    let refused = "rolled back by 0: InvalidOperationException";
+    let other = "rolled back by 1: InvalidOperationException";
+    for (detects, messages, expected) in [
+        (false, [m().key("a"), m().key("a")], "committed 1 2"),
+        (false, [m().session("a"), m().key("a")], "committed 1 2"),
+        (false, [m(), m().key("a")], refused),
+        (false, [m().key("a"), m()], other),
+        (false, [m().key("a"), m().key("b")], other),
+        (false, [m().session("a"), m().session("b")], other),
+        // A message id is a key where duplicates are detected only.
+        (false, [m().id("a"), m().id("a")], refused),
+        (true, [m().id("a"), m().key("a")], "committed 1 2"),
+        (true, [m().id("a"), m().id("b")], other),
+    ] {
+        for enable_partitioning in [true, false] {
+            let mut play = Table::new(QueueProperties {
+                enable_partitioning,
+                requires_duplicate_detection: detects,
+                ..queue()
+            });
+            let operations = messages.iter().map(|message| sending(vec![message.clone()]));
+            let answer = commit(&mut play, 0, operations.collect());
+            let expected = if enable_partitioning { expected } else { "committed 1 2" };
+            assert_eq!(answer, expected, "{messages:?}");
+        }
+    }
 }

@@ -78,7 +78,7 @@ impl Entity {
             panic!("{entity:?} has no state");
         };
         let mut read = Entity {
-            requires_session: description.properties.requires_session,
+            requires_session: description.properties.keeps_sessions(),
             specifics: description.specifics.clone(),
             state: (**state).clone(),
             messages: Default::default(),
@@ -459,7 +459,7 @@ impl Timers {
             matches!(properties.status, EntityStatus::Active | EntityStatus::SendDisabled);
         for sub in SubQueue::ALL {
             let told = self.available.get(&QueueId { entity, sub }).copied().unwrap_or_default();
-            let by_session = properties.requires_session && sub == SubQueue::Main;
+            let by_session = properties.keeps_sessions() && sub == SubQueue::Main;
             let forwarded = properties.forwards(sub).is_some();
             let told_of = receives && !by_session && !forwarded;
             let available = if told_of { state.available[sub as usize] } else { 0 };

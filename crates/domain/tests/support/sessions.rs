@@ -23,7 +23,7 @@ struct Sessions {
 
 pub fn check(rows: &MemoryRows, entity: EntityId, described: &EntityRow, state: &EntityState) {
     let sessions = Sessions::read(rows, entity);
-    let required = described.properties.requires_session;
+    let required = described.properties.keeps_sessions();
     for (number, row) in &sessions.messages {
         assert_eq!(row.session.is_some(), required, "session of {number}");
     }

@@ -177,14 +177,6 @@ impl<'a> Element<'a, '_> {
         }
     }
 
-    /// Refuses `true`: there is no such thing here.
-    pub fn only_false(self) -> Result<(), Failure> {
-        if self.flag()? {
-            return Err(Failure::bad(format!("{} is not supported", self.name())));
-        }
-        Ok(())
-    }
-
     /// The name of an entity: clients write it as it is, or as the path of an absolute URI. Empty:
     /// none.
     pub fn destination(self) -> Result<Option<String>, Failure> {

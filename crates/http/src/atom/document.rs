@@ -177,8 +177,7 @@ pub(super) fn write_text(element: ElementWriter<'_, Vec<u8>>, text: &str) -> io:
 
 /// ISO 8601 in UTC.
 pub(super) fn instant(at: Timestamp) -> String {
-    let ms = i64::try_from(at.0).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX).to_string()
+    crate::instant::show_ms(i64::try_from(at.0).unwrap_or(i64::MAX))
 }
 
 fn title(xml: &mut Xml, title: &str) -> io::Result<()> {

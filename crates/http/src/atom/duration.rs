@@ -1,4 +1,4 @@
-//! Durations as ISO 8601 writes them, as far as Service Bus does: days to seconds.
+//! Durations as ISO 8601 writes them and .NET reads them: a month has 30 days, a year 365.
 
 use domain::Span;
 
@@ -15,13 +15,13 @@ const DAY: i128 = 24 * HOUR;
 /// Digits of a second's fraction that a tick can show.
 const FRACTION_DIGITS: usize = 7;
 
-/// Reads `P1DT2H3M4.5S`; parts of a millisecond are cut off. `None` for what is no such duration,
-/// negative ones included.
+/// Reads `P1DT2H3M4.5S`; parts of a millisecond are cut off, but more than nothing stays so. `None` for
+/// what is no such duration, negative ones included.
 pub(super) fn parse(text: &str) -> Option<Span> {
-    let ticks = unsigned_ticks(text.trim())?;
-    match ticks >= NEVER_DAYS * DAY {
-        true => Some(Span::MAX),
-        false => u64::try_from(ticks / MILLISECOND).ok().map(Span),
+    match unsigned_ticks(text.trim())? {
+        never if never >= NEVER_DAYS * DAY => Some(Span::MAX),
+        1..MILLISECOND => Some(Span(1)),
+        ticks => u64::try_from(ticks / MILLISECOND).ok().map(Span),
     }
 }
 
@@ -45,10 +45,16 @@ fn unsigned_ticks(text: &str) -> Option<i128> {
         None if rest.is_empty() => return None,
         None => (rest, ""),
     };
-    let mut ticks = match days {
-        "" => 0,
-        days => digits(days.strip_suffix('D')?)? * DAY,
-    };
+    let (mut ticks, mut date) = (0, days);
+    for (unit, length) in [('Y', 365 * DAY), ('M', 30 * DAY), ('D', DAY)] {
+        if let Some((count, rest)) = date.split_once(unit) {
+            ticks += digits(count)? * length;
+            date = rest;
+        }
+    }
+    if !date.is_empty() {
+        return None;
+    }
     for (unit, length) in [('H', HOUR), ('M', MINUTE)] {
         if let Some((count, rest)) = time.split_once(unit) {
             ticks += digits(count)? * length;
@@ -124,7 +130,13 @@ mod tests {
             ("P14D", 14 * DAY_MS, "P14D"),
             ("P1DT2H", 26 * 3_600_000, "P1DT2H"),
             ("PT0.5S", 500, "PT0.5S"),
-            ("PT0.0005S", 0, "PT0S"),
+            ("PT0.0005S", 1, "PT0.001S"),
+            ("PT0.0000001S", 1, "PT0.001S"),
+            ("PT1.0005S", 1000, "PT1S"),
+            ("P1M", 30 * DAY_MS, "P30D"),
+            ("P1Y", 365 * DAY_MS, "P365D"),
+            ("P1Y2M3DT4H", 428 * DAY_MS + 4 * 3_600_000, "P428DT4H"),
+            ("P29248Y", u64::MAX, NEVER),
             ("PT90S", 90_000, "PT1M30S"),
             ("PT5M1.25S", 301_250, "PT5M1.25S"),
             ("PT0S", 0, "PT0S"),
@@ -143,8 +155,10 @@ mod tests {
             "PT",
             "1M",
             "PT1",
-            "P1M",
-            "P1Y",
+            "P1M1Y",
+            "P1D1M",
+            "PT1Y",
+            "P1W",
             "-PT1M",
             "PT-1M",
             "PT1.S",

@@ -8,19 +8,21 @@ use axum::http::HeaderValue;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use domain::subscription_path;
+use domain::{EntityInfo, RuleRow, split_subscription_path};
 use service::{Listed, QueueInfo};
 
 use super::document::Xml;
-use super::{Request, document, entity, escaped, rule_path, write_rule};
+use super::{Request, VERSION, document, entity, write_rule};
 use crate::failure::Failure;
-use crate::path::Window;
+use crate::path::{ListFilter, ListedEntry, Window};
 
 const FEED_TYPE: HeaderValue =
     HeaderValue::from_static("application/atom+xml;type=feed;charset=utf-8");
 /// How long a client may take from one page to the next to be known again.
 const CURSOR_LASTS: Duration = Duration::from_secs(60);
 const CURSORS_MAX: usize = 1024;
+/// Entries that are looked at together where a filter decides.
+const SCANNED: u32 = 200;
 
 /// Which name the pages told lately ended with. Clients say how many entries they have had, and to
 /// count those again for every page would take a time that grows with the square of the list. A
@@ -56,11 +58,11 @@ impl Cursors {
 
 impl Request<'_> {
     pub(super) async fn queues(&self, window: Window) -> Result<Response, Failure> {
-        self.entities(Listed::Queues, "Queues", "$Resources/Queues".to_owned(), window).await
+        self.entities(Listed::Queues, "Queues", window).await
     }
 
     pub(super) async fn topics(&self, window: Window) -> Result<Response, Failure> {
-        self.entities(Listed::Topics, "Topics", "$Resources/Topics".to_owned(), window).await
+        self.entities(Listed::Topics, "Topics", window).await
     }
 
     pub(super) async fn subscriptions(
@@ -68,8 +70,7 @@ impl Request<'_> {
         topic: &str,
         window: Window,
     ) -> Result<Response, Failure> {
-        let path = format!("{}/Subscriptions", escaped(topic));
-        self.entities(Listed::SubscriptionsOf(topic), "Subscriptions", path, window).await
+        self.entities(Listed::SubscriptionsOf(topic), "Subscriptions", window).await
     }
 
     /// Ordered by name, so that pages neither miss nor repeat what stays.
@@ -77,47 +78,103 @@ impl Request<'_> {
         &self,
         list: Listed<'_>,
         title: &str,
-        path: String,
         window: Window,
     ) -> Result<Response, Failure> {
-        let Window { skip, top } = window;
-        let cursor = path.to_ascii_lowercase();
+        let shown = match &window.filter {
+            None => self.window(list, title, &window).await?,
+            Some(filter) => self.filtered(list, filter, &window).await?,
+        };
+        let Shown { found, more } = shown;
+        let next = (more && window.top > 0).then(|| window.skip.saturating_add(window.top));
+        // A queue's or topic's own address is not below that of the list.
+        let base = match list {
+            Listed::Queues | Listed::Topics => "",
+            Listed::SubscriptionsOf(_) => self.asked.path,
+        };
+        self.feed(title, &window, next, |xml| {
+            found.iter().try_for_each(|found| {
+                let id = self.asked.entry(base, bare_name(&found.info));
+                entity(xml, id, &found.info, self.asked)
+            })
+        })
+    }
+
+    async fn window(
+        &self,
+        list: Listed<'_>,
+        title: &str,
+        window: &Window,
+    ) -> Result<Shown, Failure> {
+        let (skip, top) = (window.skip, window.top);
+        let cursor = match list {
+            Listed::Queues | Listed::Topics => title.to_owned(),
+            Listed::SubscriptionsOf(topic) => format!("{title} {}", topic.to_lowercase()),
+        };
         let mut after = self.cursors.after(&cursor, skip);
         let mut to_skip = if after.is_some() { 0 } else { skip };
-        let mut shown: Vec<QueueInfo> = Vec::new();
+        let mut found: Vec<QueueInfo> = Vec::new();
         // One more than is shown tells that there is a next page.
-        while shown.len() <= top {
-            let count_max = u32::try_from(top + 1 - shown.len()).unwrap_or(1);
+        while found.len() <= top {
+            let count_max = u32::try_from(top + 1 - found.len()).unwrap_or(1);
             let page = self
                 .broker
                 .entities()
                 .list_from(list, after.as_deref(), to_skip, count_max)
                 .await?;
-            shown.extend(page.queues);
+            found.extend(page.queues);
             to_skip = 0;
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
-        let more = shown.len() > top;
-        shown.truncate(top);
+        let more = found.len() > top;
+        found.truncate(top);
         let end = skip.saturating_add(top);
-        let next = (more && top > 0).then_some(Window { skip: end, top });
-        match shown.last() {
+        match found.last() {
             // Some clients ask on behind the last page too: what an earlier page of another length ended
             // with there, before a deletion, would tell them entries again.
-            Some(last) if shown.len() == top => {
+            Some(last) if found.len() == top => {
                 self.cursors.keep(cursor, end, last.info.name.to_lowercase());
             }
             _ => self.cursors.forget(cursor, end),
         }
-        self.feed(title, &path, next, |xml| {
-            shown.iter().try_for_each(|found| {
-                let id = self.asked.address_with(&escaped(&found.info.name), None);
-                entity(xml, id, &found.info, self.asked)
-            })
-        })
+        Ok(Shown { found, more })
+    }
+
+    /// ATOM-25: what is skipped and counted are the entries that the filter takes, so all before them are
+    /// looked at.
+    async fn filtered(
+        &self,
+        list: Listed<'_>,
+        filter: &ListFilter,
+        window: &Window,
+    ) -> Result<Shown, Failure> {
+        let (mut after, mut to_skip, mut found) = (None, window.skip, Vec::new());
+        loop {
+            let page = self.broker.entities().list_from(list, after.as_deref(), 0, SCANNED).await?;
+            for one in page.queues {
+                let info = &one.info;
+                let entry = ListedEntry {
+                    name: bare_name(info),
+                    created_at: info.created_at,
+                    updated_at: info.updated_at,
+                    accessed_at: Some(info.accessed_at),
+                    message_count: Some(info.counts.total()),
+                    size_bytes: Some(info.size_bytes),
+                };
+                match filter.takes(&entry) {
+                    true if to_skip > 0 => to_skip -= 1,
+                    true if found.len() == window.top => return Ok(Shown { found, more: true }),
+                    true => found.push(one),
+                    false => (),
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(Shown { found, more: false });
+            }
+        }
     }
 
     /// RULE-38.
@@ -127,47 +184,88 @@ impl Request<'_> {
         subscription: &str,
         window: Window,
     ) -> Result<Response, Failure> {
-        let Window { skip, top } = window;
-        let first = u32::try_from(skip).unwrap_or(u32::MAX);
-        let count_max = u32::try_from(top + 1).unwrap_or(1);
-        let mut rules = self.broker.rules().list(topic, subscription, first, count_max).await?;
-        let more = rules.len() > top;
-        rules.truncate(top);
-        let next = (more && top > 0).then(|| Window { skip: skip.saturating_add(top), top });
-        let path = format!("{}/Rules", escaped(&subscription_path(topic, subscription)));
-        self.feed("Rules", &path, next, |xml| {
+        let (skip, top) = (window.skip, window.top);
+        let rules = self.broker.rules();
+        let (rules, more) = match &window.filter {
+            None => {
+                let first = u32::try_from(skip).unwrap_or(u32::MAX);
+                let count_max = u32::try_from(top + 1).unwrap_or(1);
+                let mut found = rules.list(topic, subscription, first, count_max).await?;
+                let more = found.len() > top;
+                found.truncate(top);
+                (found, more)
+            }
+            Some(filter) => {
+                let (mut first, mut found) = (0, Vec::new());
+                loop {
+                    let page = rules.list(topic, subscription, first, SCANNED).await?;
+                    let count = u32::try_from(page.len()).unwrap_or(u32::MAX);
+                    first = first.saturating_add(count);
+                    found.extend(page.into_iter().filter(|rule| filter.takes(&listed_rule(rule))));
+                    if count < SCANNED || found.len() > skip.saturating_add(top) {
+                        break;
+                    }
+                }
+                let more = found.len() > skip.saturating_add(top);
+                (found.into_iter().skip(skip).take(top).collect(), more)
+            }
+        };
+        let next = (more && top > 0).then(|| skip.saturating_add(top));
+        self.feed("Rules", &window, next, |xml| {
             rules.iter().try_for_each(|row| {
-                let path = rule_path(topic, subscription, &row.name);
-                write_rule(xml, self.asked.address_with(&path, None), row)
+                write_rule(xml, self.asked.entry(self.asked.path, &row.name), row)
             })
         })
     }
 
+    /// `next`: how many the page after this one skips.
     fn feed(
         &self,
         title: &str,
-        path: &str,
-        next: Option<Window>,
+        window: &Window,
+        next: Option<usize>,
         entries: impl FnOnce(&mut Xml) -> std::io::Result<()>,
     ) -> Result<Response, Failure> {
-        let own = self.asked.address(path);
-        let version = self.asked.version().filter(|version| is_plain(version));
-        let version = version.as_deref().unwrap_or("2021-05");
-        let next = next.map(|Window { skip, top }| {
-            let query = format!("api-version={version}&$skip={skip}&$top={top}");
-            self.asked.address_with(path, Some(&query))
+        let asked = self.asked;
+        let version = asked.version();
+        let version = version.as_deref().unwrap_or(VERSION);
+        let next = next.map(|skip| {
+            let filter = window.filter.as_ref().map(|filter| {
+                let text = form_urlencoded::byte_serialize(filter.text.as_bytes());
+                format!("&$filter={}", text.collect::<String>())
+            });
+            let (top, filter) = (window.top, filter.unwrap_or_default());
+            let query = format!("api-version={version}&$skip={skip}&$top={top}{filter}");
+            asked.address(asked.path, Some(&query))
         });
         let (now, _) = self.broker.cluster().now_here();
-        let document =
-            document::alone(|xml| document::feed(xml, title, &own, next.as_deref(), now, entries));
+        let document = document::alone(|xml| {
+            document::feed(xml, title, &asked.own(), next.as_deref(), now, entries)
+        });
         let body = document.map_err(|error| Failure::internal(&error))?;
         Ok((StatusCode::OK, [(CONTENT_TYPE, FEED_TYPE)], body).into_response())
     }
 }
 
-/// Whether it can stand in a query as it is.
-fn is_plain(version: &str) -> bool {
-    version.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+/// One page of a list, and whether there is another.
+struct Shown {
+    found: Vec<QueueInfo>,
+    more: bool,
+}
+
+fn bare_name(info: &EntityInfo) -> &str {
+    split_subscription_path(&info.name).map_or(&info.name, |(_, subscription)| subscription)
+}
+
+fn listed_rule(rule: &RuleRow) -> ListedEntry<'_> {
+    ListedEntry {
+        name: &rule.name,
+        created_at: rule.created_at,
+        updated_at: rule.created_at,
+        accessed_at: None,
+        message_count: None,
+        size_bytes: None,
+    }
 }
 
 #[cfg(test)]

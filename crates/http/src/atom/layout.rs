@@ -8,10 +8,10 @@ use domain::EntityKind;
 pub(super) enum Part {
     /// The property of this element. Those that no layout names are written last.
     Property(&'static str),
+    /// The same, for clients of this version and later ones (ATOM-26).
+    Since(&'static str, &'static str),
     /// Said of every entity of this kind; what clients say of it is passed over.
     Constant(&'static str, &'static str),
-    /// What is not to be had here: `false`, and a client's `true` is refused.
-    Unsupported(&'static str),
     SizeInBytes,
     MessageCount,
     /// When it was created, updated and accessed.
@@ -23,9 +23,14 @@ pub(super) enum Part {
 }
 
 use Part::{
-    Constant, Counts, FilterCounts, Instants, MessageCount, Property, SizeInBytes,
-    SubscriptionCount, Unsupported,
+    Constant, Counts, FilterCounts, Instants, MessageCount, Property, Since, SizeInBytes,
+    SubscriptionCount,
 };
+
+/// From which version on topics tell how many filters they have.
+pub(super) const COUNTS_FILTERS: &str = "2024-05";
+/// From which version on entities tell how large a message may be.
+const LARGE_MESSAGES: &str = "2021-05";
 
 const QUEUE: &[Part] = &[
     Property("LockDuration"),
@@ -43,16 +48,16 @@ const QUEUE: &[Part] = &[
     Property("AuthorizationRules"),
     Property("Status"),
     Instants,
-    Constant("SupportOrdering", "true"),
+    Property("SupportOrdering"),
     Counts,
     Property("AutoDeleteOnIdle"),
-    Unsupported("EnablePartitioning"),
+    Property("EnablePartitioning"),
     Constant("EntityAvailabilityStatus", "Available"),
-    Constant("EnableExpress", "false"),
+    Property("EnableExpress"),
     Property("ForwardTo"),
     Property("UserMetadata"),
     Property("ForwardDeadLetteredMessagesTo"),
-    Property("MaxMessageSizeInKilobytes"),
+    Since(LARGE_MESSAGES, "MaxMessageSizeInKilobytes"),
 ];
 
 const TOPIC: &[Part] = &[
@@ -72,12 +77,12 @@ const TOPIC: &[Part] = &[
     SubscriptionCount,
     FilterCounts,
     Property("AutoDeleteOnIdle"),
-    Unsupported("EnablePartitioning"),
+    Property("EnablePartitioning"),
     Constant("EntityAvailabilityStatus", "Available"),
-    Unsupported("EnableSubscriptionPartitioning"),
-    Constant("EnableExpress", "false"),
+    Property("EnableSubscriptionPartitioning"),
+    Property("EnableExpress"),
     Property("UserMetadata"),
-    Property("MaxMessageSizeInKilobytes"),
+    Since(LARGE_MESSAGES, "MaxMessageSizeInKilobytes"),
 ];
 
 const SUBSCRIPTION: &[Part] = &[
@@ -123,7 +128,7 @@ mod tests {
     fn each_property_of_a_layout_is_one_of_its_kind() {
         for kind in [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription] {
             for part in layout(kind).1 {
-                let Property(element) = part else { continue };
+                let (Property(element) | Since(_, element)) = part else { continue };
                 let mut known = EntityProperty::all_of(kind);
                 assert!(known.any(|property| property.element == *element), "{kind:?} {element}");
             }

@@ -12,7 +12,7 @@ use super::Asked;
 use super::authorization;
 use super::description::{Element, elements};
 use super::document::Elements;
-use super::layout::{Part, layout};
+use super::layout::{COUNTS_FILTERS, Part, layout};
 use crate::failure::Failure;
 
 /// `properties`: what the description in `info` says of them, as entities of its kind have them.
@@ -24,7 +24,10 @@ pub(super) fn write<P: Described>(
 ) -> io::Result<()> {
     let (_, parts) = layout(P::KIND);
     let is_placed = |property: &EntityProperty| {
-        parts.iter().any(|part| matches!(part, Part::Property(name) if *name == property.element))
+        parts.iter().any(|part| match part {
+            Part::Property(name) | Part::Since(_, name) => *name == property.element,
+            _ => false,
+        })
     };
     for part in parts {
         match *part {
@@ -33,8 +36,13 @@ pub(super) fn write<P: Described>(
                     write_value(out, property, properties, asked)?;
                 }
             }
+            Part::Since(version, element) if asked.knows(version) => {
+                if let Some(property) = property::<P>(element) {
+                    write_value(out, property, properties, asked)?;
+                }
+            }
+            Part::Since(..) => (),
             Part::Constant(name, text) => out.text(name, text)?,
-            Part::Unsupported(name) => out.flag(name, false)?,
             Part::SizeInBytes => out.number("SizeInBytes", info.size_bytes)?,
             Part::MessageCount => out.number("MessageCount", info.counts.total())?,
             Part::Instants => {
@@ -49,8 +57,8 @@ pub(super) fn write<P: Described>(
                 }
             }
             Part::FilterCounts => match &info.specifics {
-                Specifics::Topic(topic) if asked.counts_filters() => {
-                    out.number("SqlFilterCount", topic.rules.sql)?;
+                Specifics::Topic(topic) if asked.knows(COUNTS_FILTERS) => {
+                    out.number("SqlFilterCount", topic.rules.told_as_sql())?;
                     out.number("CorrelationFilterCount", topic.rules.correlation)?;
                 }
                 Specifics::Topic(_) | Specifics::Queue | Specifics::Subscription(_) => (),
@@ -85,15 +93,9 @@ fn write_value<P: Described>(
 /// stays as it is, save texts and destinations, which have no other way of being taken away.
 pub(super) fn read<P: Described>(description: Node<'_, '_>) -> Result<Patch<P>, Failure> {
     let mut given = taken_away();
-    let (_, parts) = layout(P::KIND);
     for element in elements(description) {
-        let name = element.name();
-        let is_unsupported =
-            |part: &Part| matches!(part, Part::Unsupported(other) if *other == name);
-        match property::<P>(name) {
-            Some(property) => given.set(property, read_value(property, element)?),
-            None if parts.iter().any(is_unsupported) => element.only_false()?,
-            None => (),
+        if let Some(property) = property::<P>(element.name()) {
+            given.set(property, read_value(property, element)?);
         }
     }
     Ok(given)

@@ -54,14 +54,14 @@ fn constant(out: &mut Elements<'_>, kind: &str, text: &str) -> io::Result<()> {
 fn write_sql(out: &mut Elements<'_>, sql: &SqlText) -> io::Result<()> {
     out.text("SqlExpression", &sql.text)?;
     out.number("CompatibilityLevel", COMPATIBILITY_LEVEL)?;
-    typed::write(out, "Parameters", &sql.parameters)
+    typed::write(out, "Parameters", &sql.parameters, &sql.written)
 }
 
 fn write_conditions(out: &mut Elements<'_>, conditions: &Conditions) -> io::Result<()> {
     for (name, property) in CONDITIONS {
         out.some(name, conditions.system.get(&property).map(String::as_str))?;
     }
-    typed::write(out, "Properties", &conditions.properties)
+    typed::write(out, "Properties", &conditions.properties, &conditions.written)
 }
 
 /// RULE-2: of a new subscription, the first rule, where one is given.
@@ -110,14 +110,14 @@ fn wrong_kind(element: Element<'_, '_>, expected: &str) -> Failure {
 fn read_sql(of: Element<'_, '_>) -> Result<SqlText, Failure> {
     let text = element(of.0, "SqlExpression")
         .ok_or_else(|| Failure::bad(format!("{} has no SqlExpression", of.name())))?;
-    let parameters = typed::read(element(of.0, "Parameters"))?;
-    Ok(SqlText { text: text.text().to_owned(), parameters })
+    let (parameters, written) = typed::read(element(of.0, "Parameters"))?;
+    Ok(SqlText { text: text.text().to_owned(), parameters, written })
 }
 
 fn read_conditions(filter: Element<'_, '_>) -> Result<Conditions, Failure> {
     let system = CONDITIONS
         .into_iter()
         .filter_map(|(name, property)| Some((property, element(filter.0, name)?.some_text()?)));
-    let properties = typed::read(element(filter.0, "Properties"))?;
-    Ok(Conditions { system: system.collect(), properties })
+    let (properties, written) = typed::read(element(filter.0, "Properties"))?;
+    Ok(Conditions { system: system.collect(), properties, written })
 }

@@ -4,22 +4,28 @@ use std::io;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use domain::{Excerpt, Properties, Value};
-use jiff::civil;
-use jiff::tz::TimeZone;
+use domain::{Excerpt, Properties, Value, WrittenValue, WrittenValues};
 
 use super::description::{Element, element, elements};
 use super::document::{Elements, write_text};
 use super::duration;
 use crate::failure::Failure;
+use crate::instant;
 
 const PAIR: &str = "KeyValueOfstringanyType";
 const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
 const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 const TICKS_PER_MS: i64 = 10_000;
+/// Of a value that is no text: no client writes as much, and it is kept.
+const WRITTEN_CHARS_MAX: usize = 128;
 
 /// Nothing where there is none: JS reads an empty element, and throws.
-pub(super) fn write(out: &mut Elements<'_>, name: &str, properties: &Properties) -> io::Result<()> {
+pub(super) fn write(
+    out: &mut Elements<'_>,
+    name: &str,
+    properties: &Properties,
+    written: &WrittenValues,
+) -> io::Result<()> {
     if properties.is_empty() {
         return Ok(());
     }
@@ -29,7 +35,7 @@ pub(super) fn write(out: &mut Elements<'_>, name: &str, properties: &Properties)
             xml.create_element(PAIR).write_inner_content(|xml| {
                 let mut out = Elements(xml);
                 out.text("Key", key)?;
-                write_value(&mut out, value)
+                write_value(&mut out, value, written.get(key))
             })?;
         }
         Ok(())
@@ -37,10 +43,16 @@ pub(super) fn write(out: &mut Elements<'_>, name: &str, properties: &Properties)
     Ok(())
 }
 
-/// JS compares the attribute's name, and cuts five characters off what it says.
-fn write_value(out: &mut Elements<'_>, value: &Value) -> io::Result<()> {
+/// As it was written, if that is known (RULE-39). JS compares the attribute's name, and cuts five
+/// characters off what it says.
+fn write_value(
+    out: &mut Elements<'_>,
+    value: &Value,
+    written: Option<&WrittenValue>,
+) -> io::Result<()> {
     let element = out.0.create_element("Value");
-    match shown(value) {
+    let written = written.map(|written| (written.kind.as_str(), written.text.clone()));
+    match written.or_else(|| shown(value)) {
         None => element.with_attribute(("i:nil", "true")).write_empty().map(drop),
         Some((kind, text)) => {
             let kind = format!("d6p1:{kind}");
@@ -50,37 +62,28 @@ fn write_value(out: &mut Elements<'_>, value: &Value) -> io::Result<()> {
     }
 }
 
-/// Type and text. JS knows `int`, `double`, `string`, `boolean` and `dateTime` only, so what fits one
-/// of them is that.
+/// Type and text.
 fn shown(value: &Value) -> Option<(&'static str, String)> {
-    let integer = |value: i128| match i32::try_from(value) {
-        Ok(value) => ("int", value.to_string()),
-        Err(_) if i64::try_from(value).is_ok() => ("long", value.to_string()),
-        Err(_) => ("unsignedLong", value.to_string()),
-    };
-    let instant = |ms| {
-        let at = jiff::Timestamp::from_millisecond(ms).ok();
-        ("dateTime", at.unwrap_or_default().to_string())
-    };
     Some(match value {
         Value::Null => return None,
         Value::Bool(value) => ("boolean", value.to_string()),
-        Value::Byte(value) => integer((*value).into()),
-        Value::SByte(value) => integer((*value).into()),
-        Value::Short(value) => integer((*value).into()),
-        Value::UShort(value) => integer((*value).into()),
-        Value::Int(value) => integer((*value).into()),
-        Value::UInt(value) => integer((*value).into()),
-        Value::Long(value) => integer((*value).into()),
-        Value::ULong(value) => integer((*value).into()),
-        Value::Float(value) => ("double", number(f64::from(*value))),
-        Value::Double(value) => ("double", number(*value)),
+        Value::Byte(value) => ("unsignedByte", value.to_string()),
+        Value::SByte(value) => ("byte", value.to_string()),
+        Value::Short(value) => ("short", value.to_string()),
+        Value::UShort(value) => ("unsignedShort", value.to_string()),
+        Value::Int(value) => ("int", value.to_string()),
+        Value::UInt(value) => ("unsignedInt", value.to_string()),
+        Value::Long(value) => ("long", value.to_string()),
+        Value::ULong(value) => ("unsignedLong", value.to_string()),
+        Value::Float(value) => ("float", number(f64::from(*value), value.to_string())),
+        Value::Double(value) => ("double", number(*value, value.to_string())),
         Value::Char(value) => ("string", value.to_string()),
         Value::String(value) | Value::Uri(value) => ("string", value.clone()),
         Value::Uuid(bytes) => ("string", uuid::Uuid::from_bytes(*bytes).to_string()),
-        Value::DateTime(ms) => instant(*ms),
+        Value::DateTime(ms) => ("dateTime", instant::show_ms(*ms)),
         Value::DateTimeOffset(ticks) => {
-            instant(ticks.saturating_sub(UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_MS))
+            let ms = ticks.saturating_sub(UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_MS);
+            ("dateTime", instant::show_ms(ms))
         }
         Value::TimeSpan(ticks) => ("duration", duration::format_ticks(*ticks)),
         Value::Decimal(bytes) => ("base64Binary", BASE64.encode(bytes)),
@@ -89,23 +92,24 @@ fn shown(value: &Value) -> Option<(&'static str, String)> {
 }
 
 /// As XML schema writes it.
-fn number(value: f64) -> String {
+fn number(value: f64, finite: String) -> String {
     match value {
         value if value.is_nan() => "NaN".to_owned(),
         value if value.is_infinite() => if value > 0.0 { "INF" } else { "-INF" }.to_owned(),
-        value => value.to_string(),
+        _ => finite,
     }
 }
 
-pub(super) fn read(pairs: Option<Element<'_, '_>>) -> Result<Properties, Failure> {
-    let mut properties = Properties::new();
-    let Some(pairs) = pairs else { return Ok(properties) };
+pub(super) fn read(pairs: Option<Element<'_, '_>>) -> Result<(Properties, WrittenValues), Failure> {
+    let (mut properties, mut written) = (Properties::new(), WrittenValues::new());
+    let Some(pairs) = pairs else { return Ok((properties, written)) };
     for pair in elements(pairs.0).filter(|pair| pair.name() == PAIR) {
         let key = element(pair.0, "Key").and_then(Element::some_text);
         let key = key.ok_or_else(|| Failure::bad(format!("a {PAIR} has no Key")))?;
         let value = element(pair.0, "Value")
             .ok_or_else(|| Failure::bad(format!("the Value of '{}' is missing", Excerpt(&key))))?;
-        let value = read_value(value)?;
+        let (value, as_written) = read_value(value)?;
+        written.extend(as_written.map(|as_written| (key.clone(), as_written)));
         if properties.insert(key.clone(), value).is_some() {
             return Err(Failure::bad(format!(
                 "'{}' is given twice in {}",
@@ -114,16 +118,29 @@ pub(super) fn read(pairs: Option<Element<'_, '_>>) -> Result<Properties, Failure
             )));
         }
     }
-    Ok(properties)
+    Ok((properties, written))
 }
 
-fn read_value(value: Element<'_, '_>) -> Result<Value, Failure> {
+/// The value, and how it was written, where that is not how it would be shown.
+fn read_value(value: Element<'_, '_>) -> Result<(Value, Option<WrittenValue>), Failure> {
     if value.is_nil() {
-        return Ok(Value::Null);
+        return Ok((Value::Null, None));
     }
+    let kind = value.kind().unwrap_or("string");
+    let read = parse(value, kind)?;
+    let is_text = matches!(read, Value::String(_) | Value::Char(_));
+    let text = if is_text { value.text() } else { value.text().trim() };
+    let is_shown = shown(&read).is_some_and(|shown| (shown.0, shown.1.as_str()) == (kind, text));
+    if !is_shown && !is_text && text.chars().count() > WRITTEN_CHARS_MAX {
+        return Err(value.wrong(&format!("at most {WRITTEN_CHARS_MAX} characters of type {kind}")));
+    }
+    let written = || WrittenValue { kind: kind.to_owned(), text: text.to_owned() };
+    Ok((read, (!is_shown).then(written)))
+}
+
+fn parse(value: Element<'_, '_>, kind: &str) -> Result<Value, Failure> {
     let text = value.text();
     let word = text.trim();
-    let kind = value.kind().unwrap_or("string");
     let read = match kind {
         "string" | "anyURI" => return Ok(Value::String(text.to_owned())),
         "char" => text.parse().ok().map(Value::Char),
@@ -138,7 +155,7 @@ fn read_value(value: Element<'_, '_>) -> Result<Value, Failure> {
         "unsignedLong" => word.parse().ok().map(Value::ULong),
         "float" => word.parse().ok().map(Value::Float),
         "double" | "decimal" => word.parse().ok().map(Value::Double),
-        "dateTime" => instant_ms(word).map(Value::DateTime),
+        "dateTime" => instant::parse_ms(word).map(Value::DateTime),
         "duration" => duration::parse_ticks(word).map(Value::TimeSpan),
         "guid" => word.parse().ok().map(|id: uuid::Uuid| Value::Uuid(id.into_bytes())),
         "base64Binary" => BASE64.decode(word).ok().map(Value::Bytes),
@@ -152,32 +169,84 @@ fn read_value(value: Element<'_, '_>) -> Result<Value, Failure> {
     read.ok_or_else(|| value.wrong(&format!("of type {kind}")))
 }
 
-/// Without a zone it is UTC.
-fn instant_ms(text: &str) -> Option<i64> {
-    if let Ok(at) = text.parse::<jiff::Timestamp>() {
-        return Some(at.as_millisecond());
-    }
-    let at = text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?;
-    Some(at.timestamp().as_millisecond())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// RULE-39: every type, in every spelling, comes back as it was sent.
     #[test]
-    fn rule_29_atom_21_values_have_the_types_the_clients_read() {
+    fn rule_39_atom_21_values_come_back_as_they_were_sent() {
+        use super::super::{description, document, parse as parse_document};
+        for (kind, text) in [
+            ("int", "5"),
+            ("int", "+05"),
+            ("long", "5"),
+            ("long", "5000000000"),
+            ("short", "-5"),
+            ("byte", "-5"),
+            ("unsignedByte", "255"),
+            ("unsignedShort", "5"),
+            ("unsignedInt", "5"),
+            ("unsignedLong", "18446744073709551615"),
+            ("integer", "5"),
+            ("float", "1.5"),
+            ("double", "5"),
+            ("double", "1E+20"),
+            ("double", "INF"),
+            ("decimal", "1.50"),
+            ("boolean", "true"),
+            ("boolean", "1"),
+            ("string", " a "),
+            ("anyURI", "http://x/"),
+            ("char", "x"),
+            ("guid", "7618AD3C-5484-4BE4-A12F-F8B1EE52B570"),
+            ("base64Binary", "AQI="),
+            ("dateTime", "2026-01-02T03:04:05"),
+            ("dateTime", "2026-01-02T03:04:05Z"),
+            ("dateTime", "2026-01-02T03:04:05.1234567Z"),
+            ("dateTime", "2026-01-02T03:04:05+00:00"),
+            ("dateTime", "2026-01-02T03:04:05.10+01:00"),
+            ("dateTime", "0001-01-01T00:00:00"),
+            ("dateTime", "9999-12-31T23:59:59.9999999Z"),
+            ("duration", "PT1H"),
+            ("duration", "PT26H"),
+            ("duration", "P1DT2H"),
+            ("duration", "-PT0.0000001S"),
+            ("duration", "P10675199DT2H48M5.4775807S"),
+        ] {
+            let value =
+                format!(r#"<Value i:type="d6p1:{kind}" xmlns:d6p1="{SCHEMA}">{text}</Value>"#);
+            let body = format!(
+                r#"<RuleDescription xmlns="{}" xmlns:i="{}"><Parameters><{PAIR}><Key>k</Key>{value}</{PAIR}></Parameters></RuleDescription>"#,
+                document::SERVICE_BUS,
+                document::INSTANCE
+            );
+            let parsed = parse_document(&body).expect("XML");
+            let node = description::description(&parsed).expect("a description");
+            let (values, written) = read(element(node, "Parameters")).expect(text);
+            let document =
+                document::alone(|xml| write(&mut Elements(xml), "Parameters", &values, &written));
+            let document = String::from_utf8(document.expect("memory")).expect("UTF-8");
+            assert!(document.contains(&value), "{value} is not in {document}");
+        }
+    }
+
+    #[test]
+    fn rule_29_atom_21_values_of_other_clients_have_the_types_they_have() {
         let text = |text: &str| Value::String(text.to_owned());
         for (value, kind, written) in [
-            (Value::Long(5), "int", "5"),
-            (Value::Long(5_000_000_000), "long", "5000000000"),
+            (Value::Long(5), "long", "5"),
             (Value::ULong(u64::MAX), "unsignedLong", "18446744073709551615"),
-            (Value::Byte(7), "int", "7"),
+            (Value::Byte(7), "unsignedByte", "7"),
+            (Value::SByte(-7), "byte", "-7"),
+            (Value::Short(-7), "short", "-7"),
+            (Value::Float(1.1), "float", "1.1"),
             (Value::Double(1.5), "double", "1.5"),
             (Value::Double(f64::INFINITY), "double", "INF"),
             (text(" a "), "string", " a "),
             (Value::Bool(true), "boolean", "true"),
             (Value::DateTime(0), "dateTime", "1970-01-01T00:00:00Z"),
+            (Value::DateTime(i64::MAX), "dateTime", "9999-12-31T23:59:59.9999999Z"),
             (Value::DateTimeOffset(UNIX_EPOCH_TICKS), "dateTime", "1970-01-01T00:00:00Z"),
             (Value::TimeSpan(-1), "duration", "-PT0.0000001S"),
             (Value::Bytes(vec![1, 2]), "base64Binary", "AQI="),
@@ -185,17 +254,5 @@ mod tests {
             assert_eq!(shown(&value), Some((kind, written.to_owned())), "{value:?}");
         }
         assert_eq!(shown(&Value::Null), None);
-    }
-
-    #[test]
-    fn instants_are_utc_unless_they_say_otherwise() {
-        for (text, ms) in [
-            ("1970-01-01T00:00:01Z", Some(1000)),
-            ("1970-01-01T01:00:00+01:00", Some(0)),
-            ("1970-01-01T00:00:00.5", Some(500)),
-            ("yesterday", None),
-        ] {
-            assert_eq!(instant_ms(text), ms, "{text}");
-        }
     }
 }

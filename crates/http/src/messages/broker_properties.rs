@@ -113,9 +113,9 @@ fn span_ms(text: &str) -> Option<u64> {
 
 /// As mail and HTTP write it, or ISO 8601.
 fn instant_ms(text: &str) -> Result<u64, Failure> {
-    let at = DateTimeParser::new().parse_timestamp(text).or_else(|_| text.parse());
-    let ms = at.map(jiff::Timestamp::as_millisecond).ok().or_else(|| last_days_ms(text));
-    let ms = ms.ok_or_else(|| {
+    let mailed = DateTimeParser::new().parse_timestamp(text).map(|at| at.as_millisecond());
+    let iso = || crate::instant::parse_ms(text);
+    let ms = mailed.ok().or_else(iso).or_else(|| last_day_ms(text)).ok_or_else(|| {
         Failure::bad(format!(
             "ScheduledEnqueueTimeUtc: '{}' is no instant such as Sun, 06 Nov 1994 08:49:37 GMT",
             Excerpt(text)
@@ -127,10 +127,9 @@ fn instant_ms(text: &str) -> Result<u64, Failure> {
 
 /// The end of the year 9999 in UTC, as .NET's `DateTime.MaxValue` has it: the library's instants end a
 /// day before, so that they are in that year at any place.
-fn last_days_ms(text: &str) -> Option<i64> {
-    const FORMATS: [&str; 2] = ["%Y-%m-%dT%H:%M:%S%.fZ", "%a, %d %b %Y %H:%M:%S GMT"];
-    let civil = |format| jiff::civil::DateTime::strptime(format, text.trim()).ok();
-    let at = FORMATS.into_iter().find_map(civil).filter(|at| at.year() == 9999)?;
+fn last_day_ms(text: &str) -> Option<i64> {
+    let mailed = jiff::civil::DateTime::strptime("%a, %d %b %Y %H:%M:%S GMT", text.trim());
+    let at = mailed.ok().filter(|at| at.year() == 9999)?;
     let since = at.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
     i64::try_from(since.as_millis()).ok()
 }
@@ -273,5 +272,7 @@ mod tests {
         assert!(!text.contains("LockToken"), "{text}");
         assert_eq!(instant_ms("Sun, 06 Nov 1994 08:49:37 GMT").unwrap(), 784_111_777_000);
         assert_eq!(instant_ms("1994-11-06T08:49:37Z").unwrap(), 784_111_777_000);
+        assert_eq!(instant_ms("9999-12-31T23:59:59.9999999Z").unwrap(), 253_402_300_799_999);
+        assert_eq!(instant_ms("0001-01-01T00:00:00").unwrap(), 0);
     }
 }

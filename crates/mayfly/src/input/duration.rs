@@ -4,13 +4,14 @@ use std::time::Duration;
 
 /// "Never", in milliseconds on the wire.
 pub const NEVER_MS: u64 = u64::MAX;
-/// How other clients of such brokers write "never": the largest signed 64-bit count of 100 ns.
-const NEVER_ISO: &str = "P10675199DT2H48M5.4775807S";
+/// What is longer is never: other clients write it as the largest signed 64-bit count of 100 ns, which
+/// has a few hours more, or as a longest of their own.
+const NEVER_FROM_MS: u64 = 10_675_198 * 24 * 3600 * 1000;
 
 /// A duration in milliseconds; "never" is the largest value.
 pub fn parse_ms(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    if text.eq_ignore_ascii_case("never") || text.eq_ignore_ascii_case(NEVER_ISO) {
+    if text.eq_ignore_ascii_case("never") {
         return Ok(NEVER_MS);
     }
     let duration = match text.chars().next() {
@@ -23,8 +24,10 @@ pub fn parse_ms(text: &str) -> Result<u64, String> {
     };
     let duration = duration
         .ok_or_else(|| format!("'{text}' is no duration; write one like 90s, 1h 30m or PT1M"))?;
-    u64::try_from(duration.as_millis())
-        .map_err(|_| format!("'{text}' is longer than can be reckoned; write never"))
+    match u64::try_from(duration.as_millis()) {
+        Ok(ms) if ms < NEVER_FROM_MS => Ok(ms),
+        _ => Ok(NEVER_MS),
+    }
 }
 
 /// A duration that ends.
@@ -73,8 +76,8 @@ pub fn show_offset_ms(ms: i64) -> String {
     format!("{}{}", if ms < 0 { '-' } else { '+' }, show_ms(length))
 }
 
-/// `PnW` or `PnDTnHnMnS`, the last part with a fraction. Months and years have no fixed length and
-/// are refused.
+/// `PnYnMnWnDTnHnMnS`, the last part with a fraction. As .NET has it, a month has 30 days and a year
+/// 365.
 fn iso_8601(text: &str) -> Option<Duration> {
     let text = text.to_ascii_uppercase();
     let rest = text.strip_prefix('P')?;
@@ -86,8 +89,9 @@ fn iso_8601(text: &str) -> Option<Duration> {
     if days.is_empty() && time.is_empty() {
         return None;
     }
-    let seconds = parts(days, &[('W', 604_800.0), ('D', 86_400.0)])?
-        + parts(time, &[('H', 3600.0), ('M', 60.0), ('S', 1.0)])?;
+    let seconds =
+        parts(days, &[('Y', 31_536_000.0), ('M', 2_592_000.0), ('W', 604_800.0), ('D', 86_400.0)])?
+            + parts(time, &[('H', 3600.0), ('M', 60.0), ('S', 1.0)])?;
     // To the microsecond: fractions of it are an artefact of the sum.
     Duration::try_from_secs_f64((seconds * 1e6).round() / 1e6).ok()
 }
@@ -125,6 +129,10 @@ mod tests {
             ("PT0.001S", 1),
             ("never", NEVER_MS),
             ("P10675199DT2H48M5.4775807S", NEVER_MS),
+            ("P10675199DT2H48M5.477539S", NEVER_MS),
+            ("P999999999DT23H59M59.999999S", NEVER_MS),
+            ("P1M", 30 * 86_400_000),
+            ("P1Y2M", 425 * 86_400_000),
         ] {
             assert_eq!(parse_ms(text), Ok(ms), "{text}");
         }
@@ -139,7 +147,7 @@ mod tests {
             ("-5s", "'-5s' is no duration; write one like 90s, 1h 30m or PT1M"),
             ("P", "'P' is no duration; write one like 90s, 1h 30m or PT1M"),
             ("PT", "'PT' is no duration; write one like 90s, 1h 30m or PT1M"),
-            ("P1M", "'P1M' is no duration; write one like 90s, 1h 30m or PT1M"),
+            ("P1D1M", "'P1D1M' is no duration; write one like 90s, 1h 30m or PT1M"),
             ("PT1M1H", "'PT1M1H' is no duration; write one like 90s, 1h 30m or PT1M"),
         ] {
             assert_eq!(parse_ms(text), Err(told.to_owned()), "{text}");

@@ -4,6 +4,11 @@ use jiff::Timestamp;
 
 use super::duration;
 
+/// Its end is the greatest instant of .NET, and of no use but to say "never"; most calendars end
+/// before, as some zone has another day.
+const LAST_DAY: &str = "9999-12-31T";
+const LAST_MS: u64 = 253_402_300_799_999;
+
 /// An instant as typed. A duration is reckoned from the cluster's time, which an operator may have
 /// moved; whether ahead or back is for the flag to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +25,9 @@ impl Instant {
         if let Ok(at) = text.parse::<Timestamp>() {
             let at_ms = u64::try_from(at.as_millisecond());
             return at_ms.map(Instant::At).map_err(|_| format!("'{text}' is before 1970"));
+        }
+        if text.starts_with(LAST_DAY) {
+            return Ok(Instant::At(LAST_MS));
         }
         duration::parse_ms(text).map(Instant::Off).map_err(|_| {
             format!(
@@ -63,6 +71,7 @@ mod tests {
         for (text, instant) in [
             ("1970-01-01T00:00:01.5Z", Instant::At(1500)),
             ("1970-01-01T01:00:00+01:00", Instant::At(0)),
+            ("9999-12-31T23:59:59.9999999Z", Instant::At(LAST_MS)),
             ("10m", Instant::Off(600_000)),
             ("PT10M", Instant::Off(600_000)),
         ] {

@@ -3,7 +3,7 @@
 
 use domain::{
     EntityId, Fire, Fired, NewMessage, NewRule, QueueProperties, SequenceNumber, Specifics,
-    SubQueue, SubscriptionProperties, SubscriptionSpecifics, TopicCommand, TopicSpecifics,
+    SubQueue, SubscriptionSpecifics, TopicCommand, TopicSpecifics,
 };
 
 use super::{Entity, Message, MessageId, Oracle, Place, of};
@@ -17,24 +17,20 @@ impl Oracle {
     pub(super) fn topic_command(&mut self, command: &TopicCommand) -> Holds {
         match command {
             TopicCommand::Create(create) => {
-                let specifics = TopicSpecifics {
-                    filter_before_publishing: create.properties.filter_before_publishing,
-                    ..TopicSpecifics::default()
-                };
+                let mut specifics = TopicSpecifics::default();
+                specifics.tell(&create.properties);
                 let common = create.properties.common();
                 self.insert(create.entity, Entity::new(common, Specifics::Topic(specifics)));
             }
             TopicCommand::Update(update) => {
-                let specifics = TopicSpecifics {
-                    filter_before_publishing: update.properties.filter_before_publishing,
-                    ..TopicSpecifics::default()
-                };
+                let mut specifics = TopicSpecifics::default();
+                specifics.tell(&update.properties);
                 self.describe(update.entity, update.properties.common())?;
                 self.entity(update.entity)?.specifics = Specifics::Topic(specifics);
                 self.retime(update.entity)?;
             }
             TopicCommand::CreateSubscription(create) => {
-                let specifics = specifics(create.topic, &create.properties);
+                let specifics = SubscriptionSpecifics::of(create.topic, &create.properties);
                 let topic_ttl = self.entity(create.topic)?.properties.default_ttl;
                 let common = create.properties.common(topic_ttl);
                 let mut entity = Entity::new(common, Specifics::Subscription(specifics));
@@ -46,7 +42,7 @@ impl Oracle {
                     return Err(copies::broken(format!("{:?} has no topic", update.entity)));
                 };
                 let topic_ttl = self.entity(topic)?.properties.default_ttl;
-                let specifics = specifics(topic, &update.properties);
+                let specifics = SubscriptionSpecifics::of(topic, &update.properties);
                 self.describe(update.entity, update.properties.common(topic_ttl))?;
                 self.entity(update.entity)?.specifics = Specifics::Subscription(specifics);
             }
@@ -223,15 +219,6 @@ fn enqueued(
         session,
     };
     (copy, sub)
-}
-
-fn specifics(topic: EntityId, properties: &SubscriptionProperties) -> SubscriptionSpecifics {
-    SubscriptionSpecifics {
-        topic,
-        own_default_ttl: properties.default_ttl,
-        dead_letter_on_filter_errors: properties.dead_letter_on_filter_errors,
-        rules: domain::RuleCounts::default(),
-    }
 }
 
 fn rule(new: &NewRule) -> Result<Rule, crate::report::Broken> {

@@ -3,7 +3,16 @@
 use super::*;
 
 pub fn sql() -> impl Strategy<Value = SqlText> {
-    (text(), properties()).prop_map(|(text, parameters)| SqlText { text, parameters })
+    (text(), properties()).prop_map(|(text, parameters)| {
+        let written = written(&parameters);
+        SqlText { text, parameters, written }
+    })
+}
+
+/// Every other value.
+fn written(values: &Properties) -> WrittenValues {
+    let value = |name: &String| WrittenValue { kind: "long".to_owned(), text: name.clone() };
+    values.keys().step_by(2).map(|name| (name.clone(), value(name))).collect()
 }
 
 pub fn rule_filter() -> impl Strategy<Value = RuleFilter> {
@@ -12,7 +21,10 @@ pub fn rule_filter() -> impl Strategy<Value = RuleFilter> {
         Just(RuleFilter::False),
         sql().prop_map(RuleFilter::Sql),
         (btree_map(system_property(), text(), 0..3), properties()).prop_map(
-            |(system, properties)| RuleFilter::Correlation(Conditions { system, properties })
+            |(system, properties)| {
+                let written = written(&properties);
+                RuleFilter::Correlation(Conditions { system, properties, written })
+            }
         ),
     ]
 }
@@ -37,20 +49,23 @@ pub fn rule_counts() -> impl Strategy<Value = RuleCounts> {
 pub fn specifics() -> impl Strategy<Value = Specifics> {
     prop_oneof![
         Just(Specifics::Queue),
-        (any::<(bool, bool, u32)>(), rule_counts()).prop_map(|(given, rules)| {
+        (any::<(bool, bool, u32, bool, bool)>(), rule_counts()).prop_map(|(given, rules)| {
             Specifics::Topic(TopicSpecifics {
                 filter_before_publishing: given.0,
                 support_ordering: given.1,
+                subscription_partitioning: given.3,
+                send_disabled: given.4,
                 subscriptions: given.2,
                 rules,
             })
         }),
-        (entity(), span(), any::<bool>(), rule_counts()).prop_map(
-            |(topic, own_default_ttl, dead_letter_on_filter_errors, rules)| {
+        (entity(), span(), any::<[bool; 2]>(), rule_counts()).prop_map(
+            |(topic, own_default_ttl, flags, rules)| {
                 Specifics::Subscription(SubscriptionSpecifics {
                     topic,
                     own_default_ttl,
-                    dead_letter_on_filter_errors,
+                    dead_letter_on_filter_errors: flags[0],
+                    receive_disabled: flags[1],
                     rules,
                 })
             }
@@ -59,10 +74,11 @@ pub fn specifics() -> impl Strategy<Value = Specifics> {
 }
 
 pub fn topic_properties() -> impl Strategy<Value = TopicProperties> {
-    (queue_properties(), any::<(bool, bool)>()).prop_map(|(common, given)| {
+    (queue_properties(), any::<(bool, bool, bool)>()).prop_map(|(common, given)| {
         let specifics = TopicSpecifics {
             filter_before_publishing: given.0,
             support_ordering: given.1,
+            subscription_partitioning: given.2,
             ..TopicSpecifics::default()
         };
         TopicProperties::of(&common, &specifics)
@@ -75,6 +91,7 @@ pub fn subscription_properties() -> impl Strategy<Value = SubscriptionProperties
             topic: EntityId(0),
             own_default_ttl: default_ttl,
             dead_letter_on_filter_errors: flag,
+            receive_disabled: false,
             rules: RuleCounts::default(),
         };
         SubscriptionProperties::of(&common, &specifics)
@@ -93,26 +110,30 @@ pub fn status() -> impl Strategy<Value = EntityStatus> {
 pub fn queue_properties() -> impl Strategy<Value = QueueProperties> {
     let spans = (span(), span(), span(), span());
     let sizes = any::<(u32, u32, u32)>();
-    let flags = any::<(bool, bool, bool, bool)>();
+    let flags = any::<[bool; 7]>();
     let forwards = (destination(), destination());
     (spans, sizes, flags, status(), text(), forwards, authorization_rules()).prop_map(
         |(spans, sizes, flags, status, text, forwards, rules)| QueueProperties {
             lock_duration: spans.0,
             max_size_megabytes: sizes.0,
             max_message_size_kilobytes: sizes.1,
-            requires_duplicate_detection: flags.0,
-            duplicate_detection_window: spans.1,
-            requires_session: flags.1,
+            requires_duplicate_detection: flags[0],
+            // DUP-3: what is shorter, nobody is granted.
+            duplicate_detection_window: spans.1.max(Span::from_secs(20)),
+            requires_session: flags[1],
             default_ttl: spans.2,
             auto_delete_on_idle: spans.3,
-            dead_letter_on_expiration: flags.2,
+            dead_letter_on_expiration: flags[2],
             max_delivery_count: sizes.2,
             status,
             user_metadata: text,
-            enable_batched_operations: flags.3,
+            enable_batched_operations: flags[3],
             authorization_rules: rules,
             forward_to: forwards.0,
             forward_dead_letters_to: forwards.1,
+            support_ordering: flags[4],
+            enable_partitioning: flags[5],
+            enable_express: flags[6],
         },
     )
 }

@@ -122,10 +122,36 @@ fn commands() {
                 properties: Box::new(TopicProperties {
                     enable_batched_operations: false,
                     authorization_rules: authorization_rules(),
+                    support_ordering: false,
                     ..TopicProperties::default()
                 }),
             })),
             "140200ac028008800200c0cf24ffffffffffffffffff01ffffffffffffffffff0100000201016b050170017380d095ffbc31070000",
+        ),
+        (
+            Command::Topic(TopicCommand::Update(UpdateTopic {
+                origin: None,
+                entity: ENTITY,
+                properties: Box::new(TopicProperties {
+                    authorization_rules: authorization_rules(),
+                    enable_express: true,
+                    enable_subscription_partitioning: true,
+                    ..TopicProperties::default()
+                }),
+            })),
+            "140200ac028008800200c0cf24ffffffffffffffffff01ffffffffffffffffff0100000701016b050170017380d095ffbc31070c0100",
+        ),
+        (
+            Command::CreateQueue(CreateQueue {
+                entity: ENTITY,
+                name: name(),
+                properties: Box::new(QueueProperties {
+                    support_ordering: false,
+                    enable_partitioning: true,
+                    ..QueueProperties::default()
+                }),
+            }),
+            "01ac02064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000005030000",
         ),
         (Command::DeleteEntity { entity: ENTITY }, "03ac02"),
         (

@@ -72,6 +72,8 @@ fn rows() {
     let of_topic = TopicSpecifics {
         filter_before_publishing: true,
         support_ordering: false,
+        subscription_partitioning: false,
+        send_disabled: false,
         subscriptions: 5,
         rules,
     };
@@ -79,6 +81,7 @@ fn rows() {
         topic,
         own_default_ttl: Span(7),
         dead_letter_on_filter_errors: true,
+        receive_disabled: false,
         rules,
     };
     let with = |specifics| Row::Entity(Box::new(EntityRow { specifics, ..entity.clone() }));
@@ -173,6 +176,21 @@ fn rows() {
             "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000010100050102030480d095ffbc3180d095ffbc31",
         ),
         (
+            with(Specifics::Topic(TopicSpecifics {
+                subscription_partitioning: true,
+                send_disabled: true,
+                ..of_topic
+            })),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000010700050102030480d095ffbc3180d095ffbc31",
+        ),
+        (
+            with(Specifics::Subscription(SubscriptionSpecifics {
+                receive_disabled: true,
+                ..of_subscription
+            })),
+            "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001000002ad0207030102030480d095ffbc3180d095ffbc31",
+        ),
+        (
             with(Specifics::Subscription(of_subscription)),
             "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a000001000002ad0207010102030480d095ffbc3180d095ffbc31",
         ),
@@ -191,6 +209,10 @@ fn rows() {
         (
             Row::Rule(Box::new(kept(rule(correlation())))),
             "01035265640301060178020161060301620e0178010852454d4f564520610080d095ffbc3103",
+        ),
+        (
+            Row::Rule(Box::new(kept(rule(written_correlation())))),
+            "0103526564030106017802016115046c6f6e67022d32060301620e0178010852454d4f564520610080d095ffbc3103",
         ),
         (Row::BodyCopies(300), "01ac02"),
         (

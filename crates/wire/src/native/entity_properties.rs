@@ -57,6 +57,9 @@ properties! {
         forward_to,
         forward_dead_letters_to,
         authorization_rules,
+        support_ordering,
+        enable_partitioning,
+        enable_express,
     }
 }
 
@@ -74,6 +77,9 @@ properties! {
         support_ordering,
         filter_before_publishing,
         authorization_rules,
+        enable_partitioning,
+        enable_express,
+        enable_subscription_partitioning,
     }
 }
 

@@ -38,7 +38,8 @@ fn filter_from_v1(filter: v1::Filter) -> Result<RuleFilter, Refusal> {
             let texts = TEXTS.into_iter();
             let system = texts
                 .filter_map(|property| Some((property, text(&mut correlation, property)?.take()?)));
-            RuleFilter::Correlation(Conditions { system: system.collect(), properties })
+            let system = system.collect();
+            RuleFilter::Correlation(Conditions { system, properties, ..Conditions::default() })
         }
     })
 }
@@ -48,7 +49,7 @@ fn filter_to_v1(filter: &RuleFilter) -> v1::Filter {
         RuleFilter::True => Kind::Constant(true),
         RuleFilter::False => Kind::Constant(false),
         RuleFilter::Sql(sql) => Kind::Sql(sql_to_v1(sql)),
-        RuleFilter::Correlation(Conditions { system, properties }) => {
+        RuleFilter::Correlation(Conditions { system, properties, written: _ }) => {
             let mut correlation =
                 v1::Correlation { properties: properties_to_v1(properties), ..Default::default() };
             for (property, value) in system {
@@ -63,7 +64,8 @@ fn filter_to_v1(filter: &RuleFilter) -> v1::Filter {
 }
 
 fn sql_from_v1(sql: v1::Sql) -> Result<SqlText, Refusal> {
-    Ok(SqlText { text: sql.text, parameters: properties_from_v1(&sql.parameters)? })
+    let parameters = properties_from_v1(&sql.parameters)?;
+    Ok(SqlText { text: sql.text, parameters, ..SqlText::default() })
 }
 
 fn sql_to_v1(sql: &SqlText) -> v1::Sql {
@@ -111,9 +113,14 @@ mod tests {
     #[test]
     fn rule_12_every_condition_survives_the_native_api() {
         let parameters: Properties = [("p".to_owned(), Value::Long(5))].into();
-        let sql = SqlText { text: "a = @p".into(), parameters: parameters.clone() };
+        let sql =
+            SqlText { text: "a = @p".into(), parameters: parameters.clone(), ..SqlText::default() };
         let system = TEXTS.into_iter().map(|property| (property, property.name().to_owned()));
-        let conditions = Conditions { system: system.collect(), properties: parameters };
+        let conditions = Conditions {
+            system: system.collect(),
+            properties: parameters,
+            ..Conditions::default()
+        };
         for filter in [
             RuleFilter::True,
             RuleFilter::False,

@@ -23,7 +23,7 @@ pub fn topic(info: &EntityInfo, group: GroupId, leader_node: u64) -> v1::Topic {
             accepted: info.counts.accepted,
             published: info.counts.published,
             cancelled: info.counts.cancelled,
-            sql_filters: specifics.rules.sql,
+            sql_filters: u32::try_from(specifics.rules.told_as_sql()).unwrap_or(u32::MAX),
             correlation_filters: specifics.rules.correlation,
             transfer: info.counts.transfer,
             transfer_dead_lettered: info.counts.transfer_dead_lettered,

@@ -109,14 +109,14 @@ pub fn rule_name(name: u8) -> String {
 }
 
 pub fn rule(name: u8, take: Take, make: Option<Make>) -> NewRule {
-    let sql = |text: String| SqlText { text, parameters: Properties::new() };
+    let sql = |text: String| SqlText { text, ..SqlText::default() };
     let filter = match take {
         Take::All => RuleFilter::True,
         Take::No => RuleFilter::False,
         Take::Equal(k) => {
             let properties = [("N".to_owned(), Value::Int(k as i32))].into();
             let system = BTreeMap::new();
-            RuleFilter::Correlation(domain::Conditions { system, properties })
+            RuleFilter::Correlation(domain::Conditions { system, properties, ..Default::default() })
         }
         Take::Above(k) => RuleFilter::Sql(sql(format!("n > {k}"))),
         Take::Fails => RuleFilter::Sql(sql("n / 0 = 1".to_owned())),

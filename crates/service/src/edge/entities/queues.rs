@@ -30,7 +30,8 @@ impl<'a> Queues<'a> {
         validate::queue_name(name).map_err(refused)?;
         settle(&[], &mut properties.authorization_rules, self.router.local.clock.now());
         validate::queue_properties(&properties).map_err(refused)?;
-        let (name, properties) = (name.to_owned(), Box::new(properties));
+        // ENT-1: whatever case the client writes it in.
+        let (name, properties) = (name.to_ascii_lowercase(), Box::new(properties));
         let path = name.clone();
         let request = request.unwrap_or_else(rand::random);
         self.entities().create(&path, CatalogCommand::Create { request, name, properties }).await
@@ -65,6 +66,7 @@ impl<'a> Queues<'a> {
             self.router.local.clock.now(),
         );
         validate::queue_properties(&properties).map_err(refused)?;
+        validate::forwarding_of_sessions(&old, &properties).map_err(refused)?;
         self.entities().check_destinations(&old, &properties).await?;
         let properties = Box::new(properties);
         let update = Command::UpdateQueue(UpdateQueue { origin: None, entity, properties });
