@@ -5,12 +5,14 @@ mod compare;
 mod create;
 mod file;
 mod properties;
+mod shape;
 
 use std::path::{Path, PathBuf};
 
 use client::{subscription_path, v1};
 use domain::{
-    Described, Patch, QueueProperties, Refusal, SubscriptionProperties, TopicProperties, validate,
+    Described, Patch, PropertyValue, QueueProperties, Refusal, SubscriptionProperties,
+    TopicProperties, validate,
 };
 use wire::native;
 
@@ -25,6 +27,8 @@ pub struct Entities {
     queues: Vec<Listed<QueueProperties>>,
     topics: Vec<Listed<TopicProperties>>,
     subscriptions: Vec<Subscription>,
+    /// What of the file has another effect than it says, or none, with its place.
+    notes: Vec<String>,
 }
 
 /// An entity, and where in the file it stands.
@@ -68,7 +72,27 @@ impl Entities {
             topic.check(validate::queue_name, validate::topic_properties)?;
         }
         self.subscriptions.iter().try_for_each(Subscription::check)?;
-        self.check_names()
+        self.check_names()?;
+        self.queues.iter().try_for_each(|queue| {
+            let forwarding = validate::new_forwarding(&queue.name, &queue.described());
+            forwarding.map_err(|refusal| refused(&queue.at, &refusal))
+        })
+    }
+
+    /// Where each destination is named, and which it is, save those that the file lists.
+    fn destinations_elsewhere(&self) -> impl Iterator<Item = (&str, String)> {
+        let queues =
+            self.queues.iter().flat_map(|queue| destinations(&queue.at, &queue.properties));
+        let subscriptions = self.subscriptions.iter();
+        let subscriptions =
+            subscriptions.flat_map(|one| destinations(&one.listed.at, &one.listed.properties));
+        queues.chain(subscriptions).filter(|(_, to)| !self.lists(to))
+    }
+
+    fn lists(&self, name: &str) -> bool {
+        let queues = self.queues.iter().map(|queue| &queue.name);
+        let topics = self.topics.iter().map(|topic| &topic.name);
+        queues.chain(topics).any(|listed| listed.eq_ignore_ascii_case(name))
     }
 
     /// ENT-2: each name once.
@@ -88,13 +112,28 @@ impl Entities {
     }
 }
 
+fn destinations<'a, P: Described>(
+    at: &'a str,
+    properties: &'a Patch<P>,
+) -> impl Iterator<Item = (&'a str, String)> {
+    properties.given().filter_map(move |(_, value)| match value {
+        PropertyValue::Destination(to) => to.map(|to| (at, to)),
+        _ => None,
+    })
+}
+
 impl<P: Described> Listed<P> {
+    /// What is created, where nothing of that name is there.
+    fn described(&self) -> P {
+        properties::completed(&self.properties).created()
+    }
+
     fn check(
         &self,
         name: fn(&str) -> Result<(), Refusal>,
         properties: fn(&P) -> Result<(), Refusal>,
     ) -> Result<(), String> {
-        let described = self.properties.applied_to(P::default());
+        let described = self.described();
         let checked = name(&self.name).and_then(|()| properties(&described));
         checked.map_err(|refusal| refused(&self.at, &refusal))
     }

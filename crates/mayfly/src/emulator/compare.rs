@@ -63,7 +63,9 @@ mod tests {
 
     #[test]
     fn only_what_the_file_says_is_compared() {
-        let patch = |properties| Patch::try_from(properties).expect("properties");
+        let patch = |properties| {
+            Patch::<domain::QueueProperties>::try_from(properties).expect("properties")
+        };
         let found = patch(v1::QueueProperties {
             lock_duration_ms: Some(60_000),
             max_delivery_count: Some(10),

@@ -4,6 +4,7 @@ use anyhow::Context;
 use client::{Client, Error};
 use domain::{Patch, PropertyType};
 
+use super::properties::completed;
 use super::{Entities, Subscription, compare};
 
 /// What came of a file.
@@ -12,7 +13,7 @@ pub struct Outcome {
     pub created: usize,
     /// That were there before.
     pub found: usize,
-    /// One line per entity that is not as the file says.
+    /// One line per entity that is not as the file says, and one for what of the file has no effect.
     pub differences: Vec<String>,
 }
 
@@ -22,11 +23,21 @@ impl Entities {
     pub async fn create(&self, client: &Client) -> anyhow::Result<Outcome> {
         let mut outcome = Outcome::default();
         let file = self.file.display();
+        if !self.notes.is_empty() {
+            outcome.differences.push(format!("'{file}': {}", self.notes.join("; ")));
+        }
+        for (at, to) in self.destinations_elsewhere() {
+            if !is_there(client, &to).await.with_context(|| format!("'{file}', {at}"))? {
+                anyhow::bail!(
+                    "'{file}', {at}.Properties: there is no '{to}' to forward to; list it in the \
+                     file, or create it first"
+                );
+            }
+        }
         let mut forwarding = Vec::new();
         for queue in &self.queues {
             let (name, place) = (&queue.name, || format!("'{file}', {}", queue.at));
-            let (destinations, others) = queue
-                .properties
+            let (destinations, others) = completed(&queue.properties)
                 .split(|property| matches!(property.of, PropertyType::Destination(_)));
             match client.create_queue(name, others.into()).await {
                 Ok(_) if compare::forwards(&destinations) => {
@@ -45,7 +56,7 @@ impl Entities {
         }
         for topic in &self.topics {
             let place = || format!("'{file}', {}", topic.at);
-            match client.create_topic(&topic.name, topic.properties.clone().into()).await {
+            match client.create_topic(&topic.name, completed(&topic.properties).into()).await {
                 Ok(_) => outcome.created += 1,
                 Err(error) if is_taken(&error) => {
                     let found = client.get_topic(&topic.name).await.with_context(place)?;
@@ -72,7 +83,7 @@ impl Subscription {
         let (topic, name) = (&self.topic, &self.listed.name);
         let listed = &self.listed.properties;
         let first = self.rules.first().cloned();
-        match client.create_subscription(topic, name, listed.clone().into(), first).await {
+        match client.create_subscription(topic, name, completed(listed).into(), first).await {
             Ok(_) => outcome.created += 1,
             Err(error) if is_taken(&error) => {
                 let found = client.get_subscription(topic, name).await?;
@@ -104,6 +115,22 @@ impl Outcome {
             ));
         }
     }
+}
+
+/// Whether a queue or a topic has the name (FWD-2).
+async fn is_there(client: &Client, name: &str) -> Result<bool, Error> {
+    match client.get_queue(name).await.map(drop) {
+        Err(error) if is_missing(&error) => (),
+        found => return found.map(|()| true),
+    }
+    match client.get_topic(name).await.map(drop) {
+        Err(error) if is_missing(&error) => Ok(false),
+        found => found.map(|()| true),
+    }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Refused(detail) if detail.name == "MessagingEntityNotFound")
 }
 
 fn is_taken(error: &Error) -> bool {

@@ -7,11 +7,10 @@ use client::v1::filter::Kind;
 use domain::{QueueProperties, SubscriptionProperties, TopicProperties, Value};
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use wire::native;
 
 use super::properties::FileProperties;
-use super::{Entities, Listed, Subscription};
+use super::{Entities, Listed, Subscription, shape};
 
 /// JSON, comments, and commas behind the last of a list: no more than editors allow in such files.
 const DIALECT: ParseOptions = ParseOptions {
@@ -30,8 +29,6 @@ const DIALECT: ParseOptions = ParseOptions {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct File {
-    #[serde(rename = "$schema")]
-    _schema: Option<IgnoredAny>,
     user_config: UserConfig,
 }
 
@@ -39,15 +36,11 @@ struct File {
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct UserConfig {
     namespaces: Vec<Namespace>,
-    #[serde(rename = "Logging")]
-    _logging: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Namespace {
-    #[serde(rename = "Name")]
-    _name: Option<String>,
     #[serde(default)]
     queues: Vec<Queue>,
     #[serde(default)]
@@ -107,12 +100,13 @@ enum FilterType {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Sql {
+    #[serde(default)]
     sql_expression: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", default, deny_unknown_fields)]
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 struct CorrelationFilter {
     content_type: Option<String>,
     correlation_id: Option<String>,
@@ -126,7 +120,7 @@ struct CorrelationFilter {
 }
 
 /// A condition's value.
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq)]
 #[serde(untagged)]
 enum Scalar {
     Bool(bool),
@@ -141,15 +135,16 @@ pub(super) fn parse(text: &str) -> Result<Entities, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let json: serde_json::Value =
         parse_to_serde_value(text, &DIALECT).map_err(|error| format!("it is no JSON: {error}"))?;
+    let (json, notes) = shape::tidied(json);
     let file: File = serde_path_to_error::deserialize(json)
-        .map_err(|error| format!("{}: {}", error.path(), error.inner()))?;
+        .map_err(|error| format!("{}: {}", error.path(), in_words(&error.inner().to_string())))?;
     let mut namespaces = file.user_config.namespaces.into_iter();
     let (Some(namespace), None) = (namespaces.next(), namespaces.next()) else {
         return Err(
             "UserConfig.Namespaces: a cluster is one namespace; list exactly one".to_owned()
         );
     };
-    let mut entities = Entities::default();
+    let mut entities = Entities { notes, ..Entities::default() };
     for (index, Queue { name, properties }) in namespace.queues.into_iter().enumerate() {
         let at = format!("UserConfig.Namespaces[0].Queues[{index}]");
         entities.queues.push(Listed { at, name, properties: properties.0 });
@@ -163,6 +158,23 @@ pub(super) fn parse(text: &str) -> Result<Entities, String> {
         entities.topics.push(Listed { at, name: topic.name, properties: topic.properties.0 });
     }
     Ok(entities)
+}
+
+/// As people call what is in a file.
+fn in_words(error: &str) -> String {
+    let words = [
+        ("expected struct Sql", "expected an object with SqlExpression"),
+        ("expected struct ", "expected an object: "),
+        ("expected a sequence", "expected a list"),
+        ("invalid type: map", "invalid type: an object"),
+        ("invalid type: sequence", "invalid type: a list"),
+        (
+            "data did not match any variant of untagged enum Scalar",
+            "a condition's value is a text, a number, true or false",
+        ),
+        ("missing field", "it lacks"),
+    ];
+    words.into_iter().fold(error.to_owned(), |error, (from, to)| error.replace(from, to))
 }
 
 impl TopicSubscription {
@@ -180,6 +192,11 @@ impl Rule {
     fn into_wire(self) -> Result<v1::Rule, String> {
         let RuleProperties { filter_type, correlation_filter, sql_filter, action } =
             self.properties;
+        // Tools write the other kind's filter too, with nothing in it.
+        let correlation_filter =
+            correlation_filter.filter(|filter| *filter != CorrelationFilter::default());
+        let sql_filter = sql_filter.filter(|filter| !filter.sql_expression.trim().is_empty());
+        let action = action.filter(|action| !action.sql_expression.trim().is_empty());
         let kind = match (filter_type, correlation_filter, sql_filter) {
             (FilterType::Correlation, Some(filter), None) => Kind::Correlation(filter.into()),
             (FilterType::Sql, None, Some(filter)) => Kind::Sql(filter.into()),
@@ -259,7 +276,8 @@ mod tests {
               "LockDuration": "PT1M",
               "MaxDeliveryCount": 3,
               "RequiresDuplicateDetection": false,
-              "RequiresSession": false
+              "RequiresSession": false,
+              "Status": "Active"
             }
           }],
           "Topics": [{
@@ -336,14 +354,25 @@ mod tests {
                 "UserConfig.Namespaces[0].Queues[0].Properties.DuplicateDetectionHistoryTimeWindow: 'soon' is no duration",
             ),
             (
-                "\"LockDuration\"",
-                "\"LockDurtion\"",
-                "UserConfig.Namespaces[0].Queues[0].Properties.LockDurtion: unknown field `LockDurtion`, expected one of",
+                "\"Active\"",
+                "\"Deleting\"",
+                "UserConfig.Namespaces[0].Queues[0].Properties.Status: 'Deleting' is no status",
+            ),
+            ("\"Name\": \"queue.1\",", "", "UserConfig.Namespaces[0].Queues[0]: it lacks `Name`"),
+            (
+                "\"Properties\": { \"MaxDeliveryCount\": 3, \"ForwardTo\": \"queue.1\" }",
+                "\"Properties\": { \"RequiresSession\": true, \"ForwardTo\": \"queue.1\" }",
+                "Subscriptions[0]: what requires sessions cannot be forwarded",
+            ),
+            (
+                "\"ForwardTo\": \"\"",
+                "\"ForwardTo\": \"Queue.1\"",
+                "UserConfig.Namespaces[0].Queues[0]: an entity cannot forward to itself before it is there",
             ),
             (
                 "\"PT1M\"",
                 "\"PT1H\"",
-                "UserConfig.Namespaces[0].Queues[0]: LockDuration is 3600000 ms, allowed is 5 s to 5 min",
+                "UserConfig.Namespaces[0].Queues[0]: LockDuration is 3600000 ms, allowed is more than 0, up to 5 min",
             ),
             (
                 "\"queue.1\",\n",
@@ -383,5 +412,102 @@ mod tests {
             assert!(error.contains(told), "{error}");
         }
         assert!(parse("").is_err());
+    }
+
+    const PLACE: &str = "UserConfig.Namespaces[0]";
+
+    /// A file with one queue, and a topic with one subscription that has one rule.
+    fn file(queue: &str, rule: &str, beside: &str) -> String {
+        let topic = format!(
+            r#"{{"Name": "t", "Properties": null, "Subscriptions": [{{"Name": "s", "Rules": [{{"Name": "r", "Properties": {{{rule}}}}}]}}]}}"#
+        );
+        format!(
+            r#"{{"UserConfig": {{"Namespaces": [{{"Name": "n", "Queues": [{{"Name": "q"{queue}}}], "Topics": [{topic}]}}]}}{beside}}}"#
+        )
+    }
+
+    const SQL: &str = r#""FilterType": "Sql", "SqlFilter": {"SqlExpression": "a = 1"}"#;
+
+    /// What the emulator's schema allows and tools write, and what of it nobody knows.
+    #[test]
+    fn what_changes_nothing_is_notes_and_told() {
+        let queue = |members: &str| file(&format!(r#", "Properties": {{{members}}}"#), SQL, "");
+        let rule = |members: &str| file("", members, "");
+        let beside = |members: &str| file("", SQL, members);
+        const LABEL: &str = r#""FilterType": "Correlation", "CorrelationFilter": {"Label": "x""#;
+        for (text, notes) in [
+            (file("", SQL, ""), &[][..]),
+            (file(r#", "Properties": null"#, SQL, ""), &[]),
+            (file(r#", "properties": {"maxdeliverycount": 3}"#, SQL, ""), &[]),
+            (
+                queue(r#""EnablePartitioning": false, "EnableExpress": false, "Status": "Active""#),
+                &[],
+            ),
+            (queue(r#""ForwardTo": null, "LockDuration": null"#), &[]),
+            (queue(r#""AutoDeleteOnIdle": "P1M", "DefaultMessageTimeToLive": "P1Y""#), &[]),
+            (queue(r#""LockDurtion": "PT1M""#), &["Queues[0].Properties.LockDurtion"]),
+            (file(r#", "Description": "x""#, SQL, ""), &["Queues[0].Description"]),
+            (
+                beside(r#", "Custom": 42, "$schema": "x", "More": {"Custom": 1}"#),
+                &["Custom", "More"],
+            ),
+            (rule(&format!(r#"{SQL}, "CorrelationFilter": {{}}"#)), &[]),
+            (rule(&format!(r#"{SQL}, "CorrelationFilter": null, "Action": null"#)), &[]),
+            (
+                rule(&format!(
+                    r#"{SQL}, "Action": {{"SqlExpression": "", "CompatibilityLevel": 20}}"#
+                )),
+                &[],
+            ),
+            (
+                rule(&format!(
+                    r#"{SQL}, "CorrelationFilter": {{"Properties": {{}}, "Label": null, "RequiresPreprocessing": false}}"#
+                )),
+                &[],
+            ),
+            (rule(&format!(r#"{LABEL}, "RequiresPreprocessing": false}}"#)), &[]),
+            (rule(&format!(r#"{LABEL}, "Properties": {{"a": null}}}}, "SqlFilter": {{}}"#)), &[]),
+            (
+                rule(&format!(r#"{LABEL}, "Colour": "x"}}"#)),
+                &["Topics[0].Subscriptions[0].Rules[0].Properties.CorrelationFilter.Colour"],
+            ),
+        ] {
+            let entities = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(entities.check(), Ok(()), "{text}");
+            let told: Vec<String> =
+                entities.notes.iter().map(|at| at.replace(&format!("{PLACE}."), "")).collect();
+            assert_eq!(told, notes, "{text}");
+        }
+        for text in [
+            rule(r#""FilterType": "Sql", "CorrelationFilter": {"Label": "x"}"#),
+            rule(&format!(r#"{SQL}, "CorrelationFilter": {{"Label": "x"}}"#)),
+            rule(r#""FilterType": "Correlation", "CorrelationFilter": {}"#),
+            queue(r#""MaxDeliveryCount": [3]"#),
+        ] {
+            let error = parse(&text).expect_err(&text);
+            assert!(error.starts_with(PLACE) && !error.contains("struct"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_file_leaves_out_is_as_the_emulators_schema_has_it() {
+        let entities = parse(&file("", SQL, "")).expect("a file");
+        let queue = entities.queues[0].described();
+        let expected = QueueProperties {
+            default_ttl: domain::Span::from_secs(3600),
+            duplicate_detection_window: domain::Span::from_secs(20),
+            max_delivery_count: 3,
+            ..QueueProperties::default()
+        };
+        assert_eq!(queue, expected);
+        assert_eq!(entities.topics[0].described().default_ttl, domain::Span::from_secs(3600));
+        assert_eq!(entities.subscriptions[0].listed.described().max_delivery_count, 3);
+        let text = r#", "Properties": {"MaxDeliveryCount": 9, "DefaultMessageTimeToLive": "P10675199DT2H48M5.4775807S", "DuplicateDetectionHistoryTimeWindow": "PT5S"}"#;
+        let entities = parse(&file(text, SQL, "")).expect("a file");
+        let queue = entities.queues[0].described();
+        assert_eq!((queue.max_delivery_count, queue.default_ttl), (9, domain::Span::MAX));
+        assert_eq!(queue.duplicate_detection_window, domain::Span::from_secs(20), "DUP-3");
+        let note = "Queues[0].Properties.DuplicateDetectionHistoryTimeWindow is taken as 20s";
+        assert_eq!(entities.notes, [format!("{PLACE}.{note}")]);
     }
 }
