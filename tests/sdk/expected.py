@@ -11,12 +11,6 @@ from recorded import DOTNET
 # By suite and name: what the broker does otherwise, in a sentence.
 Roots = Mapping[tuple[str, str], str]
 EXPECTED: Roots = {
-    **{
-        (suite, "transactions.acrossSendFirst"):
-            "a transaction is about its own first entity, not about that of the client's first link, so"
-            " that nothing can be sent elsewhere before it settles"
-        for suite in ("java", "java-async")
-    },
     ("jms", "jms.transactions.rollback"):
         "after a rollback a receipt that its client settled stays locked until its lock lapses",
 }  # fmt: skip

@@ -2,6 +2,7 @@
 //! data in a temporary directory, everything gone when the test ends, however it ends.
 
 mod amqp;
+mod amqp_transaction;
 mod cluster;
 mod document;
 mod http_client;
@@ -16,6 +17,7 @@ pub mod specification;
 pub mod wire;
 
 pub use amqp::{AmqpClient, AmqpNode, AmqpReply};
+pub use amqp_transaction::{AmqpCoordinator, AmqpVerdict, refusal, within};
 pub use chaos::free_ports;
 pub use cluster::{Cluster, Settings, mayfly};
 pub use document::{Block, Document, Link};

@@ -97,6 +97,16 @@ impl Client {
         self.session
     }
 
+    /// Begins another session, which all further links are in.
+    pub async fn begin_another(&mut self) -> Result<(), Error> {
+        let begun =
+            self.exchange.engine.begin().ok_or(Error::Senseless("no channel is allowed"))?;
+        let began = |event: &Event| matches!(event, Event::Began(of) if *of == begun);
+        self.wait(began, "to begin a session").await?;
+        self.session = begun;
+        Ok(())
+    }
+
     /// For what is not waited for. What it gathers, the next [`Client::turn`] writes.
     pub fn engine(&mut self) -> &mut Connection {
         &mut self.exchange.engine
@@ -225,11 +235,22 @@ impl Client {
         message_format: u32,
         payload: Bytes,
     ) -> Result<DeliveryState, Error> {
+        self.send_in(link, message_format, payload, None).await
+    }
+
+    /// As [`Client::send`], in the transaction that `state` names.
+    pub async fn send_in(
+        &mut self,
+        link: LinkId,
+        message_format: u32,
+        payload: Bytes,
+        state: Option<DeliveryState>,
+    ) -> Result<DeliveryState, Error> {
         let outgoing = Outgoing {
             tag: Tag::new(b"t").unwrap_or_default(),
             message_format,
             settled: false,
-            state: None,
+            state,
             payload: Payload::from(payload),
         };
         if self.exchange.engine.credit(link) == 0 {

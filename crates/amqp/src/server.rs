@@ -32,6 +32,7 @@ mod via;
 mod idle;
 mod link_table;
 mod tasks;
+mod transaction_group;
 
 mod attach;
 mod coordinator;

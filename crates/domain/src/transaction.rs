@@ -12,9 +12,10 @@ pub const TRANSACTION_COUNT_MAX: usize = 100;
 /// Bytes of messages, of properties to modify and of session states together: a transaction is one
 /// log entry, and asks no more of it than a batch does.
 pub const TRANSACTION_BYTES_MAX: u64 = BATCH_BYTES_MAX as u64;
-/// TX-5: what is said to whoever goes beyond.
-pub const ONE_ENTITY: &str = "a transaction is about one entity: a queue, or a topic and its \
-     subscriptions; what is sent to others goes through that one";
+/// TX-5: what is said to whoever goes beyond, in the words that Service Bus's users look for.
+pub const ONE_ENTITY: &str = "Local transactions cannot span multiple top-level entities such as \
+     queue or topic; receive from one entity only, and send to others in a client or session made \
+     for cross-entity transactions";
 /// TX-3: from the first operation.
 pub const TRANSACTION_TIMEOUT: Span = Span::from_secs(120);
 

@@ -2,7 +2,7 @@
 //! stream rolls it back (TX-7).
 
 use domain::{Operation, Refusal};
-use service::{Broker, Error, Transaction};
+use service::{Broker, Error, Reach, Transaction};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 use tokio_stream::wrappers::ReceiverStream;
@@ -119,7 +119,7 @@ impl TransactStream {
 
     async fn perform(&mut self, operation: v1::TransactionOperation) -> Result<(), Error> {
         let (to, operation) = self.read(operation)?;
-        self.transaction.perform(&self.entity, to.as_deref(), operation).await
+        self.transaction.perform(&Reach::ViaFirst, &self.entity, to.as_deref(), operation).await
     }
 
     async fn commit(
@@ -128,7 +128,9 @@ impl TransactStream {
     ) -> Result<v1::TransactionCommitted, Error> {
         for operation in commit.operations {
             let (to, operation) = self.read(operation)?;
-            self.transaction.repeat(&self.entity, to.as_deref(), operation).await?;
+            self.transaction
+                .repeat(&Reach::ViaFirst, &self.entity, to.as_deref(), operation)
+                .await?;
         }
         let caller = caller(commit.origin).map_err(|refusal| self.refused(refusal))?;
         let performed = self.transaction.commit(caller).await?;

@@ -36,4 +36,4 @@ pub(crate) use self::router::{Failure, PendingCall, Router};
 pub use self::sender::Sender;
 pub use self::sessions::{Accepted, Sessions};
 pub use self::status::{ClusterStatus, GroupView, NodeStatus, ReplicaView, Role};
-pub use self::transaction::{Transaction, Transactions};
+pub use self::transaction::{Reach, Transaction, Transactions};

@@ -1,9 +1,9 @@
 //! What is asked on the control link of transactions (COORD-2, COORD-3; AMQP 1.0, part 4, 4.5.2 and
 //! 4.5.3).
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use super::{Declare, DecodeError, Discharge, Reader, descriptor};
+use super::{Composite, Declare, DecodeError, Discharge, Encode, Reader, descriptor};
 use crate::Limits;
 
 /// The body of a message to the coordinator.
@@ -31,6 +31,16 @@ impl Control {
         };
         reader.finish()?;
         Ok(control)
+    }
+}
+
+/// As the value of a body: a client's side.
+impl Encode for Control {
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Control::Declare(declare) => declare.write(out),
+            Control::Discharge(discharge) => discharge.write(out),
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use super::note::Terms;
 use super::outgoing::OutgoingLink;
 use super::source::Wanted;
 use super::tasks::Tasks;
+use super::transaction_group::TransactionGroups;
 use super::{Shared, browser, consumer, failure, producer, relay, temporary_queue, via};
 use crate::condition;
 use crate::link_terms::{self, SessionFilter};
@@ -53,13 +54,14 @@ pub(super) struct AttachHandler<'a> {
     pub engine: &'a mut Connection,
     pub table: &'a mut LinkTable,
     pub tasks: &'a mut Tasks,
+    pub groups: &'a mut TransactionGroups,
     pub timers: &'a mut IdleTimers,
 }
 
 impl AttachHandler<'_> {
     /// Serves a link or refuses it. False: it was accepted, and its client cannot be told so.
     pub fn attach(&mut self, session: SessionId, id: LinkId, mut attach: Box<Attach>) -> bool {
-        match self.serve(id, &mut attach) {
+        match self.serve(session, id, &mut attach) {
             Ok((right, kind)) => {
                 let is_waiting = matches!(kind, Kind::Incoming(_) | Kind::Outgoing(_));
                 let (used_at, is_accepted, entity_id) = (self.now, false, None);
@@ -69,6 +71,7 @@ impl AttachHandler<'_> {
                 is_waiting || self.accept(id, Terms::Plain)
             }
             Err(error) => {
+                self.groups.drop_link(session, id);
                 self.refuse(id, &attach, error);
                 true
             }
@@ -81,13 +84,20 @@ impl AttachHandler<'_> {
     }
 
     /// Finds who serves a link. Entities are looked up while the client waits.
-    fn serve(&mut self, id: LinkId, attach: &mut Attach) -> Result<(Option<Right>, Kind), Error> {
+    fn serve(
+        &mut self,
+        session: SessionId,
+        id: LinkId,
+        attach: &mut Attach,
+    ) -> Result<(Option<Right>, Kind), Error> {
         let temporary = temporary_queue::name(attach)?;
         let attach = &*attach;
         let address = address_of(attach).unwrap_or_default();
         let refused = |refusal| failure::refusal(refusal, address);
         if let Some(AnyTarget::Coordinator(_)) = attach.target {
-            return control(attach.role).map(|kind| (None, kind));
+            let kind = control(attach.role)?;
+            self.groups.add_control(session);
+            return Ok((None, kind));
         }
         if attach.role == Role::Sender && address.is_empty() {
             return Ok((None, self.serve_relay(id)));
@@ -107,6 +117,10 @@ impl AttachHandler<'_> {
                 Some(right)
             }
         };
+        if let Node::Entity(entity) | Node::Management(entity) = &node {
+            let is_receiver = attach.role == Role::Receiver;
+            self.groups.add_link(session, id, entity, is_receiver).map_err(refused)?;
+        }
         let kind = match (node, attach.role) {
             (node @ (Node::Cbs | Node::Management(_)), Role::Sender) => Kind::Requests(node),
             (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),
@@ -231,6 +245,7 @@ impl AttachHandler<'_> {
     /// refused after. False: its client takes no frame that the answer fits into, and the link has ended.
     pub fn accept(&mut self, id: LinkId, terms: Terms) -> bool {
         let Some(link) = self.table.get_mut(id) else { return true };
+        self.groups.accept_link(link.session, id);
         (link.is_accepted, link.used_at) = (true, self.now);
         let watched = link.watched_entity();
         let known = |entity: Entity| self.shared.broker.entities().known_here(&entity.name);

@@ -24,6 +24,7 @@ use super::link_table::{Link, LinkTable};
 use super::requests::{reply_node, session_of};
 use super::tasks::Tasks;
 use super::transaction::{self, Act, Hearer, Part, PendingReply};
+use super::transaction_group::TransactionGroups;
 use super::verdict::verdict;
 use super::{Shared, failure, incoming, operations};
 use crate::management::{self, DispositionStatus, Reply};
@@ -79,6 +80,7 @@ pub(super) struct TransactionHandler<'a> {
     pub table: &'a mut LinkTable,
     pub tasks: &'a mut Tasks,
     pub transactions: &'a mut Transactions,
+    pub groups: &'a TransactionGroups,
     pub scratch: &'a mut BytesMut,
 }
 
@@ -149,8 +151,9 @@ impl TransactionHandler<'_> {
         let Some(entity) = link.entity() else { return };
         let to = link.attach.property(TRANSFER_DESTINATION).and_then(Entity::at);
         let to = to.map(|to| to.name);
+        let reach = self.groups.reach(link.session);
         let hearer = Hearer::Transfer(delivery.link, id);
-        let part = Part { entity: entity.name, to, operation, hearer };
+        let part = Part { reach, entity: entity.name, to, operation, hearer };
         match self.perform(state, part) {
             Ok(()) if id.is_none() => self.table.count_presettled(delivery.link),
             Ok(()) => {}
@@ -189,7 +192,9 @@ impl TransactionHandler<'_> {
                 };
                 let hearer = Hearer::Verdict(id_wanted, outcome);
                 let operation = Ok(Operation::Settle(settle));
-                match self.perform(state, Part { entity: name, to: None, operation, hearer }) {
+                let reach = self.groups.reach(id.session);
+                let part = Part { reach, entity: name, to: None, operation, hearer };
+                match self.perform(state, part) {
                     Ok(()) => return,
                     Err(refused) => refused,
                 }
@@ -235,7 +240,8 @@ impl TransactionHandler<'_> {
             reply,
         };
         let hearer = Hearer::Request(Box::new(pending));
-        let part = Part { entity: entity.name, to: None, operation, hearer };
+        let reach = self.groups.reach(session);
+        let part = Part { reach, entity: entity.name, to: None, operation, hearer };
         match self.perform(state, part) {
             Ok(()) => {
                 self.tasks.request_began();

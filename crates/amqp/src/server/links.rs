@@ -24,6 +24,7 @@ use super::proof::{Proof, ProofHandler, Proved, Unproved};
 use super::requests::{self, AddressedReply, REPLIES_MAX, RequestHandler, reply_node};
 use super::submission::Delivered;
 use super::tasks::Tasks;
+use super::transaction_group::TransactionGroups;
 use super::verdict::verdict;
 use super::{Shared, failure, incoming, relay};
 use crate::management::{self, Reply};
@@ -39,6 +40,7 @@ pub(super) struct Links {
     unproved: BTreeMap<LinkId, Unproved>,
     pub tasks: Tasks,
     transactions: Transactions,
+    groups: TransactionGroups,
     scratch: BytesMut,
     pub timers: IdleTimers,
     /// Of this turn.
@@ -65,6 +67,7 @@ impl Links {
             unproved: BTreeMap::new(),
             tasks: Tasks::new(notes),
             transactions: Transactions::default(),
+            groups: TransactionGroups::default(),
             scratch: BytesMut::new(),
             timers,
             now: Millis::default(),
@@ -97,6 +100,7 @@ impl Links {
             Event::Ended { session, .. } => {
                 self.unproved.retain(|_, waiting| waiting.session != session);
                 self.end_links(Ending::Closed, |link| link.session == session);
+                self.groups.end_session(session);
             }
             Event::Closed { error, by } => {
                 tracing::debug!(?error, "AMQP connection closed");
@@ -471,7 +475,9 @@ impl Links {
         if removed.is_some() && self.table.is_empty() {
             self.timers.last_link_gone(self.now);
         }
-        if let Some(Link { kind: Kind::Outgoing(outgoing), .. }) = removed {
+        let Some(Link { session, kind, .. }) = removed else { return };
+        self.groups.drop_link(session, id);
+        if let Kind::Outgoing(outgoing) = kind {
             outgoing.end(ending == Ending::Closed);
         }
     }
@@ -488,8 +494,8 @@ impl Links {
     }
 
     fn attach_handler(&mut self) -> AttachHandler<'_> {
-        let Links { engine, shared, grants, table, tasks, timers, now, .. } = self;
-        AttachHandler { shared, now: *now, grants, engine, table, tasks, timers }
+        let Links { engine, shared, grants, table, tasks, groups, timers, now, .. } = self;
+        AttachHandler { shared, now: *now, grants, engine, table, tasks, groups, timers }
     }
 
     fn proof_handler(&mut self) -> ProofHandler<'_> {
@@ -503,8 +509,9 @@ impl Links {
     }
 
     fn transaction_handler(&mut self) -> TransactionHandler<'_> {
-        let Links { engine, shared, grants, table, tasks, transactions, scratch, .. } = self;
-        TransactionHandler { shared, grants, engine, table, tasks, transactions, scratch }
+        let Links { engine, shared, grants, table, tasks, transactions, groups, scratch, .. } =
+            self;
+        TransactionHandler { shared, grants, engine, table, tasks, transactions, groups, scratch }
     }
 }
 

@@ -6,7 +6,7 @@ use amqp_protocol::engine::{DeliveryId, LinkId, SessionId};
 use amqp_protocol::request::Envelope;
 use bytes::Bytes;
 use domain::{Operation, Refusal};
-use service::{Broker, Caller, Error, Transaction};
+use service::{Broker, Caller, Error, Reach, Transaction};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -26,6 +26,7 @@ pub(super) enum Act {
 
 /// Something to be part of it.
 pub(super) struct Part {
+    pub reach: Reach,
     pub entity: String,
     /// FWD-14: where its messages go, if elsewhere.
     pub to: Option<String>,
@@ -95,12 +96,12 @@ struct TransactionTask {
 
 impl TransactionTask {
     async fn perform(&mut self, part: Part) {
-        let Part { entity, to, operation, hearer } = part;
+        let Part { reach, entity, to, operation, hearer } = part;
         let done = match (operation, &mut self.transaction) {
             (Err(refusal), _) => Err(Error::new(refusal, entity.as_str())),
             (Ok(_), None) => Err(Error::new(Refusal::TransactionTimedOut, entity.as_str())),
             (Ok(operation), Some(transaction)) => {
-                transaction.perform(&entity, to.as_deref(), operation).await
+                transaction.perform(&reach, &entity, to.as_deref(), operation).await
             }
         };
         match hearer {

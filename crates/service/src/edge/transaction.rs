@@ -44,6 +44,19 @@ struct Scope {
     route: Route,
 }
 
+/// Which entities an operation may reach, by where it is asked for (TX-5). What goes to another entity
+/// than the transaction's is a send, and goes via that one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The transaction's own entity: that of its first operation.
+    One,
+    /// Others via the entity of the first operation.
+    ViaFirst,
+    /// Others via this entity, which is the transaction's whatever its first operation is about. A
+    /// subscription stands for its topic (TX-6).
+    Via(String),
+}
+
 /// Transactions of this node's clients.
 #[derive(Clone, Copy)]
 pub struct Transactions<'a> {
@@ -52,8 +65,8 @@ pub struct Transactions<'a> {
 }
 
 impl Transactions<'_> {
-    /// A transaction about whatever entity its first operation names, a subscription's topic counting
-    /// for it (TX-6).
+    /// A transaction about whatever entity its first operation is about, or goes via, a subscription's
+    /// topic counting for it (TX-6).
     pub fn begin(self) -> Transaction {
         Transaction {
             router: self.router.clone(),
@@ -79,7 +92,7 @@ impl Transactions<'_> {
     ) -> Result<Vec<SequenceNumber>> {
         let mut transaction = self.begin();
         let send = Send { origin: None, entity: EntityId(0), messages };
-        transaction.perform(via, Some(to), Operation::Send(send)).await?;
+        transaction.perform(&Reach::One, via, Some(to), Operation::Send(send)).await?;
         let committed = transaction.commit(caller).await;
         let performed = committed.map_err(|error| match error.refusal() {
             Some(Refusal::TransactionRolledBack { cause, .. }) => {
@@ -105,16 +118,16 @@ impl Transaction {
     /// renewal is checked at the leader, and a settlement's locks are kept from others (TX-9).
     /// Refused, it is not part of the transaction, which stays open.
     ///
-    /// `to`: another entity that a send is for, and reaches via this one (FWD-14). What is sent to an
-    /// entity that is not the transaction's goes via the transaction's by itself (TX-5).
+    /// `to`: another entity that a send is for, and reaches via this one (FWD-14), whatever `reach` says.
     pub async fn perform(
         &mut self,
+        reach: &Reach,
         entity: &str,
         to: Option<&str>,
         operation: Operation,
     ) -> Result<()> {
         self.check_time(entity)?;
-        let prepared = self.prepare(entity, to, operation).await?;
+        let prepared = self.prepare(reach, entity, to, operation).await?;
         let timeout = self.router.config.transaction_timeout;
         self.expires_at.get_or_insert_with(|| Instant::now() + timeout);
         self.claim(entity, &prepared.operation).await?;
@@ -126,11 +139,12 @@ impl Transaction {
     /// pending then may be done by now, so all checks are the commit's.
     pub async fn repeat(
         &mut self,
+        reach: &Reach,
         entity: &str,
         to: Option<&str>,
         operation: Operation,
     ) -> Result<()> {
-        let prepared = self.prepare(entity, to, operation).await?;
+        let prepared = self.prepare(reach, entity, to, operation).await?;
         self.take(prepared);
         Ok(())
     }
@@ -178,6 +192,7 @@ impl Transaction {
     /// Everything about an operation that this node can judge.
     async fn prepare(
         &self,
+        reach: &Reach,
         entity: &str,
         to: Option<&str>,
         operation: Operation,
@@ -185,28 +200,39 @@ impl Transaction {
         let router = &self.router;
         let route = router.route(entity, router.deadline()).await?;
         check(&operation, route.kind).map_err(|refusal| Error::new(refusal, entity))?;
-        let (entity, scope, operation) = match (to, operation, &self.scope) {
-            (Some(to), Operation::Send(send), _) => {
+        let refused = |why| Err(Error::new(Refusal::InvalidOperation { why }, entity));
+        let (name, scope, operation) = match (to, operation) {
+            (Some(to), Operation::Send(send)) => {
                 let to_route = router.route(to, router.deadline()).await?;
-                let scope = self.scope(entity, &route).await?;
+                let scope = scope(router, entity, &route).await?;
                 let operation = outgoing(&scope, to, &to_route, send)?;
-                (entity, scope, operation)
+                (entity.into(), scope, operation)
             }
-            // TX-5: to another entity it goes through the first.
-            (None, Operation::Send(send), Some(first)) if first.route.entity != route.entity => {
-                let operation = outgoing(first, entity, &route, send)?;
-                (&*first.name, first.clone(), operation)
-            }
-            (Some(_), _, _) => {
-                let why = "only messages are sent via an entity";
-                return Err(Error::new(Refusal::InvalidOperation { why }, entity));
-            }
-            (None, mut operation, _) => {
+            (Some(_), _) => return refused("only messages are sent via an entity"),
+            (None, Operation::Send(send)) => match self.via(reach).await? {
+                Some(via) if via.route.entity != route.entity => {
+                    let operation = outgoing(&via, entity, &route, send)?;
+                    (via.name.clone(), via, operation)
+                }
+                Some(_) | None => {
+                    let operation = Operation::Send(Send { entity: route.entity, ..send });
+                    (entity.into(), scope(router, entity, &route).await?, operation)
+                }
+            },
+            (None, mut operation) => {
                 operation.set_entity(route.entity);
-                (entity, self.scope(entity, &route).await?, operation)
+                let scope = scope(router, entity, &route).await?;
+                match self.via(reach).await? {
+                    Some(via) if via.route.entity != scope.route.entity => {
+                        return refused(ONE_ENTITY);
+                    }
+                    Some(_) | None => (entity.into(), scope, operation),
+                }
             }
         };
-        let name = Arc::from(entity);
+        if self.scope.as_ref().is_some_and(|first| first.route.entity != scope.route.entity) {
+            return refused(ONE_ENTITY);
+        }
         let mut size = self.size;
         size.add(&operation).map_err(|refusal| Error::new(refusal, entity))?;
         let Some(share) = self.admission.operation(size.bytes() - self.size.bytes()) else {
@@ -223,25 +249,15 @@ impl Transaction {
         self.operations.push((name, operation));
     }
 
-    /// TX-5, TX-6: a queue; or a topic, whose subscriptions count as one with it.
-    async fn scope(&self, entity: &str, route: &Route) -> Result<Scope> {
-        let topic = match route.kind {
-            EntityKind::Subscription => split_subscription_path(&route.name),
-            EntityKind::Queue | EntityKind::Topic => None,
-        };
-        let scope = match topic {
-            Some((topic, _)) => {
-                let router = &self.router;
-                let route = router.route(topic, router.deadline()).await?;
-                Scope { name: topic.into(), route }
+    /// The entity that others are reached via, if they are (TX-5).
+    async fn via(&self, reach: &Reach) -> Result<Option<Scope>> {
+        match reach {
+            Reach::One => Ok(None),
+            Reach::ViaFirst => Ok(self.scope.clone()),
+            Reach::Via(name) => {
+                let route = self.router.route(name, self.router.deadline()).await?;
+                scope(&self.router, name, &route).await.map(Some)
             }
-            None => Scope { name: entity.into(), route: route.clone() },
-        };
-        match &self.scope {
-            Some(first) if first.route.entity != scope.route.entity => {
-                Err(Error::new(Refusal::InvalidOperation { why: ONE_ENTITY }, entity))
-            }
-            _ => Ok(scope),
         }
     }
 
@@ -275,6 +291,21 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         self.unmark();
     }
+}
+
+/// TX-5, TX-6: a queue; or a topic, whose subscriptions count as one with it.
+async fn scope(router: &Router, entity: &str, route: &Route) -> Result<Scope> {
+    let topic = match route.kind {
+        EntityKind::Subscription => split_subscription_path(&route.name),
+        EntityKind::Queue | EntityKind::Topic => None,
+    };
+    Ok(match topic {
+        Some((topic, _)) => {
+            let route = router.route(topic, router.deadline()).await?;
+            Scope { name: topic.into(), route }
+        }
+        None => Scope { name: entity.into(), route: route.clone() },
+    })
 }
 
 /// An operation that this node has nothing against.

@@ -7,7 +7,7 @@ use domain::{
     QueueId, Refusal, Renew, Send, Settle, Settlement, Span, SubQueue, SubscriptionProperties,
     TopicProperties,
 };
-use service::{Broker, Caller, Error, Received, Transaction};
+use service::{Broker, Caller, Error, Reach, Received, Transaction};
 use tokio::time::sleep;
 
 use super::harness::*;
@@ -31,7 +31,8 @@ fn settling(messages: &[Received], disposition: Disposition) -> Operation {
 }
 
 async fn perform(transaction: &mut Transaction, entity: &str, operation: Operation) {
-    let performed = soon("an operation", transaction.perform(entity, None, operation)).await;
+    let performed =
+        soon("an operation", transaction.perform(&Reach::ViaFirst, entity, None, operation)).await;
     performed.expect("the operation is part of the transaction");
 }
 
@@ -115,14 +116,20 @@ async fn tx_9_a_pending_settlement_is_nobody_elses() {
     for operation in
         [settling(&got, Disposition::Complete), settling(&got[..1], Disposition::Release)]
     {
-        assert_eq!(refusal(second.perform("q", None, operation).await), "MessageLockLost");
+        assert_eq!(
+            refusal(second.perform(&Reach::ViaFirst, "q", None, operation).await),
+            "MessageLockLost"
+        );
     }
     // Twice in one transaction is once too often as well.
     let again = settling(&got[..1], Disposition::Complete);
-    assert_eq!(refusal(first.perform("q", None, again).await), "MessageLockLost");
+    assert_eq!(refusal(first.perform(&Reach::ViaFirst, "q", None, again).await), "MessageLockLost");
     // One that never asked whether it may.
     let mut blind = broker.transactions().begin();
-    blind.repeat("q", None, settling(&got[..1], Disposition::Complete)).await.expect("unchecked");
+    blind
+        .repeat(&Reach::ViaFirst, "q", None, settling(&got[..1], Disposition::Complete))
+        .await
+        .expect("unchecked");
     assert_eq!(refusal(commit(blind).await), "TransactionException");
     perform(&mut second, "q", settling(&got[1..], Disposition::Complete)).await;
     commit(second).await.expect("committed");
@@ -154,7 +161,10 @@ async fn tx_9_a_lock_that_lapses_fails_the_commit_as_a_whole() {
     let mut late = broker.transactions().begin();
     counted(&broker, "q", |_| true).await;
     let operation = settling(&got, Disposition::Complete);
-    assert_eq!(refusal(late.perform("q", None, operation).await), "MessageLockLost");
+    assert_eq!(
+        refusal(late.perform(&Reach::ViaFirst, "q", None, operation).await),
+        "MessageLockLost"
+    );
 }
 
 #[tokio::test]
@@ -168,14 +178,14 @@ async fn tx_4_tx_5_what_a_transaction_may_hold() {
     let mut transaction = broker.transactions().begin();
     let many = |count: u32| sending((0..count).map(|n| message(&n.to_string())).collect());
     perform(&mut transaction, "q", many(60)).await;
-    let refused = transaction.perform("q", None, many(41)).await;
+    let refused = transaction.perform(&Reach::ViaFirst, "q", None, many(41)).await;
     assert_eq!(refusal(refused), "TransactionSizeExceededException");
     assert_eq!(
-        refusal(transaction.perform("q", None, many(0)).await),
+        refusal(transaction.perform(&Reach::ViaFirst, "q", None, many(0)).await),
         "ArgumentOutOfRangeException"
     );
     assert_eq!(
-        refusal(transaction.perform("none", None, many(1)).await),
+        refusal(transaction.perform(&Reach::ViaFirst, "none", None, many(1)).await),
         "MessagingEntityNotFound"
     );
     let never = Renew {
@@ -183,7 +193,7 @@ async fn tx_4_tx_5_what_a_transaction_may_hold() {
         queue: QueueId { entity: UNROUTED, sub: SubQueue::Main },
         tokens: vec![LockToken { sequence: domain::SequenceNumber(1), nonce: 1 }],
     };
-    let refused = transaction.perform("q", None, Operation::Renew(never)).await;
+    let refused = transaction.perform(&Reach::ViaFirst, "q", None, Operation::Renew(never)).await;
     assert_eq!(refusal(refused), "MessageLockLost");
     // None of what was refused is part of it.
     perform(&mut transaction, "q", many(40)).await;
@@ -233,11 +243,14 @@ async fn tx_6_a_subscription_counts_for_its_topic() {
     perform(&mut transaction, "t", sending(messages(&["n"]))).await;
     // TX-5: elsewhere it is sent, via the topic, and never received from.
     let elsewhere = lock(&broker, "q", MAIN, 1).await;
-    let refused = transaction.perform("q", None, settling(&elsewhere, Disposition::Complete)).await;
+    let refused = transaction
+        .perform(&Reach::ViaFirst, "q", None, settling(&elsewhere, Disposition::Complete))
+        .await;
     assert_eq!(refusal(refused), "InvalidOperationException");
     perform(&mut transaction, "q", sending(messages(&["x"]))).await;
     // SEND-7.
-    let refused = transaction.perform(path, None, sending(messages(&["x"]))).await;
+    let refused =
+        transaction.perform(&Reach::ViaFirst, path, None, sending(messages(&["x"]))).await;
     assert_eq!(refusal(refused), "InvalidOperationException");
     commit(transaction).await.expect("committed");
     assert_eq!(arrived(&broker, "q", 1).await, ["x"]);
@@ -260,7 +273,7 @@ async fn tx_13_tx_14_a_commit_asked_again_is_answered_as_before() {
     let first = transaction.commit(caller(false)).await.expect("committed");
     let mut again = broker.transactions().begin();
     for operation in operations() {
-        again.repeat("q", None, operation).await.expect("repeated");
+        again.repeat(&Reach::ViaFirst, "q", None, operation).await.expect("repeated");
     }
     assert_eq!(again.commit(caller(true)).await.expect("committed"), first);
     let counts = broker.queues().get("q").await.expect("the queue").info.counts;
@@ -339,7 +352,7 @@ async fn tx_3_a_transaction_is_rolled_back_if_it_takes_too_long() {
     assert_eq!(transaction.expires_at(), Some(expires_at));
     assert_eq!(completed(&broker, &got[0]).await, ["MessageLockLost"]);
     tokio::time::sleep_until(expires_at).await;
-    let late = transaction.perform("q", None, sending(messages(&["c"]))).await;
+    let late = transaction.perform(&Reach::ViaFirst, "q", None, sending(messages(&["c"]))).await;
     let refused = late.expect_err("too late");
     assert_eq!(refused.refusal(), Some(&Refusal::TransactionTimedOut));
     let refused = commit(transaction).await.expect_err("too late");
@@ -348,6 +361,95 @@ async fn tx_3_a_transaction_is_rolled_back_if_it_takes_too_long() {
     assert_eq!(completed(&broker, &got[0]).await, [""; 0]);
     let counts = broker.queues().get("q").await.expect("the queue").info.counts;
     assert_eq!((counts.accepted, counts.completed), (1, 1));
+}
+
+/// TX-5, TX-6: which entities a transaction may be about, by what each operation may reach, in any order.
+#[tokio::test]
+async fn tx_5_an_entity_that_others_are_reached_via_does_not_depend_on_the_order() {
+    let cluster = Cluster::start(1, 2).await;
+    let broker = cluster.broker(1);
+    for name in ["v", "d", "e"] {
+        let properties = domain::QueueProperties::default();
+        soon("a queue", broker.queues().create(name, properties, None)).await.expect("created");
+    }
+    broker.topics().create("t", TopicProperties::default(), None).await.expect("created");
+    let created = broker.subscriptions().create(
+        "t",
+        "s",
+        SubscriptionProperties::default(),
+        NewRule::default(),
+        None,
+    );
+    created.await.expect("created");
+    let subscription = "t/Subscriptions/s";
+    let via = |name: &str| Reach::Via(name.to_owned());
+    let refused = "InvalidOperationException";
+    // Where an operation may reach, what it is about, whether it settles, and what it is refused with.
+    type Row<'a> = (Reach, &'a str, bool, &'a str);
+    let table: [(&[Row<'_>], &[&str]); 11] = [
+        (&[(via("v"), "d", false, ""), (via("v"), "v", true, "")], &["d"]),
+        (&[(via("v"), "v", true, ""), (via("v"), "d", false, "")], &["d"]),
+        (
+            &[(via("v"), "d", false, ""), (via("v"), "e", false, ""), (via("V"), "v", true, "")],
+            &["d", "e"],
+        ),
+        (&[(via("v"), "d", false, ""), (via("v"), "e", false, "")], &["d", "e"]),
+        (&[(via("v"), "d", true, refused), (via("v"), "v", false, "")], &["v"]),
+        (
+            &[(via(subscription), "d", false, ""), (via(subscription), subscription, true, "")],
+            &["d"],
+        ),
+        (&[(via("t"), "d", false, ""), (via("t"), subscription, true, "")], &["d"]),
+        // Without a via there is one entity.
+        (&[(Reach::One, "d", false, ""), (Reach::One, "v", true, refused)], &["d"]),
+        (&[(Reach::One, "v", true, ""), (Reach::One, "d", false, refused)], &[]),
+        (&[(Reach::One, subscription, true, ""), (Reach::One, "t", false, "")], &[]),
+        // Two clients' sessions that disagree.
+        (
+            &[
+                (via("v"), "d", false, ""),
+                (via("e"), "d", false, refused),
+                (Reach::One, "d", false, refused),
+            ],
+            &["d"],
+        ),
+    ];
+    for (rows, arrive) in table {
+        send(&broker, "v", messages(&["held"])).await;
+        send(&broker, "d", messages(&["held"])).await;
+        send(&broker, "t", messages(&["held"])).await;
+        let mut held = Vec::new();
+        for name in ["v", "d", subscription] {
+            held.push((name, lock(&broker, name, MAIN, 1).await));
+        }
+        let mut transaction = broker.transactions().begin();
+        for (reach, entity, settles, expected) in rows {
+            let operation = match settles {
+                true => {
+                    let (_, got) = held.iter().find(|(name, _)| name == entity).expect("held");
+                    settling(got, Disposition::Complete)
+                }
+                false => sending(messages(&["sent"])),
+            };
+            let performed = transaction.perform(reach, entity, None, operation).await;
+            assert_eq!(&refusal(performed), expected, "{rows:?}: {entity}");
+        }
+        commit(transaction).await.expect("committed");
+        for name in arrive {
+            assert_eq!(arrived(&broker, name, 1).await, ["sent"], "{rows:?}");
+        }
+        for (name, got) in held {
+            let settled = rows.iter().any(|row| row.1 == name && row.2 && row.3.is_empty());
+            let settlement =
+                Settlement { token: token(&got[0]), disposition: Disposition::Complete };
+            let again =
+                broker.messages().settle(name, MAIN, vec![settlement], false, Caller::Edge).await;
+            assert_eq!(again.expect("settled").is_empty(), !settled, "{rows:?}: {name}");
+        }
+        if rows.iter().any(|row| row.1 == "t") {
+            assert_eq!(arrived(&broker, subscription, 1).await, ["sent"]);
+        }
+    }
 }
 
 /// FWD-14, TX-5: to another group, by name or because it is not the transaction's.
@@ -364,14 +466,19 @@ async fn fwd_14_tx_5_messages_for_another_entity_go_via_the_transactions() {
     let mut transaction = broker.transactions().begin();
     perform(&mut transaction, "v", settling(&got, Disposition::Complete)).await;
     perform(&mut transaction, "d", sending(messages(&["b"]))).await;
-    let to_e = transaction.perform("v", Some("e"), sending(messages(&["c"]))).await;
+    let to_e =
+        transaction.perform(&Reach::ViaFirst, "v", Some("e"), sending(messages(&["c"]))).await;
     to_e.expect("the operation is part of the transaction");
-    let to_itself = transaction.perform("v", Some("V"), sending(messages(&["d"]))).await;
+    let to_itself =
+        transaction.perform(&Reach::ViaFirst, "v", Some("V"), sending(messages(&["d"]))).await;
     to_itself.expect("the operation is part of the transaction");
     // Deleted, or never there: its sender is told.
-    let nowhere = transaction.perform("v", Some("none"), sending(messages(&["x"]))).await;
+    let nowhere =
+        transaction.perform(&Reach::ViaFirst, "v", Some("none"), sending(messages(&["x"]))).await;
     assert_eq!(refusal(nowhere), "MessagingEntityNotFound");
-    let no_send = transaction.perform("v", Some("d"), settling(&got, Disposition::Complete)).await;
+    let no_send = transaction
+        .perform(&Reach::ViaFirst, "v", Some("d"), settling(&got, Disposition::Complete))
+        .await;
     assert_eq!(refusal(no_send), "InvalidOperationException");
     let performed = commit(transaction).await.expect("committed");
     let sent = |number| Performed::Sent { sequences: vec![domain::SequenceNumber(number)] };
