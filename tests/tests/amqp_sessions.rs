@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use amqp::condition;
 use amqp::management::{from_tag, uuid};
 use amqp_protocol::Limits;
-use amqp_protocol::codec::{Array, Attach, DeliveryState, Detach, Flow, Map, Role, Value};
+use amqp_protocol::codec::{Array, Attach, DeliveryState, Detach, Error, Flow, Map, Role, Value};
 use amqp_protocol::engine::{Delivery, LinkId};
 use amqp_protocol::message::Message;
 use anyhow::{Context, ensure};
@@ -247,6 +247,63 @@ fn lock_end(payload: &Bytes) -> anyhow::Result<Option<i64>> {
         Some(Value::Timestamp(ms)) => Some(*ms),
         _ => None,
     })
+}
+
+/// The case of a client that waits for messages as long as its lock lasts, and holds none: it may end its
+/// wait, and hears of its loss when it asks for more.
+#[tokio::test(flavor = "multi_thread")]
+async fn link_26_who_waits_for_a_session_that_is_lost_ends_its_wait_by_itself() -> anyhow::Result<()>
+{
+    let cluster = cluster(LOCK).await?;
+    let client = cluster.client()?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    send(&mut amqp, &[("a", "1")]).await?;
+    for (session, settles) in [("a", true), ("b", false)] {
+        let (link, _) = accept(&mut amqp, session).await?;
+        amqp.grant(link, 2).await?;
+        if settles {
+            let delivery = amqp.receive(link).await?;
+            amqp.settle(&delivery, DeliveryState::ACCEPTED).await?;
+        }
+        client.advance_clock(LOCK + Duration::from_secs(1)).await?;
+        let mut other = AmqpClient::connect(cluster.amqp_address(2)).await?;
+        let (taken, _) = accept(&mut other, session).await?;
+        amqp.drain(link).await?;
+        amqp.grant(link, 1).await?;
+        let ended = amqp.detached(link).await?;
+        assert_eq!(&*ended.condition, condition::SESSION_LOCK_LOST);
+        other.detach(taken).await?;
+    }
+    Ok(())
+}
+
+/// The case of rhea's `idle()`: a goodbye with a reason is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn sess_14_a_close_with_an_error_gives_sessions_back() -> anyhow::Result<()> {
+    let cluster = cluster(Duration::from_secs(60)).await?;
+    for error in [None, Some(Error::new("amqp:connection:forced", "idle"))] {
+        let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+        send(&mut amqp, &[("a", "1")]).await?;
+        let (link, _) = accept(&mut amqp, "a").await?;
+        amqp.grant(link, 1).await?;
+        amqp.receive(link).await?;
+        amqp.engine().close(error);
+        amqp.flush().await?;
+        let mut other = AmqpClient::connect(cluster.amqp_address(2)).await?;
+        let started = Instant::now();
+        let link = loop {
+            match other.session("q", "a".into(), 1000).await? {
+                Ok((link, _)) => break link,
+                Err(error) => ensure!(started.elapsed().as_secs() < 20, "still held: {error:?}"),
+            }
+        };
+        other.grant(link, 1).await?;
+        let delivery = other.receive(link).await?;
+        assert_eq!(shown(&delivery)?, ("1".to_owned(), 0), "SESS-12: not counted");
+        other.settle(&delivery, DeliveryState::ACCEPTED).await?;
+        other.detach(link).await?;
+    }
+    Ok(())
 }
 
 /// SESS-8, SESS-15, SESS-17, PEEK-9, DEFER-10: requests of who holds a session, and of who does not.

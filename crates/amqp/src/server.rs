@@ -14,6 +14,7 @@
 mod access;
 mod address;
 mod failure;
+mod held_session;
 mod verdict;
 
 mod note;

@@ -2,21 +2,23 @@
 //! and its verdicts go to the log.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use amqp_protocol::codec::DeliveryState;
 use amqp_protocol::engine::{DeliveryId, LinkId};
-use domain::{Disposition, LockToken, Settlement, TOKENS_MAX};
+use domain::{Disposition, LockToken, Refusal, SessionToken, Settlement, TOKENS_MAX};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use service::{Broker, Error, ErrorKind, Next, ReceiveMode, Receiver, Refusals};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use super::address::Entity;
-use super::failure;
 use super::note::{Note, Notes, Terms, tell};
 use super::source::{self, Opened, Wanted};
 use super::verdict::Verdict;
+use super::{failure, held_session};
 
 /// Most messages asked of the broker that the client has not been sent yet: whatever credit a client
 /// gives, one that does not read is remembered for no more than these.
@@ -74,7 +76,9 @@ pub(super) async fn run(
         None => Terms::Plain,
     };
     tell(&notes, Note::Ready(link, terms)).await;
-    let mut consumer = Consumer::new(link, entity, receiver, notes);
+    let token = session.clone().map(|(token, _)| token);
+    let mut consumer = Consumer::new(link, broker.clone(), entity, token, receiver, notes);
+    consumer.is_locking = mode == ReceiveMode::PeekLock;
     if let Some(order) = credit {
         consumer.take(order).await;
     }
@@ -96,6 +100,9 @@ pub(super) async fn run(
             next = consumer.receiver.next() => {
                 if let Err(error) = consumer.received(next).await {
                     consumer.post(usize::MAX);
+                    if consumer.waits_for_nothing(&error) {
+                        consumer.outlast(&mut orders).await;
+                    }
                     return tell(&consumer.notes, Note::Failed(link, failure::error(&error))).await;
                 }
             }
@@ -114,13 +121,20 @@ type Answers = Vec<(DeliveryId, DeliveryState)>;
 
 struct Consumer {
     link: LinkId,
+    broker: Broker,
     entity: Entity,
+    /// The session that it holds, if it is a session's.
+    session: Option<SessionToken>,
     receiver: Receiver,
     notes: Notes,
     /// Messages the client wants that were not handed over yet.
     wanted: u32,
     /// Messages handed over and not sent.
     handed: u32,
+    /// Whether messages are sent under locks.
+    is_locking: bool,
+    /// Messages sent under locks, less verdicts that came outside of transactions.
+    unsettled: u64,
     is_draining: bool,
     /// Credit is being taken back from the broker; so much of it was not used yet.
     withdrawing: Option<u32>,
@@ -130,11 +144,22 @@ struct Consumer {
 }
 
 impl Consumer {
-    fn new(link: LinkId, entity: Entity, receiver: Receiver, notes: Notes) -> Consumer {
+    fn new(
+        link: LinkId,
+        broker: Broker,
+        entity: Entity,
+        session: Option<SessionToken>,
+        receiver: Receiver,
+        notes: Notes,
+    ) -> Consumer {
         Consumer {
             link,
+            broker,
             entity,
+            session,
             receiver,
+            is_locking: true,
+            unsettled: 0,
             notes,
             wanted: 0,
             handed: 0,
@@ -153,10 +178,12 @@ impl Consumer {
                 self.adjust().await;
             }
             Order::Sent(count) => {
+                self.unsettled += if self.is_locking { u64::from(count) } else { 0 };
                 self.handed = self.handed.saturating_sub(count);
                 self.adjust().await;
             }
             Order::Settle(verdicts) => {
+                self.unsettled = self.unsettled.saturating_sub(verdicts.len() as u64);
                 self.unposted.extend(verdicts);
                 self.post(SETTLING_MAX);
             }
@@ -242,21 +269,77 @@ impl Consumer {
         }
     }
 
+    /// LINK-26: whether all that the client loses with its session is a wait for messages.
+    fn waits_for_nothing(&self, error: &Error) -> bool {
+        let is_lost = matches!(error.refusal(), Some(Refusal::SessionLockLost { .. }));
+        self.session.is_some() && is_lost && self.unsettled == 0
+    }
+
+    /// LINK-26: a client that waits for messages of a session that it has lost may end its wait by itself,
+    /// for as long as the lock lasted. It is given none, and told of its loss when it asks for more.
+    async fn outlast(&mut self, orders: &mut mpsc::Receiver<Order>) {
+        let found = self.broker.entities().get(&self.entity.name).await;
+        let Ok(found) = found else { return };
+        let lock = Duration::from_millis(found.info.properties.lock_duration.0);
+        let until = Instant::now() + lock;
+        if self.is_draining {
+            self.drained().await;
+        }
+        while let Ok(Some(order)) = timeout_at(until, orders.recv()).await {
+            match order {
+                Order::Credit { drain: true, .. } => self.drained().await,
+                Order::Credit { credit: 0, .. } | Order::Sent(_) | Order::Release(_) => {}
+                Order::Credit { .. } | Order::Settle(_) | Order::End { .. } => return,
+            }
+        }
+    }
+
     /// Posts verdicts, in as many requests as may be under way. With no maximum it posts all.
     fn post(&mut self, settling_max: usize) {
         while !self.unposted.is_empty() && self.settling.len() < settling_max {
-            let (mut asked, mut settlements) = (Vec::new(), Vec::new());
+            let (mut asked, mut settlements, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
             let count = self.unposted.len().min(TOKENS_MAX);
             for Verdict { id, settlement, answer } in self.unposted.drain(..count) {
                 asked.push((id, answer));
+                tokens.push(settlement.token);
                 settlements.push(settlement);
             }
             // Posted here and now; only its outcome is waited for.
             let outcome = self.receiver.settle(settlements);
-            let name = self.entity.name.clone();
-            self.settling.push(Box::pin(async move { answers(asked, outcome.await, &name) }));
+            let (broker, name) = (self.broker.clone(), self.entity.name.clone());
+            let session = self.session.clone();
+            self.settling.push(Box::pin(async move {
+                let outcome = match outcome.await {
+                    Ok(refusals) => Ok(lost(&broker, &name, session, &tokens, refusals).await),
+                    Err(error) => Err(error),
+                };
+                answers(asked, outcome, &name)
+            }));
         }
     }
+}
+
+/// SESS-13: what was lost, the session or a message of it.
+async fn lost(
+    broker: &Broker,
+    name: &str,
+    session: Option<SessionToken>,
+    tokens: &[LockToken],
+    mut refusals: Refusals,
+) -> Refusals {
+    let is_lost = |refusal: &Refusal| matches!(refusal, Refusal::SessionLockLost { .. });
+    let Some(session) = session else { return refusals };
+    if !refusals.iter().any(|(_, refusal)| is_lost(refusal))
+        || !held_session::is_held(broker, name, &session).await
+    {
+        return refusals;
+    }
+    for (at, refusal) in &mut refusals {
+        if let (true, Some(token)) = (is_lost(refusal), tokens.get(*at as usize)) {
+            *refusal = Refusal::MessageLockLost { token: *token };
+        }
+    }
+    refusals
 }
 
 /// What each verdict is answered: itself if it was done, else why not (SETTLE-5, SETTLE-6).

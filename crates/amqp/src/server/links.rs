@@ -105,8 +105,8 @@ impl Links {
             Event::Closed { error, by } => {
                 tracing::debug!(?error, "AMQP connection closed");
                 self.unproved.clear();
-                let is_goodbye = by == Side::Peer && error.is_none();
-                let ending = if is_goodbye { Ending::Closed } else { Ending::Lost };
+                // A goodbye with a reason is one (SESS-14).
+                let ending = if by == Side::Peer { Ending::Closed } else { Ending::Lost };
                 self.end_links(ending, |_| true);
             }
             Event::Opened(_) => {

@@ -40,7 +40,7 @@ pub(super) fn right(operation: &Operation) -> Right {
 /// An operation that its client may ask for.
 pub(super) struct PermittedOperation {
     pub operation: Operation,
-    /// Holds the session that it is about, where it takes holding one.
+    /// Holds the session that it is about, where it takes holding one, or is told that it has lost one.
     pub session: Option<SessionToken>,
 }
 

@@ -39,8 +39,9 @@ impl RequestHandler<'_> {
             if !self.grants.allow(&self.shared.config.access, &node, right) {
                 return Err(failure::unauthorized(access::name(right), &entity.name));
             }
+            let settled_in = settled_in(self.table, &entity, &operation);
             let session = session_of(self.table, &entity, &operation).map_err(refused)?;
-            Ok(PermittedOperation { operation, session })
+            Ok(PermittedOperation { operation, session: session.or(settled_in) })
         });
         let envelope = Box::new(envelope);
         self.tasks.request_began();
@@ -63,7 +64,37 @@ pub(super) fn session_of(
     operation: &Operation,
 ) -> Result<Option<SessionToken>, Refusal> {
     let Some(wanted) = operation.held_session() else { return Ok(None) };
-    let mut held = table.iter().filter_map(|(_, link)| match &link.kind {
+    match held(table, entity).find(|token| token.session.as_str() == wanted) {
+        Some(token) => Ok(Some(token.clone())),
+        None => Err(Refusal::SessionLockLost { session: Some(wanted.into()) }),
+    }
+}
+
+/// The session that a settlement is about, as far as its client says it: it names one that a link of this
+/// connection holds, or holds but one of the entity. Tokens do without (LOCK-17); it is for who is told that
+/// a lock is lost (SESS-13).
+pub(super) fn settled_in(
+    table: &LinkTable,
+    entity: &Entity,
+    operation: &Operation,
+) -> Option<SessionToken> {
+    let Operation::UpdateDisposition { session_id, .. } = operation else { return None };
+    let mut held = held(table, entity);
+    match session_id {
+        Some(named) => held.find(|token| token.session.as_str() == named).cloned(),
+        None => {
+            let only = held.next()?;
+            held.next().is_none().then(|| only.clone())
+        }
+    }
+}
+
+/// The sessions of an entity that links of this connection hold.
+fn held<'a>(
+    table: &'a LinkTable,
+    entity: &'a Entity,
+) -> impl Iterator<Item = &'a SessionToken> + use<'a> {
+    table.iter().filter_map(move |(_, link)| match &link.kind {
         Kind::Outgoing(outgoing) if outgoing.entity.is_same(entity) => outgoing.session.as_ref(),
         Kind::Outgoing(_)
         | Kind::Incoming(_)
@@ -71,11 +102,7 @@ pub(super) fn session_of(
         | Kind::Requests(_)
         | Kind::Replies(_)
         | Kind::Control => None,
-    });
-    match held.find(|token| token.session.as_str() == wanted) {
-        Some(token) => Ok(Some(token.clone())),
-        None => Err(Refusal::SessionLockLost { session: Some(wanted.into()) }),
-    }
+    })
 }
 
 /// Says in a request which link it is about: that one is used (ERR-22).

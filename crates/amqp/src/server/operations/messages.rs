@@ -13,6 +13,7 @@ use service::{Caller, Error, Received, draw_uuid};
 use super::{OperationContext, argument, undecodable};
 use crate::management::{DispositionStatus, ReceiveMode, Reply, Scheduled};
 use crate::server::address::Entity;
+use crate::server::held_session;
 use crate::server::outgoing::under_session;
 
 /// A reply takes no further message beyond this: who peeks asks again from where it ended (PEEK-2).
@@ -112,12 +113,15 @@ impl OperationContext {
         let settlements = self::settlements(tokens, verdict, properties);
         let settlements = settlements.map_err(|refusal| self.refused(refusal))?;
         let Entity { name, sub } = &self.entity;
-        let refusals =
-            self.broker.messages().settle(name, *sub, settlements, true, Caller::Edge).await?;
-        match refusals.into_iter().next() {
-            Some((_, refusal)) => Err(self.refused(refusal)),
-            None => Ok(Reply::Done),
-        }
+        let first = settlements.first().map(|settlement| settlement.token);
+        let settled =
+            self.broker.messages().settle(name, *sub, settlements, true, Caller::Edge).await;
+        let error = match settled.map(|refusals| refusals.into_iter().next()) {
+            Ok(None) => return Ok(Reply::Done),
+            Ok(Some((_, refusal))) => self.refused(refusal),
+            Err(error) => error,
+        };
+        Err(held_session::lost_lock(&self.broker, self.session.as_ref(), first, error).await)
     }
 
     /// BATCH-1, BATCH-7.
