@@ -11,8 +11,6 @@ from recorded import DOTNET
 # By suite and name: what the broker does otherwise, in a sentence.
 Roots = Mapping[tuple[str, str], str]
 EXPECTED: Roots = {
-    ("jms", "jms.transactions.rollback"):
-        "after a rollback a receipt that its client settled stays locked until its lock lapses",
 }  # fmt: skip
 # What is recorded to have failed where it was run last may fail where it is run now, or not any more.
 RECORDED: Roots = {("dotnet", check): root for check, root in DOTNET.failed().items()}

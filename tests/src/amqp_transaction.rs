@@ -87,9 +87,13 @@ impl AmqpClient {
     ) -> anyhow::Result<AmqpVerdict> {
         let id = delivery.id;
         self.engine().propose(id, within(txn_id, Some(outcome)))?;
-        let is_answer = |event: &Event| matches!(event, Event::Settled { id: of, .. } if *of == id);
+        let is_answer = |event: &Event| match event {
+            Event::Settled { id: of, .. } | Event::Answered { id: of, .. } => *of == id,
+            _ => false,
+        };
         match self.wait(is_answer, "an answer to a verdict").await? {
             Event::Settled { state, .. } => Ok(AmqpVerdict { settled: true, state }),
+            Event::Answered { state, .. } => Ok(AmqpVerdict { settled: false, state }),
             other => bail!("no answer: {other:?}"),
         }
     }

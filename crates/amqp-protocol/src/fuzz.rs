@@ -119,6 +119,7 @@ fn own(connection: &mut Connection, event: Event, answer: &mut Answer) {
         | Event::Began(_)
         | Event::Attached { .. }
         | Event::Drained(_)
+        | Event::Answered { .. }
         | Event::Settled { .. }
         | Event::Disposed { .. } => {}
     }

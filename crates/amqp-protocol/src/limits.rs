@@ -39,6 +39,9 @@ pub struct Limits {
     pub open_ms: u32,
     /// Within this a peer must have taken some of what waits to be written. Default 60,000 ms.
     pub stall_ms: u32,
+    /// An outcome that is not accepted is written no sooner than this after what it answers came
+    /// (SETTLE-14): 0 writes it with the next flush. Default 0 ms.
+    pub outcome_delay_ms: u32,
 }
 
 impl Limits {
@@ -66,6 +69,7 @@ impl Default for Limits {
             idle_ms: 120_000,
             open_ms: 20_000,
             stall_ms: 60_000,
+            outcome_delay_ms: 0,
         }
     }
 }

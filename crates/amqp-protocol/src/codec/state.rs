@@ -108,6 +108,19 @@ impl DeliveryState {
     pub fn rejected(error: Error) -> DeliveryState {
         DeliveryState::Outcome(Outcome::Rejected(Some(error)))
     }
+
+    /// Accepted, within a transaction or not.
+    pub fn is_accepted(&self) -> bool {
+        match self {
+            DeliveryState::Outcome(outcome)
+            | DeliveryState::Transactional { outcome: Some(outcome), .. } => {
+                *outcome == Outcome::Accepted
+            }
+            DeliveryState::Received(_)
+            | DeliveryState::Declared(_)
+            | DeliveryState::Transactional { outcome: None, .. } => false,
+        }
+    }
 }
 
 field!(DeliveryState, Outcome);

@@ -167,7 +167,8 @@ impl Connection {
 
     /// When [`Connection::tick`] is next needed, if nothing happens until then. `None`: never.
     pub fn deadline(&self) -> Option<Millis> {
-        self.timing.deadline(&self.standing()).filter(|_| !self.is_finished())
+        let deadline = self.timing.deadline(&self.standing());
+        deadline.into_iter().chain(self.registry.held_until).min().filter(|_| !self.is_finished())
     }
 
     /// Does what is due: a heartbeat, or the end of a connection that kept one waiting too long. What
@@ -342,8 +343,9 @@ impl Connection {
 
     fn next_disposed(&mut self) -> Option<Event> {
         let disposing = self.disposing.as_mut()?;
+        let outcome_delay_ms = self.config.limits.outcome_delay_ms;
         let (registry, frames) = (&mut self.registry, &mut self.frames);
-        let event = DispositionHandler { registry, frames }.next(disposing);
+        let event = DispositionHandler { outcome_delay_ms, registry, frames }.next(disposing);
         if event.is_none() {
             self.disposing = None;
         }
@@ -415,7 +417,8 @@ impl Connection {
     }
 
     fn receiving(&mut self) -> DeliveryReceiver<'_> {
-        DeliveryReceiver { limits: &self.config.limits, registry: &mut self.registry }
+        let Connection { config, registry, frames, .. } = self;
+        DeliveryReceiver { limits: &config.limits, now: frames.now, registry }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Dispositions, both ways: what the peer says of deliveries, and what the owner does.
 
-use super::event::{DeliveryId, Event, SessionId};
+use super::event::{DeliveryId, Event, Millis, SessionId};
 use super::frames::FrameWriter;
 use super::outgoing::Gone;
 use super::registry::Registry;
-use super::session::Saying;
+use super::session::{HeldOutcome, Saying};
 use crate::codec::{DeliveryState, Disposition, Role};
 
 /// What is left of a disposition.
@@ -29,6 +29,7 @@ impl Disposing {
 }
 
 pub(crate) struct DispositionHandler<'a> {
+    pub outcome_delay_ms: u32,
     pub registry: &'a mut Registry,
     pub frames: &'a mut FrameWriter,
 }
@@ -39,7 +40,7 @@ impl DispositionHandler<'_> {
         let session = self.registry.session_mut(id.session).ok_or(Gone)?;
         let received = session.received.remove(id.id).ok_or(Gone)?;
         self.registry.count_verdict(received);
-        self.gather(id, Saying::Verdict, state);
+        self.say(id, Saying::Verdict, state, received.arrived_at);
         Ok(())
     }
 
@@ -57,9 +58,36 @@ impl DispositionHandler<'_> {
     /// See [`super::Connection::answer`].
     pub(crate) fn answer(&mut self, id: DeliveryId, state: DeliveryState) -> Result<(), Gone> {
         let session = self.registry.session_mut(id.session).ok_or(Gone)?;
-        session.sent.remove(id.id).ok_or(Gone)?;
-        self.gather(id, Saying::Answer, state);
+        let sent = session.sent.remove(id.id).ok_or(Gone)?;
+        self.say(id, Saying::Answer, state, sent.disposed_at);
         Ok(())
+    }
+
+    /// See [`super::Connection::answer_provisionally`].
+    pub(crate) fn answer_provisionally(
+        &mut self,
+        id: DeliveryId,
+        state: DeliveryState,
+    ) -> Result<(), Gone> {
+        let session = self.registry.session(id.session).ok_or(Gone)?;
+        let since = session.sent.get(id.id).ok_or(Gone)?.disposed_at;
+        self.say(id, Saying::Provisional, state, since);
+        Ok(())
+    }
+
+    /// SETTLE-14: says an outcome, at once or when its time has come. `since`: when what it answers came,
+    /// which may have been at any instant of that millisecond.
+    fn say(&mut self, id: DeliveryId, saying: Saying, state: DeliveryState, since: Millis) {
+        let delay_ms = u64::from(self.outcome_delay_ms);
+        let due = since.plus(delay_ms + 1);
+        if delay_ms == 0 || due <= self.frames.now || state.is_accepted() {
+            return self.gather(id, saying, state);
+        }
+        let DeliveryId { session: id, id: delivery } = id;
+        let Some(session) = self.registry.session_mut(id) else { return };
+        session.held.push_back(HeldOutcome { due, saying, delivery, state });
+        self.registry.hold_until(due);
+        self.registry.touch_session(id);
     }
 
     fn gather(&mut self, delivery: DeliveryId, saying: Saying, state: DeliveryState) {
@@ -77,22 +105,23 @@ impl DispositionHandler<'_> {
         let session = self.registry.session_mut(disposing.session)?;
         let id = match disposing.role {
             Role::Receiver => session.sent.first_within(next, last),
-            // Only a sender that settles says anything new.
-            Role::Sender if settled => session.received.first_within(next, last),
-            Role::Sender => None,
+            Role::Sender => session.received.first_within(next, last),
         }?;
         disposing.next = (id != last).then_some(id.wrapping_add(1));
         let delivery = DeliveryId { session: disposing.session, id };
         let state = disposing.state.clone();
         match disposing.role {
             Role::Receiver => {
-                let sent = match settled {
-                    true => session.sent.remove(id)?,
-                    false => *session.sent.get(id)?,
-                };
+                let sent = session.sent.get_mut(id)?;
+                sent.disposed_at = self.frames.now;
+                let sent = *sent;
+                if settled {
+                    session.sent.remove(id);
+                }
                 let (link, tag) = (sent.link, sent.tag);
                 Some(Event::Disposed { id: delivery, link, tag, state, settled })
             }
+            Role::Sender if !settled => Some(Event::Answered { id: delivery, state }),
             Role::Sender => {
                 let received = session.received.remove(id)?;
                 self.registry.count_verdict(received);

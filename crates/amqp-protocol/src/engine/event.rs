@@ -106,6 +106,12 @@ pub enum Event {
         state: Option<DeliveryState>,
         settled: bool,
     },
+    /// The sender's word on a verdict, which does not settle it: what is to be once a transaction is
+    /// committed.
+    Answered {
+        id: DeliveryId,
+        state: Option<DeliveryState>,
+    },
     /// The sender's last word on what was received and not settled first.
     Settled {
         id: DeliveryId,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::event::{Delivery, DeliveryId, Event, LinkId, SessionId, TooLarge};
+use super::event::{Delivery, DeliveryId, Event, LinkId, Millis, SessionId, TooLarge};
 use super::fault::Fault;
 use super::link::{Gathered, Link, LinkPhase, Partial};
 use super::registry::Registry;
@@ -13,6 +13,7 @@ use crate::condition;
 
 pub(crate) struct DeliveryReceiver<'a> {
     pub limits: &'a Limits,
+    pub now: Millis,
     pub registry: &'a mut Registry,
 }
 
@@ -102,8 +103,10 @@ impl DeliveryReceiver<'_> {
             if let Some(link) = self.registry.link_mut(link) {
                 link.unsettled += 1;
             }
+            let arrived_at = self.now;
             if let Some(session) = self.registry.session_mut(id.session) {
-                session.received.push(id.id, Received { link, bytes, is_proposed: false });
+                let received = Received { link, bytes, arrived_at, is_proposed: false };
+                session.received.push(id.id, received);
             }
         }
         self.registry.touch_link(link);

@@ -167,7 +167,7 @@ impl LinkHandler<'_> {
 
     fn flush_session(&mut self, id: SessionId) {
         if let Some(session) = self.registry.session_mut(id) {
-            session.flush(self.limits.incoming_window, self.frames);
+            session.flush_all(self.limits.incoming_window, self.frames);
         }
     }
 

@@ -65,12 +65,13 @@ impl DeliverySender<'_> {
         link.credit -= 1;
         link.delivery_count = link.delivery_count.wrapping_add(1);
         let (session_id, handle) = (link.session, link.handle);
+        let now = self.frames.now;
         let session = self.registry.session_mut(session_id).ok_or(Gone)?;
         let delivery_id = session.next_delivery_id;
         session.next_delivery_id = delivery_id.wrapping_add(1);
         let Outgoing { tag, message_format, settled, ref state, ref payload } = *outgoing;
         if !settled {
-            session.sent.push(delivery_id, Sent { link: id, tag });
+            session.sent.push(delivery_id, Sent { link: id, tag, disposed_at: now });
         }
         let unsent = Unsent {
             link: id,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{LinkId, SessionId};
+use super::event::{LinkId, Millis, SessionId};
 use super::fault::Fault;
 use super::link::{Gathered, Link, LinkPhase};
 use super::outgoing::Gone;
@@ -21,6 +21,8 @@ pub(crate) struct Registry {
     pub remote_channels: BTreeMap<u16, SessionId>,
     /// With something to write at the next flush.
     pub dirty_sessions: Vec<SessionId>,
+    /// When the next of the outcomes that sessions hold is due. Sessions that hold some are dirty.
+    pub held_until: Option<Millis>,
     pub dirty_links: Vec<LinkId>,
     pub incoming: Incoming,
 }
@@ -111,6 +113,11 @@ impl Registry {
         {
             self.dirty_links.push(id);
         }
+    }
+
+    /// A session holds an outcome until then.
+    pub(crate) fn hold_until(&mut self, due: Millis) {
+        self.held_until = Some(self.held_until.map_or(due, |until| until.min(due)));
     }
 
     pub(crate) fn owe_flow(&mut self, id: SessionId) {

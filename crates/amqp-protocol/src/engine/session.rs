@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::event::LinkId;
+use super::event::{LinkId, Millis};
 use super::frames::FrameWriter;
 use super::ledger::Ledger;
 use super::payload::Payload;
@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub waiting: VecDeque<Unsent>,
     /// Dispositions not written yet.
     pub said: Said,
+    /// Outcomes that came too soon to be written (SETTLE-14), in order.
+    pub held: VecDeque<HeldOutcome>,
     /// A session flow is due at the next flush.
     pub owes_flow: bool,
     pub is_dirty: bool,
@@ -54,6 +56,8 @@ pub(crate) struct Session {
 pub(crate) struct Sent {
     pub link: LinkId,
     pub tag: Tag,
+    /// When the peer last said something of it.
+    pub disposed_at: Millis,
 }
 
 /// A delivery without a verdict.
@@ -61,6 +65,7 @@ pub(crate) struct Sent {
 pub(crate) struct Received {
     pub link: LinkId,
     pub bytes: u64,
+    pub arrived_at: Millis,
     /// The owner has given its verdict, and only the sender's confirmation is missing: it does not
     /// count against the limits, since it takes reading to get it.
     pub is_proposed: bool,
@@ -106,8 +111,19 @@ pub(crate) enum Saying {
     Verdict,
     /// The receiver's word that the sender has to confirm.
     Proposal,
+    /// The sender's word that settles nothing: what is to be once a transaction is committed.
+    Provisional,
     /// The sender's last word.
     Answer,
+}
+
+/// An outcome that waits for its time.
+#[derive(Debug)]
+pub(crate) struct HeldOutcome {
+    pub due: Millis,
+    pub saying: Saying,
+    pub delivery: u32,
+    pub state: DeliveryState,
 }
 
 /// One run of each kind.
@@ -115,6 +131,7 @@ pub(crate) enum Saying {
 pub(crate) struct Said {
     verdicts: Option<Run>,
     proposals: Option<Run>,
+    provisional: Option<Run>,
     answers: Option<Run>,
 }
 
@@ -123,15 +140,20 @@ impl Said {
         match saying {
             Saying::Verdict => &mut self.verdicts,
             Saying::Proposal => &mut self.proposals,
+            Saying::Provisional => &mut self.provisional,
             Saying::Answer => &mut self.answers,
         }
     }
 
-    /// Everything gathered.
+    /// Everything gathered: what a transaction has settled before the answer to its discharge (COORD-12).
     fn take(&mut self) -> impl Iterator<Item = (Saying, Run)> + use<> {
-        let Said { verdicts, proposals, answers } = std::mem::take(self);
-        let all =
-            [(Saying::Verdict, verdicts), (Saying::Proposal, proposals), (Saying::Answer, answers)];
+        let Said { verdicts, proposals, provisional, answers } = std::mem::take(self);
+        let all = [
+            (Saying::Provisional, provisional),
+            (Saying::Answer, answers),
+            (Saying::Verdict, verdicts),
+            (Saying::Proposal, proposals),
+        ];
         all.into_iter().filter_map(|(saying, run)| run.map(|run| (saying, run)))
     }
 }
@@ -154,6 +176,7 @@ impl Session {
             received: Ledger::default(),
             waiting: VecDeque::new(),
             said: Said::default(),
+            held: VecDeque::new(),
             owes_flow: false,
             is_dirty: false,
         }
@@ -187,10 +210,23 @@ impl Session {
         (free <= max).then_some(free)
     }
 
-    /// Writes dispositions and the session's own flow, as far as they are due. Also called before a
-    /// frame that ends what they are about.
+    /// Before a frame that ends what dispositions are about: writes all of them, due or not.
+    pub(crate) fn flush_all(&mut self, window: u32, frames: &mut FrameWriter) {
+        for HeldOutcome { saying, delivery, state, .. } in std::mem::take(&mut self.held) {
+            self.gather(saying, delivery, state, frames);
+        }
+        self.flush(window, frames);
+    }
+
+    /// Writes dispositions and the session's own flow, as far as they are due.
     pub(crate) fn flush(&mut self, window: u32, frames: &mut FrameWriter) {
-        self.is_dirty = false;
+        let is_due = |held: &HeldOutcome| held.due <= frames.now;
+        let due = self.held.iter().position(|held| !is_due(held)).unwrap_or(self.held.len());
+        for HeldOutcome { saying, delivery, state, .. } in
+            self.held.drain(..due).collect::<Vec<_>>()
+        {
+            self.gather(saying, delivery, state, frames);
+        }
         if self.phase == SessionPhase::EndSent {
             return;
         }
@@ -304,6 +340,7 @@ fn write_run(channel: u16, saying: Saying, run: Run, frames: &mut FrameWriter) {
     let (role, settled) = match saying {
         Saying::Verdict => (Role::Receiver, true),
         Saying::Proposal => (Role::Receiver, false),
+        Saying::Provisional => (Role::Sender, false),
         Saying::Answer => (Role::Sender, true),
     };
     let Run { first, last, state } = run;

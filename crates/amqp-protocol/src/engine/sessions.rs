@@ -88,7 +88,7 @@ impl SessionHandler<'_> {
 
     /// See [`super::Connection::end`].
     pub(crate) fn end(&mut self, id: SessionId, error: Option<Error>) -> Result<(), Gone> {
-        self.flush_one(id);
+        self.flush_all(id);
         let session = self.registry.session_mut(id).ok_or(Gone)?;
         if session.phase == SessionPhase::EndSent {
             return Err(Gone);
@@ -100,7 +100,7 @@ impl SessionHandler<'_> {
     }
 
     pub(crate) fn on_end(&mut self, remote: u16, id: SessionId, end: End) -> Option<Event> {
-        self.flush_one(id);
+        self.flush_all(id);
         self.registry.forget_links(id);
         self.registry.remote_channels.remove(&remote);
         let session = self.registry.sessions.remove(id.0)?;
@@ -112,18 +112,35 @@ impl SessionHandler<'_> {
         Some(Event::Ended { session: id, error: end.error, by: Side::Peer })
     }
 
-    /// Writes what sessions gathered since the last flush.
+    /// Writes what sessions gathered since the last flush. Those that hold an outcome are looked at again.
     pub(crate) fn flush(&mut self) {
         let mut sessions = std::mem::take(&mut self.registry.dirty_sessions);
-        for session in sessions.drain(..) {
-            self.flush_one(session);
-        }
+        self.registry.held_until = None;
+        sessions.retain(|session| self.flush_one(*session));
         self.registry.dirty_sessions = sessions;
     }
 
-    fn flush_one(&mut self, id: SessionId) {
+    /// Writes what is due of a session; whether it holds more.
+    fn flush_one(&mut self, id: SessionId) -> bool {
+        let Some(session) = self.registry.session_mut(id) else { return false };
+        session.is_dirty = false;
+        session.flush(self.limits.incoming_window, self.frames);
+        let Some(due) = session.held.front().map(|held| held.due) else { return false };
+        session.is_dirty = true;
+        self.registry.hold_until(due);
+        true
+    }
+
+    /// Before the connection ends: what is held has no better time.
+    pub(crate) fn flush_held(&mut self) {
+        for session in self.registry.dirty_sessions.clone() {
+            self.flush_all(session);
+        }
+    }
+
+    fn flush_all(&mut self, id: SessionId) {
         if let Some(session) = self.registry.session_mut(id) {
-            session.flush(self.limits.incoming_window, self.frames);
+            session.flush_all(self.limits.incoming_window, self.frames);
         }
     }
 }

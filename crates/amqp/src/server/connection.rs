@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use amqp_protocol::Limits;
 use amqp_protocol::codec::{Error, Map, Symbol, Value};
 use amqp_protocol::engine::{self, Connection, Event, Millis, Output};
 use bytes::{Buf, BytesMut};
@@ -27,6 +28,8 @@ use crate::condition;
 /// What other brokers' clients ask for before they use it: a sender whose messages say where they go
 /// (LINK-24), and messages that are scheduled (SCHED-1).
 const OFFERED: [&str; 2] = ["ANONYMOUS-RELAY", DELAYED_DELIVERY];
+/// SETTLE-14.
+const OUTCOME_DELAY_MS: u32 = 1;
 /// Room for what is read at a time. An idle connection holds none.
 const READ_BYTES: usize = 32 * 1024;
 /// Slices written at a time.
@@ -84,7 +87,7 @@ fn engine_config(config: &Config) -> engine::Config {
         hostname: None,
         offered_capabilities: OFFERED.map(Symbol::from_static).into_iter().collect(),
         properties: Some(properties),
-        limits: config.limits.clone(),
+        limits: Limits { outcome_delay_ms: OUTCOME_DELAY_MS, ..config.limits.clone() },
     }
 }
 

@@ -2,6 +2,8 @@
 //! do within a transaction, in the order it came. A transaction is its connection's alone (TX-7).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use amqp_protocol::codec::{
     Control, Declared, DecodeError, DeliveryState, Discharge, Error, Outcome, Tag,
@@ -20,10 +22,10 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::access::{self, Grants};
 use super::address::Entity;
 use super::attach::TRANSFER_DESTINATION;
-use super::link_table::{Link, LinkTable};
-use super::requests::{reply_node, session_of};
+use super::link_table::LinkTable;
+use super::requests::{reply_node, session_of, settled_in};
 use super::tasks::Tasks;
-use super::transaction::{self, Act, Hearer, Part, PendingReply};
+use super::transaction::{self, Act, Hearer, IsAbandoned, Part, PendingReply};
 use super::transaction_group::TransactionGroups;
 use super::verdict::verdict;
 use super::{Shared, failure, incoming, operations};
@@ -36,35 +38,92 @@ const OPEN_MAX: usize = 256;
 /// times what a transaction holds (TX-4). One that is told more is rolled back.
 const ACTS_WAITING_MAX: usize = 2048;
 
-/// What a connection has open, by id.
+/// What a connection has open, and what ends.
 #[derive(Default)]
-pub(super) struct Transactions(BTreeMap<Bytes, OpenTransaction>);
+pub(super) struct Transactions {
+    open: BTreeMap<Bytes, OpenTransaction>,
+    /// Discharged or rolled back, and not over yet: what its client says meanwhile of a delivery that it
+    /// still has the lock of, the last word on each.
+    ending: BTreeMap<Bytes, BTreeMap<DeliveryId, Disposed>>,
+    /// Which one has a verdict on a delivery that is not settled.
+    provisional: BTreeMap<DeliveryId, Bytes>,
+}
 
 struct OpenTransaction {
     /// The control link that declared it.
     control: LinkId,
     acts: mpsc::Sender<Act>,
+    is_abandoned: IsAbandoned,
+}
+
+/// What a client says of a delivery.
+pub(super) struct Disposed {
+    pub id: DeliveryId,
+    pub link: LinkId,
+    pub tag: Tag,
+    pub state: Option<DeliveryState>,
+    pub settled: bool,
 }
 
 impl Transactions {
     /// TX-7: what the link declared and did not discharge is rolled back.
     pub fn close(&mut self, link: LinkId) {
-        self.0.retain(|_, open| open.control != link);
+        let ids: Vec<Bytes> = self
+            .open
+            .iter()
+            .filter(|(_, open)| open.control == link)
+            .map(|(id, _)| id.clone())
+            .collect();
+        ids.iter().for_each(|id| self.abandon(id));
+    }
+
+    /// Rolls one back, whatever it was told and has not come to.
+    fn abandon(&mut self, id: &Bytes) {
+        if let Some(open) = self.end(id) {
+            open.is_abandoned.store(true, Ordering::Release);
+        }
+    }
+
+    /// Takes one out of those that are open.
+    fn end(&mut self, id: &Bytes) -> Option<OpenTransaction> {
+        let open = self.open.remove(id)?;
+        self.ending.insert(id.clone(), BTreeMap::new());
+        Some(open)
+    }
+
+    /// What its client said meanwhile of one that is over.
+    pub fn ended(&mut self, id: &Bytes) -> impl Iterator<Item = Disposed> + use<> {
+        self.open.remove(id);
+        self.provisional.retain(|_, of| of != id);
+        self.ending.remove(id).unwrap_or_default().into_values()
+    }
+
+    /// Keeps what is said of a delivery that a transaction had a verdict on, until that one is over: its
+    /// lock is not free before. `None`: it was kept.
+    pub fn wait(&mut self, disposed: Disposed) -> Option<Disposed> {
+        let of = self.provisional.get(&disposed.id);
+        match of.and_then(|id| self.ending.get_mut(id)) {
+            Some(waiting) => {
+                waiting.insert(disposed.id, disposed);
+                None
+            }
+            None => Some(disposed),
+        }
     }
 
     fn knows(&self, id: &Bytes) -> bool {
-        self.0.contains_key(id)
+        self.open.contains_key(id)
     }
 
     /// Tells a transaction what is part of it, or says why it cannot be. One that has no place for it is
     /// rolled back: committed without that, it would be done in part (TX-2).
     fn tell(&mut self, id: &Bytes, part: Part) -> Result<(), DeliveryState> {
-        let open = self.0.get(id).ok_or_else(unknown_id)?;
+        let open = self.open.get(id).ok_or_else(unknown_id)?;
         match open.acts.try_send(Act::Perform(Box::new(part))) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(_)) => Err(unknown_id()),
             Err(TrySendError::Full(_)) => {
-                self.0.remove(id);
+                self.abandon(id);
                 let why =
                     "this transaction has more operations waiting than it may; it is rolled back";
                 Err(DeliveryState::rejected(Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)))
@@ -111,7 +170,7 @@ impl TransactionHandler<'_> {
         let state = match asked {
             Ok(Control::Declare(_)) => self.declare(delivery.link),
             Ok(Control::Discharge(Discharge { txn_id, fail })) => {
-                let open = self.transactions.0.remove(&txn_id);
+                let open = self.transactions.end(&txn_id);
                 match open.map(|open| open.acts.try_send(Act::Discharge { id, fail })) {
                     Some(Ok(())) => return,
                     Some(Err(_)) | None => unknown_id(),
@@ -127,7 +186,7 @@ impl TransactionHandler<'_> {
     }
 
     fn declare(&mut self, control: LinkId) -> DeliveryState {
-        if self.transactions.0.len() >= OPEN_MAX {
+        if self.transactions.open.len() + self.transactions.ending.len() >= OPEN_MAX {
             let why = "this connection has as many transactions open as it may; discharge some";
             let error = Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why);
             return DeliveryState::rejected(error);
@@ -136,8 +195,11 @@ impl TransactionHandler<'_> {
         let txn_id = Bytes::copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         let (acts, waiting) = mpsc::channel(ACTS_WAITING_MAX);
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
-        self.tasks.spawn(transaction::run(txn_id.clone(), broker, waiting, notes));
-        self.transactions.0.insert(txn_id.clone(), OpenTransaction { control, acts });
+        let is_abandoned = Arc::new(AtomicBool::new(false));
+        let run = transaction::run(txn_id.clone(), broker, waiting, is_abandoned.clone(), notes);
+        self.tasks.spawn(run);
+        let open = OpenTransaction { control, acts, is_abandoned };
+        self.transactions.open.insert(txn_id.clone(), open);
         DeliveryState::Declared(Declared { txn_id })
     }
 
@@ -153,7 +215,7 @@ impl TransactionHandler<'_> {
         let to = to.map(|to| to.name);
         let reach = self.groups.reach(link.session);
         let hearer = Hearer::Transfer(delivery.link, id);
-        let part = Part { reach, entity: entity.name, to, operation, hearer };
+        let part = Part { reach, entity, to, session: None, operation, hearer };
         match self.perform(state, part) {
             Ok(()) if id.is_none() => self.table.count_presettled(delivery.link),
             Ok(()) => {}
@@ -166,24 +228,16 @@ impl TransactionHandler<'_> {
     }
 
     /// A verdict on what was sent to the client, within a transaction.
-    pub fn decide_in_transaction(
-        &mut self,
-        id: DeliveryId,
-        link: LinkId,
-        tag: &Tag,
-        state: &DeliveryState,
-        settled: bool,
-    ) {
+    pub fn decide_in_transaction(&mut self, disposed: Disposed) {
+        let Disposed { id, link, tag, state, settled } = disposed;
+        let Some(DeliveryState::Transactional { txn_id, outcome }) = state else { return };
         let id_wanted = (!settled).then_some(id);
-        let entity = self.table.get(link).and_then(Link::entity);
-        let outcome = match state {
-            DeliveryState::Transactional { outcome, .. } => outcome.clone(),
-            _ => None,
-        };
-        let decided = verdict(id_wanted, tag, outcome.map(DeliveryState::Outcome));
-        let refused = match (decided, entity) {
-            (Ok(verdict), Some(Entity { name, sub })) => {
-                let queue = QueueId { entity: EntityId(0), sub };
+        let found = self.table.outgoing(link);
+        let found = found.map(|outgoing| (outgoing.entity.clone(), outgoing.session.clone()));
+        let decided = verdict(id_wanted, &tag, outcome.map(DeliveryState::Outcome));
+        let refused = match (decided, found) {
+            (Ok(verdict), Some((entity, session))) => {
+                let queue = QueueId { entity: EntityId(0), sub: entity.sub };
                 let settlements = vec![verdict.settlement];
                 let settle = Settle { origin: None, queue, settlements, atomic: true };
                 let outcome = match verdict.answer {
@@ -193,9 +247,14 @@ impl TransactionHandler<'_> {
                 let hearer = Hearer::Verdict(id_wanted, outcome);
                 let operation = Ok(Operation::Settle(settle));
                 let reach = self.groups.reach(id.session);
-                let part = Part { reach, entity: name, to: None, operation, hearer };
-                match self.perform(state, part) {
-                    Ok(()) => return,
+                let part = Part { reach, entity, to: None, session, operation, hearer };
+                match self.transactions.tell(&txn_id, part) {
+                    Ok(()) => {
+                        if !settled {
+                            self.transactions.provisional.insert(id, txn_id);
+                        }
+                        return;
+                    }
                     Err(refused) => refused,
                 }
             }
@@ -203,7 +262,7 @@ impl TransactionHandler<'_> {
             (Ok(_), None) => return,
         };
         if !settled {
-            let _ = self.engine.answer(id, refused);
+            let _ = self.engine.answer_provisionally(id, refused);
         }
     }
 
@@ -222,16 +281,17 @@ impl TransactionHandler<'_> {
         let permitted = operation.and_then(|operation| {
             let right = operations::right(&operation);
             let allowed = self.grants.allow(&self.shared.config.access, &node, right);
+            let settled_in = settled_in(self.table, &entity, &operation);
             let held = session_of(self.table, &entity, &operation)?;
-            Ok((allowed, right, in_transaction(operation, &entity, held, limits)?))
+            Ok((allowed, right, settled_in, in_transaction(operation, &entity, held, limits)?))
         });
-        let (operation, reply) = match permitted {
-            Ok((true, _, (operation, reply))) => (Ok(operation), reply),
-            Ok((false, right, _)) => {
+        let (settled_in, operation, reply) = match permitted {
+            Ok((true, _, settled_in, (operation, reply))) => (settled_in, Ok(operation), reply),
+            Ok((false, right, _, _)) => {
                 let error = failure::unauthorized(access::name(right), &entity.name);
                 return Err(Box::new(RefusedRequest { node, envelope, error }));
             }
-            Err(refusal) => (Err(refusal), Reply::Done),
+            Err(refusal) => (None, Err(refusal), Reply::Done),
         };
         let pending = PendingReply {
             session,
@@ -241,7 +301,7 @@ impl TransactionHandler<'_> {
         };
         let hearer = Hearer::Request(Box::new(pending));
         let reach = self.groups.reach(session);
-        let part = Part { reach, entity: entity.name, to: None, operation, hearer };
+        let part = Part { reach, entity, to: None, session: settled_in, operation, hearer };
         match self.perform(state, part) {
             Ok(()) => {
                 self.tasks.request_began();

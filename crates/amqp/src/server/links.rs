@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use amqp_protocol::codec::{Attach, DeliveryState, Error, Tag};
-use amqp_protocol::engine::{
-    Connection, Delivery, DeliveryId, Event, LinkId, Millis, SessionId, Side,
-};
+use amqp_protocol::codec::{Attach, DeliveryState, Error};
+use amqp_protocol::engine::{Connection, Delivery, Event, LinkId, Millis, SessionId, Side};
 use amqp_protocol::request::Envelope;
 use bytes::{Bytes, BytesMut};
 use domain::Refusal;
@@ -15,7 +13,7 @@ use domain::Refusal;
 use super::access::Grants;
 use super::address::{Entity, Node};
 use super::attach::AttachHandler;
-use super::coordinator::{DecodedRequest, TransactionHandler, Transactions};
+use super::coordinator::{DecodedRequest, Disposed, TransactionHandler, Transactions};
 use super::idle::{self, IdleTimers};
 use super::link_table::{Kind, Link, LinkTable};
 use super::note::{Note, Notes};
@@ -91,7 +89,7 @@ impl Links {
             Event::Credit { link, credit, drain } => self.on_credit(link, credit, drain),
             Event::Delivery(delivery) => self.on_delivery(delivery),
             Event::Disposed { id, link, tag, state, settled } => {
-                self.on_disposed(id, link, &tag, state, settled);
+                self.on_disposed(Disposed { id, link, tag, state, settled });
             }
             Event::Detached { link, .. } => {
                 self.unproved.remove(&link);
@@ -117,6 +115,7 @@ impl Links {
             Event::Began(_)
             | Event::Attached { .. }
             | Event::Drained(_)
+            | Event::Answered { .. }
             | Event::Settled { .. } => {}
         }
     }
@@ -139,6 +138,14 @@ impl Links {
             Note::Settled(answers) => {
                 for (id, state) in answers {
                     let _ = self.engine.answer(id, state);
+                }
+            }
+            Note::Provisional(id, state) => {
+                let _ = self.engine.answer_provisionally(id, state);
+            }
+            Note::TransactionEnded(id) => {
+                for disposed in self.transactions.ended(&id) {
+                    self.on_disposed(disposed);
                 }
             }
             Note::Messages(link, messages) => {
@@ -361,24 +368,19 @@ impl Links {
         self.reply(session, &address, &envelope, reply);
     }
 
-    fn on_disposed(
-        &mut self,
-        id: DeliveryId,
-        link: LinkId,
-        tag: &Tag,
-        state: Option<DeliveryState>,
-        settled: bool,
-    ) {
-        self.table.touch(link, self.now);
-        if let Some(state @ DeliveryState::Transactional { .. }) = &state {
-            return self.transaction_handler().decide_in_transaction(id, link, tag, state, settled);
+    fn on_disposed(&mut self, disposed: Disposed) {
+        self.table.touch(disposed.link, self.now);
+        let Some(disposed) = self.transactions.wait(disposed) else { return };
+        if let Some(DeliveryState::Transactional { .. }) = &disposed.state {
+            return self.transaction_handler().decide_in_transaction(disposed);
         }
+        let Disposed { id, link, tag, state, settled } = disposed;
         let Some(outgoing) = self.table.outgoing(link) else {
             // A reply that was sent unsettled: there is nothing to decide.
             let _ = self.engine.answer(id, DeliveryState::ACCEPTED);
             return;
         };
-        match verdict((!settled).then_some(id), tag, state) {
+        match verdict((!settled).then_some(id), &tag, state) {
             Ok(verdict) => {
                 outgoing.verdicts.push(verdict);
                 self.table.mark_busy(link);

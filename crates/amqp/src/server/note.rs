@@ -3,6 +3,7 @@
 use amqp_protocol::codec::{DeliveryState, Error};
 use amqp_protocol::engine::{DeliveryId, LinkId, SessionId};
 use amqp_protocol::request::Envelope;
+use bytes::Bytes;
 use domain::{SessionToken, Timestamp};
 use futures::future::BoxFuture;
 use service::Received;
@@ -34,6 +35,10 @@ pub(super) enum Note {
     Messages(LinkId, Vec<Received>),
     /// No more messages come for the credit given.
     Drained(LinkId),
+    /// What a transaction says of the client's verdict: nothing is settled by it.
+    Provisional(DeliveryId, DeliveryState),
+    /// The last of a transaction: its locks are nobody's but their holders'.
+    TransactionEnded(Bytes),
     /// The log has decided on the client's verdicts.
     Settled(Vec<(DeliveryId, DeliveryState)>),
     /// A management request was carried out.

@@ -45,6 +45,7 @@ impl Connection {
         self.see_overflow();
         match self.phase {
             Phase::Opened => {
+                self.sessions().flush_held();
                 self.flush();
                 self.frames.write_reason(0, Close { error });
                 self.phase = Phase::CloseSent;
@@ -137,7 +138,19 @@ impl Connection {
         self.dispositions().answer(delivery, state)
     }
 
+    /// As [`Connection::answer`], of a verdict within a transaction: the delivery is not settled, so the
+    /// receiver may give another verdict on it once the transaction has ended (COORD-6).
+    pub fn answer_provisionally(
+        &mut self,
+        delivery: DeliveryId,
+        state: DeliveryState,
+    ) -> Result<(), Gone> {
+        self.dispositions().answer_provisionally(delivery, state)
+    }
+
     fn dispositions(&mut self) -> DispositionHandler<'_> {
-        DispositionHandler { registry: &mut self.registry, frames: &mut self.frames }
+        let outcome_delay_ms = self.config.limits.outcome_delay_ms;
+        let Connection { registry, frames, .. } = self;
+        DispositionHandler { outcome_delay_ms, registry, frames }
     }
 }

@@ -112,7 +112,7 @@ fn own(peer: &mut Peer, lanes: &mut [Lane], proposes: bool, event: Event) {
                 peer.connection.answer(id, DeliveryState::ACCEPTED).unwrap();
             }
         }
-        Event::Credit { .. } | Event::Settled { .. } => {}
+        Event::Credit { .. } | Event::Answered { .. } | Event::Settled { .. } => {}
         other => panic!("unexpected {other:?}"),
     }
 }

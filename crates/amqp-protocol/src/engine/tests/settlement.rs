@@ -218,3 +218,89 @@ fn coord_5_coord_6_transactional_states_are_carried() {
         [Event::Disposed { state: Some(found), settled: true, .. }, ..] if *found == accepted
     ));
 }
+
+/// SETTLE-14: what is not accepted waits for its time, in order and with what else is due then; nothing
+/// that is accepted does, and nothing outlives its link, session or connection.
+#[test]
+fn settle_14_an_outcome_that_is_not_accepted_is_not_written_at_once() {
+    let delayed = Limits { outcome_delay_ms: 1, ..Limits::default() };
+    let refused = DeliveryState::rejected(Error::new("amqp:not-allowed", "no"));
+    let disposition = |first, last, state: &DeliveryState| {
+        let (role, last, state) = (Role::Receiver, Some(last), Some(state.clone()));
+        frame_of(0, &Disposition { role, first, last, settled: true, state, batchable: false }, &[])
+    };
+    type End = fn(&mut Connection, LinkId);
+    let ends: [(&str, End); 4] = [
+        ("time", |connection, _| connection.tick(Millis(12))),
+        ("link", |connection, link| connection.detach(link, None).unwrap()),
+        ("session", |connection, link| {
+            let session = connection.registry.link(link).unwrap().session;
+            connection.end(session, None).unwrap();
+        }),
+        ("connection", |connection, _| connection.close(None)),
+    ];
+    for (what, end) in ends {
+        let mut pair = Pair::opened(Limits::default(), delayed.clone());
+        let session = pair.session();
+        let (_, link) = pair.link(session, attach("x", Role::Sender));
+        for (id, at) in [(0, 9), (1, 10), (2, 10), (3, 10), (4, 10)] {
+            let transfer = Transfer { delivery_id: Some(id), ..Transfer::default() };
+            pair.server.read(&frame_of(0, &transfer, b"m"), Millis(at));
+        }
+        pair.server.written();
+        let ids: Vec<DeliveryId> = deliveries(&pair.server.take_events()).map(|d| d.id).collect();
+        let connection = &mut pair.server.connection;
+        connection.settle(ids[1], refused.clone()).unwrap();
+        connection.settle(ids[2], refused.clone()).unwrap();
+        connection.settle(ids[3], DeliveryState::ACCEPTED).unwrap();
+        assert_eq!(pair.server.written(), disposition(3, 3, &DeliveryState::ACCEPTED), "{what}");
+        let connection = &mut pair.server.connection;
+        assert_eq!(connection.deadline(), Some(Millis(12)), "{what}");
+        connection.tick(Millis(11));
+        // The first one came a millisecond before, so its time has come.
+        connection.settle(ids[0], refused.clone()).unwrap();
+        assert_eq!(pair.server.written(), disposition(0, 0, &refused), "{what}");
+        end(&mut pair.server.connection, link);
+        let written = pair.server.written();
+        assert!(written.starts_with(&disposition(1, 2, &refused)), "{what}: {written:02x?}");
+        if what == "time" {
+            let connection = &mut pair.server.connection;
+            connection.settle(ids[4], refused.clone()).unwrap();
+            assert_eq!(pair.server.written(), disposition(4, 4, &refused), "it took its time");
+            let deadline = pair.server.connection.deadline();
+            assert!(deadline.is_some_and(|at| at > Millis(1000)), "nothing is held: {deadline:?}");
+        }
+    }
+}
+
+/// COORD-6, COORD-12: a provisional answer settles nothing, so another verdict may follow; SETTLE-14: it
+/// waits for its time as any outcome does.
+#[test]
+fn coord_6_a_provisional_answer_leaves_the_delivery_to_its_receiver() {
+    let Receiving { mut pair, theirs, .. } = receiving(1);
+    let id = deliveries(&pair.client.take_events()).next().expect("a delivery").id;
+    let within =
+        |outcome| DeliveryState::Transactional { txn_id: "t".into(), outcome: Some(outcome) };
+    for outcome in [Outcome::Released, Outcome::Accepted] {
+        pair.client.connection.propose(id, within(outcome.clone())).unwrap();
+        pair.run();
+        let events = pair.server.take_events();
+        let [Event::Disposed { id: theirs_id, link, settled: false, .. }] = events[..] else {
+            panic!("a verdict, not {events:?}")
+        };
+        assert_eq!(link, theirs);
+        pair.server.connection.answer_provisionally(theirs_id, within(outcome.clone())).unwrap();
+        pair.run();
+        let expected = Event::Answered { id, state: Some(within(outcome.clone())) };
+        assert_eq!(pair.client.take_events(), [expected]);
+        if outcome == Outcome::Accepted {
+            pair.server.connection.answer(theirs_id, within(outcome.clone())).unwrap();
+            let again =
+                pair.server.connection.answer_provisionally(theirs_id, within(outcome.clone()));
+            assert_eq!(again, Err(Gone));
+            pair.run();
+            let expected = Event::Settled { id, state: Some(within(outcome)) };
+            assert_eq!(pair.client.take_events(), [expected]);
+        }
+    }
+}
