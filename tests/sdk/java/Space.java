@@ -51,7 +51,9 @@ final class Space implements AutoCloseable {
         this.flavour = flavour;
         this.underlying = administration;
         String kind = flavour.name().toLowerCase();
-        name = "%s-%s-%s".formatted(check.replace('.', '-'), kind, UUID.randomUUID().toString().substring(0, 6));
+        String unique = UUID.randomUUID().toString().substring(0, 6);
+        // Service Bus has the names of queues in lower case.
+        name = "%s-%s-%s".formatted(check.replace('.', '-'), kind, unique).toLowerCase();
     }
 
     static Object newAdministration(Target target, Flavour flavour) {

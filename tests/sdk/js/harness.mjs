@@ -56,7 +56,8 @@ export class Space {
 
   constructor(cluster, name) {
     this.cluster = cluster;
-    this.name = `${name.replace(".", "-")}-js-${randomBytes(3).toString("hex")}`;
+    // Service Bus has the names of queues in lower case.
+    this.name = `${name.replace(".", "-")}-js-${randomBytes(3).toString("hex")}`.toLowerCase();
     this.used = new Set();
     this.admin = noting(
       "ServiceBusAdministrationClient",

@@ -124,9 +124,13 @@ impl Reply {
                 empty.string("session-state", state)
             }
             Reply::Sessions { skip, ids } => {
-                let ids = Array::strings(ids.iter().map(String::as_str));
+                // REQ-7: Python's client leaves a byte of an empty array unread.
+                let ids = match &ids[..] {
+                    [] => Value::List(Vec::new()),
+                    ids => Value::Array(Array::strings(ids.iter().map(String::as_str))),
+                };
                 let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
-                empty.string("skip", Value::Int(skip)).string("sessions-ids", Value::Array(ids))
+                empty.string("skip", Value::Int(skip)).string("sessions-ids", ids)
             }
             Reply::Rules(rules) => {
                 let entry = |row: &RuleRow| {

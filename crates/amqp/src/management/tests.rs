@@ -344,6 +344,12 @@ fn err_26_req_4_to_req_8_replies_have_the_types_clients_read() {
                 .string("skip", Value::Int(1))
                 .string("sessions-ids", Value::Array(Array::strings(["s"]))),
         ),
+        (
+            Reply::Sessions { skip: 0, ids: vec![] },
+            204,
+            None,
+            map().string("skip", Value::Int(0)).string("sessions-ids", Value::List(vec![])),
+        ),
         (Reply::Deleted(0), 200, None, map().string("message-count", Value::Int(0))),
         (Reply::Refused(busy), 503, Some("com.microsoft:server-busy"), map()),
     ];
