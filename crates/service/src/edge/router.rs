@@ -347,7 +347,7 @@ impl Router {
         match self.leaders.of(group) {
             Some(leader) if leader == self.local.id => {
                 if let Some(group) = self.local.group(group) {
-                    drop(group.tell(Input::EndClaims { transaction }));
+                    group.claims.release(transaction);
                 }
             }
             Some(leader) => self

@@ -154,7 +154,8 @@ impl Transaction {
     pub async fn commit(mut self, caller: Caller) -> Result<Vec<Performed>> {
         let Some(Scope { name, route }) = self.scope.clone() else { return Ok(Vec::new()) };
         self.check_time(&name)?;
-        // The locks are this commit's now: whoever else settles them comes behind it in the log.
+        // The locks are this commit's now. Whoever else settles them comes behind it in the log, or has
+        // it refused as a whole.
         self.unmark();
         let (names, operations) = std::mem::take(&mut self.operations).into_iter().unzip();
         let names: Vec<Arc<str>> = names;

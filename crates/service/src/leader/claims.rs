@@ -83,7 +83,8 @@ impl LockClaims {
         }
     }
 
-    /// A transaction has ended, or is being committed.
+    /// A transaction has ended, or is being committed. At once, and past what waits for the driver: a claim,
+    /// which is a read, must find the lock free that its client was told of (TX-8).
     pub fn release(&self, transaction: TransactionId) {
         self.marks.lock().release(transaction);
     }

@@ -234,7 +234,6 @@ impl Driver {
                     leading.engine.carried(line, serial, carried, now);
                 }
             }
-            Input::EndClaims { transaction } => self.group.claims.release(transaction),
             Input::Leadership(Leadership::Leader { term }) => {
                 self.term = Some(term);
                 self.lead().await;

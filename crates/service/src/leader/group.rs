@@ -48,10 +48,6 @@ pub(crate) enum Input {
         serial: u64,
         carried: Carried,
     },
-    /// A transaction has ended, or its commit is what comes next.
-    EndClaims {
-        transaction: TransactionId,
-    },
     Leadership(Leadership),
     /// Whether a majority agrees with this node's clock.
     MayStamp(bool),
@@ -69,7 +65,6 @@ impl Input {
             Input::Detach { .. }
             | Input::Packed { .. }
             | Input::Carried { .. }
-            | Input::EndClaims { .. }
             | Input::Leadership(_)
             | Input::MayStamp(_)
             | Input::Stop(_) => false,

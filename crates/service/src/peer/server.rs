@@ -124,7 +124,9 @@ impl Edge {
             }
             Request::EndClaims { group, transaction } => {
                 let transaction = TransactionId { node: self.from, id: transaction };
-                drop(self.tell(group, Input::EndClaims { transaction }));
+                if let Some(group) = self.node.group(group) {
+                    group.claims.release(transaction);
+                }
             }
             Request::Read { id, group, mut read } => {
                 if let Read::Claim(claim) = &mut read {
