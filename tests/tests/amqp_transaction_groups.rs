@@ -87,6 +87,7 @@ async fn tx_5_what_is_sent_elsewhere_may_come_before_what_is_completed() -> anyh
         let control = AmqpCoordinator::attach(&mut amqp).await?;
         let from_a = receiver(&mut amqp, "a").await?;
         let delivery = received(&mut amqp, from_a).await?;
+        amqp.grant(from_a, 0).await?; // No verdict asks for another.
         let transaction = control.declare(&mut amqp).await?;
         for operation in operations {
             if *operation == "complete" {

@@ -241,7 +241,7 @@ async fn refusals_name_rule_entity_and_tracking_id() -> anyhow::Result<()> {
     let result = send("nowhere", Message::new("x")).await;
     refused(result, "MessagingEntityNotFound", "ERR-1", "nowhere")?;
     let result = client.create_queue("HERE", Default::default()).await.map(drop);
-    refused(result, "MessagingEntityAlreadyExists", "ERR-2", "HERE")?;
+    refused(result, "MessagingEntityAlreadyExists", "ERR-2", "here")?; // ENT-1.
     let result = send("here", Message::new(vec![0; 300 * 1024])).await;
     refused(result, "MessageSizeExceeded", "ERR-9", "here")?;
     let result = send("here", Message::new("x").message_id("i".repeat(129))).await;

@@ -499,9 +499,7 @@ fn idle_at(now: Timestamp, rows: &MemoryRows) -> Vec<EntityId> {
 /// What its rows say can be deleted.
 fn temporaries(rows: &MemoryRows) -> impl Iterator<Item = EntityId> + '_ {
     rows.0.iter().filter_map(|(key, row)| match (key, row) {
-        (Key::Entity(id), Row::Entity(row)) if !row.properties.auto_delete_on_idle.is_max() => {
-            Some(*id)
-        }
+        (Key::Entity(id), Row::Entity(row)) if !row.properties.idle_window().is_max() => Some(*id),
         _ => None,
     })
 }

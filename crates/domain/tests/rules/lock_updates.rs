@@ -44,8 +44,10 @@ fn changes(name: &str) -> &'static [Change] {
                 modified_at: at(0),
             }]
         }],
+        "enable_express" => &[|p| p.enable_express = true],
+        "support_ordering" => &[|p| p.support_ordering = false],
         // Of topics and subscriptions only.
-        "dead_letter_on_filter_errors" | "filter_before_publishing" | "support_ordering" => &[],
+        "dead_letter_on_filter_errors" | "filter_before_publishing" => &[],
         other => panic!("what does a change of {other} do to locks? Add it here"),
     }
 }

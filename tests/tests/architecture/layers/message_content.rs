@@ -11,7 +11,7 @@ pub const LAYERS: &[Layer] = &[
     (&["plain"], &[]),
     (&["user_property"], &[]),
     (&["overlay"], &["user_property"]),
-    (&["deliver"], &["annotation", "lifetime", "overlay"]),
+    (&["deliver"], &["annotation", "overlay"]),
     (&["neutral"], &["annotation", "deliver", "lifetime", "message_id", "user_property"]),
     (&["native"], &["neutral"]),
     (&["forward"], &["deliver", "ingest", "native"]),

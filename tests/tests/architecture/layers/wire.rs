@@ -17,6 +17,6 @@ pub const LAYERS: &[Layer] = &[
     (&["property"], &["codec", "error"]),
     (&["row"], &["codec", "error"]),
     (&["session"], &["codec", "error"]),
-    (&["topic"], &["codec"]),
+    (&["topic"], &["codec", "error"]),
     (&["transaction"], &["codec", "error", "outcome"]),
 ];
