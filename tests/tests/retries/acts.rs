@@ -248,8 +248,9 @@ impl Stage {
         self.wanted.deferred += 1;
         let numbers = vec![delivery.sequence_number()];
         let got = victim.receive_deferred(&self.path, ReceiveMode::PeekLock, numbers).await?;
-        ensure!(got.len() == 1 && got[0].delivery_count() == 1, "{got:?}");
+        ensure!(got.len() == 1 && got[0].delivery_count() == 2, "DEFER-7: {got:?}");
         self.take(&got[0])?;
+        self.failed -= 1; // By being deferred.
         self.wanted.deferred -= 1;
         self.complete(&got[0]).await
     }
