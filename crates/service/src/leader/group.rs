@@ -11,7 +11,7 @@ use replication::Leadership;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::exchange::{Attach, NotRead, Read, ReadReply, Reply, TransactionId};
+use crate::exchange::{Attach, NotRead, Read, ReadReply, Reply};
 use crate::leader::claims::LockClaims;
 use crate::leader::inputs::{InputReceiver, InputSender, inputs};
 
