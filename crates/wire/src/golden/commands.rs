@@ -277,7 +277,7 @@ fn commands() {
             Command::Topic(TopicCommand::Create(CreateTopic {
                 entity: ENTITY,
                 name: name(),
-                properties: Box::new(TopicProperties::default()),
+                properties: Box::new(unordered()),
             })),
             "1401ac02064f72646572738008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
         ),
@@ -285,7 +285,7 @@ fn commands() {
             Command::Topic(TopicCommand::Update(UpdateTopic {
                 origin: ORIGIN,
                 entity: ENTITY,
-                properties: Box::new(TopicProperties::default()),
+                properties: Box::new(unordered()),
             })),
             "140201000000000000feed090100ac028008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
         ),
@@ -328,7 +328,7 @@ fn commands() {
             Command::Catalog(CatalogCommand::CreateTopic {
                 request: 9,
                 name: name(),
-                properties: Box::new(TopicProperties::default()),
+                properties: Box::new(unordered()),
             }),
             "0f0709064f72646572738008800200c0cf24ffffffffffffffffff01ffffffffffffffffff010000010000",
         ),
@@ -345,4 +345,9 @@ fn commands() {
     ] {
         assert_eq!(command(given.clone()), expected, "{given:?}");
     }
+}
+
+/// A topic as it is without a word, but for SupportOrdering, which was false when these bytes were written.
+fn unordered() -> TopicProperties {
+    TopicProperties { support_ordering: false, ..TopicProperties::default() }
 }
