@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -93,11 +94,14 @@ func init() {
 		proves((*sb.Client).AcceptNextSessionForQueue),
 		func(s *Space) {
 			queue := queueWith(s, "PT1M")
-			// The SDK tells the broker how long its context lasts; the broker is to answer before.
+			// The SDK has the broker answer at some instant of the last 30 ms that its context lasts: what is
+			// left is too short, now and then, for the answer to be first.
 			ctx, cancel := context.WithTimeout(s.ctx, 3*time.Second)
 			defer cancel()
 			_, err := noted(s, s.impatient().AcceptNextSessionForQueue)(ctx, queue, nil)
-			refused(sb.CodeTimeout, err)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				refused(sb.CodeTimeout, err)
+			}
 		})
 
 	check("sessions.held",
