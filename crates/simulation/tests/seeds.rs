@@ -68,7 +68,7 @@ fn the_same_seed_has_the_same_digest() {
 fn one_node_and_two_hold() {
     for nodes in [1, 2] {
         for life in [Options::default(), Options::storm()] {
-            let (report, violations) = run_many(0..20, &Options { nodes, ..life });
+            let (report, violations) = run_many(0..40, &Options { nodes, ..life });
             assert!(violations.is_empty(), "{nodes} nodes: {}", violations[0]);
             assert!(report.elections > 10 && report.completed > 10, "too tame: {report}");
         }
