@@ -11,6 +11,7 @@ mod deadlines;
 mod entity;
 mod history;
 mod messages;
+mod partition;
 mod place;
 mod producers;
 mod shipments;

@@ -76,31 +76,6 @@ impl EntityRow {
         }
     }
 
-    /// PART-2: what of a message says which partition it belongs to.
-    pub(super) fn partition_key<'m>(&self, message: &'m NewMessage) -> Option<&'m str> {
-        let given = message.session_id.as_deref().or(message.partition_key.as_deref());
-        let detects = self.properties.requires_duplicate_detection;
-        given.or(message.message_id.as_deref().filter(|_| detects))
-    }
-
-    /// SEND-3: what a partitioned entity takes as one unit belongs to one partition.
-    pub(super) fn check_partition(&self, messages: &[NewMessage]) -> Result<(), Refusal> {
-        let key = |message: &NewMessage| {
-            message.session_id.clone().or_else(|| message.partition_key.clone())
-        };
-        let first = messages.first().and_then(key);
-        match self.properties.enable_partitioning
-            && messages.iter().any(|message| key(message) != first)
-        {
-            true => {
-                let why = "the entity is partitioned: all messages of a batch must have the same \
-                           SessionId or PartitionKey";
-                Err(Refusal::InvalidOperation { why })
-            }
-            false => Ok(()),
-        }
-    }
-
     /// Whether a queue is received from by session only (SESS-2, DLQ-11).
     pub(super) fn needs_session(&self, queue: QueueId) -> bool {
         queue.sub == SubQueue::Main && self.properties.keeps_sessions()
