@@ -4,10 +4,9 @@ mod filter;
 
 use auth::Right;
 use axum::http::Method;
-use domain::{LockToken, SubQueue};
+use domain::{Excerpt, LockToken, SubQueue};
 use uuid::Uuid;
 
-use filter::cut;
 pub(crate) use filter::{ListFilter, ListedEntry};
 
 /// Entries of one page, at most and by default.
@@ -193,7 +192,10 @@ fn window(query: Option<&str>) -> Result<Window, Unclear> {
         let number = || {
             let read = value.trim().parse::<u32>().ok().and_then(|n| usize::try_from(n).ok());
             read.ok_or_else(|| {
-                Unclear::Query(format!("{name} is '{}', and takes a number from 0 on", cut(&value)))
+                Unclear::Query(format!(
+                    "{name} is '{}', and takes a number from 0 on",
+                    Excerpt(&value)
+                ))
             })
         };
         match name.to_ascii_lowercase().as_str() {
@@ -204,7 +206,7 @@ fn window(query: Option<&str>) -> Result<Window, Unclear> {
             option if option.starts_with('$') => {
                 return Err(Unclear::Query(format!(
                     "{} is not supported; lists take $skip, $top and $filter",
-                    cut(&name)
+                    Excerpt(&name)
                 )));
             }
             _ => (),

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use domain::Timestamp;
+use domain::{Excerpt, Timestamp};
 
 use crate::instant;
 
@@ -11,8 +11,6 @@ use crate::instant;
 const CHARS_MAX: usize = 1024;
 /// Parentheses and `not`s within each other, at most.
 const DEPTH_MAX: usize = 16;
-/// Of what a client wrote, in the text of a refusal.
-const SHOWN_CHARS_MAX: usize = 128;
 
 /// Which entries of a list are told.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +118,7 @@ enum Token {
 impl ListFilter {
     /// Names are compared whatever their case (ENT-1).
     pub fn parse(text: &str) -> Result<ListFilter, String> {
-        let told = |why: String| format!("$filter '{}': {why}", cut(text));
+        let told = |why: String| format!("$filter '{}': {why}", Excerpt(text));
         if text.chars().count() > CHARS_MAX {
             return Err(told(format!("it has more than {CHARS_MAX} characters")));
         }
@@ -326,14 +324,15 @@ impl Parser {
         }
         let field = find(&FIELDS, word).ok_or_else(|| {
             let known: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
-            format!("'{}' cannot be filtered by; {} can", cut(word), known.join(", "))
+            format!("'{}' cannot be filtered by; {} can", Excerpt(word), known.join(", "))
         })?;
         let relation = match self.next() {
             Some(Token::Word(relation)) => find(&RELATIONS, &relation),
             _ => None,
         };
-        let relation = relation
-            .ok_or_else(|| format!("eq, ne, lt, le, gt or ge is missing behind {}", cut(word)))?;
+        let relation = relation.ok_or_else(|| {
+            format!("eq, ne, lt, le, gt or ge is missing behind {}", Excerpt(word))
+        })?;
         // `datetime'…'`, as OData writes instants.
         self.skip("datetime");
         let literal = self.next();
@@ -383,17 +382,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
 
 /// In UTC, unless it says otherwise.
 fn read_instant(text: &str) -> Result<Timestamp, String> {
-    let wrong = || format!("'{}' is no instant, as '2030-01-01T00:00:00Z' is one", cut(text));
+    let wrong = || format!("'{}' is no instant, as '2030-01-01T00:00:00Z' is one", Excerpt(text));
     // What was before there were any entities is before all of them.
     instant::parse_ms(text).map(|ms| Timestamp(u64::try_from(ms).unwrap_or(0))).ok_or_else(wrong)
-}
-
-/// What a client wrote, short enough for an error.
-pub(super) fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS_MAX) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
 }
 
 #[cfg(test)]
