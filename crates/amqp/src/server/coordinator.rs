@@ -251,7 +251,8 @@ impl TransactionHandler<'_> {
                 match self.transactions.tell(&txn_id, part) {
                     Ok(()) => {
                         if !settled {
-                            self.transactions.provisional.insert(id, txn_id);
+                            // One that another has a verdict on already refuses this one (TX-9).
+                            self.transactions.provisional.entry(id).or_insert(txn_id);
                         }
                         return;
                     }

@@ -1,7 +1,7 @@
 //! A client's sender link without a target (LINK-24): each message goes where its own `to` says, as the
 //! senders of JMS have it that name no destination.
 
-use amqp_protocol::codec::{DeliveryState, Error};
+use amqp_protocol::codec::Error;
 use amqp_protocol::engine::{Delivery, DeliveryId, LinkId};
 use amqp_protocol::message::Message;
 use auth::{Access, Right};
@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 
 use super::access::{self, Grants};
 use super::address::Entity;
-use super::failure;
-use super::note::{Note, Notes, tell};
+use super::note::{Notes, tell};
 use super::requests::undecodable;
+use super::{failure, submission};
 use crate::Limits;
 
 /// A message, and where it goes.
@@ -35,14 +35,7 @@ pub(super) async fn run(
 ) {
     while let Some(Addressed { id, to, messages }) = deliveries.recv().await {
         let sent = broker.messages().send(&to.name, messages, Caller::Edge).await;
-        let note = match (id, sent) {
-            (None, _) => Note::Stored(link),
-            (Some(id), Ok(_)) => Note::Decided(vec![id], DeliveryState::ACCEPTED),
-            (Some(id), Err(error)) => {
-                Note::Decided(vec![id], DeliveryState::rejected(failure::error(&error)))
-            }
-        };
-        tell(&notes, note).await;
+        tell(&notes, submission::outcome(link, id, sent)).await;
     }
 }
 

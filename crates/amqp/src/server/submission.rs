@@ -2,8 +2,13 @@
 
 use std::collections::VecDeque;
 
-use amqp_protocol::engine::DeliveryId;
+use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::engine::{DeliveryId, LinkId};
 use domain::{NewMessage, Refusal};
+use service::Error;
+
+use super::failure;
+use super::note::Note;
 
 /// Most messages of one request, and their bytes; a delivery that has more is a request by itself.
 const MESSAGES_MAX: usize = 256;
@@ -15,6 +20,16 @@ pub(super) struct Delivered {
     pub id: Option<DeliveryId>,
     /// Refused at the edge, it is still answered in its turn.
     pub messages: Result<Vec<NewMessage>, Refusal>,
+}
+
+/// What the connection is told of one delivery that was a request by itself. `id`: see [`Delivered::id`].
+pub(super) fn outcome<T>(link: LinkId, id: Option<DeliveryId>, sent: Result<T, Error>) -> Note {
+    let Some(id) = id else { return Note::Stored(link) };
+    let state = match sent {
+        Ok(_) => DeliveryState::ACCEPTED,
+        Err(error) => DeliveryState::rejected(failure::error(&error)),
+    };
+    Note::Decided(vec![id], state)
 }
 
 pub(super) struct Waiting {

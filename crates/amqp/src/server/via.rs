@@ -1,16 +1,14 @@
 //! A client's sender link whose messages are for another entity than its target (FWD-14): each
 //! delivery is a transaction of its own, one after the other, unless it is part of one (COORD-5).
 
-use amqp_protocol::codec::DeliveryState;
 use amqp_protocol::engine::LinkId;
 use service::{Broker, Caller, Error};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
-use super::failure;
 use super::note::{Note, Notes, Terms, tell};
-use super::producer;
 use super::submission::Delivered;
+use super::{failure, producer, submission};
 
 /// Serves the link until the connection lets go of its end.
 pub(super) async fn run(
@@ -33,14 +31,7 @@ pub(super) async fn run(
             }
             Err(refusal) => Err(Error::new(refusal, via.name.as_str())),
         };
-        let note = match (id, sent) {
-            (None, _) => Note::Stored(link),
-            (Some(id), Ok(_)) => Note::Decided(vec![id], DeliveryState::ACCEPTED),
-            (Some(id), Err(error)) => {
-                Note::Decided(vec![id], DeliveryState::rejected(failure::error(&error)))
-            }
-        };
-        tell(&notes, note).await;
+        tell(&notes, submission::outcome(link, id, sent)).await;
     }
 }
 
