@@ -95,7 +95,9 @@ async def renewer_fails(space: Space) -> None:
 @check("AutoLockRenewer.register")
 async def renewer_ends(space: Space) -> None:
     """The SDK renews for as long as it is told to, says so, and the message comes again."""
-    queue = await space.queue(lock_duration=timedelta(seconds=5))
+    # So long that the SDK does not renew, and wait behind its own receive, before the two seconds
+    # are over; and that it looks between their end and the lock's, after which it says nothing.
+    queue = await space.queue(lock_duration=timedelta(seconds=15))
     await space.send(queue, "x")
     renewer = await space.renewer(max_lock_renewal_duration=2)
     receiver = await space.receiver(queue)
