@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use domain::Refusal;
+use domain::{Abridged, Refusal};
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use service::{Error, ErrorKind};
@@ -37,6 +37,11 @@ impl Failure {
     /// A request that cannot be understood, or asks for what there is not.
     pub fn bad(what: impl Into<String>) -> Failure {
         Failure::new(StatusCode::BAD_REQUEST, Some(BAD_REQUEST), what)
+    }
+
+    /// What a client wrote is not what it has to be, as its parser says, who may repeat what was written.
+    pub fn unread(what: &str, error: &dyn std::error::Error) -> Failure {
+        Failure::bad(format!("{what}: {}", Abridged(&error.to_string())))
     }
 
     /// A body that ended early or is refused before its end.
@@ -209,6 +214,24 @@ mod tests {
         );
         assert_eq!(failure.entity, "a&b");
         assert!(!id.is_nil() && now().len() == "2026-01-01T00:00:00".len());
+    }
+
+    #[test]
+    fn err_31_a_parser_s_error_is_no_longer_for_what_a_client_wrote() {
+        let long = "x".repeat(100_000);
+        let json = serde_json::from_str::<u8>(&format!("\"{long}\"")).expect_err("no number");
+        let xml = [
+            format!("<a></{long}>"),
+            format!("<{long}:a/>"),
+            format!("<a>&{long};</a>"),
+            format!("<a {long}='1' {long}='1'/>"),
+        ];
+        let xml = xml.each_ref().map(|text| roxmltree::Document::parse(text).expect_err("no XML"));
+        let xml = xml.iter().map(|error| (error as &dyn std::error::Error, " at 1:"));
+        for (error, place) in std::iter::once((&json as _, " at line 1 column ")).chain(xml) {
+            let told = Failure::unread("", error).what;
+            assert!(told.len() < 200 && told.contains(place), "{told}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) fn text(body: &[u8]) -> Result<&str, Failure> {
 pub(crate) fn parse(text: &str) -> Result<Document<'_>, Failure> {
     let options = roxmltree::ParsingOptions { nodes_limit: NODES_MAX, ..Default::default() };
     Document::parse_with_options(text, options)
-        .map_err(|error| Failure::bad(format!("the body is no XML: {error}")))
+        .map_err(|error| Failure::unread("the body is no XML", &error))
 }
 
 /// Refuses what would take much memory or time to parse, or is defined elsewhere. What is no XML at

@@ -43,9 +43,8 @@ fn single(
 ) -> Result<v1::Message, Failure> {
     let given = match headers.get(BROKER_PROPERTIES) {
         None => GivenProperties::default(),
-        Some(json) => GivenProperties::read(json.as_bytes()).map_err(|error| {
-            Failure::bad(format!("BrokerProperties is not as it should be: {error}"))
-        })?,
+        Some(json) => GivenProperties::read(json.as_bytes())
+            .map_err(|error| Failure::unread("BrokerProperties is not as it should be", &error))?,
     };
     let properties = native::properties_to_v1(&custom::read(headers));
     let message = given.message()?;
@@ -55,10 +54,9 @@ fn single(
 
 fn batch(body: &[u8]) -> Result<Vec<v1::Message>, Failure> {
     let batch: Vec<InBatch> = serde_json::from_slice(body).map_err(|error| {
-        Failure::bad(format!(
-            "the batch is not as it should be, [{{\"Body\": \"…\", \"BrokerProperties\": {{…}}, \
-             \"UserProperties\": {{…}}}}, …]: {error}"
-        ))
+        let form = "the batch is not as it should be, [{\"Body\": \"…\", \"BrokerProperties\": {…}, \
+                    \"UserProperties\": {…}}, …]";
+        Failure::unread(form, &error)
     })?;
     let message = |one: InBatch| {
         let properties: Properties =
