@@ -1,7 +1,8 @@
 //! Nodes as processes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -115,6 +116,7 @@ fn certify(dir: &Path) -> anyhow::Result<String> {
     let made = rcgen::generate_simple_self_signed(["localhost", "127.0.0.1"].map(str::to_owned))?;
     let (certificate, key) = (dir.join(CERTIFICATE), dir.join("key.pem"));
     fs::write(&key, made.signing_key.serialize_pem())?;
+    fs::set_permissions(&key, Permissions::from_mode(0o600))?;
     fs::write(&certificate, made.cert.pem())?;
     Ok(format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n"))
 }

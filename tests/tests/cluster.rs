@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 /// The exit code of a node that was removed.
 const REMOVED: i32 = 3;
 
-const SECRET: &str = "one secret";
+const SECRET: &str = "one secret for all";
 const GROUPS: u16 = 8;
 const FACTOR: usize = 3;
 /// Between two sends of a probe.

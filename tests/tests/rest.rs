@@ -161,7 +161,7 @@ async fn lock_8_http_8_rest_4_to_rest_8_a_locked_message_is_settled_at_its_addre
 #[tokio::test(flavor = "multi_thread")]
 async fn http_8_http_19_http_20_options_and_origins() -> anyhow::Result<()> {
     let config = "[http]\ncors_origins = [\"https://console.example\"]\n";
-    let secret = Some("s3cret");
+    let secret = Some("the-cluster-secret");
     let settings = Settings { nodes: 1, data_groups: 1, secret, config, ..Settings::default() };
     let cluster = Cluster::start(settings).await?;
     let [_, http, _] = cluster.addresses(1);
@@ -176,7 +176,8 @@ async fn http_8_http_19_http_20_options_and_origins() -> anyhow::Result<()> {
         let answer = options(path, "")?;
         assert_eq!((answer.status, answer.header("allow")), (status, Some(allow)), "{path}");
     }
-    let answer = ask(http, "POST /$Resources/queues", "Authorization: Bearer s3cret\r\n", "")?;
+    let answer =
+        ask(http, "POST /$Resources/queues", "Authorization: Bearer the-cluster-secret\r\n", "")?;
     assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, OPTIONS")));
 
     let preflight = "Access-Control-Request-Method: PUT\r\n\
@@ -188,7 +189,12 @@ async fn http_8_http_19_http_20_options_and_origins() -> anyhow::Result<()> {
         let from = format!("Origin: {origin}\r\n");
         let answer = options("/q", &format!("{from}{preflight}"))?;
         assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, allowed));
-        let answer = ask(http, "GET /q", &format!("{from}Authorization: Bearer s3cret\r\n"), "")?;
+        let answer = ask(
+            http,
+            "GET /q",
+            &format!("{from}Authorization: Bearer the-cluster-secret\r\n"),
+            "",
+        )?;
         assert_eq!((answer.status, answer.header("access-control-allow-origin")), (404, allowed));
     }
     Ok(())

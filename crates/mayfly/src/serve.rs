@@ -9,6 +9,7 @@ mod front_ends;
 mod handles;
 mod join;
 mod node;
+pub mod private;
 pub mod process;
 pub mod telemetry;
 
@@ -121,5 +122,12 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let config = Config::load(&args).map_err(terminal::usage)?;
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
     telemetry::start(&config.log).map_err(terminal::usage)?;
+    private::begin();
+    private::close(&config.data_dir);
+    if let Some(path) = &args.config
+        && let Some(told) = config.told_to_everyone(path)
+    {
+        tracing::warn!("{told}");
+    }
     node::run(config, entities, exit_with_parent).await
 }

@@ -15,6 +15,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::emulator::{Entities, Outcome};
+use crate::serve::config::is_weak;
+use crate::serve::private;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -101,6 +103,7 @@ pub struct UpArgs {
 pub async fn run(args: UpArgs) -> anyhow::Result<()> {
     // First: a mistake in it is told before anything is started.
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
+    let is_empty = args.secret.as_deref() == Some("");
     let plan = Plan {
         dir: args.data_dir,
         nodes: args.nodes,
@@ -120,6 +123,14 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
         insecure: args.insecure,
     };
     plan.check_open()?;
+    match &plan.secret {
+        Some(secret) if is_weak(secret) => terminal::complain(
+            "the secret has fewer than 16 characters and can be guessed; serve would refuse it",
+        ),
+        None if is_empty => terminal::complain("MAYFLY_SECRET is empty: no secret is asked for"),
+        _ => (),
+    }
+    private::begin();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut forward_addresses = plan.forward_addresses()?;
     forward_addresses.extend(args.websocket);

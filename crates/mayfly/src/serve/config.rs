@@ -3,11 +3,12 @@
 
 mod check;
 mod file;
+mod secret;
 mod security;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use amqp::server::IdleLimits;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ServeArgs;
 pub use file::TEMPLATE;
+pub use secret::is_weak;
 
 /// Everything a node is told, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,6 +178,13 @@ impl Config {
         check::check(file, args).map_err(|told| format!("{name}: {told}"))
     }
 
+    /// What to say of the file it was read from, if that holds keys and everyone may read it.
+    pub fn told_to_everyone(&self, path: &Path) -> Option<String> {
+        let told = secret::check_private(path).err()?;
+        (!self.access.is_anyone() || self.secret.is_some())
+            .then(|| format!("the configuration may hold a secret: {told}"))
+    }
+
     /// Ports for clients that listen beyond this machine, whoever may use them.
     pub fn open_to_clients(&self) -> Vec<SocketAddr> {
         let ListenConfig { grpc, http, peer: _, amqp, amqps, websocket, any } = &self.listen;
@@ -245,7 +254,7 @@ http = "127.0.0.1:6300"
             join: Some(vec!["127.0.0.1:5310".into()]),
             peer: Some(peer.into()),
             advertise: advertise.map(str::to_owned),
-            secret: Some("s".into()),
+            secret: Some("the-cluster-secret".into()),
             ..ServeArgs::default()
         };
         let config = Config::load(&args("127.0.0.1:8320", None)).expect("it is right");
@@ -274,7 +283,7 @@ http = "127.0.0.1:6300"
             data_dir: Some("data".into()),
             grpc: Some("0.0.0.0:5310".into()),
             advertise: advertise.map(str::to_owned),
-            secret: Some("s".into()),
+            secret: Some("the-cluster-secret".into()),
             ..ServeArgs::default()
         };
         for (advertise, own) in [(None, "0.0.0.0:5310"), (Some("n1"), "n1:5310")] {
@@ -427,7 +436,7 @@ http = "127.0.0.1:6300"
                  or pass --insecure",
             ),
             (
-                "[node]\ndata_dir = \"x\"\n[listen]\namqp = \"0.0.0.0:5672\"\n[security]\nsecret = \"s\"\n\
+                "[node]\ndata_dir = \"x\"\n[listen]\namqp = \"0.0.0.0:5672\"\n[security]\nsecret = \"the-cluster-secret\"\n\
                  auth = \"off\"\n",
                 "mayfly.toml: 0.0.0.0:5672 is not loopback and security.auth is \"off\"; set it to \"on\", or \
                  pass --insecure",
@@ -443,7 +452,7 @@ http = "127.0.0.1:6300"
                  security.secret (or MAYFLY_SECRET)",
             ),
             (
-                "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"s\"\n[[security.key]]\nname = \"a\"\n\
+                "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"the-cluster-secret\"\n[[security.key]]\nname = \"a\"\n\
                  key = \"k\"\nrights = []\n",
                 "mayfly.toml: [[security.key]] 'a': rights is empty; name some of listen, send and manage",
             ),
@@ -452,7 +461,7 @@ http = "127.0.0.1:6300"
                 "mayfly.toml:6: rights: unknown variant `read`, expected one of `listen`, `send`, `manage`",
             ),
             (
-                "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"s\"\n[[security.key]]\n\
+                "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"the-cluster-secret\"\n[[security.key]]\n\
                  name = \"RootManageSharedAccessKey\"\nkey = \"k\"\nrights = [\"send\"]\n",
                 "mayfly.toml: [[security.key]] 'RootManageSharedAccessKey' is the name of the secret's own \
                  key; choose another, or set security.secret to this key",
@@ -496,7 +505,7 @@ http = "127.0.0.1:6300"
 [node]
 data_dir = "data"
 [security]
-secret = "s3cret"
+secret = "the-cluster-secret"
 [[security.key]]
 name = "worker"
 key = "k1"
@@ -508,8 +517,11 @@ scope = "orders"
         let worker = config.access.login("worker", "k2").expect("its second key");
         assert_eq!((worker.path.as_str(), worker.rights.manage), ("orders", false));
         assert!(worker.rights.listen && worker.rights.send);
-        assert!(config.access.login("worker", "s3cret").is_none());
-        let root = config.access.login("RootManageSharedAccessKey", "s3cret").expect("the secret");
+        assert!(config.access.login("worker", "the-cluster-secret").is_none());
+        let root = config
+            .access
+            .login("RootManageSharedAccessKey", "the-cluster-secret")
+            .expect("the secret");
         assert!(root.path.is_empty() && root.rights.manage);
         let off = KEYS.replace("secret =", "auth = \"off\"\nsecret =");
         let config = load(&off, ServeArgs::default()).expect("the file is right");

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::certificate;
 use super::member::Member;
-use crate::serve::config::Addresses;
+use crate::serve::config::{Addresses, is_weak};
 use crate::terminal;
 
 /// Ports of node 1 without an offset; each further node has them 1000 higher.
@@ -281,7 +281,10 @@ impl Plan {
         }
         if self.secret.is_some() || self.insecure {
             let mut security = vec![("insecure", self.insecure.into())];
-            security.extend(self.secret.clone().map(|secret| ("secret", secret.into())));
+            let secret = self.secret.iter();
+            security.extend(secret.flat_map(|secret| {
+                [("secret", secret.clone().into()), ("weak_secret", is_weak(secret).into())]
+            }));
             config.push(("security", table(security)));
         }
         let number = u16::try_from(member.id())?;

@@ -11,7 +11,7 @@ use service::{IdleConfig, Skew};
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
     Addresses, AmqpConfig, ClockConfig, Config, FaultInjection, ListenConfig, LogConfig,
-    RaftConfig, StorageConfig, security,
+    RaftConfig, StorageConfig, secret, security,
 };
 use crate::input::duration;
 use crate::serve::ServeArgs;
@@ -59,7 +59,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         false => own.clone(),
     };
     let listen = listen(&file, args, &at, tls.is_some())?;
-    let secret = secret(&file, args)?;
+    let secret = secret::secret(&file.security, args)?;
     let data_dir = args.data_dir.clone().or(file.node.data_dir.clone());
     let config = Config {
         node,
@@ -355,26 +355,6 @@ fn replication_factor(file: &ConfigFile, nodes: usize) -> Result<u8, String> {
         Some(factor) => Err(format!(
             "cluster.replication_factor is {factor}, allowed is 1 to the number of nodes, {nodes}"
         )),
-    }
-}
-
-fn secret(file: &ConfigFile, args: &ServeArgs) -> Result<Option<String>, String> {
-    if args.secret.is_some() {
-        return Ok(args.secret.clone());
-    }
-    match (&file.security.secret, &file.security.secret_file) {
-        (Some(_), Some(_)) => {
-            Err("security.secret and security.secret_file are both set; keep one".to_owned())
-        }
-        (Some(secret), None) => Ok(Some(secret.clone())),
-        (None, Some(path)) => match std::fs::read_to_string(path) {
-            Ok(secret) if !secret.trim().is_empty() => Ok(Some(secret.trim().to_owned())),
-            Ok(_) => Err(format!("security.secret_file: '{}' is empty", path.display())),
-            Err(error) => {
-                Err(format!("security.secret_file: cannot read '{}': {error}", path.display()))
-            }
-        },
-        (None, None) => Ok(None),
     }
 }
 

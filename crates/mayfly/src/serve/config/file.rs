@@ -136,6 +136,7 @@ impl ClusterNode {
 pub struct Security {
     pub secret: Option<String>,
     pub secret_file: Option<std::path::PathBuf>,
+    pub weak_secret: bool,
     pub auth: Option<Auth>,
     pub insecure: bool,
     pub key: Vec<SecurityKey>,

@@ -3,7 +3,7 @@
 use auth::{Access, Key, Reach, Rights, resource_path};
 use transport::Tls;
 
-use super::{Config, TlsFiles, file};
+use super::{Config, TlsFiles, file, secret};
 
 /// QUOTA-23: of the namespace, and of each entity.
 const KEYS_MAX: usize = 12;
@@ -56,11 +56,9 @@ fn key(written: &file::SecurityKey) -> Result<Key, String> {
         (Some(_), Some(_)) => return wrong("key and key_file are both set; keep one"),
         (None, None) => return wrong("key is missing; set it, or key_file"),
         (Some(key), None) => key.clone(),
-        (None, Some(path)) => match std::fs::read_to_string(path) {
+        (None, Some(path)) => match secret::read_private(path) {
             Ok(key) => key.trim().to_owned(),
-            Err(error) => {
-                return wrong(&format!("key_file: cannot read '{}': {error}", path.display()));
-            }
+            Err(told) => return wrong(&format!("key_file: {told}")),
         },
     };
     if primary.is_empty() {
@@ -98,6 +96,7 @@ pub fn tls(written: &file::Tls) -> Result<Option<TlsFiles>, String> {
                 .to_owned())
         }
         (Some(certificate), Some(key)) => {
+            secret::check_private(key).map_err(|told| format!("tls.key: {told}"))?;
             Tls::load(certificate, key).map_err(|error| format!("tls: {error}"))?;
             Ok(Some(TlsFiles { certificate: certificate.clone(), key: key.clone() }))
         }
