@@ -60,6 +60,8 @@ enum Command {
     Chaos(commands::chaos::ChaosArgs),
     /// Nodes, groups and leaders
     Cluster(commands::cluster::ClusterArgs),
+    /// Certificates for nodes and clients
+    Cert(commands::cert::CertArgs),
     /// The cluster's time
     Clock(commands::clock::ClockArgs),
     /// Print a shell's completion script
@@ -114,6 +116,7 @@ impl Cli {
             Command::Bench(args) => commands::bench::run(args).await?,
             Command::Chaos(args) => return commands::chaos::run(args).await,
             Command::Cluster(args) => commands::cluster::run(args).await?,
+            Command::Cert(args) => commands::cert::run(args)?,
             Command::Clock(args) => commands::clock::run(args).await?,
             Command::Completions(args) => commands::completions::run(&args, Cli::command())?,
         }

@@ -2,6 +2,7 @@
 
 mod authorization;
 pub mod bench;
+pub mod cert;
 pub mod chaos;
 pub mod clock;
 pub mod cluster;

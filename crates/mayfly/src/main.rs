@@ -5,11 +5,13 @@
 //! its cluster, so that whoever starts nodes again leaves it down. A failure is one line on standard
 //! error that names what is wrong and what to do instead.
 
+mod authority;
 mod cli;
 mod commands;
 mod connect;
 mod demo;
 mod emulator;
+mod files;
 mod input;
 #[cfg(test)]
 mod reference;

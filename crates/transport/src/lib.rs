@@ -9,7 +9,7 @@
 //! and a client that stalls in one holds a task and a socket, nothing else.
 //!
 //! Reading order: what first bytes say, which port takes what, bounds of the log; a connection's bytes,
-//! certificates; and the port itself.
+//! certificates and whom they name; and the port itself.
 
 mod denials;
 mod directory;
@@ -17,12 +17,18 @@ mod protocol;
 
 mod stream;
 
+mod node_uri;
+
+mod certificate;
+
 mod tls;
 
 mod port;
 
+pub use certificate::{AltName, Certificate, Fingerprint, Usage, Validity, is_host};
 pub use denials::Denials;
 pub use directory::{Encryption, Port};
+pub use node_uri::{NoNode, NodeUri};
 pub use port::{Arrival, Arrivals, Lines, Reception, channel, plain};
 pub use protocol::{Opening, Protocol};
 pub use stream::{Begun, Duplex, Stream};

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::certificate::read_ders;
 use crate::protocol::Protocol;
 
 /// Why there is no TLS with these files. One line each.
@@ -142,11 +143,7 @@ impl ResolvesServerCert for Current {
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, TlsError> {
-    let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
-    let chain: Vec<CertificateDer<'static>> = chain.map_err(|error| wrong(certificate, error))?;
-    if chain.is_empty() {
-        return Err(TlsError::NoCertificate { path: certificate.to_owned() });
-    }
+    let chain = read_ders(certificate)?;
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError::NoKey { path: key.to_owned() },
         error => wrong(key, error),
@@ -164,7 +161,7 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, TlsError> {
         .map_err(unusable)
 }
 
-fn wrong(path: &Path, error: pem::Error) -> TlsError {
+pub(crate) fn wrong(path: &Path, error: pem::Error) -> TlsError {
     let path = path.to_owned();
     match error {
         pem::Error::Io(error) => TlsError::Unreadable { path, error },

@@ -65,6 +65,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("prost", &["wire", "replication", "grpc", "client"]),
     ("axum", &["http"]),
     ("hyper", &["http"]),
+    // Made in one place, and read in two: as people have them, and as peers show them.
+    ("rcgen", &["mayfly"]),
+    ("x509-cert", &["mayfly", "transport"]),
     ("rustls", &["transport"]),
     ("tokio-rustls", &["transport"]),
     ("hdrhistogram", &["workload"]),

@@ -1,18 +1,16 @@
 //! A certificate for a local cluster, signed by an authority made for it alone: clients trust that.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
-};
 
-/// Both are good for so long.
-const YEARS: i16 = 10;
+use crate::authority::{Authority, Issued};
+use crate::files::{self, Existing, Readers};
+
+/// Both are good for so long: ten years.
+const VALID_FOR: Duration = Duration::from_secs(3650 * 24 * 3600);
 /// Where local nodes are reached.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
@@ -45,47 +43,26 @@ pub fn ensure(dir: &Path, names: &[String]) -> anyhow::Result<Files> {
     }
     let (authority, certificate, key) = make(names).context("cannot make a certificate")?;
     fs::create_dir_all(dir).with_context(|| format!("cannot create '{}'", dir.display()))?;
-    for (path, text, mode) in [
-        (&files.authority, authority, 0o644),
-        (&files.certificate, certificate, 0o644),
-        (&files.key, key, 0o600),
+    for (path, text, readers) in [
+        (&files.authority, authority, Readers::All),
+        (&files.certificate, certificate, Readers::All),
+        (&files.key, key, Readers::Owner),
         // Last: they are its names once it is there.
-        (&known_path, names.join("\n"), 0o644),
+        (&known_path, names.join("\n"), Readers::All),
     ] {
-        let mut open = fs::OpenOptions::new();
-        let opened = open.create(true).write(true).truncate(true).mode(mode).open(path);
-        opened
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| format!("cannot write '{}'", path.display()))?;
+        files::write(path, &text, readers, Existing::Replaced)?;
     }
     Ok(files)
 }
 
 /// Authority, certificate and its key, as PEM.
-fn make(names: &[String]) -> Result<(String, String, String), rcgen::Error> {
-    let mut params = params(Vec::new(), "Mayfly local authority")?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+fn make(names: &[String]) -> anyhow::Result<(String, String, String)> {
+    let made = Authority::make("Mayfly local authority", VALID_FOR)?;
+    let authority = Authority::from_pem(&made.certificate, &made.key)?;
     let all = NAMES.into_iter().map(str::to_owned).chain(names.iter().cloned());
-    // All that the strictest of clients, Python from 3.13 on, look for.
-    let mut params = self::params(all.collect(), "Mayfly local node")?;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.use_authority_key_identifier_extension = true;
-    let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, &authority)?;
-    Ok((authority.pem(), certificate.pem(), key.serialize_pem()))
-}
-
-fn params(names: Vec<String>, name: &str) -> Result<CertificateParams, rcgen::Error> {
-    let mut params = CertificateParams::new(names)?;
-    params.distinguished_name.push(DnType::CommonName, name);
-    let today = jiff::Zoned::now().date();
-    let date = |year: i16| rcgen::date_time_ymd(year.into(), 1, 1);
-    params.not_before = date(today.year());
-    params.not_after = date(today.year() + YEARS);
-    Ok(params)
+    let all: Vec<String> = all.collect();
+    let Issued { certificate, key, .. } = authority.server("Mayfly local node", &all, VALID_FOR)?;
+    Ok((made.certificate, certificate, key))
 }
 
 #[cfg(test)]

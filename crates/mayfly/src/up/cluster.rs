@@ -1,9 +1,7 @@
 //! A local cluster: its directory, its nodes' configurations and processes.
 
 use std::fs;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::certificate;
 use super::member::Member;
+use crate::files::{self, Existing, Readers};
 use crate::serve::config::{Addresses, is_weak};
 use crate::terminal;
 
@@ -316,24 +315,6 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
 }
 
-/// For nobody else to read: it may hold the secret.
-fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    let aside = path.with_extension("new");
-    let written = || -> std::io::Result<()> {
-        // One that is left from before may be open to others.
-        if let Err(error) = fs::remove_file(&aside)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(error);
-        }
-        let mut file =
-            fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&aside)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(&aside, path)
-    };
-    written().with_context(|| format!("cannot write '{}'", path.display()))
-}
-
 impl LocalCluster {
     /// Writes the nodes' configurations and starts their processes.
     pub fn start(plan: Plan) -> anyhow::Result<LocalCluster> {
@@ -364,7 +345,8 @@ impl LocalCluster {
         };
         for member in &members {
             let text = plan.config(member, &id, &members, certificate.as_ref())?;
-            write_private(&member.config_path(), &text)?;
+            // It may hold the secret.
+            files::write(&member.config_path(), &text, Readers::Owner, Existing::Replaced)?;
         }
         for member in &members {
             supervisors.spawn(member.clone().supervise(
@@ -505,7 +487,8 @@ mod tests {
         let read = |plan: &Plan| {
             let text = plan.config(&members[1], &"ab".repeat(16), &members, Some(&files));
             let path = dir.path().join("mayfly.toml");
-            write_private(&path, &text.expect("it is written")).expect("a file");
+            let text = text.expect("it is written");
+            files::write(&path, &text, Readers::Owner, Existing::Replaced).expect("a file");
             let args = crate::serve::ServeArgs { config: Some(path), ..Default::default() };
             crate::serve::config::Config::load(&args).expect("it is right")
         };

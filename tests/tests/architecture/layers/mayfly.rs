@@ -5,11 +5,13 @@ use super::Layer;
 pub const LAYERS: &[Layer] = &[
     (&["input"], &[]),
     (&["terminal"], &[]),
+    (&["files"], &[]),
+    (&["authority"], &[]),
     (&["connect"], &["input", "terminal"]),
-    (&["commands"], &["connect", "input", "terminal"]),
+    (&["commands"], &["authority", "connect", "files", "input", "terminal"]),
     (&["emulator"], &["input", "terminal"]),
     (&["serve"], &["emulator", "input", "terminal"]),
-    (&["up"], &["emulator", "serve", "terminal"]),
+    (&["up"], &["authority", "emulator", "files", "serve", "terminal"]),
     (&["demo"], &["connect", "input", "terminal", "up"]),
     (&["cli"], &["commands", "demo", "serve", "terminal", "up"]),
 ];

@@ -1,0 +1,113 @@
+//! Files that are there whole or not at all, and that only those may read who should.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// It holds a secret.
+    Owner,
+    All,
+}
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    Kept,
+    Replaced,
+}
+
+impl Readers {
+    fn mode(self) -> u32 {
+        match self {
+            Readers::Owner => 0o600,
+            Readers::All => 0o644,
+        }
+    }
+}
+
+/// Writes a file with these readers, whatever those of one in its place were.
+///
+/// # Errors
+/// One line that names the file; also where one is there that is to be kept.
+pub fn write(path: &Path, text: &str, readers: Readers, existing: Existing) -> anyhow::Result<()> {
+    // Added to the name, not in the place of its end: node-1.pem and node-1.key are written alike.
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".new");
+    let aside = Path::new(&aside);
+    let written = || -> std::io::Result<()> {
+        // One that is left from before may be open to others.
+        if let Err(error) = fs::remove_file(aside)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let mut open = fs::OpenOptions::new();
+        let mut file = open.create_new(true).write(true).mode(readers.mode()).open(aside)?;
+        // What this process makes may be for its owner alone (umask), and this is not.
+        file.set_permissions(fs::Permissions::from_mode(readers.mode()))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        match existing {
+            Existing::Replaced => fs::rename(aside, path),
+            // A link is made only where nothing is.
+            Existing::Kept => {
+                fs::hard_link(aside, path).and_then(|()| fs::remove_file(aside)).inspect_err(|_| {
+                    // Nothing is lost that anybody asked for.
+                    let _ = fs::remove_file(aside);
+                })
+            }
+        }
+    };
+    match written() {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!("'{}' is there already", path.display())
+        }
+        written => written.with_context(|| format!("cannot write '{}'", path.display())),
+    }
+}
+
+/// Makes a directory that only its owner may read, unless it is there.
+pub fn private_dir(path: &Path) -> anyhow::Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.with_context(|| format!("cannot create '{}'", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row: what is there, with its mode; how it is written; what is there then.
+    #[test]
+    fn a_file_is_whole_and_read_by_whom_it_is_for() {
+        for (before, readers, existing, after) in [
+            (None, Readers::Owner, Existing::Kept, Ok(("new", 0o600))),
+            (None, Readers::All, Existing::Replaced, Ok(("new", 0o644))),
+            (Some(0o644), Readers::Owner, Existing::Replaced, Ok(("new", 0o600))),
+            (Some(0o600), Readers::All, Existing::Kept, Err(("old", 0o600))),
+        ] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let path = dir.path().join("node.pem");
+            if let Some(mode) = before {
+                fs::write(&path, "old").expect("written");
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
+            }
+            // Left by a run that was ended.
+            fs::write(dir.path().join("node.pem.new"), "half").expect("written");
+            let written = write(&path, "new", readers, existing);
+            if let Err(told) = &written {
+                assert!(told.to_string().ends_with("node.pem' is there already"), "{told}");
+            }
+            let text = fs::read_to_string(&path).expect("a file");
+            let mode = path.metadata().expect("a file").permissions().mode() & 0o777;
+            let found = (text.as_str(), mode);
+            assert_eq!(if written.is_ok() { Ok(found) } else { Err(found) }, after);
+            assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 1, "nothing else");
+        }
+    }
+}
