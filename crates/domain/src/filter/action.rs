@@ -86,18 +86,22 @@ impl ActionStep {
     }
 }
 
-/// RULE-21: a value that is there already is one that the system property can take.
+/// RULE-21: what is the same for every message can be computed, and the system property can take it.
 fn check_value(statement: &Statement, parameters: &Parameters) -> Result<(), RuleError> {
-    let Statement::Set(Property::System(property), value) = statement else { return Ok(()) };
-    let value = match value {
-        Expr::Constant(value) => value,
-        Expr::Parameter(name) => match parameters.get(name) {
-            Some(value) => value,
-            None => return Ok(()),
-        },
-        _ => return Ok(()),
+    let Statement::Set(property, value) = statement else { return Ok(()) };
+    let known = match value {
+        Expr::Property(Property::System(read)) => read.example(),
+        value => {
+            let value = Program::of_value(value, parameters);
+            value.constant().transpose().map_err(|why| RuleError::Value { why })?
+        }
     };
-    check_system(*property, value).map_err(|why| RuleError::Value { why })
+    match (property, known) {
+        (Property::System(property), Some(value)) => {
+            check_system(*property, &value).map_err(|why| RuleError::Value { why })
+        }
+        _ => Ok(()),
+    }
 }
 
 impl fmt::Display for Action {

@@ -8,8 +8,8 @@ use super::explain::{system_value, user_value};
 use super::operand::{Operand, equal};
 use super::text::show;
 use crate::{
-    HEADER_BYTES_MAX, PROPERTY_BYTES_MAX, Properties, RuleError, Subject, SystemProperty, Value,
-    find_property,
+    Excerpt, HEADER_BYTES_MAX, PROPERTY_BYTES_MAX, Properties, RuleError, Subject, SystemProperty,
+    Value, find_property,
 };
 
 /// A correlation filter. Values are equal as `=` of SQL has it, so types match once numbers are
@@ -87,10 +87,12 @@ fn check_names(
     let mut names = BTreeMap::new();
     for (name, value) in properties {
         if *value == Value::Null {
+            let name = Excerpt(name);
             let why = format!("has a condition on '{name}' that is null: nothing equals it");
             return Err(refused(why));
         }
         if let Some(other) = names.insert(name.to_ascii_lowercase(), name) {
+            let (other, name) = (Excerpt(other), Excerpt(name));
             let why = format!("has two conditions on one property: '{other}' and '{name}'");
             return Err(refused(why));
         }
@@ -104,7 +106,7 @@ fn check_sizes(conditions: &BTreeMap<ConditionKey, Value>) -> Result<(), RuleErr
     for (key, value) in conditions {
         let bytes = key.name().len() + value.size_bytes();
         if bytes > PROPERTY_BYTES_MAX {
-            let name = key.name();
+            let name = Excerpt(key.name());
             return Err(refused(format!(
                 "has a condition on '{name}' of {bytes} bytes, the limit is {PROPERTY_BYTES_MAX}"
             )));

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::Excerpt;
+
 /// The half of a rule that is at fault: it decides the exception a client is told (ERR-19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RulePart {
@@ -43,7 +45,7 @@ pub enum RuleError {
     #[error("the action has more than {max} expressions; the limit is {max}")]
     TooManyExpressions { max: usize },
     /// RULE-29.
-    #[error("parameter @{name}: {why}")]
+    #[error("parameter @{}: {why}", Excerpt(.name))]
     Parameter { part: RulePart, name: String, why: String },
     /// RULE-19.
     #[error("{why}")]

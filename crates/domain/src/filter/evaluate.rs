@@ -7,7 +7,7 @@ use super::ast::Comparison;
 use super::like::{PATTERN_CHARS_MAX, Pattern};
 use super::operand::{Operand, compare};
 use super::program::{Op, Program};
-use crate::{Subject, SystemProperty, Value, find_property};
+use crate::{Properties, Subject, SystemProperty, SystemValue, Value, find_property};
 
 /// Where `newid()` gets its bits: a source that every replica draws from alike.
 pub type Draw<'a> = dyn FnMut() -> u64 + 'a;
@@ -36,6 +36,37 @@ impl Program {
             }
         }
         Ok(stack.pop())
+    }
+}
+
+impl Program {
+    /// What comes out whatever the message is, of which nothing is asked then. A `newid()` is an
+    /// example of what it may be.
+    pub fn constant(&self) -> Option<Result<Value, String>> {
+        let asks = |op: &Op| matches!(op, Op::User(_) | Op::System(_) | Op::Named);
+        if self.0.iter().any(asks) {
+            return None;
+        }
+        match self.run(&NoMessage, &mut || 0) {
+            Ok(Operand::Unknown) => None,
+            Ok(value) => Some(Ok(value.into_value())),
+            Err(why) => Some(Err(why)),
+        }
+    }
+}
+
+/// For what asks nothing of a message.
+struct NoMessage;
+
+static NO_PROPERTIES: Properties = Properties::new();
+
+impl Subject for NoMessage {
+    fn system(&self, _: SystemProperty) -> Option<SystemValue<'_>> {
+        None
+    }
+
+    fn properties(&self) -> &Properties {
+        &NO_PROPERTIES
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lexer::is_bare;
-use crate::{Properties, RuleError, RulePart, Value};
+use crate::{Properties, RULE_TEXT_CHARS_MAX, RuleError, RulePart, Value};
 
 /// By lower-cased name, without `@`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +22,9 @@ impl Parameters {
             };
             if !is_bare(name) {
                 return refuse("its name is not a letter followed by letters, digits and '_'");
+            }
+            if name.len() > RULE_TEXT_CHARS_MAX {
+                return refuse("its name is longer than a text that could use it");
             }
             if !is_allowed(value) {
                 return refuse(

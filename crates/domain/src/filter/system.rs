@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Span, Timestamp};
+use crate::{Span, Timestamp, Value};
 
 /// A broker property that rules may read (RULE-30). Ordered as in MSG-2 and MSG-3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +73,28 @@ impl SystemProperty {
     /// Every property once, by its current name.
     pub fn all() -> impl Iterator<Item = SystemProperty> {
         NAMES.iter().filter(|(name, property)| property.name() == *name).map(|(_, found)| *found)
+    }
+
+    /// Of a property that is no text, a value of its type.
+    pub(super) fn example(self) -> Option<Value> {
+        match self {
+            TimeToLive => Some(Value::TimeSpan(1)),
+            ScheduledEnqueueTimeUtc | EnqueuedTimeUtc | ExpiresAtUtc => Some(Value::DateTime(0)),
+            SequenceNumber | EnqueuedSequenceNumber | DeliveryCount | Size => Some(Value::Long(0)),
+            MessageId
+            | SessionId
+            | ReplyToSessionId
+            | PartitionKey
+            | TransactionPartitionKey
+            | CorrelationId
+            | Subject
+            | To
+            | ReplyTo
+            | ContentType
+            | ForcePersistence
+            | State
+            | DeadLetterSource => None,
+        }
     }
 
     /// Whether an action may set it (RULE-30): what a sender sets, and can sensibly change.

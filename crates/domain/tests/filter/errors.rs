@@ -1,6 +1,8 @@
 //! RULE-21, QUOTA-22: what is refused when a rule is created, where, and in which words.
 
-use domain::{Action, Filter, Properties, RULE_NESTING_MAX, RuleError, Value};
+use std::collections::BTreeMap;
+
+use domain::{Action, Correlation, Filter, Properties, RULE_NESTING_MAX, RuleError, Value};
 
 use crate::support::{parameters, refused};
 
@@ -98,6 +100,68 @@ fn rule_21_an_action_is_refused_with_its_own_exception() {
         let error = Action::sql(text, &Properties::new()).expect_err(text);
         assert_eq!(error.to_string(), expected, "{text}");
         assert_eq!(error.name(), "RuleActionException");
+    }
+}
+
+/// What is the same for every message is known when the rule is created. `None`: it is taken.
+#[test]
+fn rule_19_rule_21_a_value_that_never_fits_is_refused() {
+    let ttl = Some("sys.TimeToLive takes a TimeSpan");
+    let instant = Some("sys.ScheduledEnqueueTimeUtc takes a DateTime");
+    for (text, refused) in [
+        ("SET sys.TimeToLive = newid()", ttl),
+        ("SET sys.TimeToLive = 1 + 2", ttl),
+        ("SET sys.TimeToLive = '00:' + '10:00'", None),
+        ("SET sys.TimeToLive = 'an ' + 'hour'", ttl),
+        ("SET sys.TimeToLive = sys.EnqueuedTimeUtc", ttl),
+        ("SET sys.TimeToLive = sys.SequenceNumber", ttl),
+        ("SET sys.TimeToLive = sys.TimeToLive", None),
+        ("SET sys.TimeToLive = sys.ExpiresAtUtc - sys.EnqueuedTimeUtc", None),
+        ("SET sys.TimeToLive = sys.MessageId", None),
+        ("SET sys.TimeToLive = a", None),
+        ("SET sys.TimeToLive = p('a' + 'b')", None),
+        ("SET sys.ScheduledEnqueueTimeUtc = newid()", instant),
+        ("SET sys.ScheduledEnqueueTimeUtc = sys.TimeToLive", instant),
+        ("SET sys.ScheduledEnqueueTimeUtc = sys.ExpiresAtUtc", None),
+        ("SET sys.MessageId = newid()", None),
+        ("SET sys.MessageId = sys.SequenceNumber", None),
+        ("SET sys.To = 1 / 0", Some("zero")),
+        ("SET a = 1 / 0", Some("zero")),
+        ("SET a = -'x'", Some("")),
+        ("SET a = 'x' + newid()", None),
+        ("SET a = b / 0", None),
+    ] {
+        match (Action::sql(text, &Properties::new()), refused) {
+            (Ok(_), None) => {}
+            (Err(error), Some(told)) => {
+                assert!(error.to_string().contains(told), "{text}: {error}");
+                assert_eq!(error.name(), "RuleActionException", "{text}");
+            }
+            (seen, _) => panic!("{text}: {:?}", seen.map(|_| "taken")),
+        }
+    }
+}
+
+/// Each row a rule with a long name in it.
+#[test]
+fn err_31_a_rule_s_error_is_no_longer_for_what_a_client_wrote() {
+    let name = || "x".repeat(60_000);
+    let one = |value| Properties::from([(name(), value)]);
+    let two = Properties::from([(name(), Value::Long(1)), (name().to_uppercase(), Value::Long(1))]);
+    let none = Properties::new();
+    let correlation =
+        |properties: &Properties| Correlation::new(BTreeMap::new(), properties.clone());
+    for error in [
+        correlation(&one(Value::Null)).unwrap_err(),
+        correlation(&one(Value::Long(1))).unwrap_err(),
+        correlation(&two).unwrap_err(),
+        Filter::sql("a = 1", &one(Value::Long(1))).unwrap_err(),
+        Filter::sql("a = 1", &one(Value::Null)).unwrap_err(),
+        Filter::sql(&format!("sys.{}", "x".repeat(1000)), &none).unwrap_err(),
+        Filter::sql(&format!("{}.", "x".repeat(1000)), &none).unwrap_err(),
+        Filter::sql(&format!("'{}", "x".repeat(1000)), &none).unwrap_err(),
+    ] {
+        assert!(error.to_string().len() < 600, "{error}");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Parser, is_text};
 use crate::filter::ast::{Expr, Property};
 use crate::filter::lexer::{Keyword, Token};
-use crate::{RuleError, SystemProperty, Value};
+use crate::{Excerpt, RuleError, SystemProperty, Value};
 
 impl Parser<'_> {
     pub(super) fn number(&mut self, sign: &str) -> Result<Expr, RuleError> {
@@ -147,7 +147,9 @@ impl Parser<'_> {
         }
         let at = self.next;
         let (Token::Word(name) | Token::Delimited(name)) = self.peek().clone() else {
-            return Err(self.unexpected(&format!("the name of a property after '{name}.'")));
+            return Err(
+                self.unexpected(&format!("the name of a property after '{}.'", Excerpt(&name)))
+            );
         };
         self.next += 1;
         if !is_system {
