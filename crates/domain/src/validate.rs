@@ -169,11 +169,13 @@ pub fn id(what: &'static str, value: Option<&str>) -> Result<(), Refusal> {
 
 /// MSG-7, QUOTA-19: one user property, name and value.
 pub fn property(name: &str, value: &Value) -> Result<(), Refusal> {
-    let bytes = name.len() + value.size_bytes();
+    property_bytes(&format_args!("property '{}'", Excerpt(name)), name.len() + value.size_bytes())
+}
+
+/// MSG-7, QUOTA-19: any property, name and value, by what they take where they came from.
+pub fn property_bytes(what: &dyn std::fmt::Display, bytes: usize) -> Result<(), Refusal> {
     match bytes > PROPERTY_BYTES_MAX {
-        true => {
-            Err(serialization(&format!("property '{}'", Excerpt(name)), bytes, PROPERTY_BYTES_MAX))
-        }
+        true => Err(serialization(&what.to_string(), bytes, PROPERTY_BYTES_MAX)),
         false => Ok(()),
     }
 }

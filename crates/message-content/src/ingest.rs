@@ -2,9 +2,9 @@
 
 use amqp_protocol::Limits;
 use amqp_protocol::codec::{self, DecodeError, Encode, Reader, Value, descriptor};
-use amqp_protocol::message::{Entry, Message};
+use amqp_protocol::message::{Entry, Message, Properties};
 use bytes::{Bytes, BytesMut};
-use domain::{Excerpt, NewMessage, PROPERTY_BYTES_MAX, Refusal, Timestamp};
+use domain::{Excerpt, NewMessage, Refusal, Timestamp, validate};
 
 use crate::lifetime::own_ttl;
 use crate::message_id::{hex, id_text};
@@ -42,7 +42,8 @@ pub fn new_message(
 ) -> Result<NewMessage, Refusal> {
     let header = message.header(limits).map_err(malformed)?;
     let properties = message.properties(limits).map_err(malformed)?;
-    check_properties(message, limits)?;
+    check_properties(&properties)?;
+    check_application_properties(message, limits)?;
     let annotated = annotated(message, limits)?;
     let ttl = own_ttl(&header, &properties)?;
     let (message_id, content) = match properties.message_id.as_ref().and_then(id_text) {
@@ -80,11 +81,16 @@ fn annotated(message: &Message, limits: &Limits) -> Result<Annotated, Refusal> {
     let (mut found, mut delivery_time) = (Annotated::default(), None);
     let section = message.sections().message_annotations;
     let walked = message.entries(section, limits, |name, entry| {
+        let what = format_args!("annotation '{}'", Excerpt(name));
+        validate::property_bytes(&what, entry.bytes().len())?;
         match name {
             annotation::PARTITION_KEY => {
-                let text = |value: &Value| value.as_str().map(str::to_owned);
-                let (what, expected) = (annotation::PARTITION_KEY, "a string");
-                found.partition_key = typed(what, expected, &entry.value(limits)?, text)?;
+                found.partition_key = key(annotation::PARTITION_KEY, &entry, limits)?;
+            }
+            // Of a message that a transaction sends via another entity (MSG-2).
+            annotation::VIA_PARTITION_KEY => {
+                let found = key(annotation::VIA_PARTITION_KEY, &entry, limits)?;
+                validate::id("TransactionPartitionKey", found.as_deref())?;
             }
             annotation::SCHEDULED_ENQUEUE_TIME => {
                 found.scheduled_at = instant(annotation::SCHEDULED_ENQUEUE_TIME, &entry, limits)?;
@@ -99,6 +105,11 @@ fn annotated(message: &Message, limits: &Limits) -> Result<Annotated, Refusal> {
     walked.map_err(Unfit::into_refusal)?;
     found.scheduled_at = found.scheduled_at.or(delivery_time);
     Ok(found)
+}
+
+fn key(what: &'static str, entry: &Entry<'_>, limits: &Limits) -> Result<Option<String>, Unfit> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    typed(what, "a string", &entry.value(limits)?, text)
 }
 
 /// An instant before 1970 is past like any other.
@@ -126,17 +137,39 @@ fn typed<T>(
     read(value).map(Some).ok_or_else(wrong)
 }
 
+/// MSG-7, QUOTA-17, QUOTA-19: the properties that the machine does not see, the ids and keys that it
+/// judges itself being others.
+fn check_properties(properties: &Properties) -> Result<(), Refusal> {
+    validate::id("ReplyToSessionId", properties.reply_to_group_id.as_deref())?;
+    let of = |value: &Option<Value>| value.as_ref().map_or(0, bytes_of);
+    for (name, bytes) in [
+        ("CorrelationId", of(&properties.correlation_id)),
+        ("Subject", properties.subject.as_ref().map_or(0, |text| text.len())),
+        ("To", of(&properties.to)),
+        ("ReplyTo", of(&properties.reply_to)),
+        ("ContentType", properties.content_type.as_ref().map_or(0, |text| text.len())),
+        ("content-encoding", properties.content_encoding.as_ref().map_or(0, |text| text.len())),
+        ("user-id", properties.user_id.as_ref().map_or(0, |bytes| bytes.len())),
+    ] {
+        validate::property_bytes(&name, name.len() + bytes)?;
+    }
+    Ok(())
+}
+
+/// Of an id or an address; all but texts and binaries are small.
+fn bytes_of(value: &Value) -> usize {
+    match value {
+        Value::Binary(bytes) => bytes.len(),
+        other => other.as_str().map_or(size_of::<u64>(), str::len),
+    }
+}
+
 /// QUOTA-19, for each application property as encoded.
-fn check_properties(message: &Message, limits: &Limits) -> Result<(), Refusal> {
+fn check_application_properties(message: &Message, limits: &Limits) -> Result<(), Refusal> {
     let section = message.sections().application_properties;
     let walked = message.entries(section, limits, |name, entry| {
-        let bytes = entry.bytes().len();
-        if bytes <= PROPERTY_BYTES_MAX {
-            return Ok(());
-        }
-        let what = format!("property '{}'", Excerpt(name));
-        let max = PROPERTY_BYTES_MAX as u64;
-        Err(Unfit::Refused(Refusal::Serialization { what, bytes: bytes as u64, max }))
+        let what = format_args!("property '{}'", Excerpt(name));
+        Ok::<(), Unfit>(validate::property_bytes(&what, entry.bytes().len())?)
     });
     walked.map_err(Unfit::into_refusal)
 }
@@ -152,6 +185,12 @@ impl Unfit {
             Unfit::Refused(refusal) => refusal,
             Unfit::Malformed(error) => malformed(error),
         }
+    }
+}
+
+impl From<Refusal> for Unfit {
+    fn from(refusal: Refusal) -> Unfit {
+        Unfit::Refused(refusal)
     }
 }
 

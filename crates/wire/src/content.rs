@@ -7,8 +7,8 @@ mod encoded;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use domain::{
-    Arriving, ContentHeader, Delivery, MessageState, NewMessage, Outgoing, Overlay,
-    PROPERTY_BYTES_MAX, Refusal, Span, SystemProperty, Timestamp, properties_bytes, validate,
+    Arriving, ContentHeader, Delivery, MessageState, NewMessage, Outgoing, Overlay, Refusal, Span,
+    SystemProperty, Timestamp, properties_bytes, validate,
 };
 use prost::Message as _;
 
@@ -66,11 +66,7 @@ pub fn check(message: &v1::Message) -> Result<(), Refusal> {
         ("ReplyTo", &message.reply_to),
         ("ContentType", &message.content_type),
     ] {
-        let bytes = name.len() + text.as_ref().map_or(0, String::len);
-        if bytes > PROPERTY_BYTES_MAX {
-            let (bytes, max) = (bytes as u64, PROPERTY_BYTES_MAX as u64);
-            return Err(Refusal::Serialization { what: name.to_owned(), bytes, max });
-        }
+        validate::property_bytes(&name, name.len() + text.as_ref().map_or(0, String::len))?;
     }
     if message.properties.is_empty() {
         return Ok(());
@@ -183,7 +179,8 @@ pub fn received(
 /// As [`received`], of a content that was decoded already.
 pub fn show(delivery: &Delivery, mut message: v1::Message, shown: Shown) -> v1::ReceivedMessage {
     // TTL-24, TTL-25: what the machine says holds, not what the producer asked for.
-    message.ttl_ms = delivery.ttl.map(|ttl| ttl.0);
+    let ttl_ms = delivery.ttl.map(|ttl| ttl.0);
+    let sent_ttl_ms = std::mem::replace(&mut message.ttl_ms, ttl_ms);
     if let Some(at) = delivery.scheduled_at {
         message.scheduled_at_ms = Some(at.0);
     }
@@ -211,6 +208,7 @@ pub fn show(delivery: &Delivery, mut message: v1::Message, shown: Shown) -> v1::
         lock_token: lock.map(|lock| Bytes::copy_from_slice(&lock.token.to_bytes())),
         locked_until_ms: lock.map(|lock| lock.until.0),
         dead_letter_source: delivery.dead_letter_source.clone(),
+        sent_ttl_ms,
     }
 }
 
@@ -325,6 +323,7 @@ mod tests {
     #[test]
     fn lock_10_an_overlay_overwrites_adds_and_removes() {
         let shown = received(&delivery(), encode(&message()), Shown::PeekLock).unwrap();
+        assert_eq!(shown.sent_ttl_ms, Some(9000));
         let message = shown.message.unwrap();
         let names: Vec<_> = message.properties.keys().collect();
         assert_eq!(names, ["kept", "old"]);

@@ -130,6 +130,11 @@ async fn ttl_23_ttl_25_a_peek_does_not_compute_a_derived_deadline() {
     let got = server.receive(1).await;
     assert_eq!(ttl(&got[0]), default_ttl_ms);
     assert_eq!(got[0].expires_at_ms, Some(got[0].enqueued_at_ms + 3_600_000));
+    assert_eq!(got[0].sent_ttl_ms, None, "a default is its queue's (TTL-28)");
+    let longer = v1::Message { ttl_ms: Some(7_200_000), ..message("longer") };
+    server.send(vec![longer]).await.expect("sent");
+    let got = server.receive(1).await;
+    assert_eq!((ttl(&got[0]), got[0].sent_ttl_ms), (default_ttl_ms, Some(7_200_000)));
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub(super) struct GivenProperties {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(try_from = "Json")]
 enum TimeToLive {
     Seconds(f64),
     /// `d.hh:mm:ss.fff`, days and fraction left out at will.
@@ -66,14 +66,26 @@ impl GivenProperties {
     }
 }
 
+impl TryFrom<Json> for TimeToLive {
+    type Error = String;
+
+    fn try_from(given: Json) -> Result<TimeToLive, String> {
+        match given {
+            Json::String(text) => Ok(TimeToLive::Span(text)),
+            Json::Number(seconds) => Ok(TimeToLive::Seconds(seconds.as_f64().unwrap_or(f64::NAN))),
+            other => Err(no_ttl(&other.to_string())),
+        }
+    }
+}
+
+fn no_ttl(given: &str) -> String {
+    let given = Excerpt(given);
+    format!("TimeToLive: '{given}' is neither a number of seconds nor like 00:01:30")
+}
+
 impl TimeToLive {
     fn ms(self) -> Result<u64, Failure> {
-        let wrong = |given: &str| {
-            Failure::bad(format!(
-                "TimeToLive: '{}' is neither a number of seconds nor like 00:01:30",
-                Excerpt(given)
-            ))
-        };
+        let wrong = |given: &str| Failure::bad(no_ttl(given));
         match self {
             TimeToLive::Seconds(seconds) => ms(seconds).ok_or_else(|| wrong(&seconds.to_string())),
             TimeToLive::Span(text) => {
@@ -91,7 +103,9 @@ fn ms(seconds: f64) -> Option<u64> {
     match seconds {
         seconds if !seconds.is_finite() || seconds < 0.0 => None,
         seconds if seconds >= NEVER_SECONDS => Some(u64::MAX),
-        seconds => Some((seconds * 1000.0).round() as u64),
+        0.0 => Some(0),
+        // More than nothing stays so (ATOM-8).
+        seconds => Some(((seconds * 1000.0).round() as u64).max(1)),
     }
 }
 
@@ -231,6 +245,9 @@ mod tests {
             ("\"90\"", Some(90_000)),
             ("\"00:00:40\"", Some(40_000)),
             ("\"1.02:03:04.5\"", Some(93_784_500)),
+            ("0.0001", Some(1)),
+            ("\"00:00:00.0001\"", Some(1)),
+            ("0", Some(0)),
             ("922337203684.5", Some(922_337_203_684_500)),
             ("922337203685.47754", Some(u64::MAX)),
             ("1e300", Some(u64::MAX)),

@@ -141,9 +141,12 @@ async fn send_again(
     }
 }
 
-/// A new message with what the application gave the old one (MSG-6).
+/// A new message with what the application gave the old one (MSG-6). What counted was its queue's
+/// default, perhaps; that stays with the queue (TTL-28).
 fn copy(args: &ResubmitArgs, delivery: &Delivery) -> Message {
-    let mut message = delivery.wire().message.clone().unwrap_or_default();
+    let received = delivery.wire();
+    let mut message = received.message.clone().unwrap_or_default();
+    message.ttl_ms = args.ttl.or(received.sent_ttl_ms);
     message.scheduled_at_ms = None;
     let properties = std::mem::take(&mut message.properties);
     message.properties = properties
@@ -152,9 +155,6 @@ fn copy(args: &ResubmitArgs, delivery: &Delivery) -> Message {
         .collect::<BTreeMap<_, _>>();
     if args.new_ids {
         message.message_id = None;
-    }
-    if args.ttl.is_some() {
-        message.ttl_ms = args.ttl;
     }
     Message::from(message)
 }

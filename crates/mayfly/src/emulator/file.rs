@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use client::v1;
 use client::v1::filter::Kind;
-use domain::{QueueProperties, SubscriptionProperties, TopicProperties, Value};
+use domain::{Abridged, QueueProperties, SubscriptionProperties, TopicProperties, Value};
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde::Deserialize;
 use wire::native;
@@ -136,8 +136,10 @@ pub(super) fn parse(text: &str) -> Result<Entities, String> {
     let json: serde_json::Value =
         parse_to_serde_value(text, &DIALECT).map_err(|error| format!("it is no JSON: {error}"))?;
     let (json, notes) = shape::tidied(json);
-    let file: File = serde_path_to_error::deserialize(json)
-        .map_err(|error| format!("{}: {}", error.path(), in_words(&error.inner().to_string())))?;
+    let file: File = serde_path_to_error::deserialize(json).map_err(|error| {
+        let why = in_words(&error.inner().to_string());
+        format!("{}: {}", error.path(), Abridged(&why))
+    })?;
     let mut namespaces = file.user_config.namespaces.into_iter();
     let (Some(namespace), None) = (namespaces.next(), namespaces.next()) else {
         return Err(
@@ -173,6 +175,9 @@ fn in_words(error: &str) -> String {
             "a condition's value is a text, a number, true or false",
         ),
         ("missing field", "it lacks"),
+        ("expected u32", "expected a whole number"),
+        ("floating point", "the number"),
+        ("unknown variant", "unknown value"),
     ];
     words.into_iter().fold(error.to_owned(), |error, (from, to)| error.replace(from, to))
 }

@@ -24,7 +24,8 @@ pub fn parse_ms(text: &str) -> Result<u64, String> {
     };
     let duration = duration
         .ok_or_else(|| format!("'{text}' is no duration; write one like 90s, 1h 30m or PT1M"))?;
-    match u64::try_from(duration.as_millis()) {
+    // More than nothing stays so (ATOM-8).
+    match u64::try_from(duration.as_millis().max(u128::from(!duration.is_zero()))) {
         Ok(ms) if ms < NEVER_FROM_MS => Ok(ms),
         _ => Ok(NEVER_MS),
     }
@@ -127,6 +128,9 @@ mod tests {
             ("P1W", 604_800_000),
             ("P1DT2H3M4.5S", 93_784_500),
             ("PT0.001S", 1),
+            ("PT0.0001S", 1),
+            ("1us", 1),
+            ("0s", 0),
             ("never", NEVER_MS),
             ("P10675199DT2H48M5.4775807S", NEVER_MS),
             ("P10675199DT2H48M5.477539S", NEVER_MS),
