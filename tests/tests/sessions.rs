@@ -187,6 +187,13 @@ async fn a_lock_that_lapsed_is_taken_over() -> anyhow::Result<()> {
         ensure!(count == 2 || (number > 0 && count == 1), "{number} was delivered {count} times");
         second.complete(&delivery).await?;
     }
+    // SESS-13: by who holds the session, not by a request that says nothing of it.
+    let twice = second.complete(&delivery).await.err().context("completed twice")?;
+    ensure!(twice.name() == "MessageLockLost", "{twice}");
+    let settlement = delivery.settlement(Disposition::Complete);
+    let failures = client.settle(&QueuePath::main(QUEUE), vec![settlement], false).await?;
+    let name = failures.into_iter().next().and_then(|failure| failure.failure).map(|it| it.name);
+    ensure!(name.as_deref() == Some("SessionLockLost"), "{name:?}");
     second.set_state(None).await?;
     second.close().await;
     ensure!(client.sessions(QUEUE, None).await?.is_empty());

@@ -39,6 +39,19 @@ impl Status {
         Status { code: 202, description, condition: None }
     }
 
+    pub fn is_accepted(&self) -> bool {
+        self.code == 202
+    }
+
+    /// CBS-15: there is nothing at the audience. `address`: with its host, as clients look for it.
+    pub fn missing(address: &str) -> Status {
+        Status {
+            code: condition::status(condition::NOT_FOUND),
+            description: condition::entity_not_found(address).into(),
+            condition: Some(Symbol::from_static(condition::NOT_FOUND)),
+        }
+    }
+
     /// The token was not good: the SDKs report it as a lack of authorisation.
     pub fn refused(error: TokenError) -> Status {
         let code = match error {

@@ -224,10 +224,16 @@ impl ReceiveStream {
         let tokens: Vec<LockToken> = settlements.iter().map(|settle| settle.token).collect();
         // Posted here and now; only its outcome is waited for.
         let outcome = self.receiver.settle(settlements);
+        let session = self.session.clone();
         self.settling.push(Box::pin(async move {
-            let failures = match outcome.await {
-                Ok(refusals) => settle_failures(&tokens, refusals, &queue),
-                Err(error) => all_failed(given, &error),
+            let failures = match (outcome.await, session) {
+                (Ok(refusals), Some((broker, session))) => {
+                    let sessions = broker.sessions();
+                    let refusals = sessions.told_lost(&queue, &session, &tokens, refusals).await;
+                    settle_failures(&tokens, refusals, &queue)
+                }
+                (Ok(refusals), None) => settle_failures(&tokens, refusals, &queue),
+                (Err(error), _) => all_failed(given, &error),
             };
             v1::Settled { settle_id, failures }
         }));

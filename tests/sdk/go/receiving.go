@@ -151,14 +151,14 @@ func init() {
 		})
 
 	check("receiving.not_found",
-		"The error of a queue or subscription that does not exist says amqp:not-found.",
+		"CodeNotFound of a queue or subscription that does not exist.",
 		proves((*sb.Receiver).ReceiveMessages, (*sb.Receiver).PeekMessages),
 		func(s *Space) {
 			for _, receiver := range []*sb.Receiver{s.receiver(s.name), s.subscriber(s.name, "none")} {
 				_, err := noted(s, receiver.ReceiveMessages)(s.ctx, 1, nil)
-				refusedSaying("amqp:not-found", err)
+				refused(sb.CodeNotFound, err)
 				_, err = noted(s, receiver.PeekMessages)(s.ctx, 1, nil)
-				refusedSaying("amqp:not-found", err)
+				refused(sb.CodeNotFound, err)
 			}
 		})
 

@@ -206,14 +206,14 @@ func init() {
 			equal(take(s, s.receiver(queue), 1), []string{"after"})
 		})
 
-	check("sending.not_found", "The error of a queue or topic that does not exist says amqp:not-found.",
+	check("sending.not_found", "CodeNotFound of a queue or topic that does not exist.",
 		proves((*sb.Sender).SendMessage, (*sb.Sender).ScheduleMessages),
 		func(s *Space) {
 			sender := s.sender(s.name)
-			refusedSaying("amqp:not-found", noted(s, sender.SendMessage)(s.ctx, text("x"), nil))
+			refused(sb.CodeNotFound, noted(s, sender.SendMessage)(s.ctx, text("x"), nil))
 			schedule := noted(s, sender.ScheduleMessages)
 			_, err := schedule(s.ctx, []*sb.Message{text("x")}, time.Now().Add(time.Hour), nil)
-			refusedSaying("amqp:not-found", err)
+			refused(sb.CodeNotFound, err)
 		})
 
 	check("sending.disabled", "An error while a queue is disabled for sending.",

@@ -3,7 +3,7 @@
 import asyncio
 
 from azure.servicebus import ServiceBusReceiveMode
-from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusError
+from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusError
 from harness import WAIT, Space, bodies, body, check, empty, equal, raises, receive, take
 
 
@@ -106,15 +106,15 @@ async def competing(space: Space) -> None:
 
 @check("ServiceBusReceiver.receive_messages", "ServiceBusReceiver.peek_messages")
 async def not_found(space: Space) -> None:
-    """MessagingEntityNotFoundError of a queue and a subscription that do not exist."""
+    """ServiceBusAuthenticationError of a queue and a subscription that do not exist."""
     client = await space.client()
     for receiver in (
         await client.get_queue_receiver(space.name),
         await client.get_subscription_receiver(space.name, "none"),
     ):
         call = receiver.receive_messages(max_wait_time=2 * WAIT)
-        await raises(MessagingEntityNotFoundError, call)
-        await raises(MessagingEntityNotFoundError, receiver.peek_messages())
+        await raises(ServiceBusAuthenticationError, call)
+        await raises(ServiceBusAuthenticationError, receiver.peek_messages())
         await receiver.close()
 
 

@@ -9,7 +9,7 @@ from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 from azure.servicebus.exceptions import (
     MessageSizeExceededError,
     MessagingEntityDisabledError,
-    MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
     ServiceBusError,
 )
 from harness import Space, bodies, check, empty, equal, raises, receive, take
@@ -149,13 +149,13 @@ async def too_large(space: Space) -> None:
 
 @check("ServiceBusSender.send_messages")
 async def not_found(space: Space) -> None:
-    """MessagingEntityNotFoundError of a queue and a topic that do not exist."""
+    """ServiceBusAuthenticationError of a queue and a topic that do not exist."""
     client = await space.client()
     for sender in (
         await client.get_queue_sender(space.name),
         await client.get_topic_sender(space.name),
     ):
-        await raises(MessagingEntityNotFoundError, sender.send_messages(ServiceBusMessage("x")))
+        await raises(ServiceBusAuthenticationError, sender.send_messages(ServiceBusMessage("x")))
         await sender.close()
 
 

@@ -79,6 +79,41 @@ async fn err_17_cbs_1_cbs_14_amqp_links_take_tokens_with_their_right() -> anyhow
     Ok(())
 }
 
+/// CBS-15: each row an audience, and what a good token for it is answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn cbs_15_a_token_for_what_does_not_exist_is_answered_so() -> anyhow::Result<()> {
+    let cluster = Cluster::start(guarded()).await?;
+    let client = cluster.client()?;
+    client.create_queue("orders", Default::default()).await?;
+    client.create_topic("news", Default::default()).await?;
+    client.create_subscription("news", "all", Default::default(), None).await?;
+    let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
+    for (entity, status) in [
+        ("", 202),
+        ("$cbs", 202),
+        ("orders", 202),
+        ("Orders/", 202),
+        ("orders/$management", 202),
+        ("orders/$DeadLetterQueue", 202),
+        ("news/Subscriptions/All/$DeadLetterQueue/$management", 202),
+        ("gone", 404),
+        ("gone/$management", 404),
+        ("gone/$DeadLetterQueue", 404),
+        ("news/Subscriptions/gone", 404),
+        ("orders/below", 404),
+    ] {
+        let (token, audience) = token(entity, "RootManageSharedAccessKey", SECRET, 60);
+        assert_eq!(amqp.put_token(&token, &audience).await?, status, "{audience}");
+    }
+    // What there is is no affair of who may not know.
+    let (token, audience) = token("gone", "RootManageSharedAccessKey", "guess", 60);
+    assert_eq!(amqp.put_token(&token, &audience).await?, 401);
+    client.create_queue("gone", Default::default()).await?;
+    let (token, audience) = self::token("gone", "RootManageSharedAccessKey", SECRET, 60);
+    assert_eq!(amqp.put_token(&token, &audience).await?, 202);
+    Ok(())
+}
+
 /// ERR-25: a link lasts as long as its token, or the next one for the same entity.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_25_links_of_an_expired_token_are_detached() -> anyhow::Result<()> {

@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::address::Entity;
+use super::failure;
 use super::note::{Note, Notes, Terms, tell};
 use super::source::{self, Opened, Wanted};
 use super::verdict::Verdict;
-use super::{failure, held_session};
 
 /// Most messages asked of the broker that the client has not been sent yet: whatever credit a client
 /// gives, one that does not read is remembered for no more than these.
@@ -310,36 +310,19 @@ impl Consumer {
             let session = self.session.clone();
             self.settling.push(Box::pin(async move {
                 let outcome = match outcome.await {
-                    Ok(refusals) => Ok(lost(&broker, &name, session, &tokens, refusals).await),
+                    Ok(refusals) => Ok(match &session {
+                        Some(session) => {
+                            let sessions = broker.sessions();
+                            sessions.told_lost(&name, session, &tokens, refusals).await
+                        }
+                        None => refusals,
+                    }),
                     Err(error) => Err(error),
                 };
                 answers(asked, outcome, &name)
             }));
         }
     }
-}
-
-/// SESS-13: what was lost, the session or a message of it.
-async fn lost(
-    broker: &Broker,
-    name: &str,
-    session: Option<SessionToken>,
-    tokens: &[LockToken],
-    mut refusals: Refusals,
-) -> Refusals {
-    let is_lost = |refusal: &Refusal| matches!(refusal, Refusal::SessionLockLost { .. });
-    let Some(session) = session else { return refusals };
-    if !refusals.iter().any(|(_, refusal)| is_lost(refusal))
-        || !held_session::is_held(broker, name, &session).await
-    {
-        return refusals;
-    }
-    for (at, refusal) in &mut refusals {
-        if let (true, Some(token)) = (is_lost(refusal), tokens.get(*at as usize)) {
-            *refusal = Refusal::MessageLockLost { token: *token };
-        }
-    }
-    refusals
 }
 
 /// What each verdict is answered: itself if it was done, else why not (SETTLE-5, SETTLE-6).

@@ -26,13 +26,11 @@ pub(super) async fn lost_lock(
 ) -> Error {
     let (Some(session), Some(token)) = (session, token) else { return error };
     match error.refusal() {
-        Some(Refusal::SessionLockLost { .. }) if is_held(broker, &error.entity, session).await => {
+        Some(Refusal::SessionLockLost { .. })
+            if broker.sessions().is_held(&error.entity, session).await =>
+        {
             Error::new(Refusal::MessageLockLost { token }, &*error.entity)
         }
         _ => error,
     }
-}
-
-pub(super) async fn is_held(broker: &Broker, entity: &str, session: &SessionToken) -> bool {
-    broker.sessions().state(entity, session.clone()).await.is_ok()
 }

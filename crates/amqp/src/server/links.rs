@@ -166,6 +166,10 @@ impl Links {
                 self.reply(session, &node, &envelope, reply);
             }
             Note::Keys { proof, keys } => self.on_keys(proof, keys),
+            Note::Token { session, envelope, status } => {
+                let proved = self.proof_handler().on_token(session, envelope, status);
+                self.on_proved(proved);
+            }
         }
     }
 
@@ -188,8 +192,9 @@ impl Links {
     }
 
     fn on_keys(&mut self, proof: Proof, keys: Result<super::proof::Keys, service::Error>) {
-        let proved = self.proof_handler().on_keys(proof, keys);
-        self.on_proved(proved);
+        if let Some(proved) = self.proof_handler().on_keys(proof, keys) {
+            self.on_proved(proved);
+        }
     }
 
     fn on_proved(&mut self, proved: Proved) {

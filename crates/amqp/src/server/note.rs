@@ -10,6 +10,7 @@ use service::Received;
 use tokio::sync::mpsc;
 
 use super::proof::{Keys, Proof};
+use crate::cbs::Status;
 use crate::management::Reply;
 
 /// Work that waits for the broker, done within the connection's task.
@@ -43,6 +44,8 @@ pub(super) enum Note {
     Settled(Vec<(DeliveryId, DeliveryState)>),
     /// A management request was carried out.
     Replied { session: SessionId, node: String, envelope: Box<Envelope>, reply: Reply },
+    /// A token was judged, and what it is for was looked for.
+    Token { session: SessionId, envelope: Box<Envelope>, status: Status },
     /// What the entities' own keys are, or why nobody knows.
     Keys { proof: Proof, keys: Result<Keys, service::Error> },
 }

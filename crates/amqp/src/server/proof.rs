@@ -12,6 +12,7 @@ use bytestring::ByteString;
 use service::Broker;
 
 use super::access::Grants;
+use super::address::Node;
 use super::attach::TRANSFER_DESTINATION;
 use super::idle::IdleTimers;
 use super::link_table::address_of;
@@ -81,7 +82,46 @@ impl ProofHandler<'_> {
             Err(error) => self.grants.refuse(error),
             Ok(status) => status,
         };
-        Some(self.judged(session, envelope, status))
+        self.judged_for(&audience, session, envelope, status)
+    }
+
+    /// CBS-15: a good token for what does not exist is answered so. `None`: whoever knows what there is
+    /// is asked first, as this node's own rows may be behind.
+    fn judged_for(
+        &mut self,
+        audience: &str,
+        session: SessionId,
+        envelope: Box<Envelope>,
+        status: Status,
+    ) -> Option<Proved> {
+        let broker = &self.shared.broker;
+        let name = entity_of(audience).filter(|name| broker.entities().known_here(name).is_none());
+        let Some(name) = name.filter(|_| status.is_accepted()) else {
+            return Some(self.judged(session, envelope, status));
+        };
+        self.tasks.request_began();
+        let (broker, notes) = (broker.clone(), self.tasks.notes.clone());
+        let address = address_in(audience, &name);
+        self.tasks.spawn(async move {
+            let status = match broker.entities().is_missing(&name).await {
+                Ok(true) => Status::missing(&address),
+                // Where nobody knows, the link is told more, if it is attached.
+                Ok(false) | Err(_) => status,
+            };
+            tell(&notes, Note::Token { session, envelope, status }).await;
+        });
+        None
+    }
+
+    /// What was found out of a token's audience.
+    pub fn on_token(
+        &mut self,
+        session: SessionId,
+        envelope: Box<Envelope>,
+        status: Status,
+    ) -> Proved {
+        self.tasks.request_ended();
+        self.judged(session, envelope, status)
     }
 
     /// Whether a link has to wait until it is known what the login is good for there. It is looked up
@@ -105,18 +145,19 @@ impl ProofHandler<'_> {
         });
     }
 
-    pub fn on_keys(&mut self, proof: Proof, keys: Result<Keys, service::Error>) -> Proved {
+    /// `None`: it waits on.
+    pub fn on_keys(&mut self, proof: Proof, keys: Result<Keys, service::Error>) -> Option<Proved> {
         self.tasks.request_ended();
-        match proof {
+        Some(match proof {
             Proof::Token { session, envelope, token, audience } => {
                 let status = match keys {
                     Ok(keys) => self.judge(&token, &audience, keys),
                     Err(error) => Status::later(&error.to_string()),
                 };
-                self.judged(session, envelope, status)
+                return self.judged_for(&audience, session, envelope, status);
             }
             Proof::Link(id) => {
-                let Some(unproved) = self.unproved.remove(&id) else { return Proved::Gone };
+                let Some(unproved) = self.unproved.remove(&id) else { return Some(Proved::Gone) };
                 match keys {
                     Ok(keys) => {
                         for (resource, keys) in keys {
@@ -131,7 +172,7 @@ impl ProofHandler<'_> {
                     }
                 }
             }
-        }
+        })
     }
 
     fn judge(&mut self, token: &str, audience: &str, keys: Keys) -> Status {
@@ -150,6 +191,23 @@ impl ProofHandler<'_> {
             self.timers.proved();
         }
     }
+}
+
+/// The entity that an audience names, if it names one.
+fn entity_of(audience: &str) -> Option<String> {
+    match Node::parse(audience).ok()? {
+        Node::Cbs => None,
+        Node::Entity(entity) | Node::Management(entity) => {
+            let name = entity.name.trim_matches('/');
+            Some(name.to_owned()).filter(|name| !name.is_empty() && !name.contains('$'))
+        }
+    }
+}
+
+/// Where a client looks for an entity, as Service Bus writes it.
+fn address_in(audience: &str, name: &str) -> String {
+    let authority = audience.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+    authority.map_or_else(|| name.to_owned(), |host| format!("sb://{host}/{name}"))
 }
 
 async fn keys_of(broker: &Broker, resources: Vec<String>) -> Result<Keys, service::Error> {

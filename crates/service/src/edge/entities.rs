@@ -83,6 +83,21 @@ impl<'a> Entities<'a> {
         row.is_there().then_some(row.entity)
     }
 
+    /// Whether there is nothing of that name, a subscription's path included, by the catalog's leader if
+    /// this node knows of none.
+    ///
+    /// # Errors
+    /// While nobody knows.
+    pub async fn is_missing(self, name: &str) -> Result<bool> {
+        match self.router.route(name, self.router.deadline()).await {
+            Ok(_) => Ok(false),
+            Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => {
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// ENT-7: whatever has the name, queue or topic (ENT-2).
     pub async fn delete(self, name: &str) -> Result<()> {
         Intents::new(self.router).delete(name, &[EntityKind::Queue, EntityKind::Topic]).await

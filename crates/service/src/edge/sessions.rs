@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{
-    AcceptSession, BATCH_DELETE_MAX, Command, DeleteSessionBatch, EntityId, Outcome,
+    AcceptSession, BATCH_DELETE_MAX, Command, DeleteSessionBatch, EntityId, LockToken, Outcome,
     PEEK_MESSAGES_MAX, QueueId, ReceiveSessionDeferred, Refusal, ReleaseSession, RenewSession,
     SequenceNumber, SessionCommand, SessionId, SessionPage, SessionToken, SetSessionState,
     SubQueue, Timestamp,
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::edge::address::Caller;
 use crate::edge::messages::{DeletedParts, UNROUTED, acquired, check_count, out_of_range};
-use crate::edge::receiver::{Next, ReceiveMode, Receiver, unexpected};
+use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, unexpected};
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
 use crate::exchange::{Read, ReadAnswer, Received, Wanted};
@@ -124,6 +124,35 @@ impl Sessions<'_> {
             ReadAnswer::State(state) => Ok(state),
             _ => Err(not_found(queue)),
         }
+    }
+
+    /// Whether the session is held by who has this token.
+    pub async fn is_held(self, queue: &str, token: &SessionToken) -> bool {
+        self.state(queue, token.clone()).await.is_ok()
+    }
+
+    /// SESS-13: what a receiver that accepted the session is told of settlements that were refused: a
+    /// message that is gone does not say whose it was, so while the session is held it is the message's
+    /// lock that was lost. `tokens`: of the settlements.
+    pub async fn told_lost(
+        self,
+        queue: &str,
+        session: &SessionToken,
+        tokens: &[LockToken],
+        mut refusals: Refusals,
+    ) -> Refusals {
+        let is_lost = |refusal: &Refusal| matches!(refusal, Refusal::SessionLockLost { .. });
+        if !refusals.iter().any(|(_, refusal)| is_lost(refusal))
+            || !self.is_held(queue, session).await
+        {
+            return refusals;
+        }
+        for (at, refusal) in &mut refusals {
+            if let (true, Some(token)) = (is_lost(refusal), tokens.get(*at as usize)) {
+                *refusal = Refusal::MessageLockLost { token: *token };
+            }
+        }
+        refusals
     }
 
     /// DEFER-10.
