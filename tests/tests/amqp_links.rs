@@ -1,5 +1,5 @@
 //! What AMQP clients of other brokers ask for in an attach, against real nodes: filters, browsers,
-//! subscriptions of JMS and temporary queues (LINK-20 to LINK-23). `tests/sdk/jms` holds
+//! subscriptions of JMS and temporary queues (LINK-20 to LINK-23). Selectors are in `amqp_selectors`. `tests/sdk/jms` holds
 //! the same with such a client, where there is Java.
 
 use std::time::{Duration, Instant};
@@ -80,14 +80,9 @@ async fn not_implemented(amqp: &mut AmqpClient, source: Source) -> anyhow::Resul
 async fn link_20_a_filter_that_is_not_applied_is_refused() -> anyhow::Result<()> {
     let (_cluster, client, mut amqp) = cluster(1).await?;
     send(&mut amqp, "q", &["red"]).await?;
-    let selector = Value::Described(Box::new((
-        Value::Symbol(Symbol::from_static("apache.org:selector-filter:string")),
-        "colour = 'blue'".into(),
-    )));
     let no_local =
         Value::Described(Box::new((Value::Ulong(0x468c_0000_0003), Value::List(Vec::new()))));
     for (name, filter, words) in [
-        ("jms-selector", selector, "a selector is not offered"),
         ("no-local", no_local, "a no-local filter is not offered"),
         ("com.example:mine", Value::Null, "the filter 'com.example:mine' is not offered"),
     ] {

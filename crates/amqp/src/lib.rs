@@ -8,6 +8,7 @@ pub mod cbs;
 pub mod condition;
 pub mod link_terms;
 pub mod management;
+pub mod selection;
 
 pub mod server;
 

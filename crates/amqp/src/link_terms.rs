@@ -36,20 +36,18 @@ const MOVE: &str = "move";
 /// Why a receiver cannot have what it asks for (LINK-20, LINK-22), in a sentence. It would take messages that it
 /// did not ask for, if it were let in all the same.
 pub fn not_offered(source: &Source) -> Option<String> {
-    let is_known =
-        |name: &str, filter: &Value| name == SESSION_FILTER || is_non_exclusive(name, filter);
+    let is_known = |name: &str, filter: &Value| {
+        name == SESSION_FILTER
+            || is_non_exclusive(name, filter)
+            || matches!(what(name, filter), Choice::Selector)
+    };
     let mut filters = filters(source);
     if let Some((name, filter)) = filters.find(|(name, filter)| !is_known(name, filter)) {
         return Some(match what(name, filter) {
-            Choice::Selector => {
-                "a selector is not offered; filter by the rules of a subscription, \
-                                 or receive without one"
-                    .to_owned()
-            }
             Choice::NoLocal => "a no-local filter is not offered; filter by the rules of a \
                                 subscription, or receive without one"
                 .to_owned(),
-            Choice::Other => {
+            Choice::Selector | Choice::Other => {
                 format!("the filter '{}' is not offered; receive without it", Excerpt(name))
             }
         });
@@ -61,6 +59,11 @@ pub fn not_offered(source: &Source) -> Option<String> {
          'TOPIC/Subscriptions/NAME'"
             .to_owned()
     })
+}
+
+/// The filters of a source that are selectors (LINK-20), and their names.
+pub fn selector_filters(source: &Source) -> impl Iterator<Item = (&str, &Value)> {
+    filters(source).filter(|(name, filter)| matches!(what(name, filter), Choice::Selector))
 }
 
 /// Each filter of a source, and its name.
@@ -83,6 +86,9 @@ fn is_non_exclusive(name: &str, filter: &Value) -> bool {
         || descriptor.and_then(Value::as_i64).is_some_and(|code| NON_EXCLUSIVE.contains(&code))
 }
 
+/// The descriptor of a selector's filter.
+pub const SELECTOR_FILTER: &str = "apache.org:selector-filter:string";
+
 /// A filter that other brokers have.
 enum Choice {
     Selector,
@@ -98,9 +104,7 @@ fn what(name: &str, filter: &Value) -> Choice {
     };
     let by_name = descriptor.and_then(Value::as_str).unwrap_or(name);
     match (by_name, descriptor.and_then(Value::as_i64)) {
-        ("apache.org:selector-filter:string" | "jms-selector", _) | (_, Some(0x468c_0000_0004)) => {
-            Choice::Selector
-        }
+        (SELECTOR_FILTER | "jms-selector", _) | (_, Some(0x468c_0000_0004)) => Choice::Selector,
         ("apache.org:no-local-filter:list" | "no-local", _) | (_, Some(0x468c_0000_0003)) => {
             Choice::NoLocal
         }
@@ -191,9 +195,9 @@ mod tests {
         let described = |descriptor| Value::Described(Box::new((descriptor, "a = 1".into())));
         let symbol = |name| Value::Symbol(Symbol::from_static(name));
         for (name, filter, told) in [
-            ("jms-selector", described(Value::Ulong(0x468c_0000_0004)), Some("a selector")),
-            ("any", described(symbol("apache.org:selector-filter:string")), Some("a selector")),
-            ("apache.org:selector-filter:string", "a = 1".into(), Some("a selector")),
+            ("jms-selector", described(Value::Ulong(0x468c_0000_0004)), None),
+            ("any", described(symbol(SELECTOR_FILTER)), None),
+            (SELECTOR_FILTER, "a = 1".into(), None),
             ("no-local", described(Value::Ulong(0x468c_0000_0003)), Some("a no-local filter")),
             ("mine", described(Value::Ulong(1)), Some("the filter 'mine'")),
             (SESSION_FILTER, Value::Null, None),
@@ -203,6 +207,8 @@ mod tests {
             let source = Source { filter, ..Source::default() };
             let said = not_offered(&source);
             assert_eq!(said.is_some(), told.is_some(), "{name}: {said:?}");
+            let is_selector = name == "jms-selector" || name == "any" || name == SELECTOR_FILTER;
+            assert_eq!(selector_filters(&source).count(), usize::from(is_selector), "{name}");
             assert!(said.unwrap_or_default().starts_with(told.unwrap_or_default()), "{name}");
         }
         let long = Value::Symbol(Symbol("é".repeat(40_000).into()));

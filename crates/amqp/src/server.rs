@@ -19,8 +19,11 @@ mod verdict;
 
 mod note;
 mod operations;
+mod selecting_receiver;
 mod source;
 mod submission;
+mod supply;
+mod unseen;
 
 mod browser;
 mod consumer;

@@ -74,6 +74,7 @@ pub enum Command {
     Forward(ForwardCommand),
     /// A transaction (TX).
     Commit(Commit),
+    Select(Select),
 }
 
 /// Creates a queue under an id the catalog issued. A repeat for the same id is `Done`.
@@ -110,6 +111,17 @@ pub struct Acquire {
     pub count_max: u32,
     /// Stops after the message that reaches this many bytes.
     pub bytes_max: u32,
+}
+
+/// Takes those of these messages that are available under locks, lowest number first, and passes over
+/// the others (SEL-6). What lay before a message that nobody had been given yet is from then on as if
+/// it had come back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Select {
+    pub origin: Option<Origin>,
+    pub queue: QueueId,
+    pub receiver: ReceiverId,
+    pub numbers: Vec<SequenceNumber>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,16 +1,19 @@
 //! What leaves the group: leader only, at most once, may be lost. What must happen is a row.
 
 use crate::{
-    DeadlineKind, EntityId, ForwardEffect, LockToken, QueueId, SessionEffect, Span, Timestamp,
+    DeadlineKind, EntityId, ForwardEffect, LockToken, QueueId, SequenceNumber, SessionEffect, Span,
+    Timestamp,
 };
 
 /// Told to the leader's engine after an entry is applied.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Messages can be received from this queue: its count of available ones as it now stands.
+    /// Messages can be received from this queue: its count of available ones as it now stands, and the
+    /// lowest and the highest number of those that have become so.
     Available {
         queue: QueueId,
         count: u64,
+        rose: Option<(SequenceNumber, SequenceNumber)>,
     },
     /// The entity's next deadline of this kind as it now stands; `NEVER` disarms.
     Next {

@@ -33,6 +33,7 @@ mod publish;
 mod receive_deferred;
 mod renew;
 mod rules;
+mod select;
 mod send;
 mod send_via;
 mod session;
@@ -263,6 +264,7 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::Renew(command) => command.apply(self),
             Command::CancelScheduled(command) => command.apply(self),
             Command::ReceiveDeferred(command) => command.apply(self),
+            Command::Select(command) => command.apply(self),
             Command::DeleteBatch(command) => command.apply(self),
             Command::Fire(command) => Ok(command.apply(self)),
             Command::FireLocks(command) => Ok(command.apply(self)),

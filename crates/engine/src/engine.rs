@@ -48,7 +48,7 @@ impl Engine {
     /// What an entry did that concerns the leader. Effects must come in log order.
     pub fn effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Available { queue, count } => self.credit.available(queue, count),
+            Effect::Available { queue, count, .. } => self.credit.available(queue, count),
             Effect::Next { entity, kind, due } => self.timers.next(entity, kind, due),
             Effect::Locked { queue, token, until } => self.timers.locked(queue, token, until),
             Effect::Unlocked { queue, token } => self.timers.unlocked(queue, token),

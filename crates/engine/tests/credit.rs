@@ -21,7 +21,7 @@ fn engine() -> Engine {
 }
 
 fn available(engine: &mut Engine, count: u64) {
-    engine.effect(Effect::Available { queue: QUEUE, count });
+    engine.effect(Effect::Available { queue: QUEUE, count, rose: None });
 }
 
 fn asked(engine: &mut Engine) -> Vec<(u64, u32)> {

@@ -185,7 +185,7 @@ impl ReceiveStream {
         match next.map_err(|error| status(&error))? {
             Next::Messages(more) => messages.extend(more),
             Next::Drained => self.drained = self.ended,
-            Next::Accepted { .. } => (), // Waited for before the stream began.
+            Next::Accepted { .. } | Next::Rose { .. } => (), // Nobody asked for that here.
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 mod acts;
 mod sessions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use domain::{
     Command, Commit, EntityId, HeldLock, LockToken, Operation, Origin, Outcome, Performed, QueueId,
@@ -16,6 +16,8 @@ use sessions::Holder;
 
 /// Unanswered requests a client has at most.
 const OUTSTANDING_MAX: usize = 4;
+/// Of its own messages, how many it remembers to select among.
+const AVAILABLE_MAX: usize = 24;
 /// After so many ticks without an answer a request is sent again. Not milliseconds: time may jump.
 const PATIENCE_TICKS: u64 = 12;
 
@@ -54,6 +56,8 @@ pub struct Client {
     spent: Vec<(QueueId, LockToken)>,
     deferred: Vec<(QueueId, SequenceNumber)>,
     scheduled: Vec<(EntityId, SequenceNumber)>,
+    /// Sent, and perhaps still there to be selected.
+    available: VecDeque<(EntityId, SequenceNumber)>,
     sent: u64,
     tick: u64,
 }
@@ -76,6 +80,7 @@ impl Client {
             spent: Vec::new(),
             deferred: Vec::new(),
             scheduled: Vec::new(),
+            available: VecDeque::new(),
             sent: 0,
             tick: 0,
         }
@@ -207,13 +212,22 @@ impl Client {
                 for (message, sequence) in send.messages.iter().zip(sequences) {
                     if message.scheduled_at.is_some() {
                         self.scheduled.push((send.entity, *sequence));
+                    } else {
+                        self.available.push_back((send.entity, *sequence));
                     }
                 }
+                let gone = self.available.len().saturating_sub(AVAILABLE_MAX);
+                self.available.drain(..gone);
                 return Some((send.entity, sequences.clone()));
             }
             (Command::ReceiveDeferred(receive), Outcome::Acquired { deliveries, .. }) => {
                 let locks = deliveries.iter().filter_map(|delivery| delivery.lock);
                 let queue = receive.queue;
+                self.held.extend(locks.map(|lock| Held { queue, lock }));
+            }
+            (Command::Select(select), Outcome::Acquired { deliveries, .. }) => {
+                let locks = deliveries.iter().filter_map(|delivery| delivery.lock);
+                let queue = select.queue;
                 self.held.extend(locks.map(|lock| Held { queue, lock }));
             }
             (Command::Settle(settle), _) => {

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, Command, Commit, CreateQueue, DeleteBatch, Delivery, Disposition,
     EntityId, Entry, LockRow, Operation, Outcome, Performed, QueueId, ReceiveDeferred, ReceiverId,
-    Refusal, Renew, Send, SequenceNumber, SessionCommand, SessionId, Settle, Settlement, Specifics,
-    SubQueue, Timestamp, UpdateQueue,
+    Refusal, Renew, Select, Send, SequenceNumber, SessionCommand, SessionId, Settle, Settlement,
+    Specifics, SubQueue, Timestamp, UpdateQueue,
 };
 
 use entity::First;
@@ -150,6 +150,9 @@ impl Oracle {
             }
             Command::ReceiveDeferred(ReceiveDeferred { queue, receiver, .. }) => {
                 self.delivered(*queue, *receiver, deliveries(outcome), true, None)
+            }
+            Command::Select(Select { queue, receiver, .. }) => {
+                self.delivered(*queue, *receiver, deliveries(outcome), false, None)
             }
             Command::Settle(settle) => self.settled(settle, outcome),
             Command::Renew(renew) => self.renewed(renew, outcome),

@@ -6,8 +6,8 @@ use domain::{
     Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
     CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
     EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, NewMessage, NodeRow,
-    Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Send,
-    SendVia, Settle, Settlement, SubscriptionProperties, TopicCommand, TopicProperties,
+    Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Select,
+    Send, SendVia, Settle, Settlement, SubscriptionProperties, TopicCommand, TopicProperties,
     UpdateQueue, UpdateSubscription, UpdateTopic,
 };
 
@@ -101,6 +101,7 @@ choice!(Command {
     23 => Seal(seal),
     24 => Beat,
     50 => Commit(commit),
+    60 => Select(select),
 });
 choice!(TopicCommand {
     1 => Create(create),
@@ -144,6 +145,7 @@ choice!(Disposition {
 });
 record!(Renew { origin, queue, tokens });
 record!(CancelScheduled { origin, entity, numbers });
+record!(Select { origin, queue, receiver, numbers });
 record!(ReceiveDeferred { origin, queue, receiver, numbers });
 record!(DeleteBatch { origin, queue, count_max, before });
 record!(Fire { entity, kind, count_max });

@@ -1,4 +1,6 @@
+import jakarta.jms.DeliveryMode;
 import jakarta.jms.Message;
+import jakarta.jms.Queue;
 import jakarta.jms.Session;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -66,14 +68,55 @@ final class Consuming {
             Expect.equal(40, bodies.size(), "different messages");
             Expect.that(heard.isQuiet(), "one came twice");
         });
-        group.add("selector", "A selector is refused: nobody is sent what was not asked for.", space -> {
-            var session = space.session();
+        group.add("selector", "A consumer with a selector has what it takes; the rest stays for others.", space -> {
+            var session = space.session("jms.prefetchPolicy.all=0");
+            var queue = session.createQueue(space.queue());
+            coloured(session, queue, "red1", "blue2", "red3", "blue4");
+            var blue = session.createConsumer(queue, "colour = 'blue' AND number > 1 AND size IS NULL");
+            Expect.equal(List.of("blue2", "blue4"), Space.takeAll(blue), "selected");
+            Expect.equal(null, blue.receiveNoWait(), "of no more");
+            coloured(session, queue, "red5", "blue6");
+            Expect.equal("blue6", Space.text(Space.receive(blue)), "what comes");
+            blue.close();
+            Expect.equal(List.of("red1", "red3", "red5"), Space.takeAll(session.createConsumer(queue)), "rest");
+        });
+        group.add("selectorHeaders", "A selector sees the headers that the client shows.", space -> {
+            var session = space.session("jms.prefetchPolicy.all=0");
+            var queue = session.createQueue(space.queue());
+            var message = session.createTextMessage("a");
+            message.setJMSCorrelationID("one");
+            message.setJMSType("order");
+            message.setStringProperty("JMSXGroupID", "group");
+            session.createProducer(queue).send(message, DeliveryMode.PERSISTENT, 7, 0);
+            for (var selector : List.of(
+                    "JMSCorrelationID = 'one'", "JMSType LIKE 'or%'", "JMSPriority = 7",
+                    "JMSDeliveryMode = 'PERSISTENT'", "JMSTimestamp = " + message.getJMSTimestamp(),
+                    "JMSMessageID = '" + message.getJMSMessageID() + "'", "JMSXGroupID IN ('group')")) {
+                var shown = session.createBrowser(queue, selector).getEnumeration();
+                Expect.equal(List.of("a"), bodies(shown), selector);
+                var none = session.createBrowser(queue, "NOT (" + selector + ")").getEnumeration();
+                Expect.equal(List.of(), bodies(none), "not " + selector);
+            }
+        });
+        group.add("selectorTransacted", "A selected message that is rolled back comes again, and is settled by a commit.",
+                space -> {
+            var session = space.connect("jms.prefetchPolicy.all=0").createSession(true, Session.SESSION_TRANSACTED);
+            var queue = session.createQueue(space.queue());
+            coloured(session, queue, "red1", "blue2");
+            session.commit();
+            var blue = session.createConsumer(queue, "colour = 'blue'");
+            Expect.equal("blue2", Space.text(Space.receive(blue)), "first");
+            session.rollback();
+            Expect.equal("blue2", Space.text(Space.receive(blue)), "again");
+            session.commit();
+            space.cluster.holds(space.name, 1);
+        });
+        group.add("selectorWrong", "What is no selector is refused, with the place; the session goes on.", space -> {
+            var session = space.session("jms.validateSelector=false");
             var queue = session.createQueue(space.queue());
             Space.send(session, queue, "a");
-            Expect.refused("amqp:not-implemented", "selector",
-                    () -> session.createConsumer(queue, "colour = 'blue'"));
-            Expect.refused("amqp:not-implemented", "selector",
-                    () -> session.createBrowser(queue, "colour = 'blue'").getEnumeration());
+            Expect.refused("amqp:invalid-field", "column 10",
+                    () -> session.createConsumer(queue, "colour = "));
             Expect.equal(List.of("a"), Space.takeAll(session.createConsumer(queue)), "the session goes on");
         });
         group.add("browser", "A browser shows all that is there, and takes nothing.", space -> {
@@ -87,6 +130,14 @@ final class Consuming {
             }
             space.cluster.holds(space.name, 3);
             Expect.equal(List.of("a", "b", "c"), Space.takeAll(session.createConsumer(queue)), "received");
+        });
+        group.add("browserSelector", "A browser with a selector shows what it takes, and takes nothing.", space -> {
+            var session = space.session();
+            var queue = session.createQueue(space.queue());
+            coloured(session, queue, "red1", "blue2", "red3", "blue4");
+            var browser = session.createBrowser(queue, "colour <> 'red'");
+            Expect.equal(List.of("blue2", "blue4"), bodies(browser.getEnumeration()), "browsed");
+            space.cluster.holds(space.name, 4);
         });
         group.add("browserMany", "A browser has many messages, whatever its prefetch.", space -> {
             var session = space.session();
@@ -113,6 +164,18 @@ final class Consuming {
             space.cluster.holds(space.name, 1);
             Expect.equal(List.of("b"), bodies(session.createBrowser(queue).getEnumeration()), "browsed");
         });
+    }
+
+    /** Messages whose bodies end in a digit: their colours and numbers. */
+    private static void coloured(Session session, Queue queue, String... bodies) throws Exception {
+        var producer = session.createProducer(queue);
+        for (var body : bodies) {
+            var message = session.createTextMessage(body);
+            message.setStringProperty("colour", body.substring(0, body.length() - 1));
+            message.setIntProperty("number", body.charAt(body.length() - 1) - '0');
+            producer.send(message);
+        }
+        producer.close();
     }
 
     private static int count(Message message) {

@@ -25,6 +25,7 @@ use super::transaction_group::TransactionGroups;
 use super::{Shared, browser, consumer, failure, producer, relay, temporary_queue, via};
 use crate::condition;
 use crate::link_terms::{self, SessionFilter};
+use crate::selection::Selection;
 
 /// What a sender link offers to JMS clients, which then say in an annotation when to deliver (SCHED-1).
 pub(super) const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
@@ -133,11 +134,22 @@ impl AttachHandler<'_> {
                 if let Some(why) = source.and_then(link_terms::not_offered) {
                     return Err(failure::told(condition::NOT_IMPLEMENTED, &why, address));
                 }
-                let wanted = wanted(attach, &entity).map_err(refused)?;
+                let mut wanted = wanted(attach, &entity).map_err(refused)?;
                 let is_browser = source.is_some_and(link_terms::browses);
-                if is_browser && wanted != Wanted::Messages {
+                if is_browser && !matches!(wanted, Wanted::Messages) {
                     let what = "browsing the messages of one session";
                     return Err(refused(Refusal::NotSupported { what }));
+                }
+                let limits = &self.shared.config.limits;
+                let selection = source.map_or(Ok(None), |source| Selection::of(source, limits));
+                let selection = selection
+                    .map_err(|why| failure::told(condition::INVALID_FIELD, &why, address))?;
+                if let Some(selection) = selection {
+                    let Wanted::Messages = wanted else {
+                        let what = "a selector among the messages of one session";
+                        return Err(refused(Refusal::NotSupported { what }));
+                    };
+                    wanted = Wanted::Selected(selection);
                 }
                 let shown = match (is_browser, attach.snd_settle_mode) {
                     (true, _) => Shown::Peek,
@@ -207,7 +219,7 @@ impl AttachHandler<'_> {
             Shown::PeekLock | Shown::Deferred => Some(ReceiveMode::PeekLock),
         };
         match mode {
-            None => self.spawn(id, temporary, browser::run(id, broker, of, waiting, notes)),
+            None => self.spawn(id, temporary, browser::run(id, broker, of, wanted, waiting, notes)),
             Some(mode) => {
                 let run = consumer::run(id, broker, of, wanted, mode, waiting, notes);
                 self.spawn(id, temporary, run);

@@ -13,6 +13,8 @@ use super::address::Entity;
 use super::consumer::Order;
 use super::failure;
 use super::note::{Note, Notes, Terms, tell};
+use super::source::Wanted;
+use crate::selection::Selection;
 
 /// Most copies asked of the broker at a time. No more are asked for before the client was sent these,
 /// so that one that does not read is remembered for no more.
@@ -26,10 +28,16 @@ pub(super) async fn run(
     link: LinkId,
     broker: Broker,
     entity: Entity,
+    wanted: Wanted,
     mut orders: mpsc::Receiver<Order>,
     notes: Notes,
 ) {
-    let mut browser = Browser { link, broker, entity, notes, from: SequenceNumber(0) };
+    let selection = match wanted {
+        Wanted::Selected(selection) => Some(selection),
+        // One of a session is refused before.
+        Wanted::Messages | Wanted::Session(_) | Wanted::NextSession(_) => None,
+    };
+    let mut browser = Browser { link, broker, entity, selection, notes, from: SequenceNumber(0) };
     // LINK-5: looked for before the client is told of the link.
     if let Err(error) = browser.find().await {
         return tell(&browser.notes, Note::Failed(link, failure::error(&error))).await;
@@ -53,14 +61,16 @@ pub(super) async fn run(
             },
             () = sleep_until(look_at), if handed == 0 && (wanted > 0 || is_draining) => {
                 match browser.show(wanted.min(PORTION_MAX)).await {
-                    Ok(0) if is_draining => {
+                    // A look at messages that are not wanted is over, and the next goes on behind them.
+                    Ok(Look { shown: 0, ended: false }) => look_at = Instant::now(),
+                    Ok(Look { shown: 0, .. }) if is_draining => {
                         (wanted, is_draining) = (0, false);
                         tell(&browser.notes, Note::Drained(link)).await;
                     }
-                    Ok(0) => look_at = Instant::now() + LOOK_EVERY,
-                    Ok(count) => {
-                        wanted = wanted.saturating_sub(count);
-                        handed += count;
+                    Ok(Look { shown: 0, .. }) => look_at = Instant::now() + LOOK_EVERY,
+                    Ok(Look { shown, .. }) => {
+                        wanted = wanted.saturating_sub(shown);
+                        handed += shown;
                     }
                     // Leadership is moving: the link stays, and looks on.
                     Err(error) if is_passing(&error) => look_at = Instant::now() + LOOK_EVERY,
@@ -74,27 +84,54 @@ pub(super) async fn run(
     }
 }
 
+/// Most messages that one look for selected ones goes through.
+const SELECTED_FROM_MAX: u32 = 250;
+
+/// What a look came to.
+struct Look {
+    shown: u32,
+    /// There was nothing to look at.
+    ended: bool,
+}
+
 struct Browser {
     link: LinkId,
     broker: Broker,
     entity: Entity,
+    selection: Option<Selection>,
     notes: Notes,
     /// What was shown is below.
     from: SequenceNumber,
 }
 
 impl Browser {
-    /// Hands over so many copies; how many it were. None of none wanted.
-    async fn show(&mut self, count: u32) -> Result<u32, Error> {
+    /// Hands over at most so many copies. None of none wanted.
+    async fn show(&mut self, count: u32) -> Result<Look, Error> {
+        const NOTHING: Look = Look { shown: 0, ended: true };
         if count == 0 {
-            return Ok(0);
+            return Ok(NOTHING);
         }
-        let messages = self.peek(count).await?;
-        let Some(last) = messages.last() else { return Ok(0) };
-        self.from = SequenceNumber(last.delivery.sequence.0 + 1);
-        let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
-        tell(&self.notes, Note::Messages(self.link, messages)).await;
-        Ok(count)
+        let looked_at = match &self.selection {
+            None => self.peek(count).await?,
+            // However few it wants, those may be far from each other.
+            Some(_) => self.peek(SELECTED_FROM_MAX).await?,
+        };
+        let Some(last) = looked_at.last() else { return Ok(NOTHING) };
+        let mut behind = SequenceNumber(last.delivery.sequence.0 + 1);
+        let mut messages = looked_at;
+        if let Some(selection) = &self.selection {
+            messages.retain(|message| selection.takes(message));
+            if let Some(left) = messages.get(count as usize) {
+                behind = left.delivery.sequence;
+            }
+            messages.truncate(count as usize);
+        }
+        self.from = behind;
+        let shown = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        if shown > 0 {
+            tell(&self.notes, Note::Messages(self.link, messages)).await;
+        }
+        Ok(Look { shown, ended: false })
     }
 
     /// LINK-7: that there is something to look into, which a topic is not.

@@ -10,7 +10,7 @@ use domain::{Disposition, LockToken, Refusal, SessionToken, Settlement, TOKENS_M
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use service::{Broker, Error, ErrorKind, Next, ReceiveMode, Receiver, Refusals};
+use service::{Broker, Error, ErrorKind, Next, ReceiveMode, Refusals};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -18,6 +18,7 @@ use super::address::Entity;
 use super::failure;
 use super::note::{Note, Notes, Terms, tell};
 use super::source::{self, Opened, Wanted};
+use super::supply::Supply;
 use super::verdict::Verdict;
 
 /// Most messages asked of the broker that the client has not been sent yet: whatever credit a client
@@ -66,7 +67,7 @@ pub(super) async fn run(
 ) {
     let mut credit = None;
     let opened = source::open(&broker, &entity, wanted, mode, &mut orders, &mut credit).await;
-    let Opened { receiver, session } = match opened {
+    let Opened { supply, session } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => return tell(&notes, Note::Failed(link, failure::error(&error))).await,
         None => return,
@@ -77,7 +78,7 @@ pub(super) async fn run(
     };
     tell(&notes, Note::Ready(link, terms)).await;
     let token = session.clone().map(|(token, _)| token);
-    let mut consumer = Consumer::new(link, broker.clone(), entity, token, receiver, notes);
+    let mut consumer = Consumer::new(link, broker.clone(), entity, token, supply, notes);
     consumer.is_locking = mode == ReceiveMode::PeekLock;
     if let Some(order) = credit {
         consumer.take(order).await;
@@ -97,7 +98,7 @@ pub(super) async fn run(
                 Some(order) => consumer.take(order).await,
                 None => return consumer.post(usize::MAX),
             },
-            next = consumer.receiver.next() => {
+            next = consumer.supply.next() => {
                 if let Err(error) = consumer.received(next).await {
                     consumer.post(usize::MAX);
                     if consumer.waits_for_nothing(&error) {
@@ -125,7 +126,7 @@ struct Consumer {
     entity: Entity,
     /// The session that it holds, if it is a session's.
     session: Option<SessionToken>,
-    receiver: Receiver,
+    supply: Supply,
     notes: Notes,
     /// Messages the client wants that were not handed over yet.
     wanted: u32,
@@ -149,7 +150,7 @@ impl Consumer {
         broker: Broker,
         entity: Entity,
         session: Option<SessionToken>,
-        receiver: Receiver,
+        supply: Supply,
         notes: Notes,
     ) -> Consumer {
         Consumer {
@@ -157,7 +158,7 @@ impl Consumer {
             broker,
             entity,
             session,
-            receiver,
+            supply,
             is_locking: true,
             unsettled: 0,
             notes,
@@ -205,7 +206,7 @@ impl Consumer {
         let release = |token| Settlement { token, disposition: Disposition::Release };
         let settlements: Vec<Settlement> = tokens.into_iter().map(release).collect();
         // Nobody waits for it: if it fails, the locks lapse.
-        drop(self.receiver.settle(settlements));
+        drop(self.supply.settle(settlements));
     }
 
     /// Makes the broker's credit what the client wants, as far as there is room.
@@ -213,16 +214,16 @@ impl Consumer {
         if self.withdrawing.is_some() {
             return; // The answer to it comes first.
         }
-        let granted = self.receiver.credit();
+        let granted = self.supply.credit();
         if granted > self.wanted {
             return self.withdraw();
         }
         let room = PORTION_MAX.saturating_sub(self.handed.saturating_add(granted));
-        self.receiver.add_credit((self.wanted - granted).min(room));
+        self.supply.add_credit((self.wanted - granted).min(room));
         if !self.is_draining {
             return;
         }
-        match self.receiver.credit() {
+        match self.supply.credit() {
             0 if self.wanted == 0 => self.drained().await,
             0 => {} // There will be room once the client was sent what it was promised.
             _ => self.withdraw(),
@@ -230,8 +231,8 @@ impl Consumer {
     }
 
     fn withdraw(&mut self) {
-        self.withdrawing = Some(self.receiver.credit());
-        self.receiver.drain();
+        self.withdrawing = Some(self.supply.credit());
+        self.supply.drain();
     }
 
     async fn drained(&mut self) {
@@ -261,8 +262,8 @@ impl Consumer {
                 }
                 Ok(())
             }
-            // Only who asked for a session is given one.
-            Ok(Next::Accepted { .. }) => Ok(()),
+            // Only who asked for a session is given one, and only a watcher is told what rose.
+            Ok(Next::Accepted { .. } | Next::Rose { .. }) => Ok(()),
             // Leadership is moving: the link stays, and the receiver looks on.
             Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -305,7 +306,7 @@ impl Consumer {
                 settlements.push(settlement);
             }
             // Posted here and now; only its outcome is waited for.
-            let outcome = self.receiver.settle(settlements);
+            let outcome = self.supply.settle(settlements);
             let (broker, name) = (self.broker.clone(), self.entity.name.clone());
             let session = self.session.clone();
             self.settling.push(Box::pin(async move {

@@ -5,16 +5,20 @@ use std::pin::pin;
 use std::time::Duration;
 
 use domain::{SessionId, SessionToken, Timestamp};
-use service::{Accepted, Broker, Error, ReceiveMode, Receiver};
+use service::{Accepted, Broker, Error, ReceiveMode};
 use tokio::sync::mpsc;
 
 use super::address::Entity;
 use super::consumer::Order;
+use super::supply::Supply;
+use crate::selection::Selection;
 
 /// What a receiver link is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Wanted {
     Messages,
+    /// LINK-20: those that a selector takes.
+    Selected(Selection),
     /// SESS-6.
     Session(SessionId),
     /// SESS-7: the next that is free, and how long to wait for one.
@@ -23,7 +27,7 @@ pub(super) enum Wanted {
 
 /// A receiver that is served.
 pub(super) struct Opened {
-    pub receiver: Receiver,
+    pub supply: Supply,
     pub session: Option<Held>,
 }
 
@@ -85,17 +89,18 @@ async fn attach(
     let Entity { name, sub } = entity;
     let accepted = match wanted {
         Wanted::Messages => {
-            let mut receiver = broker.messages().receiver(name, *sub, mode, 0).await?;
-            // Whoever serves the receiver answers a drain of nothing, and who does not says why.
-            receiver.drain();
-            receiver.next().await?;
-            return Ok(Opened { receiver, session: None });
+            let supply = Supply::all(broker, entity, mode).await?;
+            return Ok(Opened { supply, session: None });
+        }
+        Wanted::Selected(selection) => {
+            let supply = Supply::selected(broker, entity, selection, mode).await?;
+            return Ok(Opened { supply, session: None });
         }
         Wanted::Session(session) => broker.sessions().accept(name, *sub, session, mode).await?,
         Wanted::NextSession(wait) => broker.sessions().accept_next(name, *sub, mode, wait).await?,
     };
     let Accepted { token, until, receiver } = accepted;
-    Ok(Opened { receiver, session: Some((token, until)) })
+    Ok(Opened { supply: Supply::All(receiver.into()), session: Some((token, until)) })
 }
 
 /// SESS-14. Should it fail, the lock lapses.

@@ -66,6 +66,7 @@ impl Command {
             Command::ReceiveDeferred(receive) => {
                 Address::new(&mut receive.origin, &mut receive.queue.entity)
             }
+            Command::Select(select) => Address::new(&mut select.origin, &mut select.queue.entity),
             Command::DeleteBatch(delete) => {
                 Address::new(&mut delete.origin, &mut delete.queue.entity)
             }
@@ -103,6 +104,7 @@ impl Command {
             | Command::Renew(_)
             | Command::CancelScheduled(_)
             | Command::ReceiveDeferred(_)
+            | Command::Select(_)
             | Command::DeleteBatch(_)
             | Command::Fire(_)
             | Command::FireLocks(_)

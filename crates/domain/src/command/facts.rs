@@ -138,6 +138,10 @@ impl Command {
                 delivers_from: Some(receive.queue),
                 ..Facts::numbered(receive.origin, receive.queue.entity)
             },
+            Command::Select(select) => Facts {
+                delivers_from: Some(select.queue),
+                ..Facts::numbered(select.origin, select.queue.entity)
+            },
             Command::DeleteBatch(delete) => Facts::numbered(delete.origin, delete.queue.entity),
             Command::Fire(fire) => Facts::by(Leader, Harmless, Some(fire.entity)),
             Command::FireLocks(_) => Facts::by(Leader, Harmless, None),

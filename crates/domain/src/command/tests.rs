@@ -36,7 +36,7 @@ macro_rules! variants {
 variants!(Command, command_name, COMMANDS:
     CreateQueue UpdateQueue DeleteEntity Send Acquire Settle Renew CancelScheduled ReceiveDeferred
     DeleteBatch Fire FireLocks Touch Seal Beat Sweep AdvanceClock RaiseClock Catalog Session Topic
-    Refuse Forward Commit);
+    Refuse Forward Commit Select);
 variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
     AddNode Drain Remove MoveReplica);
@@ -71,6 +71,7 @@ fn table() -> Vec<TableRow> {
         (Command::Renew(renew()), Node, NUMBERED, ABOUT, &[]),
         (Command::CancelScheduled(cancel()), Node, NUMBERED, ABOUT, &[]),
         (receive_deferred(), Node, NUMBERED, ABOUT, &[Delivers]),
+        (select(), Node, NUMBERED, ABOUT, &[Delivers]),
         (delete_batch(), Node, NUMBERED, ABOUT, &[]),
         (fire(), Leader, Harmless, ABOUT, &[]),
         (Command::FireLocks(FireLocks { locks: vec![] }), Leader, Harmless, None, &[]),
@@ -348,6 +349,11 @@ fn cancel() -> CancelScheduled {
 fn receive_deferred() -> Command {
     let (origin, queue, receiver) = (ORIGIN, QUEUE, RECEIVER);
     Command::ReceiveDeferred(ReceiveDeferred { origin, queue, receiver, numbers: vec![] })
+}
+
+fn select() -> Command {
+    let (origin, queue, receiver) = (ORIGIN, QUEUE, RECEIVER);
+    Command::Select(Select { origin, queue, receiver, numbers: vec![] })
 }
 
 fn delete_batch() -> Command {

@@ -63,6 +63,7 @@ impl Command {
             Command::Renew(renew) => Weight::each(16, renew.tokens.len()),
             Command::CancelScheduled(cancel) => Weight::each(8, cancel.numbers.len()),
             Command::ReceiveDeferred(receive) => Weight::each(8, receive.numbers.len()),
+            Command::Select(select) => Weight::each(8, select.numbers.len()),
             Command::FireLocks(fire) => Weight::each(32, fire.locks.len()),
             Command::DeleteBatch(delete) => Weight::each(0, delete.count_max as usize),
             Command::Fire(fire) => Weight::each(0, fire.count_max as usize),

@@ -34,8 +34,9 @@ pub(super) struct Entity {
 pub(super) struct Watch {
     /// What the engine knows since the entry before.
     before: Told,
-    /// A message became available, even if another command of the entry took it.
-    pub rose: PerSubQueue<bool>,
+    /// The lowest and the highest number that became available, even if another command of the entry
+    /// took it.
+    pub rose: PerSubQueue<Option<(SequenceNumber, SequenceNumber)>>,
     pub stale: Stale,
     /// A session joined the line.
     pub joined: bool,
@@ -50,7 +51,7 @@ impl Watch {
     fn of(row: &EntityRow, state: &EntityState) -> Watch {
         Watch {
             before: Told::of(row, state),
-            rose: [false; SubQueue::ALL.len()],
+            rose: [None; SubQueue::ALL.len()],
             stale: Stale::default(),
             joined: false,
             sessions: BTreeSet::new(),
@@ -135,8 +136,8 @@ impl Entity {
         for sub in SubQueue::ALL {
             let (queue, of) = (QueueId { entity: id, sub }, sub as usize);
             let count = now.receivable[of];
-            if (rose[of] && count > 0) || count != before.receivable[of] {
-                effects.push(Effect::Available { queue, count });
+            if (rose[of].is_some() && count > 0) || count != before.receivable[of] {
+                effects.push(Effect::Available { queue, count, rose: rose[of] });
             }
             let waiting = now.waiting[of];
             if waiting != before.waiting[of] {

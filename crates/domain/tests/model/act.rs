@@ -57,6 +57,10 @@ pub enum Act {
         dead: bool,
         picks: Vec<Pick>,
     },
+    Select {
+        dead: bool,
+        picks: Vec<Pick>,
+    },
     Cancel(Vec<Pick>),
     /// Deletes what was enqueued so many ms before now, or before now.
     Delete {
@@ -188,6 +192,7 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(picks, atomic)| Act::Settle { picks, atomic }),
         2 => picks().prop_map(Act::Renew),
         5 => (dead(), picks()).prop_map(|(dead, picks)| Act::Deferred { dead, picks }),
+        6 => (dead(), picks()).prop_map(|(dead, picks)| Act::Select { dead, picks }),
         2 => picks().prop_map(Act::Cancel),
         1 => (dead(), prop_oneof![4 => 1..4u32, 1 => Just(0), 1 => Just(4001)],
             option::of(select(vec![0, 1000, 20_000])))

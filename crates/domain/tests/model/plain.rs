@@ -125,6 +125,7 @@ impl Plain {
             Command::Settle(settle) => self.settle(settle),
             Command::Renew(renew) => self.renew(renew),
             Command::ReceiveDeferred(receive) => self.receive_deferred(receive, actual),
+            Command::Select(select) => self.select(select, actual),
             Command::CancelScheduled(cancel) => self.cancel(cancel),
             Command::DeleteBatch(delete) => self.delete(delete),
             Command::Fire(fire) => self.fire(fire.kind, fire.count_max as usize, actual),

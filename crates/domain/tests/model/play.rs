@@ -241,6 +241,7 @@ impl Game {
         let queue = match command {
             Command::Acquire(take) => take.queue,
             Command::ReceiveDeferred(receive) => receive.queue,
+            Command::Select(select) => select.queue,
             Command::Session(_) => QueueId::main(QUEUE),
             _ => return,
         };

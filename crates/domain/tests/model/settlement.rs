@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::{
     DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, Disposition, LockToken, Outcome, Properties,
-    ReceiveDeferred, Refusal, Renew, Settle, Settlement, SubQueue,
+    ReceiveDeferred, Refusal, Renew, Select, Settle, Settlement, SubQueue,
 };
 
 use crate::plain::{Plain, disabled, not_found, refused};
@@ -168,6 +168,29 @@ impl Plain {
         let mut deliveries = Vec::new();
         for number in found {
             deliveries.push(self.lock(number, sub, &deliveries, actual));
+        }
+        Outcome::Acquired { deliveries, more: false }
+    }
+
+    /// SEL-6: what can be had of these, in order; few enough are before them that all are looked at.
+    pub fn select(&mut self, select: &Select, actual: &Outcome) -> Outcome {
+        if self.refuses_receive() {
+            return disabled();
+        }
+        let sub = select.queue.sub;
+        if self.needs_session(sub) {
+            return refused(Refusal::InvalidOperation { why: "" });
+        }
+        self.used();
+        let mut deliveries = Vec::new();
+        for number in select.numbers.iter().map(|number| number.0).collect::<BTreeSet<_>>() {
+            let there = self
+                .messages
+                .iter()
+                .any(|m| m.number == number && m.is_in(sub) && !m.deferred && m.lock.is_none());
+            if there && self.ends_instead(number, sub).is_none() {
+                deliveries.push(self.lock(number, sub, &deliveries, actual));
+            }
         }
         Outcome::Acquired { deliveries, more: false }
     }

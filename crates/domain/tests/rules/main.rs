@@ -34,6 +34,7 @@ mod places;
 mod quota;
 mod rule;
 mod sched;
+mod sel;
 mod send;
 mod send_again;
 mod seq;

@@ -43,12 +43,13 @@ const COMMON: [Operation; 12] = [
 ];
 
 /// What else a queue without sessions may be asked for, and what forwarding does.
-const WITHOUT: [Operation; 5] = [
+const WITHOUT: [Operation; 6] = [
     ("delete", |play, queue| on(play, 1, queue, Delete(1))),
     ("ship", |play, queue| ship(play, queue)),
     ("arrive", |play, queue| shipped(play, queue, Vec::new())),
     ("refuse", |play, queue| shipped(play, queue, vec![refused()])),
     ("unpark", unpark),
+    ("select", |play, queue| on(play, 1, queue, Select(&[1]))),
 ];
 
 /// What the holder of its session may ask for.
@@ -194,7 +195,7 @@ fn columns(more: &[Operation]) -> Vec<Operation> {
 }
 
 #[test]
-fn sched_3_lock_14_ttl_11_defer_4_batch_4_what_is_done_in_each_place() {
+fn sched_3_lock_14_ttl_11_defer_4_batch_4_sel_6_what_is_done_in_each_place() {
     let places: [Place; 7] = [
         ("scheduled", |play, message| asked(play, [send(message.due(DUE))])),
         ("fresh", |play, message| asked(play, [send(message)])),
@@ -210,14 +211,14 @@ fn sched_3_lock_14_ttl_11_defer_4_batch_4_what_is_done_in_each_place() {
         }),
     ];
     let table = "
-                  activate cancel renew complete abandon release defer dead-letter lapse expire receive by-number delete ship arrive refuse unpark
-        scheduled F        -      !     !        !       !       !     !           .     .      .       !         .      .    .      .      .
-        fresh     .        !      !     !        !       !       !     !           .     -      L       !         -      A    .      .      .
-        returned  .        !      !     !        !       !       !     !           .     -      L       !         -      A    .      .      .
-        locked    .        !      .     -        R       R       D     X           R     .      .       !         .      .    .      .      .
-        again     .        !      .     -        D       D       D     X           D     .      .       !         .      .    .      .      .
-        deferred  .        !      !     !        !       !       !     !           .     .      .       LD        .      .    .      .      .
-        shipped   .        !      !     !        !       !       !     !           .     .      !       !         .      .    -      X      .
+                  activate cancel renew complete abandon release defer dead-letter lapse expire receive by-number delete ship arrive refuse unpark select
+        scheduled F        -      !     !        !       !       !     !           .     .      .       !         .      .    .      .      .      .
+        fresh     .        !      !     !        !       !       !     !           .     -      L       !         -      A    .      .      .      L
+        returned  .        !      !     !        !       !       !     !           .     -      L       !         -      A    .      .      .      L
+        locked    .        !      .     -        R       R       D     X           R     .      .       !         .      .    .      .      .      .
+        again     .        !      .     -        D       D       D     X           D     .      .       !         .      .    .      .      .      .
+        deferred  .        !      !     !        !       !       !     !           .     .      .       LD        .      .    .      .      .      .
+        shipped   .        !      !     !        !       !       !     !           .     .      !       !         .      .    -      X      .      !
     ";
     check_all(queue, MAIN, &columns(&WITHOUT), &places, table);
 }
@@ -253,13 +254,13 @@ fn dlq_4_ttl_18_defer_11_fwd_9_what_is_done_in_each_place_of_a_dead_letter_queue
         }),
     ];
     let table = "
-                  activate cancel renew complete abandon release defer dead-letter lapse expire receive by-number delete ship arrive refuse unpark
-        fresh     .        !      !     !        !       !       !     !           .     .      L       !         -      A    .      .      .
-        locked    .        !      .     -        R       R       D     !           R     .      .       !         .      .    .      .      .
-        again     .        !      .     -        D       D       D     !           D     .      .       !         .      .    .      .      .
-        deferred  .        !      !     !        !       !       !     !           .     .      .       LD        .      .    .      .      .
-        shipped   .        !      !     !        !       !       !     !           .     .      !       !         .      .    -      P      .
-        parked    .        !      !     !        !       !       !     !           .     .      !       !         .      .    .      .      R
+                  activate cancel renew complete abandon release defer dead-letter lapse expire receive by-number delete ship arrive refuse unpark select
+        fresh     .        !      !     !        !       !       !     !           .     .      L       !         -      A    .      .      .      L
+        locked    .        !      .     -        R       R       D     !           R     .      .       !         .      .    .      .      .      .
+        again     .        !      .     -        D       D       D     !           D     .      .       !         .      .    .      .      .      .
+        deferred  .        !      !     !        !       !       !     !           .     .      .       LD        .      .    .      .      .      .
+        shipped   .        !      !     !        !       !       !     !           .     .      !       !         .      .    -      P      .      !
+        parked    .        !      !     !        !       !       !     !           .     .      !       !         .      .    .      .      R      !
     ";
     check_all(queue, DEAD, &columns(&WITHOUT), &places, table);
 }

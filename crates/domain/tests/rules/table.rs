@@ -157,6 +157,7 @@ pub enum Action {
     Atomic(Vec<(u64, Disposition)>),
     Renew(&'static [u64]),
     Deferred(&'static [u64]),
+    Select(&'static [u64]),
     Cancel(&'static [u64]),
     Delete(u32),
     /// Those enqueued before an instant.
@@ -259,6 +260,7 @@ impl Table {
                 words(&self.group.apply(Command::Renew(renew)))
             }
             Deferred(numbers) => words(&self.receive_deferred(queue, numbers)),
+            Select(numbers) => words(&self.select(queue, numbers)),
             Cancel(numbers) => {
                 words(&self.group.apply(Command::CancelScheduled(CancelScheduled {
                     origin: None,
@@ -324,6 +326,14 @@ impl Table {
         let numbers = numbers_of(numbers);
         let receive = ReceiveDeferred { origin: None, queue, receiver: RECEIVER, numbers };
         let outcome = self.group.apply(Command::ReceiveDeferred(receive));
+        self.remember(queue, &outcome);
+        outcome
+    }
+
+    pub fn select(&mut self, queue: QueueId, numbers: &[u64]) -> Outcome {
+        let numbers = numbers_of(numbers);
+        let select = domain::Select { origin: None, queue, receiver: RECEIVER, numbers };
+        let outcome = self.group.apply(Command::Select(select));
         self.remember(queue, &outcome);
         outcome
     }

@@ -394,7 +394,7 @@ impl Timers {
                     false => self.temporary.insert(*entity, *window),
                 };
             }
-            Effect::Available { queue, count } => {
+            Effect::Available { queue, count, .. } => {
                 self.available.insert(*queue, *count);
             }
             Effect::Fanout { topic, copies_max } => {

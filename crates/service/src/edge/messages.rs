@@ -6,7 +6,8 @@ use std::time::Duration;
 use domain::{
     BATCH_DELETE_MAX, CancelScheduled, Command, DeleteBatch, Disposition, EntityId, LockToken,
     NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId, RECEIVE_MESSAGES_MAX, ReceiveDeferred,
-    Refusal, Renew, Send, SequenceNumber, Settle, Settlement, SubQueue, TOKENS_MAX, Timestamp,
+    Refusal, Renew, Select, Send, SequenceNumber, Settle, Settlement, SubQueue, TOKENS_MAX,
+    Timestamp,
 };
 use tokio::time::timeout;
 
@@ -16,7 +17,7 @@ use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, consumed, une
 use crate::edge::router::{Router, not_found};
 use crate::edge::sender::Sender;
 use crate::error::{Error, Result};
-use crate::exchange::{Answer, Read, ReadAnswer, Received};
+use crate::exchange::{Answer, Read, ReadAnswer, Received, Wanted};
 
 /// What is done to the messages of a queue, a topic or a subscription.
 #[derive(Clone, Copy)]
@@ -65,6 +66,32 @@ impl Messages<'_> {
         Ok(Receiver::attach(self.router.clone(), queue.into(), route, sub, mode, credit, None))
     }
 
+    /// A receiver that is handed nothing, and told what becomes available (SEL-7).
+    pub async fn watcher(self, queue: &str, sub: SubQueue) -> Result<Receiver> {
+        let route = self.router.route(queue, self.router.deadline()).await?;
+        let (wanted, mode) = (Some(Wanted::Notices), ReceiveMode::PeekLock);
+        Ok(Receiver::attach(self.router.clone(), queue.into(), route, sub, mode, 0, wanted))
+    }
+
+    /// SEL-6: takes those of these messages that are available, wherever they are. The flag says that some
+    /// of them have not been looked at: whoever asks again gets further.
+    pub async fn select(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        mode: ReceiveMode,
+        numbers: Vec<SequenceNumber>,
+    ) -> Result<(Vec<Received>, bool)> {
+        check_count("sequence_numbers", numbers.len(), queue)?;
+        let receiver = self.router.next_receiver(1);
+        let command =
+            Command::Select(Select { origin: None, queue: unrouted(sub), receiver, numbers });
+        let deadline = self.router.deadline();
+        let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
+        let more = matches!(answer.outcome, Outcome::Acquired { more: true, .. });
+        Ok((acquired(self.router, queue, sub, mode, answer).await?, more))
+    }
+
     /// Waits up to `wait` for at most `count_max` messages; an empty answer is no error (LOCK-24).
     pub async fn receive(
         self,
@@ -92,7 +119,7 @@ impl Messages<'_> {
         };
         match next? {
             Next::Messages(messages) => Ok(messages),
-            Next::Drained | Next::Accepted { .. } => Ok(Vec::new()),
+            Next::Drained | Next::Accepted { .. } | Next::Rose { .. } => Ok(Vec::new()),
         }
     }
 

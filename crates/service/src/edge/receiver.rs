@@ -54,6 +54,8 @@ pub enum Next {
     Drained,
     /// The session it waited for is its own, until then (SESS-7, SESS-8).
     Accepted { token: SessionToken, until: Timestamp },
+    /// A watcher's: messages from this number to that have become available, or some of them (SEL-7).
+    Rose { low: SequenceNumber, high: SequenceNumber },
 }
 
 /// Positions whose settlement was refused; the others are done.
@@ -200,6 +202,10 @@ impl Receiver {
                     self.lost_since = None;
                     self.session = Some(Wanted::Held(token.clone()));
                     return Ok(Next::Accepted { token, until });
+                }
+                Some(Event::Rose { low, high }) => {
+                    self.lost_since = None;
+                    return Ok(Next::Rose { low, high });
                 }
                 Some(Event::Drained) => {
                     if self.draining {
@@ -406,7 +412,7 @@ impl Drop for Receiver {
                     let command = release_session(queue, token);
                     drop(self.router.post(self.route.group, command));
                 }
-                Event::Drained | Event::Detached(_) => (),
+                Event::Rose { .. } | Event::Drained | Event::Detached(_) => (),
             }
         }
         if let Some(command) = release(queue, &left) {

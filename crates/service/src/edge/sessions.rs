@@ -85,7 +85,9 @@ impl Sessions<'_> {
         let wait = wait.max(Duration::from_millis(100));
         match timeout(wait, receiver.next()).await {
             Ok(Ok(Next::Accepted { token, until })) => Ok(Accepted { token, until, receiver }),
-            Ok(Ok(Next::Messages(_) | Next::Drained)) => Err(Error::new(Refusal::NoSession, queue)),
+            Ok(Ok(Next::Messages(_) | Next::Drained | Next::Rose { .. })) => {
+                Err(Error::new(Refusal::NoSession, queue))
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::new(Refusal::NoSession, queue)),
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use domain::{
     Command, Delivery, Disposition, LockToken, QueueId, ReceiverId, Refusal, ReleaseSession,
-    SessionCommand, SessionToken, Settle, Settlement, Timestamp,
+    SequenceNumber, SessionCommand, SessionToken, Settle, Settlement, Timestamp,
 };
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -37,13 +37,15 @@ pub(crate) enum Sink {
     Peer(Outbox),
 }
 
-/// Which session a receiver is for, where the queue requires them.
+/// What a receiver is for that does not take a queue's messages as they come.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Wanted {
     /// The next that is free: it waits for one (SESS-7).
     Next,
     /// One that it holds.
     Held(SessionToken),
+    /// No messages: it is told which become available (SEL-7).
+    Notices,
 }
 
 /// What a receiver is told by its leader.
@@ -54,6 +56,12 @@ pub(crate) enum Event {
     Accepted {
         token: SessionToken,
         until: Timestamp,
+    },
+    /// Messages from this number to that have become available, or some of them. The first says that
+    /// any may be.
+    Rose {
+        low: SequenceNumber,
+        high: SequenceNumber,
     },
     /// After a drain: no credit is left and nothing is under way.
     Drained,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{Delivery, EntityId, Key, Refusal, Row, Rows, SequenceNumber, Timestamp};
+use domain::{Delivery, EntityId, Key, QueueId, Refusal, Row, Rows, SequenceNumber, Timestamp};
 use replication::{ProposeError, Replication};
 use tokio::sync::mpsc;
 
@@ -78,10 +78,7 @@ pub(crate) fn answer(
             ReadAnswer::Untouched
         }
         Read::Peek { queue, from, count_max, .. } => {
-            let peeked = domain::peek(rows, queue, from, count_max);
-            answered(peeked, |found| {
-                ReadAnswer::Messages(with_contents(queue.entity, contents, found))
-            })
+            answered(peek(rows, contents, queue, from, count_max), ReadAnswer::Messages)
         }
         Read::PeekSession { entity, token, from, count_max } => {
             let peeked = domain::peek_session(rows, entity, &token, from, count_max);
@@ -138,6 +135,26 @@ fn answered<T>(read: Result<T, Refusal>, answer: impl FnOnce(T) -> ReadAnswer) -
     match read {
         Ok(found) => answer(found),
         Err(refusal) => ReadAnswer::Refused(refusal),
+    }
+}
+
+/// The messages from a number on; none only if there is none, whatever is settled meanwhile: who is
+/// told of none does not look further.
+fn peek(
+    rows: &impl Rows,
+    contents: Contents<'_>,
+    queue: QueueId,
+    mut from: SequenceNumber,
+    count_max: u32,
+) -> Result<Vec<Received>, Refusal> {
+    loop {
+        let found = domain::peek(rows, queue, from, count_max)?;
+        let Some(first) = found.first() else { return Ok(Vec::new()) };
+        from = first.sequence.next();
+        let messages = with_contents(queue.entity, contents, found);
+        if !messages.is_empty() {
+            return Ok(messages);
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The receivers a leader serves: where their deliveries go, and what is still under way to them.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{EntityId, QueueId, ReceiverId, SessionToken, Timestamp};
+use domain::{EntityId, QueueId, ReceiverId, SequenceNumber, SessionToken, Timestamp};
 
 use crate::exchange::{Attach, Detached, Event, Received, Sink, Wanted};
 
@@ -19,6 +20,8 @@ struct ServedReceiver {
 #[derive(Default)]
 pub(crate) struct ReceiverTable {
     receivers: BTreeMap<ReceiverId, ServedReceiver>,
+    /// Those that are told what becomes available, by queue (SEL-7).
+    watchers: BTreeMap<QueueId, BTreeSet<ReceiverId>>,
     /// Forgotten because they did not take what was sent to them, since somebody last asked.
     gone: Vec<ReceiverId>,
 }
@@ -29,6 +32,38 @@ impl ReceiverTable {
         let session = attach.session.clone();
         let served = ServedReceiver { queue, session, sink, acquires: 0, draining: false };
         self.receivers.insert(attach.receiver, served);
+        if attach.session == Some(Wanted::Notices) {
+            self.watchers.entry(queue).or_default().insert(attach.receiver);
+            self.notice(attach.receiver, SequenceNumber::MIN, SequenceNumber::MAX);
+        }
+    }
+
+    /// Messages of a queue have become available.
+    pub fn rose(&mut self, queue: QueueId, low: SequenceNumber, high: SequenceNumber) {
+        let Some(watchers) = self.watchers.get(&queue) else { return };
+        for receiver in watchers.clone() {
+            self.notice(receiver, low, high);
+        }
+    }
+
+    fn notice(&mut self, receiver: ReceiverId, low: SequenceNumber, high: SequenceNumber) {
+        let Some(served) = self.receivers.get(&receiver) else { return };
+        if served.sink.send(receiver, Event::Rose { low, high }).is_err() {
+            self.lose(receiver);
+        }
+    }
+
+    fn remove(&mut self, receiver: ReceiverId) -> Option<ServedReceiver> {
+        let served = self.receivers.remove(&receiver)?;
+        if served.session == Some(Wanted::Notices)
+            && let Entry::Occupied(mut watchers) = self.watchers.entry(served.queue)
+        {
+            watchers.get_mut().remove(&receiver);
+            if watchers.get().is_empty() {
+                watchers.remove();
+            }
+        }
+        Some(served)
     }
 
     pub fn queue(&self, receiver: ReceiverId) -> Option<QueueId> {
@@ -116,14 +151,14 @@ impl ReceiverTable {
     /// One that did not take an event is sent no other: it attaches anew when it finds that its events
     /// have ended.
     fn lose(&mut self, receiver: ReceiverId) {
-        if self.receivers.remove(&receiver).is_some() {
+        if self.remove(receiver).is_some() {
             self.gone.push(receiver);
         }
     }
 
     /// Tells a receiver that it is served no more, and forgets it.
     pub fn dismiss(&mut self, receiver: ReceiverId, why: Detached) {
-        if let Some(served) = self.receivers.remove(&receiver) {
+        if let Some(served) = self.remove(receiver) {
             // One that is gone itself need not be told.
             drop(served.sink.send(receiver, Event::Detached(why)));
         }
@@ -131,6 +166,7 @@ impl ReceiverTable {
 
     /// Dismisses everybody.
     pub fn dismiss_all(&mut self, why: &Detached) {
+        self.watchers.clear();
         for (receiver, served) in std::mem::take(&mut self.receivers) {
             drop(served.sink.send(receiver, Event::Detached(why.clone())));
         }
@@ -201,6 +237,37 @@ mod tests {
         assert!(receivers.acquired(RECEIVER, Vec::new()).is_empty());
         assert_eq!(events.try_recv(), Ok(Event::Drained));
         assert!(events.try_recv().is_err());
+    }
+
+    /// Whoever only watches is told from the first that anything may be there, then what became so, and
+    /// nothing of another queue; one that is gone is told nothing.
+    #[test]
+    fn sel_7_a_watcher_is_told_what_has_become_available() {
+        let (sender, mut events) = mpsc::channel(9);
+        let queue = QueueId::main(EntityId(1));
+        let attach = Attach {
+            receiver: RECEIVER,
+            queue,
+            credit: 0,
+            session: Some(Wanted::Notices),
+            arrived: Vec::new(),
+            sink: Sink::Local(sender),
+        };
+        let mut receivers = ReceiverTable::default();
+        receivers.attach(&attach);
+        let number = SequenceNumber;
+        let (low, high) = (SequenceNumber::MIN, SequenceNumber::MAX);
+        assert_eq!(events.try_recv(), Ok(Event::Rose { low, high }));
+        receivers.rose(QueueId::main(EntityId(2)), number(1), number(2));
+        receivers.rose(queue, number(3), number(5));
+        let (low, high) = (number(3), number(5));
+        assert_eq!(events.try_recv(), Ok(Event::Rose { low, high }));
+        assert!(events.try_recv().is_err());
+        receivers.dismiss(RECEIVER, Detached::LeaderLost);
+        assert_eq!(events.try_recv(), Ok(Event::Detached(Detached::LeaderLost)));
+        receivers.rose(queue, number(6), number(6));
+        assert!(events.try_recv().is_err());
+        assert!(receivers.watchers.is_empty());
     }
 
     #[test]

@@ -47,6 +47,7 @@ mod tag {
     pub const ACCEPTED: u8 = 17;
     pub const IDLE: u8 = 20;
     pub const END_CLAIMS: u8 = 50;
+    pub const ROSE: u8 = 60;
 }
 
 fn items<T>(
@@ -82,6 +83,7 @@ impl Codec for Wanted {
         match self {
             Wanted::Next => out.push(1),
             Wanted::Held(token) => put!(out, 2, *token),
+            Wanted::Notices => out.push(3),
         }
     }
 
@@ -89,6 +91,7 @@ impl Codec for Wanted {
         Ok(match input.byte()? {
             1 => Wanted::Next,
             2 => Wanted::Held(take(input)?),
+            3 => Wanted::Notices,
             _ => return Err(Error::Corrupt { what: "unknown tag of a wanted session" }),
         })
     }

@@ -222,7 +222,9 @@ async fn lock_23_a_receiver_survives_its_leader() {
                     held.push(message);
                 }
             }
-            Next::Drained | Next::Accepted { .. } => panic!("nobody asked for that"),
+            Next::Drained | Next::Accepted { .. } | Next::Rose { .. } => {
+                panic!("nobody asked for that")
+            }
         }
         while held.len() > 20 {
             let settlements = held.drain(..10).map(|message| Settlement {

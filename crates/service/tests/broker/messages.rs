@@ -140,7 +140,9 @@ async fn lock_7_credit_is_served_as_messages_come() {
     while got.len() < 3 {
         match soon("messages", receiver.next()).await.expect("messages") {
             Next::Messages(more) => got.extend(more),
-            Next::Drained | Next::Accepted { .. } => panic!("nobody asked for that"),
+            Next::Drained | Next::Accepted { .. } | Next::Rose { .. } => {
+                panic!("nobody asked for that")
+            }
         }
     }
     assert_eq!(bodies(&got), ["a", "b", "c"]);

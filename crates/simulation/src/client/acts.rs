@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use domain::{
     CancelScheduled, Command, Commit, DeleteBatch, Disposition, EntityId, LockToken, NewMessage,
-    Operation, Properties, QueueId, ReceiveDeferred, Renew, Send, SequenceNumber, SetSessionState,
-    Settle, Settlement, Span, SubQueue, Timestamp, Value,
+    Operation, Properties, QueueId, ReceiveDeferred, Renew, Select, Send, SequenceNumber,
+    SetSessionState, Settle, Settlement, Span, SubQueue, Timestamp, Value,
 };
 
 use super::sessions::{InHand, a_session};
@@ -42,6 +42,7 @@ impl Client {
             76..80 => self.cancel(random),
             80..84 => self.settle_spent(random),
             84..85 => Some(self.delete_batch(random.pick(entities), now, random)),
+            85..91 => self.select(random),
             _ => None,
         };
         command.into_iter().map(|command| self.request(command)).collect()
@@ -205,6 +206,18 @@ impl Client {
         let (queue, number) = self.deferred.swap_remove(random.index(self.deferred.len()));
         let (receiver, numbers) = (self.receiver, vec![number]);
         Some(Command::ReceiveDeferred(ReceiveDeferred { origin: None, queue, receiver, numbers }))
+    }
+
+    /// SEL-6: some of what was sent to one entity, which others may have taken meanwhile.
+    fn select(&mut self, random: &mut Random) -> Option<Command> {
+        if self.available.is_empty() {
+            return None;
+        }
+        let (entity, _) = self.available[random.index(self.available.len())];
+        let of = self.available.iter().filter(|(of, _)| *of == entity);
+        let numbers = of.map(|(_, number)| *number).filter(|_| random.chance(400)).collect();
+        let queue = QueueId::main(entity);
+        Some(Command::Select(Select { origin: None, queue, receiver: self.receiver, numbers }))
     }
 
     fn cancel(&mut self, random: &mut Random) -> Option<Command> {

@@ -227,6 +227,11 @@ pub fn command() -> impl Strategy<Value = Command> {
                 Command::ReceiveDeferred(ReceiveDeferred { origin, queue, receiver, numbers })
             }
         ),
+        (origin(), queue(), receiver(), vec(number(), 0..4)).prop_map(
+            |(origin, queue, receiver, numbers)| {
+                Command::Select(Select { origin, queue, receiver, numbers })
+            }
+        ),
         (origin(), queue(), any::<u32>(), of(at())).prop_map(
             |(origin, queue, count_max, before)| {
                 Command::DeleteBatch(DeleteBatch { origin, queue, count_max, before })

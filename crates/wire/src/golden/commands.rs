@@ -193,6 +193,15 @@ fn commands() {
             "0900ac020102f40303014d",
         ),
         (
+            Command::Select(Select {
+                origin: None,
+                queue: QUEUE,
+                receiver: RECEIVER,
+                numbers: vec![NUMBER],
+            }),
+            "3c00ac020102f40303014d",
+        ),
+        (
             Command::DeleteBatch(DeleteBatch {
                 origin: None,
                 queue: QUEUE,

@@ -1,6 +1,8 @@
 //! Moves messages from place to place: the one writing of the rows, counts and heads that say where a
 //! message is.
 
+use std::ops::ControlFlow;
+
 use crate::machine::place::{Detached, Goal, Move, Place, Places, Stored};
 use crate::{
     Effect, Key, LockRow, LockToken, MessageRow, QueueId, Row, Rows, SequenceNumber, SubQueue,
@@ -87,17 +89,17 @@ impl<R: Rows> Places<'_, R> {
                     self.sessions().put_scheduled(&session, number);
                 }
             }
-            Place::Fresh => self.rise(queue.sub),
+            Place::Fresh => self.rise(queue.sub, number),
             Place::Returned => {
                 self.view.insert(Key::Returned(queue, number), Row::Returned);
                 let low = &mut self.state.returned_low[sub];
                 *low = if self.state.returned[sub] == 0 { number } else { (*low).min(number) };
                 self.state.returned[sub] += 1;
-                self.rise(queue.sub);
+                self.rise(queue.sub, number);
             }
             Place::Ready(session) => {
                 self.sessions().put_ready(&session, number);
-                self.rise(queue.sub);
+                self.rise(queue.sub, number);
             }
             Place::Locked { lock, .. } => {
                 self.view.insert(Key::Lock(queue, number), Row::Lock(lock));
@@ -125,7 +127,7 @@ impl<R: Rows> Places<'_, R> {
             // It joins its session as well: that is one change of the session's row.
             Some(session) => {
                 self.sessions().join(session, number);
-                self.rise(queue.sub);
+                self.rise(queue.sub, number);
             }
             None => self.enter(queue, number, Place::Fresh),
         }
@@ -146,9 +148,11 @@ impl<R: Rows> Places<'_, R> {
     }
 
     /// One more can be received.
-    fn rise(&mut self, sub: SubQueue) {
+    fn rise(&mut self, sub: SubQueue, number: SequenceNumber) {
         self.state.available[sub as usize] += 1;
-        self.watch.rose[sub as usize] = true;
+        let rose = &mut self.watch.rose[sub as usize];
+        *rose =
+            Some(rose.map_or((number, number), |(low, high)| (low.min(number), high.max(number))));
     }
 
     /// One less can be received, of those without a session.
@@ -159,6 +163,45 @@ impl<R: Rows> Places<'_, R> {
         if sub == SubQueue::Main && state.available[of] == state.returned[of] {
             state.fresh_head[of] = state.next_sequence;
         }
+    }
+
+    /// Makes a fresh message the lowest fresh one (SEL-6): those before it become returned ones. In so many
+    /// rows; false if that is too few, and then only the lowest of them have.
+    pub fn advance_head(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        rows_max: usize,
+    ) -> bool {
+        /// Each is visited, and gets a row.
+        const ROWS_EACH: usize = 2;
+        let sub = queue.sub as usize;
+        let (head, count_max) = (self.state.fresh_head[sub], rows_max / ROWS_EACH);
+        let (mut before, mut reached) = (Vec::new(), true);
+        self.view.scan_messages(queue, head, self.issued_from, &mut |found, _| {
+            if found >= number {
+                return ControlFlow::Break(());
+            }
+            reached = before.len() < count_max;
+            if reached {
+                before.push(found);
+                return ControlFlow::Continue(());
+            }
+            ControlFlow::Break(())
+        });
+        if let (Some(first), 0) = (before.first(), self.state.returned[sub]) {
+            self.state.returned_low[sub] = *first;
+        }
+        self.state.returned[sub] += before.len() as u64;
+        for found in &before {
+            self.view.insert(Key::Returned(queue, *found), Row::Returned);
+        }
+        self.state.fresh_head[sub] = match (reached, before.last()) {
+            (true, _) => number,
+            (false, Some(last)) => last.next(),
+            (false, None) => head,
+        };
+        reached
     }
 
     /// Nothing is fresh up to and including this number.

@@ -4,9 +4,9 @@ use domain::{
     AcceptSession, Acquire, CancelScheduled, Command, Commit, DeadlineKind, DeleteBatch,
     DeleteSessionBatch, Disposition, FireLocks, FireSessions, LockToken, NewMessage, Operation,
     Origin, Properties, QueueId, QueueProperties, ReceiveDeferred, ReceiveSession,
-    ReceiveSessionDeferred, ReceiverId, ReleaseSession, Renew, RenewSession, ResumeSession, Send,
-    SequenceNumber, SessionCommand, SessionId, SessionToken, SetSessionState, Settle, Settlement,
-    Span, Timestamp, UpdateQueue, Value,
+    ReceiveSessionDeferred, ReceiverId, ReleaseSession, Renew, RenewSession, ResumeSession, Select,
+    Send, SequenceNumber, SessionCommand, SessionId, SessionToken, SetSessionState, Settle,
+    Settlement, Span, Timestamp, UpdateQueue, Value,
 };
 
 use super::Game;
@@ -54,6 +54,12 @@ impl Game {
                     receiver: ReceiverId::default(),
                     numbers: self.picked(picks, aside(dead)),
                 })
+            }
+            Act::Select { dead, picks } => {
+                let queue = queue(*dead);
+                let numbers = self.picked(picks, |m| m.is_available(queue.sub));
+                let receiver = ReceiverId::default();
+                Command::Select(Select { origin, queue, receiver, numbers })
             }
             Act::Cancel(picks) => Command::CancelScheduled(CancelScheduled {
                 origin,

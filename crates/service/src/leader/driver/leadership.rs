@@ -113,6 +113,9 @@ impl Leading {
                 Effect::Updated { entity } => Some(entity),
                 _ => None,
             };
+            if let Effect::Available { queue, rose: Some((low, high)), .. } = effect {
+                self.receivers.rose(queue, low, high);
+            }
             self.engine.effect(effect);
             if let Some(entity) = updated
                 && !self.receivers.is_empty()

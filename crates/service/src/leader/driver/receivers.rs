@@ -30,6 +30,8 @@ impl Leading {
                 self.engine.attach(receiver, queue);
                 self.engine.credit(receiver, credit);
             }
+            // What it picks it is answered with, and asks for again if the answer is lost.
+            Some(Wanted::Notices) => self.engine.attach(receiver, queue),
             Some(Wanted::Next) => {
                 if again {
                     for token in lost_holds(&self.rows, queue.entity, receiver) {
@@ -135,11 +137,11 @@ pub(super) fn receivable(
     domain::check_receivable(&entity, queue)?;
     let requires = entity.properties.requires_session;
     match session {
-        None if requires && queue.sub == SubQueue::Main => {
+        None | Some(Wanted::Notices) if requires && queue.sub == SubQueue::Main => {
             let why = "this entity requires sessions; accept a session to receive from it";
             Err(Refusal::InvalidOperation { why }) // LOCK-26.
         }
-        None => Ok(()),
+        None | Some(Wanted::Notices) => Ok(()),
         Some(_) if !requires => {
             let why = "this entity has no sessions; it was created without them";
             Err(Refusal::InvalidOperation { why }) // LOCK-26.

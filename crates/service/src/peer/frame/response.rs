@@ -55,6 +55,7 @@ pub(crate) fn put_response(response: &Response, out: &mut Vec<u8>) {
             Event::Accepted { token, until } => {
                 put!(out, tag::ACCEPTED, *receiver, *token, *until);
             }
+            Event::Rose { low, high } => put!(out, tag::ROSE, *receiver, *low, *high),
             Event::Drained => put!(out, tag::DRAINED, *receiver),
             Event::Detached(Detached::LeaderLost) => put!(out, tag::LEADER_LOST, *receiver),
             Event::Detached(Detached::Refused(refusal)) => {
@@ -107,6 +108,10 @@ pub(crate) fn responses(frame: &Bytes) -> Result<Vec<Incoming>, Error> {
             tag::ACCEPTED => {
                 let (receiver, (token, until)) = take(input)?;
                 Incoming::Event { receiver, event: Event::Accepted { token, until } }
+            }
+            tag::ROSE => {
+                let (receiver, (low, high)) = take(input)?;
+                Incoming::Event { receiver, event: Event::Rose { low, high } }
             }
             tag::DRAINED => Incoming::Event { receiver: take(input)?, event: Event::Drained },
             tag::LEADER_LOST => {
