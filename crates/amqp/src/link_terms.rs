@@ -2,7 +2,8 @@
 //! by those of other brokers (LINK-20 to LINK-22).
 
 use amqp_protocol::codec::{
-    Attach, DecodeError, Map, SenderSettleMode, Source, Symbol, Value, code,
+    AnyTarget, Attach, DecodeError, Map, Role, SenderSettleMode, Source, Symbol, Symbols, Value,
+    code,
 };
 use bytestring::ByteString;
 use domain::{Excerpt, Timestamp};
@@ -128,6 +129,49 @@ pub fn set_mode(reply: &mut Attach, is_browser: bool) {
     }
 }
 
+/// What a terminus of the broker's can be asked to be beside its address and filters, and is (LINK-27).
+const OUTCOMES: [&str; 4] =
+    ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
+/// A queue that was made for a link is one, and goes with it (LINK-23).
+const DYNAMIC: [&str; 2] = ["queue", "temporary-queue"];
+/// Of the coordinator (AMQP 1.0, part 4, 4.5.9).
+const TRANSACTIONS: [&str; 3] =
+    ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"];
+/// A terminus of the broker's goes with its link: none is resumed (CONN-17).
+const LINK_DETACH: &str = "link-detach";
+
+/// LINK-27: of what a client asked the broker's end of a link to be, its answer repeats what it is.
+pub fn set_in_force(reply: &mut Attach) {
+    let policy = |asked: &Option<Symbol>| asked.as_ref().map(|_| Symbol::from_static(LINK_DETACH));
+    match (reply.role, &mut reply.source, &mut reply.target) {
+        (Role::Sender, Some(source), _) => {
+            source.durable = 0;
+            source.expiry_policy = policy(&source.expiry_policy);
+            source.timeout = 0;
+            source.dynamic_node_properties.take_if(|_| !source.dynamic);
+            // One that is not settled has none: its lock ends (LOCK-12).
+            source.default_outcome = None;
+            keep(&mut source.outcomes, &OUTCOMES);
+            keep(&mut source.capabilities, if source.dynamic { &DYNAMIC } else { &[] });
+        }
+        (Role::Receiver, _, Some(AnyTarget::Node(target))) => {
+            target.durable = 0;
+            target.expiry_policy = policy(&target.expiry_policy);
+            target.timeout = 0;
+            target.dynamic_node_properties.take_if(|_| !target.dynamic);
+            keep(&mut target.capabilities, if target.dynamic { &DYNAMIC } else { &[] });
+        }
+        (Role::Receiver, _, Some(AnyTarget::Coordinator(coordinator))) => {
+            keep(&mut coordinator.capabilities, &TRANSACTIONS);
+        }
+        (Role::Sender | Role::Receiver, _, _) => {}
+    }
+}
+
+fn keep(asked: &mut Symbols, offered: &[&str]) {
+    asked.0.retain(|name| offered.contains(&name.as_str()));
+}
+
 /// What a receiver's filter says of sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionFilter {
@@ -187,6 +231,8 @@ pub fn set_session(source: &mut Source, session: &str) {
 
 #[cfg(test)]
 mod tests {
+    use amqp_protocol::codec::{Coordinator, Outcome, Target};
+
     use super::*;
 
     /// Each row a filter, and what is said of it.
@@ -260,6 +306,91 @@ mod tests {
             assert_eq!(source.distribution_mode.as_deref(), told, "{asked:?}");
             assert_eq!(reply.snd_settle_mode == SenderSettleMode::Settled, is_browser);
         }
+    }
+
+    fn symbols(names: &[&'static str]) -> Symbols {
+        names.iter().map(|name| Symbol::from_static(name)).collect()
+    }
+
+    /// All that a source or a target can say, and what of it is in force. What stands at the client's own
+    /// end of the link is the client's.
+    #[test]
+    fn link_3_link_27_an_answer_says_what_is_in_force_of_each_field() {
+        let policy = Some(Symbol::from_static("never"));
+        let named = Some(Map::default().symbol("lifetime-policy", Value::Null));
+        let filter = Some(Map::default().symbol(SELECTOR_FILTER, "a = 1".into()));
+        for dynamic in [false, true] {
+            let capabilities = symbols(&["queue", "topic", "temporary-queue", "shared", "mine"]);
+            let source = Source {
+                address: Some("Q".into()),
+                durable: 2,
+                expiry_policy: policy.clone(),
+                timeout: 30,
+                dynamic,
+                dynamic_node_properties: named.clone(),
+                distribution_mode: Some(Symbol::from_static(MOVE)),
+                filter: filter.clone(),
+                default_outcome: Some(Outcome::Released),
+                outcomes: symbols(&["amqp:accepted:list", "amqp:modified:list", "mine:list"]),
+                capabilities: capabilities.clone(),
+            };
+            let target = Target {
+                address: Some("Q".into()),
+                durable: 1,
+                expiry_policy: policy.clone(),
+                timeout: 30,
+                dynamic,
+                dynamic_node_properties: named.clone(),
+                capabilities,
+            };
+            let expected = if dynamic { symbols(&DYNAMIC) } else { Symbols::default() };
+            let link_detach = Some(Symbol::from_static("link-detach"));
+            let own_source = Source {
+                durable: 0,
+                expiry_policy: link_detach.clone(),
+                timeout: 0,
+                dynamic_node_properties: named.clone().filter(|_| dynamic),
+                default_outcome: None,
+                outcomes: symbols(&["amqp:accepted:list", "amqp:modified:list"]),
+                capabilities: expected.clone(),
+                ..source.clone()
+            };
+            let own_target = Target {
+                durable: 0,
+                expiry_policy: link_detach,
+                timeout: 0,
+                dynamic_node_properties: named.clone().filter(|_| dynamic),
+                capabilities: expected,
+                ..target.clone()
+            };
+            for (attach, told) in [
+                (Attach::receiver("r", "Q"), (own_source, target.clone())),
+                (Attach::sender("s", "Q"), (source.clone(), own_target)),
+            ] {
+                let (source, target) =
+                    (Some(source.clone()), Some(AnyTarget::Node(target.clone())));
+                let mut reply = Attach { source, target, ..attach }.reply(1024);
+                set_in_force(&mut reply);
+                let (source, target) = told;
+                assert_eq!(reply.source, Some(source), "{dynamic}");
+                assert_eq!(reply.target, Some(AnyTarget::Node(target)), "{dynamic}");
+            }
+        }
+        // Who asks for nothing is told nothing.
+        let mut reply = Attach::receiver("r", "Q").reply(1024);
+        let asked = reply.clone();
+        set_in_force(&mut reply);
+        assert_eq!(reply, asked);
+    }
+
+    #[test]
+    fn coord_1_link_27_the_coordinator_says_what_its_transactions_can_be() {
+        let capabilities = symbols(&["amqp:local-transactions", "amqp:distributed-transactions"]);
+        let target = Some(AnyTarget::Coordinator(Coordinator { capabilities }));
+        let mut reply = Attach { target, ..Attach::sender("s", "") }.reply(1024);
+        set_in_force(&mut reply);
+        let capabilities = symbols(&["amqp:local-transactions"]);
+        assert_eq!(reply.target, Some(AnyTarget::Coordinator(Coordinator { capabilities })));
     }
 
     /// LINK-10, LINK-12: a session's receiver learns how long, in .NET ticks, and which, in the form it

@@ -253,7 +253,7 @@ impl AttachHandler<'_> {
         }
     }
 
-    /// LINK-3, LINK-4, LINK-12, LINK-21. Only now the client hears of the link, so it never sees one that is
+    /// LINK-3, LINK-4, LINK-12, LINK-21, LINK-27. Only now the client hears of the link, so it never sees one that is
     /// refused after. False: its client takes no frame that the answer fits into, and the link has ended.
     pub fn accept(&mut self, id: LinkId, terms: Terms) -> bool {
         let Some(link) = self.table.get_mut(id) else { return true };
@@ -264,6 +264,7 @@ impl AttachHandler<'_> {
         link.entity_id = watched.and_then(known);
         let size_max = self.shared.config.limits.message_bytes_max;
         let mut reply = link.attach.reply(size_max);
+        link_terms::set_in_force(&mut reply);
         match terms {
             Terms::Plain => {}
             Terms::Sender { message_bytes_max } => {
