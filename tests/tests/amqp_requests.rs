@@ -159,6 +159,44 @@ async fn req_4_req_9_cbs_5_err_9_err_32_each_request_is_answered() -> anyhow::Re
     Ok(())
 }
 
+/// Each row how many links for replies there are, and what the request says of them: none, or several and
+/// none that it names, is no place for a reply, whatever it would say.
+#[tokio::test(flavor = "multi_thread")]
+async fn req_31_a_request_whose_reply_finds_no_link_ends_its_link() -> anyhow::Result<()> {
+    let (_cluster, mut amqp) = cluster().await?;
+    for address in ["q/$management", "q/$deadletterqueue/$management", "$cbs"] {
+        for links in [0, 2] {
+            for _ in 0..links {
+                amqp.settled_receiver(address).await?.expect("it is there");
+            }
+            let peek = Map::default()
+                .string("from-sequence-number", Value::Long(1))
+                .string("message-count", Value::Int(1));
+            let to_nowhere = |operation: &str, body: &Value| {
+                let properties = Map::default().string("operation", operation.into());
+                request(Value::Ulong(ID), Some("nowhere"), &properties, body)
+            };
+            for (what, payload) in [
+                ("done", to_nowhere("com.microsoft:peek-message", &Value::Map(peek))),
+                ("refused", to_nowhere("com.microsoft:brew-coffee", &Value::Null)),
+                ("undecodable", array_of_nothing()),
+            ] {
+                let requests = amqp.sender(address).await?.expect("it is there");
+                let pair = RequestPair { requests, replies: requests, address: "nowhere".into() };
+                let heard = pair.ask(&mut amqp, payload, true).await?;
+                let expected = Heard::Detached(condition::NOT_ALLOWED.to_owned());
+                ensure!(heard == expected, "{address}, {links} links, {what}: {heard:?}");
+            }
+        }
+    }
+    // The connection and its session go on.
+    let pair = RequestPair::open(&mut amqp, "t/subscriptions/s/$management").await?;
+    let payload = pair.request("com.microsoft:brew-coffee", &Value::Null);
+    let heard = pair.ask(&mut amqp, payload, true).await?;
+    ensure!(heard == Heard::Reply(501, condition::NOT_IMPLEMENTED.to_owned()), "{heard:?}");
+    Ok(())
+}
+
 /// A request that is cut anywhere is answered, or its link is closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn req_9_a_request_is_answered_or_its_link_is_closed() -> anyhow::Result<()> {

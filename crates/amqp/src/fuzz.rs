@@ -4,7 +4,7 @@ use std::mem::discriminant;
 
 use amqp_protocol::codec::Error;
 use amqp_protocol::message::Message;
-use amqp_protocol::request::Envelope;
+use amqp_protocol::request::{Envelope, ReplyLink, reply_link};
 use auth::{Key, Token, resource_path};
 use bytes::{Bytes, BytesMut};
 use fuzz::{Answer, Target};
@@ -58,7 +58,12 @@ fn is_answered(bytes: &Bytes, limits: &Limits) {
     let reply = management::Reply::Refused(error).encode(&envelope, &mut BytesMut::new());
     let properties = Message::parse(reply, limits).and_then(|reply| reply.properties(limits));
     let correlation_id = properties.map(|properties| properties.correlation_id);
-    assert_eq!(correlation_id, Ok(envelope.message_id), "nobody knows what it answers");
+    assert_eq!(correlation_id, Ok(envelope.message_id.clone()), "nobody knows what it answers");
+    // REQ-31: whatever it says of where to reply to, one link for replies is found, and none is none.
+    let only = ReplyLink { link: 1, name: "replies", target: Some("me") };
+    assert_eq!(reply_link([only].into_iter(), envelope.reply_to()), Some(1), "it is not answered");
+    let none = std::iter::empty::<ReplyLink<'_, u8>>();
+    assert_eq!(reply_link(none, envelope.reply_to()), None, "its link is closed");
 }
 
 /// Nobody gets in without the key.

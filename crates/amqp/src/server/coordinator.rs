@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use amqp_protocol::codec::{
     Control, Declared, DecodeError, DeliveryState, Discharge, Error, Outcome, Tag,
 };
-use amqp_protocol::engine::{Connection, Delivery, DeliveryId, LinkId, SessionId};
+use amqp_protocol::engine::{Connection, Delivery, DeliveryId, LinkId};
 use amqp_protocol::message::{BodyKind, Message};
 use amqp_protocol::request::Envelope;
 use bytes::{Bytes, BytesMut};
@@ -23,7 +23,7 @@ use super::access::{self, Grants};
 use super::address::Entity;
 use super::attach::TRANSFER_DESTINATION;
 use super::link_table::LinkTable;
-use super::requests::{reply_node, session_of, settled_in};
+use super::requests::{RequestLink, reply_node, session_of, settled_in};
 use super::tasks::Tasks;
 use super::transaction::{self, Act, Hearer, IsAbandoned, Part, PendingReply};
 use super::transaction_group::TransactionGroups;
@@ -271,7 +271,7 @@ impl TransactionHandler<'_> {
     /// be replied so at once.
     pub fn request_in_transaction(
         &mut self,
-        session: SessionId,
+        from: RequestLink,
         entity: Entity,
         request: DecodedRequest,
         state: &DeliveryState,
@@ -294,14 +294,10 @@ impl TransactionHandler<'_> {
             }
             Err(refusal) => (None, Err(refusal), Reply::Done),
         };
-        let pending = PendingReply {
-            session,
-            node: node.clone(),
-            envelope: Box::new(envelope.clone()),
-            reply,
-        };
+        let pending =
+            PendingReply { from, node: node.clone(), envelope: Box::new(envelope.clone()), reply };
         let hearer = Hearer::Request(Box::new(pending));
-        let reach = self.groups.reach(session);
+        let reach = self.groups.reach(from.session);
         let part = Part { reach, entity, to: None, session: settled_in, operation, hearer };
         match self.perform(state, part) {
             Ok(()) => {

@@ -19,7 +19,7 @@ use super::link_table::{Kind, Link, LinkTable};
 use super::note::{Note, Notes};
 use super::outgoing::OutgoingHandler;
 use super::proof::{Proof, ProofHandler, Proved, Unproved};
-use super::requests::{self, AddressedReply, REPLIES_MAX, RequestHandler, reply_node};
+use super::requests::{self, REPLIES_MAX, RequestHandler, RequestLink, reply_node};
 use super::submission::Delivered;
 use super::tasks::Tasks;
 use super::transaction_group::TransactionGroups;
@@ -160,14 +160,14 @@ impl Links {
                     self.table.mark_busy(link);
                 }
             }
-            Note::Replied { session, node, envelope, reply } => {
+            Note::Replied { from, node, envelope, reply } => {
                 self.tasks.request_ended();
                 let reply = reply.encode(&envelope, &mut self.scratch);
-                self.reply(session, &node, &envelope, reply);
+                self.reply(from, &node, &envelope, reply);
             }
             Note::Keys { proof, keys } => self.on_keys(proof, keys),
-            Note::Token { session, envelope, status } => {
-                let proved = self.proof_handler().on_token(session, envelope, status);
+            Note::Token { from, envelope, status } => {
+                let proved = self.proof_handler().on_token(from, envelope, status);
                 self.on_proved(proved);
             }
         }
@@ -199,9 +199,9 @@ impl Links {
 
     fn on_proved(&mut self, proved: Proved) {
         match proved {
-            Proved::Token { session, envelope, status } => {
+            Proved::Token { from, envelope, status } => {
                 let reply = status.reply(&envelope, &mut self.scratch);
-                self.reply(session, cbs::ADDRESS, &envelope, reply);
+                self.reply(from, cbs::ADDRESS, &envelope, reply);
             }
             Proved::Link { id, unproved: Unproved { session, attach, credit } } => {
                 self.attach(session, id, attach);
@@ -256,8 +256,9 @@ impl Links {
             }
             (Kind::Requests(node), _) => {
                 let node = node.clone();
-                if let Err(error) = self.on_request(session, &node, &delivery) {
-                    self.refuse_request(session, &node, &delivery, error);
+                let from = RequestLink { session, link: delivery.link };
+                if let Err(error) = self.on_request(from, &node, &delivery) {
+                    self.refuse_request(from, &node, &delivery, error);
                 }
             }
             (Kind::Outgoing(_) | Kind::Replies(_), _) => {}
@@ -283,7 +284,7 @@ impl Links {
     /// Why a request cannot be taken: it is too large, or no message (REQ-9).
     fn on_request(
         &mut self,
-        session: SessionId,
+        from: RequestLink,
         node: &Node,
         delivery: &Delivery,
     ) -> Result<(), Refusal> {
@@ -307,19 +308,19 @@ impl Links {
                     None => {
                         let Links { shared, grants, table, tasks, .. } = self;
                         RequestHandler { shared, grants, table, tasks }
-                            .on_request(session, entity, envelope, operation);
+                            .on_request(from, entity, envelope, operation);
                     }
                     Some(state) => {
                         let is_settled = delivery.settled;
                         let request = DecodedRequest { envelope, operation, is_settled };
-                        self.on_transacted_request(session, entity, request, state);
+                        self.on_transacted_request(from, entity, request, state);
                     }
                 }
             }
             Node::Cbs => {
                 let decoded = cbs::decode(payload, limits);
                 let (envelope, request) = decoded.map_err(requests::undecodable)?;
-                let proved = self.proof_handler().put_token(session, Box::new(envelope), request);
+                let proved = self.proof_handler().put_token(from, Box::new(envelope), request);
                 if let Some(proved) = proved {
                     self.on_proved(proved);
                 }
@@ -331,23 +332,23 @@ impl Links {
 
     fn on_transacted_request(
         &mut self,
-        session: SessionId,
+        from: RequestLink,
         entity: Entity,
         request: DecodedRequest,
         state: &DeliveryState,
     ) {
         let mut handler = self.transaction_handler();
-        if let Err(refused) = handler.request_in_transaction(session, entity, request, state) {
+        if let Err(refused) = handler.request_in_transaction(from, entity, request, state) {
             let reply = Reply::Refused(refused.error);
             let reply = reply.encode(&refused.envelope, &mut self.scratch);
-            self.reply(session, &refused.node, &refused.envelope, reply);
+            self.reply(from, &refused.node, &refused.envelope, reply);
         }
     }
 
     /// REQ-9: who asks is answered, or the link ends, if nobody knows whose request it is.
     fn refuse_request(
         &mut self,
-        session: SessionId,
+        from: RequestLink,
         node: &Node,
         delivery: &Delivery,
         refusal: Refusal,
@@ -370,7 +371,7 @@ impl Links {
                 cbs::Status::of(error).reply(&envelope, &mut self.scratch)
             }
         };
-        self.reply(session, &address, &envelope, reply);
+        self.reply(from, &address, &envelope, reply);
     }
 
     fn on_disposed(&mut self, disposed: Disposed) {
@@ -396,11 +397,12 @@ impl Links {
         }
     }
 
-    /// REQ-3: the reply goes to the response link of the same session.
-    fn reply(&mut self, session: SessionId, node: &str, envelope: &Envelope, reply: Bytes) {
-        let addressed = AddressedReply { session, node, reply_to: envelope.reply_to() };
-        let Some(id) = requests::link_for(&self.table, &addressed) else {
-            return tracing::debug!(%node, "a reply finds no link");
+    /// REQ-3, REQ-31: the reply goes to the response link of the same session, or the request's link ends.
+    fn reply(&mut self, from: RequestLink, node: &str, envelope: &Envelope, reply: Bytes) {
+        let RequestLink { session, link } = from;
+        let id = match requests::link_for(&self.table, session, node, envelope.reply_to()) {
+            Ok(id) => id,
+            Err(error) => return self.fail(link, error),
         };
         let Some(waiting) = self.table.replies(id) else { return };
         if waiting.len() >= REPLIES_MAX {

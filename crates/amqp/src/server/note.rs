@@ -1,7 +1,7 @@
 //! What the futures of a connection tell the connection.
 
 use amqp_protocol::codec::{DeliveryState, Error};
-use amqp_protocol::engine::{DeliveryId, LinkId, SessionId};
+use amqp_protocol::engine::{DeliveryId, LinkId};
 use amqp_protocol::request::Envelope;
 use bytes::Bytes;
 use domain::{SessionToken, Timestamp};
@@ -10,6 +10,7 @@ use service::Received;
 use tokio::sync::mpsc;
 
 use super::proof::{Keys, Proof};
+use super::requests::RequestLink;
 use crate::cbs::Status;
 use crate::management::Reply;
 
@@ -43,9 +44,9 @@ pub(super) enum Note {
     /// The log has decided on the client's verdicts.
     Settled(Vec<(DeliveryId, DeliveryState)>),
     /// A management request was carried out.
-    Replied { session: SessionId, node: String, envelope: Box<Envelope>, reply: Reply },
+    Replied { from: RequestLink, node: String, envelope: Box<Envelope>, reply: Reply },
     /// A token was judged, and what it is for was looked for.
-    Token { session: SessionId, envelope: Box<Envelope>, status: Status },
+    Token { from: RequestLink, envelope: Box<Envelope>, status: Status },
     /// What the entities' own keys are, or why nobody knows.
     Keys { proof: Proof, keys: Result<Keys, service::Error> },
 }

@@ -17,6 +17,7 @@ use super::attach::TRANSFER_DESTINATION;
 use super::idle::IdleTimers;
 use super::link_table::address_of;
 use super::note::{Note, tell};
+use super::requests::RequestLink;
 use super::tasks::Tasks;
 use super::{Shared, failure};
 use crate::cbs::{Request, Status};
@@ -24,7 +25,7 @@ use crate::cbs::{Request, Status};
 /// What waits for keys.
 #[derive(Debug)]
 pub(super) enum Proof {
-    Token { session: SessionId, envelope: Box<Envelope>, token: ByteString, audience: ByteString },
+    Token { from: RequestLink, envelope: Box<Envelope>, token: ByteString, audience: ByteString },
     Link(LinkId),
 }
 
@@ -42,7 +43,7 @@ pub(super) type Keys = Vec<(String, Vec<Key>)>;
 /// What came of a proof.
 pub(super) enum Proved {
     /// A token is answered.
-    Token { session: SessionId, envelope: Box<Envelope>, status: Status },
+    Token { from: RequestLink, envelope: Box<Envelope>, status: Status },
     /// A link may be attached, as far as its rights go.
     Link { id: LinkId, unproved: Unproved },
     /// Nobody knows whether it may.
@@ -64,25 +65,25 @@ impl ProofHandler<'_> {
     /// Takes a token; `None`: it waits for keys.
     pub fn put_token(
         &mut self,
-        session: SessionId,
+        from: RequestLink,
         envelope: Box<Envelope>,
         request: Request,
     ) -> Option<Proved> {
         let (token, audience) = match request {
             Request::PutToken { token, audience } => (token, audience),
-            Request::Bad(status) => return Some(self.judged(session, envelope, status)),
+            Request::Bad(status) => return Some(self.judged(from, envelope, status)),
         };
         let access = &self.shared.config.access;
         let status = match self.grants.put_token(access, &token, &audience, &[]) {
             Err(error) if error.is_for_want_of_a_key() => {
                 let resources = vec![audience.to_string()];
-                self.ask_for_keys(resources, Proof::Token { session, envelope, token, audience });
+                self.ask_for_keys(resources, Proof::Token { from, envelope, token, audience });
                 return None;
             }
             Err(error) => self.grants.refuse(error),
             Ok(status) => status,
         };
-        self.judged_for(&audience, session, envelope, status)
+        self.judged_for(&audience, from, envelope, status)
     }
 
     /// CBS-15: a good token for what does not exist is answered so. `None`: whoever knows what there is
@@ -90,14 +91,14 @@ impl ProofHandler<'_> {
     fn judged_for(
         &mut self,
         audience: &str,
-        session: SessionId,
+        from: RequestLink,
         envelope: Box<Envelope>,
         status: Status,
     ) -> Option<Proved> {
         let broker = &self.shared.broker;
         let name = entity_of(audience).filter(|name| broker.entities().known_here(name).is_none());
         let Some(name) = name.filter(|_| status.is_accepted()) else {
-            return Some(self.judged(session, envelope, status));
+            return Some(self.judged(from, envelope, status));
         };
         self.tasks.request_began();
         let (broker, notes) = (broker.clone(), self.tasks.notes.clone());
@@ -108,7 +109,7 @@ impl ProofHandler<'_> {
                 // Where nobody knows, the link is told more, if it is attached.
                 Ok(false) | Err(_) => status,
             };
-            tell(&notes, Note::Token { session, envelope, status }).await;
+            tell(&notes, Note::Token { from, envelope, status }).await;
         });
         None
     }
@@ -116,12 +117,12 @@ impl ProofHandler<'_> {
     /// What was found out of a token's audience.
     pub fn on_token(
         &mut self,
-        session: SessionId,
+        from: RequestLink,
         envelope: Box<Envelope>,
         status: Status,
     ) -> Proved {
         self.tasks.request_ended();
-        self.judged(session, envelope, status)
+        self.judged(from, envelope, status)
     }
 
     /// Whether a link has to wait until it is known what the login is good for there. It is looked up
@@ -149,12 +150,12 @@ impl ProofHandler<'_> {
     pub fn on_keys(&mut self, proof: Proof, keys: Result<Keys, service::Error>) -> Option<Proved> {
         self.tasks.request_ended();
         Some(match proof {
-            Proof::Token { session, envelope, token, audience } => {
+            Proof::Token { from, envelope, token, audience } => {
                 let status = match keys {
                     Ok(keys) => self.judge(&token, &audience, keys),
                     Err(error) => Status::later(&error.to_string()),
                 };
-                return self.judged_for(&audience, session, envelope, status);
+                return self.judged_for(&audience, from, envelope, status);
             }
             Proof::Link(id) => {
                 let Some(unproved) = self.unproved.remove(&id) else { return Some(Proved::Gone) };
@@ -181,9 +182,9 @@ impl ProofHandler<'_> {
         put.unwrap_or_else(|error| self.grants.refuse(error))
     }
 
-    fn judged(&mut self, session: SessionId, envelope: Box<Envelope>, status: Status) -> Proved {
+    fn judged(&mut self, from: RequestLink, envelope: Box<Envelope>, status: Status) -> Proved {
         self.note_proof();
-        Proved::Token { session, envelope, status }
+        Proved::Token { from, envelope, status }
     }
 
     fn note_proof(&mut self) {

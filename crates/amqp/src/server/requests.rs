@@ -1,9 +1,9 @@
 //! Requests to `$management` and the replies to them (REQ-1 to REQ-9).
 
-use amqp_protocol::codec::DecodeError;
+use amqp_protocol::codec::{DecodeError, Error};
 use amqp_protocol::engine::{LinkId, SessionId, TooLarge};
 use amqp_protocol::request::{Envelope, ReplyLink, reply_link};
-use domain::{Refusal, SessionToken};
+use domain::{Excerpt, Refusal, SessionToken};
 
 use super::access::{self, Grants};
 use super::address::Entity;
@@ -12,7 +12,15 @@ use super::note::{Note, tell};
 use super::operations::{self, PermittedOperation};
 use super::tasks::Tasks;
 use super::{Shared, failure};
+use crate::condition;
 use crate::management::{self, Operation, Reply};
+
+/// Who asked: the link that a request came over, and its session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestLink {
+    pub session: SessionId,
+    pub link: LinkId,
+}
 
 /// Replies that wait for credit, per link: who asks and does not listen is detached.
 pub(super) const REPLIES_MAX: usize = 64;
@@ -27,7 +35,7 @@ pub(super) struct RequestHandler<'a> {
 impl RequestHandler<'_> {
     pub fn on_request(
         &mut self,
-        session: SessionId,
+        from: RequestLink,
         entity: Entity,
         envelope: Envelope,
         operation: Result<Operation, Refusal>,
@@ -52,7 +60,7 @@ impl RequestHandler<'_> {
                 Ok(permitted) => operations::run(broker, entity, permitted, limits).await,
                 Err(error) => Reply::Refused(error),
             };
-            tell(&notes, Note::Replied { session, node, envelope, reply }).await;
+            tell(&notes, Note::Replied { from, node, envelope, reply }).await;
         });
     }
 }
@@ -118,26 +126,33 @@ pub(super) fn undecodable(error: DecodeError) -> Refusal {
     Refusal::Undecodable { what: "the request", why: error.to_string() }
 }
 
-/// Where the reply to a request is to go.
-pub(super) struct AddressedReply<'a> {
-    pub session: SessionId,
-    pub node: &'a str,
-    pub reply_to: Option<&'a str>,
-}
-
 /// REQ-3: the reply goes to the response link of the same session.
-pub(super) fn link_for(table: &LinkTable, reply: &AddressedReply<'_>) -> Option<LinkId> {
+///
+/// # Errors
+/// What the request's link ends with, if there is no such link (REQ-31).
+pub(super) fn link_for(
+    table: &LinkTable,
+    session: SessionId,
+    node: &str,
+    reply_to: Option<&str>,
+) -> Result<LinkId, Error> {
     let links = table.iter().filter(|(_, link)| {
-        link.session == reply.session
-            && matches!(link.kind, Kind::Replies(_))
-            && link.is_of(reply.node)
+        link.session == session && matches!(link.kind, Kind::Replies(_)) && link.is_of(node)
     });
     let links = links.map(|(id, link)| ReplyLink {
         link: id,
         name: &link.attach.name,
         target: link.attach.target.as_ref().and_then(|target| target.address()),
     });
-    reply_link(links, reply.reply_to)
+    reply_link(links, reply_to).ok_or_else(|| {
+        let sentence = format!(
+            "the reply to '{}' finds no link: this session has no receiver from '{}' with that \
+             target or name, and not one alone; attach one before asking (what was asked may be done)",
+            Excerpt(reply_to.unwrap_or_default()),
+            Excerpt(node)
+        );
+        failure::told(condition::NOT_ALLOWED, &sentence, node)
+    })
 }
 
 pub(super) fn reply_node(entity: &Entity) -> String {

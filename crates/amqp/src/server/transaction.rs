@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use amqp_protocol::codec::{DeliveryState, Outcome};
-use amqp_protocol::engine::{DeliveryId, LinkId, SessionId};
+use amqp_protocol::engine::{DeliveryId, LinkId};
 use amqp_protocol::request::Envelope;
 use bytes::Bytes;
 use domain::{Disposition, Operation, Properties, Refusal, SessionToken, Settlement};
@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::address::Entity;
 use super::note::{Note, Notes, tell};
+use super::requests::RequestLink;
 use super::{failure, held_session};
 use crate::management::Reply;
 
@@ -51,7 +52,7 @@ pub(super) enum Hearer {
 }
 
 pub(super) struct PendingReply {
-    pub session: SessionId,
+    pub from: RequestLink,
     pub node: String,
     pub envelope: Box<Envelope>,
     pub reply: Reply,
@@ -183,12 +184,12 @@ impl TransactionTask {
                 self.lost = self.lost.take().or(done.err());
             }
             Hearer::Request(pending) => {
-                let PendingReply { session, node, envelope, reply } = *pending;
+                let PendingReply { from, node, envelope, reply } = *pending;
                 let reply = match done {
                     Ok(()) => reply,
                     Err(error) => Reply::Refused(failure::error(&error)),
                 };
-                tell(&self.notes, Note::Replied { session, node, envelope, reply }).await;
+                tell(&self.notes, Note::Replied { from, node, envelope, reply }).await;
             }
         }
     }
