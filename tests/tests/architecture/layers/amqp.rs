@@ -7,5 +7,6 @@ pub const LAYERS: &[Layer] = &[
     (&["cbs"], &["condition"]),
     (&["link_terms"], &[]),
     (&["management"], &["condition"]),
-    (&["server"], &["cbs", "condition", "lib", "link_terms", "management"]),
+    (&["selection"], &["link_terms"]),
+    (&["server"], &["cbs", "condition", "lib", "link_terms", "management", "selection"]),
 ];
