@@ -165,15 +165,16 @@ impl Transaction {
         self.commit_again(origin, doubtful).await
     }
 
-    /// Nothing of it was done, and locks are as they were (TX-8).
-    pub async fn rollback(mut self) -> Result<(), Error> {
+    /// Nothing of it was done, and locks are as they were (TX-8). Tells whether the broker has said so:
+    /// if its stream was lost, its locks are kept from others until the broker has noticed (TX-9).
+    pub async fn rollback(mut self) -> Result<bool, Error> {
         match self.stream {
-            // A transaction whose stream was lost is rolled back already.
-            Stream::Unopened | Stream::Lost => Ok(()),
+            Stream::Unopened => Ok(true),
+            Stream::Lost => Ok(false),
             Stream::Open { .. } => {
                 match self.ask(Step::Rollback(v1::RollbackTransaction {})).await {
                     Err(error @ Error::Refused(_)) => Err(error),
-                    _ => Ok(()),
+                    answer => Ok(answer.is_ok()),
                 }
             }
         }
