@@ -26,6 +26,8 @@ pub enum Bug {
     FiresNothing,
     /// A transaction's last operation is forgotten on its way into the log.
     CommitsInPart,
+    /// What waits in an open transaction is completed by whoever asks.
+    SettlesWithheld,
     /// Nobody admits a replica that returns.
     AdmitsNobody,
     /// Of some publishes the row of one copy is not written.

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::{
-    Acquire, Command, EntityId, Entry, Line, Outcome, QueueId, ReceiverId, SessionCommand,
-    SessionToken, Span, Timestamp,
+    Acquire, Command, Disposition, EntityId, Entry, Line, Outcome, QueueId, ReceiverId,
+    SessionCommand, SessionToken, Settlement, Span, Timestamp,
 };
 use engine::{Carried, Engine};
 
@@ -15,6 +15,9 @@ use crate::invariants::credit::Account;
 use crate::network::AGE_MS_MAX;
 use crate::random::Random;
 use crate::replica::Applied;
+
+/// Odds in a thousand, per request: it meets an open transaction.
+const WITHHELD: u32 = 60;
 
 /// Whom a command's outcome is for.
 #[derive(Clone, Copy, Debug)]
@@ -261,7 +264,10 @@ impl Leader {
                 self.inbox.push_front(request);
                 break; // One to an entry, for the oracle's sake.
             }
-            let QueuedRequest { client, command, producer, serial, .. } = request;
+            let QueuedRequest { client, mut command, producer, serial, .. } = request;
+            if random.chance(WITHHELD) {
+                withhold(&mut command, random);
+            }
             let facts = command.facts();
             // Without what was scheduled for a time that has come: that it waits for its timer.
             let available = facts.sends.available_at(Timestamp::ZERO);
@@ -363,6 +369,17 @@ impl Leader {
                 }
             }
         }
+    }
+}
+
+/// TX-9: one of its settlements is of a lock that waits in somebody's open transaction. Which those are a
+/// leader knows from its clients (`service`), and any lock may be one.
+fn withhold(command: &mut Command, random: &mut Random) {
+    let mut all: Vec<&mut Settlement> =
+        command.settles_mut().flat_map(|settle| &mut settle.settlements).collect();
+    if !all.is_empty() {
+        let at = random.index(all.len());
+        all[at].disposition = Disposition::Withheld;
     }
 }
 

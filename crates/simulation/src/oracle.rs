@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, Command, Commit, CreateQueue, DeleteBatch, Delivery, Disposition,
-    EntityId, Entry, LockRow, Operation, Outcome, Performed, QueueId, ReceiveDeferred, ReceiverId,
-    Refusal, Renew, Select, Send, SequenceNumber, SessionCommand, SessionId, Settle, Settlement,
-    Specifics, SubQueue, Timestamp, UpdateQueue,
+    EntityId, Entry, LockRow, LockToken, Operation, Outcome, Performed, QueueId, ReceiveDeferred,
+    ReceiverId, Refusal, Renew, Select, Send, SequenceNumber, SessionCommand, SessionId, Settle,
+    Settlement, Specifics, SubQueue, Timestamp, UpdateQueue,
 };
 
 use entity::First;
@@ -53,6 +53,8 @@ pub struct Oracle {
     effects: Effects,
     /// Publishes of the entry under way.
     shares: Vec<Share>,
+    /// Whose delivery failed in the entry under way.
+    failed: BTreeSet<MessageId>,
     /// Sessions that are held, or were so last, and what is stored of them.
     pub sessions: BTreeMap<(EntityId, SessionId), Hold>,
     states: BTreeMap<(EntityId, SessionId), Bytes>,
@@ -72,6 +74,7 @@ impl Oracle {
         self.totals.entries += 1;
         let at = self.at;
         self.entities.values_mut().for_each(|entity| entity.begin(at));
+        self.failed.clear();
         for ((command, outcome), asked) in entry.commands.iter().zip(outcomes).zip(asked) {
             if !self.is_repeat(command, outcome)? {
                 asked.map_or(Ok(()), |caller| self.effects.took(caller))?;
@@ -237,6 +240,8 @@ impl Oracle {
         };
         self.totals.locks_refused += 1;
         let queue = match command {
+            // TX-9: held, and somebody else's to settle.
+            Command::Settle(settle) if is_withheld(settle, *token) => return Ok(()),
             Command::Settle(settle) => settle.queue,
             Command::Renew(renew) => renew.queue,
             _ => return Ok(()),
@@ -332,13 +337,21 @@ impl Oracle {
         };
         for (index, settlement) in settle.settlements.iter().enumerate() {
             match refused.iter().find(|(at, _)| *at as usize == index) {
+                Some((_, Refusal::MessageLockLost { .. } | Refusal::SessionLockLost { .. }))
+                    if settlement.disposition == Disposition::Withheld =>
+                {
+                    self.totals.withheld += 1;
+                }
                 Some((_, Refusal::MessageLockLost { .. } | Refusal::SessionLockLost { .. })) => {
                     self.totals.locks_refused += 1;
                     let message = self.find(settle.queue, settlement.token.sequence);
                     one_lock::refused(message, settlement.token, self.at)?;
                 }
                 Some(_) => (),
-                None => self.settle(settle.queue, settlement)?,
+                None => {
+                    one_lock::not_withheld(settlement)?;
+                    self.settle(settle.queue, settlement)?;
+                }
             }
         }
         Ok(())
@@ -359,11 +372,15 @@ impl Oracle {
                 self.totals.completed += 1;
                 return self.end(id, |entity| entity.completed += 1);
             }
-            Disposition::Abandon { .. } => message.failed(),
+            Disposition::Abandon { .. } => {
+                message.failed();
+                self.failed.insert(id);
+            }
             Disposition::Release | Disposition::Withheld => (),
             Disposition::Defer { .. } => {
                 message.failed(); // DEFER-7.
                 message.deferred = true;
+                self.failed.insert(id);
                 self.totals.deferred += 1;
             }
             Disposition::DeadLetter { .. } => {
@@ -453,6 +470,12 @@ fn deliveries(outcome: &Outcome) -> &[Delivery] {
         Outcome::Acquired { deliveries, .. } => deliveries,
         _ => &[],
     }
+}
+
+/// TX-9: whether it asks for what waits in an open transaction.
+fn is_withheld(settle: &Settle, token: LockToken) -> bool {
+    let withheld = |it: &&Settlement| it.disposition == Disposition::Withheld;
+    settle.settlements.iter().filter(withheld).any(|it| it.token == token)
 }
 
 /// About what `forwarding` follows, across groups.

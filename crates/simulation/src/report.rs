@@ -49,6 +49,8 @@ pub struct Report {
     pub duplicates: u64,
     /// Settlements refused for want of a lock (LOCK-14, SESS-13).
     pub locks_refused: u64,
+    /// Settlements refused because their lock waits in an open transaction (TX-9).
+    pub withheld: u64,
     /// Messages accepted by what forwards them to another group.
     pub forwarded: u64,
     /// Transactions.
@@ -91,6 +93,7 @@ impl AddAssign for Report {
         self.deferred += other.deferred;
         self.duplicates += other.duplicates;
         self.locks_refused += other.locks_refused;
+        self.withheld += other.withheld;
         self.forwarded += other.forwarded;
         self.committed += other.committed;
         self.rolled_back += other.rolled_back;
@@ -129,6 +132,7 @@ impl Report {
             ("deferred messages", self.deferred, 5),
             ("duplicates", self.duplicates, 5),
             ("refused settlements", self.locks_refused, 5),
+            ("withheld settlements", self.withheld, 1),
             ("completed messages", self.completed, 20),
             ("forwarded messages", self.forwarded, 50),
             ("committed transactions", self.committed, 5),
@@ -168,7 +172,11 @@ impl fmt::Display for Report {
             "expired {}, dead-lettered {}, activated {}, deferred {}, duplicates {}",
             self.expiries, self.dead_lettered, self.activations, self.deferred, self.duplicates
         )?;
-        writeln!(f, "locks lapsed {}, refused {}", self.locks_lapsed, self.locks_refused)?;
+        writeln!(
+            f,
+            "locks lapsed {}, refused {}, withheld {}",
+            self.locks_lapsed, self.locks_refused, self.withheld
+        )?;
         writeln!(f, "forwarded between groups {}", self.forwarded)?;
         writeln!(f, "transactions committed {}, rolled back {}", self.committed, self.rolled_back)?;
         write!(

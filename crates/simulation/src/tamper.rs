@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use domain::key_map::KeyMap;
 use domain::{
-    Arrive, Command, EntityId, Entry, ForwardCommand, Key, MemoryRows, QueueId, ReleaseSession,
-    Row, SessionCommand, SessionToken, Timestamp, Write,
+    Arrive, Command, Disposition, EntityId, Entry, ForwardCommand, Key, MemoryRows, QueueId,
+    ReleaseSession, Row, SessionCommand, SessionToken, Timestamp, Write,
 };
 
 use crate::bug::Bug;
@@ -25,11 +25,23 @@ pub fn asked(bug: Option<Bug>, rows: &MemoryRows, entry: &Entry) -> (Entry, Vec<
         asked.commands.extend(released);
         let changed = match bug {
             Some(Bug::ForgetsArrivals) => from_nobody_known(command, entry.at),
+            Some(Bug::SettlesWithheld) => completing(command),
             _ => None,
         };
         asked.commands.push(changed.unwrap_or_else(|| command.clone()));
     }
     (asked, before)
+}
+
+/// For `SettlesWithheld`.
+fn completing(command: &Command) -> Option<Command> {
+    let mut command = command.clone();
+    for settlement in command.settles_mut().flat_map(|settle| &mut settle.settlements) {
+        if settlement.disposition == Disposition::Withheld {
+            settlement.disposition = Disposition::Complete;
+        }
+    }
+    Some(command)
 }
 
 /// For `ForgetsArrivals`: the shipment seems to come from somebody new each time.

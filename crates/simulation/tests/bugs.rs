@@ -75,6 +75,12 @@ fn tx_2_a_transaction_committed_in_part_is_noticed() {
     is_found(Bug::CommitsInPart, &["atomic"]);
 }
 
+/// TX-9: in usual lives, where more is settled than in storms.
+#[test]
+fn tx_9_a_settlement_that_waits_elsewhere_and_is_done_is_noticed() {
+    is_found_in(Options::default(), Bug::SettlesWithheld, &["one_lock"]);
+}
+
 /// MSG-10.
 #[test]
 fn msg_10_a_stream_out_of_order_is_noticed() {

@@ -1,12 +1,13 @@
-//! At most one live lock per message; only its token settles; it lasts as long as promised.
+//! At most one live lock per message; only its token settles, and not while it waits in somebody's open
+//! transaction; it lasts as long as promised.
 
-use domain::{Delivery, LockToken, Timestamp};
+use domain::{Delivery, Disposition, LockToken, Settlement, Timestamp};
 
 use crate::oracle::{Entity, Message, MessageId};
 use crate::report::{Broken, Holds};
 
 pub fn broken(what: String) -> Broken {
-    Broken { invariant: "one_lock", source: "LOCK-3, LOCK-5, LOCK-6, LOCK-12, LOCK-14", what }
+    Broken { invariant: "one_lock", source: "LOCK-3, LOCK-5, LOCK-6, LOCK-12, LOCK-14, TX-9", what }
 }
 
 /// LOCK-3, LOCK-5: locked by nobody, and now until the instant expected, under a token of its own.
@@ -60,6 +61,16 @@ pub fn held(message: Option<&Message>, token: LockToken, at: Timestamp) -> Holds
     match is_held(message, token, at) {
         true => Ok(()),
         false => Err(broken(format!("{token:?} was accepted at {at:?} for {message:?}"))),
+    }
+}
+
+/// TX-9: what waits in an open transaction is settled by nobody else.
+pub fn not_withheld(settlement: &Settlement) -> Holds {
+    match settlement.disposition {
+        Disposition::Withheld => {
+            Err(broken(format!("{:?} was settled, though it waits elsewhere", settlement.token)))
+        }
+        _ => Ok(()),
     }
 }
 

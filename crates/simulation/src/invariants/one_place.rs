@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use domain::{Delivery, SubQueue};
 
-use crate::oracle::{Message, MessageId, Place, Seen};
+use crate::oracle::{Entity, Message, MessageId, Place, Seen};
 use crate::report::{Broken, Holds};
 
 pub fn broken(what: String) -> Broken {
-    Broken { invariant: "one_place", source: "architecture 7, DLQ-14, SEQ-11, DEFER-1", what }
+    Broken {
+        invariant: "one_place",
+        source: "architecture 7, DLQ-14, SEQ-11, DEFER-1, LOCK-21",
+        what,
+    }
 }
 
 /// Rows say of a message what is known of it, to the last field, and its content is what was sent.
@@ -35,6 +39,15 @@ pub fn same(message: &Message, id: MessageId, seen: &Seen) -> Holds {
         return Ok(());
     };
     Err(broken(format!("{wrong} of {id:?}: known {message:?}, in rows {seen:?}")))
+}
+
+/// LOCK-21, DEFER-7: what failed for the last time is not in its queue any more.
+pub fn not_exhausted(message: &Message, id: MessageId, entity: &Entity) -> Holds {
+    let last = entity.delivered_too_often_throughout(message.delivery_count);
+    match last && message.is_in(SubQueue::Main) {
+        false => Ok(()),
+        true => Err(broken(format!("{id:?} failed too often, and is there: {message:?}"))),
+    }
 }
 
 /// Nothing is in rows that was not accepted, or that had ended.

@@ -139,6 +139,14 @@ impl Entity {
         self.during.iter().any(|properties| count >= properties.max_delivery_count)
     }
 
+    /// As [`Entity::delivered_too_often`], whatever was set when in the entry; and nothing kept it there
+    /// nevertheless (STATE-3).
+    pub fn delivered_too_often_throughout(&self, count: u32) -> bool {
+        self.during.iter().all(|properties| {
+            count >= properties.max_delivery_count && !properties.status.is_suspended()
+        })
+    }
+
     /// Accounts the entry's batch delete for the message, if it can have taken it.
     pub fn take_deleted(&mut self, message: &Message) -> bool {
         match &mut self.deletion {

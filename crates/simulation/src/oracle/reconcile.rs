@@ -35,7 +35,11 @@ impl Oracle {
         if held.is_some() && seen.lock.is_none() {
             self.lapsed(id, seen.delivery_count)?;
         }
-        self.follow(id, seen.place, seen.sequence)
+        self.follow(id, seen.place, seen.sequence)?;
+        match (self.failed.contains(&id), self.messages.get(&id), self.entities.get(&id.0)) {
+            (true, Some(message), Some(entity)) => one_place::not_exhausted(message, id, entity),
+            _ => Ok(()),
+        }
     }
 
     /// Before a delivery: what the same entry had done to the message.
@@ -56,6 +60,7 @@ impl Oracle {
         message.lock = None;
         if !(entity.uncounted() && delivery_count == message.delivery_count) {
             message.failed();
+            self.failed.insert(id);
         }
         self.totals.locks_lapsed += 1;
         Ok(())
