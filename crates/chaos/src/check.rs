@@ -7,6 +7,7 @@ mod arrival;
 mod counters;
 mod counts;
 mod dead_letters;
+mod deferred;
 mod expiry;
 mod fate;
 mod locks;
@@ -53,8 +54,12 @@ pub enum Promise {
     OneLock,
     /// LOCK-14, SESS-13.
     StaleTokenRefused,
-    /// LOCK-19, LOCK-21.
+    /// LOCK-6, LOCK-23, TX-8: what is held can be settled.
+    LiveTokenGood,
+    /// LOCK-19, LOCK-21, DEFER-7, DLQ-4, SESS-12.
     RightCount,
+    /// DEFER-1, DEFER-2, DEFER-4, DEFER-6.
+    DeferredRight,
     /// SEQ, MSG-10: later sends have higher numbers.
     NumbersInOrder,
     /// SESS-10.
@@ -65,6 +70,10 @@ pub enum Promise {
     ScheduledRight,
     /// TX-2.
     AllOrNothing,
+    /// COORD-6.
+    SettledByCommit,
+    /// SESS-14, LINK-18.
+    SessionReleased,
     /// COUNT-5.
     CountersRight,
     /// Every replica holds the same rows.
@@ -105,12 +114,16 @@ impl fmt::Display for Promise {
             Promise::DeadLetteredRight => "dead-lettered right",
             Promise::OneLock => "one lock",
             Promise::StaleTokenRefused => "stale token refused",
+            Promise::LiveTokenGood => "live token good",
             Promise::RightCount => "right delivery count",
+            Promise::DeferredRight => "deferred right",
             Promise::NumbersInOrder => "numbers in order",
             Promise::SessionInOrder => "session in order",
             Promise::OneHolder => "one holder",
             Promise::ScheduledRight => "scheduled right",
             Promise::AllOrNothing => "all or nothing",
+            Promise::SettledByCommit => "settled by the commit",
+            Promise::SessionReleased => "session released",
             Promise::CountersRight => "counters right",
             Promise::ReplicasEqual => "replicas equal",
             Promise::TemporaryRight => "temporary entities right",
@@ -133,7 +146,7 @@ impl fmt::Display for Violation {
 /// Judges a run. None: every promise was kept, as far as anyone could see.
 pub fn check(run: &Run) -> Vec<Violation> {
     let fates = Fates::of(run);
-    let of_fates: [fn(&Run, &Fates) -> Vec<Violation>; 10] = [
+    let of_fates: [fn(&Run, &Fates) -> Vec<Violation>; 11] = [
         arrival::check,
         once::check,
         expiry::check,
@@ -141,6 +154,7 @@ pub fn check(run: &Run) -> Vec<Violation> {
         locks::check,
         tokens::check,
         counts::check,
+        deferred::check,
         scheduled::check,
         transactions::check,
         counters::check,

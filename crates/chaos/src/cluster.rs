@@ -61,6 +61,8 @@ pub struct Cluster {
     disks: BTreeMap<u64, SmallDisk>,
     /// Where clients enter.
     entries: Vec<String>,
+    /// The same over AMQP; of somebody else's cluster nobody knows.
+    amqp: Vec<String>,
     direct: BTreeMap<u64, String>,
     secret: Option<String>,
     /// One that joined and has not left yet.
@@ -69,6 +71,14 @@ pub struct Cluster {
     namespaces: Option<Namespaces>,
     /// Absent: somebody else's cluster.
     own: Option<Own>,
+}
+
+/// Where a cluster is entered over AMQP.
+#[derive(Clone, Debug, Default)]
+pub struct AmqpEntries {
+    /// None where that is not known.
+    pub addresses: Vec<String>,
+    pub secret: Option<String>,
 }
 
 /// A node whose files were harmed, perhaps where it has not looked yet.
@@ -101,6 +111,7 @@ impl Cluster {
             harmed: None,
             disks: BTreeMap::new(),
             entries: Vec::new(),
+            amqp: Vec::new(),
             direct: BTreeMap::new(),
             secret: None,
             guest: None,
@@ -128,6 +139,7 @@ impl Cluster {
             harmed: None,
             disks: BTreeMap::new(),
             entries: addresses.to_vec(),
+            amqp: Vec::new(),
             direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
             secret,
             guest: None,
@@ -179,16 +191,17 @@ impl Cluster {
 
     /// Nodes on loopback, each behind a link from every other and one from clients.
     async fn configure_links(&mut self, nodes: u64) -> Result<(Listening, Seen), Error> {
-        let ports = free_ports(nodes as usize * 3).map_err(Error::io("ports"))?;
+        let ports = free_ports(nodes as usize * 4).map_err(Error::io("ports"))?;
         let own = |(id, ports): (u64, &[u16])| (id, Addresses::of_ports("127.0.0.1", ports));
-        let own: Listening = (1..=nodes).zip(ports.chunks_exact(3)).map(own).collect();
-        let mut entries = BTreeMap::new();
+        let own: Listening = (1..=nodes).zip(ports.chunks_exact(4)).map(own).collect();
+        let (mut entries, mut amqp) = (BTreeMap::new(), Vec::new());
         let links = &mut self.links;
         let mut open = async |from, to, address: &str| links.open(from, to, address).await;
         let mut all = BTreeMap::new();
         let opening: std::io::Result<()> = async {
             for (id, addresses) in &own {
                 entries.insert(*id, open(0, *id, &addresses.grpc).await?);
+                amqp.push(open(0, *id, &addresses.amqp).await?);
             }
             for from in own.keys() {
                 let mut seen = BTreeMap::new();
@@ -197,8 +210,8 @@ impl Cluster {
                         true => addresses.peer.clone(),
                         false => open(*from, *to, &addresses.peer).await?,
                     };
-                    let (grpc, http) = (entries[to].clone(), addresses.http.clone());
-                    seen.insert(*to, Addresses { grpc, http, peer });
+                    let grpc = entries[to].clone();
+                    seen.insert(*to, Addresses { grpc, peer, ..addresses.clone() });
                 }
                 all.insert(*from, seen);
             }
@@ -208,18 +221,20 @@ impl Cluster {
         opening.map_err(Error::io("a port for a link"))?;
         self.direct = own.iter().map(|(id, addresses)| (*id, addresses.grpc.clone())).collect();
         self.entries = entries.into_values().collect();
+        self.amqp = amqp;
         Ok((own, all))
     }
 
     /// Nodes in namespaces, each with the usual ports. They are not on loopback, so there is a secret.
     fn configure_namespaces(&mut self, nodes: u64) -> Result<(Listening, Seen), Error> {
-        const PORTS: [u16; 3] = [5310, 5300, 5320];
+        const PORTS: [u16; 4] = [5310, 5300, 5320, 5672];
         let made = Namespaces::create(nodes)?;
         let at = |host: &str| Addresses::of_ports(host, &PORTS);
         let seen: BTreeMap<u64, Addresses> =
             (1..=nodes).map(|id| (id, at(&made.address_of(id)))).collect();
         self.direct = (1..=nodes).map(|id| (id, at(&made.unhurt_address_of(id)).grpc)).collect();
         self.entries = seen.values().map(|addresses| addresses.grpc.clone()).collect();
+        self.amqp = seen.values().map(|addresses| addresses.amqp.clone()).collect();
         self.secret = Some(format!("{:032x}", rand::random::<u128>()));
         self.namespaces = Some(made);
         let listening = (1..=nodes).map(|id| (id, at("0.0.0.0"))).collect();
@@ -257,6 +272,11 @@ impl Cluster {
     pub fn client(&self, options: ClientOptions) -> Result<Client, Error> {
         let options = ClientOptions { secret: self.secret.clone(), ..options };
         Ok(Client::with_options(&self.entries, options)?)
+    }
+
+    /// Where clients over AMQP enter, behind links that can be hurt, and with what secret.
+    pub fn amqp(&self) -> AmqpEntries {
+        AmqpEntries { addresses: self.amqp.clone(), secret: self.secret.clone() }
     }
 
     /// A client of one node, past all links: for looking, not for load.

@@ -61,6 +61,10 @@ pub struct Sent {
 pub enum How {
     Complete,
     Abandon,
+    /// DEFER-1: from then on it is received by its number.
+    Defer,
+    /// LOCK-16: given up uncounted.
+    Release,
     /// With this reason.
     DeadLetter(String),
 }
@@ -87,11 +91,22 @@ pub enum What {
         id: String,
         number: u64,
     },
-    /// TX-2: sends and completions, all or nothing.
+    /// DEFER-2: of the dead-letter queue where `dead` says so.
+    ReceiveDeferred {
+        id: String,
+        number: u64,
+        dead: bool,
+    },
+    /// TX-2: sends and settlements, all or nothing. It is asked from the first of them until its end; one
+    /// that was rolled back, or given up, is certainly not done.
     Commit {
         sent: Vec<Sent>,
-        completed: Vec<Held>,
+        settled: Vec<(Held, How)>,
     },
+    /// COORD-6: over AMQP a verdict in a transaction was settled before its discharge.
+    SettledEarly(Held),
+    /// TX-8: the end of a transaction in which these were settled, without a commit.
+    RollBack(Vec<Held>),
     /// SESS-7, SESS-8: where done, which session and until when. A hold is known by its token.
     Accept {
         session: String,
@@ -108,6 +123,8 @@ pub enum What {
         session: String,
         hold: Token,
         orderly: bool,
+        /// What ended it, of those that a client can choose from.
+        way: String,
     },
     Create,
     Delete,
@@ -130,6 +147,8 @@ pub struct Delivered {
     pub at_ms: u64,
     /// From the dead-letter queue.
     pub dead: bool,
+    /// By its number (DEFER-2), not in its turn.
+    pub deferred: bool,
     pub id: String,
     pub number: u64,
     /// LOCK-19: 1 at the first delivery.

@@ -140,6 +140,7 @@ async fn peek_all(client: &Client, path: &QueuePath, stale: bool) -> Result<Vec<
 fn resting(delivery: &Delivery, dead: bool) -> Resting {
     Resting {
         dead,
+        deferred: delivery.wire().state() == MessageState::Deferred,
         id: delivery.message_id().unwrap_or_default().to_owned(),
         number: delivery.sequence_number(),
         count: delivery.delivery_count(),

@@ -11,6 +11,8 @@ use crate::{Entities, History};
 pub struct Resting {
     /// In the dead-letter queue.
     pub dead: bool,
+    /// DEFER-1.
+    pub deferred: bool,
     pub id: String,
     pub number: u64,
     /// Failed deliveries (LOCK-19).

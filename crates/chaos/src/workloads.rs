@@ -1,10 +1,13 @@
 //! What clients do meanwhile: one file for each use of a broker. Each names its entities, and tells the
 //! recorder of every call before it is made and of every message it is handed.
 
+mod amqp;
 mod bench;
+mod deferrals;
 mod duplicates;
 mod fanout;
 mod forward;
+mod links;
 mod locks;
 mod queue;
 mod scheduled;
@@ -47,10 +50,14 @@ pub enum Workload {
     Transactions,
     /// Everything sent three times.
     Duplicates,
+    /// Set aside, asked for by number, and dead-lettered for it.
+    Deferrals,
+    /// AMQP receivers whose links end in every way there is.
+    Links,
 }
 
 impl Workload {
-    pub const ALL: [Workload; 10] = [
+    pub const ALL: [Workload; 12] = [
         Workload::Queue,
         Workload::Ttl,
         Workload::Locks,
@@ -61,6 +68,8 @@ impl Workload {
         Workload::Temporary,
         Workload::Transactions,
         Workload::Duplicates,
+        Workload::Deferrals,
+        Workload::Links,
     ];
 
     /// As people write it.
@@ -76,6 +85,8 @@ impl Workload {
             Workload::Temporary => "temporary",
             Workload::Transactions => "transactions",
             Workload::Duplicates => "duplicates",
+            Workload::Deferrals => "deferrals",
+            Workload::Links => "links",
         }
     }
 
@@ -92,6 +103,8 @@ impl Workload {
             Workload::Temporary => temporary::entities(prefix),
             Workload::Transactions => transactions::entities(prefix),
             Workload::Duplicates => duplicates::entities(prefix),
+            Workload::Deferrals => deferrals::entities(prefix),
+            Workload::Links => links::entities(prefix),
         }
     }
 
@@ -108,6 +121,8 @@ impl Workload {
             Workload::Temporary => temporary::start(bench, prefix, tasks),
             Workload::Transactions => transactions::start(bench, prefix, tasks),
             Workload::Duplicates => duplicates::start(bench, prefix, tasks),
+            Workload::Deferrals => deferrals::start(bench, prefix, tasks),
+            Workload::Links => links::start(bench, prefix, tasks),
         }
     }
 }

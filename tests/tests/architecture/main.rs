@@ -31,7 +31,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["wire"]),
     // A load generator speaks what it loads.
     ("workload", &["amqp-client", "amqp-protocol", "client"]),
-    ("chaos", &["client"]),
+    // And what hurts a cluster speaks what it speaks.
+    ("chaos", &["amqp-client", "amqp-protocol", "client"]),
     ("simulation", &["domain", "engine", "replication", "store", "wire"]),
     // Of tests only.
     ("fuzz", &[]),

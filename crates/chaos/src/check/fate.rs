@@ -1,9 +1,10 @@
 //! Everything that was asked about one message in one place, and everything seen of it there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use crate::run::Resting;
-use crate::{Call, Delivered, Entity, Held, How, Run, Sent, What};
+use crate::{Answer, Call, Delivered, Entity, Held, How, Run, Sent, What};
 
 /// One message where it comes to rest.
 pub struct Fate<'a> {
@@ -14,10 +15,14 @@ pub struct Fate<'a> {
     /// In the order in which they were handed over.
     pub deliveries: Vec<&'a Delivered>,
     pub dead_deliveries: Vec<&'a Delivered>,
-    /// A completion in a transaction is a settlement as well.
+    /// Those in transactions as well.
     pub settlements: Vec<Settlement<'a>>,
     pub renewals: Vec<(&'a Call, &'a Held, u64)>,
     pub cancels: Vec<&'a Call>,
+    /// Asked for by number, and whether in the dead-letter queue.
+    pub fetches: Vec<(&'a Call, u64, bool)>,
+    /// Ends of transactions that settle nothing.
+    pub rollbacks: Vec<(&'a Call, &'a Held)>,
     pub resting: Vec<&'a Resting>,
 }
 
@@ -34,6 +39,31 @@ impl Settlement<'_> {
     pub fn is_final(&self) -> bool {
         *self.how == How::Complete
     }
+
+    /// LOCK-9, DEFER-7: whether it is a failed delivery, if it is done.
+    pub fn counts(&self) -> bool {
+        matches!(self.how, How::Abandon | How::Defer)
+    }
+
+    /// Whether it may have waited in an open transaction meanwhile: in one that had begun by then, and of
+    /// whose end nobody had been told before.
+    pub fn may_wait(&self, meanwhile: RangeInclusive<u64>, fate: &Fate) -> bool {
+        let What::Commit { .. } = self.call.what else { return false };
+        let (from_ms, to_ms) = meanwhile.into_inner();
+        let over = match self.call.answer {
+            Answer::Done => self.call.answered_ms < from_ms,
+            // Its node may not know of it yet, whoever told that.
+            Answer::Refused(_) | Answer::NotDone | Answer::Perhaps => {
+                fate.rollbacks.iter().any(|(end, held)| {
+                    held.token == self.held.token
+                        && end.answer == Answer::Done
+                        && end.asked_ms >= self.call.asked_ms
+                        && end.answered_ms < from_ms
+                })
+            }
+        };
+        self.call.asked_ms <= to_ms && !over
+    }
 }
 
 impl<'a> Fate<'a> {
@@ -47,6 +77,8 @@ impl<'a> Fate<'a> {
             settlements: Vec::new(),
             renewals: Vec::new(),
             cancels: Vec::new(),
+            fetches: Vec::new(),
+            rollbacks: Vec::new(),
             resting: Vec::new(),
         }
     }
@@ -142,10 +174,22 @@ impl<'a> Fates<'a> {
     fn take_call(&mut self, run: &'a Run, call: &'a Call) {
         match &call.what {
             What::Send(sent) => self.take_sends(run, call, sent),
-            What::Commit { sent, completed } => {
+            What::Commit { sent, settled } => {
                 self.take_sends(run, call, sent);
-                for held in completed {
-                    self.take_settlement(run, Settlement { call, held, how: &How::Complete });
+                for (held, how) in settled {
+                    self.take_settlement(run, Settlement { call, held, how });
+                }
+            }
+            What::RollBack(settled) => {
+                for held in settled {
+                    if let Some(fate) = self.at(run, &call.entity, &held.id) {
+                        fate.rollbacks.push((call, held));
+                    }
+                }
+            }
+            What::ReceiveDeferred { id, number, dead } => {
+                if let Some(fate) = self.at(run, &call.entity, id) {
+                    fate.fetches.push((call, *number, *dead));
                 }
             }
             What::Settle(held, how) => self.take_settlement(run, Settlement { call, held, how }),
@@ -161,7 +205,8 @@ impl<'a> Fates<'a> {
                     }
                 }
             }
-            What::Accept { .. }
+            What::SettledEarly(_)
+            | What::Accept { .. }
             | What::RenewSession { .. }
             | What::EndHold { .. }
             | What::Create

@@ -1,10 +1,14 @@
-//! LOCK-6, LOCK-14: a token is good for one settlement, until its lock ends and not a moment longer.
+//! LOCK-6, LOCK-14: a token is good for one settlement, until its lock ends and not a moment longer; and so
+//! long it is good, whatever was tried with it in vain (TX-8) and whichever node fell (LOCK-23).
 
 use std::collections::BTreeMap;
 
-use super::fate::{Fate, Fates};
+use super::fate::{Fate, Fates, Settlement};
 use super::{Promise, Violation};
-use crate::{Answer, Call, Held, Run};
+use crate::{Answer, Call, Held, Run, What};
+
+/// LOCK-14.
+const LOCK_LOST: &str = "MessageLockLost";
 
 pub fn check(run: &Run, fates: &Fates) -> Vec<Violation> {
     let mut broken = Vec::new();
@@ -29,8 +33,44 @@ pub fn check(run: &Run, fates: &Fates) -> Vec<Violation> {
                 tell(why);
             }
         }
+        for settlement in &fate.settlements {
+            if let Some(told) = wrongly_refused(run, fate, settlement) {
+                let promise = Promise::LiveTokenGood;
+                broken.push(Violation::new(promise, &fate.entity.name, fate.id, told));
+            }
+        }
     }
     broken
+}
+
+/// Why a token was certainly good when it was refused: its lock lasted, nothing that may have been done
+/// had ended it, and no transaction that may have been open had it.
+fn wrongly_refused(run: &Run, fate: &Fate, refused: &Settlement) -> Option<String> {
+    let Settlement { call, held, .. } = refused;
+    let is_single = matches!(call.what, What::Settle(..));
+    if !is_single || call.answer != Answer::Refused(LOCK_LOST.to_owned()) {
+        return None;
+    }
+    // Under a session its lock is the session's: see `sessions`.
+    let own = fate.deliveries.iter().chain(&fate.dead_deliveries);
+    let own = own.filter(|it| it.session.is_none()).find(|it| it.token == held.token)?;
+    let renewed = fate
+        .renewals
+        .iter()
+        .filter(|(renewal, other, _)| other.token == held.token && renewal.answer == Answer::Done);
+    let until_ms = renewed.map(|(_, _, until_ms)| *until_ms).fold(own.locked_until_ms, u64::max);
+    if call.answered_ms + run.tolerance_ms >= until_ms {
+        return None;
+    }
+    let mut others = fate.settled(&held.token).filter(|it| !std::ptr::eq(it.call, *call));
+    let taken = others.any(|it| {
+        (it.call.answer.may_be_done() && it.call.asked_ms <= call.answered_ms)
+            || it.may_wait(call.asked_ms..=call.answered_ms, fate)
+    });
+    (!taken).then(|| {
+        let left_ms = until_ms - call.answered_ms;
+        format!("its token was refused {left_ms} ms before the end of its lock")
+    })
 }
 
 /// Why a token was certainly not good any more when it was used.

@@ -9,13 +9,15 @@ pub struct Addresses {
     pub grpc: String,
     pub http: String,
     pub peer: String,
+    pub amqp: String,
 }
 
 impl Addresses {
-    /// Of a host, where gRPC, HTTP and peers have these ports.
+    /// Of a host, where gRPC, HTTP, peers and AMQP have these ports.
     pub fn of_ports(host: &str, ports: &[u16]) -> Addresses {
         let address = |at: usize| format!("{host}:{}", ports[at]);
-        Addresses { grpc: address(0), http: address(1), peer: address(2) }
+        let (grpc, http, peer, amqp) = (address(0), address(1), address(2), address(3));
+        Addresses { grpc, http, peer, amqp }
     }
 }
 
@@ -36,7 +38,7 @@ impl Text<'_> {
         cluster_id: u128,
         data_groups: u16,
     ) -> String {
-        let member = |(id, Addresses { grpc, http, peer }): (&u64, &Addresses)| {
+        let member = |(id, Addresses { grpc, http, peer, .. }): (&u64, &Addresses)| {
             format!(
                 "[[cluster.node]]\nid = {id}\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n"
             )
@@ -54,13 +56,14 @@ impl Text<'_> {
     }
 
     fn whole(&self, id: &str, cluster: &str) -> String {
-        let Text { data, listen: Addresses { grpc, http, peer }, .. } = self;
+        let Text { data, listen: Addresses { grpc, http, peer, amqp }, .. } = self;
         let durability = if self.synced { "synced" } else { "replicated" };
         let security = self.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
         let security = security.unwrap_or_default();
         format!(
             "[node]\n{id}data_dir = {data:?}\ndevelopment = true\n\
-             [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n{cluster}{security}\
+             [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n\
+             amqp = {amqp:?}\n{cluster}{security}\
              [storage]\nmemory_mebibytes = 128\ndisk_reserve_mebibytes = 16\n\
              durability = {durability:?}\n\
              [idle]\nreattach = \"2s\"\n"
@@ -74,13 +77,14 @@ mod tests {
 
     #[test]
     fn a_node_listens_at_its_own_ports_and_finds_others_behind_links() {
-        let own = Addresses::of_ports("127.0.0.1", &[1, 2, 3]);
-        let other = Addresses::of_ports("127.0.0.1", &[7, 8, 9]);
+        let own = Addresses::of_ports("127.0.0.1", &[1, 2, 3, 4]);
+        let other = Addresses::of_ports("127.0.0.1", &[7, 8, 9, 10]);
         let seen = BTreeMap::from([(1, own.clone()), (2, other)]);
         let secret = Some("s3cret");
         let text = Text { data: Path::new("/data"), listen: &own, synced: false, secret };
         let file: toml::Table = text.member(1, &seen, 0xff, 3).parse().expect("it is TOML");
         assert_eq!(file["listen"]["peer"].as_str(), Some("127.0.0.1:3"));
+        assert_eq!(file["listen"]["amqp"].as_str(), Some("127.0.0.1:4"));
         assert_eq!(file["storage"]["durability"].as_str(), Some("replicated"));
         assert_eq!(file["security"]["secret"].as_str(), secret);
         assert_eq!(file["cluster"]["node"][1]["peer"].as_str(), Some("127.0.0.1:9"));
@@ -88,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_guest_names_no_cluster() {
-        let own = Addresses::of_ports("127.0.0.1", &[1, 2, 3]);
+        let own = Addresses::of_ports("127.0.0.1", &[1, 2, 3, 4]);
         let text = Text { data: Path::new("/data"), listen: &own, synced: true, secret: None };
         let file: toml::Table = text.guest().parse().expect("it is TOML");
         assert!(

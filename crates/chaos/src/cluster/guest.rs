@@ -110,7 +110,7 @@ impl Cluster {
         let Some(Own { dir, settings }) = &self.own else {
             return Err(Error::Wrong("a node can join a cluster that was started here".to_owned()));
         };
-        let ports = free_ports(3).map_err(Error::io("ports"))?;
+        let ports = free_ports(4).map_err(Error::io("ports"))?;
         // Where nodes have namespaces it is beside them, at an address that nothing hurts.
         let host = self.namespaces.as_ref().map(|namespaces| namespaces.unhurt_address_of(0));
         let addresses = Addresses::of_ports(host.as_deref().unwrap_or("127.0.0.1"), &ports);

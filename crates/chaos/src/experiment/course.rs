@@ -63,7 +63,8 @@ impl<'a> Course<'a> {
         let (phase, phases) = watch::channel(Phase::Running);
         let (seed, pace) = (experiment.seed, experiment.pace());
         let client = cluster.client(patience())?;
-        let bench = Bench::new(client, Recorder::new(clock), seed, pace, phases);
+        let entries = cluster.amqp();
+        let bench = Bench::new(client, entries, Recorder::new(clock), seed, pace, phases);
         let prefix = format!("chaos-{seed}-");
         for workload in &experiment.workloads {
             for entity in workload.entities(&prefix) {
@@ -160,6 +161,15 @@ impl<'a> Course<'a> {
         };
         if timeout(CLIENTS_END_WITHIN, sending).await.is_err() {
             self.not_recovered(format!("sends wait for answers for {CLIENTS_END_WITHIN:?}"));
+        }
+        let bench = self.bench.clone();
+        let busy = async {
+            while bench.is_busy() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        if timeout(CLIENTS_END_WITHIN, busy).await.is_err() {
+            self.not_recovered(format!("clients settle what they hold for {CLIENTS_END_WITHIN:?}"));
         }
         tokio::time::sleep(STRAGGLERS).await;
         let known = self.bench.entities().clone();

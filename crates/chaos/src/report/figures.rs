@@ -33,6 +33,9 @@ pub struct Figures {
     pub settlements_refused: u64,
     pub transactions: u64,
     pub transactions_perhaps: u64,
+    /// Transactions whose rollback was answered.
+    pub rolled_back: u64,
+    pub received_deferred: u64,
     pub sessions_held: u64,
     pub cancelled: u64,
     /// Found at the end or received from a dead-letter queue, by reason.
@@ -84,7 +87,10 @@ impl Figures {
             }
             What::Accept { .. } => self.sessions_held += done,
             What::Cancel { .. } => self.cancelled += done,
-            What::Renew(..)
+            What::ReceiveDeferred { .. } => self.received_deferred += done,
+            What::RollBack(_) => self.rolled_back += done,
+            What::SettledEarly(_)
+            | What::Renew(..)
             | What::RenewSession { .. }
             | What::EndHold { .. }
             | What::Create

@@ -1,5 +1,6 @@
 //! What every workload works with.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::watch;
 
+use crate::cluster::AmqpEntries;
 use crate::entity::Kind;
 use crate::history::{Answer, What};
 use crate::{Entities, Entity, Recorder};
@@ -29,23 +31,44 @@ pub enum Phase {
 #[derive(Clone)]
 pub struct Bench {
     pub client: Client,
+    pub amqp: AmqpEntries,
     pub recorder: Recorder,
     pub seed: u64,
     /// Between two sends of one producer.
     pub pace: Duration,
     phase: watch::Receiver<Phase>,
     entities: Arc<Mutex<Entities>>,
+    busy: Arc<AtomicU64>,
+}
+
+/// Somebody who works on what is not waited for, and has not ended that yet.
+pub struct Busy(Arc<AtomicU64>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Bench {
     pub fn new(
         client: Client,
+        amqp: AmqpEntries,
         recorder: Recorder,
         seed: u64,
         pace: Duration,
         phase: watch::Receiver<Phase>,
     ) -> Bench {
-        Bench { client, recorder, seed, pace, phase, entities: Arc::default() }
+        Bench {
+            client,
+            amqp,
+            recorder,
+            seed,
+            pace,
+            phase,
+            entities: Arc::default(),
+            busy: Arc::default(),
+        }
     }
 
     pub fn phase(&self) -> Phase {
@@ -56,6 +79,16 @@ impl Bench {
     pub async fn wait_in(&mut self, phase: Phase, pause: Duration) -> bool {
         let later = self.phase.wait_for(|now| *now > phase);
         tokio::time::timeout(pause, later).await.is_err()
+    }
+
+    /// Until it is dropped, nobody looks at what is left: what rests in queues may still change.
+    pub fn busy(&self) -> Busy {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Busy(self.busy.clone())
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
     }
 
     /// Draws for one client of the run.

@@ -8,7 +8,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use tokio::task::JoinSet;
 
-use super::worker::{delivered, produce};
+use super::worker::{delivered, disposition, produce};
 use super::{Bench, Phase};
 use crate::Entity;
 use crate::history::{Answer, Delivered, How, Sent, Token, What};
@@ -37,7 +37,8 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
     }
 }
 
-async fn work(mut bench: Bench, entity: String, worker: u64) {
+/// Takes one session after the other, until the run is over.
+pub async fn work(mut bench: Bench, entity: String, worker: u64) {
     let mut random = bench.random(&format!("sessions {worker}"));
     let mut holds = 0_u64;
     while bench.phase() < Phase::Over {
@@ -107,11 +108,7 @@ impl Holder<'_> {
 
     async fn settle(&self, delivery: &Delivery, seen: &Delivered, how: How) {
         let open = self.bench.recorder.begin(self.entity, What::Settle(seen.held(), how.clone()));
-        let settling = match how {
-            How::Abandon => self.receiver.abandon(delivery),
-            How::Complete | How::DeadLetter(_) => self.receiver.complete(delivery),
-        };
-        open.end(&settling.await);
+        open.end(&self.receiver.settle(delivery, disposition(&how)).await);
     }
 
     async fn renew(&self) {
@@ -136,7 +133,7 @@ impl Holder<'_> {
 
     async fn end(self, orderly: bool) {
         let session = self.receiver.session_id().to_owned();
-        let what = What::EndHold { session, hold: self.hold, orderly };
+        let what = What::EndHold { session, hold: self.hold, orderly, way: "close".to_owned() };
         let open = self.bench.recorder.begin(self.entity, what);
         self.receiver.close().await;
         open.end_as(Answer::Done, |_| ());

@@ -108,10 +108,12 @@ pub fn path(entity: &str, dead: bool) -> QueuePath {
     if dead { QueuePath::dead_letter(entity) } else { QueuePath::main(entity) }
 }
 
-fn disposition(how: &How) -> Disposition {
+pub fn disposition(how: &How) -> Disposition {
     match how {
         How::Complete => Disposition::Complete,
         How::Abandon => Disposition::Abandon,
+        How::Defer => Disposition::Defer,
+        How::Release => Disposition::Release,
         How::DeadLetter(reason) => {
             Disposition::DeadLetter { reason: Some(reason.clone()), description: None }
         }
@@ -120,13 +122,24 @@ fn disposition(how: &How) -> Disposition {
 
 /// Receives and does what `decide` decides, until the run is over.
 pub async fn consume(
+    bench: Bench,
+    entity: String,
+    dead: bool,
+    decide: impl FnMut(&Delivered) -> Deed,
+) {
+    consume_until(Phase::Over, bench, entity, dead, decide).await;
+}
+
+/// As [`consume`], until the run is so far.
+pub async fn consume_until(
+    phase: Phase,
     mut bench: Bench,
     entity: String,
     dead: bool,
     mut decide: impl FnMut(&Delivered) -> Deed,
 ) {
     let mut deeds = JoinSet::new();
-    while bench.phase() < Phase::Over {
+    while bench.phase() < phase {
         let sub_queue = path(&entity, dead).sub_queue;
         let options =
             ReceiverOptions { sub_queue, prefetch: PREFETCH, ..ReceiverOptions::default() };
@@ -134,7 +147,7 @@ pub async fn consume(
         loop {
             while deeds.try_join_next().is_some() {}
             let Ok(next) = tokio::time::timeout(LOOK_EVERY, receiver.recv()).await else {
-                if bench.phase() == Phase::Over {
+                if bench.phase() >= phase {
                     receiver.close().await;
                     break;
                 }
@@ -152,7 +165,7 @@ pub async fn consume(
             let deed = decide(&seen);
             let crashes = deed == Deed::Crash;
             act(&bench, &receiver, delivery, seen, deed, &mut deeds);
-            if crashes {
+            if crashes || bench.phase() >= phase {
                 break; // Dropped: what it took stays locked.
             }
         }

@@ -37,6 +37,19 @@ pub enum Bug {
     ReplicaDiffers,
     DeletesUsed,
     KeepsIdle,
+    DefersUncounted,
+    HandsOutDeferred,
+    ForgetsDeferred,
+    CountsDead,
+    CountsDeadLettering,
+    CountsReleased,
+    SettlesUncommitted,
+    KeepsRolledBack,
+    KeepsGivenBack,
+    CountsGivenBack,
+    ForgetsLapse,
+    FreesUnheard,
+    SettlesAtOnce,
 }
 
 /// A session held.
@@ -57,6 +70,7 @@ struct Stored {
     lock: Option<(String, u64)>,
     due_ms: Option<u64>,
     dead: bool,
+    deferred: bool,
     reason: Option<String>,
 }
 
@@ -75,12 +89,14 @@ pub struct Broker {
     now_ms: u64,
     queues: BTreeMap<String, Queue>,
     tokens: u64,
+    /// Of transactions that were rolled back, with a bug.
+    kept: BTreeSet<String>,
 }
 
 impl Broker {
     pub fn new(entities: Entities, bug: Option<Bug>) -> Broker {
         let queues = entities.0.keys().map(|name| (name.clone(), Queue::default())).collect();
-        Broker { entities, bug, now_ms: 0, queues, tokens: 0 }
+        Broker { entities, bug, now_ms: 0, queues, tokens: 0, kept: BTreeSet::new() }
     }
 
     pub fn has(&self, bug: Bug) -> bool {
@@ -175,6 +191,7 @@ impl Broker {
                 lock: None,
                 due_ms: sent.due_ms,
                 dead: false,
+                deferred: false,
                 reason: None,
             });
         }
@@ -191,8 +208,9 @@ impl Broker {
                 let lapsed = queue.messages.iter().filter(|it| over(it));
                 lapsed.filter_map(|it| it.lock.clone()).map(|lock| lock.0).collect()
             };
+            let counts = !(entity.sessions && self.has(Bug::ForgetsLapse));
             for token in lapsed {
-                self.release_lock(&entity, &token, true);
+                self.release_lock(&entity, &token, counts);
             }
             self.queue(&entity.name).holds.retain(|hold| hold.until_ms > now_ms);
             self.expire(&entity);
@@ -243,15 +261,39 @@ impl Broker {
         let now_ms = self.now_ms;
         let shared = self.has(Bug::LocksTwice);
         let late = self.has(Bug::DeliversExpired);
+        let mixes = self.has(Bug::HandsOutDeferred);
         let token = self.token();
         let queue = self.queue(name);
         let free = |it: &&mut Stored| {
             let alive = it.dead || late || it.expires_ms.is_none_or(|at| at > now_ms);
-            it.dead == dead && it.due_ms.is_none() && alive && (it.lock.is_none() || shared)
+            let in_turn = it.due_ms.is_none() && (!it.deferred || mixes);
+            it.dead == dead && in_turn && alive && (it.lock.is_none() || shared)
         };
         let found = queue.messages.iter_mut().filter(free).min_by_key(|it| it.number)?;
         found.lock = Some((token, now_ms + LOCK_MS));
         Some(delivered(name, found))
+    }
+
+    /// By its number.
+    pub fn receive_deferred(&mut self, name: &str, number: u64, dead: bool) -> Option<Delivered> {
+        let (now_ms, forgets) = (self.now_ms, self.strikes(Bug::ForgetsDeferred, number));
+        let token = self.token();
+        let waits = |it: &&mut Stored| {
+            it.number == number && it.dead == dead && it.deferred && it.lock.is_none()
+        };
+        let found = self.queue(name).messages.iter_mut().find(waits).filter(|_| !forgets)?;
+        found.lock = Some((token, now_ms + LOCK_MS));
+        Some(Delivered { deferred: true, ..delivered(name, found) })
+    }
+
+    /// What a transaction that is not committed does to a lock: nothing.
+    pub fn roll_back(&mut self, delivered: &Delivered) {
+        if self.strikes(Bug::SettlesUncommitted, delivered.number) {
+            self.settle(delivered, &How::Complete);
+        }
+        if self.has(Bug::KeepsRolledBack) {
+            self.kept.insert(delivered.token.clone());
+        }
     }
 
     pub fn is_held(&self, delivered: &Delivered) -> bool {
@@ -259,6 +301,9 @@ impl Broker {
             return true;
         }
         let queue = &self.queues[&delivered.entity];
+        if self.kept.contains(&delivered.token) {
+            return false;
+        }
         let holds = |it: &Stored| it.lock.as_ref().is_some_and(|lock| lock.0 == delivered.token);
         queue.messages.iter().any(holds)
     }
@@ -286,10 +331,25 @@ impl Broker {
                 queue.counters.completed += (before - queue.messages.len()) as u64;
             }
             How::Abandon => self.release_lock(&entity, &delivered.token, true),
+            How::Release => {
+                let counts = self.has(Bug::CountsReleased);
+                self.release_lock(&entity, &delivered.token, counts);
+            }
+            How::Defer => {
+                let counts = !self.has(Bug::DefersUncounted);
+                self.release_lock(&entity, &delivered.token, counts);
+                for it in &mut self.queue(&delivered.entity).messages {
+                    // At its limit it went to the dead-letter queue in the place of it.
+                    it.deferred |= it.number == delivered.number && it.dead == delivered.dead;
+                }
+            }
             How::DeadLetter(reason) => {
+                let counts = u32::from(self.has(Bug::CountsDeadLettering));
                 for it in &mut self.queue(&delivered.entity).messages {
                     if it.number == delivered.number {
                         (it.dead, it.lock, it.reason) = (true, None, Some(reason.clone()));
+                        it.deferred = false;
+                        it.failed += counts;
                     }
                 }
             }
@@ -299,12 +359,14 @@ impl Broker {
     fn release_lock(&mut self, entity: &Entity, token: &str, counts: bool) {
         let endless = self.has(Bug::DeliversTooOften);
         let forgets = self.has(Bug::ForgetsCount);
+        let counts_dead = self.has(Bug::CountsDead);
         for it in &mut self.queue(&entity.name).messages {
             if it.lock.as_ref().is_some_and(|lock| lock.0 == token) {
                 it.lock = None;
-                it.failed += u32::from(counts && !forgets && !it.dead); // DLQ-4.
+                it.failed += u32::from(counts && !forgets && (!it.dead || counts_dead)); // DLQ-4.
                 if it.failed >= entity.deliveries_max && !it.dead && !endless {
                     (it.dead, it.reason) = (true, Some("MaxDeliveryCountExceeded".to_owned()));
+                    it.deferred = false;
                 }
             }
         }
@@ -353,13 +415,18 @@ impl Broker {
 
     /// Gives a session back; whether it was still held.
     pub fn release(&mut self, hold: &Hold) -> bool {
+        let (keeps, counts) = (self.has(Bug::KeepsGivenBack), self.has(Bug::CountsGivenBack));
         let queue = self.queue("s");
         let Some(at) = queue.holds.iter().position(|it| it.token == hold.token) else {
             return false;
         };
+        if keeps {
+            return true; // Until its lock ends.
+        }
         queue.holds.remove(at);
         for it in &mut queue.messages {
             if it.sent.session.as_deref() == Some(&hold.session) {
+                it.failed += u32::from(counts && it.lock.is_some());
                 it.lock = None;
             }
         }
@@ -378,6 +445,7 @@ impl Broker {
         }
         let resting = |it: &Stored| Resting {
             dead: it.dead,
+            deferred: it.deferred,
             id: it.sent.id.clone(),
             number: it.number,
             count: it.failed,
@@ -387,10 +455,12 @@ impl Broker {
         let resting: Vec<Resting> = queue.messages.iter().map(resting).collect();
         let dead_lettered = resting.iter().filter(|it| it.dead).count() as u64;
         let scheduled = queue.messages.iter().filter(|it| it.due_ms.is_some()).count() as u64;
-        let active = resting.len() as u64 - dead_lettered - scheduled;
+        let deferred = resting.iter().filter(|it| it.deferred && !it.dead).count() as u64;
+        let active = resting.len() as u64 - dead_lettered - scheduled - deferred;
         let wrong = u64::from(self.has(Bug::CountsWrong));
         let accepted = queue.counters.accepted + wrong;
-        let counters = Counters { accepted, active, scheduled, dead_lettered, ..queue.counters };
+        let counters =
+            Counters { accepted, active, scheduled, deferred, dead_lettered, ..queue.counters };
         let differs = u64::from(self.has(Bug::ReplicaDiffers));
         let digests = BTreeMap::from([(1, 7), (2, 7 + differs), (3, 7)]);
         Found { counters: Some(counters), resting, digests }

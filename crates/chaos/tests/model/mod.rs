@@ -3,6 +3,8 @@
 
 mod broker;
 
+use std::collections::BTreeMap;
+
 use broker::{Broker, Hold, LOCK_MS};
 use chaos::{
     Answer, Call, Delivered, End, Entities, Entity, Held, History, How, Kind, Run, Sent, What,
@@ -15,8 +17,10 @@ pub use broker::Bug;
 
 const TOLERANCE_MS: u64 = 500;
 const STEPS: u32 = 1_500;
+/// Where messages are deferred.
+const DEFERS: &str = "def";
 /// Where messages are sent and received without a session.
-const PLAIN: [&str; 8] = ["q", "drop", "c", "t/all", "t/red", "d", "later", "tmp-used"];
+const PLAIN: [&str; 9] = ["q", "drop", "c", "t/all", "t/red", "d", "later", "tmp-used", "def"];
 
 /// Clients of the model broker: they ask at random, and note what they see.
 pub struct Model {
@@ -29,7 +33,11 @@ pub struct Model {
     held: Vec<Delivered>,
     holds: Vec<Hold>,
     scheduled: Vec<(String, u64)>,
+    /// By entity and number, with the id, and whether it is in the dead-letter queue.
+    deferred: BTreeMap<(&'static str, u64), (String, bool)>,
     count: u64,
+    /// Sessions that are asked for, and since when.
+    waiting: BTreeMap<String, u64>,
 }
 
 pub fn entities() -> Entities {
@@ -37,6 +45,7 @@ pub fn entities() -> Entities {
     let queue = Entity::queue;
     all.insert(Entity { dead_letters_expired: true, deliveries_max: 3, ..queue("q") });
     all.insert(queue("drop"));
+    all.insert(Entity { deliveries_max: 3, ..queue(DEFERS) });
     all.insert(queue("c"));
     all.insert(Entity { forwards_to: Some("c".into()), ..queue("a") });
     all.insert(Entity { kind: Kind::Topic, ..queue("t") });
@@ -64,7 +73,9 @@ impl Model {
             held: Vec::new(),
             holds: Vec::new(),
             scheduled: Vec::new(),
+            deferred: BTreeMap::new(),
             count: 0,
+            waiting: BTreeMap::new(),
         };
         for name in entities().0.into_keys() {
             model.note(&name, What::Create, Answer::Done);
@@ -89,13 +100,14 @@ impl Model {
     }
 
     fn act(&mut self) {
-        match self.random.random_range(0..16) {
+        match self.random.random_range(0..18) {
             0..=4 => self.send(),
             5..=8 => self.receive(),
             9..=11 => self.settle(),
             12 => self.renew_or_cancel(),
             13 => self.commit(),
             14 => self.hold(),
+            15 | 16 => self.receive_deferred(),
             _ => self.receive_dead(),
         }
     }
@@ -140,7 +152,8 @@ impl Model {
     }
 
     fn send(&mut self) {
-        const TO: [&str; 9] = ["q", "q", "drop", "a", "t", "d", "later", "s", "tmp-used"];
+        const TO: [&str; 11] =
+            ["q", "q", "drop", "a", "t", "d", "later", "s", "tmp-used", DEFERS, DEFERS];
         let Some(entity) = TO.choose(&mut self.random).copied() else { return };
         let sent = self.message(entity);
         let (done, mut answer) = self.luck();
@@ -172,9 +185,25 @@ impl Model {
     }
 
     fn receive_dead(&mut self) {
-        if let Some(delivered) = self.broker.receive("q", true) {
-            self.take(delivered);
+        for entity in ["q", DEFERS] {
+            if let Some(delivered) = self.broker.receive(entity, true) {
+                self.take(delivered);
+            }
         }
+    }
+
+    fn receive_deferred(&mut self) {
+        let all: Vec<_> = self.deferred.iter().map(|(key, told)| (*key, told.clone())).collect();
+        let Some(((entity, number), (id, dead))) = all.choose(&mut self.random).cloned() else {
+            return;
+        };
+        let received = self.broker.receive_deferred(entity, number, dead);
+        let answer = match &received {
+            Some(_) => Answer::Done,
+            None => Answer::Refused("MessageNotFound".into()),
+        };
+        self.note(entity, What::ReceiveDeferred { id, number, dead }, answer);
+        received.into_iter().for_each(|delivered| self.take(delivered));
     }
 
     fn settle(&mut self) {
@@ -187,8 +216,10 @@ impl Model {
             true => self.held.swap_remove(at),
             false => self.held[at].clone(),
         };
-        let how = match self.random.random_range(0..6) {
+        let how = match self.random.random_range(0..7) {
             0 => How::Abandon,
+            2 if delivered.session.is_none() => How::Release,
+            3 | 4 if delivered.entity == DEFERS => How::Defer,
             1 if !delivered.dead => How::DeadLetter("unwanted".to_owned()),
             _ => How::Complete,
         };
@@ -197,6 +228,10 @@ impl Model {
 
     fn settle_as(&mut self, delivered: &Delivered, how: How) {
         let (done, mut answer) = self.luck();
+        if how == How::Defer {
+            let told = (delivered.id.clone(), delivered.dead);
+            self.deferred.insert((DEFERS, delivered.number), told);
+        }
         if !self.broker.is_held(delivered) {
             answer = Answer::Refused("MessageLockLost".into());
         } else if done {
@@ -224,7 +259,20 @@ impl Model {
         let parents: Vec<Delivered> =
             self.held.iter().filter(|it| it.entity == "q" && !it.dead).take(2).cloned().collect();
         let sent: Vec<Sent> = (0..2).map(|_| self.message("child")).collect();
-        let completed: Vec<Held> = parents.iter().map(Delivered::held).collect();
+        let held: Vec<Held> = parents.iter().map(Delivered::held).collect();
+        let settled: Vec<_> = held.iter().map(|held| (held.clone(), How::Complete)).collect();
+        if self.random.random_bool(0.3) {
+            // Nothing of it may be done, and its messages can be settled again.
+            parents.iter().for_each(|it| self.broker.roll_back(it));
+            if self.broker.has(Bug::SettlesAtOnce) {
+                let early = held.first().cloned().map(What::SettledEarly);
+                early.into_iter().for_each(|what| self.note("q", what, Answer::Done));
+            }
+            self.note("q", What::Commit { sent, settled }, Answer::NotDone);
+            self.note("q", What::RollBack(held), Answer::Done);
+            self.now_ms += 10;
+            return parents.iter().for_each(|it| self.settle_as(it, How::Complete));
+        }
         let (done, mut answer) = self.luck();
         if !parents.iter().all(|it| self.broker.is_held(it)) {
             answer = Answer::Refused("MessageLockLost".into());
@@ -240,15 +288,19 @@ impl Model {
         if answer == Answer::Done {
             self.held.retain(|it| !parents.contains(it));
         }
-        self.note("q", What::Commit { sent, completed }, answer);
+        self.note("q", What::Commit { sent, settled }, answer);
     }
 
     /// Takes a session, or goes on with one, or gives one back.
     fn hold(&mut self) {
         let session = format!("s-{}", self.random.random_range(0..3));
+        // Whoever asks for a session that is held waits for it.
+        let asked_ms = *self.waiting.entry(session.clone()).or_insert(self.now_ms - 2);
         if let Some(hold) = self.broker.accept(&session) {
+            self.waiting.remove(&session);
             let Hold { session, token, until_ms } = hold.clone();
             self.note("s", What::Accept { session, hold: token, until_ms }, Answer::Done);
+            self.history.calls.last_mut().expect("it was noted").asked_ms = asked_ms;
             self.holds.push(hold);
         }
         for _ in 0..4 {
@@ -256,12 +308,19 @@ impl Model {
             let Some(delivered) = self.broker.receive_session(&hold) else { continue };
             self.take(delivered);
         }
+        if self.random.random_bool(0.1)
+            && let Some(hold) = self.holds.pop()
+            && self.broker.has(Bug::FreesUnheard)
+        {
+            // Its connection was lost: nobody says goodbye, and its lock goes on.
+            self.broker.release(&hold);
+        }
         if self.random.random_bool(0.3)
             && let Some(hold) = self.holds.pop()
         {
             let orderly = self.broker.release(&hold);
             let Hold { session, token, .. } = hold;
-            let what = What::EndHold { session, hold: token, orderly };
+            let what = What::EndHold { session, hold: token, orderly, way: String::new() };
             self.note("s", what, Answer::Done);
         }
     }

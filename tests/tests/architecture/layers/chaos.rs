@@ -16,7 +16,7 @@ pub const LAYERS: &[Layer] = &[
     (&["observe"], &["clock", "entity", "run"]),
     (&["timeline"], &["check", "faults", "history", "run"]),
     (&["watcher"], &["clock", "cluster", "error", "timeline"]),
-    (&["workloads"], &["entity", "history"]),
+    (&["workloads"], &["cluster", "entity", "history"]),
     (
         &["experiment", "report"],
         &[
