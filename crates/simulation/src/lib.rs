@@ -38,6 +38,11 @@
 //! | a raised default is not searched for | `settled` 1 |
 //! | nonces depend on how entries are grouped | `replicas` 60 |
 //! | abandoning does not count | `one_place` 60 |
+//! | deferring does not count | `one_place` 57 |
+//! | the last deferral defers in the place of dead-lettering | `one_place` 45 |
+//! | a dead-letter queue counts | `one_place` 59 |
+//! | dead-lettering counts | `one_place` 55 |
+//! | an abandoned deferred message comes back active | `conservation` 35, `one_place` 4 |
 //! | returned messages come after fresh ones | `order` 60 |
 //! | the clock of a scheduled message starts at acceptance | `one_place` 60 |
 //! | a body stays behind | `one_place` 60 |
