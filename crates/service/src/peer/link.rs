@@ -345,6 +345,11 @@ impl Waiting {
                 let command = release_session(queue, token);
                 Some(Outgoing::Call { group, command, reply })
             }
+            // A notice that is lost would be missed: the receiver attaches anew, and looks at all (SEL-7).
+            Err(Event::Rose { .. }) => {
+                self.receivers.remove(&receiver);
+                Some(Outgoing::Detach { group, receiver })
+            }
             _ => None,
         }
     }
@@ -365,6 +370,7 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use domain::SequenceNumber;
     use futures::FutureExt;
 
     use super::*;
@@ -396,5 +402,24 @@ mod tests {
         link.send(credit());
         assert!(link.state.given_up.notified().now_or_never().is_some());
         assert!(matches!(queue.try_recv(), Ok(Outgoing::Call { .. })));
+    }
+
+    #[test]
+    fn sel_7_a_watcher_that_misses_a_notice_attaches_anew() {
+        let (sender, mut events) = mpsc::channel(1);
+        let (queue, sink) = (QueueId::main(EntityId(1)), Sink::Local(sender));
+        let mut waiting = Waiting::default();
+        waiting.receivers.insert(RECEIVER, Attached { group: GROUP, queue, sink });
+        let mut rose = |number| {
+            let (low, high) = (SequenceNumber(number), SequenceNumber(number));
+            waiting.event(RECEIVER, Event::Rose { low, high })
+        };
+        assert!(rose(1).is_none());
+        let detached = rose(2);
+        assert!(matches!(detached, Some(Outgoing::Detach { group: GROUP, receiver: RECEIVER })));
+        assert!(rose(3).is_none(), "nobody is there any more");
+        assert!(matches!(events.try_recv(), Ok(Event::Rose { low: SequenceNumber(1), .. })));
+        // It takes what waits, and finds that its events have ended.
+        assert_eq!(events.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
     }
 }
