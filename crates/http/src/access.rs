@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use auth::{Access, Grant, Key, Right, TokenError, resource_path};
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -19,6 +19,7 @@ use crate::connection::Peer;
 use crate::failure::{Failure, refuse};
 use crate::path::Target;
 use crate::probe::{Probe, probe};
+use crate::whole_body::{self, BodyKind};
 use crate::{atom, path};
 
 /// Elements of a description, and the headers with tokens for where they forward to.
@@ -179,8 +180,9 @@ pub(crate) async fn check(
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, atom::BODY_BYTES_MAX).await else {
-        return Failure::not_whole(atom::BODY_BYTES_MAX, "a description").into_response();
+    let body = match whole_body::read(body, BodyKind::Description).await {
+        Ok(body) => body,
+        Err(failure) => return failure.into_response(),
     };
     let mut refused = None;
     for forward in forwards(&body) {

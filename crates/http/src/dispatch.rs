@@ -1,6 +1,6 @@
 //! Any request that has no route of its own: its path names an entity, or messages of one.
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::HOST;
 use axum::http::{HeaderMap, Method, Uri};
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::path::{self, Target, Unclear};
 use crate::probe::{Probe, probe};
 use crate::server::App;
+use crate::whole_body::{self, BodyKind};
 use crate::{CLIENT_REQUEST_ID, atom, health, messages, metrics};
 
 pub(crate) async fn answer(
@@ -66,7 +67,7 @@ async fn answered(
     let scheme = uri.scheme_str().unwrap_or("http");
     match target {
         Target::Messages { entity } => {
-            let body = whole(body, messages::BODY_BYTES_MAX, "a request to send").await?;
+            let body = whole_body::read(body, BodyKind::Messages).await?;
             messages::send(&app.broker, &entity, headers, body).await
         }
         Target::Head { queue, sub } => {
@@ -85,15 +86,10 @@ async fn answered(
             let (broker, cursors) = (&app.broker, &*app.cursors);
             let request = atom::Request { broker, cursors, asked, headers };
             let body = match *method {
-                Method::PUT => whole(body, atom::BODY_BYTES_MAX, "a description").await?,
+                Method::PUT => whole_body::read(body, BodyKind::Description).await?,
                 _ => Bytes::new(),
             };
             request.answer(method, target, &body).await
         }
     }
-}
-
-/// Reads a body, and no more of it than is taken.
-async fn whole(body: Body, bytes_max: usize, what: &str) -> Result<Bytes, Failure> {
-    to_bytes(body, bytes_max).await.map_err(|_| Failure::not_whole(bytes_max, what))
 }

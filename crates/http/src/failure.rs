@@ -44,13 +44,6 @@ impl Failure {
         Failure::bad(format!("{what}: {}", Abridged(&error.to_string())))
     }
 
-    /// A body that ended early or is refused before its end.
-    pub fn not_whole(bytes_max: usize, what: &str) -> Failure {
-        Failure::bad(format!(
-            "the body ended early, or is refused at byte {bytes_max}: {what} may have no more"
-        ))
-    }
-
     pub fn not_found(what: impl Into<String>) -> Failure {
         Failure::new(StatusCode::NOT_FOUND, Some(NOT_FOUND), what)
     }

@@ -20,6 +20,7 @@ mod probe;
 mod process;
 mod server;
 mod tunnel;
+mod whole_body;
 
 pub use process::describe as describe_metrics;
 pub use server::{Config, serve};

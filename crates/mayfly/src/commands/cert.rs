@@ -169,8 +169,8 @@ impl Place {
             )));
         }
         files::private_dir(&self.dir)?;
-        pair.write(&issued, self.existing())?;
-        pair.tell(&&issued)
+        pair.write(issued, self.existing())?;
+        pair.tell(issued)
     }
 
     fn existing(&self) -> Existing {
