@@ -1,17 +1,49 @@
 //! What is said in an attach beside names and settle modes: by Service Bus's clients (LINK-10 to LINK-13), and
 //! by those of other brokers (LINK-20 to LINK-22).
 
+use std::time::Duration;
+
 use amqp_protocol::codec::{
     AnyTarget, Attach, DecodeError, Map, Role, SenderSettleMode, Source, Symbol, Symbols, Value,
     code,
 };
 use bytestring::ByteString;
-use domain::{Excerpt, Timestamp};
+use domain::{Excerpt, Refusal, Timestamp};
 
-/// How long the peer lets the broker wait for a session, milliseconds.
-pub fn timeout_ms(attach: &Attach) -> Option<u32> {
-    let value = attach.properties.as_ref()?.get("com.microsoft:timeout")?;
-    value.as_i64().and_then(|ms| u32::try_from(ms).ok())
+/// How long a receiver lets the broker wait for a session (LINK-13).
+const TIMEOUT: &str = "com.microsoft:timeout";
+/// Names the entity that a sender link's messages are for, if they only go via its target (LINK-15).
+pub const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
+
+/// How long the peer lets the broker wait for a session, 49 days at most.
+///
+/// # Errors
+/// For what is no span (LINK-28).
+pub fn timeout(attach: &Attach) -> Result<Option<Duration>, Refusal> {
+    let span = |value: &Value| u64::try_from(value.as_i64()?).ok();
+    let ms = typed(attach, TIMEOUT, "a number of milliseconds from 0 on", span)?;
+    Ok(ms.map(|ms| Duration::from_millis(ms.min(u32::MAX.into()))))
+}
+
+/// Where the messages of a sender link go, if its target only brings them there.
+///
+/// # Errors
+/// For what is no address (LINK-28): what was meant for another entity must not stay at the target.
+pub fn transfer_destination(attach: &Attach) -> Result<Option<String>, Refusal> {
+    typed(attach, TRANSFER_DESTINATION, "a text", |value| value.as_str().map(str::to_owned))
+}
+
+/// A property of an attach, of which null is none.
+fn typed<T>(
+    attach: &Attach,
+    what: &'static str,
+    expected: &str,
+    read: impl FnOnce(&Value) -> Option<T>,
+) -> Result<Option<T>, Refusal> {
+    let value = attach.properties.as_ref().and_then(|properties| properties.get(what));
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    let wrong = || Refusal::Argument { what, why: format!("it is not {expected}") };
+    read(value).map(Some).ok_or_else(wrong)
 }
 
 /// Tells a session's receiver how long it holds the session: .NET ticks (LINK-12).
@@ -261,6 +293,45 @@ mod tests {
         let filter = Some(Map(vec![(long, Value::Null)]));
         let said = not_offered(&Source { filter, ..Source::default() }).unwrap_or_default();
         assert!(said.contains("'é") && said.chars().count() < 200, "{}", said.len());
+    }
+
+    /// Each row a property's value, and what is understood; `None`: it is refused, by its name.
+    #[test]
+    fn link_28_a_property_of_another_type_is_refused() {
+        let with = |name: &'static str, value: Value| Attach {
+            properties: Some(Map::default().symbol(name, value)),
+            ..Attach::receiver("link", "q")
+        };
+        let ms = |ms| Some(Some(Duration::from_millis(ms)));
+        for (value, understood) in [
+            (Value::Uint(100), ms(100)),
+            (Value::Int(0), ms(0)),
+            (Value::Long(1 << 40), ms(u32::MAX.into())),
+            (Value::Null, Some(None)),
+            (Value::Int(-1), None),
+            (Value::Ulong(u64::MAX), None),
+            ("100".into(), None),
+            (Value::Bool(true), None),
+            (Value::Double(100.0), None),
+        ] {
+            let seen = timeout(&with(TIMEOUT, value.clone()));
+            assert_eq!(seen.as_ref().ok(), understood.as_ref(), "{value:?}");
+            assert!(seen.err().is_none_or(|error| error.to_string().contains(TIMEOUT)));
+        }
+        for (value, understood) in [
+            ("q".into(), Some(Some("q"))),
+            (Value::Symbol("q".into()), Some(Some("q"))),
+            (Value::Null, Some(None)),
+            (Value::Int(5), None),
+            (Value::Binary("q".into()), None),
+        ] {
+            let seen = transfer_destination(&with(TRANSFER_DESTINATION, value.clone()));
+            assert_eq!(seen.as_ref().ok().map(Option::as_deref), understood, "{value:?}");
+            assert!(
+                seen.err().is_none_or(|error| error.to_string().contains(TRANSFER_DESTINATION))
+            );
+        }
+        assert_eq!(timeout(&Attach::receiver("link", "q")), Ok(None));
     }
 
     /// Each row how lasting a source is, what it can do, and whether that is a subscription of JMS.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Symbol, Value};
 use amqp_protocol::engine::{Connection, LinkId, Millis, SessionId};
 use auth::Right;
-use domain::{Excerpt, Refusal, SubQueue};
+use domain::{Refusal, SubQueue};
 use message_content::Shown;
 use service::ReceiveMode;
 use tokio::sync::mpsc;
@@ -29,8 +29,6 @@ use crate::selection::Selection;
 
 /// What a sender link offers to JMS clients, which then say in an annotation when to deliver (SCHED-1).
 pub(super) const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
-/// Names the entity that a sender link's messages are for, if they only go via its target (LINK-15).
-pub(super) const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
 /// Credit of a sender link, and deliveries of it without a verdict, together: JS and .NET send
 /// nothing without.
 const INCOMING_WINDOW: u32 = 1000;
@@ -134,7 +132,7 @@ impl AttachHandler<'_> {
                 if let Some(why) = source.and_then(link_terms::not_offered) {
                     return Err(failure::told(condition::NOT_IMPLEMENTED, &why, address));
                 }
-                let mut wanted = wanted(attach, &entity).map_err(refused)?;
+                let mut wanted = wanted(attach).map_err(refused)?;
                 let is_browser = source.is_some_and(link_terms::browses);
                 if is_browser && !matches!(wanted, Wanted::Messages) {
                     let what = "browsing the messages of one session";
@@ -307,14 +305,16 @@ impl AttachHandler<'_> {
     /// FWD-14: where the messages of a sender link go, if its target only brings them there. That takes
     /// the right to send to both.
     fn transfer_destination(&self, attach: &Attach) -> Result<Option<Entity>, Error> {
-        let Some(address) = attach.property(TRANSFER_DESTINATION) else { return Ok(None) };
-        match Entity::at(address) {
+        let address = link_terms::transfer_destination(attach);
+        let address = address.map_err(|refusal| failure::refusal(refusal, ""))?;
+        let Some(address) = address else { return Ok(None) };
+        match Entity::at(&address) {
             Some(entity) if entity.sub == SubQueue::Main && entity.subscription().is_none() => {
-                self.permit(&entity, Right::Send, address).map(|()| Some(entity))
+                self.permit(&entity, Right::Send, &address).map(|()| Some(entity))
             }
             _ => {
                 let why = "messages are sent to queues and topics only";
-                Err(failure::refusal(Refusal::InvalidOperation { why }, address))
+                Err(failure::refusal(Refusal::InvalidOperation { why }, &address))
             }
         }
     }
@@ -339,18 +339,17 @@ fn control(role: Role) -> Result<Kind, Error> {
 }
 
 /// What a receiver asks for: messages, or those of a session (LINK-10).
-fn wanted(attach: &Attach, entity: &Entity) -> Result<Wanted, Refusal> {
+fn wanted(attach: &Attach) -> Result<Wanted, Refusal> {
     let filter = attach.source.as_ref().map(SessionFilter::of).transpose();
-    let filter = filter.map_err(|error| Refusal::Argument {
-        what: "session filter",
-        why: format!("'{}': {error}", Excerpt(&entity.name)),
+    let filter = filter.map_err(|_| Refusal::Argument {
+        what: link_terms::SESSION_FILTER,
+        why: "it is neither a text nor null".to_owned(),
     })?;
     Ok(match filter {
         None | Some(SessionFilter::Absent) => Wanted::Messages,
         Some(SessionFilter::Named(session)) => Wanted::Session((*session).into()),
         Some(SessionFilter::Next) => {
-            let wait = link_terms::timeout_ms(attach).map(|ms| Duration::from_millis(ms.into()));
-            Wanted::NextSession(wait.unwrap_or(SESSION_WAIT))
+            Wanted::NextSession(link_terms::timeout(attach)?.unwrap_or(SESSION_WAIT))
         }
         // SESS-20.
         Some(SessionFilter::NonExclusive) => {

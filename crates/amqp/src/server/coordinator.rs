@@ -21,7 +21,6 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::access::{self, Grants};
 use super::address::Entity;
-use super::attach::TRANSFER_DESTINATION;
 use super::link_table::LinkTable;
 use super::requests::{RequestLink, reply_node, session_of, settled_in};
 use super::tasks::Tasks;
@@ -30,7 +29,7 @@ use super::transaction_group::TransactionGroups;
 use super::verdict::verdict;
 use super::{Shared, failure, incoming, operations};
 use crate::management::{self, DispositionStatus, Reply};
-use crate::{Limits, condition};
+use crate::{Limits, condition, link_terms};
 
 /// Most transactions that a connection has open.
 const OPEN_MAX: usize = 256;
@@ -211,7 +210,7 @@ impl TransactionHandler<'_> {
             .map(|messages| Operation::Send(Send { origin: None, entity: EntityId(0), messages }));
         let Some(link) = self.table.get(delivery.link) else { return };
         let Some(entity) = link.entity() else { return };
-        let to = link.attach.property(TRANSFER_DESTINATION).and_then(Entity::at);
+        let to = link.attach.property(link_terms::TRANSFER_DESTINATION).and_then(Entity::at);
         let to = to.map(|to| to.name);
         let reach = self.groups.reach(link.session);
         let hearer = Hearer::Transfer(delivery.link, id);

@@ -13,7 +13,6 @@ use service::Broker;
 
 use super::access::Grants;
 use super::address::Node;
-use super::attach::TRANSFER_DESTINATION;
 use super::idle::IdleTimers;
 use super::link_table::address_of;
 use super::note::{Note, tell};
@@ -21,6 +20,7 @@ use super::requests::RequestLink;
 use super::tasks::Tasks;
 use super::{Shared, failure};
 use crate::cbs::{Request, Status};
+use crate::link_terms;
 
 /// What waits for keys.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl ProofHandler<'_> {
         if !self.grants.has_claim() {
             return false;
         }
-        let addresses = [address_of(attach), attach.property(TRANSFER_DESTINATION)];
+        let addresses = [address_of(attach), attach.property(link_terms::TRANSFER_DESTINATION)];
         let resources: Vec<String> = addresses.into_iter().flatten().map(str::to_owned).collect();
         self.ask_for_keys(resources, Proof::Link(id));
         true
