@@ -221,7 +221,7 @@ async fn a_node_with_another_secret_or_of_another_cluster_is_told_what_to_do() -
     for (name, config, part) in [
         (
             "secret",
-            with_secret(&config, "guess"),
+            with_secret(&config, "the secret of another"),
             "the cluster secret is missing or differs; give every node of the cluster the same security.secret",
         ),
         (

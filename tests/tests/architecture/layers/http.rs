@@ -10,7 +10,8 @@ pub const LAYERS: &[Layer] = &[
     (&["path"], &["instant"]),
     (&["probe"], &[]),
     (&["atom"], &["failure", "instant", "lib", "path"]),
-    (&["access"], &["atom", "connection", "failure", "path", "probe"]),
+    (&["whole_body"], &["atom", "failure", "messages"]),
+    (&["access"], &["atom", "connection", "failure", "path", "probe", "whole_body"]),
     (&["process"], &[]),
     (&["tunnel"], &["connection", "failure"]),
     (&["options"], &["path", "tunnel"]),
@@ -28,6 +29,7 @@ pub const LAYERS: &[Layer] = &[
             "probe",
             "process",
             "tunnel",
+            "whole_body",
         ],
     ),
 ];
