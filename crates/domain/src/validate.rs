@@ -2,13 +2,12 @@
 //! machine makes those of them again that its rows rely on, and refuses what is malformed.
 
 mod authorization;
+mod destinations;
 mod properties;
 
 pub use authorization::authorization_rules;
-pub use properties::{
-    forwarding, forwarding_of_sessions, new_forwarding, queue_properties, subscription_properties,
-    topic_properties, unchanged,
-};
+pub use destinations::{forwarding, forwarding_of_sessions, new_forwarding};
+pub use properties::{queue_properties, subscription_properties, topic_properties, unchanged};
 
 use crate::{
     BATCH_BYTES_MAX, BATCH_DELETE_MAX, Excerpt, HEADER_BYTES_MAX, ID_CHARS_MAX, MESSAGE_BYTES_MIN,

@@ -1,6 +1,7 @@
 //! What entities may be told to be, property by property as their table has it (ENT-3).
 
-use super::{authorization_rules, in_range, queue_name};
+use super::destinations::forwards_no_sessions;
+use super::{authorization_rules, in_range};
 use crate::{
     Described, EntityKind, EntityProperty, EntityStatus, Field, Mutability, PropertyType,
     QueueProperties, Refusal, SubscriptionProperties, TopicProperties,
@@ -39,49 +40,10 @@ pub fn unchanged<P: Described>(old: &P, new: &P) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// FWD-2: what is created does not forward to itself, for it is not there yet.
-pub fn new_forwarding(name: &str, properties: &QueueProperties) -> Result<(), Refusal> {
-    let destinations = [&properties.forward_to, &properties.forward_dead_letters_to];
-    if destinations.into_iter().flatten().any(|to| to.eq_ignore_ascii_case(name)) {
-        let why = "an entity cannot forward to itself before it is there; set that by an update";
-        return Err(Refusal::InvalidOperation { why });
-    }
-    forwarding(properties)
-}
-
-/// FWD-2: destinations have names. Whether there is something of that name is the catalog's to say.
-pub fn forwarding(properties: &QueueProperties) -> Result<(), Refusal> {
-    for to in [&properties.forward_to, &properties.forward_dead_letters_to].into_iter().flatten() {
-        queue_name(to)?;
-    }
-    Ok(())
-}
-
-/// FWD-1: what requires sessions and forwards keeps none, and so neither begins nor ends to forward.
-pub fn forwarding_of_sessions(old: &QueueProperties, new: &QueueProperties) -> Result<(), Refusal> {
-    match new.requires_session && old.forward_to.is_some() != new.forward_to.is_some() {
-        true => {
-            let why = "whether a queue that requires sessions forwards is fixed when it is created";
-            Err(Refusal::InvalidOperation { why })
-        }
-        false => Ok(()),
-    }
-}
-
 /// ENT-10.
 fn express_keeps_no_history(is_express: bool, detects_duplicates: bool) -> Result<(), Refusal> {
     if is_express && detects_duplicates {
         let why = "EnableExpress and RequiresDuplicateDetection cannot both be true";
-        return Err(Refusal::InvalidOperation { why });
-    }
-    Ok(())
-}
-
-/// FWD-1.
-fn forwards_no_sessions(requires_session: bool, forwards: bool) -> Result<(), Refusal> {
-    if requires_session && forwards {
-        let why = "what requires sessions cannot be forwarded, unless the queue is partitioned; its dead \
-                   letters can";
         return Err(Refusal::InvalidOperation { why });
     }
     Ok(())
