@@ -123,7 +123,6 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
     telemetry::start(&config.log).map_err(terminal::usage)?;
     private::begin();
-    private::close(&config.data_dir);
     if let Some(path) = &args.config
         && let Some(told) = config.told_to_everyone(path)
     {

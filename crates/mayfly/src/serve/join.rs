@@ -11,7 +11,7 @@ use client::{Client, ClientOptions, v1};
 use serde::{Deserialize, Serialize};
 
 use super::config::{Addresses, Config};
-use super::node::write_aside;
+use crate::files::{self, Existing, Readers};
 
 /// In the data directory of a node that joined.
 const FILE: &str = "joined.json";
@@ -42,8 +42,8 @@ pub async fn settle(config: Config) -> anyhow::Result<Config> {
             Some(seeds) => {
                 let joined = ask(&config, seeds).await?;
                 std::fs::create_dir_all(&config.data_dir)?;
-                write_aside(&path, &serde_json::to_string_pretty(&joined)?)
-                    .with_context(|| format!("cannot write '{}'", path.display()))?;
+                let text = serde_json::to_string_pretty(&joined)?;
+                files::write(&path, &text, Readers::Owner, Existing::Replaced)?;
                 tracing::info!("joined as node {}", joined.node);
                 laid_over(config, joined)
             }

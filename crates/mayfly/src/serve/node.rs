@@ -1,6 +1,5 @@
 //! A node put together and run until it is told to end.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -19,8 +18,9 @@ use transport::Tls;
 
 use super::config::{Addresses, Config, TlsFiles};
 use super::front_ends::{FrontEnds, Ports};
-use super::{certificate, disk, fault_injection, handles, join, process, telemetry};
+use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
 use crate::emulator::Entities;
+use crate::files::{self, Existing, Readers};
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -195,17 +195,8 @@ fn cluster_id(config: &Config) -> anyhow::Result<u128> {
     std::fs::create_dir_all(dir)
         .with_context(|| format!("cannot create the data directory '{}'", dir.display()))?;
     let id = uuid::Uuid::new_v4().as_u128();
-    write_aside(&path, &format!("{id:032x}\n"))
-        .with_context(|| format!("cannot write '{}'", path.display()))?;
+    files::write(&path, &format!("{id:032x}\n"), Readers::Owner, Existing::Replaced)?;
     Ok(id)
-}
-
-/// Whole or not at all, whatever happens meanwhile.
-pub fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
-    let aside = path.with_extension("new");
-    std::fs::write(&aside, text)?;
-    std::fs::File::open(&aside)?.sync_all()?;
-    std::fs::rename(aside, path)
 }
 
 fn open(
@@ -217,6 +208,8 @@ fn open(
     let rebuilt = config.nodes.len() > 1;
     let identity = Identity { cluster_id, node: config.node };
     let data = DataDir::open(&config.data_dir, identity, rebuilt)?;
+    // Not before it is known to be this node's: a mistaken path may be anybody's directory.
+    private::close(&config.data_dir);
     let durability = match config.storage.synced {
         true => Durability::Synced,
         false => Durability::Replicated,

@@ -148,14 +148,25 @@ fn peek(
     count_max: u32,
 ) -> Result<Vec<Received>, Refusal> {
     loop {
-        let found = domain::peek(rows, queue, from, count_max)?;
-        let Some(first) = found.first() else { return Ok(Vec::new()) };
-        from = first.sequence.next();
+        let mut found = domain::peek(rows, queue, from, count_max)?;
+        keep_what_fits(&mut found);
+        let Some(last) = found.last() else { return Ok(Vec::new()) };
+        from = last.sequence.next();
         let messages = with_contents(queue.entity, contents, found);
         if !messages.is_empty() {
             return Ok(messages);
         }
     }
+}
+
+/// One at least, however large it is.
+fn keep_what_fits(deliveries: &mut Vec<Delivery>) {
+    let mut bytes = 0;
+    let fits = deliveries.iter().position(|delivery| {
+        bytes += u64::from(delivery.size_bytes);
+        bytes > PEEK_BYTES_MAX
+    });
+    deliveries.truncate(fits.unwrap_or(deliveries.len()).max(1));
 }
 
 /// Messages found, as many as fit into one answer.
@@ -164,12 +175,7 @@ fn with_contents(
     contents: Contents<'_>,
     mut deliveries: Vec<Delivery>,
 ) -> Vec<Received> {
-    let mut bytes = 0;
-    let fits = deliveries.iter().position(|delivery| {
-        bytes += u64::from(delivery.size_bytes);
-        bytes > PEEK_BYTES_MAX
-    });
-    deliveries.truncate(fits.unwrap_or(deliveries.len()).max(1));
+    keep_what_fits(&mut deliveries);
     // A copy's body is its topic's.
     let body = |delivery: &Delivery| (delivery.topic.unwrap_or(entity), delivery.body);
     let of: Vec<_> = deliveries.iter().map(body).collect();
