@@ -19,6 +19,8 @@ use crate::Proxy;
 /// How long a cluster may take until its queues can be used: elections on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
 
+/// In the directory of a cluster whose nodes speak TLS among themselves.
+const CERTS: &str = "certs";
 /// In the directory of a cluster that speaks TLS.
 const CERTIFICATE: &str = "certificate.pem";
 
@@ -40,6 +42,8 @@ pub struct Settings {
     pub config: &'static str,
     /// Every node has the same certificate, and speaks AMQP over TLS as well.
     pub tls: bool,
+    /// Nodes speak TLS among themselves, with certificates of [`Cluster::certs`].
+    pub peer_tls: bool,
     /// Every node has a port that takes everything.
     pub any: bool,
     /// What one of the nodes is started with beside its configuration.
@@ -59,6 +63,7 @@ impl Default for Settings {
             secret: None,
             config: "",
             tls: false,
+            peer_tls: false,
             any: false,
             odd: None,
         }
@@ -119,6 +124,13 @@ fn certify(dir: &Path) -> anyhow::Result<String> {
     fs::set_permissions(&key, Permissions::from_mode(0o600))?;
     fs::write(&certificate, made.cert.pem())?;
     Ok(format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n"))
+}
+
+/// Runs `mayfly cert` in a directory.
+pub fn cert(dir: &Path, words: &[&str]) -> anyhow::Result<()> {
+    let ran = Command::new(mayfly()?).arg("cert").args(words).arg("--dir").arg(dir).output()?;
+    ensure!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    Ok(())
 }
 
 impl Cluster {
@@ -201,7 +213,22 @@ impl Cluster {
                 format!("[[cluster.node]]\nid = {id}\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n")
             })
             .collect();
+        let certs = dir.path().join(CERTS);
+        if settings.peer_tls {
+            cert(&certs, &["authority"])?;
+        }
         for (id, node) in (1..).zip(&nodes) {
+            let mut tls = tls.clone();
+            if settings.peer_tls {
+                cert(&certs, &["node", &id.to_string(), "127.0.0.1"])?;
+                let path = |name: String| certs.join(name);
+                let (certificate, key) =
+                    (path(format!("node-{id}.pem")), path(format!("node-{id}.key")));
+                let authority = path("authority.pem".to_owned());
+                tls += &format!(
+                    "[tls.peer]\nauthority = {authority:?}\ncertificate = {certificate:?}\nkey = {key:?}\n"
+                );
+            }
             let data = node.config.with_file_name("data");
             let grpc = node.grpc_behind.as_ref();
             let grpc = grpc.map(|grpc| format!("grpc = {grpc:?}\n")).unwrap_or_default();
@@ -332,6 +359,18 @@ impl Cluster {
     /// The nodes' certificate, which clients are to trust.
     pub fn certificate(&self) -> PathBuf {
         self.dir().join(CERTIFICATE)
+    }
+
+    /// Where `mayfly cert` keeps what the nodes show each other.
+    pub fn certs(&self) -> PathBuf {
+        self.dir().join(CERTS)
+    }
+
+    /// The cluster's id.
+    pub fn id(&self) -> anyhow::Result<String> {
+        let config: toml::Table = fs::read_to_string(self.config_path(1))?.parse()?;
+        let id = config["cluster"]["id"].as_str().context("an id")?;
+        Ok(id.to_owned())
     }
 
     /// Gives the nodes another certificate; they find it by themselves, or on SIGHUP.

@@ -9,6 +9,7 @@ mod front_ends;
 mod handles;
 mod join;
 mod node;
+mod peer_tls;
 pub mod private;
 pub mod process;
 pub mod telemetry;
@@ -77,7 +78,7 @@ pub struct ServeArgs {
     /// Asked of clients and peers
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
     pub secret: Option<String>,
-    /// Listen beyond loopback without a secret
+    /// Listen beyond loopback without a secret, and speak plain text with other nodes
     #[arg(long, env = "MAYFLY_INSECURE")]
     pub insecure: bool,
     /// Allow operators to move the clock

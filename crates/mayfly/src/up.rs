@@ -64,7 +64,8 @@ pub struct UpArgs {
     /// majority fails at once
     #[arg(long)]
     replicated: bool,
-    /// Speak TLS as well, with a certificate made for this cluster and kept with its data
+    /// Speak TLS as well, with a certificate made for this cluster and kept with its data; nodes speak
+    /// nothing else among themselves
     #[arg(long)]
     tls: bool,
     /// Names that the certificate is good for, beside localhost and --host

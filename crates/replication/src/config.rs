@@ -1,13 +1,14 @@
 //! What a node's replication is told at its start.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use store::DataDir;
 
-use crate::{Doorkeeper, Sockets};
+use crate::{Dialler, Doorkeeper};
 
 /// One node's part in its cluster.
 #[derive(Clone, Debug)]
@@ -23,9 +24,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Nodes of another cluster are refused.
     pub cluster_id: String,
-    /// Asked of every peer when set. It travels in clear: it keeps strangers and mistakes out, not
-    /// an eavesdropper.
-    pub secret: Option<String>,
+    pub proof: Proof,
     pub timings: Timings,
     pub limits: Limits,
     /// Threads that run Raft and its sockets. Default 2; 0 leaves it to the runtime of the caller.
@@ -33,7 +32,7 @@ pub struct Config {
     /// own, unless that runtime has only one.
     pub threads: usize,
     /// What peers are reached through. Default TCP.
-    pub sockets: Option<Arc<dyn Sockets>>,
+    pub dialler: Option<Arc<dyn Dialler>>,
     /// Who listens where this node is reached by TCP. Default the peer port itself, which takes every
     /// connection for a peer's.
     pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
@@ -48,13 +47,36 @@ impl Config {
             peers,
             listen,
             cluster_id: String::new(),
-            secret: None,
+            proof: Proof::Nothing,
             timings: Timings::default(),
             limits: Limits::default(),
             threads: 2,
-            sockets: None,
+            dialler: None,
             doorkeeper: None,
         }
+    }
+}
+
+/// How nodes prove to each other that they belong to the cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// Whoever reaches the port may call itself a node.
+    Nothing,
+    /// Sent along with every call. It travels as the connection does, in clear over TCP: it keeps
+    /// strangers and mistakes out, not an eavesdropper.
+    Secret(String),
+    /// Each connection comes with a [`crate::Credential`], which vouches for the node that calls; and the
+    /// dialler connects to the node that is meant, or not at all.
+    Credential,
+}
+
+impl fmt::Debug for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Proof::Nothing => "Nothing",
+            Proof::Secret(_) => "Secret",
+            Proof::Credential => "Credential",
+        })
     }
 }
 

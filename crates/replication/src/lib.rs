@@ -25,7 +25,7 @@ mod raft;
 mod retention;
 mod sockets;
 
-pub use config::{Config, Limits, Timings};
+pub use config::{Config, Limits, Proof, Timings};
 pub use disk::DiskStatus;
 pub use error::{ChannelError, Error, ProposeError, TransferError};
 pub use group::status::GroupStatus;
@@ -39,5 +39,5 @@ pub use node::Replication;
 pub use observer::{Clocks, Incoming, Leadership, Observer};
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};
-pub use sockets::{BoxSocket, Doorkeeper, Socket, Sockets};
+pub use sockets::{BoxSocket, Credential, Dialler, Doorkeeper, Socket, Visitor};
 pub use store::GroupRows;

@@ -37,7 +37,11 @@ pub fn describe() {
     describe_counter!(SNAPSHOTS_INSTALLED, Unit::Count, "Snapshots installed here.");
     describe_counter!(SNAPSHOT_BYTES, Unit::Bytes, "Snapshot bytes sent.");
     describe_counter!(FLUSHES, Unit::Count, "Flushes of rows that let the log be shortened.");
-    describe_counter!(REFUSED, Unit::Count, "Peer calls refused: wrong cluster, node or secret.");
+    describe_counter!(
+        REFUSED,
+        Unit::Count,
+        "Peer calls refused: wrong cluster, node, secret or certificate."
+    );
     describe_gauge!(DISK_FREE, Unit::Bytes, "Free on the disk that holds this node's data.");
     describe_gauge!(DISK_LOW, Unit::Count, "1 while less than the reserve is free.");
 }

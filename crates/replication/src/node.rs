@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{GroupId, Outcome};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use store::{DataDir, GroupRows, LogStore, RowStore};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ use crate::peer::channel::{self, Channel};
 use crate::peer::clocks;
 use crate::peer::connection::{Peer, Peers};
 use crate::peer::identity::{Check, Identity, Removed};
-use crate::peer::server::{Entrance, PeerPort};
+use crate::peer::server::PeerPort;
 use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::{
@@ -103,17 +103,17 @@ impl Replication {
         let _inside = threads.enter();
 
         let directory_id = config.data.as_ref().map_or(0, DataDir::id);
-        let Config { cluster_id, secret, .. } = &config;
-        let identity = Identity::new(config.node, directory_id, cluster_id, secret.as_deref());
-        let sockets = config.sockets;
-        let peers = Arc::new(Peers::new(identity.clone(), config.peers, sockets.clone()));
+        let Config { cluster_id, proof, .. } = &config;
+        let identity = Identity::new(config.node, directory_id, cluster_id, proof);
+        let addresses = Arc::new(RwLock::new(config.peers));
+        let peers = Peers::new(identity.clone(), addresses.clone(), config.dialler);
+        let peers = Arc::new(peers);
         let groups = Groups::default();
         let (stop, stopping) = watch::channel(false);
         let port = PeerPort { data: config.data.clone(), groups: groups.clone(), incoming };
         let removed = Removed::default();
-        let check = Check::new(identity, removed.clone());
-        let entrance = Entrance { sockets, doorkeeper: config.doorkeeper };
-        let serve = port.bind(config.listen, entrance, check, stopped(stopping))?;
+        let check = Check::new(identity, addresses, removed.clone());
+        let serve = port.bind(config.listen, config.doorkeeper, check, stopped(stopping))?;
         threads.spawn(async move {
             if let Err(error) = serve.await {
                 error!(%error, "the peer port failed");

@@ -21,6 +21,9 @@ pub struct Config {
     pub development: bool,
     /// As `cluster status` shows it: "synced" or "replicated".
     pub durability: &'static str,
+    /// What an operator is to know of how this node was set up, shown in `cluster status` when this node
+    /// answers. Default nothing.
+    pub note: Option<&'static str>,
     /// The binary's version, shown in `cluster status`.
     pub version: &'static str,
     /// How long a request may take before it is answered "not done" or "perhaps done". Default 10 s.
@@ -99,6 +102,7 @@ impl Config {
             addresses,
             founding: None,
             development: false,
+            note: None,
             durability: "synced",
             version: env!("CARGO_PKG_VERSION"),
             request_timeout: Duration::from_secs(10),

@@ -21,6 +21,8 @@ mod node_uri;
 
 mod certificate;
 
+mod shown;
+
 mod tls;
 
 mod port;
@@ -31,5 +33,6 @@ pub use directory::{Encryption, Port};
 pub use node_uri::{NoNode, NodeUri};
 pub use port::{Arrival, Arrivals, Lines, Reception, channel, plain};
 pub use protocol::{Opening, Protocol};
+pub use shown::{Shown, host_of};
 pub use stream::{Begun, Duplex, Stream};
 pub use tls::{Tls, TlsError};

@@ -9,6 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use crate::shown::Shown;
+
 /// Bytes both ways.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -45,6 +47,15 @@ impl Stream {
             Stream::Tls(_) => true,
             Stream::Plain(_) | Stream::Tunnel(_) => false,
             Stream::Begun(begun) => begun.rest.is_tls(),
+        }
+    }
+
+    /// What the client has shown of itself on this connection, where it was asked.
+    pub fn shown(&self) -> Shown {
+        match self {
+            Stream::Tls(stream) => Shown::of(stream.get_ref().1.peer_certificates()),
+            Stream::Plain(_) | Stream::Tunnel(_) => Shown::default(),
+            Stream::Begun(begun) => begun.rest.shown(),
         }
     }
 

@@ -4,19 +4,32 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, Resumption, verify_server_cert_signed_by_trust_anchor};
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{
+    Acceptor, ClientHello, NoServerSessionStorage, ParsedCertificate, ResolvesServerCert,
+    WebPkiClientVerifier,
+};
 use rustls::sign::CertifiedKey;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
 use thiserror::Error;
 use tokio::net::TcpStream;
-use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
 
-use crate::certificate::read_ders;
+use crate::certificate::{Certificate, Validity, read_ders};
 use crate::protocol::Protocol;
+use crate::shown::Shown;
+use crate::stream::Stream;
 
 /// Why there is no TLS with these files. One line each.
 #[derive(Debug, Error)]
@@ -31,54 +44,150 @@ pub enum TlsError {
     Damaged { path: PathBuf, error: String },
     #[error("'{}' is not the private key of '{}'", key.display(), certificate.display())]
     NotItsKey { certificate: PathBuf, key: PathBuf },
+    #[error("'{}' has expired; make another, as 'mayfly cert node' does", path.display())]
+    Expired { path: PathBuf },
+    #[error("'{}' is not valid yet; look at this machine's clock, or make another", path.display())]
+    NotYetValid { path: PathBuf },
+    #[error("'{}' is no certificate that '{}' vouches for as a {role}: {error}", certificate.display(), authority.display())]
+    NotVouchedFor {
+        certificate: PathBuf,
+        authority: PathBuf,
+        role: &'static str,
+        error: rustls::Error,
+    },
+    #[error("'{}' is not this node's: {why}", path.display())]
+    Unwanted { path: PathBuf, why: String },
+    #[error("'{}' is no file of authorities: {error}", path.display())]
+    NoAuthority { path: PathBuf, error: String },
     #[error("'{}' with the key '{}' cannot be used: {error}", certificate.display(), key.display())]
     Unusable { certificate: PathBuf, key: PathBuf, error: rustls::Error },
 }
 
-/// A certificate and its key, as the files had them when they were last good.
+/// A certificate and its key, as the files had them when they were last good; and whom those at the other
+/// end are to be vouched for by, where they are asked for a certificate.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    certificate: PathBuf,
-    key: PathBuf,
+    files: Files,
     current: Arc<Current>,
 }
 
+#[derive(Clone, Debug)]
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    /// One or more certificates, each of an authority.
+    authority: Option<PathBuf>,
+}
+
 #[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct Current(RwLock<Loaded>);
+
+/// What the files held.
+#[derive(Clone, Debug)]
+struct Loaded {
+    own: Arc<CertifiedKey>,
+    trust: Option<Trust>,
+}
+
+/// Whom the other end is to be vouched for by.
+#[derive(Clone, Debug)]
+struct Trust {
+    roots: Arc<RootCertStore>,
+    clients: Arc<dyn ClientCertVerifier>,
+}
 
 impl Tls {
-    /// Reads PEM files.
+    /// Reads PEM files. Clients are asked for no certificate.
     ///
     /// # Errors
     /// [`TlsError`], which names the file.
     pub fn load(certificate: &Path, key: &Path) -> Result<Tls, TlsError> {
-        let current = Arc::new(Current(RwLock::new(read(certificate, key)?)));
-        Ok(Tls { certificate: certificate.to_owned(), key: key.to_owned(), current })
+        Tls::of(Files { certificate: certificate.to_owned(), key: key.to_owned(), authority: None })
     }
 
-    /// Reads the files again: connections from now on are shown what they hold. If they are not good,
-    /// everything stays as it was.
+    /// Reads PEM files for both ends: whoever connects must have a certificate that an authority of the
+    /// third file vouches for, as must whoever is connected to. So must these files' own.
+    ///
+    /// # Errors
+    /// [`TlsError`], which names the file.
+    pub fn load_mutual(certificate: &Path, key: &Path, authority: &Path) -> Result<Tls, TlsError> {
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        Tls::of(Files { certificate, key, authority: Some(authority.to_owned()) })
+    }
+
+    fn of(files: Files) -> Result<Tls, TlsError> {
+        let current = Arc::new(Current(RwLock::new(files.read()?)));
+        Ok(Tls { files, current })
+    }
+
+    /// What the certificate says.
+    pub fn own(&self) -> Shown {
+        Shown::of(Some(&self.current.get().own.cert))
+    }
+
+    /// Reads the files again: connections from now on are shown what they hold. If they are not good, or
+    /// the certificate is none that the caller wants, everything stays as it was.
     ///
     /// # Errors
     /// [`TlsError`].
-    pub fn reload(&self) -> Result<(), TlsError> {
-        let read = read(&self.certificate, &self.key)?;
+    pub fn reload(&self, accept: impl Fn(&Shown) -> Result<(), String>) -> Result<(), TlsError> {
+        let read = self.files.read()?;
+        let path = || self.files.certificate.clone();
+        accept(&Shown::of(Some(&read.own.cert)))
+            .map_err(|why| TlsError::Unwanted { path: path(), why })?;
         *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = read;
         Ok(())
     }
 
-    pub fn files(&self) -> [&Path; 2] {
-        [&self.certificate, &self.key]
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let Files { certificate, key, authority } = &self.files;
+        [Some(certificate), Some(key), authority.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+    }
+
+    /// Speaks TLS over a connection to a peer; what the peer shows is vouched for by then, and not yet
+    /// known to be whom it should be.
+    ///
+    /// # Errors
+    /// One sentence, for a log.
+    pub async fn dial(&self, stream: TcpStream, host: &str) -> io::Result<(Stream, Shown)> {
+        let Loaded { trust, .. } = self.current.get();
+        let Some(Trust { roots, .. }) = trust else {
+            return Err(io::Error::other("there is no authority to trust"));
+        };
+        let mut config = client_builder()
+            .map_err(io::Error::other)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(ChainVerifier { roots }))
+            .with_client_cert_resolver(self.current.clone());
+        config.alpn_protocols = Protocol::Http2.alpn().map(<[u8]>::to_vec).into_iter().collect();
+        // What was proven once is proven again at the next connection.
+        config.resumption = Resumption::disabled();
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        let (_, connection) = stream.get_ref();
+        let shown = Shown::of(connection.peer_certificates());
+        Ok((Stream::Tunnel(Box::new(stream)), shown))
     }
 
     /// For a port that prefers these protocols.
     pub(crate) fn of_port(&self, preferred: impl Iterator<Item = Protocol>) -> TlsOfPort {
         let resolver: Arc<dyn ResolvesServerCert> = self.current.clone();
         // The provider does all versions that rustls has: there is nothing to fail.
-        let unnamed = match builder() {
+        let mut unnamed = match builder() {
+            Ok(builder) if self.files.authority.is_some() => {
+                builder.with_client_cert_verifier(self.current.clone()).with_cert_resolver(resolver)
+            }
             Ok(builder) => builder.with_no_client_auth().with_cert_resolver(resolver),
             Err(error) => unreachable!("ring does TLS 1.2 and 1.3: {error}"),
         };
+        if self.files.authority.is_some() {
+            // What was proven once is proven again at the next connection.
+            unnamed.session_storage = Arc::new(NoServerSessionStorage {});
+            unnamed.send_tls13_tickets = 0;
+        }
         // All that are spoken anywhere: who asks for another than the port takes is told so in it.
         let all = preferred.chain(Protocol::ALL).filter_map(Protocol::alpn);
         let mut names: Vec<Vec<u8>> = Vec::new();
@@ -136,14 +245,180 @@ fn builder() -> Result<Builder, rustls::Error> {
     ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
 }
 
+fn client_builder()
+-> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+}
+
+impl Current {
+    fn get(&self) -> Loaded {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn clients(&self) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
+        let Loaded { trust, .. } = self.get();
+        let none = || rustls::Error::General("nobody is trusted".to_owned());
+        trust.map(|trust| trust.clients).ok_or_else(none)
+    }
+}
+
 impl ResolvesServerCert for Current {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(self.get().own)
+    }
+}
+
+impl ResolvesClientCert for Current {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.get().own)
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// As those that the files name at the moment of each handshake verify it.
+impl ClientCertVerifier for Current {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[] // They change, and peers have one certificate.
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.clients()?.verify_client_cert(end_entity, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.clients()?.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.clients()?.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        algorithms().supported_schemes()
+    }
+}
+
+fn algorithms() -> WebPkiSupportedAlgorithms {
+    ring::default_provider().signature_verification_algorithms
+}
+
+/// Verifies that an authority vouches for a server, and leaves to the caller whom for: nodes are known by
+/// their numbers, not by the names they are dialled by.
+#[derive(Debug)]
+struct ChainVerifier {
+    roots: Arc<RootCertStore>,
+}
+
+impl ServerCertVerifier for ChainVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let (roots, all) = (&self.roots, algorithms().all);
+        verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, all)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &algorithms())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &algorithms())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        algorithms().supported_schemes()
+    }
+}
+
+impl Files {
+    fn read(&self) -> Result<Loaded, TlsError> {
+        let own = read(&self.certificate, &self.key)?;
+        let trust = self.authority.as_deref().map(|authority| self.trust(authority, &own));
+        Ok(Loaded { own, trust: trust.transpose()? })
+    }
+
+    /// Whom others are to be vouched for by: they must vouch for this end as well, or nobody would take
+    /// it for one of theirs.
+    fn trust(&self, authority: &Path, own: &CertifiedKey) -> Result<Trust, TlsError> {
+        let mut roots = RootCertStore::empty();
+        let wrong = |error: String| TlsError::NoAuthority { path: authority.to_owned(), error };
+        for certificate in read_ders(authority)? {
+            let Certificate { subject, usage, .. } =
+                Certificate::read(&certificate).map_err(wrong)?;
+            if !usage.is_authority {
+                return Err(wrong(format!("{subject} in it may vouch for nobody")));
+            }
+            roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+        }
+        let roots = Arc::new(roots);
+        let provider = Arc::new(ring::default_provider());
+        // It fails without roots only, and there is one.
+        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build();
+        let clients = clients.map_err(|error| wrong(error.to_string()))?;
+        if let Some((first, chain)) = own.cert.split_first() {
+            let now = UnixTime::now();
+            let verified = clients.verify_client_cert(first, chain, now).map(drop);
+            verified.map_err(|error| self.not_vouched_for(authority, "client", error))?;
+            let parsed = ParsedCertificate::try_from(first);
+            let verified = parsed.and_then(|parsed| {
+                let all = algorithms().all;
+                verify_server_cert_signed_by_trust_anchor(&parsed, &roots, chain, now, all)
+            });
+            verified.map_err(|error| self.not_vouched_for(authority, "server", error))?;
+        }
+        Ok(Trust { roots, clients })
+    }
+
+    fn not_vouched_for(
+        &self,
+        authority: &Path,
+        role: &'static str,
+        error: rustls::Error,
+    ) -> TlsError {
+        let (certificate, authority) = (self.certificate.clone(), authority.to_owned());
+        TlsError::NotVouchedFor { certificate, authority, role, error }
     }
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, TlsError> {
     let chain = read_ders(certificate)?;
+    check_time(certificate, &chain)?;
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError::NoKey { path: key.to_owned() },
         error => wrong(key, error),
@@ -159,6 +434,19 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, TlsError> {
     CertifiedKey::from_der(chain, private, &ring::default_provider())
         .map(Arc::new)
         .map_err(unusable)
+}
+
+/// A certificate that nobody would take is no reason to let go of one that they do.
+fn check_time(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), TlsError> {
+    let path = path.to_owned();
+    let Some(first) = chain.first() else { return Ok(()) };
+    let now = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX);
+    match Certificate::read(first).map(|read| read.validity(now)) {
+        Ok(Validity::Valid) => Ok(()),
+        Ok(Validity::Expired) => Err(TlsError::Expired { path }),
+        Ok(Validity::NotYet) => Err(TlsError::NotYetValid { path }),
+        Err(error) => Err(TlsError::Damaged { path, error }),
+    }
 }
 
 pub(crate) fn wrong(path: &Path, error: pem::Error) -> TlsError {
@@ -202,7 +490,7 @@ mod tests {
         fs::write(&key, &key_1).expect("written");
         let tls = Tls::load(&certificate, &key).expect("good files");
         fs::write(&key, &key_2).expect("written");
-        assert!(tls.reload().is_err(), "and what was good stays");
+        assert!(tls.reload(|_| Ok(())).is_err(), "and what was good stays");
         fs::remove_file(&key).expect("gone");
         let error = Tls::load(&certificate, &key).expect_err("no file").to_string();
         assert!(error.contains("cannot read '"), "{error}");

@@ -41,12 +41,13 @@ pub struct Config {
     pub joined: bool,
     pub data_groups: u16,
     pub replication_factor: u8,
-    /// Asked of peers.
+    /// Asked of peers, but for those that speak TLS.
     pub secret: Option<String>,
     /// Asked of clients.
     pub access: Access,
     pub insecure: bool,
     pub tls: Option<TlsFiles>,
+    pub peer_tls: Option<PeerTlsFiles>,
     pub storage: StorageConfig,
     pub raft: RaftConfig,
     pub clock: ClockConfig,
@@ -86,6 +87,14 @@ impl ListenConfig {
 pub struct TlsFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
+}
+
+/// `[tls.peer]`: how nodes know each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerTlsFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub authority: PathBuf,
 }
 
 /// `[amqp]`: what one client may cost.
@@ -201,7 +210,13 @@ impl Config {
     /// Ports that listen beyond this machine and ask for no proof.
     pub fn unguarded(&self) -> Vec<SocketAddr> {
         let clients = self.open_to_clients().into_iter().filter(|_| self.access.is_anyone());
-        clients.chain(self.open_to_peers().filter(|_| self.secret.is_none())).collect()
+        let is_proven = self.secret.is_some() || self.peer_tls.is_some();
+        clients.chain(self.open_to_peers().filter(|_| !is_proven)).collect()
+    }
+
+    /// The port for peers, if it listens beyond this machine and takes plain text.
+    pub fn readable(&self) -> Option<SocketAddr> {
+        self.open_to_peers().filter(|_| self.peer_tls.is_none())
     }
 }
 
@@ -255,6 +270,7 @@ http = "127.0.0.1:6300"
             peer: Some(peer.into()),
             advertise: advertise.map(str::to_owned),
             secret: Some("the-cluster-secret".into()),
+            insecure: true,
             ..ServeArgs::default()
         };
         let config = Config::load(&args("127.0.0.1:8320", None)).expect("it is right");
@@ -434,6 +450,26 @@ http = "127.0.0.1:6300"
                 "[node]\ndata_dir = \"x\"\n[listen]\ngrpc = \"0.0.0.0:5310\"\n",
                 "mayfly.toml: 0.0.0.0:5310 is not loopback; set security.secret (or MAYFLY_SECRET), \
                  or pass --insecure",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[listen]\npeer = \"0.0.0.0:5320\"\n[security]\nsecret = \"the-cluster-secret\"\n",
+                "mayfly.toml: 0.0.0.0:5320 is not loopback, and nodes would speak plain text there; set \
+                 tls.peer.authority (mayfly cert makes what it takes), or pass --insecure",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[tls.peer]\nauthority = \"a.pem\"\n",
+                "mayfly.toml: tls.peer.certificate is missing; name the PEM file with this node's \
+                 certificate, or set tls.certificate",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[tls.peer]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n",
+                "mayfly.toml: tls.peer.authority is missing; name the PEM file with whom other nodes are to \
+                 be vouched for by",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[tls.peer]\nauthority = \"a.pem\"\ncertificate = \"c.pem\"\n",
+                "mayfly.toml: tls.peer.key is missing; name the PEM file with the key of \
+                 tls.peer.certificate",
             ),
             (
                 "[node]\ndata_dir = \"x\"\n[listen]\namqp = \"0.0.0.0:5672\"\n[security]\nsecret = \"the-cluster-secret\"\n\

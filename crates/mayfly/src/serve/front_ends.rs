@@ -8,14 +8,15 @@ use anyhow::bail;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use metrics_exporter_prometheus::PrometheusHandle;
-use replication::{BoxSocket, Doorkeeper};
+use replication::{BoxSocket, Credential, Doorkeeper, Visitor};
 use service::Broker;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use transport::{Arrival, Arrivals, Encryption, Lines, Port, Protocol, Reception, Stream, Tls};
+use transport::{Arrivals, Encryption, Lines, Port, Protocol, Reception, Stream, Tls};
 
 use super::config::{Config, ListenConfig};
+use super::peer_tls::{PeerCertificate, PeerTls};
 
 /// Most HTTP connections at a time.
 pub const HTTP_CONNECTIONS_MAX: usize = 5_000;
@@ -41,7 +42,7 @@ pub struct FrontEnds {
 impl Ports {
     /// Takes every port of the node, or says which it cannot.
     pub async fn bind(config: &Config) -> anyhow::Result<Ports> {
-        let table = table(&config.listen, config.tls.is_some());
+        let table = table(&config.listen, config.tls.is_some(), config.peer_tls.is_some());
         let mut listeners = Vec::new();
         for port in &table {
             let listener = bind(port).await?;
@@ -56,11 +57,12 @@ impl Ports {
         Ok(Ports { table: table.into(), listeners, lines, grpc, http, amqp })
     }
 
-    /// Who listens where the other nodes come in.
-    pub fn doorkeeper(&self) -> Option<Arc<dyn Doorkeeper>> {
+    /// Who listens where the other nodes come in: with certificates, to those of this cluster.
+    pub fn doorkeeper(&self, tls: Option<&PeerTls>) -> Option<Arc<dyn Doorkeeper>> {
         let port = self.table.iter().find(|port| port.is_internal)?.clone();
         let (ports, lines) = (self.table.clone(), self.lines.clone());
-        Some(Arc::new(PeerDoor { port, reception: Reception { ports, lines, tls: None } }))
+        let reception = Reception { ports, lines, tls: tls.map(|tls| tls.tls.clone()) };
+        Some(Arc::new(PeerDoor { port, reception, cluster: tls.map(|tls| tls.cluster.clone()) }))
     }
 
     /// Serves on all of them until `stopping` says so.
@@ -108,7 +110,7 @@ impl Ports {
 }
 
 /// What each port takes. Settings that name one address share a port, which takes all of theirs.
-fn table(listen: &ListenConfig, has_certificate: bool) -> Vec<Port> {
+fn table(listen: &ListenConfig, has_certificate: bool, are_peers_certified: bool) -> Vec<Port> {
     use Protocol::{Amqp, Http1, Http2};
     let ListenConfig { grpc, http, peer, amqp, amqps, websocket, any } = listen;
     let encryption = if has_certificate { Encryption::Either } else { Encryption::Never };
@@ -145,7 +147,8 @@ fn table(listen: &ListenConfig, has_certificate: bool) -> Vec<Port> {
             add(key, address, &[protocol], encryption);
         }
     }
-    add("peer", peer, &[Http2], Encryption::Never);
+    let of_peers = if are_peers_certified { Encryption::Always } else { Encryption::Never };
+    add("peer", peer, &[Http2], of_peers);
     ports
 }
 
@@ -154,26 +157,44 @@ fn table(listen: &ListenConfig, has_certificate: bool) -> Vec<Port> {
 struct PeerDoor {
     port: Port,
     reception: Reception,
+    /// The one whose nodes are known by certificates.
+    cluster: Option<Arc<str>>,
 }
 
 impl Doorkeeper for PeerDoor {
-    fn listen(&self, on: SocketAddr) -> io::Result<BoxStream<'static, io::Result<BoxSocket>>> {
+    fn listen(&self, on: SocketAddr) -> io::Result<BoxStream<'static, io::Result<Visitor>>> {
         let listener = std::net::TcpListener::bind(on)?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let (ready, arrivals) = transport::channel();
         let Reception { ports, lines, tls } = self.reception.clone();
+        let to_clients = lines.http_2.clone();
         let reception = Reception { ports, lines: Lines { http_2: ready, ..lines }, tls };
         tokio::spawn(reception.accept(listener, self.port.clone()));
-        let next = async |mut arrivals: Arrivals| {
-            let Arrival { stream, .. } = arrivals.recv().await?;
-            let socket: BoxSocket = match stream {
-                Stream::Plain(stream) => Box::new(stream),
-                stream => Box::new(stream),
-            };
-            Some((Ok(socket), arrivals))
-        };
-        Ok(stream::unfold(arrivals, next).boxed())
+        let cluster = self.cluster.clone();
+        let taken = stream::unfold(arrivals, async |mut arrivals: Arrivals| {
+            Some((arrivals.recv().await?, arrivals))
+        });
+        let taken = taken.filter_map(move |arrival| {
+            let (cluster, to_clients) = (cluster.clone(), to_clients.clone());
+            async move {
+                if arrival.misdirected.is_some() {
+                    // Told so by whoever speaks it with clients; fails only when nobody does any more.
+                    drop(to_clients.send(arrival).await);
+                    return None;
+                }
+                let shown = arrival.stream.shown();
+                let credential = cluster.map(|cluster| {
+                    Arc::new(PeerCertificate { shown, cluster }) as Arc<dyn Credential>
+                });
+                let socket: BoxSocket = match arrival.stream {
+                    Stream::Plain(stream) => Box::new(stream),
+                    stream => Box::new(stream),
+                };
+                Some(Ok(Visitor { socket, credential }))
+            }
+        });
+        Ok(taken.boxed())
     }
 }
 
@@ -229,7 +250,7 @@ mod tests {
             any: vec![at(2), at(6)],
         };
         let found = |has_certificate: bool| {
-            let told = table(&listen, has_certificate).into_iter().map(|port| {
+            let told = table(&listen, has_certificate, false).into_iter().map(|port| {
                 let takes = port.takes.iter().map(|(protocol, encryption)| {
                     let mark = match encryption {
                         Encryption::Never => "",
@@ -253,5 +274,7 @@ mod tests {
         ];
         assert_eq!(found(true), with);
         assert_eq!(found(false)[2], "6 listen.any: Http1 Http2 Amqp");
+        let of_peers = table(&listen, false, true).pop().expect("a port");
+        assert_eq!(of_peers.takes, [(Protocol::Http2, Encryption::Always)]);
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use client::{Client, ClientOptions, v1};
+use client::{Client, ClientOptions, Trust, v1};
 use serde::{Deserialize, Serialize};
 
 use super::config::{Addresses, Config};
@@ -72,6 +72,7 @@ async fn ask(config: &Config, seeds: &[String]) -> anyhow::Result<Joined> {
     }
     let options = ClientOptions {
         secret: config.secret.clone(),
+        tls: trust(config, seeds)?,
         give_up_after: ANSWER_MAX,
         ..ClientOptions::default()
     };
@@ -93,6 +94,17 @@ async fn ask(config: &Config, seeds: &[String]) -> anyhow::Result<Joined> {
     };
     let nodes = told.nodes.into_iter().map(addresses).collect();
     Ok(Joined { cluster: told.cluster_id, node: told.id, nodes })
+}
+
+/// Whom nodes that are asked over TLS are to be vouched for by: the same as peers.
+fn trust(config: &Config, seeds: &[String]) -> anyhow::Result<Option<Trust>> {
+    let Some(files) = &config.peer_tls else { return Ok(None) };
+    if !seeds.iter().any(|seed| seed.starts_with("https://")) {
+        return Ok(None); // With it, all would be spoken to over TLS.
+    }
+    let path = files.authority.display();
+    let pem = std::fs::read(&files.authority).with_context(|| format!("cannot read '{path}'"))?;
+    Ok(Some(Trust::Authorities(pem)))
 }
 
 fn is_empty(data_dir: &Path) -> bool {

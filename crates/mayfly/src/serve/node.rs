@@ -8,16 +8,17 @@ use anyhow::{Context, bail};
 use auth::Access;
 use domain::NodeRow;
 use metrics_exporter_prometheus::PrometheusHandle;
-use replication::Replication;
+use replication::{Dialler, Proof, Replication};
 use service::{ClockConfig, Founding, IdleConfig, RunningNode, Skew};
 use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use transport::Tls;
+use transport::{Shown, Tls};
 
-use super::config::{Addresses, Config, TlsFiles};
+use super::config::{Addresses, Config, PeerTlsFiles, TlsFiles};
 use super::front_ends::{FrontEnds, Ports};
+use super::peer_tls::PeerTls;
 use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
 use crate::emulator::Entities;
 use crate::files::{self, Existing, Readers};
@@ -50,6 +51,11 @@ pub async fn run(
     let tls = tls.transpose()?;
     let recorder = telemetry::metrics()?;
     let cluster_id = cluster_id(&config)?;
+    let peer_tls = config.peer_tls.as_ref().map(|files| {
+        let PeerTlsFiles { certificate, key, authority } = files;
+        Tls::load_mutual(certificate, key, authority).map(|tls| PeerTls::new(tls, cluster_id))
+    });
+    let peer_tls = peer_tls.transpose()?;
     announce(&config, cluster_id);
 
     let opened = {
@@ -68,12 +74,22 @@ pub async fn run(
     let databases = (log.clone(), rows.clone());
     let node = service::Node::new(service_config(&config, cluster_id));
     let peers = replication::Config {
-        doorkeeper: ports.doorkeeper(),
+        doorkeeper: ports.doorkeeper(peer_tls.as_ref()),
+        dialler: peer_tls.clone().map(|peer_tls| Arc::new(peer_tls) as Arc<dyn Dialler>),
         ..replication_config(&config, cluster_id, data)
     };
     let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
     let result = match replication {
         Ok(replication) => {
+            if let Some(peer_tls) = peer_tls {
+                let tls = peer_tls.tls.clone();
+                let (node, own) = (config.node, config.nodes.get(&config.node).cloned());
+                let accept = move |shown: &Shown| {
+                    let address = own.as_ref().map(|own| own.peer.as_str());
+                    shown.vouches_for(node, address, &peer_tls.cluster)
+                };
+                tokio::spawn(certificate::keep_fresh(tls, "peers", accept));
+            }
             let running = node.start(replication);
             serve(&config, exit_with_parent, running, Clients { ports, tls, recorder, entities })
                 .await
@@ -103,7 +119,7 @@ async fn serve(
     tokio::spawn(process::sample(config.data_dir.clone()));
     let Clients { ports, tls, recorder, entities } = clients;
     if let Some(tls) = &tls {
-        tokio::spawn(certificate::keep_fresh(tls.clone()));
+        tokio::spawn(certificate::keep_fresh(tls.clone(), "clients", |_| Ok(())));
     }
     let (stop, stopping) = watch::channel(false);
     let FrontEnds { mut grpc, mut http, mut amqp } =
@@ -156,6 +172,14 @@ fn announce(config: &Config, cluster_id: u128) {
             files.certificate.display()
         );
     }
+    match &config.peer_tls {
+        Some(files) => tracing::info!(
+            "peers speak TLS both ways, vouched for by '{}'",
+            files.authority.display()
+        ),
+        None if config.nodes.len() > 1 => tracing::info!("peers speak plain text"),
+        None => (),
+    }
     match &config.access {
         Access::Keys(keys) => tracing::info!("clients are asked for one of {} keys", keys.len()),
         Access::Anyone if config.secret.is_some() => {
@@ -177,6 +201,11 @@ fn announce(config: &Config, cluster_id: u128) {
     let unguarded = config.unguarded();
     if !unguarded.is_empty() {
         tracing::warn!("--insecure: no secret is asked for on {unguarded:?}");
+    }
+    if let Some(address) = config.readable() {
+        tracing::warn!(
+            "--insecure: peers speak plain text on {address}, the secret included; set [tls.peer]"
+        );
     }
 }
 
@@ -264,6 +293,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },
         idle: IdleConfig { reattach: config.idle_reattach, ..IdleConfig::default() },
         transactions_bytes_max: config.transactions_bytes_max,
+        note: config.readable().map(|_| "peers speak plain text beyond loopback (--insecure)"),
         durability: if config.storage.synced { "synced" } else { "replicated" },
         version: env!("CARGO_PKG_VERSION"),
         ..service::Config::new(config.node, own)
@@ -288,7 +318,11 @@ fn replication_config(config: &Config, cluster_id: u128, data: DataDir) -> repli
     replication::Config {
         data: Some(data),
         cluster_id: format!("{cluster_id:032x}"),
-        secret: config.secret.clone(),
+        proof: match (&config.peer_tls, &config.secret) {
+            (Some(_), _) => Proof::Credential,
+            (None, Some(secret)) => Proof::Secret(secret.clone()),
+            (None, None) => Proof::Nothing,
+        },
         timings,
         limits,
         ..defaults

@@ -149,6 +149,16 @@ impl Plan {
         }
     }
 
+    /// Whether the nodes speak TLS among themselves: where clients may, and where others could listen.
+    fn are_peers_certified(&self) -> bool {
+        self.tls || !(self.host.is_loopback() || self.insecure)
+    }
+
+    /// Where the nodes' certificates for each other are.
+    fn peers_dir(&self) -> PathBuf {
+        self.dir.join("peers")
+    }
+
     /// What the certificate is to be good for, beside what it always is.
     fn certified_names(&self) -> Vec<String> {
         let host = Some(self.host).filter(|host| !host.is_unspecified() && !host.is_loopback());
@@ -301,10 +311,17 @@ impl Plan {
             amqps.get(usize::from(number) - 1).map(|amqps| ("amqps", amqps.clone().into())),
         );
         config.push(("listen", table(listen)));
+        let mut tls = Vec::new();
         if let Some(files) = certificate {
             let path = |path: &Path| toml::Value::from(path.display().to_string());
-            let (certificate, key) = (path(&files.certificate), path(&files.key));
-            config.push(("tls", table(vec![("certificate", certificate), ("key", key)])));
+            tls.extend([("certificate", path(&files.certificate)), ("key", path(&files.key))]);
+        }
+        if self.are_peers_certified() {
+            let peer = certificate::peer_table(&self.peers_dir(), member.id());
+            tls.push(("peer", peer.into()));
+        }
+        if !tls.is_empty() {
+            config.push(("tls", table(tls)));
         }
         let config = table(config);
         Ok(format!("# Written by `mayfly up` at every start.\n{}", toml::to_string(&config)?))
@@ -343,6 +360,9 @@ impl LocalCluster {
             true => Some(certificate::ensure(&plan.dir.join("tls"), &plan.certified_names())?),
             false => None,
         };
+        if plan.are_peers_certified() {
+            certificate::ensure_peers(&plan.peers_dir(), plan.nodes)?;
+        }
         for member in &members {
             let text = plan.config(member, &id, &members, certificate.as_ref())?;
             // It may hold the secret.
@@ -484,6 +504,7 @@ mod tests {
         };
         let members = [member(1), member(2)];
         let files = certificate::ensure(&dir.path().join("tls"), &[]).expect("a certificate");
+        certificate::ensure_peers(&plan.peers_dir(), 2).expect("certificates of peers");
         let read = |plan: &Plan| {
             let text = plan.config(&members[1], &"ab".repeat(16), &members, Some(&files));
             let path = dir.path().join("mayfly.toml");
@@ -498,6 +519,7 @@ mod tests {
         assert_eq!((any, config.listen.amqp), (vec![6772, 6400], None));
         assert_eq!(config.listen.amqps.map(|address| address.port()), Some(6771));
         assert!(config.access.is_anyone() && config.open_to_clients().is_empty());
+        assert!(config.peer_tls.is_some(), "peers speak TLS where clients do");
 
         let host = Ipv4Addr::UNSPECIFIED.into();
         let secret = Some("s3cret".to_owned());

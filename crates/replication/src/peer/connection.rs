@@ -18,11 +18,11 @@ use tonic::{Code, Status};
 use tower::{Service, service_fn};
 use tracing::{info, warn};
 
-use super::identity::{Identity, REFUSED, REMOVED, Sign, TAKEN};
+use super::identity::{Identity, PeerAddresses, REFUSED, REMOVED, Sign, TAKEN};
 use super::v1::peer_client::PeerClient;
 use super::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
 use crate::raft::TypeConfig;
-use crate::{BoxSocket, ChannelError, Sockets};
+use crate::{BoxSocket, ChannelError, Dialler};
 
 /// A peer that does not answer the handshake in this time is down: on one site it takes
 /// milliseconds.
@@ -33,8 +33,8 @@ pub(crate) type Client = PeerClient<InterceptedService<Channel, Sign>>;
 /// Where the other nodes are reached. Connections are made on first use, and again when lost.
 pub(crate) struct Peers {
     identity: Identity,
-    addresses: RwLock<BTreeMap<u64, String>>,
-    sockets: Option<Arc<dyn Sockets>>,
+    addresses: PeerAddresses,
+    dialler: Option<Arc<dyn Dialler>>,
     peers: RwLock<BTreeMap<u64, Arc<Peer>>>,
     told: Told,
 }
@@ -53,11 +53,10 @@ type Taken = Arc<watch::Sender<Option<u64>>>;
 impl Peers {
     pub fn new(
         identity: Identity,
-        addresses: BTreeMap<u64, String>,
-        sockets: Option<Arc<dyn Sockets>>,
+        addresses: PeerAddresses,
+        dialler: Option<Arc<dyn Dialler>>,
     ) -> Peers {
-        let addresses = RwLock::new(addresses);
-        Peers { identity, addresses, sockets, peers: RwLock::default(), told: Told::default() }
+        Peers { identity, addresses, dialler, peers: RwLock::default(), told: Told::default() }
     }
 
     /// Where a node is reached from now on.
@@ -105,10 +104,12 @@ impl Peers {
         let mut peers = self.peers.write();
         let peer = peers.entry(node).or_insert_with(|| {
             let sign = Sign::new(&self.identity, node);
-            let dial = |endpoint: &Endpoint| match &self.sockets {
+            let dial = |endpoint: &Endpoint| match &self.dialler {
                 None => endpoint.connect_lazy(),
-                Some(sockets) => endpoint
-                    .connect_with_connector_lazy(connector(address.clone(), sockets.clone())),
+                Some(dialler) => {
+                    let connector = connector(node, address.clone(), dialler.clone());
+                    endpoint.connect_with_connector_lazy(connector)
+                }
             };
             Arc::new(Peer::new(node, endpoint, &dial, sign, self.told.clone()))
         });
@@ -116,13 +117,14 @@ impl Peers {
     }
 }
 
-/// Connects through sockets that are not TCP's.
+/// Connects through what is not plain TCP.
 fn connector(
+    node: u64,
     address: String,
-    sockets: Arc<dyn Sockets>,
+    dialler: Arc<dyn Dialler>,
 ) -> impl Service<Uri, Response = TokioIo<BoxSocket>, Error = io::Error, Future: Send> + Send + 'static
 {
-    service_fn(move |_: Uri| sockets.connect(address.clone()).map_ok(TokioIo::new))
+    service_fn(move |_: Uri| dialler.connect(node, address.clone()).map_ok(TokioIo::new))
 }
 
 /// The connections to one node.

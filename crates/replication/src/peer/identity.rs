@@ -1,7 +1,7 @@
 //! Every call says who calls whom in which cluster, and is refused before its body is read when
 //! that is not right here. A refusal says what to change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use tonic::metadata::{Ascii, AsciiMetadataValue, MetadataKey, MetadataMap};
 use tonic::service::Interceptor;
-use tonic::{Request, Status};
+use tonic::{Extensions, Request, Status};
 use tracing::warn;
 
 use super::processes::{Claim, Process, ProcessRegistry};
-use crate::metrics;
+use crate::sockets::Shown;
+use crate::{Proof, metrics};
 
 /// What peers say to each other, and how. Raised when an older binary could not take part; this one
 /// takes part with peers from `PROTOCOL_OLDEST` on, so that nodes can be upgraded one by one.
@@ -46,16 +47,22 @@ pub(crate) struct Identity {
     process: Process,
     cluster: Vec<u8>,
     secret: Option<Vec<u8>>,
+    is_by_credential: bool,
 }
 
 impl Identity {
     /// `directory_id`: 0 where there is no data directory.
-    pub fn new(node: u64, directory_id: u32, cluster_id: &str, secret: Option<&str>) -> Identity {
+    pub fn new(node: u64, directory_id: u32, cluster_id: &str, proof: &Proof) -> Identity {
+        let secret = match proof {
+            Proof::Secret(secret) => Some(hex(secret.as_bytes())),
+            Proof::Nothing | Proof::Credential => None,
+        };
         Identity {
             node,
             process: Process { directory_id, run: rand::random() },
             cluster: hex(cluster_id.as_bytes()),
-            secret: secret.map(|secret| hex(secret.as_bytes())),
+            secret,
+            is_by_credential: *proof == Proof::Credential,
         }
     }
 }
@@ -105,11 +112,13 @@ impl Interceptor for Sign {
     }
 }
 
-/// What is wrong with a call. The order is that of the checks: who does not know the secret is told
-/// nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What is wrong with a call. The order is that of the checks: who has no proof, or not of the node it
+/// calls itself, is told nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
     Secret,
+    /// What the connection was opened with is no node's, or another's; in words.
+    Credential(String),
     /// The version it speaks; 0: it does not say.
     Protocol(u32),
     Cluster,
@@ -132,6 +141,7 @@ impl fmt::Display for Reason {
                 "the cluster secret is missing or differs; give every node of the cluster the same \
                  security.secret",
             ),
+            Reason::Credential(why) => f.write_str(why),
             Reason::Protocol(theirs) if *theirs < PROTOCOL_OLDEST => write!(
                 f,
                 "the caller speaks version {theirs} of the peer protocol, this node {PROTOCOL_OLDEST} \
@@ -183,24 +193,49 @@ pub(crate) struct Check {
     registry: Arc<Mutex<ProcessRegistry>>,
     /// What was refused to whom: each is said once.
     refusals: Arc<Mutex<BTreeSet<Refused>>>,
+    addresses: PeerAddresses,
     removed: Removed,
 }
+
+/// Where each node's peer port is reached, as `host:port`.
+pub(crate) type PeerAddresses = Arc<RwLock<BTreeMap<u64, String>>>;
 
 /// Nodes that are no part of the cluster any more.
 pub(crate) type Removed = Arc<RwLock<BTreeSet<u64>>>;
 
 impl Check {
-    pub fn new(identity: Identity, removed: Removed) -> Check {
+    pub fn new(identity: Identity, addresses: PeerAddresses, removed: Removed) -> Check {
         let (registry, refusals) = Default::default();
-        Check { identity: Arc::new(identity), registry, refusals, removed }
+        Check { identity: Arc::new(identity), registry, refusals, addresses, removed }
+    }
+
+    /// Whether the connection was opened by the node that the call is said to come from.
+    fn check_credential(
+        &self,
+        metadata: &MetadataMap,
+        extensions: &Extensions,
+    ) -> Result<(), Reason> {
+        let refused = |why: &str| Err(Reason::Credential(why.to_owned()));
+        let Some(Shown(Some(credential))) = extensions.get() else {
+            return refused(
+                "the connection came without a certificate; set [tls.peer] at the caller",
+            );
+        };
+        let Some(node) = read(metadata, FROM) else {
+            return refused("the call does not say which node it comes from");
+        };
+        let address = self.addresses.read().get(&node).cloned();
+        credential.vouches_for(node, address.as_deref()).map_err(Reason::Credential)
     }
 
     /// The caller, or what is wrong.
-    fn caller(&self, metadata: &MetadataMap) -> Result<u64, Reason> {
+    fn caller(&self, metadata: &MetadataMap, extensions: &Extensions) -> Result<u64, Reason> {
         let bytes = |key| metadata.get(key).map(|value| value.as_bytes());
         let here = &self.identity;
         let secret = here.secret.as_deref().unwrap_or_default();
-        if !equal(secret, bytes(SECRET).unwrap_or_default()) {
+        if here.is_by_credential {
+            self.check_credential(metadata, extensions)?;
+        } else if !equal(secret, bytes(SECRET).unwrap_or_default()) {
             return Err(Reason::Secret);
         }
         let protocol = read(metadata, PROTOCOL_VERSION).unwrap_or(0);
@@ -236,7 +271,7 @@ impl Check {
         }
         metrics::refused();
         let mut seen = self.refusals.lock();
-        if seen.len() < REFUSALS_MAX && seen.insert((from, reason)) {
+        if seen.len() < REFUSALS_MAX && seen.insert((from, reason.clone())) {
             warn!(from, %reason, "refused a peer; further refusals of this kind are not logged");
         }
         let mut status = Status::permission_denied(reason.to_string());
@@ -258,7 +293,7 @@ fn read<T: FromStr>(metadata: &MetadataMap, key: &'static str) -> Option<T> {
 
 impl Interceptor for Check {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        match self.caller(request.metadata()) {
+        match self.caller(request.metadata(), request.extensions()) {
             Ok(node) => {
                 request.extensions_mut().insert(Caller(node));
                 Ok(request)
@@ -279,18 +314,78 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+    use crate::Credential;
 
     fn answer(caller: Identity, to: u64, here: Identity) -> Result<u64, String> {
         let signed = Sign::new(&caller, to).call(Request::new(())).expect("signed");
-        let checked = Check::new(here, Removed::default())
+        let checked = Check::new(here, PeerAddresses::default(), Removed::default())
             .call(signed)
             .map_err(|status| status.message().to_owned())?;
         Ok(checked.extensions().get::<Caller>().expect("a caller").0)
     }
 
+    fn check_of(node: u64, removed: Removed) -> Check {
+        Check::new(Identity::new(node, 7, "c", &Proof::Nothing), PeerAddresses::default(), removed)
+    }
+
+    /// Of node 1, or of whoever is reached at `n3:1`.
+    #[derive(Debug)]
+    struct Certified;
+
+    impl Credential for Certified {
+        fn vouches_for(&self, node: u64, address: Option<&str>) -> Result<(), String> {
+            match node == 1 || address == Some("n3:1") {
+                true => Ok(()),
+                false => Err(format!("it is not node {node}'s")),
+            }
+        }
+    }
+
+    /// Each row: what the connection was opened with, the node that the call is said to come from, what
+    /// it has for a secret, and the answer.
+    #[test]
+    fn a_credential_vouches_for_the_node_that_calls() {
+        let addresses = BTreeMap::from([(3, "n3:1".to_owned()), (4, "n4:1".to_owned())]);
+        let addresses = PeerAddresses::new(RwLock::new(addresses));
+        let shown = || Some(Shown(Some(Arc::new(Certified) as Arc<dyn Credential>)));
+        for (shown, node, secret, told) in [
+            (shown(), 1, None, Ok(1)),
+            (shown(), 3, None, Ok(3)),
+            (shown(), 4, None, Err("it is not node 4's")),
+            (shown(), 5, None, Err("it is not node 5's")),
+            (Some(Shown(None)), 1, None, Err("came without a certificate")),
+            (None, 1, None, Err("came without a certificate")),
+            // A secret is no proof here, and is asked of nobody.
+            (None, 1, Some("s"), Err("came without a certificate")),
+            (shown(), 1, Some("s"), Ok(1)),
+        ] {
+            let here = Identity::new(2, 7, "c", &Proof::Credential);
+            let proof =
+                secret.map_or(Proof::Credential, |secret: &str| Proof::Secret(secret.into()));
+            let caller = Identity::new(node, 7, "c", &proof);
+            let mut request = Sign::new(&caller, 2).call(Request::new(())).expect("signed");
+            assert_eq!(request.metadata().contains_key(SECRET), secret.is_some());
+            if let Some(shown) = shown {
+                request.extensions_mut().insert(shown);
+            }
+            let mut check = Check::new(here, addresses.clone(), Removed::default());
+            match (check.call(request), told) {
+                (Ok(_), Ok(_)) => (),
+                (Err(status), Err(word)) => {
+                    assert_eq!(status.code(), Code::PermissionDenied);
+                    assert!(status.message().contains(word), "{}", status.message());
+                }
+                (answer, _) => panic!("node {node}: {answer:?}"),
+            }
+        }
+    }
+
     #[test]
     fn only_the_right_peer_of_the_right_cluster_with_the_right_secret_gets_in() {
-        let node = |node, cluster, secret| Identity::new(node, 7, cluster, secret);
+        let node = |node, cluster, secret: Option<&str>| {
+            let proof = secret.map_or(Proof::Nothing, |secret| Proof::Secret(secret.to_owned()));
+            Identity::new(node, 7, cluster, &proof)
+        };
         let here = || node(2, "c", Some("s\n\u{e9}"));
         assert_eq!(answer(node(1, "c", Some("s\n\u{e9}")), 2, here()), Ok(1));
         for (caller, to, word) in [
@@ -308,22 +403,22 @@ mod tests {
 
     #[test]
     fn who_speaks_another_protocol_is_told_which_side_is_old() {
-        let here = || Identity::new(2, 7, "c", None);
+        let here = || Identity::new(2, 7, "c", &Proof::Nothing);
         for (version, word) in [
             (None, "newer mayfly at the caller"),
             (Some("0"), "newer mayfly at the caller"),
             (Some("garbage"), "newer mayfly at the caller"),
             (Some("2"), "newer mayfly at this node"),
         ] {
-            let caller = Sign::new(&Identity::new(1, 7, "c", None), 2);
+            let caller = Sign::new(&Identity::new(1, 7, "c", &Proof::Nothing), 2);
             let mut request = { caller }.call(Request::new(())).expect("signed");
             request.metadata_mut().remove(PROTOCOL_VERSION);
             if let Some(version) = version {
                 let value = version.parse().expect("a header");
                 request.metadata_mut().insert(PROTOCOL_VERSION, value);
             }
-            let refused =
-                Check::new(here(), Removed::default()).call(request).expect_err("refused");
+            let mut check = Check::new(here(), PeerAddresses::default(), Removed::default());
+            let refused = check.call(request).expect_err("refused");
             assert_eq!(refused.code(), Code::PermissionDenied);
             assert!(refused.message().contains(word), "{version:?}: {}", refused.message());
         }
@@ -331,9 +426,9 @@ mod tests {
 
     #[test]
     fn a_caller_with_other_data_than_the_one_before_waits() {
-        let mut check = Check::new(Identity::new(2, 7, "c", None), Removed::default());
+        let mut check = check_of(2, Removed::default());
         let mut call = |directory_id| {
-            let caller = Identity::new(1, directory_id, "c", None);
+            let caller = Identity::new(1, directory_id, "c", &Proof::Nothing);
             check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
         };
         assert!(call(1).is_ok());
@@ -345,9 +440,9 @@ mod tests {
     #[test]
     fn a_node_that_was_removed_is_told_so() {
         let removed = Removed::new(RwLock::new([3].into()));
-        let mut check = Check::new(Identity::new(2, 7, "c", None), removed);
+        let mut check = check_of(2, removed);
         let mut call = |node| {
-            let caller = Identity::new(node, 7, "c", None);
+            let caller = Identity::new(node, 7, "c", &Proof::Nothing);
             check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
         };
         assert!(call(1).is_ok());
@@ -361,7 +456,7 @@ mod tests {
 
     #[test]
     fn refusals_are_logged_once_per_peer_and_reason() {
-        let check = Check::new(Identity::new(1, 7, "c", None), Removed::default());
+        let check = check_of(1, Removed::default());
         for _ in 0..3 {
             check.refuse(Some(2), Reason::Cluster);
         }

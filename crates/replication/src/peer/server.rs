@@ -31,7 +31,7 @@ use super::{
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
 use crate::sockets::Accepted;
-use crate::{Clocks, Doorkeeper, Error, Incoming, Sockets, member};
+use crate::{Clocks, Doorkeeper, Error, Incoming, member};
 
 /// A caller silent for this long, and that long again after a ping, is gone.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -47,18 +47,13 @@ pub(crate) struct PeerPort {
     pub incoming: Arc<dyn Incoming>,
 }
 
-/// Where connections of peers come from; neither: the port itself.
-pub(crate) struct Entrance {
-    pub sockets: Option<Arc<dyn Sockets>>,
-    pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
-}
-
 impl PeerPort {
-    /// Binds the port; the future serves it until `stop` resolves.
+    /// Binds the port, which takes connections itself without a doorkeeper; the future serves it until
+    /// `stop` resolves.
     pub fn bind(
         self,
         address: SocketAddr,
-        entrance: Entrance,
+        doorkeeper: Option<Arc<dyn Doorkeeper>>,
         check: Check,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<impl Future<Output = Result<(), tonic::transport::Error>>, Error> {
@@ -74,11 +69,7 @@ impl PeerPort {
             .http2_keepalive_interval(Some(SILENCE))
             .http2_keepalive_timeout(Some(SILENCE))
             .add_service(InterceptedService::new(service, check));
-        let incoming = match entrance {
-            Entrance { sockets: Some(sockets), .. } => Some(sockets.listen(address)),
-            Entrance { doorkeeper: Some(doorkeeper), .. } => Some(doorkeeper.listen(address)),
-            Entrance { sockets: None, doorkeeper: None } => None,
-        };
+        let incoming = doorkeeper.map(|doorkeeper| doorkeeper.listen(address));
         Ok(match incoming.transpose().map_err(failed)? {
             None => {
                 let incoming = TcpIncoming::bind(address).map_err(failed)?.with_nodelay(Some(true));

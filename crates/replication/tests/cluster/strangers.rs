@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use replication::ChannelError;
+use replication::{ChannelError, Proof};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -45,10 +45,10 @@ async fn a_node_of_another_cluster_or_without_the_secret_is_refused() {
     ] {
         let mut cluster = Cluster::cold(2, vec![GROUP], Default::default());
         let mut right = cluster.config(1);
-        right.secret = Some("secret".to_owned());
+        right.proof = Proof::Secret("secret".to_owned());
         let mut wrong = cluster.config(2);
         wrong.cluster_id = cluster_id.to_owned();
-        wrong.secret = secret.map(str::to_owned);
+        wrong.proof = secret.map_or(Proof::Nothing, |secret| Proof::Secret(secret.to_owned()));
         cluster.start_node_with(right).await;
         cluster.start_node_with(wrong).await;
         let refused = cluster.node(2).replication.open_channel(1).await.err();

@@ -96,7 +96,11 @@ impl<'a> Cluster<'a> {
             groups_led: led(node),
             disk: reports.get(&node).map(|report| report.disk),
             clock: reports.get(&node).map_or_else(Default::default, |report| report.clock),
-            note: reports.get(&node).map_or_else(String::new, status::note),
+            note: {
+                let own = config.note.filter(|_| node == self.node()).map(str::to_owned);
+                let told = reports.get(&node).map(status::note).filter(|told| !told.is_empty());
+                own.into_iter().chain(told).collect::<Vec<_>>().join("; ")
+            },
         });
         ClusterStatus {
             cluster_id: catalog::cluster(&rows).map(|cluster| cluster.cluster_id),

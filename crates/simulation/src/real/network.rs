@@ -15,7 +15,7 @@ use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
-use replication::{BoxSocket, Sockets};
+use replication::{BoxSocket, Dialler, Doorkeeper, Visitor};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::random::Random;
@@ -71,8 +71,8 @@ impl SocketNetwork {
         SocketNetwork(Arc::new(Mutex::new(Net { now: 0, random, pipes, made: 0, doors, links })))
     }
 
-    /// How a node reaches the others.
-    pub fn of(&self, node: u64) -> Arc<dyn Sockets> {
+    /// How a node reaches the others, and they it.
+    pub fn of(&self, node: u64) -> Arc<Outlet> {
         Arc::new(Outlet { node, network: self.clone() })
     }
 
@@ -199,7 +199,7 @@ impl Pipe {
 }
 
 /// A node's way into the network.
-struct Outlet {
+pub struct Outlet {
     node: u64,
     network: SocketNetwork,
 }
@@ -222,8 +222,8 @@ fn node_at(address: SocketAddr) -> u64 {
     }
 }
 
-impl Sockets for Outlet {
-    fn connect(&self, to: String) -> BoxFuture<'static, io::Result<BoxSocket>> {
+impl Dialler for Outlet {
+    fn connect(&self, _: u64, to: String) -> BoxFuture<'static, io::Result<BoxSocket>> {
         let (network, from) = (self.network.clone(), self.node);
         let to = to.parse().map_or(0, node_at);
         async move {
@@ -241,8 +241,10 @@ impl Sockets for Outlet {
         }
         .boxed()
     }
+}
 
-    fn listen(&self, on: SocketAddr) -> io::Result<BoxStream<'static, io::Result<BoxSocket>>> {
+impl Doorkeeper for Outlet {
+    fn listen(&self, on: SocketAddr) -> io::Result<BoxStream<'static, io::Result<Visitor>>> {
         let node = node_at(on);
         self.network.lock().doors.insert(node, Door::default());
         let threshold = Threshold { node, network: self.network.clone() };
@@ -250,7 +252,10 @@ impl Sockets for Outlet {
             let mut net = threshold.network.lock();
             let Some(door) = net.doors.get_mut(&threshold.node) else { return Poll::Ready(None) };
             match door.waiting.pop_front() {
-                Some(end) => Poll::Ready(Some(Ok(Box::new(end) as BoxSocket))),
+                Some(end) => {
+                    let socket = Box::new(end) as BoxSocket;
+                    Poll::Ready(Some(Ok(Visitor { socket, credential: None })))
+                }
                 None => {
                     door.waker = Some(cx.waker().clone());
                     Poll::Pending

@@ -144,7 +144,8 @@ impl RealNode {
             cluster_id: "simulated".to_owned(),
             limits: LIMITS,
             threads: 0,
-            sockets: Some(network.of(self.number)),
+            dialler: Some(network.of(self.number)),
+            doorkeeper: Some(network.of(self.number)),
             ..Config::new(self.number, peers, address(self.number))
         };
         network.speak(self.number);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use amqp::server::IdleLimits;
 use service::{IdleConfig, Skew};
+use transport::Tls;
 
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
@@ -43,8 +44,10 @@ const REATTACH_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Durati
 
 /// The error names the key and what it may be.
 pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
-    let nodes = nodes(&file, args)?;
-    let node = args.node.or(file.node.id).unwrap_or(if args.join.is_some() { 0 } else { 1 });
+    let peer_tls = security::peer_tls(&file.tls)?;
+    let number = number(&file, args, peer_tls.as_ref().map(|(_, tls)| tls))?;
+    let nodes = nodes(&file, args, number)?;
+    let node = number.unwrap_or(if args.join.is_some() { 0 } else { 1 });
     let Some(own) = nodes.get(&node) else {
         let known: Vec<String> = nodes.keys().map(u64::to_string).collect();
         return Err(format!(
@@ -80,6 +83,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         access: security::access(&file.security, secret.as_deref())?,
         secret,
         tls,
+        peer_tls: peer_tls.as_ref().map(|(files, _)| files.clone()),
         insecure: args.insecure || file.security.insecure,
         storage: storage(&file)?,
         raft: raft(&file)?,
@@ -93,10 +97,34 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         },
     };
     security::check_open(&config)?;
+    security::check_seeds(&config)?;
+    if let Some((_, tls)) = &peer_tls {
+        security::check_own(&config, tls)?;
+    }
     Ok(config)
 }
 
-fn nodes(file: &ConfigFile, args: &ServeArgs) -> Result<BTreeMap<u64, Addresses>, String> {
+/// This node's number: as it is told, or as its certificate has it.
+fn number(
+    file: &ConfigFile,
+    args: &ServeArgs,
+    peer_tls: Option<&Tls>,
+) -> Result<Option<u64>, String> {
+    let told = args.node.or(file.node.id);
+    match (told, peer_tls) {
+        (None, Some(tls)) => {
+            let named = tls.own().node().map_err(|why| format!("tls.peer.certificate: {why}"))?;
+            Ok(named.map(|uri| uri.node))
+        }
+        (told, _) => Ok(told),
+    }
+}
+
+fn nodes(
+    file: &ConfigFile,
+    args: &ServeArgs,
+    number: Option<u64>,
+) -> Result<BTreeMap<u64, Addresses>, String> {
     let mut nodes = BTreeMap::new();
     for node in &file.cluster.node {
         if node.id == 0 {
@@ -124,8 +152,7 @@ fn nodes(file: &ConfigFile, args: &ServeArgs) -> Result<BTreeMap<u64, Addresses>
                 "--join is for a node without [[cluster.node]]: the cluster tells it the others";
             return Err(why.to_owned());
         }
-        let node = args.node.or(file.node.id).unwrap_or(0);
-        return Ok([(node, advertised(file, args)?)].into());
+        return Ok([(number.unwrap_or(0), advertised(file, args)?)].into());
     }
     if nodes.is_empty() {
         // A cluster by itself.

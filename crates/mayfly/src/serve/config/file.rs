@@ -174,6 +174,15 @@ pub enum Right {
 pub struct Tls {
     pub certificate: Option<std::path::PathBuf>,
     pub key: Option<std::path::PathBuf>,
+    pub peer: TlsPeer,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsPeer {
+    pub certificate: Option<std::path::PathBuf>,
+    pub key: Option<std::path::PathBuf>,
+    pub authority: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -3,7 +3,7 @@
 use auth::{Access, Key, Reach, Rights, resource_path};
 use transport::Tls;
 
-use super::{Config, TlsFiles, file, secret};
+use super::{Config, PeerTlsFiles, TlsFiles, file, secret};
 
 /// QUOTA-23: of the namespace, and of each entity.
 const KEYS_MAX: usize = 12;
@@ -103,6 +103,60 @@ pub fn tls(written: &file::Tls) -> Result<Option<TlsFiles>, String> {
     }
 }
 
+/// `[tls.peer]`, and the number of the node that its certificate names, if it names one. The files are
+/// tried: what is wrong with them is told now.
+pub fn peer_tls(written: &file::Tls) -> Result<Option<(PeerTlsFiles, Tls)>, String> {
+    let file::TlsPeer { certificate, key, authority } = &written.peer;
+    let Some(authority) = authority else {
+        return match (certificate, key) {
+            (None, None) => Ok(None),
+            _ => Err(
+                "tls.peer.authority is missing; name the PEM file with whom other nodes are to be \
+                      vouched for by"
+                    .to_owned(),
+            ),
+        };
+    };
+    let (certificate, key) = match (certificate, key, &written.certificate, &written.key) {
+        (Some(certificate), Some(key), ..) | (None, None, Some(certificate), Some(key)) => {
+            (certificate.clone(), key.clone())
+        }
+        (Some(_), None, ..) => {
+            return Err("tls.peer.key is missing; name the PEM file with the key of \
+                        tls.peer.certificate"
+                .to_owned());
+        }
+        (None, ..) => {
+            return Err("tls.peer.certificate is missing; name the PEM file with this node's \
+                        certificate, or set tls.certificate"
+                .to_owned());
+        }
+    };
+    secret::check_private(&key).map_err(|told| format!("tls.peer.key: {told}"))?;
+    let tls = Tls::load_mutual(&certificate, &key, authority);
+    let tls = tls.map_err(|error| format!("tls.peer: {error}"))?;
+    let authority = authority.clone();
+    Ok(Some((PeerTlsFiles { certificate, key, authority }, tls)))
+}
+
+/// Whether the certificate for peers is this node's: others would refuse it. A node that is to be told
+/// its number is not known yet.
+pub fn check_own(config: &Config, tls: &Tls) -> Result<(), String> {
+    let Some(own) = config.nodes.get(&config.node).filter(|_| config.node > 0) else {
+        return Ok(());
+    };
+    let shown = tls.own();
+    // One that draws the id of its cluster has no peers that could ask.
+    let cluster = match (config.cluster_id, shown.node()) {
+        (Some(id), _) => format!("{id:032x}"),
+        (None, Ok(Some(transport::NodeUri { cluster: Some(cluster), .. }))) => cluster,
+        (None, _) => String::new(),
+    };
+    shown
+        .vouches_for(config.node, Some(&own.peer), &cluster)
+        .map_err(|why| format!("tls.peer: this is node {}: {why}", config.node))
+}
+
 /// Beyond this machine a proof is asked for, unless someone says that none shall be.
 pub fn check_open(config: &Config) -> Result<(), String> {
     match config.unguarded().first() {
@@ -115,8 +169,31 @@ pub fn check_open(config: &Config) -> Result<(), String> {
                 "{address} is not loopback; set security.secret (or MAYFLY_SECRET), or pass --insecure"
             ),
         }),
-        _ => Ok(()),
+        _ => match config.readable().filter(|_| !config.insecure) {
+            None => Ok(()),
+            Some(address) => Err(format!(
+                "{address} is not loopback, and nodes would speak plain text there; set tls.peer.authority \
+                 (mayfly cert makes what it takes), or pass --insecure"
+            )),
+        },
     }
+}
+
+/// The secret goes to nobody in plain text where nodes speak TLS.
+pub fn check_seeds(config: &Config) -> Result<(), String> {
+    let is_told = config.secret.is_some() && config.peer_tls.is_some() && !config.insecure;
+    let seeds = config.join.iter().flatten().filter(|_| is_told);
+    match seeds.filter(|seed| !seed.starts_with("https://")).find(|seed| !is_near(seed)) {
+        None => Ok(()),
+        Some(seed) => Err(format!(
+            "--join {seed} would send the secret in plain text; write https://{seed}, or pass --insecure"
+        )),
+    }
+}
+
+fn is_near(seed: &str) -> bool {
+    let host = transport::host_of(seed.trim_start_matches("http://"));
+    host.parse::<std::net::IpAddr>().map_or(host == "localhost", |ip| ip.is_loopback())
 }
 
 #[cfg(test)]
