@@ -64,13 +64,16 @@ fn a_short_experiment_keeps_every_promise_and_leaves_a_report() -> anyhow::Resul
 
 #[test]
 fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--fault", "meteor"], "invalid value 'meteor'"),
         (&["--minutes", "0"], "allowed is more than 0"),
         (&["--nodes", "4"], "invalid value '4'"),
         (&["--connect", "a:1", "--fault", "kill"], "kill needs a cluster of its own"),
         (&["--connect", "a:1", "--durability", "replicated"], "cannot be used with"),
         (&["--connect", "a:1", "--namespaces"], "cannot be used with"),
+        (&["--connect", "a:1", "--tls"], "cannot be used with"),
+        (&["--fault", "kill,rotate-authority"], "rotate-authority needs nodes with certificates"),
+        (&["--fault", "damaged-snapshot", "--tls"], "changes what nodes send in plain text"),
         (&["--schedule", "/nowhere.toml"], "cannot read '/nowhere.toml'"),
     ];
     for (args, told) in cases {
@@ -97,6 +100,26 @@ fn disks_and_snapshots_that_fail_break_no_promise() -> anyhow::Result<()> {
     ensure!(failure.contains("cut the power of node"), "{failure}");
     ensure!(blackout.contains("all nodes") && blackout.contains("node 3 lost "), "{blackout}");
     ensure!(snapshot.contains("flipped"), "{snapshot}");
+    Ok(())
+}
+
+/// Nodes with certificates: one gets another, all get those of another authority, one joins with its own,
+/// and each time all connections between them are made anew.
+#[test]
+fn certificates_that_are_replaced_under_load_break_no_promise() -> anyhow::Result<()> {
+    let schedule = "\
+        [[fault]]\nat = 3\nlasts = 1\nkind = \"rotate-certificate\"\nleader_of = 1\n\
+        [[fault]]\nat = 6\nlasts = 2\nkind = \"rotate-authority\"\nnode = 1\n\
+        [[fault]]\nat = 12\nlasts = 1\nkind = \"kill\"\nleader_of = 2\n\
+        [[fault]]\nat = 18\nlasts = 3\nkind = \"membership\"\nnode = 1\n";
+    let (code, report) = scheduled(schedule, "0.6", &["--seed", "1", "--tls"])?;
+    let told = told(&report);
+    ensure!(code == Some(0) && report["holds"] == true, "{told:?}: {}", report["violations"]);
+    let [one, all, killed, joined] = told[..] else { anyhow::bail!("{told:?}") };
+    ensure!(one.contains("replaced the certificate of node"), "{one}");
+    ensure!(all.contains("replaced the authority"), "{all}");
+    ensure!(killed.contains("killed node"), "{killed}");
+    ensure!(joined.contains("node 101 joined and was given replicas"), "{joined}");
     Ok(())
 }
 

@@ -28,6 +28,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             data_groups: 3,
             synced: rest.get(4).is_none_or(|durability| durability == "synced"),
             namespaces: false,
+            tls: false,
         },
         faults: FaultKind::ALL.into_iter().filter(|it| among(named(0), it.name())).collect(),
         schedule: None,

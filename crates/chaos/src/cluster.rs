@@ -2,6 +2,7 @@
 //! is the entry of a link that can be hurt; or each in a network namespace, between which packets can be
 //! lost.
 
+mod certificates;
 mod config;
 mod disk;
 mod guest;
@@ -18,6 +19,7 @@ use tempfile::TempDir;
 
 use crate::Error;
 use crate::proxy::{Condition, Flow, Links};
+use certificates::Certificates;
 pub use config::Addresses;
 use config::Text;
 pub use disk::SmallDisk;
@@ -28,6 +30,8 @@ pub use process::Process;
 
 /// How long elections and the first comparison of clocks may take on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
+/// Where nodes without namespaces are.
+const LOOPBACK: &str = "127.0.0.1";
 /// Entries that a replica under load may have before it.
 const LAG_MAX: u64 = 1_000;
 /// Of a small disk: enough for both databases of an experiment.
@@ -47,6 +51,8 @@ pub struct Settings {
     /// Nodes in network namespaces of their own, whose packets the kernel loses, in the place of proxies.
     /// Needs root and iproute2.
     pub namespaces: bool,
+    /// Nodes know each other by certificates.
+    pub tls: bool,
 }
 
 /// Running nodes. Dropped, those that were started here are killed and their files removed.
@@ -65,8 +71,12 @@ pub struct Cluster {
     amqp: Vec<String>,
     direct: BTreeMap<u64, String>,
     secret: Option<String>,
+    /// Absent: nodes speak plain text among themselves.
+    certificates: Option<Certificates>,
     /// One that joined and has not left yet.
     guest: Option<Guest>,
+    /// How many joined so far.
+    guests: u64,
     /// After all processes that run in them. Absent: there are proxies.
     namespaces: Option<Namespaces>,
     /// Absent: somebody else's cluster.
@@ -114,7 +124,9 @@ impl Cluster {
             amqp: Vec::new(),
             direct: BTreeMap::new(),
             secret: None,
+            certificates: None,
             guest: None,
+            guests: 0,
             namespaces: None,
             own: None,
         };
@@ -142,7 +154,9 @@ impl Cluster {
             amqp: Vec::new(),
             direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
             secret,
+            certificates: None,
             guest: None,
+            guests: 0,
             namespaces: None,
             own: None,
         };
@@ -165,6 +179,10 @@ impl Cluster {
             false => self.configure_links(settings.nodes).await?,
         };
         let cluster_id: u128 = rand::random();
+        if settings.tls {
+            self.certificates = Some(Certificates::make(&settings.program, dir.join("certs"))?);
+            self.issue_certificates(&seen.keys().copied().collect::<Vec<_>>())?;
+        }
         for (id, seen) in &seen {
             let home = dir.join(format!("node-{id}"));
             let data = home.join("data");
@@ -175,7 +193,9 @@ impl Cluster {
                 self.disks.insert(*id, disk);
             }
             let secret = self.secret.as_deref();
-            let text = Text { data: &data, listen: &listen[id], synced: settings.synced, secret };
+            let tls = self.tls_of(*id);
+            let (listen, synced) = (&listen[id], settings.synced);
+            let text = Text { data: &data, listen, synced, secret, tls: &tls };
             let text = text.member(*id, seen, cluster_id, settings.data_groups);
             let path = home.join("mayfly.toml");
             std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
@@ -192,7 +212,7 @@ impl Cluster {
     /// Nodes on loopback, each behind a link from every other and one from clients.
     async fn configure_links(&mut self, nodes: u64) -> Result<(Listening, Seen), Error> {
         let ports = free_ports(nodes as usize * 4).map_err(Error::io("ports"))?;
-        let own = |(id, ports): (u64, &[u16])| (id, Addresses::of_ports("127.0.0.1", ports));
+        let own = |(id, ports): (u64, &[u16])| (id, Addresses::of_ports(LOOPBACK, ports));
         let own: Listening = (1..=nodes).zip(ports.chunks_exact(4)).map(own).collect();
         let (mut entries, mut amqp) = (BTreeMap::new(), Vec::new());
         let links = &mut self.links;
@@ -239,6 +259,26 @@ impl Cluster {
         self.namespaces = Some(made);
         let listening = (1..=nodes).map(|id| (id, at("0.0.0.0"))).collect();
         Ok((listening, (1..=nodes).map(|id| (id, seen.clone())).collect()))
+    }
+
+    /// Makes certificates of nodes, in the place of those they may have; they count once read.
+    pub fn issue_certificates(&self, nodes: &[u64]) -> Result<(), Error> {
+        for node in nodes {
+            let host = self.namespaces.as_ref().map(|namespaces| namespaces.address_of(*node));
+            self.certificates()?.issue(*node, host.as_deref().unwrap_or(LOOPBACK))?;
+        }
+        Ok(())
+    }
+
+    /// Those of a cluster whose nodes have some.
+    pub fn certificates(&self) -> Result<&Certificates, Error> {
+        let none = || Error::Wrong("the nodes have no certificates".to_owned());
+        self.certificates.as_ref().ok_or_else(none)
+    }
+
+    /// The part of a node's configuration.
+    fn tls_of(&self, node: u64) -> String {
+        self.certificates.as_ref().map(|made| made.section(node)).unwrap_or_default()
     }
 
     /// Whether nodes reach each other by links, which see what is sent.

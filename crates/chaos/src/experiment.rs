@@ -25,10 +25,35 @@ pub enum Target {
     /// what was acknowledged, and promises are broken.
     ///
     /// `namespaces`: the kernel loses what nodes say to each other, in the place of proxies.
-    Own { program: PathBuf, nodes: u64, data_groups: u16, synced: bool, namespaces: bool },
+    ///
+    /// `tls`: nodes know each other by certificates.
+    Own {
+        program: PathBuf,
+        nodes: u64,
+        data_groups: u16,
+        synced: bool,
+        namespaces: bool,
+        tls: bool,
+    },
     /// One that runs already, by the addresses of some of its nodes: only what clients may do is done
     /// to it.
     Given { addresses: Vec<String>, secret: Option<String> },
+}
+
+impl Target {
+    /// Whether a fault of this kind can be done to it.
+    ///
+    /// # Errors
+    /// Why not, and what would let it.
+    pub fn takes(&self, kind: FaultKind) -> Result<(), String> {
+        match self {
+            Target::Own { tls, .. } => kind.fits(*tls),
+            Target::Given { .. } if kind.needs_no_process() => Ok(()),
+            Target::Given { .. } => {
+                Err(format!("{kind} needs a cluster of its own: leave --connect"))
+            }
+        }
+    }
 }
 
 /// What to do.
@@ -52,38 +77,40 @@ pub struct Experiment {
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Experiment {
-    /// The faults there will be, on so many nodes and groups with data.
+    /// The faults there will be, on so many nodes and groups with data. Of the kinds that are asked for,
+    /// those that such a cluster has.
     pub fn plan(&self, nodes: u64, groups: u32) -> Vec<Planned> {
         self.schedule.clone().unwrap_or_else(|| {
             let kinds = self.faults.iter().copied();
-            let own = matches!(self.target, Target::Own { .. });
-            let kinds = kinds.filter(|kind| own || kind.needs_no_process()).collect();
+            let kinds = kinds.filter(|kind| self.target.takes(*kind).is_ok()).collect();
             let (seed, lasts) = (self.seed, self.lasts);
             Draw { seed, nodes, groups, lasts, kinds }.plan()
         })
     }
 
+    /// As [`Experiment::plan`]; what a schedule asks for and this target does not take is refused.
+    fn planned(&self, nodes: u64, groups: u32) -> Result<Vec<Planned>, Error> {
+        let plan = self.plan(nodes, groups);
+        let refused = plan.iter().find_map(|fault| self.target.takes(fault.kind).err());
+        refused.map_or(Ok(plan), |told| Err(Error::Wrong(told)))
+    }
+
     async fn cluster(&self, tell: &Tell) -> Result<(Cluster, Vec<Planned>), Error> {
         match &self.target {
-            Target::Own { program, nodes, data_groups, synced, namespaces } => {
+            Target::Own { program, nodes, data_groups, synced, namespaces, tls } => {
                 let (program, nodes, data_groups) = (program.clone(), *nodes, *data_groups);
-                let (synced, namespaces) = (*synced, *namespaces);
-                let plan = self.plan(nodes, data_groups.into());
+                let (synced, namespaces, tls) = (*synced, *namespaces, *tls);
+                let plan = self.planned(nodes, data_groups.into())?;
                 let small_disks = plan.iter().any(|fault| fault.kind == FaultKind::FullDisk);
                 tell(&format!("starting {nodes} nodes"));
                 let settings =
-                    Settings { program, nodes, data_groups, synced, small_disks, namespaces };
+                    Settings { program, nodes, data_groups, synced, small_disks, namespaces, tls };
                 Ok((Cluster::start(&settings).await?, plan))
             }
             Target::Given { addresses, secret } => {
                 let cluster = Cluster::join(addresses, secret.clone()).await?;
                 let nodes = cluster.ids().len() as u64;
-                let plan = self.plan(nodes, cluster.groups.saturating_sub(1) as u32);
-                if let Some(fault) = plan.iter().find(|fault| !fault.kind.needs_no_process()) {
-                    let told =
-                        format!("{} needs a cluster of its own: leave --connect", fault.kind);
-                    return Err(Error::Wrong(told));
-                }
+                let plan = self.planned(nodes, cluster.groups.saturating_sub(1) as u32)?;
                 Ok((cluster, plan))
             }
         }

@@ -4,6 +4,7 @@
 mod damage;
 mod links;
 mod power;
+mod rotation;
 mod snapshot;
 
 use std::path::Path;
@@ -207,6 +208,15 @@ async fn inflict(
             (told, Undo::HealSnapshots)
         }),
         FaultKind::Transfer => transfer(cluster, node, fault.victim, &mut random).await,
+        FaultKind::RotateCertificate => {
+            rotation::replace_certificate(cluster, node).await?;
+            Ok((format!("replaced the certificate of {whose}"), Undo::Nothing))
+        }
+        FaultKind::RotateAuthority => {
+            rotation::replace_authority(cluster).await?;
+            let told = "replaced the authority, and the certificates of all nodes".to_owned();
+            Ok((told, Undo::Nothing))
+        }
         FaultKind::Membership => cluster.invite(JOINED_WITHIN).await?.map(|guest| {
             (
                 format!("node {guest} joined and was given replicas; {seconds:.1} s later"),

@@ -7,6 +7,7 @@
 mod snapshots;
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,9 @@ const CHUNK_BYTES: usize = 16 * 1024;
 const UNDER_WAY_MAX: usize = 256;
 /// A lost segment is sent again after the sender's timeout.
 const RETRANSMISSION: Duration = Duration::from_millis(200);
+
+/// All clients, as a node.
+const CLIENTS: u64 = 0;
 
 /// Who speaks to whom. All clients together are node 0.
 pub type Flow = (u64, u64);
@@ -55,6 +59,8 @@ pub struct Links {
 #[derive(Default)]
 struct Flows {
     conditions: Mutex<BTreeMap<Flow, watch::Sender<Condition>>>,
+    /// How often connections between nodes were ended.
+    severed: watch::Sender<u64>,
     flipped: AtomicU64,
 }
 
@@ -92,6 +98,11 @@ impl Links {
         for sender in flows.values() {
             sender.send_replace(Condition::default());
         }
+    }
+
+    /// Ends all connections between nodes: they make new ones.
+    pub fn sever(&self) {
+        self.flows.severed.send_modify(|times| *times += 1);
     }
 
     /// Bits of snapshots that were flipped since the last look.
@@ -135,10 +146,24 @@ impl Link {
             let now = snapshots.pass(chunk, hits, flipped.load(Ordering::Relaxed));
             flipped.fetch_add(now, Ordering::Relaxed);
         };
-        tokio::join!(
-            carry(from_near, to_far, there, harm),
-            carry(from_far, to_near, back, |_, _| ())
-        );
+        let carrying = async {
+            tokio::join!(
+                carry(from_near, to_far, there, harm),
+                carry(from_far, to_near, back, |_, _| ())
+            )
+        };
+        let mut severed = self.flows.severed.subscribe();
+        let severed = async {
+            match self.from {
+                CLIENTS => pending().await,
+                // Fails only with the links, and then there is nothing left to carry.
+                _ => drop(severed.changed().await),
+            }
+        };
+        tokio::select! {
+            _ = carrying => (),
+            () = severed => (),
+        }
     }
 }
 
@@ -264,6 +289,22 @@ mod tests {
         }
         let took = begun.elapsed();
         assert!(took >= delay && took < delay * CHUNKS / 2, "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_severed_ends_and_is_made_anew() {
+        let (links, mut stream) = linked().await;
+        stream.write_all(b"ping").await.expect("open");
+        assert_eq!(&answer(&mut stream).await, b"ping");
+        let entry = stream.peer_addr().expect("connected");
+        links.sever();
+        let mut rest = Vec::new();
+        // An end or a reset, as what was under way has it.
+        let _ = stream.read_to_end(&mut rest).await;
+        assert_eq!(rest, b"");
+        let mut stream = TcpStream::connect(entry).await.expect("it listens");
+        stream.write_all(b"pong").await.expect("open");
+        assert_eq!(&answer(&mut stream).await, b"pong");
     }
 
     #[tokio::test]

@@ -27,6 +27,8 @@ pub struct Text<'a> {
     pub listen: &'a Addresses,
     pub synced: bool,
     pub secret: Option<&'a str>,
+    /// Those of a node with certificates.
+    pub tls: &'a str,
 }
 
 impl Text<'_> {
@@ -56,14 +58,16 @@ impl Text<'_> {
     }
 
     fn whole(&self, id: &str, cluster: &str) -> String {
-        let Text { data, listen: Addresses { grpc, http, peer, amqp }, .. } = self;
+        let Text { data, listen: Addresses { grpc, http, peer, amqp }, tls, .. } = self;
         let durability = if self.synced { "synced" } else { "replicated" };
-        let security = self.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
+        // Who has a secret is not on loopback, and in a network that has nobody else in it.
+        let security =
+            self.secret.map(|secret| format!("[security]\ninsecure = true\nsecret = {secret:?}\n"));
         let security = security.unwrap_or_default();
         format!(
             "[node]\n{id}data_dir = {data:?}\ndevelopment = true\n\
              [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n\
-             amqp = {amqp:?}\n{cluster}{security}\
+             amqp = {amqp:?}\n{cluster}{security}{tls}\
              [storage]\nmemory_mebibytes = 128\ndisk_reserve_mebibytes = 16\n\
              durability = {durability:?}\n\
              [idle]\nreattach = \"2s\"\n"
@@ -81,19 +85,22 @@ mod tests {
         let other = Addresses::of_ports("127.0.0.1", &[7, 8, 9, 10]);
         let seen = BTreeMap::from([(1, own.clone()), (2, other)]);
         let secret = Some("s3cret");
-        let text = Text { data: Path::new("/data"), listen: &own, synced: false, secret };
+        let (data, tls) = (Path::new("/data"), "[tls.peer]\nkey = \"k\"\n");
+        let text = Text { data, listen: &own, synced: false, secret, tls };
         let file: toml::Table = text.member(1, &seen, 0xff, 3).parse().expect("it is TOML");
         assert_eq!(file["listen"]["peer"].as_str(), Some("127.0.0.1:3"));
         assert_eq!(file["listen"]["amqp"].as_str(), Some("127.0.0.1:4"));
         assert_eq!(file["storage"]["durability"].as_str(), Some("replicated"));
         assert_eq!(file["security"]["secret"].as_str(), secret);
+        assert_eq!(file["tls"]["peer"]["key"].as_str(), Some("k"));
         assert_eq!(file["cluster"]["node"][1]["peer"].as_str(), Some("127.0.0.1:9"));
     }
 
     #[test]
     fn a_guest_names_no_cluster() {
         let own = Addresses::of_ports("127.0.0.1", &[1, 2, 3, 4]);
-        let text = Text { data: Path::new("/data"), listen: &own, synced: true, secret: None };
+        let data = Path::new("/data");
+        let text = Text { data, listen: &own, synced: true, secret: None, tls: "" };
         let file: toml::Table = text.guest().parse().expect("it is TOML");
         assert!(
             !file.contains_key("cluster")

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use client::v1::{NodeRole, NodeStatus, StatusResponse};
 
-use super::{Addresses, Cluster, Own, Process, Text, free_ports};
+use super::{Addresses, Cluster, LOOPBACK, Own, Process, Text, free_ports};
 use crate::Error;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Numbers of nodes with certificates that join come after those.
+const FOUNDERS_MAX: u64 = 100;
 /// With what a node ends that was removed from its cluster.
 const REMOVED: i32 = 3;
 
@@ -106,20 +108,31 @@ impl Cluster {
         status.nodes.iter().find(|node| node.grpc_address == guest.grpc)
     }
 
-    fn start_guest(&self) -> Result<Guest, Error> {
+    fn start_guest(&mut self) -> Result<Guest, Error> {
+        self.guests += 1;
         let Some(Own { dir, settings }) = &self.own else {
             return Err(Error::Wrong("a node can join a cluster that was started here".to_owned()));
         };
         let ports = free_ports(4).map_err(Error::io("ports"))?;
         // Where nodes have namespaces it is beside them, at an address that nothing hurts.
         let host = self.namespaces.as_ref().map(|namespaces| namespaces.unhurt_address_of(0));
-        let addresses = Addresses::of_ports(host.as_deref().unwrap_or("127.0.0.1"), &ports);
+        let host = host.as_deref().unwrap_or(LOOPBACK);
+        let addresses = Addresses::of_ports(host, &ports);
         let home = dir.path().join(format!("guest-{}", ports[0]));
         let data = home.join("data");
         std::fs::create_dir_all(&home).map_err(Error::io(home.display().to_string()))?;
         let path = home.join("mayfly.toml");
         let (listen, secret) = (&addresses, self.secret.as_deref());
-        let text = Text { data: &data, listen, synced: settings.synced, secret };
+        // Its number is the one in its certificate, and no former guest's.
+        let tls = match &self.certificates {
+            None => String::new(),
+            Some(certificates) => {
+                let number = FOUNDERS_MAX + self.guests;
+                certificates.issue(number, host)?;
+                certificates.section(number)
+            }
+        };
+        let text = Text { data: &data, listen, synced: settings.synced, secret, tls: &tls };
         std::fs::write(&path, text.guest()).map_err(Error::io(path.display().to_string()))?;
         let mut process = Process::new(settings.program.clone(), path, home.join("node.log"), data);
         let seeds: Vec<&str> = self.direct.values().map(String::as_str).collect();

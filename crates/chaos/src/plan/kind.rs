@@ -47,10 +47,15 @@ pub enum FaultKind {
     Transfer,
     /// A node joins, and has replicas moved to it; when it is over it is drained and removed.
     Membership,
+    /// A node's certificate for its peers is replaced, and all connections between nodes are made anew.
+    RotateCertificate,
+    /// The authority of all nodes' certificates is replaced, and all of them with it, in the steps that
+    /// operators take; after each step all connections between nodes are made anew.
+    RotateAuthority,
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 19] = [
+    pub const ALL: [FaultKind; 21] = [
         FaultKind::Kill,
         FaultKind::PowerFailure,
         FaultKind::Blackout,
@@ -70,6 +75,8 @@ impl FaultKind {
         FaultKind::DamagedSnapshot,
         FaultKind::Transfer,
         FaultKind::Membership,
+        FaultKind::RotateCertificate,
+        FaultKind::RotateAuthority,
     ];
 
     /// As people write it.
@@ -94,12 +101,14 @@ impl FaultKind {
             FaultKind::DamagedSnapshot => "damaged-snapshot",
             FaultKind::Transfer => "transfer",
             FaultKind::Membership => "membership",
+            FaultKind::RotateCertificate => "rotate-certificate",
+            FaultKind::RotateAuthority => "rotate-authority",
         }
     }
 
     /// Whether every replica must be whole before it: where a node may lose what it held, no other may
-    /// until that one has it back; and a power failure may take the mark by which a node knows of harm
-    /// that was done to it before.
+    /// until that one has it back; a power failure may take the mark by which a node knows of harm
+    /// that was done to it before; and certificates are replaced on nodes that run.
     pub fn needs_whole(self) -> bool {
         match self {
             FaultKind::PowerFailure
@@ -107,7 +116,9 @@ impl FaultKind {
             | FaultKind::BitFlip
             | FaultKind::Truncate
             | FaultKind::Wipe
-            | FaultKind::DamagedSnapshot => true,
+            | FaultKind::DamagedSnapshot
+            | FaultKind::RotateCertificate
+            | FaultKind::RotateAuthority => true,
             FaultKind::Kill
             | FaultKind::Pause
             | FaultKind::Restart
@@ -127,6 +138,22 @@ impl FaultKind {
     /// Whether it can be done to a cluster whose processes are not ours.
     pub fn needs_no_process(self) -> bool {
         self == FaultKind::Transfer
+    }
+
+    /// Whether it can be done to nodes that speak TLS among themselves, or plain text.
+    ///
+    /// # Errors
+    /// Why not, and what would let it.
+    pub fn fits(self, tls: bool) -> Result<(), String> {
+        match self {
+            FaultKind::RotateCertificate | FaultKind::RotateAuthority if !tls => {
+                Err(format!("{self} needs nodes with certificates: pass --tls"))
+            }
+            FaultKind::DamagedSnapshot if tls => {
+                Err(format!("{self} changes what nodes send in plain text: leave --tls"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -22,6 +22,8 @@ Examples:
   mayfly chaos --schedule faults.toml --report out   out/report.html has a timeline
   mayfly chaos --durability replicated --fault blackout
                                                      what nodes lose that do not sync
+  mayfly chaos --tls --fault rotate-certificate,rotate-authority,kill
+                                                     certificates that are replaced under load
   mayfly chaos --connect node-1:5310                 against a cluster that runs: leader transfers only
 
 A schedule is TOML, an entry for each fault; at and lasts are seconds:
@@ -60,7 +62,7 @@ pub struct ChaosArgs {
     /// Nodes of the cluster it starts
     #[arg(long, value_name = "3|5", default_value = "3", value_parser = ["3", "5"])]
     nodes: String,
-    /// Kinds of faults; all of them without it
+    /// Kinds of faults; without it all that such a cluster has
     #[arg(long = "fault", value_name = "KIND,…", value_delimiter = ',', value_parser = faults())]
     faults: Vec<FaultKind>,
     /// What clients do; everything without it
@@ -78,6 +80,9 @@ pub struct ChaosArgs {
     /// needs root and iproute2, and netem in the kernel for delay and loss
     #[arg(long)]
     namespaces: bool,
+    /// Nodes that know each other by certificates, which are replaced now and then
+    #[arg(long)]
+    tls: bool,
     /// Messages per second of all clients together
     #[arg(long, value_name = "PER_SECOND", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -90,7 +95,7 @@ pub struct ChaosArgs {
     json: bool,
     /// Nodes of a cluster that runs, in the place of one of its own
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
-    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces"])]
+    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls"])]
     connect: Vec<String>,
     /// The cluster's secret, if it has one
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
@@ -177,11 +182,6 @@ async fn interrupted_twice(stop: watch::Sender<bool>) -> anyhow::Result<()> {
 impl ChaosArgs {
     fn experiment(&self, seed: u64) -> anyhow::Result<Experiment> {
         let nodes: u64 = self.nodes.parse().context("3 or 5")?;
-        let own = self.faults.iter().find(|kind| !kind.needs_no_process());
-        if let Some(kind) = own.filter(|_| !self.connect.is_empty()) {
-            let told = format!("{kind} needs a cluster of its own: leave --connect");
-            return Err(terminal::usage(told));
-        }
         let target = match self.connect.is_empty() {
             true => Target::Own {
                 program: std::env::current_exe().context("cannot find this program's own file")?,
@@ -189,9 +189,13 @@ impl ChaosArgs {
                 data_groups: DATA_GROUPS,
                 synced: self.is_synced(),
                 namespaces: self.namespaces,
+                tls: self.tls,
             },
             false => Target::Given { addresses: self.connect.clone(), secret: self.secret.clone() },
         };
+        if let Some(told) = self.faults.iter().find_map(|kind| target.takes(*kind).err()) {
+            return Err(terminal::usage(told));
+        }
         let schedule = match &self.schedule {
             None => None,
             Some(path) => {
@@ -245,6 +249,9 @@ impl ChaosArgs {
         add("rate", self.rate.to_string());
         if self.namespaces {
             command.push_str(" --namespaces");
+        }
+        if self.tls {
+            command.push_str(" --tls");
         }
         command
     }

@@ -1,0 +1,55 @@
+//! Certificates that are replaced under load, as operators do it: files first, then a signal.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::time::Instant;
+
+use super::{LOOK_EVERY, process};
+use crate::Error;
+use crate::cluster::Cluster;
+
+/// How long a node may take to read its files again, on a busy machine.
+const READ_WITHIN: Duration = Duration::from_secs(20);
+/// What it logs then, and where it starts instead.
+const READ_AGAIN: [&str; 2] = ["the certificate for peers was read again", "peers on "];
+
+/// Gives a node another certificate.
+pub async fn replace_certificate(cluster: &mut Cluster, node: u64) -> Result<(), Error> {
+    cluster.issue_certificates(&[node])?;
+    take_effect(cluster, &[node]).await
+}
+
+/// Gives all nodes certificates of another authority. Between the steps both are trusted: no node ever
+/// meets one that it cannot know.
+pub async fn replace_authority(cluster: &mut Cluster) -> Result<(), Error> {
+    let nodes: Vec<u64> = cluster.nodes.keys().copied().collect();
+    cluster.certificates()?.add_authority()?;
+    take_effect(cluster, &nodes).await?;
+    cluster.issue_certificates(&nodes)?;
+    take_effect(cluster, &nodes).await?;
+    cluster.certificates()?.retire_authority()?;
+    take_effect(cluster, &nodes).await
+}
+
+/// Has nodes read their files again, and then all prove themselves again.
+async fn take_effect(cluster: &mut Cluster, nodes: &[u64]) -> Result<(), Error> {
+    for node in nodes {
+        let process = process(cluster, *node)?;
+        let since = process.logged_bytes();
+        process.signal(Signal::SIGHUP);
+        let until = Instant::now() + READ_WITHIN;
+        while READ_AGAIN.iter().all(|told| process.logged(told, since).is_none()) {
+            if Instant::now() > until {
+                return Err(Error::Cluster(format!(
+                    "node {node} has not read its certificate again within {READ_WITHIN:?}"
+                )));
+            }
+            // One that ends by itself reads them as it starts.
+            process.revive()?;
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+    cluster.links.sever();
+    Ok(())
+}
