@@ -1,6 +1,6 @@
 //! `mayfly serve`: one node.
 
-mod certificate;
+pub mod certificate;
 pub mod config;
 mod disk;
 mod entities;

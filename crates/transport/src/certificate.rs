@@ -110,6 +110,18 @@ impl Certificate {
         }
     }
 
+    /// Until when this counts with whoever trusts those authorities, in seconds since the Unix epoch: the last
+    /// second of it, of its chain, or of the authority by which that ends, whichever is first. `None`: there is
+    /// no certificate.
+    pub(crate) fn counts_until(chain: &[Certificate], authorities: &[Certificate]) -> Option<i64> {
+        let own = chain.iter().map(|certificate| certificate.not_after).min()?;
+        // One that was made anew bears the name of the old one: they are trusted beside each other.
+        let issuer = chain.last().map(|last| &last.issuer);
+        let vouching = authorities.iter().filter(|authority| Some(&authority.subject) == issuer);
+        let vouched = vouching.map(|authority| authority.not_after).max();
+        Some(vouched.map_or(own, |vouched| vouched.min(own)))
+    }
+
     /// The node that this certificate names. `Err`: it means to, and does not; or it names several, which
     /// is as good as none.
     pub fn node(&self) -> Result<Option<NodeUri>, String> {
@@ -310,6 +322,32 @@ mod tests {
             (last + 1, Validity::Expired),
         ] {
             assert_eq!(read.validity(now), validity, "{now}");
+        }
+    }
+
+    /// Each row: last seconds of a chain and of the authorities, the latter by their names, and until when
+    /// the first of the chain counts.
+    #[test]
+    fn a_chain_counts_until_its_first_end() {
+        let named = |subject: &str, issuer: &str, not_after| Certificate {
+            subject: subject.to_owned(),
+            issuer: issuer.to_owned(),
+            not_after,
+            ..made(|_| ())
+        };
+        for (chain, authorities, until) in [
+            (&[][..], &[("a", 9)][..], None),
+            (&[5], &[], Some(5)),
+            (&[5, 3], &[], Some(3)),
+            (&[5], &[("a", 9)], Some(5)),
+            (&[5], &[("a", 4)], Some(4)),
+            (&[5], &[("a", 4), ("a", 7)], Some(5)),
+            (&[5], &[("b", 4)], Some(5)),
+        ] {
+            let chain: Vec<_> = chain.iter().map(|not_after| named("n", "a", *not_after)).collect();
+            let of = |(name, not_after): &(&str, i64)| named(name, name, *not_after);
+            let authorities: Vec<_> = authorities.iter().map(of).collect();
+            assert_eq!(Certificate::counts_until(&chain, &authorities), until);
         }
     }
 

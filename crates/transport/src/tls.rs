@@ -86,6 +86,8 @@ struct Current(RwLock<Loaded>);
 #[derive(Clone, Debug)]
 struct Loaded {
     own: Arc<CertifiedKey>,
+    /// In seconds since the Unix epoch.
+    counts_until: i64,
     trust: Option<Trust>,
 }
 
@@ -123,6 +125,12 @@ impl Tls {
     /// What the certificate says.
     pub fn own(&self) -> Shown {
         Shown::of(Some(&self.current.get().own.cert))
+    }
+
+    /// Until when the certificate counts, its chain and whoever vouches for it, in seconds since the Unix
+    /// epoch; of clients' authorities only as far as they are its own.
+    pub fn counts_until(&self) -> i64 {
+        self.current.get().counts_until
     }
 
     /// Reads the files again: connections from now on are shown what they hold. If they are not good, or
@@ -370,7 +378,12 @@ impl Files {
     fn read(&self) -> Result<Loaded, TlsError> {
         let own = read(&self.certificate, &self.key)?;
         let trust = self.authority.as_deref().map(|authority| self.trust(authority, &own));
-        Ok(Loaded { own, trust: trust.transpose()? })
+        let trust = trust.transpose()?;
+        let of = |path: &Path| Certificate::read_all(path);
+        let authorities = self.authority.as_deref().map(of).transpose()?.unwrap_or_default();
+        let chain = of(&self.certificate)?;
+        let counts_until = Certificate::counts_until(&chain, &authorities).unwrap_or(i64::MAX);
+        Ok(Loaded { own, counts_until, trust })
     }
 
     /// Whom others are to be vouched for by: they must vouch for this end as well, or nobody would take

@@ -27,6 +27,7 @@ const CHAPTERS: &[(&str, fn())] = &[
     ("Replication and the disk's space", replication::describe_metrics),
     ("The log's writer", serve::telemetry::describe),
     ("Disk and processor", serve::process::describe),
+    ("Certificates", serve::certificate::describe),
     ("The process", http::describe_metrics),
 ];
 

@@ -88,7 +88,7 @@ pub async fn run(
                     let address = own.as_ref().map(|own| own.peer.as_str());
                     shown.vouches_for(node, address, &peer_tls.cluster)
                 };
-                tokio::spawn(certificate::keep_fresh(tls, "peers", accept));
+                tokio::spawn(certificate::keep_fresh(tls, certificate::Use::Peers, accept));
             }
             let running = node.start(replication);
             serve(&config, exit_with_parent, running, Clients { ports, tls, recorder, entities })
@@ -119,7 +119,8 @@ async fn serve(
     tokio::spawn(process::sample(config.data_dir.clone()));
     let Clients { ports, tls, recorder, entities } = clients;
     if let Some(tls) = &tls {
-        tokio::spawn(certificate::keep_fresh(tls.clone(), "clients", |_| Ok(())));
+        let whom = certificate::Use::Clients;
+        tokio::spawn(certificate::keep_fresh(tls.clone(), whom, |_| Ok(())));
     }
     let (stop, stopping) = watch::channel(false);
     let FrontEnds { mut grpc, mut http, mut amqp } =

@@ -9,7 +9,7 @@ use store::SyncReport;
 use tracing_subscriber::EnvFilter;
 
 use super::config::{LogConfig, LogFormat};
-use super::process;
+use super::{certificate, process};
 
 /// One batch of the log's writer: write and sync.
 const SYNC_SECONDS: &str = "mayfly_log_sync_seconds";
@@ -51,6 +51,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
         .context("cannot start recording metrics")?;
     describe();
     process::describe();
+    certificate::describe();
     Ok(handle)
 }
 
