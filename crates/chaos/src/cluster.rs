@@ -70,7 +70,8 @@ pub struct Cluster {
     /// The same over AMQP; of somebody else's cluster nobody knows.
     amqp: Vec<String>,
     direct: BTreeMap<u64, String>,
-    secret: Option<String>,
+    /// What clients prove themselves with, and whom they trust.
+    login: ClientOptions,
     /// Absent: nodes speak plain text among themselves.
     certificates: Option<Certificates>,
     /// One that joined and has not left yet.
@@ -123,7 +124,7 @@ impl Cluster {
             entries: Vec::new(),
             amqp: Vec::new(),
             direct: BTreeMap::new(),
-            secret: None,
+            login: ClientOptions::default(),
             certificates: None,
             guest: None,
             guests: 0,
@@ -140,9 +141,9 @@ impl Cluster {
     }
 
     /// A cluster that runs already: clients can be started, and leaders asked to go.
-    pub async fn join(addresses: &[String], secret: Option<String>) -> Result<Cluster, Error> {
-        let options = ClientOptions { secret: secret.clone(), ..patience() };
-        let status = Client::with_options(addresses, options)?.status(false).await?;
+    pub async fn join(addresses: &[String], login: ClientOptions) -> Result<Cluster, Error> {
+        let client = Client::with_options(addresses, logged_in(&login, patience()))?;
+        let status = client.status(false).await?;
         let nodes = status.nodes.into_iter();
         let cluster = Cluster {
             links: Links::default(),
@@ -153,7 +154,8 @@ impl Cluster {
             entries: addresses.to_vec(),
             amqp: Vec::new(),
             direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
-            secret,
+            // As it is by the addresses: one that says https makes all of them so.
+            login: client.options().clone(),
             certificates: None,
             guest: None,
             guests: 0,
@@ -192,7 +194,7 @@ impl Cluster {
             {
                 self.disks.insert(*id, disk);
             }
-            let secret = self.secret.as_deref();
+            let secret = self.login.secret.as_deref();
             let tls = self.tls_of(*id);
             let (listen, synced) = (&listen[id], settings.synced);
             let text = Text { data: &data, listen, synced, secret, tls: &tls };
@@ -255,7 +257,7 @@ impl Cluster {
         self.direct = (1..=nodes).map(|id| (id, at(&made.unhurt_address_of(id)).grpc)).collect();
         self.entries = seen.values().map(|addresses| addresses.grpc.clone()).collect();
         self.amqp = seen.values().map(|addresses| addresses.amqp.clone()).collect();
-        self.secret = Some(format!("{:032x}", rand::random::<u128>()));
+        self.login.secret = Some(format!("{:032x}", rand::random::<u128>()));
         self.namespaces = Some(made);
         let listening = (1..=nodes).map(|id| (id, at("0.0.0.0"))).collect();
         Ok((listening, (1..=nodes).map(|id| (id, seen.clone())).collect()))
@@ -310,13 +312,12 @@ impl Cluster {
 
     /// A client as an application would be: behind links that can be hurt.
     pub fn client(&self, options: ClientOptions) -> Result<Client, Error> {
-        let options = ClientOptions { secret: self.secret.clone(), ..options };
-        Ok(Client::with_options(&self.entries, options)?)
+        Ok(Client::with_options(&self.entries, logged_in(&self.login, options))?)
     }
 
     /// Where clients over AMQP enter, behind links that can be hurt, and with what secret.
     pub fn amqp(&self) -> AmqpEntries {
-        AmqpEntries { addresses: self.amqp.clone(), secret: self.secret.clone() }
+        AmqpEntries { addresses: self.amqp.clone(), secret: self.login.secret.clone() }
     }
 
     /// A client of one node, past all links: for looking, not for load.
@@ -328,13 +329,12 @@ impl Cluster {
     pub fn client_of_with(&self, node: u64, options: ClientOptions) -> Result<Client, Error> {
         let address = self.direct.get(&node);
         let address = address.ok_or_else(|| Error::Wrong(format!("there is no node {node}")))?;
-        let options = ClientOptions { secret: self.secret.clone(), ..options };
-        Ok(Client::with_options([address], options)?)
+        Ok(Client::with_options([address], logged_in(&self.login, options))?)
     }
 
     /// A client of all nodes, past all links.
     pub fn observer(&self) -> Result<Client, Error> {
-        let options = ClientOptions { secret: self.secret.clone(), ..patience() };
+        let options = logged_in(&self.login, patience());
         Ok(Client::with_options(self.direct.values(), options)?)
     }
 
@@ -408,6 +408,12 @@ fn summary(status: &v1::StatusResponse) -> String {
     let notes = status.nodes.iter().filter(|node| !node.note.is_empty());
     told.extend(notes.map(|node| format!("node {}: {}", node.id, node.note)));
     told.join("; ")
+}
+
+/// Options with the proofs of others.
+fn logged_in(login: &ClientOptions, options: ClientOptions) -> ClientOptions {
+    let ClientOptions { secret, tls, certificate, .. } = login.clone();
+    ClientOptions { secret, tls, certificate, ..options }
 }
 
 fn patience() -> ClientOptions {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::ClientOptions;
 use tokio::sync::watch;
 
 use crate::Error;
@@ -37,7 +38,7 @@ pub enum Target {
     },
     /// One that runs already, by the addresses of some of its nodes: only what clients may do is done
     /// to it.
-    Given { addresses: Vec<String>, secret: Option<String> },
+    Given { addresses: Vec<String>, options: ClientOptions },
 }
 
 impl Target {
@@ -107,8 +108,8 @@ impl Experiment {
                     Settings { program, nodes, data_groups, synced, small_disks, namespaces, tls };
                 Ok((Cluster::start(&settings).await?, plan))
             }
-            Target::Given { addresses, secret } => {
-                let cluster = Cluster::join(addresses, secret.clone()).await?;
+            Target::Given { addresses, options } => {
+                let cluster = Cluster::join(addresses, options.clone()).await?;
                 let nodes = cluster.ids().len() as u64;
                 let plan = self.planned(nodes, cluster.groups.saturating_sub(1) as u32)?;
                 Ok((cluster, plan))

@@ -40,6 +40,11 @@ impl Client {
         self.shared.nodes.options().secret.as_deref()
     }
 
+    /// How it talks to the cluster, for what else talks to it in the same way.
+    pub fn options(&self) -> &ClientOptions {
+        self.shared.nodes.options()
+    }
+
     /// A pipelined, ordered stream of sends to one queue.
     pub fn sender(&self, queue: impl Into<String>, options: SenderOptions) -> Sender {
         Sender::open(self.shared.clone(), queue.into(), options)

@@ -50,7 +50,7 @@ pub use client::Client;
 pub use delivery::{Delivery, Disposition, QueuePath};
 pub use error::{Detail, Error};
 pub use message::{Message, value};
-pub use options::{ClientOptions, ReceiverOptions, SenderOptions, Trust};
+pub use options::{ClientCertificate, ClientOptions, ReceiverOptions, SenderOptions, Trust};
 pub use receiver::{Receiver, Settler, Settling};
 pub use sender::{Sender, Sending};
 pub use session::SessionReceiver;

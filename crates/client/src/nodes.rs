@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
 
 use crate::api::cluster_client::ClusterClient;
@@ -55,7 +55,7 @@ impl Node {
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         if is_tls(&address) {
-            endpoint = with_tls(endpoint, options.tls.as_ref())?;
+            endpoint = with_tls(endpoint, options)?;
         }
         let authorization = match &options.secret {
             None => None,
@@ -190,13 +190,17 @@ fn is_tls(address: &str) -> bool {
     address.starts_with("https://")
 }
 
-fn with_tls(endpoint: Endpoint, trust: Option<&Trust>) -> Result<Endpoint, Error> {
+fn with_tls(endpoint: Endpoint, options: &ClientOptions) -> Result<Endpoint, Error> {
     // A certificate names an IPv6 address without its brackets.
     let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let config = ClientTlsConfig::new().domain_name(host);
-    let config = match trust {
+    let config = match &options.tls {
         None | Some(Trust::System) => config.with_native_roots(),
         Some(Trust::Authorities(pem)) => config.ca_certificate(Certificate::from_pem(pem)),
+    };
+    let config = match &options.certificate {
+        None => config,
+        Some(own) => config.identity(Identity::from_pem(&own.certificate, &own.key)),
     };
     endpoint.tls_config(config).map_err(|error| {
         let mut why = error.to_string();
@@ -205,7 +209,7 @@ fn with_tls(endpoint: Endpoint, trust: Option<&Trust>) -> Result<Endpoint, Error
             why = error.to_string();
             cause = error.source();
         }
-        Error::argument(format!("no TLS with the certificates to be trusted: {why}"))
+        Error::argument(format!("no TLS with the certificates that were given: {why}"))
     })
 }
 
@@ -223,7 +227,8 @@ impl Nodes {
         mut options: ClientOptions,
     ) -> Result<Nodes, Error> {
         let addresses: Vec<A> = addresses.into_iter().collect();
-        if addresses.iter().any(|address| is_tls(address.as_ref().trim())) {
+        let is_shown = options.certificate.is_some();
+        if is_shown || addresses.iter().any(|address| is_tls(address.as_ref().trim())) {
             options.tls.get_or_insert_default();
         }
         let nodes = addresses

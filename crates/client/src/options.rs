@@ -1,5 +1,6 @@
 //! Knobs, each with a default, a unit and a consequence.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::v1::{ReceiveMode, SubQueue};
@@ -14,6 +15,20 @@ pub enum Trust {
     Authorities(Vec<u8>),
 }
 
+/// A certificate and its key, each as PEM: shown to nodes that ask for one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Followed by its chain.
+    pub certificate: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
+impl fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientCertificate").finish_non_exhaustive() // No key in a log.
+    }
+}
+
 /// How a [`crate::Client`] talks to a cluster.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
@@ -22,6 +37,8 @@ pub struct ClientOptions {
     /// TLS to every node whose address does not say `http://`, those included that the cluster names.
     /// Default none, unless an address given says `https://`: then [`Trust::System`].
     pub tls: Option<Trust>,
+    /// Shown over TLS, which it takes as well, to nodes that ask for one. Default none.
+    pub certificate: Option<ClientCertificate>,
     /// How long one node may take to accept a connection before the next is tried. Default 2 s.
     pub connect_timeout: Duration,
     /// How long one node may take to answer before it is asked again or another is; on a stream half
@@ -39,6 +56,7 @@ impl Default for ClientOptions {
         ClientOptions {
             secret: None,
             tls: None,
+            certificate: None,
             connect_timeout: Duration::from_secs(2),
             attempt_timeout: Duration::from_secs(10),
             give_up_after: Duration::from_secs(30),

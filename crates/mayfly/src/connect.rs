@@ -3,52 +3,109 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use client::{Client, ClientOptions, Trust};
+use client::{Client, ClientCertificate, ClientOptions, Trust};
 
 use crate::input::duration;
 use crate::terminal;
 
-/// Which cluster, and with what secret.
+/// Which cluster, and with what proof.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Connect {
     /// Nodes of the cluster; one is enough, several survive the loss of one. https://… for TLS
     #[arg(long, env = "MAYFLY_CONNECT", value_name = "HOST:PORT,…", value_delimiter = ',')]
     #[arg(default_value = "127.0.0.1:5310", help_heading = "Connection")]
     pub connect: Vec<String>,
-    /// The cluster's secret, if it has one
-    #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
-    #[arg(help_heading = "Connection")]
-    pub secret: Option<String>,
-    /// TLS with the certificates this PEM file vouches for, in place of those the system trusts
-    #[arg(long, env = "MAYFLY_TLS_CA", value_name = "FILE", help_heading = "Connection")]
-    pub tls_ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub login: Login,
     /// How long to go on trying when no node answers
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     #[arg(help_heading = "Connection")]
     pub timeout: Duration,
 }
 
+/// What a command proves itself with, and whom it trusts.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Login {
+    /// The cluster's secret, if it has one
+    #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
+    #[arg(help_heading = "Connection")]
+    pub secret: Option<String>,
+    #[command(flatten)]
+    pub tls: TlsFlags,
+}
+
+/// The flags of whoever speaks TLS with nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct TlsFlags {
+    /// TLS with the certificates this PEM file vouches for, in place of those the system trusts
+    #[arg(long, env = "MAYFLY_TLS_CA", value_name = "FILE", help_heading = "Connection")]
+    pub tls_ca: Option<PathBuf>,
+    /// TLS, and nodes that ask for one are shown the certificate of this PEM file
+    #[arg(long, env = "MAYFLY_TLS_CERT", value_name = "FILE", help_heading = "Connection")]
+    #[arg(requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of --tls-cert, as PEM without a passphrase
+    #[arg(long, env = "MAYFLY_TLS_KEY", value_name = "FILE", help_heading = "Connection")]
+    #[arg(requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}
+
 impl Connect {
     pub fn client(&self) -> anyhow::Result<Client> {
-        let options = ClientOptions {
-            secret: self.secret.clone(),
-            tls: self.tls_ca.as_deref().map(authorities).transpose()?,
-            give_up_after: self.timeout,
-            ..ClientOptions::default()
-        };
+        let options = self.login.options()?;
+        let options = ClientOptions { give_up_after: self.timeout, ..options };
         Client::with_options(&self.connect, options)
             .map_err(|error| terminal::usage(format!("--connect: {}", error.detail().message)))
     }
 }
 
+impl Login {
+    /// Options of a client that has it, and is patient as clients are.
+    pub fn options(&self) -> anyhow::Result<ClientOptions> {
+        let secret = self.secret.clone();
+        Ok(ClientOptions { secret, ..self.tls.options()? })
+    }
+}
+
+impl TlsFlags {
+    /// The same without a secret.
+    pub fn options(&self) -> anyhow::Result<ClientOptions> {
+        let tls = self.tls_ca.as_deref().map(authorities).transpose()?;
+        let pair = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let certificate = pair.map(|(certificate, key)| own(certificate, key)).transpose()?;
+        Ok(ClientOptions { tls, certificate, ..ClientOptions::default() })
+    }
+}
+
 fn authorities(path: &Path) -> anyhow::Result<Trust> {
-    let wrong = |why: String| terminal::usage(format!("--tls-ca: {why}"));
-    let path_shown = path.display();
-    let pem = std::fs::read(path)
-        .map_err(|error| wrong(format!("cannot read '{path_shown}': {error}")))?;
-    let begin: &[u8] = b"-----BEGIN CERTIFICATE-----";
-    match pem.windows(begin.len()).any(|part| part == begin) {
-        true => Ok(Trust::Authorities(pem)),
-        false => Err(wrong(format!("'{path_shown}' holds no certificate in PEM"))),
+    let is_one = |line: &str| line.starts_with(CERTIFICATE);
+    read_pem("--tls-ca", path, "certificate", is_one).map(Trust::Authorities)
+}
+
+fn own(certificate: &Path, key: &Path) -> anyhow::Result<ClientCertificate> {
+    let is_one = |line: &str| line.starts_with(CERTIFICATE);
+    let is_key = |line: &str| line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY-----");
+    Ok(ClientCertificate {
+        certificate: read_pem("--tls-cert", certificate, "certificate", is_one)?,
+        key: read_pem("--tls-key", key, "private key", is_key)?,
+    })
+}
+
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+
+/// A file some line of which begins what it is to hold.
+fn read_pem(
+    flag: &str,
+    path: &Path,
+    what: &str,
+    begins: impl Fn(&str) -> bool,
+) -> anyhow::Result<Vec<u8>> {
+    let wrong = |why: String| terminal::usage(format!("{flag}: {why}"));
+    let shown = path.display();
+    let pem =
+        std::fs::read(path).map_err(|error| wrong(format!("cannot read '{shown}': {error}")))?;
+    match String::from_utf8_lossy(&pem).lines().any(begins) {
+        true => Ok(pem),
+        false => Err(wrong(format!("'{shown}' holds no {what} in PEM"))),
     }
 }

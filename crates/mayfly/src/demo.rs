@@ -27,7 +27,7 @@ use client::{Client, QueuePath, v1};
 use ledger::Ledger;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::connect::Connect;
+use crate::connect::{Connect, Login};
 use crate::input::duration;
 use crate::terminal;
 use crate::up::{LocalCluster, Plan};
@@ -55,12 +55,8 @@ pub struct DemoArgs {
     /// Use this cluster, whose nodes are left alone, instead of an own one
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
     connect: Option<Vec<String>>,
-    /// The cluster's secret, if it has one
-    #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
-    secret: Option<String>,
-    /// TLS with the certificates this PEM file vouches for, in place of those the system trusts
-    #[arg(long, env = "MAYFLY_TLS_CA", value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
+    #[command(flatten)]
+    login: Login,
     /// Name of the queue
     #[arg(long, default_value = "alerts")]
     queue: String,
@@ -82,9 +78,8 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let balances = match &args.connect {
         Some(connect) => {
             let connect = Connect {
-                tls_ca: args.tls_ca.clone(),
                 connect: connect.clone(),
-                secret: args.secret.clone(),
+                login: args.login.clone(),
                 timeout: Duration::from_secs(15),
             };
             both_acts(&args, &connect.client()?, None).await?

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use config::{Config, LogFormat};
 
+use crate::connect::TlsFlags;
 use crate::emulator::Entities;
 use crate::input::duration;
 use crate::terminal;
@@ -72,6 +73,8 @@ pub struct ServeArgs {
     /// Join the cluster of these nodes (their native API), with an empty data directory and the secret
     #[arg(long, env = "MAYFLY_JOIN", value_name = "HOST:PORT,…", value_delimiter = ',')]
     pub join: Option<Vec<String>>,
+    #[command(flatten)]
+    pub join_tls: TlsFlags,
     /// The host others reach this node by, where [[cluster.node]] does not say
     #[arg(long, env = "MAYFLY_ADVERTISE", value_name = "HOST")]
     pub advertise: Option<String>,

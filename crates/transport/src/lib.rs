@@ -9,7 +9,7 @@
 //! and a client that stalls in one holds a task and a socket, nothing else.
 //!
 //! Reading order: what first bytes say, which port takes what, bounds of the log; a connection's bytes,
-//! certificates and whom they name; and the port itself.
+//! certificates and whom they name; TLS at both ends; and the port itself.
 
 mod denials;
 mod directory;
@@ -25,9 +25,12 @@ mod shown;
 
 mod tls;
 
+mod client_tls;
+
 mod port;
 
 pub use certificate::{AltName, Certificate, Fingerprint, Usage, Validity, is_host};
+pub use client_tls::ClientTls;
 pub use denials::Denials;
 pub use directory::{Encryption, Port};
 pub use node_uri::{NoNode, NodeUri};

@@ -9,6 +9,7 @@
 
 mod metrics;
 mod nodes;
+mod way;
 
 mod latency;
 mod pace;

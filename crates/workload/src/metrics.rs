@@ -1,9 +1,10 @@
 //! A node's `/metrics`, fetched and read: Prometheus text, no more of it than our nodes write.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A node that does not answer within this is reported without figures.
@@ -27,7 +28,17 @@ struct Sample {
 impl Metrics {
     /// Fetches from `host:port`; `None` where the node does not answer.
     pub async fn fetch(address: &str, secret: Option<&str>) -> Option<Metrics> {
-        let get = get(address, "/metrics", secret);
+        let stream = async { TcpStream::connect(address).await };
+        Metrics::fetch_over(stream, address, secret).await
+    }
+
+    /// The same over a stream that is yet to be opened.
+    pub(crate) async fn fetch_over<S: AsyncRead + AsyncWrite + Unpin>(
+        stream: impl Future<Output = io::Result<S>>,
+        host: &str,
+        secret: Option<&str>,
+    ) -> Option<Metrics> {
+        let get = async { get(stream.await?, host, "/metrics", secret).await };
         let text = tokio::time::timeout(PATIENCE, get).await.ok()?.ok()?;
         Some(Metrics::parse(&text))
     }
@@ -152,12 +163,16 @@ fn read_labels(text: &str) -> Vec<(String, String)> {
     labels
 }
 
-/// One plain HTTP GET: an answer is all a bench needs, not a client library.
-async fn get(address: &str, path: &str, secret: Option<&str>) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
+/// One HTTP GET: an answer is all a bench needs, not a client library.
+async fn get(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    host: &str,
+    path: &str,
+    secret: Option<&str>,
+) -> io::Result<String> {
     let bearer = secret.map(|secret| format!("Authorization: Bearer {secret}\r\n"));
     let request = format!(
-        "GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n{}\r\n",
+        "GET {path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n{}\r\n",
         bearer.unwrap_or_default()
     );
     stream.write_all(request.as_bytes()).await?;
@@ -166,7 +181,7 @@ async fn get(address: &str, path: &str, secret: Option<&str>) -> std::io::Result
     let answer = String::from_utf8_lossy(&answer);
     match answer.split_once("\r\n\r\n") {
         Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
-        _ => Err(std::io::Error::other("not an answer with status 200")),
+        _ => Err(io::Error::other("not an answer with status 200")),
     }
 }
 

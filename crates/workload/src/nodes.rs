@@ -7,6 +7,7 @@ use client::Client;
 use serde::Serialize;
 
 use crate::Metrics;
+use crate::way::Way;
 
 /// Metrics a node reports of its own process and store.
 pub(crate) mod name {
@@ -28,9 +29,11 @@ pub struct NodeLook {
 pub async fn look(client: &Client) -> NodeLook {
     let mut look = NodeLook::default();
     let Ok(status) = client.status(true).await else { return look };
+    let Ok(way) = Way::of(client) else { return look };
     for node in status.nodes {
-        let address = node.http_address.trim_start_matches("http://");
-        if let Some(metrics) = Metrics::fetch(address, client.secret()).await {
+        let address = node.http_address.as_str();
+        let stream = way.to(address);
+        if let Some(metrics) = Metrics::fetch_over(stream, address, client.secret()).await {
             look.nodes.insert(node.id, metrics);
         }
     }

@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http", &["auth", "domain", "message-content", "service", "transport", "wire"]),
     ("client", &["wire"]),
     // A load generator speaks what it loads.
-    ("workload", &["amqp-client", "amqp-protocol", "client"]),
+    ("workload", &["amqp-client", "amqp-protocol", "client", "transport"]),
     // And what hurts a cluster speaks what it speaks.
     ("chaos", &["amqp-client", "amqp-protocol", "client"]),
     ("simulation", &["domain", "engine", "replication", "store", "wire"]),
@@ -70,6 +70,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rcgen", &["mayfly"]),
     ("x509-cert", &["mayfly", "transport"]),
     ("rustls", &["transport"]),
+    ("rustls-native-certs", &["transport"]),
     ("tokio-rustls", &["transport"]),
     ("hdrhistogram", &["workload"]),
     ("clap", &["mayfly", "simulation"]),

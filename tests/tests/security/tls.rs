@@ -68,6 +68,44 @@ async fn conn_1_conn_2_http_1_tls_and_websockets_carry_what_plain_tcp_does() -> 
     Ok(())
 }
 
+/// Commands that do more than one call: a bench over AMQP, which looks at nodes over HTTP too, and an
+/// experiment; with TLS by addresses, by flags, and by variables.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_speaks_tls() -> anyhow::Result<()> {
+    let settings = Settings { nodes: 1, data_groups: 1, tls: true, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let [grpc, ..] = cluster.addresses(1);
+    let (amqps, ca) = (cluster.amqps_address(1), cluster.certificate());
+    let bench = ["bench", "lifecycle", "--seconds", "1", "--warm-up", "0", "--json"];
+    let bench = [&bench[..], &["--protocol", "amqp", "--amqp"]].concat();
+    let chaos = ["chaos", "--minutes", "0.05", "--workload", "queue", "--fault", "transfer"];
+    let [over_amqps, over_https] = [format!("amqps://{amqps}"), format!("https://{grpc}")];
+    let plain = format!("amqp://{amqps}");
+    for (words, code) in [
+        ([&bench[..], &[amqps, "--connect", grpc]].concat(), 0),
+        ([&bench[..], &[&over_amqps, "--connect", &over_https]].concat(), 0),
+        ([&bench[..], &[&plain, "--connect", grpc]].concat(), 2),
+        ([&chaos[..], &["--connect", &over_https]].concat(), 0),
+    ] {
+        let ran = Command::new(mayfly()?).args(&words).env("MAYFLY_TLS_CA", &ca).output()?;
+        let told = String::from_utf8(ran.stderr)?;
+        ensure!(ran.status.code() == Some(code), "{words:?}, {:?}: {told}", ran.status);
+        if words[0] == "bench" && code == 0 {
+            let report = String::from_utf8(ran.stdout)?;
+            ensure!(report.contains("\"cpu_seconds\": "), "no look at the node: {report}");
+        }
+    }
+    for (flags, told) in [
+        (&["--tls-cert", "a.pem"][..], "--tls-key"),
+        (&["--tls-cert", "a.pem", "--tls-key", "b.pem"], "--tls-cert: cannot read 'a.pem'"),
+    ] {
+        let ran = Command::new(mayfly()?).args(["queue", "list"]).args(flags).output()?;
+        let said = String::from_utf8(ran.stderr)?;
+        ensure!(ran.status.code() == Some(2) && said.contains(told), "{said}");
+    }
+    Ok(())
+}
+
 /// The native client over TLS: whom it trusts, and that nodes it learns of are reached the same way.
 #[tokio::test(flavor = "multi_thread")]
 async fn native_clients_speak_tls() -> anyhow::Result<()> {

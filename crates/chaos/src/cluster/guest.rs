@@ -122,7 +122,7 @@ impl Cluster {
         let data = home.join("data");
         std::fs::create_dir_all(&home).map_err(Error::io(home.display().to_string()))?;
         let path = home.join("mayfly.toml");
-        let (listen, secret) = (&addresses, self.secret.as_deref());
+        let (listen, secret) = (&addresses, self.login.secret.as_deref());
         // Its number is the one in its certificate, and no former guest's.
         let tls = match &self.certificates {
             None => String::new(),

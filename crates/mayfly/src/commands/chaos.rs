@@ -12,6 +12,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::connect::Login;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -93,14 +94,12 @@ pub struct ChaosArgs {
     /// The report as JSON
     #[arg(long)]
     json: bool,
-    /// Nodes of a cluster that runs, in the place of one of its own
+    /// Nodes of a cluster that runs, in the place of one of its own; https://… for TLS
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
     #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls"])]
     connect: Vec<String>,
-    /// The cluster's secret, if it has one
-    #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
-    #[arg(help_heading = "Connection")]
-    secret: Option<String>,
+    #[command(flatten)]
+    login: Login,
 }
 
 fn minutes(text: &str) -> Result<f64, String> {
@@ -191,7 +190,9 @@ impl ChaosArgs {
                 namespaces: self.namespaces,
                 tls: self.tls,
             },
-            false => Target::Given { addresses: self.connect.clone(), secret: self.secret.clone() },
+            false => {
+                Target::Given { addresses: self.connect.clone(), options: self.login.options()? }
+            }
         };
         if let Some(told) = self.faults.iter().find_map(|kind| target.takes(*kind).err()) {
             return Err(terminal::usage(told));

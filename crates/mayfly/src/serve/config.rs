@@ -17,6 +17,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::ServeArgs;
+use crate::connect::TlsFlags;
 pub use file::TEMPLATE;
 pub use secret::is_weak;
 
@@ -37,6 +38,8 @@ pub struct Config {
     pub nodes: BTreeMap<u64, Addresses>,
     /// Nodes to ask at the first start to be taken into their cluster.
     pub join: Option<Vec<String>>,
+    /// How they are spoken to.
+    pub join_tls: TlsFlags,
     /// It is one that was taken in, and founds nothing.
     pub joined: bool,
     pub data_groups: u16,

@@ -70,11 +70,12 @@ async fn ask(config: &Config, seeds: &[String]) -> anyhow::Result<Joined> {
             config.data_dir.display()
         );
     }
+    let options = config.join_tls.options()?;
     let options = ClientOptions {
         secret: config.secret.clone(),
-        tls: trust(config, seeds)?,
+        tls: options.tls.map_or_else(|| trust(config, seeds), |tls| Ok(Some(tls)))?,
         give_up_after: ANSWER_MAX,
-        ..ClientOptions::default()
+        ..options
     };
     let client = Client::with_options(seeds, options)?;
     let Some(own) = config.nodes.get(&config.node).cloned() else {
@@ -96,7 +97,7 @@ async fn ask(config: &Config, seeds: &[String]) -> anyhow::Result<Joined> {
     Ok(Joined { cluster: told.cluster_id, node: told.id, nodes })
 }
 
-/// Whom nodes that are asked over TLS are to be vouched for by: the same as peers.
+/// Whom nodes that are asked over TLS are to be vouched for by, unless --tls-ca says: the same as peers.
 fn trust(config: &Config, seeds: &[String]) -> anyhow::Result<Option<Trust>> {
     let Some(files) = &config.peer_tls else { return Ok(None) };
     if !seeds.iter().any(|seed| seed.starts_with("https://")) {

@@ -14,6 +14,7 @@ use client::Client;
 use thiserror::Error;
 
 use self::link::Link;
+use crate::way::Way;
 
 pub(super) use consumer::consume;
 pub(super) use producer::produce;
@@ -25,6 +26,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub(super) struct Fronts {
     client: Client,
+    way: Way,
     /// By the node's own name, as it says in `open`.
     addresses: Arc<BTreeMap<String, String>>,
 }
@@ -34,6 +36,9 @@ pub(super) struct Fronts {
 pub(super) enum Lost {
     #[error("{0}")]
     Client(#[from] amqp_client::Error),
+    /// There is no way to it.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
     /// What the node said.
     #[error("{0}")]
     Ended(String),
@@ -42,9 +47,10 @@ pub(super) enum Lost {
 impl Fronts {
     /// Asks who is there.
     pub async fn find(client: &Client, addresses: &[String]) -> Result<Fronts, crate::Error> {
+        let way = Way::of(client)?;
         let (mut found, mut why) = (BTreeMap::new(), None);
         for address in addresses {
-            match Link::greet(address, client.secret()).await {
+            match Link::greet(&way, address, client.secret()).await {
                 Ok(name) => drop(found.insert(name, address.clone())),
                 Err(lost) => why = why.or(Some(format!("{address}: {lost}"))),
             }
@@ -53,7 +59,7 @@ impl Fronts {
             let why = why.unwrap_or_else(|| "no address was given".to_owned());
             return Err(crate::Error::Wrong(format!("AMQP is spoken nowhere: {why}")));
         }
-        Ok(Fronts { client: client.clone(), addresses: Arc::new(found) })
+        Ok(Fronts { client: client.clone(), way, addresses: Arc::new(found) })
     }
 
     /// Opens a link: at the node that leads the queue if it is among those found, which is where the
@@ -63,6 +69,6 @@ impl Fronts {
         let of_leader = leader.and_then(|name| self.addresses.get(&name));
         let any = || self.addresses.values().nth(index as usize % self.addresses.len());
         let address = of_leader.or_else(any).map_or("", String::as_str);
-        Link::open(address, self.client.secret(), queue, role).await
+        Link::open(&self.way, address, self.client.secret(), queue, role).await
     }
 }

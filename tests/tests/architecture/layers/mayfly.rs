@@ -10,7 +10,7 @@ pub const LAYERS: &[Layer] = &[
     (&["connect"], &["input", "terminal"]),
     (&["commands"], &["authority", "connect", "files", "input", "terminal"]),
     (&["emulator"], &["input", "terminal"]),
-    (&["serve"], &["emulator", "files", "input", "terminal"]),
+    (&["serve"], &["connect", "emulator", "files", "input", "terminal"]),
     (&["up"], &["authority", "emulator", "files", "serve", "terminal"]),
     (&["demo"], &["connect", "input", "terminal", "up"]),
     (&["cli"], &["commands", "demo", "serve", "terminal", "up"]),

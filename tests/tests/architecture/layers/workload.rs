@@ -7,7 +7,8 @@ pub const LAYERS: &[Layer] = &[
     (&["checker"], &[]),
     (&["latency"], &[]),
     (&["metrics"], &[]),
-    (&["nodes"], &["metrics"]),
+    (&["way"], &["lib"]),
+    (&["nodes"], &["metrics", "way"]),
     (&["pace"], &[]),
     (&["queues"], &["lib"]),
     (&["report"], &[]),
@@ -15,6 +16,6 @@ pub const LAYERS: &[Layer] = &[
     (&["fill"], &["report"]),
     (&["backlog"], &["fill", "lib", "nodes", "report"]),
     (&["expiry"], &["fill", "latency", "lib", "nodes", "pace", "queues", "report"]),
-    (&["lifecycle"], &["body", "latency", "lib", "nodes", "pace", "queues", "report"]),
+    (&["lifecycle"], &["body", "latency", "lib", "nodes", "pace", "queues", "report", "way"]),
     (&["neighbour"], &["fill", "latency", "lib", "nodes", "pace", "report"]),
 ];

@@ -79,6 +79,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         replication_factor: replication_factor(&file, nodes.len())?,
         nodes,
         join: args.join.clone(),
+        join_tls: args.join_tls.clone(),
         joined: false,
         access: security::access(&file.security, secret.as_deref())?,
         secret,

@@ -4,6 +4,7 @@ use auth::{Access, Key, Reach, Rights, resource_path};
 use transport::Tls;
 
 use super::{Config, PeerTlsFiles, TlsFiles, file, secret};
+use crate::connect::TlsFlags;
 
 /// QUOTA-23: of the namespace, and of each entity.
 const KEYS_MAX: usize = 12;
@@ -183,7 +184,12 @@ pub fn check_open(config: &Config) -> Result<(), String> {
 pub fn check_seeds(config: &Config) -> Result<(), String> {
     let is_told = config.secret.is_some() && config.peer_tls.is_some() && !config.insecure;
     let seeds = config.join.iter().flatten().filter(|_| is_told);
-    match seeds.filter(|seed| !seed.starts_with("https://")).find(|seed| !is_near(seed)) {
+    let are_all = config.join_tls != TlsFlags::default();
+    let is_tls = |seed: &str| match seed.split_once("://") {
+        Some((scheme, _)) => scheme == "https",
+        None => are_all,
+    };
+    match seeds.filter(|seed| !is_tls(seed)).find(|seed| !is_near(seed)) {
         None => Ok(()),
         Some(seed) => Err(format!(
             "--join {seed} would send the secret in plain text; write https://{seed}, or pass --insecure"

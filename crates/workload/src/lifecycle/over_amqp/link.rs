@@ -1,12 +1,15 @@
 //! One connection with one link, driven by whoever owns it.
 
+use std::io;
 use std::time::Duration;
 
 use amqp_client::{Client, Options};
 use amqp_protocol::codec::{Attach, DeliveryState, Error, ReceiverSettleMode, Role};
 use amqp_protocol::engine::{DeliveryId, Event, LinkId, Mechanism, Outgoing};
+use transport::host_of;
 
 use super::Lost;
+use crate::way::Way;
 
 /// Every step until the link is attached takes no longer.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
@@ -20,20 +23,21 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects, and tells the name by which the node greets.
-    pub async fn greet(address: &str, secret: Option<&str>) -> Result<String, Lost> {
-        let client = connect(address, secret).await?;
+    pub async fn greet(way: &Way, address: &str, secret: Option<&str>) -> Result<String, Lost> {
+        let client = connect(way, address, secret).await?;
         let name = client.server().container_id.to_string();
         client.close().await;
         Ok(name)
     }
 
     pub async fn open(
+        way: &Way,
         address: &str,
         secret: Option<&str>,
         queue: &str,
         role: Role,
     ) -> Result<Link, Lost> {
-        let mut client = connect(address, secret).await?;
+        let mut client = connect(way, address, secret).await?;
         let name = format!("bench-{queue}");
         let attach = match role {
             Role::Sender => Attach {
@@ -96,10 +100,11 @@ impl Link {
     }
 }
 
-async fn connect(address: &str, secret: Option<&str>) -> Result<Client, Lost> {
+async fn connect(way: &Way, address: &str, secret: Option<&str>) -> Result<Client, Lost> {
+    let host = host_of(address.split_once("://").map_or(address, |(_, address)| address));
     let options = Options {
         container_id: "mayfly-bench".to_owned(),
-        hostname: address.rsplit_once(':').map(|(host, _)| host.to_owned()),
+        hostname: Some(host.to_owned()),
         login: match secret {
             Some(secret) => Mechanism::plain(ROOT, secret),
             None => Mechanism::Anonymous,
@@ -107,7 +112,9 @@ async fn connect(address: &str, secret: Option<&str>) -> Result<Client, Lost> {
         answer_within: STEP_WITHIN,
         ..Options::default()
     };
-    Ok(Client::connect(address, options).await?)
+    let stream = tokio::time::timeout(STEP_WITHIN, way.to(address));
+    let stream = stream.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    Ok(Client::over(stream, options).await?)
 }
 
 fn ended(error: Option<Error>) -> Lost {
