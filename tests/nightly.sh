@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Simulated clusters for as many minutes as the argument says (default 480): half of them over the model
 # of Raft, in every kind of life, half over replication as it is. Prints seeds, simulated hours and
-# faults; ends at the first broken promise with the command that replays it. Before that, for ten minutes
-# or so, every official SDK while each node of a cluster dies again and again.
+# faults; ends at the first broken promise with the command that replays it. Before that, for a quarter of
+# an hour or so, every official SDK with all of it over TLS, and while each node of a cluster dies again and
+# again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/env.sh
@@ -14,8 +15,11 @@ esac
 
 say "build"
 cargo build --release --locked --workspace
-say "the official SDKs, while every node is killed and started again five times"
+say "the official SDKs over TLS: AMQP, then WebSockets"
 need_python
+python3 tests/sdk/run.py --transport amqps
+python3 tests/sdk/run.py --transport wss
+say "the official SDKs, while every node is killed and started again five times"
 python3 tests/sdk/run.py --rounds 5
 say "build the simulations, on a tokio whose time can stand still"
 cargo build --release --locked --workspace --features simulation/raft \

@@ -7,6 +7,8 @@
     tests/sdk/run.py --only sessions   checks whose name contains this
     tests/sdk/run.py --sdk jms         one SDK: its checks, failover, example and columns
     tests/sdk/run.py --rounds 10       failover alone, every node killed ten times
+    tests/sdk/run.py --transport wss   every check with three nodes, and all through WebSockets with
+                                       TLS, or with amqps over AMQP with TLS; administration by HTTPS
 
 The SDKs are installed once into ~/.cache/mayfly/sdk (MAYFLY_SDK_HOME). Without a network that fails,
 unless MAYFLY_SDK=optional. A language whose tools this machine lacks is skipped. The binary is MAYFLY_BIN, or the one in CARGO_TARGET_DIR.
@@ -67,12 +69,15 @@ def install(name: str | None) -> Ready:
 
 
 def run_suites(
-    ready: Ready, cluster: Cluster, directory: Path, only: str | None
+    ready: Ready, cluster: Cluster, directory: Path, only: str | None, transport: str = "plain"
 ) -> dict[str, Any]:
     """The results of each suite. They run beside each other: most of their time is waiting."""
     node = min(2, cluster.nodes)
     where = ["--amqp", cluster.forwarded, "--http", cluster.http(node)]
     secure = {"MAYFLY_AMQPS": cluster.amqps(node), "MAYFLY_AUTHORITY": str(cluster.authority)}
+    if transport != "plain":
+        # What Node.js trusts besides; the others are told by the checks.
+        secure |= {"MAYFLY_TRANSPORT": transport, "NODE_EXTRA_CA_CERTS": str(cluster.authority)}
     with cluster.secured() as secured:
         return _run_suites(ready, where, {**secure, **secured.env}, directory, only)
 
@@ -151,6 +156,17 @@ def run_together(
     return wrong + check_table(ready, results, write)
 
 
+def run_over(
+    ready: Ready, binary: Path, directory: Path, only: str | None, transport: str
+) -> list[str]:
+    """What fails where all goes over TLS, to three nodes that speak it among themselves as well."""
+    # Written where .NET is, its suite has checks of TLS, and the rest over plain AMQP.
+    ready = {sdk: installed for sdk, installed in ready.items() if not sdk.recorded}
+    with Cluster(binary, directory) as cluster:
+        results = run_suites(ready, cluster, directory, only, transport)
+    return [f"over {transport}: {line}" for line in failures(results, only)]
+
+
 def run_alone(ready: Ready, binary: Path, directory: Path, only: str | None) -> list[str]:
     """What fails where one node is the whole cluster. METHODS.md is about three."""
     print("one node", flush=True)
@@ -164,6 +180,7 @@ def main() -> int:
     parser.add_argument("--write-table", action="store_true", help="write METHODS.md")
     parser.add_argument("--only", help="run checks whose name contains this, and no failover")
     parser.add_argument("--sdk", choices=[sdk.name for sdk in SDKS], help="run this one only")
+    parser.add_argument("--transport", choices=("amqps", "wss"), help="run checks only, over this")
     parser.add_argument("--rounds", type=int, help="run failover only, with so many rounds")
     args = parser.parse_args()
     # Ended from outside: whatever was started is ended on the way out.
@@ -187,6 +204,8 @@ def main() -> int:
             with Cluster(binary, directory) as cluster:
                 accounts = run_failover(ready, cluster, directory, args.rounds)
             wrong = [account["failure"] for account in accounts if account["failure"]]
+        elif args.transport:
+            wrong = run_over(ready, binary, directory, args.only, args.transport)
         else:
             wrong = run_together(ready, binary, directory, args.only, args.write_table)
             wrong += run_alone(ready, binary, directory / "alone", args.only)

@@ -52,6 +52,36 @@ func (cluster Cluster) amqpsOptions() sb.ClientOptions {
 	return sb.ClientOptions{TLSConfig: cluster.trusting(), CustomEndpoint: cluster.amqps}
 }
 
+// chosen is how the driver has all go: "plain", or with TLS, "amqps" or "wss".
+func chosen() string {
+	if way := os.Getenv("MAYFLY_TRANSPORT"); way != "" {
+		return way
+	}
+	return "plain"
+}
+
+// usual is a connection string and options for AMQP as the driver has chosen.
+func (cluster Cluster) usual() (string, sb.ClientOptions) {
+	switch chosen() {
+	case "amqps":
+		return cluster.secure("localhost"), cluster.amqpsOptions()
+	case "wss":
+		trusting := http.Client{Transport: &http.Transport{TLSClientConfig: cluster.trusting()}}
+		options := sb.ClientOptions{NewWebSocketConn: webSocket("AMQPWSB10", &trusting)}
+		return cluster.secure(cluster.http), options
+	default:
+		return cluster.plain(cluster.amqp), sb.ClientOptions{}
+	}
+}
+
+// usualAdmin is a connection string and options for administration as the driver has chosen.
+func (cluster Cluster) usualAdmin() (string, *admin.ClientOptions) {
+	if chosen() == "plain" {
+		return cluster.plain(cluster.http), plainHTTP()
+	}
+	return cluster.secure(cluster.http), cluster.https()
+}
+
 // PlainHTTP turns the scheme of each request, which the administration client has no option for.
 type PlainHTTP struct{}
 

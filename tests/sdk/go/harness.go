@@ -116,8 +116,8 @@ var unhurried = sb.RetryOptions{RetryDelay: 500 * time.Millisecond}
 var once = sb.RetryOptions{MaxRetries: -1}
 
 func (s *Space) newClient(retry sb.RetryOptions) *sb.Client {
-	text := s.cluster.plain(s.cluster.amqp)
-	options := sb.ClientOptions{RetryOptions: retry}
+	text, options := s.cluster.usual()
+	options.RetryOptions = retry
 	client := got(noted(s, sb.NewClientFromConnectionString)(text, &options))
 	return s.closing(client)
 }
@@ -140,8 +140,8 @@ func (s *Space) impatient() *sb.Client { return s.newClient(once) }
 
 func (s *Space) admin() *admin.Client {
 	if s.sharedAdmin == nil {
-		text := s.cluster.plain(s.cluster.http)
-		s.sharedAdmin = got(noted(s, admin.NewClientFromConnectionString)(text, plainHTTP()))
+		text, options := s.cluster.usualAdmin()
+		s.sharedAdmin = got(noted(s, admin.NewClientFromConnectionString)(text, options))
 	}
 	return s.sharedAdmin
 }

@@ -59,7 +59,7 @@ final class Space implements AutoCloseable {
     static Object newAdministration(Target target, Flavour flavour) {
         ServiceBusAdministrationClientBuilder builder = new ServiceBusAdministrationClientBuilder()
             .connectionString(Target.plain(target.http()))
-            .addPolicy(Target.redirect("http", target.http()));
+            .addPolicy(Target.redirect(target.scheme(), target.http()));
         return flavour == Flavour.SYNC ? builder.buildClient() : builder.buildAsyncClient();
     }
 
@@ -92,14 +92,14 @@ final class Space implements AutoCloseable {
 
     /** Its clients share one connection. */
     synchronized Faces.Builder builder() {
-        if (builder == null) builder = newBuilder().connectionString(Target.plain(target.amqp()));
+        if (builder == null) builder = target.usual(newBuilder());
         return builder;
     }
 
     /** Of clients that do not try again, for errors which the SDK takes for passing ones. */
     Faces.Builder impatient() {
         AmqpRetryOptions once = new AmqpRetryOptions().setMaxRetries(0).setTryTimeout(WAIT);
-        return newBuilder().connectionString(Target.plain(target.amqp())).retryOptions(once);
+        return target.usual(newBuilder()).retryOptions(once);
     }
 
     String queue() {

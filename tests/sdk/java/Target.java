@@ -1,3 +1,6 @@
+import com.azure.core.amqp.AmqpTransportType;
+import com.azure.core.amqp.ProxyAuthenticationType;
+import com.azure.core.amqp.ProxyOptions;
 import com.azure.core.http.HttpPipelineCallContext;
 import com.azure.core.http.policy.HttpPipelinePolicy;
 import com.azure.core.http.policy.HttpPipelineSyncPolicy;
@@ -30,6 +33,28 @@ record Target(String amqp, String http, String amqps) {
     static String encrypted(String address) {
         return "Endpoint=sb://" + address + ";SharedAccessKeyName=RootManageSharedAccessKey;"
             + "SharedAccessKey=SAS_KEY_VALUE;";
+    }
+
+    /** How all goes: `plain`, or with TLS, `amqps` or `wss`. */
+    private static String transport() {
+        return System.getenv().getOrDefault("MAYFLY_TRANSPORT", "plain");
+    }
+
+    /** A client that speaks AMQP as the driver has chosen. */
+    Faces.Builder usual(Faces.Builder builder) {
+        return switch (transport()) {
+            case "amqps" -> builder.connectionString(encrypted(amqps));
+            // Without a proxy of none it goes to Azure's port of WebSockets.
+            case "wss" -> builder.connectionString(encrypted(http))
+                .transportType(AmqpTransportType.AMQP_WEB_SOCKETS)
+                .proxyOptions(new ProxyOptions(ProxyAuthenticationType.NONE, null, null, null));
+            default -> builder.connectionString(plain(amqp));
+        };
+    }
+
+    /** As the driver has chosen for administration. */
+    String scheme() {
+        return transport().equals("plain") ? "http" : "https";
     }
 
     /** Requests go there: the administration client itself knows `https` and port 443 only. */

@@ -138,7 +138,7 @@ final class Transactions {
         space.admin().createQueue(target);
         space.send(source, "question");
         Faces.Builder builder =
-            space.newBuilder().connectionString(Target.plain(space.target.amqp())).enableCrossEntityTransactions();
+            space.target.usual(space.newBuilder()).enableCrossEntityTransactions();
         Faces.Receiver receiver = space.built(builder.receiver().queueName(source));
         Faces.Sender sender = space.built(builder.sender().queueName(target));
         ServiceBusReceivedMessage message = Space.receive(receiver);

@@ -6,6 +6,8 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * Where the cluster is, and its entities: made and looked at in Service Bus's ATOM dialect.
@@ -27,6 +29,19 @@ record Cluster(String amqp, String http, String secret) {
         var env = System.getenv();
         return new Cluster(env.get("MAYFLY_SECURED_AMQPS"), env.get("MAYFLY_SECURED_HTTP"),
                 env.get("MAYFLY_SECURED_KEY"));
+    }
+
+    /** Where clients go, in the way that the driver has chosen: plain, or with TLS. */
+    String uri(String... options) throws Exception {
+        var chosen = System.getenv().getOrDefault("MAYFLY_TRANSPORT", "plain");
+        var all = new ArrayList<>(List.of(options));
+        if (!chosen.equals("plain")) all.add(Trust.options());
+        var address = switch (chosen) {
+            case "amqps" -> "amqps://" + System.getenv("MAYFLY_AMQPS");
+            case "wss" -> "amqpwss://" + http + "/$servicebus/websocket";
+            default -> "amqp://" + amqp;
+        };
+        return all.isEmpty() ? address : address + "?" + String.join("&", all);
     }
 
     /** `properties` are the elements of its description, in the schema's order. */

@@ -31,9 +31,8 @@ final class Space implements AutoCloseable {
     }
 
     /** With what a client of Service Bus has: a rule's name, and its key. */
-    Connection connect(String... options) throws JMSException {
-        var joined = options.length == 0 ? "" : "?" + String.join("&", options);
-        return connectTo("amqp://" + cluster.amqp() + joined);
+    Connection connect(String... options) throws Exception {
+        return connectTo(cluster.uri(options));
     }
 
     Connection connectTo(String uri) throws JMSException {
@@ -47,7 +46,7 @@ final class Space implements AutoCloseable {
         return connection;
     }
 
-    Session session(String... options) throws JMSException {
+    Session session(String... options) throws Exception {
         return connect(options).createSession(false, Session.AUTO_ACKNOWLEDGE);
     }
 

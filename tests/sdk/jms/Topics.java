@@ -38,7 +38,7 @@ final class Topics {
             goesOn(space, session);
         });
         group.add("durable", "createDurableConsumer is refused, and says what to consume.", space -> {
-            var factory = new JmsConnectionFactory("amqp://" + space.cluster.amqp());
+            var factory = new JmsConnectionFactory(space.cluster.uri());
             factory.setClientID(space.name);
             var session = space.open(factory).createSession(false, Session.AUTO_ACKNOWLEDGE);
             var topic = session.createTopic(space.topic("one"));

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { administration, connectionString, ServiceBusClient } from "./sdk.mjs";
+import { administration, clientOptions, connectionString, ServiceBusClient } from "./sdk.mjs";
 
 export { assert };
 
@@ -70,6 +70,7 @@ export class Space {
   newClient(options = {}) {
     const client = new ServiceBusClient(connectionString(this.cluster.amqp), {
       retryOptions: { retryDelayInMs: 500 },
+      ...clientOptions(this.cluster),
       ...options,
     });
     this.#clients.push(client);

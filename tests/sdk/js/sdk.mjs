@@ -41,16 +41,32 @@ export function inventory() {
   return [...methods];
 }
 
+/** How all goes: `plain`, or with TLS, `amqps` or `wss`. Node.js trusts NODE_EXTRA_CA_CERTS. */
+const transport = process.env.MAYFLY_TRANSPORT ?? "plain";
+
+/** Of an emulator, or as Azure hands them out for what goes over TLS. */
 export function connectionString(address) {
-  return (
+  const text =
     `Endpoint=sb://${address};SharedAccessKeyName=RootManageSharedAccessKey;` +
-    "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
-  );
+    "SharedAccessKey=SAS_KEY_VALUE;";
+  return transport === "plain" ? `${text}UseDevelopmentEmulator=true;` : text;
 }
 
-/** An administration client that goes without TLS, which the SDK offers no option for. */
+/** Options of a client that speaks AMQP as the driver has chosen. */
+export function clientOptions(cluster) {
+  if (transport === "plain") return {};
+  return transport === "wss"
+    ? {
+        customEndpointAddress: `sb://${cluster.http}`,
+        webSocketOptions: { webSocket: WebSocket },
+      }
+    : { customEndpointAddress: `sb://${process.env.MAYFLY_AMQPS}` };
+}
+
+/** An administration client; without TLS, which the SDK offers no option for, unless all goes with it. */
 export function administration(address) {
   const client = new ServiceBusAdministrationClient(connectionString(address));
+  if (transport !== "plain") return client;
   client.pipeline.addPolicy({
     name: "plainHttp",
     sendRequest(request, next) {

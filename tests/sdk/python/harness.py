@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import inspect
+import os
 import time
 import traceback
 import uuid
@@ -16,8 +17,18 @@ import azure.servicebus.aio
 from azure.core.async_paging import AsyncItemPaged
 from azure.core.paging import ItemPaged
 from azure.core.pipeline.transport import AioHttpTransport, RequestsTransport
-from azure.servicebus import ServiceBusMessage, ServiceBusMessageBatch, ServiceBusReceivedMessage
+from azure.servicebus import (
+    ServiceBusMessage,
+    ServiceBusMessageBatch,
+    ServiceBusReceivedMessage,
+    TransportType,
+)
 from azure.servicebus.aio.management import ServiceBusAdministrationClient as AsyncAdministration
+from azure.servicebus.exceptions import (
+    ServiceBusAuthenticationError,
+    ServiceBusConnectionError,
+    ServiceBusError,
+)
 from azure.servicebus.management import ServiceBusAdministrationClient
 
 WAIT = 10.0  # Seconds in which a message that is there arrives, on a busy machine.
@@ -144,10 +155,38 @@ class Cluster:
     http: str
 
     def connection_string(self, address: str) -> str:
-        return (
+        """Of an emulator, or as Azure hands them out for what goes over TLS."""
+        text = (
             f"Endpoint=sb://{address};SharedAccessKeyName=RootManageSharedAccessKey;"
-            "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+            "SharedAccessKey=SAS_KEY_VALUE;"
         )
+        return text if is_secure() else f"{text}UseDevelopmentEmulator=true;"
+
+    def client_options(self) -> dict[str, Any]:
+        """Of a client that speaks AMQP as the driver has chosen. The SDK's asynchronous half takes a port
+        with TLS from a custom endpoint only."""
+        if not is_secure():
+            return {}
+        if os.environ["MAYFLY_TRANSPORT"] == "wss":
+            way, address = TransportType.AmqpOverWebsocket, self.http
+        else:
+            way, address = TransportType.Amqp, os.environ["MAYFLY_AMQPS"]
+        return {
+            "transport_type": way,
+            "custom_endpoint_address": f"sb://{address}",
+            "connection_verify": os.environ["MAYFLY_AUTHORITY"],
+        }
+
+
+def is_secure() -> bool:
+    """Whether all goes over TLS, to what MAYFLY_AUTHORITY vouches for."""
+    return os.environ.get("MAYFLY_TRANSPORT", "plain") != "plain"
+
+
+def unauthorized() -> type[ServiceBusError]:
+    """What the SDK makes of a token that is refused: at a custom endpoint it takes that for the endpoint's
+    fault."""
+    return ServiceBusConnectionError if is_secure() else ServiceBusAuthenticationError
 
 
 class Space:
@@ -180,6 +219,7 @@ class Space:
         kind = self.flavour.package.ServiceBusClient
         text = self.cluster.connection_string(self.cluster.amqp)
         self.used.add(f"{kind.__name__}.from_connection_string")
+        options = {**self.cluster.client_options(), **options}
         return await self.open(kind.from_connection_string(text, **options))
 
     async def client(self) -> Handle:
@@ -196,8 +236,12 @@ class Space:
             kind = self.flavour.administration
             text = self.cluster.connection_string(self.cluster.http)
             self.used.add(f"{kind.__name__}.from_connection_string")
-            client = kind.from_connection_string(text, transport=self.flavour.transport())
-            self._admin = await self.open(client)
+            options = (
+                {"connection_verify": os.environ["MAYFLY_AUTHORITY"]}
+                if is_secure()
+                else {"transport": self.flavour.transport()}
+            )
+            self._admin = await self.open(kind.from_connection_string(text, **options))
         return self._admin
 
     async def queue(self, **properties: Any) -> str:

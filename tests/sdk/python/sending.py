@@ -9,10 +9,9 @@ from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 from azure.servicebus.exceptions import (
     MessageSizeExceededError,
     MessagingEntityDisabledError,
-    ServiceBusAuthenticationError,
     ServiceBusError,
 )
-from harness import Space, bodies, check, empty, equal, raises, receive, take
+from harness import Space, bodies, check, empty, equal, raises, receive, take, unauthorized
 
 
 @check("ServiceBusClient.get_queue_sender", "ServiceBusSender.send_messages")
@@ -155,7 +154,7 @@ async def not_found(space: Space) -> None:
         await client.get_queue_sender(space.name),
         await client.get_topic_sender(space.name),
     ):
-        await raises(ServiceBusAuthenticationError, sender.send_messages(ServiceBusMessage("x")))
+        await raises(unauthorized(), sender.send_messages(ServiceBusMessage("x")))
         await sender.close()
 
 
