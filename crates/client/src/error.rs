@@ -304,6 +304,7 @@ mod tests {
             tracking_id: "t".into(),
             retry: v1::Retry::No as i32,
             message: "create it first".into(),
+            retry_after_ms: 0,
         });
         assert!(
             matches!(&error, Error::Refused(d) if d.code == Code::NotFound && d.rule == "ERR-1")

@@ -1,5 +1,5 @@
 //! One mapping from errors to what travels: a status with `google.rpc.ErrorInfo` on calls, a
-//! `Failure` within streams. `reason` is ERR's client name, metadata has the rule, the entity, a
+//! `Failure` within streams, and with `google.rpc.RetryInfo` where nothing was done. `reason` is ERR's client name, metadata has the rule, the entity, a
 //! tracking id, and which of the three answers it is.
 
 use std::collections::HashMap;
@@ -31,7 +31,10 @@ pub(crate) fn status(error: &Error) -> Status {
         ("tracking_id".to_owned(), error.tracking_id.to_string()),
         ("retry".to_owned(), retry.as_str_name().to_owned()),
     ]);
-    let details = ErrorDetails::with_error_info(name, DOMAIN, metadata);
+    let mut details = ErrorDetails::with_error_info(name, DOMAIN, metadata);
+    if let ErrorKind::Unavailable { why } = &error.kind {
+        details.set_retry_info(Some(why.retry_after()));
+    }
     Status::with_error_details(code, error.kind.to_string(), details)
 }
 
@@ -46,12 +49,21 @@ pub(crate) fn failure(error: &Error) -> v1::Failure {
         tracking_id: error.tracking_id.to_string(),
         retry: retry.into(),
         message: error.kind.to_string(),
+        retry_after_ms: retry_after_ms(&error.kind),
     }
 }
 
 /// A refusal met at the edge, before there was anything to ask the broker.
 pub(crate) fn refused(refusal: Refusal, entity: &str) -> Status {
     status(&Error::new(refusal, entity))
+}
+
+/// When to ask again; 0 where nothing is said of it.
+fn retry_after_ms(kind: &ErrorKind) -> u64 {
+    match kind {
+        ErrorKind::Unavailable { why } => why.retry_after().as_millis() as u64,
+        ErrorKind::Refused(_) | ErrorKind::Unknown { .. } => 0,
+    }
 }
 
 fn labels(kind: &ErrorKind) -> Labels {
@@ -69,7 +81,7 @@ fn labels(kind: &ErrorKind) -> Labels {
         },
         ErrorKind::Unavailable { why } => {
             let (name, rule) = match why {
-                Unavailable::Busy => ("ServiceBusy", "ERR-11"),
+                Unavailable::Busy | Unavailable::Leaderless(_) => ("ServiceBusy", "ERR-11"),
                 Unavailable::NoLeader(_) | Unavailable::Starting | Unavailable::Stopping => {
                     ("ServiceCommunicationProblem", "ERR-24")
                 }
@@ -217,8 +229,18 @@ mod tests {
         let retry = |kind: ErrorKind| failure(&Error::new(kind, "q")).retry();
         let refusal = Refusal::InvalidOperation { why: "no" };
         assert_eq!(retry(refusal.into()), v1::Retry::No);
-        for why in [Unavailable::Busy, Unavailable::NoLeader(group), Unavailable::Stopping] {
-            assert_eq!(retry(ErrorKind::Unavailable { why }), v1::Retry::Yes);
+        for (why, retry_after_ms) in [
+            (Unavailable::Busy, 1_000),
+            (Unavailable::NoLeader(group), 1_000),
+            (Unavailable::Leaderless(group), 5_000),
+            (Unavailable::Stopping, 1_000),
+        ] {
+            let error = Error::new(ErrorKind::Unavailable { why }, "q");
+            let told = failure(&error);
+            assert_eq!((told.retry(), told.retry_after_ms), (v1::Retry::Yes, retry_after_ms));
+            let details = status(&error).get_error_details();
+            let delay = details.retry_info().and_then(|info| info.retry_delay);
+            assert_eq!(delay.map(|delay| delay.as_millis() as u64), Some(retry_after_ms));
         }
         for why in [Unknown::Late(group), Unknown::LeaderLost(group), Unknown::Forgotten] {
             assert_eq!(retry(ErrorKind::Unknown { why }), v1::Retry::PerhapsDone);

@@ -1,5 +1,7 @@
 //! What clients are told when a request changed nothing.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -16,6 +18,9 @@ const NOT_FOUND: u32 = 40400;
 /// Stands where the service has the name of a namespace.
 const SYSTEM: &str = "mayfly";
 
+/// Where nothing says more of it.
+const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
+
 /// An answer that is none.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -26,12 +31,15 @@ pub(crate) struct Failure {
     /// The name it concerns; empty where it concerns none.
     entity: String,
     tracking_id: Uuid,
+    /// When to ask again, where that is of use.
+    retry_after: Duration,
 }
 
 impl Failure {
     pub fn new(status: StatusCode, sub_code: Option<u32>, what: impl Into<String>) -> Failure {
         let (what, entity) = (what.into(), String::new());
-        Failure { status, sub_code, what, entity, tracking_id: Uuid::new_v4() }
+        let (tracking_id, retry_after) = (Uuid::new_v4(), RETRY_AFTER_MIN);
+        Failure { status, sub_code, what, entity, tracking_id, retry_after }
     }
 
     /// A request that cannot be understood, or asks for what there is not.
@@ -89,7 +97,11 @@ impl From<Error> for Failure {
             }
         };
         let (what, entity) = (error.kind.to_string(), error.entity.to_string());
-        Failure { status, sub_code, what, entity, tracking_id: error.tracking_id }
+        let retry_after = match &error.kind {
+            ErrorKind::Unavailable { why } => why.retry_after(),
+            ErrorKind::Refused(_) | ErrorKind::Unknown { .. } => RETRY_AFTER_MIN,
+        };
+        Failure { status, sub_code, what, entity, tracking_id: error.tracking_id, retry_after }
     }
 }
 
@@ -142,7 +154,7 @@ impl IntoResponse for Failure {
             const { HeaderValue::from_static("application/xml; charset=utf-8") },
         );
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, const { HeaderValue::from_static("1") });
+            headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after.as_secs()));
         }
         response
     }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
-use service::{Broker, DiskStatus, GroupHealth, Readiness};
+use service::{Broker, DiskStatus, GroupHealth, PeerStatus, Readiness};
 
 use crate::server::App;
 
@@ -17,6 +17,7 @@ pub(crate) struct Health {
     node: u64,
     version: &'static str,
     disk: Disk,
+    peers: Vec<PeerHealth>,
     groups: Vec<Group>,
 }
 
@@ -35,12 +36,29 @@ struct Disk {
 }
 
 #[derive(Serialize)]
+struct PeerHealth {
+    node: u64,
+    up: bool,
+    /// How long ago it last answered. Absent: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heard_ms: Option<u64>,
+    /// Why it refuses this node, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refuses: Option<String>,
+}
+
+#[derive(Serialize)]
 struct Group {
     group: u16,
-    /// Absent: none known.
+    /// Absent: no majority confirms one.
     #[serde(skip_serializing_if = "Option::is_none")]
     leader: Option<u64>,
+    /// How long ago a majority confirmed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmed_ms: Option<u64>,
     leads: bool,
+    /// This node counts for its majority.
+    member: bool,
     term: u64,
     lag: u64,
     failed: bool,
@@ -48,7 +66,7 @@ struct Group {
 
 impl Health {
     fn of(broker: &Broker) -> (StatusCode, Health) {
-        let Readiness { ready, why, disk, groups } = broker.cluster().readiness();
+        let Readiness { ready, why, disk, groups, peers } = broker.cluster().readiness();
         let (code, status) = match ready {
             true => (StatusCode::OK, "ready"),
             false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
@@ -57,14 +75,23 @@ impl Health {
         let (node, version) = (broker.cluster().node(), broker.cluster().version());
         let DiskStatus { free_bytes, reserve_bytes, low } = disk;
         let disk = Disk { free_bytes, reserve_bytes, low };
-        (code, Health { status, why, node, version, disk, groups })
+        let peers = peers.into_iter().map(PeerHealth::of).collect();
+        (code, Health { status, why, node, version, disk, peers, groups })
     }
 }
 
 impl Group {
     fn of(health: GroupHealth) -> Group {
-        let GroupHealth { id, leader, leads, term, lag, failed } = health;
-        Group { group: id.0, leader, leads, term, lag, failed }
+        let GroupHealth { id, leader, confirmed_ms, leads, term, lag, failed, is_member } = health;
+        Group { group: id.0, leader, confirmed_ms, leads, member: is_member, term, lag, failed }
+    }
+}
+
+impl PeerHealth {
+    fn of(status: PeerStatus) -> PeerHealth {
+        let up = status.is_up();
+        let PeerStatus { node, heard_ms, refuses } = status;
+        PeerHealth { node, up, heard_ms, refuses }
     }
 }
 

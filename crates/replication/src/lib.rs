@@ -39,5 +39,6 @@ pub use node::Replication;
 pub use observer::{Clocks, Incoming, Leadership, Observer};
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};
+pub use peer::connection::PeerStatus;
 pub use sockets::{BoxSocket, Credential, Dialler, Doorkeeper, Socket, Visitor};
 pub use store::GroupRows;

@@ -28,7 +28,7 @@ use crate::peer::server::PeerPort;
 use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::{
-    ChannelError, Clocks, Config, DiskStatus, Error, Incoming, Observer, ProposeError,
+    ChannelError, Clocks, Config, DiskStatus, Error, Incoming, Observer, PeerStatus, ProposeError,
     TransferError, Wanted, bootstrap, member, metrics,
 };
 
@@ -308,6 +308,12 @@ impl Replication {
     /// Every group of this node, in order of group.
     pub fn status(&self) -> Vec<GroupStatus> {
         self.shared.groups.all().iter().map(|group| group.status()).collect()
+    }
+
+    /// How every other node answers this one.
+    pub fn peers(&self) -> Vec<PeerStatus> {
+        let Site { node, peers, .. } = &self.shared.site;
+        peers.status().into_iter().filter(|peer| peer.node != *node).collect()
     }
 
     /// This node's disk.

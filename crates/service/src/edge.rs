@@ -3,6 +3,7 @@
 mod address;
 mod leaders;
 mod router;
+mod standings;
 
 pub(crate) mod catalog;
 mod intents;
@@ -15,6 +16,7 @@ mod authorization;
 mod broker;
 mod cluster;
 mod entities;
+mod health;
 mod members;
 mod messages;
 mod sessions;

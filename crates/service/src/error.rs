@@ -2,6 +2,7 @@
 //! certainly not done, perhaps done; never blurred.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::{EXCERPT_BYTES_MAX, Excerpt, GroupId, Refusal};
 use thiserror::Error;
@@ -27,7 +28,7 @@ pub enum ErrorKind {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Certainly not done (ERR-24): safe to send again.
-    #[error("{why}; nothing was done, try again")]
+    #[error("{why}; nothing was done, try again{}", after(why))]
     Unavailable { why: Unavailable },
     /// Perhaps done (ERR-28): repeat with the same origin, or look.
     #[error("{why}; the request may still have been done")]
@@ -39,12 +40,36 @@ pub enum ErrorKind {
 pub enum Unavailable {
     #[error("group {0} has no leader that answers")]
     NoLeader(GroupId),
+    /// For longer than an election takes.
+    #[error("no majority of group {0}'s nodes confirms a leader")]
+    Leaderless(GroupId),
     #[error("this node does not know the cluster yet")]
     Starting,
     #[error("this node is shutting down")]
     Stopping,
     #[error("too many bytes wait to be stored here")]
     Busy,
+}
+
+impl Unavailable {
+    /// How long to wait before the next try.
+    pub fn retry_after(self) -> Duration {
+        match self {
+            Unavailable::NoLeader(_)
+            | Unavailable::Starting
+            | Unavailable::Stopping
+            | Unavailable::Busy => Duration::from_secs(1),
+            Unavailable::Leaderless(_) => Duration::from_secs(5),
+        }
+    }
+}
+
+/// The time is told where it is more than a moment.
+fn after(why: &Unavailable) -> String {
+    match why.retry_after().as_secs() {
+        0 | 1 => String::new(),
+        seconds => format!(" in {seconds} s"),
+    }
 }
 
 /// Why it is not known what became of a request.

@@ -42,5 +42,5 @@ pub use edge::{
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received};
 pub use node::{Node, RunningNode};
-pub use replication::DiskStatus;
+pub use replication::{DiskStatus, PeerStatus};
 pub use trace::Trace;

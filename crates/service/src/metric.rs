@@ -30,7 +30,7 @@ pub const STORED: &str = "mayfly_stored_bytes";
 pub const ENTITIES: &str = "mayfly_entities";
 /// What became of messages since the creation of the entities led here, by `end`.
 pub const ENDED: &str = "mayfly_messages_ended";
-/// 1 if the group has a leader that this node knows.
+/// 1 if the group has a leader that a majority confirmed lately.
 pub const GROUP_LED: &str = "mayfly_group_has_leader";
 /// Entries known to be committed and not applied here.
 pub const GROUP_LAG: &str = "mayfly_group_lag_entries";
@@ -68,7 +68,11 @@ pub fn describe() {
         Unit::Count,
         "Messages that left entities, by `group` led here and `end`."
     );
-    describe_gauge!(GROUP_LED, Unit::Count, "1 if this node knows a leader of the `group`.");
+    describe_gauge!(
+        GROUP_LED,
+        Unit::Count,
+        "1 if a majority confirmed a leader of the `group` lately."
+    );
     describe_gauge!(GROUP_LAG, Unit::Count, "Entries committed and not applied here, by `group`.");
     describe_gauge!(
         CLOCK_OFFSET,

@@ -160,6 +160,7 @@ impl Node {
         };
         let drivers = tokio::spawn(spawner.run(new_groups));
         let leader_changes = tokio::spawn(router.clone().follow_leaders(leader_changes));
+        let standings = tokio::spawn(router.clone().watch_standings());
         let peers = tokio::spawn(accept(local, channels));
         groups.get_or_create(GroupId::CATALOG);
         let (failing, failed) = oneshot::channel();
@@ -184,6 +185,7 @@ impl Node {
             peers,
             drivers,
             leader_changes,
+            standings,
         ]);
         let failed = tokio::sync::Mutex::new(failed);
         RunningNode { broker, groups, replication, tasks, failed }

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 mod change;
+pub(crate) mod confirmation;
 pub(crate) mod leadership;
 pub(crate) mod membership;
 pub(crate) mod propose;
@@ -25,6 +26,7 @@ use crate::peer::snapshot::Arrivals;
 use crate::raft::Raft;
 use crate::raft::state::Replica;
 use crate::{ProposeError, Wanted};
+use confirmation::Confirmation;
 use membership::MembershipState;
 
 pub(crate) struct Group {
@@ -38,6 +40,7 @@ pub(crate) struct Group {
     /// and tells them, and each may forget those entries once its rows are flushed. It never falls:
     /// what every member once held, every later leader holds.
     pub held_by_all: Arc<AtomicU64>,
+    pub confirmation: Confirmation,
     pub arrivals: Arrivals,
     /// Held while the members change, or this leader gives way for it: one change at a time.
     pub changing: Arc<Mutex<()>>,

@@ -12,6 +12,7 @@ use store::{DataDir, Done, Incarnation, LogStore, RowStore};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tracing::{error, info};
 
+use super::confirmation::Confirmation;
 use super::membership::{MembershipState, MembershipTask};
 use super::propose::{PROPOSALS_WAITING_MAX, Pump};
 use super::read::READS_WAITING_MAX;
@@ -64,11 +65,13 @@ impl Site {
             .map_err(|error| storage(error.to_string()))?;
         let replica = Arc::new(replica);
         let held_by_all = Arc::new(AtomicU64::new(0));
+        let confirmation = Confirmation::default();
         let id = member::id_of(self.node, incarnation);
         let lane = Lane {
             group,
             addressee: id,
             held_by_all: held_by_all.clone(),
+            confirmation: confirmation.clone(),
             window_bytes: self.limits.append_window_bytes,
         };
         let raft = Raft::build(
@@ -80,6 +83,7 @@ impl Site {
         )
         .await
         .map_err(|error| storage(error.to_string()))?;
+        confirmation.watch(&raft);
         replica.set_running();
         raft.run();
 
@@ -113,6 +117,7 @@ impl Site {
             raft,
             replica,
             held_by_all,
+            confirmation,
             arrivals: Arrivals::default(),
             changing: Arc::default(),
             wanted,

@@ -30,8 +30,25 @@ pub struct GroupStatus {
     pub matched: BTreeMap<u64, Option<u64>>,
     /// On the leader: how long ago each other member last answered, ms.
     pub heard_ms: BTreeMap<u64, Option<u64>>,
+    /// How long ago a majority is known to have confirmed the leader, ms. Absent: never while this
+    /// replica ran.
+    pub confirmed_ms: Option<u64>,
     /// Why the replica stopped, if it did.
     pub failed: Option<String>,
+}
+
+impl GroupStatus {
+    /// On the leader: how long ago a majority of the voters, itself among them, had last answered, ms.
+    pub fn majority_heard_ms(&self) -> Option<u64> {
+        let others = self.voters.iter().filter(|node| Some(**node) != self.leader);
+        let heard = |node: &u64| self.heard_ms.get(node).copied().flatten();
+        let mut ages: Vec<u64> = others.filter_map(heard).collect();
+        ages.sort_unstable();
+        match self.voters.len() / 2 {
+            0 => Some(0),
+            needed => ages.get(needed - 1).copied(),
+        }
+    }
 }
 
 impl Group {
@@ -65,6 +82,7 @@ impl Group {
                 .filter_map(|(node, id)| Some((node, heartbeat.get(&id)?)))
                 .map(|(node, at)| (node, at.map(|at| at.elapsed().as_millis() as u64)))
                 .collect(),
+            confirmed_ms: self.confirmation.at().map(|at| at.elapsed().as_millis() as u64),
             failed: metrics.running_state.err().map(|fatal| fatal.to_string()),
         }
     }

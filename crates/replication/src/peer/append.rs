@@ -18,6 +18,7 @@ use tonic::Streaming;
 use super::connection::Peer;
 use super::v1;
 use super::v1::append_reply::Result as Reply;
+use crate::group::confirmation::Confirmation;
 use crate::raft::{TypeConfig, record};
 
 /// A follower that answers nothing for this long while entries are on their way to it is given up,
@@ -38,6 +39,7 @@ pub(crate) struct Lane {
     pub addressee: u64,
     /// Count of entries on disk at every member, as the leader knows it; see `Retention`.
     pub held_by_all: Arc<AtomicU64>,
+    pub confirmation: Confirmation,
     pub window_bytes: usize,
 }
 
@@ -51,6 +53,7 @@ impl Lane {
             held_by_all: self.held_by_all.load(Ordering::Relaxed),
             entries: request.entries.iter().map(record::encode_entry).collect(),
             addressee: self.addressee,
+            confirmed_ms: Some(self.confirmation.word_ms()),
         }
     }
 

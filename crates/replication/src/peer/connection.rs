@@ -10,8 +10,9 @@ use std::time::Duration;
 use futures::TryFutureExt;
 use hyper_util::rt::TokioIo;
 use openraft::errors::{NetworkError, RPCError, Unreachable};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
@@ -87,6 +88,17 @@ impl Peers {
         }
     }
 
+    /// How each node answers that has an address.
+    pub fn status(&self) -> Vec<PeerStatus> {
+        let nodes = self.nodes();
+        let peers = self.peers.read();
+        let status = |node: u64| match peers.get(&node) {
+            Some(peer) => peer.status(),
+            None => PeerStatus { node, heard_ms: None, refuses: None },
+        };
+        nodes.into_iter().map(status).collect()
+    }
+
     /// Every node that has an address.
     pub fn nodes(&self) -> Vec<u64> {
         self.addresses.read().keys().copied().collect()
@@ -135,8 +147,32 @@ pub(crate) struct Peer {
     pub bulk: Client,
     /// How its last answer was: only a change is logged, for calls come many times a second.
     state: AtomicU8,
+    /// When it last answered.
+    heard: Mutex<Option<Instant>>,
+    /// What it said when it last refused this node; it counts while that is its state.
+    refusal: Mutex<String>,
     told: Told,
 }
+
+/// How a peer answers this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    pub node: u64,
+    /// How long ago it last answered, ms. Absent: never since it is reached at its address.
+    pub heard_ms: Option<u64>,
+    /// Why it refuses this node, if it does.
+    pub refuses: Option<String>,
+}
+
+impl PeerStatus {
+    /// Whether it answered lately. Nodes ask each other for their clocks once a second.
+    pub fn is_up(&self) -> bool {
+        self.heard_ms.is_some_and(|ms| ms <= SILENT_MS_MAX)
+    }
+}
+
+/// A peer that answered nothing for so long is down, or the way to it is.
+const SILENT_MS_MAX: u64 = 3_000;
 
 const ANSWERS: u8 = 0;
 const UNREACHABLE: u8 = 1;
@@ -172,12 +208,15 @@ impl Peer {
             log: client(Duration::from_secs(4)),
             bulk: client(Duration::from_secs(10)),
             state: AtomicU8::new(ANSWERS),
+            heard: Mutex::default(),
+            refusal: Mutex::default(),
             told,
         }
     }
 
     /// Notes that the peer took a call.
     pub fn accepted(&self) {
+        *self.heard.lock() = Some(Instant::now());
         if self.changes_to(ANSWERS) {
             info!(node = self.node, "a peer answers again");
         }
@@ -224,12 +263,23 @@ impl Peer {
             Some(TAKEN) => drop(self.told.taken.send_replace(Some(self.node))),
             Some(REMOVED) => drop(self.told.removed.send_replace(true)),
             _ => {
+                status.message().clone_into(&mut self.refusal.lock());
                 if self.changes_to(REFUSES) {
                     warn!(node = self.node, reason = status.message(), "a peer refuses this node");
                 }
             }
         }
         true
+    }
+
+    fn status(&self) -> PeerStatus {
+        let heard = *self.heard.lock();
+        let refuses = self.state.load(Ordering::Relaxed) == REFUSES;
+        PeerStatus {
+            node: self.node,
+            heard_ms: heard.map(|at| at.elapsed().as_millis() as u64),
+            refuses: refuses.then(|| self.refusal.lock().clone()),
+        }
     }
 
     fn changes_to(&self, state: u8) -> bool {

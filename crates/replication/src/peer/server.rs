@@ -127,6 +127,7 @@ fn append_request(
         request.entries.into_iter().map(record::decode_entry).collect();
     group.held_by_all.fetch_max(request.held_by_all, Ordering::Relaxed);
     *group.membership.heard.lock() = Instant::now();
+    group.confirmation.hear(request.confirmed_ms);
     Ok(AppendEntriesRequest {
         vote: required_vote(request.vote)?,
         prev_log_id: request.previous.map(record::log_id_from_proto),

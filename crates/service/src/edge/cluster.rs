@@ -6,23 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    ClusterRow, Command, Counts, EntityId, EntityKind, GroupId, Key, NodeRow, Outcome, Refusal,
-    Row, Rows, Span, Timestamp,
+    Command, Counts, EntityId, EntityKind, GroupId, Key, NodeRow, Outcome, Refusal, Row, Rows,
+    Span, Timestamp,
 };
 use futures::future::join_all;
-use replication::{DiskStatus, GroupStatus};
+use replication::{DiskStatus, PeerStatus};
 use tokio::time::Instant;
 
-use crate::edge::catalog;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{Failure, Router};
 use crate::edge::status::{self, ClusterStatus, GroupView, NodeStatus, Role};
+use crate::edge::{catalog, health};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::exchange::{Answer, GroupDepth, GroupHealth, NodeReport, Read, ReadAnswer};
 use crate::peer::NOT_DEVELOPMENT;
-
-/// A replica further behind than this is not ready to answer for the cluster.
-const READY_LAG_MAX: u64 = 1000;
 
 /// Whether this node can serve clients, and if not, why.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +29,10 @@ pub struct Readiness {
     pub why: String,
     /// One nearly full makes no node unready: it still delivers, settles and forwards.
     pub disk: DiskStatus,
+    /// Every group this node would ask, and those with a replica here.
     pub groups: Vec<GroupHealth>,
+    /// The other nodes, and how they answer this one.
+    pub peers: Vec<PeerStatus>,
 }
 
 /// The cluster as a whole, for its operators.
@@ -81,7 +81,7 @@ impl<'a> Cluster<'a> {
             let answers = join_all(asked).await.into_iter();
             reports.extend(answers.filter_map(|(other, report)| Some((other, report?))));
         }
-        let groups = status::groups(&reports, &members);
+        let groups = status::groups(&reports, &members, &router.standings.confirmed());
         let led = |node| groups.iter().filter(|group| group.leader == Some(node)).count() as u32;
         let mut known = nodes;
         known.entry(node).or_insert_with(|| config.addresses.clone());
@@ -183,24 +183,15 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    /// Whether this node can serve: it knows the cluster, and each of its groups has a leader and
-    /// is nearly up to date here.
+    /// Whether this node can serve: it knows the cluster, each group it would ask has a leader that a
+    /// majority confirmed lately, and its own replicas are nearly up to date.
     pub fn readiness(self) -> Readiness {
         let router = self.router;
-        let status = router.local.replication.status();
-        let groups: Vec<GroupHealth> = status.iter().map(health).collect();
-        let why = match catalog::cluster(&router.local.catalog()) {
-            None => "the cluster is not known yet".to_owned(),
-            Some(cluster) => {
-                // A replica that comes or goes serves nobody yet, or any more.
-                let serves = |(_, status): &(&GroupHealth, &GroupStatus)| {
-                    status.id == GroupId::CATALOG || status.voters.contains(&router.local.id)
-                };
-                let serving = groups.iter().zip(&status).filter(serves);
-                not_ready(router, &cluster, serving.map(|(health, _)| *health).collect())
-            }
-        };
-        Readiness { ready: why.is_empty(), why, disk: router.local.replication.disk(), groups }
+        let replication = &router.local.replication;
+        let peers = health::peers(router);
+        let groups = health::groups(router);
+        let why = health::not_ready(router, &groups, &peers);
+        Readiness { ready: why.is_empty(), why, disk: replication.disk(), groups, peers }
     }
 
     /// Counters of the groups this node leads; reads all their entities, so not for every moment.
@@ -277,46 +268,6 @@ impl<'a> NodeRoles<'a> {
         };
         still.filter_map(row).collect()
     }
-}
-
-fn health(status: &GroupStatus) -> GroupHealth {
-    let known = status.committed.unwrap_or(0).max(status.applied.unwrap_or(0));
-    GroupHealth {
-        id: status.id,
-        leader: status.leader,
-        leads: status.leading,
-        term: status.term,
-        lag: known - status.applied.unwrap_or(0),
-        failed: status.failed.is_some(),
-    }
-}
-
-/// Why a node is not ready, or nothing. `groups`: those it serves.
-fn not_ready(router: &Router, cluster: &ClusterRow, groups: Vec<GroupHealth>) -> String {
-    let rows = router.local.catalog();
-    let placed = catalog::groups(&rows);
-    if placed.len() <= usize::from(cluster.data_groups) {
-        return "the groups are not placed yet".to_owned();
-    }
-    let (own, running) = (router.local.id, router.local.replication.status());
-    for (group, _) in placed.into_iter().filter(|(_, replicas)| replicas.contains(&own)) {
-        if !running.iter().any(|status| status.id == group) {
-            return format!("group {group} does not run here yet");
-        }
-    }
-    for group in groups {
-        let id = group.id;
-        if group.failed {
-            return format!("group {id} has stopped here");
-        }
-        if group.leader.is_none() {
-            return format!("group {id} has no leader");
-        }
-        if group.lag > READY_LAG_MAX {
-            return format!("group {id} is {} entries behind", group.lag);
-        }
-    }
-    String::new()
 }
 
 fn depth(group: GroupId, rows: &impl Rows) -> GroupDepth {

@@ -339,7 +339,8 @@ impl Receiver {
         let timeout = self.router.config.request_timeout;
         if self.lost_since.is_some_and(|since| since.elapsed() > timeout) {
             self.lost_since = Some(Instant::now());
-            let why = Unavailable::NoLeader(self.route.group);
+            let group = self.route.group;
+            let why = self.router.want_of_leader(group).unwrap_or(Unavailable::NoLeader(group));
             return Err(self.error(ErrorKind::Unavailable { why }));
         }
         self.attach_again();

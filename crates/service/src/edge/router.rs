@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::config::Config;
 use crate::edge::address::{self, Caller};
 use crate::edge::leaders::Leaders;
+use crate::edge::standings::{self, Standings};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::exchange::{
     Answer, Attach, CallResult, Detached, Event, Failed, NotRead, Read, ReadAnswer, ReadReply,
@@ -55,6 +56,7 @@ pub(crate) struct Router {
     pub local: Arc<LocalNode>,
     pub links: Links,
     pub leaders: Leaders,
+    pub standings: Standings,
     /// This edge as a producer, per group: its id and its last serial.
     producers: Mutex<BTreeMap<GroupId, (u64, u64)>>,
     /// The last number given to a receiver or a transaction of this edge.
@@ -90,9 +92,11 @@ impl Router {
     ) -> Router {
         let links = Links::new(local.replication.clone());
         let leaders = Leaders::new(local.clone(), leader_changes);
+        let standings = Standings::new(local.clone());
         // Receivers of a former life of this node may still hold locks.
         let last_number = AtomicU64::new(u64::from(rand::random::<u32>()));
-        Router { config, local, links, leaders, producers: Mutex::default(), last_number }
+        let producers = Mutex::default();
+        Router { config, local, links, leaders, standings, producers, last_number }
     }
 
     pub fn deadline(&self) -> Instant {
@@ -128,6 +132,20 @@ impl Router {
         }
     }
 
+    /// Sees which groups are without a leader, for ever.
+    pub async fn watch_standings(self: Arc<Router>) {
+        loop {
+            self.standings.look();
+            tokio::time::sleep(standings::LOOK_EVERY).await;
+        }
+    }
+
+    /// Why nothing is asked of a group now: no majority confirms a leader of it, and has not for longer
+    /// than an election takes.
+    pub fn want_of_leader(&self, group: GroupId) -> Option<Unavailable> {
+        self.standings.is_leaderless(group).then_some(Unavailable::Leaderless(group))
+    }
+
     /// Writes on a command who asks.
     pub fn stamp(&self, command: &mut Command, route: &Route, caller: Caller) {
         command.set_entity(route.entity);
@@ -160,7 +178,9 @@ impl Router {
             drop(reply.send(Ok(Answer { outcome, contents })));
             return pending;
         }
-        match self.leaders.of(group) {
+        // One that leads alone would take it into its log, and leave it in doubt.
+        let leader = self.leaders.of(group).filter(|_| !self.standings.is_leaderless(group));
+        match leader {
             Some(leader) if leader == self.local.id => {
                 let reply = Reply::Local(reply);
                 let told = match self.local.group(group) {
@@ -218,6 +238,10 @@ impl Router {
                     command
                 }
             };
+            let leaderless = self.want_of_leader(group).filter(|_| !doubt);
+            if let Some(why) = leaderless {
+                return Err(Failure::Error(ErrorKind::Unavailable { why }));
+            }
             if !self.wait(&mut pause, deadline).await {
                 return match doubt {
                     true => unknown(Unknown::Late(group)),
@@ -294,6 +318,9 @@ impl Router {
                 Ok(Ok(Err(NotRead { leader }))) => self.leaders.hear(group, leader),
                 Ok(Err(_)) => self.leaders.hear(group, None),
                 Err(_) => (),
+            }
+            if let Some(why) = self.want_of_leader(group) {
+                return Err(ErrorKind::Unavailable { why });
             }
             if !self.wait(&mut pause, deadline).await {
                 return Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(group) });

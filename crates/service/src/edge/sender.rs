@@ -247,10 +247,11 @@ impl Sender {
         let now = Instant::now();
         for batch in &mut self.batches {
             let BatchState::Back(_) = batch.state else { continue };
-            let why = Unavailable::NoLeader(group);
+            let leaderless = router.want_of_leader(group).filter(|_| !batch.doubt);
+            let why = leaderless.unwrap_or(Unavailable::NoLeader(group));
             batch.state =
                 match std::mem::replace(&mut batch.state, BatchState::Done(Ok(Vec::new()))) {
-                    BatchState::Back(command) if now < batch.deadline => {
+                    BatchState::Back(command) if now < batch.deadline && leaderless.is_none() => {
                         BatchState::Posted(router.post(group, command))
                     }
                     BatchState::Back(_) if batch.doubt => {

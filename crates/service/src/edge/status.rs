@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clock::ClockReport;
+use crate::edge::standings::{self, Confirmed};
 use crate::exchange::NodeReport;
 use domain::{GroupId, NodeRow};
 use replication::{DiskStatus, GroupStatus};
@@ -74,20 +75,24 @@ pub struct ReplicaView {
 }
 
 /// What each group looks like, by the nodes' own words; `members` are those the catalog names, for
-/// groups none of whose replicas was reached. In one group the highest term's leader counts.
+/// groups none of whose replicas was reached. In one group the leader that a majority confirms in the
+/// highest term counts; `confirmed`: as this node knows it.
 pub(crate) fn groups(
     reports: &BTreeMap<u64, NodeReport>,
     members: &BTreeMap<GroupId, Vec<u64>>,
+    confirmed: &BTreeMap<GroupId, Confirmed>,
 ) -> Vec<GroupView> {
     let mut groups: BTreeSet<GroupId> = members.keys().copied().collect();
     groups.extend(reports.values().flat_map(|report| report.groups.iter().map(|g| g.id)));
-    groups.into_iter().map(|id| group(id, reports, members.get(&id))).collect()
+    let view = |id| group(id, reports, members.get(&id), confirmed.get(&id));
+    groups.into_iter().map(view).collect()
 }
 
 fn group(
     id: GroupId,
     reports: &BTreeMap<u64, NodeReport>,
     members: Option<&Vec<u64>>,
+    known: Option<&Confirmed>,
 ) -> GroupView {
     let seen: BTreeMap<u64, &GroupStatus> = reports
         .iter()
@@ -95,8 +100,10 @@ fn group(
             Some((*node, report.groups.iter().find(|group| group.id == id)?))
         })
         .collect();
-    let best = seen.values().filter(|group| group.leader.is_some()).max_by_key(|group| group.term);
-    let leader = best.and_then(|group| group.leader);
+    // Not whom a vote names: that node may be dead, or alone.
+    let told = seen.values().filter_map(|group| standings::confirmed(group));
+    let leader = told.chain(known.copied()).max_by_key(|confirmed| confirmed.term);
+    let leader = leader.map(|confirmed| confirmed.leader);
     let head = leader.and_then(|leader| seen.get(&leader)).and_then(|group| group.last_log);
     let mut nodes: BTreeSet<u64> = members.into_iter().flatten().copied().collect();
     nodes.extend(seen.values().flat_map(|g| g.voters.iter().chain(&g.learners)));
@@ -164,6 +171,7 @@ mod tests {
             learners: BTreeSet::new(),
             matched: [(2, Some(5)), (3, None)].into(),
             heard_ms: [(2, Some(3)), (3, None)].into(),
+            confirmed_ms: None,
             failed: None,
         }
     }
@@ -173,13 +181,35 @@ mod tests {
         NodeReport { disk: DiskStatus::default(), clock, groups }
     }
 
+    fn confirmed(ms: u64, status: GroupStatus) -> GroupStatus {
+        GroupStatus { confirmed_ms: Some(ms), ..status }
+    }
+
+    /// Who only remembers a leader does not know whether it is there.
+    #[test]
+    fn a_leader_that_no_majority_confirms_is_not_named() {
+        for (votes, leader) in [
+            (vec![(1, confirmed(4_000, status(1, 7, Some(2), 40)))], None),
+            (vec![(1, status(1, 7, Some(2), 40))], None),
+            (vec![(1, confirmed(20, status(1, 7, Some(2), 40)))], Some(2)),
+            (
+                vec![(1, confirmed(20, status(1, 7, Some(2), 40))), (3, status(1, 8, Some(3), 40))],
+                Some(2),
+            ),
+        ] {
+            let reports = votes.iter().map(|(node, group)| (*node, report(vec![group.clone()])));
+            let groups = groups(&reports.collect(), &BTreeMap::new(), &BTreeMap::new());
+            assert_eq!(groups[0].leader, leader, "{votes:?}");
+        }
+    }
+
     #[test]
     fn the_highest_term_names_the_leader_and_the_unreached_are_listed() {
         let reports = [
-            (1, report(vec![status(1, 7, Some(2), 40)])),
-            (2, report(vec![status(1, 8, Some(2), 49)])),
+            (1, report(vec![confirmed(1, status(1, 7, Some(3), 40))])),
+            (2, report(vec![confirmed(2, status(1, 8, Some(2), 49))])),
         ];
-        let groups = groups(&reports.into(), &[(GroupId(2), vec![3])].into());
+        let groups = groups(&reports.into(), &[(GroupId(2), vec![3])].into(), &BTreeMap::new());
         assert_eq!((groups[0].leader, groups[0].term), (Some(2), 8));
         assert_eq!(groups[0].replicas[0].lag, 10);
         let unreached = &groups[0].replicas[2];

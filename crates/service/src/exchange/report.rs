@@ -38,12 +38,18 @@ pub struct GroupDepth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupHealth {
     pub id: GroupId,
+    /// Whom a majority confirmed lately.
     pub leader: Option<u64>,
+    /// How long ago it did.
+    pub confirmed_ms: Option<u64>,
+    /// This node does, and a majority confirms it.
     pub leads: bool,
     pub term: u64,
     /// Entries known to be committed and not applied here.
     pub lag: u64,
     pub failed: bool,
+    /// This node counts for a majority of it.
+    pub is_member: bool,
 }
 
 impl GroupDepth {

@@ -106,6 +106,7 @@ mod tests {
             learners: [].into(),
             matched: [(2, Some(1_000)), (3, Some(1_000))].into(),
             heard_ms: [(2, Some(10)), (3, Some(10))].into(),
+            confirmed_ms: None,
             failed: None,
         }
     }

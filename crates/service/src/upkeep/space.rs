@@ -66,6 +66,7 @@ impl Space {
             let others = nodes.into_keys().filter(|node| *node != router.local.id);
             join_all(others.map(|node| async move {
                 if let Some(report) = router.links.report(node).await {
+                    router.standings.hear(node, &report.groups);
                     for group in report.groups.iter().filter(|group| group.leading) {
                         router.leaders.hear_term(group.id, node, group.term);
                     }

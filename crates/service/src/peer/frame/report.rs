@@ -44,6 +44,7 @@ fn put_group(group: &GroupStatus, out: &mut Vec<u8>) {
         learners,
         matched,
         heard_ms,
+        confirmed_ms: _, // Of a leader it follows from whom it heard.
         failed,
     } = group;
     id.put(out);
@@ -61,7 +62,7 @@ fn put_group(group: &GroupStatus, out: &mut Vec<u8>) {
 }
 
 fn take_group(input: &mut Reader<'_>) -> Result<GroupStatus, Error> {
-    Ok(GroupStatus {
+    let mut group = GroupStatus {
         id: Codec::take(input)?,
         term: Codec::take(input)?,
         leader: Codec::take(input)?,
@@ -75,8 +76,11 @@ fn take_group(input: &mut Reader<'_>) -> Result<GroupStatus, Error> {
         learners: Vec::<u64>::take(input)?.into_iter().collect(),
         matched: Codec::take(input)?,
         heard_ms: Codec::take(input)?,
+        confirmed_ms: None,
         failed: Codec::take(input)?,
-    })
+    };
+    group.confirmed_ms = group.leading.then(|| group.majority_heard_ms()).flatten();
+    Ok(group)
 }
 
 impl Codec for IdleReport {
@@ -125,6 +129,7 @@ mod tests {
             learners: [].into(),
             matched: [(2, Some(5)), (3, None)].into(),
             heard_ms: [(2, Some(3)), (3, None)].into(),
+            confirmed_ms: None,
             failed: failed.map(str::to_owned),
         };
         let disk = DiskStatus { free_bytes: 9 << 20, reserve_bytes: 10 << 20, low: true };
