@@ -20,6 +20,13 @@ pub struct Limits {
     pub handle_max: u32,
     /// Most links of one connection, over all its sessions. Default 5,000.
     pub links_max: usize,
+    /// Most sessions of one connection. Default 5,000.
+    pub sessions_max: usize,
+    /// Most bytes that are kept of one attach for as long as its link lasts, as it is in memory and not
+    /// as it was sent. A link that asks with more is refused. Default 64 KiB.
+    pub attach_bytes_max: usize,
+    /// The same of all links of a connection together. Default 16 MiB.
+    pub attaches_bytes_max: usize,
     /// Most transfer frames a peer may send in one session before it hears a new window. It is
     /// announced anew when half of it is used. Default 5,000.
     pub incoming_window: u32,
@@ -49,6 +56,27 @@ impl Limits {
     pub const DEPTH_CAP: u8 = 64;
     /// The smallest frame limit the standard allows (AMQP 1.0, part 2, 2.4.1).
     pub const FRAME_BYTES_MIN: u32 = 512;
+
+    /// Of these, what a peer has that has not proved who it is: enough to bring a token of 8 KiB, and
+    /// no more than 64 KiB in all (CONN-25). What was announced stays as it is.
+    #[must_use]
+    pub fn before_proof(&self) -> Limits {
+        const FRAME_BYTES: u32 = 10 << 10;
+        const KEPT_BYTES: usize = 8 << 10;
+        Limits {
+            frame_bytes_max: self.frame_bytes_max.min(FRAME_BYTES),
+            message_bytes_max: self.message_bytes_max.min(FRAME_BYTES.into()),
+            links_max: self.links_max.min(16),
+            sessions_max: self.sessions_max.min(8),
+            attach_bytes_max: self.attach_bytes_max.min(KEPT_BYTES),
+            attaches_bytes_max: self.attaches_bytes_max.min(KEPT_BYTES * 2),
+            incoming_unsettled_max: self.incoming_unsettled_max.min(16),
+            incoming_bytes_max: self.incoming_bytes_max.min(FRAME_BYTES.into()),
+            outgoing_unsettled_max: self.outgoing_unsettled_max.min(16),
+            output_bytes_max: self.output_bytes_max.min(KEPT_BYTES),
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for Limits {
@@ -61,6 +89,9 @@ impl Default for Limits {
             channel_max: 4_999,
             handle_max: 1_023,
             links_max: 5_000,
+            sessions_max: 5_000,
+            attach_bytes_max: 64 << 10,
+            attaches_bytes_max: 16 << 20,
             incoming_window: 5_000,
             incoming_unsettled_max: 8_000,
             incoming_bytes_max: 32 << 20,

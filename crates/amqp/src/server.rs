@@ -17,6 +17,7 @@ mod failure;
 mod held_session;
 mod verdict;
 
+mod backlog;
 mod note;
 mod operations;
 mod selecting_receiver;
@@ -35,6 +36,7 @@ mod via;
 
 mod idle;
 mod link_table;
+mod lobby;
 mod tasks;
 mod transaction_group;
 
@@ -62,6 +64,7 @@ use transport::{Arrivals, Denials};
 
 use connection::Rejection;
 pub use idle::IdleLimits;
+use lobby::Lobby;
 
 /// So often it is looked whether the catalog has changed: links to what is gone end soon after (ENT-7).
 const CATALOG_LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -81,6 +84,9 @@ pub struct Config {
     /// Most connections at a time; more are told so and closed (QUOTA-13). Default
     /// 20,000.
     pub connections_max: usize,
+    /// Of those, most whose clients have not proved who they are, where they have to; one more, and the
+    /// one that has waited longest gives way (CONN-25). Default 1,000.
+    pub unproved_connections_max: usize,
     /// Name of this side in `open`, for people who look at traffic.
     pub container_id: String,
 }
@@ -92,6 +98,7 @@ impl Default for Config {
             limits: Limits::default(),
             idle: IdleLimits::default(),
             connections_max: 20_000,
+            unproved_connections_max: 1_000,
             container_id: "mayfly".to_owned(),
         }
     }
@@ -104,6 +111,7 @@ struct Shared {
     /// How far the catalog is applied here: entities may have come or gone when it changes.
     catalog: watch::Sender<Option<u64>>,
     denials: Arc<Denials>,
+    lobby: Arc<Lobby>,
     /// The zero of the engines' time.
     started: Instant,
 }
@@ -119,7 +127,9 @@ pub async fn serve(
     let surplus = Arc::new(Semaphore::new(SURPLUS_MAX));
     let denials = Arc::default();
     let catalog = watch::Sender::new(None);
-    let shared = Arc::new(Shared { config, broker, catalog, denials, started: Instant::now() });
+    let lobby = Arc::new(Lobby::new(config.unproved_connections_max));
+    let started = Instant::now();
+    let shared = Arc::new(Shared { config, broker, catalog, denials, lobby, started });
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut catalog_looks = tokio::time::interval(CATALOG_LOOK_EVERY);

@@ -37,6 +37,11 @@ pub struct Config {
     pub cors_origins: Vec<String>,
 }
 
+impl Config {
+    /// Default of [`Config::connections_max`].
+    pub const CONNECTIONS_MAX: usize = 5_000;
+}
+
 #[derive(Clone)]
 pub(crate) struct App {
     pub broker: Broker,

@@ -8,7 +8,8 @@ use super::composite::composite;
 use super::primitive::{Decode, Encode, Symbol, Symbols, Tag, field};
 use super::state::{DeliveryState, Error};
 use super::terminus::{AnyTarget, Source, Target};
-use super::{Composite, DecodeError, Map, Reader, descriptor};
+use super::{Composite, DecodeError, Map, Reader, Value, descriptor};
+use crate::Limits;
 
 composite! {
     full Open = "open", descriptor::OPEN {
@@ -320,6 +321,25 @@ impl Attach {
             desired_capabilities: Symbols::default(),
             properties: Some(Map::default()),
         }
+    }
+
+    /// The same in bytes of its own, so that it does not keep the frame that it came in, and how many
+    /// it takes in memory. What a peer says of deliveries of an earlier link is left out: nothing is
+    /// resumed here.
+    ///
+    /// # Errors
+    /// Nesting that is deeper than `limits` allow.
+    pub(crate) fn compact(mut self, limits: &Limits) -> Result<(Attach, usize), DecodeError> {
+        // A list that grows as it is read has up to twice the room that it needs.
+        const VALUE_BYTES: usize = 2 * size_of::<Value>();
+        self.unsettled = None;
+        let mut bytes = BytesMut::new();
+        self.write(&mut bytes);
+        let bytes = Bytes::copy_from_slice(&bytes);
+        let mut reader = Reader::new(&bytes, limits);
+        let attach = reader.composite()?;
+        let kept = size_of::<Attach>() + bytes.len() + reader.counted() as usize * VALUE_BYTES;
+        Ok((attach, kept))
     }
 
     /// The text under a link property.

@@ -166,6 +166,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Values that were kept so far.
+    pub(crate) fn counted(&self) -> u32 {
+        self.values_max - self.values_left
+    }
+
     /// Passes over one value.
     pub fn skip(&mut self) -> Result<(), DecodeError> {
         let code = self.u8()?;

@@ -39,6 +39,8 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Connection {
     config: Config,
+    /// What is taken of the peer at present: what the configuration says, or less.
+    allowance: Limits,
     phase: Phase,
     /// The peer's channel-max.
     channel_max: u16,
@@ -82,6 +84,7 @@ impl Connection {
         Connection {
             phase: Phase::Handshake(handshake),
             timing: Timing::new(&config.limits, now),
+            allowance: config.limits.clone(),
             config,
             channel_max: u16::MAX,
             frames: FrameWriter::new(now),
@@ -89,6 +92,16 @@ impl Connection {
             disposing: None,
             farewell: None,
         }
+    }
+
+    /// Takes little of the peer until [`Connection::trust`]: see [`Limits::before_proof`].
+    pub fn distrust(&mut self) {
+        self.allowance = self.config.limits.before_proof();
+    }
+
+    /// Takes as much of the peer as the configuration says.
+    pub fn trust(&mut self) {
+        self.allowance = self.config.limits.clone();
     }
 
     /// The next event, taking whole frames off `input`; what is left there is the beginning of a frame,
@@ -137,7 +150,7 @@ impl Connection {
     /// Whether reading from the socket leads anywhere: not while a login is undecided, nor while too
     /// much waits to be written or to be settled.
     pub fn wants_input(&self) -> bool {
-        let limits = &self.config.limits;
+        let limits = &self.allowance;
         let incoming = &self.registry.incoming;
         self.is_reading()
             && self.frames.waiting() <= limits.output_bytes_max
@@ -153,6 +166,11 @@ impl Connection {
             }
             Phase::Finished => false,
         }
+    }
+
+    /// Bytes that wait to be written.
+    pub fn waiting_bytes(&self) -> usize {
+        self.frames.waiting()
     }
 
     /// What waits to be written. Call [`Connection::flush`] first.
@@ -202,7 +220,7 @@ impl Connection {
 
     fn standing(&self) -> Standing<'_> {
         Standing {
-            limits: &self.config.limits,
+            limits: &self.allowance,
             now: self.frames.now,
             is_opened: matches!(self.phase, Phase::Opened),
             wants_input: self.wants_input(),
@@ -219,7 +237,7 @@ impl Connection {
             }
             Phase::Finished => return Ok(Step::Wait),
         };
-        match handshake.step(input, &self.config.limits, &mut self.frames)? {
+        match handshake.step(input, &self.allowance, &mut self.frames)? {
             Progress::Again => Ok(Step::Again),
             Progress::Wait => Ok(Step::Wait),
             Progress::Login(credentials) => Ok(Step::Event(Event::Login(credentials))),
@@ -240,6 +258,14 @@ impl Connection {
         let Some(head) = frame::FrameHead::parse(input, frame::FrameType::Amqp, bytes_max)? else {
             return Ok(Step::Wait);
         };
+        let bytes_max = self.allowance.frame_bytes_max;
+        if head.bytes > bytes_max as usize {
+            let why = format!(
+                "a frame of {} bytes, and {bytes_max} are the most before a token came",
+                head.bytes
+            );
+            return Err(Fault::Connection(Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)));
+        }
         if input.len() < head.bytes {
             return Ok(Step::Wait);
         }
@@ -253,7 +279,7 @@ impl Connection {
     }
 
     fn on_frame(&mut self, channel: u16, body: &Bytes) -> Result<Option<Event>, Fault> {
-        let mut reader = Reader::new(body, &self.config.limits);
+        let mut reader = Reader::new(body, &self.allowance);
         let performative = Performative::read(&mut reader)?;
         match (&self.phase, performative) {
             (Phase::CloseSent, Performative::Close(_)) => {
@@ -394,7 +420,7 @@ impl Connection {
 
     fn sessions(&mut self) -> SessionHandler<'_> {
         SessionHandler {
-            limits: &self.config.limits,
+            limits: &self.allowance,
             channel_max: self.channel_max,
             registry: &mut self.registry,
             frames: &mut self.frames,
@@ -402,8 +428,8 @@ impl Connection {
     }
 
     fn links(&mut self) -> LinkHandler<'_> {
-        let Connection { config, registry, frames, .. } = self;
-        LinkHandler { limits: &config.limits, registry, frames }
+        let Connection { allowance, registry, frames, .. } = self;
+        LinkHandler { limits: allowance, registry, frames }
     }
 
     fn credits(&mut self) -> CreditHandler<'_> {
@@ -412,13 +438,13 @@ impl Connection {
     }
 
     fn sending(&mut self) -> DeliverySender<'_> {
-        let Connection { config, registry, frames, .. } = self;
-        DeliverySender { limits: &config.limits, registry, frames }
+        let Connection { allowance, registry, frames, .. } = self;
+        DeliverySender { limits: allowance, registry, frames }
     }
 
     fn receiving(&mut self) -> DeliveryReceiver<'_> {
-        let Connection { config, registry, frames, .. } = self;
-        DeliveryReceiver { limits: &config.limits, now: frames.now, registry }
+        let Connection { allowance, registry, frames, .. } = self;
+        DeliveryReceiver { limits: allowance, now: frames.now, registry }
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum LinkPhase {
 pub(crate) struct Link {
     pub session: SessionId,
     pub name: ByteString,
+    /// What its attach takes, here and with whoever serves it, until the link is ended.
+    pub attach_bytes: usize,
     /// Which end this side is.
     pub role: Role,
     pub handle: u32,
@@ -56,6 +58,7 @@ impl Link {
         Link {
             session,
             name: ByteString::new(),
+            attach_bytes: 0,
             role,
             handle,
             remote_handle: None,

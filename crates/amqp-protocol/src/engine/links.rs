@@ -1,7 +1,5 @@
 //! Links that are asked for, answered and ended.
 
-use bytestring::ByteString;
-
 use super::event::{Event, LinkId, SessionId, Side};
 use super::fault::Fault;
 use super::frames::{FrameWriter, Reason};
@@ -58,15 +56,43 @@ impl LinkHandler<'_> {
             let why = "this connection has as many links as it may";
             return Err(Fault::session(session_id, condition::RESOURCE_LIMIT_EXCEEDED, why));
         };
+        let (attach, bytes) = attach.compact(self.limits)?;
         let role = attach.role.opposite();
         let mut link = Link::new(session_id, role, handle, LinkPhase::AttachReceived);
-        // A copy, so that the link's name does not keep the frame it came in.
-        link.name = ByteString::from(&*attach.name);
+        link.name = attach.name.clone();
         link.remote_handle = Some(attach.handle);
         link.delivery_count = attach.initial_delivery_count.unwrap_or(0);
-        let link = self.registry.add_link(link);
-        self.keep_remote_handle(session_id, attach.handle, link);
-        Ok(Some(Event::AttachRequested { session: session_id, link, attach }))
+        let id = self.registry.add_link(link);
+        self.keep_remote_handle(session_id, attach.handle, id);
+        if let Some(error) = self.is_too_much(bytes) {
+            let reply = self.registry.link(id).map(Link::bare_attach);
+            if let Some(reply) = reply {
+                self.refuse(id, reply, error).ok();
+            }
+            return Ok(None);
+        }
+        self.registry.attach_bytes += bytes;
+        if let Some(link) = self.registry.link_mut(id) {
+            link.attach_bytes = bytes;
+        }
+        let attach = Box::new(attach);
+        Ok(Some(Event::AttachRequested { session: session_id, link: id, attach }))
+    }
+
+    /// CONN-26: why an attach that takes so many bytes is not kept.
+    fn is_too_much(&self, bytes: usize) -> Option<Error> {
+        let Limits { attach_bytes_max, attaches_bytes_max, .. } = *self.limits;
+        let (what, all, max) = match bytes > attach_bytes_max {
+            true => ("what this attach says", bytes, attach_bytes_max),
+            false => {
+                let all = self.registry.attach_bytes + bytes;
+                ("what all attaches of this connection say", all, attaches_bytes_max)
+            }
+        };
+        (all > max).then(|| {
+            let why = format!("{what} takes {all} bytes of memory, and may take {max}");
+            Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)
+        })
     }
 
     fn on_attach_reply(&mut self, id: LinkId, attach: Box<Attach>) -> Option<Event> {
@@ -121,6 +147,7 @@ impl LinkHandler<'_> {
             self.write(session, &bare);
         }
         self.write_reason(session, Detach { handle, closed: true, error: Some(error) });
+        self.registry.forget_attach(id);
         Ok(())
     }
 
@@ -141,6 +168,7 @@ impl LinkHandler<'_> {
         self.flush_session(session);
         self.write_reason(session, Detach { handle, closed: true, error });
         self.registry.forget_deliveries(id);
+        self.registry.forget_attach(id);
         Ok(())
     }
 

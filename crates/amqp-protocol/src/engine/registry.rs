@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use bytestring::ByteString;
+
 use super::event::{LinkId, Millis, SessionId};
 use super::fault::Fault;
 use super::link::{Gathered, Link, LinkPhase};
@@ -25,6 +27,8 @@ pub(crate) struct Registry {
     pub held_until: Option<Millis>,
     pub dirty_links: Vec<LinkId>,
     pub incoming: Incoming,
+    /// What the attaches of all links take.
+    pub attach_bytes: usize,
 }
 
 /// What the peer has sent that this side still has to do with.
@@ -160,8 +164,16 @@ impl Registry {
         });
     }
 
+    /// Of a link that is ended nothing is kept but its handles, until the peer has ended it too.
+    pub(crate) fn forget_attach(&mut self, id: LinkId) {
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        link.name = ByteString::new();
+        self.attach_bytes -= std::mem::take(&mut link.attach_bytes);
+    }
+
     pub(crate) fn forget_link(&mut self, id: LinkId) {
         self.forget_deliveries(id);
+        self.forget_attach(id);
         let Some(link) = self.links.remove(id.0) else { return };
         let Some(session) = self.sessions.get_mut(link.session.0) else { return };
         session.handles.remove(&link.handle);

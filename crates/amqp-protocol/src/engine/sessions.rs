@@ -8,6 +8,7 @@ use super::registry::Registry;
 use super::session::{OUTGOING_WINDOW, Session, SessionPhase};
 use crate::Limits;
 use crate::codec::{Begin, End, Error, Symbols};
+use crate::condition;
 
 pub(crate) struct SessionHandler<'a> {
     pub limits: &'a Limits,
@@ -51,6 +52,10 @@ impl SessionHandler<'_> {
 
     /// The peer began one: on the channel of its own number where that is free, else the first that is.
     fn on_begin_request(&mut self, channel: u16) -> Result<SessionId, Fault> {
+        if self.registry.sessions.len() >= self.limits.sessions_max {
+            let why = "this connection has as many sessions as it may at present";
+            return Err(Fault::Connection(Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)));
+        }
         let max = self.limits.channel_max.min(self.channel_max);
         let ours = self.registry.free_channel(Some(channel), max);
         let ours = ours.ok_or(Fault::framing("no channel is free"))?;

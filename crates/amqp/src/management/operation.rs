@@ -80,6 +80,26 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether its reply holds messages, states or lists.
+    pub fn reply_may_be_large(&self) -> bool {
+        match self {
+            Operation::Peek { .. }
+            | Operation::ReceiveBySequence { .. }
+            | Operation::GetSessionState { .. }
+            | Operation::GetMessageSessions { .. }
+            | Operation::EnumerateRules { .. } => true,
+            Operation::RenewLock { .. }
+            | Operation::Schedule { .. }
+            | Operation::CancelScheduled { .. }
+            | Operation::UpdateDisposition { .. }
+            | Operation::BatchDelete { .. }
+            | Operation::RenewSessionLock { .. }
+            | Operation::SetSessionState { .. }
+            | Operation::AddRule { .. }
+            | Operation::RemoveRule { .. } => false,
+        }
+    }
+
     /// The session it is about, if only who holds that may ask for it (DEFER-10, SESS-13, PEEK-9,
     /// BATCH-7). A settlement is known by its tokens.
     pub fn held_session(&self) -> Option<&str> {

@@ -1,6 +1,5 @@
 //! Attach requests (LINK-5 to LINK-7): which node, with which right, served by whom.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Symbol, Value};
@@ -13,12 +12,13 @@ use tokio::sync::mpsc;
 
 use super::access::{self, Grants};
 use super::address::{Entity, Node};
-use super::consumer::ORDERS_WAITING_MAX;
+use super::backlog::Backlog;
+use super::consumer::{ORDERS_WAITING_MAX, ReceiverOutlet};
 use super::idle::IdleTimers;
 use super::incoming::{IncomingLink, PRESETTLED_MAX, RelayLink};
 use super::link_table::{Kind, Link, LinkTable, address_of};
 use super::note::Terms;
-use super::outgoing::OutgoingLink;
+use super::outgoing::{OutgoingLink, UnsentMessages, UnsentReplies};
 use super::source::Wanted;
 use super::tasks::Tasks;
 use super::transaction_group::TransactionGroups;
@@ -55,6 +55,8 @@ pub(super) struct AttachHandler<'a> {
     pub tasks: &'a mut Tasks,
     pub groups: &'a mut TransactionGroups,
     pub timers: &'a mut IdleTimers,
+    /// What waits for the client.
+    pub unread: &'a Backlog,
 }
 
 impl AttachHandler<'_> {
@@ -98,10 +100,18 @@ impl AttachHandler<'_> {
             self.groups.add_control(session);
             return Ok((None, kind));
         }
+        let is_proved = self.grants.is_proved(&self.shared.config.access);
         if attach.role == Role::Sender && address.is_empty() {
-            return Ok((None, self.serve_relay(id)));
+            return match is_proved {
+                true => Ok((None, self.serve_relay(id))),
+                false => Err(failure::unauthorized(access::name(Right::Send), address)),
+            };
         }
         let node = Node::parse(address).map_err(refused)?;
+        if let (Node::Management(_), false) = (&node, is_proved) {
+            // CONN-25: whoever may ask for nothing yet has nothing to keep a link for.
+            return Err(failure::unauthorized("Listen or Send", address));
+        }
         let right = match &node {
             Node::Cbs => None,
             // Which right a request takes, its operation tells.
@@ -122,7 +132,9 @@ impl AttachHandler<'_> {
         }
         let kind = match (node, attach.role) {
             (node @ (Node::Cbs | Node::Management(_)), Role::Sender) => Kind::Requests(node),
-            (Node::Cbs | Node::Management(_), Role::Receiver) => Kind::Replies(VecDeque::new()),
+            (Node::Cbs | Node::Management(_), Role::Receiver) => {
+                Kind::Replies(UnsentReplies::new(self.unread.share()))
+            }
             (Node::Entity(entity), Role::Sender) => {
                 let to = self.transfer_destination(attach)?;
                 self.serve_sender(id, entity, to, temporary).map_err(refused)?
@@ -210,16 +222,20 @@ impl AttachHandler<'_> {
         let (orders, waiting) = mpsc::channel(ORDERS_WAITING_MAX + 1);
         let end = orders.clone().try_reserve_owned().expect("a new channel has room");
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
-        let of = entity.clone();
+        let (of, unread) = (entity.clone(), self.unread.clone());
         let mode = match shown {
             Shown::Peek => None,
             Shown::ReceiveAndDelete => Some(ReceiveMode::ReceiveAndDelete),
             Shown::PeekLock | Shown::Deferred => Some(ReceiveMode::PeekLock),
         };
         match mode {
-            None => self.spawn(id, temporary, browser::run(id, broker, of, wanted, waiting, notes)),
+            None => {
+                let run = browser::run(id, broker, of, wanted, waiting, notes, unread);
+                self.spawn(id, temporary, run);
+            }
             Some(mode) => {
-                let run = consumer::run(id, broker, of, wanted, mode, waiting, notes);
+                let outlet = ReceiverOutlet { notes, unread };
+                let run = consumer::run(id, broker, of, wanted, mode, waiting, outlet);
                 self.spawn(id, temporary, run);
             }
         }
@@ -229,7 +245,7 @@ impl AttachHandler<'_> {
             end,
             shown,
             session: None,
-            unsent: VecDeque::new(),
+            unsent: UnsentMessages::new(self.unread.share()),
             sent: 0,
             credit_untold: None,
             verdicts: Vec::new(),

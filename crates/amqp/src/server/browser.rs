@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::address::Entity;
+use super::backlog::Backlog;
 use super::consumer::Order;
 use super::failure;
 use super::note::{Note, Notes, Terms, tell};
@@ -31,6 +32,7 @@ pub(super) async fn run(
     wanted: Wanted,
     mut orders: mpsc::Receiver<Order>,
     notes: Notes,
+    unread: Backlog,
 ) {
     let selection = match wanted {
         Wanted::Selected(selection) => Some(selection),
@@ -60,7 +62,9 @@ pub(super) async fn run(
                 Some(Order::End { .. }) | None => return,
             },
             () = sleep_until(look_at), if handed == 0 && (wanted > 0 || is_draining) => {
-                match browser.show(wanted.min(PORTION_MAX)).await {
+                // Who reads nothing of other links is shown one by one.
+                let portion = if unread.is_full() { 1 } else { PORTION_MAX };
+                match browser.show(wanted.min(portion)).await {
                     // A look at messages that are not wanted is over, and the next goes on behind them.
                     Ok(Look { shown: 0, ended: false }) => look_at = Instant::now(),
                     Ok(Look { shown: 0, .. }) if is_draining => {

@@ -1,6 +1,6 @@
 //! One connection: its socket, its engine and its links, in turns.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ const OFFERED: [&str; 2] = ["ANONYMOUS-RELAY", DELAYED_DELIVERY];
 const OUTCOME_DELAY_MS: u32 = 1;
 /// Room for what is read at a time. An idle connection holds none.
 const READ_BYTES: usize = 32 * 1024;
+/// The same of a client that has not proved who it is.
+const UNPROVED_READ_BYTES: usize = 4 * 1024;
 /// Slices written at a time.
 const SLICES_MAX: usize = 32;
 /// A client that was told that the node ends has so long to say goodbye.
@@ -103,6 +105,8 @@ fn millis(since: Duration) -> Millis {
 pub(super) enum Rejection {
     /// QUOTA-13: SDKs try again later.
     Surplus { connections_max: usize },
+    /// CONN-25: others came while it had not proved who it is.
+    Unproved { places: usize },
     /// CONN-24: it is another port that it looks for.
     Misdirected(Arc<str>),
 }
@@ -112,6 +116,13 @@ impl Rejection {
         match self {
             Rejection::Surplus { connections_max } => {
                 let why = format!("this node has as many connections as it may, {connections_max}");
+                Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)
+            }
+            Rejection::Unproved { places } => {
+                let why = format!(
+                    "of the clients that have not proved who they are this node keeps {places}, and \
+                     this one has waited longest"
+                );
                 Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)
             }
             Rejection::Misdirected(why) => Error::new(condition::NOT_ALLOWED, &**why),
@@ -216,7 +227,19 @@ impl Socket {
         let has_output = self.has_output();
         let Socket { stream, is_flushed, input, links, inbox, stopping, catalog, .. } = self;
         let (alarm, shared) = (&mut self.alarm, &self.shared);
+        let (unstored, is_full) = (links.unstored.clone(), links.unstored.is_full());
+        let read_bytes = if links.guest.is_some() { UNPROVED_READ_BYTES } else { READ_BYTES };
         let (engine, work) = (&mut links.engine, &mut links.tasks.work);
+        let guest = &mut links.guest;
+        let asked_out = async {
+            match guest {
+                Some(guest) => {
+                    guest.asked_out().await;
+                    guest.places()
+                }
+                None => pending().await,
+            }
+        };
         let exchange = poll_fn(|cx| {
             if has_output
                 && let Poll::Ready(result) = poll_write(stream, engine.output(), is_flushed, cx)
@@ -224,12 +247,13 @@ impl Socket {
                 return Poll::Ready(result.map(|()| true));
             }
             match wants_input {
-                true => poll_read(stream, input, cx),
+                true => poll_read(stream, input, read_bytes, cx),
                 false => Poll::Pending,
             }
         });
         tokio::select! {
             goes_on = exchange, if wants_input || has_output => return goes_on,
+            () = unstored.room(), if is_full => {}
             Some(()) = work.next(), if !work.is_empty() => {}
             Some(note) = inbox.recv() => {
                 links.now = now(shared);
@@ -241,6 +265,9 @@ impl Socket {
                 links.detach_orphans();
             }
             _ = stopping.changed(), if self.end_by.is_none() => self.stop(),
+            places = asked_out, if self.end_by.is_none() => {
+                self.refuse(Rejection::Unproved { places }.error());
+            }
         }
         Ok(true)
     }
@@ -324,9 +351,10 @@ fn poll_write(
 fn poll_read(
     stream: &mut Stream,
     input: &mut BytesMut,
+    bytes: usize,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<bool>> {
-    input.reserve(READ_BYTES);
+    input.reserve(bytes);
     let read = poll_read_buf(Pin::new(stream), cx, input);
     if input.is_empty() {
         *input = BytesMut::new();

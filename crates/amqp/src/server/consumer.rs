@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::address::Entity;
+use super::backlog::Backlog;
 use super::failure;
 use super::note::{Note, Notes, Terms, tell};
 use super::source::{self, Opened, Wanted};
@@ -24,6 +25,8 @@ use super::verdict::Verdict;
 /// Most messages asked of the broker that the client has not been sent yet: whatever credit a client
 /// gives, one that does not read is remembered for no more than these.
 const PORTION_MAX: u32 = 256;
+/// What a message takes, until one has come.
+const MESSAGE_BYTES_GUESS: usize = 64 * 1024;
 /// Requests with verdicts under way, per link; verdicts gather meanwhile, so that a busy link costs the
 /// log few entries.
 const SETTLING_MAX: usize = 8;
@@ -55,6 +58,13 @@ pub(super) enum Order {
     },
 }
 
+/// How what is received gets to the client.
+pub(super) struct ReceiverOutlet {
+    pub notes: Notes,
+    /// What waits for the client, over all its links.
+    pub unread: Backlog,
+}
+
 /// Serves the link until the connection lets go of its end, or the broker of the receiver.
 pub(super) async fn run(
     link: LinkId,
@@ -63,7 +73,7 @@ pub(super) async fn run(
     wanted: Wanted,
     mode: ReceiveMode,
     mut orders: mpsc::Receiver<Order>,
-    notes: Notes,
+    ReceiverOutlet { notes, unread }: ReceiverOutlet,
 ) {
     let mut credit = None;
     let opened = source::open(&broker, &entity, wanted, mode, &mut orders, &mut credit).await;
@@ -78,7 +88,7 @@ pub(super) async fn run(
     };
     tell(&notes, Note::Ready(link, terms)).await;
     let token = session.clone().map(|(token, _)| token);
-    let mut consumer = Consumer::new(link, broker.clone(), entity, token, supply, notes);
+    let mut consumer = Consumer::new(link, broker.clone(), entity, token, supply, notes, unread);
     consumer.is_locking = mode == ReceiveMode::PeekLock;
     if let Some(order) = credit {
         consumer.take(order).await;
@@ -107,6 +117,7 @@ pub(super) async fn run(
                     return tell(&consumer.notes, Note::Failed(link, failure::error(&error))).await;
                 }
             }
+            () = consumer.unread.room(), if consumer.is_held_up => consumer.adjust().await,
             Some(answers) = consumer.settling.next() => {
                 tell(&consumer.notes, Note::Settled(answers)).await;
                 consumer.post(SETTLING_MAX);
@@ -132,6 +143,12 @@ struct Consumer {
     wanted: u32,
     /// Messages handed over and not sent.
     handed: u32,
+    /// What waits for the client, over all its links.
+    unread: Backlog,
+    /// It is asked for nothing until there is room in that.
+    is_held_up: bool,
+    /// Of the messages so far, about: what a portion of them will take.
+    message_bytes: usize,
     /// Whether messages are sent under locks.
     is_locking: bool,
     /// Messages sent under locks, less verdicts that came outside of transactions.
@@ -152,8 +169,12 @@ impl Consumer {
         session: Option<SessionToken>,
         supply: Supply,
         notes: Notes,
+        unread: Backlog,
     ) -> Consumer {
         Consumer {
+            unread,
+            is_held_up: false,
+            message_bytes: MESSAGE_BYTES_GUESS,
             link,
             broker,
             entity,
@@ -218,7 +239,7 @@ impl Consumer {
         if granted > self.wanted {
             return self.withdraw();
         }
-        let room = PORTION_MAX.saturating_sub(self.handed.saturating_add(granted));
+        let room = self.portion().saturating_sub(self.handed.saturating_add(granted));
         self.supply.add_credit((self.wanted - granted).min(room));
         if !self.is_draining {
             return;
@@ -228,6 +249,17 @@ impl Consumer {
             0 => {} // There will be room once the client was sent what it was promised.
             _ => self.withdraw(),
         }
+    }
+
+    /// How many messages the client may have been promised and not sent: as many as there is room for in
+    /// what waits for it, over all its links.
+    fn portion(&mut self) -> u32 {
+        let fitting = self.unread.left() / self.message_bytes.max(1);
+        let portion = u32::try_from(fitting).unwrap_or(PORTION_MAX).min(PORTION_MAX);
+        // Locks are given back where there is no credit, so there will be room; what was deleted waits for
+        // this client, and must not hold up its other links.
+        self.is_held_up = self.is_locking && self.unread.is_full() && self.handed == 0;
+        if self.is_held_up { 0 } else { portion.max(1) }
     }
 
     fn withdraw(&mut self) {
@@ -245,6 +277,8 @@ impl Consumer {
         match next {
             Ok(Next::Messages(messages)) => {
                 let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+                let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+                self.message_bytes = bytes / messages.len().max(1);
                 self.wanted = self.wanted.saturating_sub(count);
                 self.handed = self.handed.saturating_add(count);
                 if let Some(unused) = &mut self.withdrawing {
@@ -299,8 +333,10 @@ impl Consumer {
     fn post(&mut self, settling_max: usize) {
         while !self.unposted.is_empty() && self.settling.len() < settling_max {
             let (mut asked, mut settlements, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+            let mut shares = Vec::new();
             let count = self.unposted.len().min(TOKENS_MAX);
-            for Verdict { id, settlement, answer } in self.unposted.drain(..count) {
+            for Verdict { id, settlement, answer, share } in self.unposted.drain(..count) {
+                shares.extend(share);
                 asked.push((id, answer));
                 tokens.push(settlement.token);
                 settlements.push(settlement);
@@ -320,6 +356,7 @@ impl Consumer {
                     }),
                     Err(error) => Err(error),
                 };
+                drop(shares);
                 answers(asked, outcome, &name)
             }));
         }

@@ -21,6 +21,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::access::{self, Grants};
 use super::address::Entity;
+use super::backlog::Share;
 use super::link_table::LinkTable;
 use super::requests::{RequestLink, reply_node, session_of, settled_in};
 use super::tasks::Tasks;
@@ -33,6 +34,8 @@ use crate::{Limits, condition, link_terms};
 
 /// Most transactions that a connection has open.
 const OPEN_MAX: usize = 256;
+/// The same of a client that has not proved who it is: an SDK declares one before it brings a token.
+const UNPROVED_OPEN_MAX: usize = 4;
 /// What an open transaction is told and has not come to: more than two links may send ahead, and ten
 /// times what a transaction holds (TX-4). One that is told more is rolled back.
 const ACTS_WAITING_MAX: usize = 2048;
@@ -185,7 +188,9 @@ impl TransactionHandler<'_> {
     }
 
     fn declare(&mut self, control: LinkId) -> DeliveryState {
-        if self.transactions.open.len() + self.transactions.ending.len() >= OPEN_MAX {
+        let is_proved = self.grants.is_proved(&self.shared.config.access);
+        let open_max = if is_proved { OPEN_MAX } else { UNPROVED_OPEN_MAX };
+        if self.transactions.open.len() + self.transactions.ending.len() >= open_max {
             let why = "this connection has as many transactions open as it may; discharge some";
             let error = Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why);
             return DeliveryState::rejected(error);
@@ -203,7 +208,13 @@ impl TransactionHandler<'_> {
     }
 
     /// A message on a sender link, within a transaction.
-    pub fn take_in_transaction(&mut self, delivery: &Delivery, state: &DeliveryState) {
+    /// `share`: see [`Part::share`].
+    pub fn take_in_transaction(
+        &mut self,
+        delivery: &Delivery,
+        state: &DeliveryState,
+        share: Option<Share>,
+    ) {
         let id = (!delivery.settled).then_some(delivery.id);
         let messages = incoming::messages(delivery, &self.shared.config.limits, self.scratch);
         let operation = messages
@@ -214,7 +225,7 @@ impl TransactionHandler<'_> {
         let to = to.map(|to| to.name);
         let reach = self.groups.reach(link.session);
         let hearer = Hearer::Transfer(delivery.link, id);
-        let part = Part { reach, entity, to, session: None, operation, hearer };
+        let part = Part { reach, entity, to, session: None, operation, hearer, share };
         match self.perform(state, part) {
             Ok(()) if id.is_none() => self.table.count_presettled(delivery.link),
             Ok(()) => {}
@@ -246,7 +257,8 @@ impl TransactionHandler<'_> {
                 let hearer = Hearer::Verdict(id_wanted, outcome);
                 let operation = Ok(Operation::Settle(settle));
                 let reach = self.groups.reach(id.session);
-                let part = Part { reach, entity, to: None, session, operation, hearer };
+                let share = None;
+                let part = Part { reach, entity, to: None, session, operation, hearer, share };
                 match self.transactions.tell(&txn_id, part) {
                     Ok(()) => {
                         if !settled {
@@ -297,7 +309,8 @@ impl TransactionHandler<'_> {
             PendingReply { from, node: node.clone(), envelope: Box::new(envelope.clone()), reply };
         let hearer = Hearer::Request(Box::new(pending));
         let reach = self.groups.reach(from.session);
-        let part = Part { reach, entity, to: None, session: settled_in, operation, hearer };
+        let (session, share) = (settled_in, None);
+        let part = Part { reach, entity, to: None, session, operation, hearer, share };
         match self.perform(state, part) {
             Ok(()) => {
                 self.tasks.request_began();

@@ -1,16 +1,15 @@
 //! The links of one connection, and which of them have something to see to.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use amqp_protocol::codec::{AnyTarget, Attach, Role};
 use amqp_protocol::engine::{LinkId, Millis, SessionId};
 use auth::Right;
-use bytes::Bytes;
 use domain::EntityId;
 
 use super::address::{Entity, Node};
 use super::incoming::{IncomingLink, PRESETTLED_MAX, RelayLink};
-use super::outgoing::OutgoingLink;
+use super::outgoing::{OutgoingLink, UnsentReplies};
 
 /// A link, from the moment it is asked for.
 pub(super) struct Link {
@@ -36,7 +35,7 @@ pub(super) enum Kind {
     Relay(RelayLink),
     Requests(Node),
     /// What waits for credit.
-    Replies(VecDeque<Bytes>),
+    Replies(UnsentReplies),
     /// Of transactions (COORD-1).
     Control,
 }
@@ -122,7 +121,7 @@ impl LinkTable {
         }
     }
 
-    pub fn replies(&mut self, id: LinkId) -> Option<&mut VecDeque<Bytes>> {
+    pub fn replies(&mut self, id: LinkId) -> Option<&mut UnsentReplies> {
         match &mut self.links.get_mut(&id)?.kind {
             Kind::Replies(waiting) => Some(waiting),
             Kind::Incoming(_)

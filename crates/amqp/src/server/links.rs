@@ -13,15 +13,17 @@ use domain::Refusal;
 use super::access::Grants;
 use super::address::{Entity, Node};
 use super::attach::AttachHandler;
+use super::backlog::{Backlog, Share};
 use super::coordinator::{DecodedRequest, Disposed, TransactionHandler, Transactions};
 use super::idle::{self, IdleTimers};
 use super::link_table::{Kind, Link, LinkTable};
+use super::lobby::Guest;
 use super::note::{Note, Notes};
 use super::outgoing::OutgoingHandler;
 use super::proof::{Proof, ProofHandler, Proved, Unproved};
 use super::requests::{self, REPLIES_MAX, RequestHandler, RequestLink, reply_node};
 use super::submission::Delivered;
-use super::tasks::Tasks;
+use super::tasks::{Tasks, Turn};
 use super::transaction_group::TransactionGroups;
 use super::verdict::verdict;
 use super::{Shared, failure, incoming, relay};
@@ -33,7 +35,14 @@ pub(super) struct Links {
     pub engine: Connection,
     shared: Arc<Shared>,
     pub grants: Grants,
+    /// The place of a client that has not proved who it is; until it has, little is taken of it.
+    pub guest: Option<Guest>,
     table: LinkTable,
+    /// What waits for the client to read it, beside what is written already.
+    unread: Backlog,
+    /// What the client sent and settled itself, and what it said along with its verdicts, until it is
+    /// stored: the engine counts the rest.
+    pub unstored: Backlog,
     /// Links that are asked for, and wait for the keys of their entities.
     unproved: BTreeMap<LinkId, Unproved>,
     pub tasks: Tasks,
@@ -55,12 +64,27 @@ enum Ending {
 }
 
 impl Links {
-    pub fn new(engine: Connection, shared: Arc<Shared>, notes: Notes) -> Links {
+    pub fn new(mut engine: Connection, shared: Arc<Shared>, notes: Notes) -> Links {
+        let guest = (!shared.config.access.is_anyone()).then(|| shared.lobby.enter());
+        if guest.is_some() {
+            engine.distrust();
+        }
         let timers = IdleTimers::new(shared.config.idle);
+        let limits = &shared.config.limits;
+        let unread_max = match guest {
+            Some(_) => limits.before_proof().output_bytes_max,
+            None => limits.output_bytes_max,
+        };
+        let unread = Backlog::new(unread_max);
+        let bytes_max = usize::try_from(limits.incoming_bytes_max).unwrap_or(usize::MAX);
+        let unstored = Backlog::new(bytes_max);
         Links {
             engine,
             shared,
             grants: Grants::default(),
+            guest,
+            unread,
+            unstored,
             table: LinkTable::default(),
             unproved: BTreeMap::new(),
             tasks: Tasks::new(notes),
@@ -74,7 +98,19 @@ impl Links {
 
     /// Whether reading leads anywhere at present.
     pub fn wants_input(&self) -> bool {
-        self.tasks.has_room() && !self.table.is_full() && self.engine.wants_input()
+        let has_room = self.tasks.has_room(self.guest.is_none());
+        let is_full = self.table.is_full() || self.unstored.is_full();
+        has_room && !is_full && self.engine.wants_input()
+    }
+
+    /// CONN-25: a client that has proved who it is gives its place to others, and is held to no more
+    /// than all are.
+    fn see_proof(&mut self) {
+        if self.guest.is_some() && self.grants.is_proved(&self.shared.config.access) {
+            self.guest = None;
+            self.engine.trust();
+            self.unread.raise(self.shared.config.limits.output_bytes_max);
+        }
     }
 
     pub fn on_event(&mut self, event: Event) {
@@ -82,6 +118,7 @@ impl Links {
             Event::Login(credentials) => {
                 let accepted = self.grants.login(&self.shared.config.access, &credentials);
                 self.engine.login(accepted);
+                self.see_proof();
             }
             Event::AttachRequested { session, link, attach } => {
                 self.on_attach(session, link, attach);
@@ -160,10 +197,10 @@ impl Links {
                     self.table.mark_busy(link);
                 }
             }
-            Note::Replied { from, node, envelope, reply } => {
+            Note::Replied { from, node, envelope, reply, turn } => {
                 self.tasks.request_ended();
                 let reply = reply.encode(&envelope, &mut self.scratch);
-                self.reply(from, &node, &envelope, reply);
+                self.reply_in_turn(from, &node, &envelope, reply, turn);
             }
             Note::Keys { proof, keys } => self.on_keys(proof, keys),
             Note::Token { from, envelope, status } => {
@@ -198,6 +235,7 @@ impl Links {
     }
 
     fn on_proved(&mut self, proved: Proved) {
+        self.see_proof();
         match proved {
             Proved::Token { from, envelope, status } => {
                 let reply = status.reply(&envelope, &mut self.scratch);
@@ -245,12 +283,15 @@ impl Links {
                 }
             }
             (Kind::Incoming(_), Some(state)) => {
-                self.transaction_handler().take_in_transaction(&delivery, state);
+                let share = self.presettled(&delivery);
+                self.transaction_handler().take_in_transaction(&delivery, state, share);
             }
             (Kind::Incoming(_), None) => {
                 let limits = &self.shared.config.limits;
                 let messages = incoming::messages(&delivery, limits, &mut self.scratch);
-                if !incoming::take_in(&mut self.table, delivery.link, Delivered { id, messages }) {
+                let share = self.presettled(&delivery);
+                let delivered = Delivered { id, messages, share };
+                if !incoming::take_in(&mut self.table, delivery.link, delivered) {
                     self.fail(delivery.link, outran());
                 }
             }
@@ -265,6 +306,12 @@ impl Links {
         }
     }
 
+    /// What a delivery takes that its client settled itself: nobody else counts it.
+    fn presettled(&self, delivery: &Delivery) -> Option<Share> {
+        let bytes = delivery.payload.as_ref().map_or(0, Bytes::len);
+        delivery.settled.then(|| self.unstored.share().with(bytes))
+    }
+
     /// LINK-24: a message goes where it says itself.
     ///
     /// # Errors
@@ -272,8 +319,9 @@ impl Links {
     fn relay(&mut self, delivery: &Delivery) -> Result<(), Error> {
         let config = &self.shared.config;
         let (limits, grants) = (&config.limits, &self.grants);
-        let addressed =
+        let mut addressed =
             relay::addressed(delivery, limits, grants, &config.access, &mut self.scratch)?;
+        addressed.share = self.presettled(delivery);
         if !incoming::relay(&mut self.table, delivery.link, addressed) {
             self.fail(delivery.link, outran());
         }
@@ -309,6 +357,7 @@ impl Links {
                         let Links { shared, grants, table, tasks, .. } = self;
                         RequestHandler { shared, grants, table, tasks }
                             .on_request(from, entity, envelope, operation);
+                        self.end_unheard();
                     }
                     Some(state) => {
                         let is_settled = delivery.settled;
@@ -387,7 +436,9 @@ impl Links {
             return;
         };
         match verdict((!settled).then_some(id), &tag, state) {
-            Ok(verdict) => {
+            Ok(mut verdict) => {
+                let bytes = verdict.bytes();
+                verdict.share = (bytes > 0).then(|| self.unstored.share().with(bytes));
                 outgoing.verdicts.push(verdict);
                 self.table.mark_busy(link);
             }
@@ -399,18 +450,46 @@ impl Links {
 
     /// REQ-3, REQ-31: the reply goes to the response link of the same session, or the request's link ends.
     fn reply(&mut self, from: RequestLink, node: &str, envelope: &Envelope, reply: Bytes) {
+        self.reply_in_turn(from, node, envelope, reply, None);
+    }
+
+    /// The same with the [`Turn`] of what was asked, which ends when the reply is written.
+    fn reply_in_turn(
+        &mut self,
+        from: RequestLink,
+        node: &str,
+        envelope: &Envelope,
+        reply: Bytes,
+        turn: Option<Turn>,
+    ) {
         let RequestLink { session, link } = from;
         let id = match requests::link_for(&self.table, session, node, envelope.reply_to()) {
             Ok(id) => id,
             Err(error) => return self.fail(link, error),
         };
         let Some(waiting) = self.table.replies(id) else { return };
-        if waiting.len() >= REPLIES_MAX {
-            let why = "too many replies wait for credit on this link";
-            return self.fail(id, Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why));
+        // Where nothing is read for want of room, no more is asked, and what was will be written.
+        let is_read = self.engine.wants_input();
+        if waiting.len() >= REPLIES_MAX || is_read && waiting.len() > 0 && self.unread.is_full() {
+            return self.fail(id, unheard());
         }
-        waiting.push_back(reply);
+        waiting.push(reply, turn);
         self.outgoing_handler().send_replies(id);
+    }
+
+    /// REQ-31: who asks for as much as it may while it gives no credit for replies would wait for ever,
+    /// as its credit would not be read.
+    fn end_unheard(&mut self) {
+        if self.tasks.has_room(self.guest.is_none()) {
+            return;
+        }
+        let waits = |link: &Link| matches!(&link.kind, Kind::Replies(unsent) if unsent.len() > 0);
+        for id in self.table.ids(waits) {
+            // Where room is short because nothing is read of what was written, there will be some.
+            if self.engine.room(id) == 0 && self.engine.wants_input() {
+                self.fail(id, unheard());
+            }
+        }
     }
 
     /// Ends a link that cannot be served, or not any more.
@@ -503,8 +582,8 @@ impl Links {
     }
 
     fn attach_handler(&mut self) -> AttachHandler<'_> {
-        let Links { engine, shared, grants, table, tasks, groups, timers, now, .. } = self;
-        AttachHandler { shared, now: *now, grants, engine, table, tasks, groups, timers }
+        let Links { engine, shared, grants, table, tasks, groups, timers, now, unread, .. } = self;
+        AttachHandler { shared, now: *now, grants, engine, table, tasks, groups, timers, unread }
     }
 
     fn proof_handler(&mut self) -> ProofHandler<'_> {
@@ -522,6 +601,12 @@ impl Links {
             self;
         TransactionHandler { shared, grants, engine, table, tasks, transactions, groups, scratch }
     }
+}
+
+/// REQ-31.
+fn unheard() -> Error {
+    let why = "too many replies, or too much in them, wait for credit on this link";
+    Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)
 }
 
 fn outran() -> Error {

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::proof::{Keys, Proof};
 use super::requests::RequestLink;
+use super::tasks::Turn;
 use crate::cbs::Status;
 use crate::management::Reply;
 
@@ -44,7 +45,13 @@ pub(super) enum Note {
     /// The log has decided on the client's verdicts.
     Settled(Vec<(DeliveryId, DeliveryState)>),
     /// A management request was carried out.
-    Replied { from: RequestLink, node: String, envelope: Box<Envelope>, reply: Reply },
+    Replied {
+        from: RequestLink,
+        node: String,
+        envelope: Box<Envelope>,
+        reply: Reply,
+        turn: Option<Turn>,
+    },
     /// A token was judged, and what it is for was looked for.
     Token { from: RequestLink, envelope: Box<Envelope>, status: Status },
     /// What the entities' own keys are, or why nobody knows.

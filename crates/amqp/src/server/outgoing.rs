@@ -14,8 +14,10 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::address::Entity;
+use super::backlog::Share;
 use super::consumer::Order;
 use super::link_table::{Kind, LinkTable};
+use super::tasks::Turn;
 use super::verdict::{Verdict, unlocked_tag};
 use crate::management::tag;
 
@@ -29,7 +31,7 @@ pub(super) struct OutgoingLink {
     pub shown: Shown,
     /// The session that is received, once the client was told of it.
     pub session: Option<SessionToken>,
-    pub unsent: VecDeque<Received>,
+    pub unsent: UnsentMessages,
     /// Sent since the orders last said so.
     pub sent: u32,
     /// The client's last word on credit, if no order says it yet: whether it drains.
@@ -37,6 +39,63 @@ pub(super) struct OutgoingLink {
     pub verdicts: Vec<Verdict>,
     /// The broker has no more for a drain; what is unsent goes first.
     pub is_drained: bool,
+}
+
+/// Messages that wait for a client's credit, or for room.
+pub(super) struct UnsentMessages {
+    messages: VecDeque<Received>,
+    share: Share,
+}
+
+impl UnsentMessages {
+    pub fn new(share: Share) -> UnsentMessages {
+        UnsentMessages { messages: VecDeque::new(), share }
+    }
+
+    pub fn extend(&mut self, messages: Vec<Received>) {
+        self.share.add(messages.iter().map(|message| message.content.len()).sum());
+        self.messages.extend(messages);
+    }
+
+    fn pop(&mut self) -> Option<Received> {
+        let message = self.messages.pop_front()?;
+        self.share.free(message.content.len());
+        Some(message)
+    }
+
+    fn take_locks(&mut self) -> Vec<LockToken> {
+        self.share.free(usize::MAX);
+        let locks = self.messages.drain(..).filter_map(|received| received.delivery.lock);
+        locks.map(|lock| lock.token).collect()
+    }
+}
+
+/// Replies that wait for a client's credit, or for room.
+pub(super) struct UnsentReplies {
+    replies: VecDeque<(Bytes, Option<Turn>)>,
+    share: Share,
+}
+
+impl UnsentReplies {
+    pub fn new(share: Share) -> UnsentReplies {
+        UnsentReplies { replies: VecDeque::new(), share }
+    }
+
+    pub fn len(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// `turn`: see [`Turn`].
+    pub fn push(&mut self, reply: Bytes, turn: Option<Turn>) {
+        self.share.add(reply.len());
+        self.replies.push_back((reply, turn));
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        let (reply, _turn) = self.replies.pop_front()?;
+        self.share.free(reply.len());
+        Some(reply)
+    }
 }
 
 pub(super) struct OutgoingHandler<'a> {
@@ -95,7 +154,7 @@ impl OutgoingHandler<'_> {
             let room = self.engine.room(id);
             let has_credit = self.engine.credit(id) > 0;
             let Some(outgoing) = self.table.outgoing(id) else { return false };
-            let Some(received) = outgoing.unsent.front() else { break };
+            let Some(received) = outgoing.unsent.messages.front() else { break };
             match (room > 0, has_credit, outgoing.shown) {
                 (true, _, _) => {}
                 (false, true, _) => return true,
@@ -111,7 +170,7 @@ impl OutgoingHandler<'_> {
             if outgoing.session.is_some() {
                 under_session(&mut received);
             }
-            outgoing.unsent.pop_front();
+            drop(outgoing.unsent.pop());
             outgoing.sent += 1;
             let sequence = received.delivery.sequence;
             match self.encode(&received, shown) {
@@ -150,7 +209,7 @@ impl OutgoingHandler<'_> {
     /// Sends the replies there is credit for.
     pub fn send_replies(&mut self, id: LinkId) {
         while let Some(waiting) = self.table.replies(id) {
-            if waiting.is_empty() {
+            if waiting.len() == 0 {
                 return;
             }
             if self.engine.room(id) == 0 {
@@ -159,7 +218,7 @@ impl OutgoingHandler<'_> {
                 }
                 return;
             }
-            let Some(reply) = waiting.pop_front() else { return };
+            let Some(reply) = waiting.pop() else { return };
             let _ = self.engine.send(id, &settled(reply));
         }
     }
@@ -226,7 +285,7 @@ impl OutgoingLink {
     /// Gives back what was not sent, unless there is no place for the order.
     fn give_back(&mut self) -> bool {
         let Ok(place) = self.orders.try_reserve() else { return self.orders.is_closed() };
-        let tokens = locks(self.unsent.drain(..));
+        let tokens = self.unsent.take_locks();
         if !tokens.is_empty() {
             place.send(Order::Release(tokens));
         }
@@ -235,22 +294,18 @@ impl OutgoingLink {
 
     /// The link is gone. Some clients send their last verdicts along with their goodbye; messages not
     /// sent go back, and so does a session, if `is_closed` or if its client never heard of it.
-    pub fn end(self, is_closed: bool) {
+    pub fn end(mut self, is_closed: bool) {
         let gives_back = is_closed || self.session.is_none();
-        let (verdicts, unsent) = (self.verdicts, locks(self.unsent));
+        let (verdicts, unsent) = (self.verdicts, self.unsent.take_locks());
         self.end.send(Order::End { verdicts, unsent, gives_back });
     }
-}
-
-fn locks(messages: impl IntoIterator<Item = Received>) -> Vec<LockToken> {
-    let locks = messages.into_iter().filter_map(|received| received.delivery.lock);
-    locks.map(|lock| lock.token).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use domain::{Disposition, SequenceNumber, Settlement, SubQueue};
 
+    use super::super::backlog::Backlog;
     use super::*;
 
     /// With room for one order, beside the last.
@@ -263,7 +318,7 @@ mod tests {
             end,
             shown: Shown::PeekLock,
             session: None,
-            unsent: VecDeque::new(),
+            unsent: UnsentMessages::new(Backlog::new(1).share()),
             sent: 0,
             credit_untold: None,
             verdicts: Vec::new(),
@@ -275,7 +330,8 @@ mod tests {
     fn verdict() -> Verdict {
         let token = LockToken { sequence: SequenceNumber(1), nonce: 1 };
         let settlement = Settlement { token, disposition: Disposition::Complete };
-        Verdict { id: None, settlement, answer: amqp_protocol::codec::DeliveryState::ACCEPTED }
+        let answer = amqp_protocol::codec::DeliveryState::ACCEPTED;
+        Verdict { id: None, settlement, answer, share: None }
     }
 
     #[test]

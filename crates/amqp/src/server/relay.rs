@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::access::{self, Grants};
 use super::address::Entity;
+use super::backlog::Share;
 use super::note::{Notes, tell};
 use super::requests::undecodable;
 use super::{failure, submission};
@@ -24,6 +25,8 @@ pub(super) struct Addressed {
     pub id: Option<DeliveryId>,
     pub to: Entity,
     pub messages: Vec<NewMessage>,
+    /// What it takes until it is stored, where nobody else counts it.
+    pub share: Option<Share>,
 }
 
 /// Serves the link until the connection lets go of its end: one message after the other.
@@ -33,8 +36,9 @@ pub(super) async fn run(
     mut deliveries: mpsc::Receiver<Addressed>,
     notes: Notes,
 ) {
-    while let Some(Addressed { id, to, messages }) = deliveries.recv().await {
+    while let Some(Addressed { id, to, messages, share }) = deliveries.recv().await {
         let sent = broker.messages().send(&to.name, messages, Caller::Edge).await;
+        drop(share);
         tell(&notes, submission::outcome(link, id, sent)).await;
     }
 }
@@ -77,5 +81,5 @@ pub(super) fn addressed(
     let id = (!delivery.settled).then_some(delivery.id);
     let messages = ingest(delivery.message_format, payload, limits, draw_uuid, scratch)
         .map_err(|refusal| failure::refusal(refusal, address))?;
-    Ok(Addressed { id, to, messages })
+    Ok(Addressed { id, to, messages, share: None })
 }

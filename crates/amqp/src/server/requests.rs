@@ -55,12 +55,20 @@ impl RequestHandler<'_> {
         self.tasks.request_began();
         let notes = self.tasks.notes.clone();
         let (broker, limits) = (self.shared.broker.clone(), self.shared.config.limits.clone());
+        let is_large =
+            permitted.as_ref().is_ok_and(|permitted| permitted.operation.reply_may_be_large());
+        let turns = is_large.then(|| self.tasks.turns.clone());
         self.tasks.spawn(async move {
+            let turn = match turns {
+                // It is never closed.
+                Some(turns) => turns.acquire_owned().await.ok(),
+                None => None,
+            };
             let reply = match permitted {
                 Ok(permitted) => operations::run(broker, entity, permitted, limits).await,
                 Err(error) => Reply::Refused(error),
             };
-            tell(&notes, Note::Replied { from, node, envelope, reply }).await;
+            tell(&notes, Note::Replied { from, node, envelope, reply, turn }).await;
         });
     }
 }

@@ -7,6 +7,7 @@ use amqp_protocol::engine::{DeliveryId, LinkId};
 use domain::{NewMessage, Refusal};
 use service::Error;
 
+use super::backlog::Share;
 use super::failure;
 use super::note::Note;
 
@@ -20,6 +21,8 @@ pub(super) struct Delivered {
     pub id: Option<DeliveryId>,
     /// Refused at the edge, it is still answered in its turn.
     pub messages: Result<Vec<NewMessage>, Refusal>,
+    /// What it takes until it is stored, where nobody else counts it.
+    pub share: Option<Share>,
 }
 
 /// What the connection is told of one delivery that was a request by itself. `id`: see [`Delivered::id`].
@@ -43,6 +46,8 @@ pub(super) struct Submission {
     pub ids: Vec<Option<DeliveryId>>,
     /// The same again, in case one of them has all refused; empty where there is but one.
     copies: Vec<Vec<NewMessage>>,
+    /// Of its deliveries, until it is answered.
+    shares: Vec<Share>,
 }
 
 impl Waiting {
@@ -67,7 +72,8 @@ impl Submission {
     /// The deliveries it was gathered of, each to be a request by itself.
     pub fn split(self) -> impl DoubleEndedIterator<Item = Waiting> {
         self.ids.into_iter().zip(self.copies).map(|(id, messages)| Waiting {
-            delivered: Delivered { id, messages: Ok(messages) },
+            // Few are tried again, and soon.
+            delivered: Delivered { id, messages: Ok(messages), share: None },
             is_alone: true,
         })
     }
@@ -77,8 +83,9 @@ impl Submission {
 pub(super) fn gather(
     waiting: &mut VecDeque<Waiting>,
 ) -> Option<(Submission, Result<Vec<NewMessage>, Refusal>)> {
-    let Waiting { delivered: Delivered { id, messages }, is_alone } = waiting.pop_front()?;
-    let mut submission = Submission { ids: vec![id], copies: Vec::new() };
+    let Waiting { delivered: Delivered { id, messages, share }, is_alone } = waiting.pop_front()?;
+    let shares = Vec::from_iter(share);
+    let mut submission = Submission { ids: vec![id], copies: Vec::new(), shares };
     let mut all = match messages {
         Ok(messages) => messages,
         Err(refusal) => return Some((submission, Err(refusal))),
@@ -96,6 +103,7 @@ pub(super) fn gather(
         all.extend_from_slice(&messages);
         submission.ids.push(delivered.id);
         submission.copies.push(messages);
+        submission.shares.extend(delivered.share);
     }
     Some((submission, Ok(all)))
 }
@@ -129,7 +137,8 @@ mod tests {
             0 => Err(Refusal::NoSession),
             count => Ok(vec![message(bytes); count]),
         };
-        let each = |shape| Waiting::new(Delivered { id: None, messages: delivered(shape) });
+        let each =
+            |shape| Waiting::new(Delivered { id: None, messages: delivered(shape), share: None });
         shapes.iter().map(each).collect()
     }
 

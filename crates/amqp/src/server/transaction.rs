@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::address::Entity;
+use super::backlog::Share;
 use super::note::{Note, Notes, tell};
 use super::requests::RequestLink;
 use super::{failure, held_session};
@@ -39,6 +40,8 @@ pub(super) struct Part {
     pub session: Option<SessionToken>,
     pub operation: Result<Operation, Refusal>,
     pub hearer: Hearer,
+    /// What it takes until it is done, where nobody else counts it.
+    pub share: Option<Share>,
 }
 
 /// Who hears what came of it.
@@ -133,7 +136,7 @@ struct TransactionTask {
 
 impl TransactionTask {
     async fn perform(&mut self, part: Part) {
-        let Part { reach, entity, to, session, operation, hearer } = part;
+        let Part { reach, entity, to, session, operation, hearer, share } = part;
         let settlements = match (&operation, &hearer) {
             (Ok(Operation::Settle(settle)), Hearer::Verdict(None, _)) => settle.settlements.clone(),
             _ => Vec::new(),
@@ -160,6 +163,7 @@ impl TransactionTask {
                 tell(&self.notes, Note::Decided(vec![id], state)).await;
             }
             Hearer::Transfer(link, None) => {
+                drop(share);
                 self.lost = self.lost.take().or(done.err());
                 tell(&self.notes, Note::Stored(link)).await;
             }
@@ -189,7 +193,7 @@ impl TransactionTask {
                     Ok(()) => reply,
                     Err(error) => Reply::Refused(failure::error(&error)),
                 };
-                tell(&self.notes, Note::Replied { from, node, envelope, reply }).await;
+                tell(&self.notes, Note::Replied { from, node, envelope, reply, turn: None }).await;
             }
         }
     }

@@ -3,9 +3,10 @@
 
 use amqp_protocol::codec::{DeliveryState, Error, Map, Modified, Outcome, Tag};
 use amqp_protocol::engine::DeliveryId;
-use domain::{Disposition, LockToken, Properties, Settlement};
+use domain::{Disposition, LockToken, Properties, Settlement, properties_bytes};
 use message_content::to_domain;
 
+use super::backlog::Share;
 use crate::condition;
 use crate::management::from_tag;
 
@@ -17,6 +18,24 @@ pub(super) struct Verdict {
     pub settlement: Settlement,
     /// For when it is done (SETTLE-5).
     pub answer: DeliveryState,
+    /// What it takes until then; `None`: next to nothing.
+    pub share: Option<Share>,
+}
+
+impl Verdict {
+    /// Bytes of what the client says along with it, a copy for each delivery.
+    pub fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        match &self.settlement.disposition {
+            Disposition::Complete | Disposition::Release | Disposition::Withheld => 0,
+            Disposition::Abandon { properties } | Disposition::Defer { properties } => {
+                properties_bytes(properties)
+            }
+            Disposition::DeadLetter { reason, description, properties } => {
+                text(reason) + text(description) + properties_bytes(properties)
+            }
+        }
+    }
 }
 
 const REASON: &str = "DeadLetterReason";
@@ -67,7 +86,7 @@ fn of_outcome(id: Option<DeliveryId>, token: LockToken, outcome: Outcome) -> Ver
         }
     };
     let settlement = Settlement { token, disposition };
-    Verdict { id, settlement, answer: DeliveryState::Outcome(answer) }
+    Verdict { id, settlement, answer: DeliveryState::Outcome(answer), share: None }
 }
 
 /// The SDKs put reason and description into the error's info; a plain AMQP client has but the error.

@@ -24,13 +24,14 @@ pub(super) async fn run(
         Err(error) => return tell(&notes, Note::Failed(link, failure::error(&error))).await,
     };
     tell(&notes, Note::Ready(link, terms)).await;
-    while let Some(Delivered { id, messages }) = deliveries.recv().await {
+    while let Some(Delivered { id, messages, share }) = deliveries.recv().await {
         let sent = match messages {
             Ok(messages) => {
                 broker.transactions().send_via(&via.name, &to.name, messages, Caller::Edge).await
             }
             Err(refusal) => Err(Error::new(refusal, via.name.as_str())),
         };
+        drop(share);
         tell(&notes, submission::outcome(link, id, sent)).await;
     }
 }

@@ -30,6 +30,7 @@ pub struct Config {
     pub listen: ListenConfig,
     pub amqp: AmqpConfig,
     pub grpc_connections_max: usize,
+    pub http_connections_max: usize,
     /// `[http]`: origins whose pages may send requests.
     pub cors_origins: Vec<String>,
     /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
@@ -104,6 +105,7 @@ pub struct PeerTlsFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmqpConfig {
     pub connections_max: usize,
+    pub unproved_connections_max: usize,
     pub idle_ms: u32,
     pub frame_bytes_max: u32,
     pub unsettled_max: u32,

@@ -18,9 +18,6 @@ use transport::{Arrivals, Encryption, Lines, Port, Protocol, Reception, Stream, 
 use super::config::{Config, ListenConfig};
 use super::peer_tls::{PeerCertificate, PeerTls};
 
-/// Most HTTP connections at a time.
-pub const HTTP_CONNECTIONS_MAX: usize = 5_000;
-
 /// Where clients are listened to.
 pub struct Ports {
     /// All of the node's, that for peers included.
@@ -87,7 +84,7 @@ impl Ports {
         let is_spoken = config.listen.speaks_amqp();
         let tunnels = is_spoken.then(|| lines.amqp.clone());
         let cors_origins = config.cors_origins.clone();
-        let connections_max = HTTP_CONNECTIONS_MAX;
+        let connections_max = config.http_connections_max;
         let settings = http::Config { access, tunnels, connections_max, cors_origins };
         let serve = http::serve(http, settings, broker.clone(), recorder, stop());
         let http = tokio::spawn(async move {
@@ -229,6 +226,7 @@ fn amqp_config(config: &Config) -> amqp::server::Config {
         },
         idle: settings.idle,
         connections_max: settings.connections_max,
+        unproved_connections_max: settings.unproved_connections_max,
         container_id: format!("mayfly-{}", config.node),
     }
 }

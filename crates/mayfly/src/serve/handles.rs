@@ -3,7 +3,6 @@
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::config::Config;
-use super::front_ends::HTTP_CONNECTIONS_MAX;
 
 /// Of the databases, and of connections between nodes.
 const OTHERS: u64 = 4_096;
@@ -11,7 +10,7 @@ const OTHERS: u64 = 4_096;
 /// Raises this process's limit to what its connections need, and says so where it cannot.
 pub fn raise(config: &Config) {
     let (amqp, grpc) = (config.amqp.connections_max, config.grpc_connections_max);
-    let needed = (amqp + grpc + HTTP_CONNECTIONS_MAX) as u64 + OTHERS;
+    let needed = (amqp + grpc + config.http_connections_max) as u64 + OTHERS;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     if soft >= needed {
         return;

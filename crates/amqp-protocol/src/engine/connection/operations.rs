@@ -108,7 +108,7 @@ impl Connection {
 
     /// As sender: how many messages can be sent now without keeping more than the limits allow.
     pub fn room(&self, link: LinkId) -> u32 {
-        outgoing::room(&self.config.limits, &self.registry, &self.frames, link)
+        outgoing::room(&self.allowance, &self.registry, &self.frames, link)
     }
 
     /// Sends a message. Its slices are kept until they are written, not copied.

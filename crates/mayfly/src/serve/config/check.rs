@@ -72,7 +72,16 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         development: args.development || file.node.development,
         listen,
         amqp: amqp(&file)?,
-        grpc_connections_max: grpc_connections_max(&file)?,
+        grpc_connections_max: at_least_one(
+            "grpc.connections_max",
+            file.grpc.connections_max,
+            grpc::Config::CONNECTIONS_MAX,
+        )?,
+        http_connections_max: at_least_one(
+            "http.connections_max",
+            file.http.connections_max,
+            http::Config::CONNECTIONS_MAX,
+        )?,
         cors_origins: cors_origins(&file)?,
         cluster_id: cluster_id(&file, nodes.len())?,
         data_groups: data_groups(&file)?,
@@ -299,6 +308,11 @@ fn amqp(file: &ConfigFile) -> Result<AmqpConfig, String> {
     let unread = file.amqp.unread_kibibytes.unwrap_or(defaults.output_bytes_max / 1024);
     Ok(AmqpConfig {
         connections_max: file.amqp.connections_max.unwrap_or(20_000),
+        unproved_connections_max: at_least_one(
+            "amqp.unproved_connections_max",
+            file.amqp.unproved_connections_max,
+            1_000,
+        )?,
         idle_ms: u32::try_from(idle.as_millis()).unwrap_or(defaults.idle_ms),
         frame_bytes_max: frame * 1024,
         unsettled_max: file.amqp.unsettled_max.unwrap_or(defaults.incoming_unsettled_max).max(1),
@@ -326,10 +340,10 @@ fn idle_limits(written: &file::Amqp) -> Result<IdleLimits, String> {
     })
 }
 
-fn grpc_connections_max(file: &ConfigFile) -> Result<usize, String> {
-    match file.grpc.connections_max {
-        None => Ok(grpc::Config::CONNECTIONS_MAX),
-        Some(0) => Err("grpc.connections_max is 0, allowed is 1 or more".to_owned()),
+fn at_least_one(key: &str, written: Option<usize>, default: usize) -> Result<usize, String> {
+    match written {
+        None => Ok(default),
+        Some(0) => Err(format!("{key} is 0, allowed is 1 or more")),
         Some(most) => Ok(most),
     }
 }

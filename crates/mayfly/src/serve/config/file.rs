@@ -75,6 +75,7 @@ pub struct Grpc {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
+    pub connections_max: Option<usize>,
     pub cors_origins: Vec<String>,
 }
 
@@ -82,6 +83,7 @@ pub struct Http {
 #[serde(default, deny_unknown_fields)]
 pub struct Amqp {
     pub connections_max: Option<usize>,
+    pub unproved_connections_max: Option<usize>,
     #[serde(deserialize_with = "a_duration")]
     pub idle_timeout: Option<Duration>,
     pub frame_kibibytes: Option<u32>,
