@@ -72,8 +72,8 @@ class Cluster:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    mayfly, "up", "--nodes", str(nodes), "--development", "--tls", "--memory", "128",
-                    "--base-offset", str(self._offset), "--data-dir", self._data,
+                    mayfly, "up", "--nodes", str(nodes), "--development", "--tls", "--plain",
+                    "--memory", "128", "--base-offset", str(self._offset), "--data-dir", self._data,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

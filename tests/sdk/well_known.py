@@ -26,7 +26,7 @@ NAMES = ("servicebus-emulator", "host.docker.internal", NAMESPACE)
 # and 443 of Azure, and 80.
 UP = (
     *("up", "--data-dir", "up", "--memory", "128", "--host", "0.0.0.0"),
-    *("--tls", "--host-name", ",".join((*NAMES, LAN)), "--azure-ports"),
+    *("--tls", "--plain", "--insecure", "--host-name", ",".join((*NAMES, LAN)), "--azure-ports"),
     *("--websocket", "0.0.0.0:80"),
 )
 SERVE = ("serve", "--config", "mayfly.toml")

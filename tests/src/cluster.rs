@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use chaos::{SmallDisk, free_ports};
-use client::{Client, ClientOptions};
+use client::{Client, ClientOptions, Trust};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -42,6 +42,8 @@ pub struct Settings {
     pub config: &'static str,
     /// Every node has the same certificate, and speaks AMQP over TLS as well.
     pub tls: bool,
+    /// With `tls`: plain text is taken as well.
+    pub plain: bool,
     /// Nodes speak TLS among themselves, with certificates of [`Cluster::certs`].
     pub peer_tls: bool,
     /// Every node has a port that takes everything.
@@ -63,6 +65,7 @@ impl Default for Settings {
             secret: None,
             config: "",
             tls: false,
+            plain: true,
             peer_tls: false,
             any: false,
             odd: None,
@@ -98,6 +101,8 @@ pub struct Cluster {
     /// Before the directory: what is mounted in it goes first.
     disks: BTreeMap<u64, SmallDisk>,
     secret: Option<&'static str>,
+    /// Clients may speak plain text.
+    is_plain: bool,
     dir: TempDir,
 }
 
@@ -117,13 +122,13 @@ pub fn mayfly() -> anyhow::Result<PathBuf> {
 }
 
 /// Writes a certificate and its key; the configuration that names them.
-fn certify(dir: &Path) -> anyhow::Result<String> {
+fn certify(dir: &Path, plain: bool) -> anyhow::Result<String> {
     let made = rcgen::generate_simple_self_signed(["localhost", "127.0.0.1"].map(str::to_owned))?;
     let (certificate, key) = (dir.join(CERTIFICATE), dir.join("key.pem"));
     fs::write(&key, made.signing_key.serialize_pem())?;
     fs::set_permissions(&key, Permissions::from_mode(0o600))?;
     fs::write(&certificate, made.cert.pem())?;
-    Ok(format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n"))
+    Ok(format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nplain = {plain}\n"))
 }
 
 /// Runs `mayfly cert` in a directory.
@@ -201,7 +206,7 @@ impl Cluster {
             });
         }
         let tls = match settings.tls {
-            true => certify(dir.path())?,
+            true => certify(dir.path(), settings.plain)?,
             false => String::new(),
         };
         let secret = settings.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
@@ -258,7 +263,8 @@ impl Cluster {
         let groups = 1 + usize::from(settings.data_groups);
         let proxies = BTreeMap::new();
         let (disks, secret) = (BTreeMap::new(), settings.secret);
-        Ok(Cluster { groups, nodes, proxies, disks, secret, dir })
+        let is_plain = settings.plain || !settings.tls;
+        Ok(Cluster { groups, nodes, proxies, disks, secret, is_plain, dir })
     }
 
     /// Starts another node with nothing but the cluster's secret and the address of one that is
@@ -375,13 +381,17 @@ impl Cluster {
 
     /// Gives the nodes another certificate; they find it by themselves, or on SIGHUP.
     pub fn certify_anew(&self) -> anyhow::Result<()> {
-        certify(self.dir()).map(drop)
+        certify(self.dir(), true).map(drop)
     }
 
     /// A client that knows every node.
     pub fn client(&self) -> anyhow::Result<Client> {
         let secret = self.secret.map(str::to_owned);
-        let options = ClientOptions { secret, ..ClientOptions::default() };
+        let tls = match self.is_plain {
+            true => None,
+            false => Some(Trust::Authorities(fs::read(self.certificate())?)),
+        };
+        let options = ClientOptions { secret, tls, ..ClientOptions::default() };
         Ok(Client::with_options(self.nodes.iter().map(|node| &node.grpc), options)?)
     }
 

@@ -46,6 +46,7 @@ async fn conn_23_a_local_cluster_takes_everything_on_every_port_and_asks_for_its
         "--emulator-config",
         &config,
         "--tls",
+        "--plain",
         "--azure-ports",
         "--host-name",
         "broker.example",

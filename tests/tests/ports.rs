@@ -148,11 +148,9 @@ async fn conn_24_conn_12_who_is_wrong_at_a_port_is_told_so_in_its_own_words() ->
     }
 
     // TLS: an alert.
-    for address in [amqp, peer] {
-        assert_eq!(heard(wire::tcp(address)?, HELLO)?, b"\x15\x03\x01\x00\x02\x02\x28");
-        let refused = wire::tls(address, &trusted).err().context("a handshake")?.to_string();
-        ensure!(refused.contains("HandshakeFailure"), "{refused}");
-    }
+    assert_eq!(heard(wire::tcp(peer)?, HELLO)?, b"\x15\x03\x01\x00\x02\x02\x28");
+    let refused = wire::tls(peer, &trusted).err().context("a handshake")?.to_string();
+    ensure!(refused.contains("HandshakeFailure"), "{refused}");
 
     // What nobody knows, and silence: let go, without a word.
     for address in [grpc, http, peer, amqp, amqps, cluster.any_address(1)] {
@@ -179,6 +177,46 @@ async fn conn_24_conn_12_who_is_wrong_at_a_port_is_told_so_in_its_own_words() ->
     }
     ensure!(!log.contains("panicked"), "{log}");
     cluster.client()?.get_queue("q").await?;
+    Ok(())
+}
+
+/// CONN-23, CONN-24: with a certificate plain text is refused on every port for clients, each in its own words,
+/// and TLS is taken on all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn conn_23_conn_24_with_a_certificate_plain_text_is_refused() -> anyhow::Result<()> {
+    let settings = Settings { tls: true, plain: false, ..Settings::default() };
+    let cluster = one_with_a_queue(settings).await?;
+    let trusted = cluster.certificate();
+    let ([grpc, http, _], any) = (cluster.addresses(1), cluster.any_address(1));
+    let (amqp, amqps) = (cluster.amqp_address(1), cluster.amqps_address(1));
+    for (address, key) in [(amqp, "amqp"), (amqps, "amqps"), (any, "any")] {
+        let told = amqp_told(wire::tcp(address)?).await?;
+        let is_told = told.contains("amqp:not-allowed") && told.contains(" over TLS");
+        ensure!(is_told && told.contains(&format!("(listen.{key}) takes ")), "{told}");
+        let mut amqp =
+            AmqpClient::over(wire::tls(address, &trusted)?, Mechanism::Anonymous).await?;
+        assert!(amqp.sender("q").await?.is_ok());
+    }
+    for (address, key) in [(http, "http"), (any, "any")] {
+        let answer = String::from_utf8(heard(wire::tcp(address)?, REQUEST)?)?;
+        let is_told = answer.starts_with("HTTP/1.1 400 ") && answer.contains(" over TLS");
+        ensure!(is_told && answer.contains(&format!("(listen.{key}) takes ")), "{answer}");
+        let answer = String::from_utf8(heard(wire::tls(address, &trusted)?, REQUEST)?)?;
+        ensure!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let path = "/$servicebus/websocket";
+        let refused = wire::plain_websocket(address, path, Some("amqp")).err().context("plain")?;
+        ensure!(refused.to_string().contains("400"), "{refused}");
+    }
+    for (address, key) in [(grpc, "grpc"), (any, "any")] {
+        let status = Raw::to(address)?.send(v1::SendRequest::default()).await;
+        let status = status.err().context("it is served")?;
+        let is_told = status.message().contains(&format!("(listen.{key}) takes "));
+        ensure!(status.code() as i32 == 12 && is_told, "{status:?}");
+        let tls = Some(Trust::Authorities(std::fs::read(&trusted)?));
+        let options = ClientOptions { tls, ..ClientOptions::default() };
+        Client::with_options([address], options)?.get_queue("q").await?;
+    }
+    ensure!(cluster.node_log(1).contains(&format!("AMQP over TLS on {amqps}")));
     Ok(())
 }
 

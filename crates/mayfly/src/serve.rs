@@ -63,8 +63,8 @@ pub struct ServeArgs {
     /// Where AMQP over TLS listens; takes [tls] in the configuration file; "off": nowhere
     #[arg(long, env = "MAYFLY_AMQPS", value_name = "ADDRESS:PORT")]
     pub amqps: Option<String>,
-    /// Where all that clients speak is taken on one port: AMQP, HTTP, WebSockets and gRPC, with TLS too
-    /// if there is a certificate
+    /// Where all that clients speak is taken on one port: AMQP, HTTP, WebSockets and gRPC, over TLS if
+    /// there is a certificate
     #[arg(long, env = "MAYFLY_ANY", value_name = "ADDRESS:PORT,…", value_delimiter = ',')]
     pub any: Option<Vec<String>>,
     /// Where the other nodes are listened to
@@ -81,7 +81,7 @@ pub struct ServeArgs {
     /// Asked of clients and peers
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
     pub secret: Option<String>,
-    /// Listen beyond loopback without a secret, and speak plain text with other nodes
+    /// Listen beyond loopback without a secret, and in plain text
     #[arg(long, env = "MAYFLY_INSECURE")]
     pub insecure: bool,
     /// Allow operators to move the clock

@@ -26,14 +26,15 @@ Examples:
   mayfly up --development                  mayfly clock advance 14days works
   mayfly up --tls                          AMQP over TLS and WebSockets, HTTPS
   mayfly up --secret …                     clients are asked for it, as MAYFLY_SECRET
-  MAYFLY_SECRET=… mayfly up --host 0.0.0.0 for other machines as well
+  MAYFLY_SECRET=… mayfly up --tls --host 10.0.0.1
+                                           for other machines as well
   mayfly up --tls --azure-ports --host-name broker.example
                                            Endpoint=sb://broker.example/;… as for the cloud
   mayfly up --base-offset 10000            a second cluster beside the first
   mayfly up --emulator-config Config.json  with the entities of a Service Bus emulator's file
 
 Node 1 speaks gRPC on 5310, HTTP on 5300, AMQP on 5672 and to its peers on 5320, node 2 on 6310,
-6300, 6672 and 6320, and so on; with --tls also AMQP over TLS on 5671, 6671, and so on. The ports of
+6300, 6672 and 6320, and so on; with --tls also AMQP on 5671, 6671, and so on. The ports of
 HTTP and AMQP take either, gRPC and WebSockets too, and so does 5700, whose connections are passed on
 to a node that lives. A node that dies is started again after 2 s. All end with this process, however
 it ends.";
@@ -64,10 +65,12 @@ pub struct UpArgs {
     /// majority fails at once
     #[arg(long)]
     replicated: bool,
-    /// Speak TLS as well, with a certificate made for this cluster and kept with its data; nodes speak
-    /// nothing else among themselves
+    /// Speak TLS alone, with a certificate made for this cluster and kept with its data
     #[arg(long)]
     tls: bool,
+    /// Take plain text beside TLS from clients
+    #[arg(long, requires = "tls")]
+    plain: bool,
     /// Names that the certificate is good for, beside localhost and --host
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', requires = "tls")]
     host_name: Vec<String>,
@@ -84,7 +87,8 @@ pub struct UpArgs {
     /// Asked of clients and between nodes
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
     secret: Option<String>,
-    /// Listen beyond loopback without a secret: whoever reaches the ports may do everything
+    /// Listen beyond loopback without a secret, or in plain text: whoever reaches the ports may do everything,
+    /// or read along
     #[arg(long, env = "MAYFLY_INSECURE")]
     insecure: bool,
     /// Raft groups for entities, fixed when the cluster is founded
@@ -117,6 +121,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
         log: args.log,
         idle_reattach: None,
         tls: args.tls,
+        plain: args.plain,
         host: args.host,
         host_names: args.host_name,
         azure_ports: args.azure_ports,
@@ -205,14 +210,18 @@ fn print(cluster: &LocalCluster, forward_addresses: &[String]) -> anyhow::Result
         let ports = cluster.amqps_addresses().join(", ");
         let ports = if ports.is_empty() { ports } else { format!("AMQP over TLS: {ports}; ") };
         terminal::line(format!(
-            "{ports}TLS beside plain text on all ports but peers'; trust {}",
+            "{ports}TLS {} on all ports; trust {}",
+            if cluster.takes_plain() { "beside plain text" } else { "and nothing else" },
             authority.display()
         ))?;
     }
-    let addresses = cluster.grpc_addresses().join(",");
+    let addresses = cluster.client_addresses().join(",");
     let forward_addresses = forward_addresses.join(", ");
     terminal::line(format!("\nAMQP, HTTP and gRPC to any node that lives: {forward_addresses}"))?;
     terminal::line(format!("export MAYFLY_CONNECT={addresses}"))?;
+    if let Some(authority) = cluster.authority().filter(|_| !cluster.takes_plain()) {
+        terminal::line(format!("export MAYFLY_TLS_CA={}", authority.display()))?;
+    }
     terminal::line("ready; Ctrl-C ends all nodes")
 }
 

@@ -15,6 +15,7 @@ use amqp::server::IdleLimits;
 use auth::Access;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use transport::Encryption;
 
 use super::ServeArgs;
 use crate::connect::TlsFlags;
@@ -79,6 +80,15 @@ pub struct ListenConfig {
 }
 
 impl ListenConfig {
+    /// Every address for clients, by its name in `[listen]`.
+    pub fn of_clients(&self) -> Vec<(&'static str, SocketAddr)> {
+        let ListenConfig { grpc, http, peer: _, amqp, amqps, websocket, any } = self;
+        let told = [("amqp", amqp), ("amqps", amqps), ("websocket", websocket)];
+        let told = told.into_iter().filter_map(|(key, address)| Some((key, (*address)?)));
+        let any = any.iter().map(|address| ("any", *address));
+        [("grpc", *grpc), ("http", *http)].into_iter().chain(told).chain(any).collect()
+    }
+
     /// Whether there is a port for AMQP, or for what it comes through.
     pub fn speaks_amqp(&self) -> bool {
         let ports = [self.amqp, self.amqps, self.websocket].into_iter().flatten();
@@ -91,6 +101,8 @@ impl ListenConfig {
 pub struct TlsFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
+    /// Listeners that take plain text as well, by their names in `[listen]`.
+    pub plain: Vec<&'static str>,
 }
 
 /// `[tls.peer]`: how nodes know each other.
@@ -201,10 +213,25 @@ impl Config {
 
     /// Ports for clients that listen beyond this machine, whoever may use them.
     pub fn open_to_clients(&self) -> Vec<SocketAddr> {
-        let ListenConfig { grpc, http, peer: _, amqp, amqps, websocket, any } = &self.listen;
-        let one = [Some(*grpc), Some(*http), *amqp, *amqps, *websocket].into_iter().flatten();
-        let all = one.chain(any.iter().copied());
+        let all = self.listen.of_clients().into_iter().map(|(_, address)| address);
         all.filter(|address| !address.ip().is_loopback()).collect()
+    }
+
+    /// How a listener for clients is encrypted, by its name in `[listen]`.
+    pub fn encryption(&self, key: &str) -> Encryption {
+        match &self.tls {
+            None => Encryption::Never,
+            Some(tls) if tls.plain.contains(&key) => Encryption::Either,
+            Some(_) => Encryption::Always,
+        }
+    }
+
+    /// Ports for clients, by their names, that listen beyond this machine and take plain text.
+    pub fn readable_to_clients(&self) -> Vec<(&'static str, SocketAddr)> {
+        let is_readable = |(key, address): &(&'static str, SocketAddr)| {
+            !address.ip().is_loopback() && self.encryption(key) != Encryption::Always
+        };
+        self.listen.of_clients().into_iter().filter(is_readable).collect()
     }
 
     /// The port for peers, if it listens beyond this machine.
@@ -220,7 +247,7 @@ impl Config {
     }
 
     /// The port for peers, if it listens beyond this machine and takes plain text.
-    pub fn readable(&self) -> Option<SocketAddr> {
+    pub fn readable_to_peers(&self) -> Option<SocketAddr> {
         self.open_to_peers().filter(|_| self.peer_tls.is_none())
     }
 }
@@ -305,6 +332,7 @@ http = "127.0.0.1:6300"
             grpc: Some("0.0.0.0:5310".into()),
             advertise: advertise.map(str::to_owned),
             secret: Some("the-cluster-secret".into()),
+            insecure: true,
             ..ServeArgs::default()
         };
         for (advertise, own) in [(None, "0.0.0.0:5310"), (Some("n1"), "n1:5310")] {
@@ -460,6 +488,15 @@ http = "127.0.0.1:6300"
                 "[node]\ndata_dir = \"x\"\n[listen]\npeer = \"0.0.0.0:5320\"\n[security]\nsecret = \"the-cluster-secret\"\n",
                 "mayfly.toml: 0.0.0.0:5320 is not loopback, and nodes would speak plain text there; set \
                  tls.peer.authority (mayfly cert makes what it takes), or pass --insecure",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[listen]\nhttp = \"0.0.0.0:5300\"\n[security]\nsecret = \"the-cluster-secret\"\n",
+                "mayfly.toml: 0.0.0.0:5300 is not loopback, and clients would speak plain text there; set \
+                 tls.certificate and tls.key (mayfly cert makes them), or pass --insecure",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\n[tls]\nplain = \"http\"\n",
+                "mayfly.toml:4: plain: expected true, false, or a list of names as in [listen]",
             ),
             (
                 "[node]\ndata_dir = \"x\"\n[tls.peer]\nauthority = \"a.pem\"\n",

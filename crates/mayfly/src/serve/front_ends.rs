@@ -39,7 +39,8 @@ pub struct FrontEnds {
 impl Ports {
     /// Takes every port of the node, or says which it cannot.
     pub async fn bind(config: &Config) -> anyhow::Result<Ports> {
-        let table = table(&config.listen, config.tls.is_some(), config.peer_tls.is_some());
+        let of = |key: &str| config.encryption(key);
+        let table = table(&config.listen, of, config.peer_tls.is_some());
         let mut listeners = Vec::new();
         for port in &table {
             let listener = bind(port).await?;
@@ -107,10 +108,13 @@ impl Ports {
 }
 
 /// What each port takes. Settings that name one address share a port, which takes all of theirs.
-fn table(listen: &ListenConfig, has_certificate: bool, are_peers_certified: bool) -> Vec<Port> {
+fn table(
+    listen: &ListenConfig,
+    encryption: impl Fn(&str) -> Encryption,
+    are_peers_certified: bool,
+) -> Vec<Port> {
     use Protocol::{Amqp, Http1, Http2};
     let ListenConfig { grpc, http, peer, amqp, amqps, websocket, any } = listen;
-    let encryption = if has_certificate { Encryption::Either } else { Encryption::Never };
     let mut ports: Vec<Port> = Vec::new();
     let mut add = |key: &str, address: &SocketAddr, protocols: &[Protocol], encryption| {
         let key = format!("listen.{key}");
@@ -130,14 +134,14 @@ fn table(listen: &ListenConfig, has_certificate: bool, are_peers_certified: bool
         }
         port.takes.sort_by_key(|(protocol, _)| *protocol);
     };
-    add("grpc", grpc, &[Http2], encryption);
-    add("http", http, &[Http1], encryption);
+    add("grpc", grpc, &[Http2], encryption("grpc"));
+    add("http", http, &[Http1], encryption("http"));
     for address in any {
-        add("any", address, &[Http1, Http2, Amqp], encryption);
+        add("any", address, &[Http1, Http2, Amqp], encryption("any"));
     }
     for (key, address, protocol, encryption) in [
-        ("websocket", websocket, Http1, encryption),
-        ("amqp", amqp, Amqp, Encryption::Never),
+        ("websocket", websocket, Http1, encryption("websocket")),
+        ("amqp", amqp, Amqp, encryption("amqp")),
         ("amqps", amqps, Amqp, Encryption::Always),
     ] {
         if let Some(address) = address {
@@ -247,8 +251,8 @@ mod tests {
             websocket: Some(at(5)),
             any: vec![at(2), at(6)],
         };
-        let found = |has_certificate: bool| {
-            let told = table(&listen, has_certificate, false).into_iter().map(|port| {
+        let found = |encryption: fn(&str) -> Encryption| {
+            let told = table(&listen, encryption, false).into_iter().map(|port| {
                 let takes = port.takes.iter().map(|(protocol, encryption)| {
                     let mark = match encryption {
                         Encryption::Never => "",
@@ -262,17 +266,22 @@ mod tests {
             });
             told.collect::<Vec<_>>()
         };
+        let mixed = |key: &str| match key {
+            "any" => Encryption::Either,
+            _ => Encryption::Always,
+        };
         let with = [
-            "1 listen.grpc: Http2?",
+            "1 listen.grpc: Http2+",
             "2 listen.http and listen.any: Http1? Http2? Amqp?",
             "6 listen.any: Http1? Http2? Amqp?",
-            "5 listen.websocket and listen.amqps: Http1? Amqp+",
-            "4 listen.amqp: Amqp",
+            "5 listen.websocket and listen.amqps: Http1+ Amqp+",
+            "4 listen.amqp: Amqp+",
             "3 listen.peer: Http2",
         ];
-        assert_eq!(found(true), with);
-        assert_eq!(found(false)[2], "6 listen.any: Http1 Http2 Amqp");
-        let of_peers = table(&listen, false, true).pop().expect("a port");
+        assert_eq!(found(mixed), with);
+        let never = |_: &str| Encryption::Never;
+        assert_eq!(found(never)[2], "6 listen.any: Http1 Http2 Amqp");
+        let of_peers = table(&listen, never, true).pop().expect("a port");
         assert_eq!(of_peers.takes, [(Protocol::Http2, Encryption::Always)]);
     }
 }

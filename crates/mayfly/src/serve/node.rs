@@ -14,9 +14,9 @@ use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowSt
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use transport::{Shown, Tls};
+use transport::{Encryption, Shown, Tls};
 
-use super::config::{Addresses, Config, PeerTlsFiles, TlsFiles};
+use super::config::{Addresses, Config, ListenConfig, PeerTlsFiles, TlsFiles};
 use super::front_ends::{FrontEnds, Ports};
 use super::peer_tls::PeerTls;
 use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
@@ -47,7 +47,8 @@ pub async fn run(
     // Before anything is read or written: a port in use is the commonest mistake.
     let ports = Ports::bind(&config).await?;
     let config = join::settle(config).await?;
-    let tls = config.tls.as_ref().map(|TlsFiles { certificate, key }| Tls::load(certificate, key));
+    let tls =
+        config.tls.as_ref().map(|TlsFiles { certificate, key, .. }| Tls::load(certificate, key));
     let tls = tls.transpose()?;
     let recorder = telemetry::metrics()?;
     let cluster_id = cluster_id(&config)?;
@@ -156,22 +157,27 @@ fn announce(config: &Config, cluster_id: u128) {
         env!("CARGO_PKG_VERSION"),
         data_dir.display()
     );
-    tracing::info!("gRPC on {}, HTTP on {}, peers on {}", listen.grpc, listen.http, listen.peer);
+    let how = |key| match config.encryption(key) {
+        Encryption::Never => "",
+        Encryption::Always => " over TLS",
+        Encryption::Either => " with and without TLS",
+    };
+    let (grpc, http) = (how("grpc"), how("http"));
+    let ListenConfig { grpc: on_grpc, http: on_http, peer, .. } = listen;
+    tracing::info!("gRPC{grpc} on {on_grpc}, HTTP{http} on {on_http}, peers on {peer}");
     match listen.amqp {
-        Some(address) => tracing::info!("AMQP on {address}"),
+        Some(address) => tracing::info!("AMQP{} on {address}", how("amqp")),
         None => tracing::info!("AMQP is off"),
+    }
+    if let Some(address) = listen.amqps {
+        tracing::info!("AMQP over TLS on {address}");
     }
     if !listen.any.is_empty() {
         let all: Vec<String> = listen.any.iter().map(ToString::to_string).collect();
-        tracing::info!("HTTP, gRPC and AMQP alike on {}", all.join(", "));
+        tracing::info!("HTTP, gRPC and AMQP alike{} on {}", how("any"), all.join(", "));
     }
     if let Some(files) = &config.tls {
-        let amqps = listen.amqps.map(|address| format!("AMQP over TLS on {address}, "));
-        tracing::info!(
-            "{}HTTP and gRPC take TLS beside plain text, with '{}'",
-            amqps.unwrap_or_default(),
-            files.certificate.display()
-        );
+        tracing::info!("clients are shown '{}'", files.certificate.display());
     }
     match &config.peer_tls {
         Some(files) => tracing::info!(
@@ -203,7 +209,10 @@ fn announce(config: &Config, cluster_id: u128) {
     if !unguarded.is_empty() {
         tracing::warn!("--insecure: no secret is asked for on {unguarded:?}");
     }
-    if let Some(address) = config.readable() {
+    for (key, address) in config.readable_to_clients() {
+        tracing::warn!("--insecure: clients speak plain text on {address} (listen.{key})");
+    }
+    if let Some(address) = config.readable_to_peers() {
         tracing::warn!(
             "--insecure: peers speak plain text on {address}, the secret included; set [tls.peer]"
         );
@@ -294,7 +303,14 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },
         idle: IdleConfig { reattach: config.idle_reattach, ..IdleConfig::default() },
         transactions_bytes_max: config.transactions_bytes_max,
-        note: config.readable().map(|_| "peers speak plain text beyond loopback (--insecure)"),
+        note: match (config.readable_to_clients().first(), config.readable_to_peers()) {
+            (Some(_), Some(_)) => {
+                Some("clients and peers speak plain text beyond loopback (--insecure)")
+            }
+            (Some(_), None) => Some("clients speak plain text beyond loopback (--insecure)"),
+            (None, Some(_)) => Some("peers speak plain text beyond loopback (--insecure)"),
+            (None, None) => None,
+        },
         durability: if config.storage.synced { "synced" } else { "replicated" },
         version: env!("CARGO_PKG_VERSION"),
         ..service::Config::new(config.node, own)

@@ -26,13 +26,18 @@ pub struct Files {
     pub key: PathBuf,
 }
 
+/// What clients are to trust, of the files in a directory.
+pub fn authority(dir: &Path) -> PathBuf {
+    dir.join("authority.pem")
+}
+
 /// Makes them, unless the directory has them from an earlier start, and for these names as well: for
 /// others all is made anew, and clients have to trust another authority. Its own key is forgotten at
 /// once, so it signs nothing else, ever.
 pub fn ensure(dir: &Path, names: &[String]) -> anyhow::Result<Files> {
     let file = |name: &str| dir.join(name);
     let files = Files {
-        authority: file("authority.pem"),
+        authority: authority(dir),
         certificate: file("certificate.pem"),
         key: file("key.pem"),
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use client::{Client, ClientOptions};
+use client::{Client, ClientOptions, Trust};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -48,6 +48,8 @@ pub struct Plan {
     pub idle_reattach: Option<Duration>,
     /// With a certificate made for the cluster.
     pub tls: bool,
+    /// Clients may speak plain text beside it.
+    pub plain: bool,
     /// Where the nodes listen.
     pub host: IpAddr,
     /// Of the certificate, beside those it always has.
@@ -75,6 +77,7 @@ impl Default for Plan {
             log: None,
             idle_reattach: None,
             tls: false,
+            plain: false,
             host: Ipv4Addr::LOCALHOST.into(),
             host_names: Vec::new(),
             azure_ports: false,
@@ -145,13 +148,31 @@ impl Plan {
                 "--host {} is not loopback; set --secret (or MAYFLY_SECRET), or pass --insecure",
                 self.host
             ))),
+            Some(_) if !self.host.is_loopback() && self.takes_plain() && !self.insecure => {
+                let change = if self.tls { "leave --plain" } else { "add --tls" };
+                Err(terminal::usage(format!(
+                    "--host {} is not loopback, and clients would speak plain text there; {change}, or pass \
+                     --insecure",
+                    self.host
+                )))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Whether the nodes speak TLS among themselves: where clients may, and where others could listen.
+    /// Whether clients may speak plain text.
+    fn takes_plain(&self) -> bool {
+        self.plain || !self.tls
+    }
+
+    /// Whether the nodes speak TLS among themselves: where clients do, and where others could listen.
     fn are_peers_certified(&self) -> bool {
-        self.tls || !(self.host.is_loopback() || self.insecure)
+        self.tls || !self.host.is_loopback()
+    }
+
+    /// Where the certificate for clients is.
+    fn certificate_dir(&self) -> PathBuf {
+        self.dir.join("tls")
     }
 
     /// Where the nodes' certificates for each other are.
@@ -166,8 +187,18 @@ impl Plan {
     }
 
     /// What a client of this cluster proves itself with.
-    fn client_options(&self, give_up_after: Duration) -> ClientOptions {
-        ClientOptions { secret: self.secret.clone(), give_up_after, ..ClientOptions::default() }
+    fn client_options(&self, give_up_after: Duration) -> anyhow::Result<ClientOptions> {
+        let tls = match self.takes_plain() {
+            true => None,
+            false => {
+                let path = certificate::authority(&self.certificate_dir());
+                let shown = path.display();
+                let pem = fs::read(&path).with_context(|| format!("cannot read '{shown}'"))?;
+                Some(Trust::Authorities(pem))
+            }
+        };
+        let secret = self.secret.clone();
+        Ok(ClientOptions { secret, tls, give_up_after, ..ClientOptions::default() })
     }
 
     /// Where each node speaks AMQP over TLS alone, if any does: where the port of node 1 is for all, none.
@@ -315,6 +346,7 @@ impl Plan {
         if let Some(files) = certificate {
             let path = |path: &Path| toml::Value::from(path.display().to_string());
             tls.extend([("certificate", path(&files.certificate)), ("key", path(&files.key))]);
+            tls.push(("plain", self.plain.into()));
         }
         if self.are_peers_certified() {
             let peer = certificate::peer_table(&self.peers_dir(), member.id());
@@ -357,7 +389,7 @@ impl LocalCluster {
         let (tell, events) = mpsc::channel(EVENTS_MAX);
         let mut supervisors = JoinSet::new();
         let certificate = match plan.tls {
-            true => Some(certificate::ensure(&plan.dir.join("tls"), &plan.certified_names())?),
+            true => Some(certificate::ensure(&plan.certificate_dir(), &plan.certified_names())?),
             false => None,
         };
         if plan.are_peers_certified() {
@@ -399,9 +431,19 @@ impl LocalCluster {
         self.members.iter().map(|member| member.addresses().grpc.clone()).collect()
     }
 
+    /// The same as clients are to be given them.
+    pub fn client_addresses(&self) -> Vec<String> {
+        let scheme = if self.takes_plain() { "" } else { "https://" };
+        self.grpc_addresses().iter().map(|address| format!("{scheme}{address}")).collect()
+    }
+
+    pub fn takes_plain(&self) -> bool {
+        self.plan.takes_plain()
+    }
+
     /// A client that knows every node.
     pub fn client(&self) -> anyhow::Result<Client> {
-        let options = self.plan.client_options(Duration::from_secs(15));
+        let options = self.plan.client_options(Duration::from_secs(15))?;
         Ok(Client::with_options(self.grpc_addresses(), options)?)
     }
 
@@ -414,7 +456,7 @@ impl LocalCluster {
     /// cannot run at all, and says why; one that was removed from the cluster is not waited for.
     pub async fn wait_ready(&mut self, within: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
-        let options = self.plan.client_options(Duration::from_secs(1));
+        let options = self.plan.client_options(Duration::from_secs(1))?;
         let client = Client::with_options(self.grpc_addresses(), options)?;
         let mut last = "no node answers".to_owned();
         let mut removed = 0;
@@ -540,9 +582,15 @@ mod tests {
         let told = open.check_open().expect_err("nobody is asked for anything").to_string();
         assert!(told.contains("--host 0.0.0.0 is not loopback; set --secret"), "{told}");
         let secret = Some("s3cret".to_owned());
-        for plan in
-            [Plan::default(), Plan { insecure: true, ..open.clone() }, Plan { secret, ..open }]
-        {
+        let kept = Plan { secret, ..open.clone() };
+        let told = kept.check_open().expect_err("others read along").to_string();
+        assert!(told.contains("clients would speak plain text there; add --tls"), "{told}");
+        for plan in [
+            Plan::default(),
+            Plan { insecure: true, ..open },
+            Plan { insecure: true, ..kept.clone() },
+            Plan { tls: true, ..kept },
+        ] {
             plan.check_open().expect("as it shall be");
         }
     }

@@ -32,7 +32,8 @@ const AMQP_IDLE_RANGE: RangeInclusive<Duration> =
 /// Shorter would strike clients that are merely slow.
 const IDLE_LIMIT_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
-/// Where SDKs look for AMQP over TLS.
+/// Where SDKs look for AMQP, and for AMQP over TLS.
+const AMQP_PORT: u16 = 5672;
 const AMQPS_PORT: u16 = 5671;
 const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
 const TRANSACTIONS_MEBIBYTES: usize = 64;
@@ -261,10 +262,11 @@ fn listen(
     let amqp = optional("amqp", amqp)?;
     let is_alone = file.cluster.node.is_empty() && args.join.is_none();
     let amqps = match args.amqps.as_ref().or(file.listen.amqps.as_ref()) {
-        // Nodes of a cluster may share a machine, so one that is told no port takes none.
-        None if has_certificate && is_alone => {
-            amqp.map(|amqp| SocketAddr::new(amqp.ip(), AMQPS_PORT))
-        }
+        // Nodes of a cluster may share a machine: of these one at most has the port of AMQP, and that of AMQPS
+        // with it. The others' takes TLS as well.
+        None if has_certificate => amqp
+            .filter(|amqp| is_alone || amqp.port() == AMQP_PORT)
+            .map(|amqp| SocketAddr::new(amqp.ip(), AMQPS_PORT)),
         told => optional("amqps", told)?,
     };
     if amqps.is_some() && !has_certificate {

@@ -176,7 +176,22 @@ pub enum Right {
 pub struct Tls {
     pub certificate: Option<std::path::PathBuf>,
     pub key: Option<std::path::PathBuf>,
+    pub plain: PlainText,
     pub peer: TlsPeer,
+}
+
+/// Which ports take plain text beside TLS.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected true, false, or a list of names as in [listen]")]
+pub enum PlainText {
+    All(bool),
+    Some(Vec<String>),
+}
+
+impl Default for PlainText {
+    fn default() -> PlainText {
+        PlainText::All(false)
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

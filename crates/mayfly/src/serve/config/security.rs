@@ -6,6 +6,8 @@ use transport::Tls;
 use super::{Config, PeerTlsFiles, TlsFiles, file, secret};
 use crate::connect::TlsFlags;
 
+/// Listeners that take plain text without a certificate, and beside TLS if they are told to.
+const MAY_BE_PLAIN: [&str; 5] = ["grpc", "http", "amqp", "websocket", "any"];
 /// QUOTA-23: of the namespace, and of each entity.
 const KEYS_MAX: usize = 12;
 
@@ -99,7 +101,24 @@ pub fn tls(written: &file::Tls) -> Result<Option<TlsFiles>, String> {
         (Some(certificate), Some(key)) => {
             secret::check_private(key).map_err(|told| format!("tls.key: {told}"))?;
             Tls::load(certificate, key).map_err(|error| format!("tls: {error}"))?;
-            Ok(Some(TlsFiles { certificate: certificate.clone(), key: key.clone() }))
+            let plain = plain(&written.plain)?;
+            Ok(Some(TlsFiles { certificate: certificate.clone(), key: key.clone(), plain }))
+        }
+    }
+}
+
+/// The listeners that go on taking plain text, by their names in `[listen]`.
+fn plain(written: &file::PlainText) -> Result<Vec<&'static str>, String> {
+    match written {
+        file::PlainText::All(true) => Ok(MAY_BE_PLAIN.to_vec()),
+        file::PlainText::All(false) => Ok(Vec::new()),
+        file::PlainText::Some(names) => {
+            let known = |name: &String| MAY_BE_PLAIN.into_iter().find(|known| known == name);
+            let wrong = |name: &String| {
+                let all = MAY_BE_PLAIN.join(", ");
+                format!("tls.plain: '{name}' cannot be plain; name some of {all}, or write true")
+            };
+            names.iter().map(|name| known(name).ok_or_else(|| wrong(name))).collect()
         }
     }
 }
@@ -170,13 +189,27 @@ pub fn check_open(config: &Config) -> Result<(), String> {
                 "{address} is not loopback; set security.secret (or MAYFLY_SECRET), or pass --insecure"
             ),
         }),
-        _ => match config.readable().filter(|_| !config.insecure) {
-            None => Ok(()),
-            Some(address) => Err(format!(
-                "{address} is not loopback, and nodes would speak plain text there; set tls.peer.authority \
+        _ if config.insecure => Ok(()),
+        _ => check_readable(config),
+    }
+}
+
+/// Beyond this machine nothing is spoken that others could read.
+fn check_readable(config: &Config) -> Result<(), String> {
+    match (config.readable_to_clients().first(), config.readable_to_peers()) {
+        (Some((_, address)), _) if config.tls.is_none() => Err(format!(
+            "{address} is not loopback, and clients would speak plain text there; set tls.certificate and \
+             tls.key (mayfly cert makes them), or pass --insecure"
+        )),
+        (Some((key, address)), _) => Err(format!(
+            "{address} is not loopback, and tls.plain lets clients speak plain text there; take '{key}' out of \
+             it, or pass --insecure"
+        )),
+        (None, None) => Ok(()),
+        (None, Some(address)) => Err(format!(
+            "{address} is not loopback, and nodes would speak plain text there; set tls.peer.authority \
                  (mayfly cert makes what it takes), or pass --insecure"
-            )),
-        },
+        )),
     }
 }
 
