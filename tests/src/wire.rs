@@ -16,6 +16,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
+use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket};
 
 /// Longer than a handshake on a busy machine.
@@ -157,8 +158,15 @@ impl<S: Wire> Read for Frames<S> {
             return Ok(count);
         }
         match self.socket.read() {
+            // Java's SDK never comes to the end of a frame that has nothing in it.
+            Ok(Message::Binary(bytes)) if bytes.is_empty() => {
+                return Err(io::Error::other("an empty frame"));
+            }
             Ok(Message::Binary(bytes)) => self.unread = io::Cursor::new(bytes.to_vec()),
-            Ok(Message::Close(_)) => return Ok(0),
+            Ok(Message::Close(Some(close))) if close.code == CloseCode::Normal => return Ok(0),
+            Ok(Message::Close(close)) => {
+                return Err(io::Error::other(format!("closed with {close:?}")));
+            }
             Ok(_) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(tungstenite::Error::Io(error)) => return Err(error),
             Err(error) => return Err(io::Error::other(error)),

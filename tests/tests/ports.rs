@@ -247,6 +247,9 @@ async fn conn_2_websockets_of_every_sdk_are_opened() -> anyhow::Result<()> {
         }
         let refused = wire::plain_websocket(http, path, Some("mqtt")).err().context("MQTT")?;
         ensure!(refused.to_string().contains("400"), "{refused}");
+        // A protocol that is not spoken: the one that is, and the end, with its code.
+        let answer = heard(wire::plain_websocket(http, path, None)?, b"AMQP\x00\x09\x09\x09")?;
+        ensure!(answer.starts_with(b"AMQP"), "{answer:?}");
     }
     let request =
         "GET /$servicebus/websocket HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

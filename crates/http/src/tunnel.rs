@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use axum::Extension;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::{Buf, Bytes, BytesMut};
@@ -60,7 +60,7 @@ pub(crate) async fn open(
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     }
     upgrade.on_upgrade(async move |socket| {
-        let stream = transport::Stream::Tunnel(Box::new(Tunnel { socket, unread: Bytes::new() }));
+        let stream = transport::Stream::Tunnel(Box::new(Tunnel::new(socket)));
         // Fails only when the node ends.
         drop(tunnels.send(Arrival::now(stream, peer)).await);
     })
@@ -88,6 +88,14 @@ fn subprotocol<'a>(
 struct Tunnel {
     socket: WebSocket,
     unread: Bytes,
+    /// The client was told that nothing more comes.
+    is_ended: bool,
+}
+
+impl Tunnel {
+    fn new(socket: WebSocket) -> Tunnel {
+        Tunnel { socket, unread: Bytes::new(), is_ended: false }
+    }
 }
 
 impl AsyncRead for Tunnel {
@@ -138,6 +146,9 @@ impl AsyncWrite for Tunnel {
             frame.extend_from_slice(&slice[..slice.len().min(room)]);
         }
         let count = frame.len();
+        if count == 0 {
+            return Poll::Ready(Ok(0)); // A frame of nothing: see `poll_shutdown`.
+        }
         let sent = Pin::new(&mut self.socket).start_send(Message::Binary(frame.freeze()));
         Poll::Ready(sent.map(|()| count).map_err(io::Error::other))
     }
@@ -150,7 +161,17 @@ impl AsyncWrite for Tunnel {
         Pin::new(&mut self.socket).poll_flush(cx).map_err(io::Error::other)
     }
 
+    /// Closes with a reason, as Service Bus does. Java's SDK reads a frame without a payload, which a close
+    /// without one is, over and over, and its thread does nothing else any more; Go's takes such a close for
+    /// an error.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_ended {
+            ready!(Pin::new(&mut self.socket).poll_ready(cx)).map_err(io::Error::other)?;
+            let close = CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::default() };
+            let sent = Pin::new(&mut self.socket).start_send(Message::Close(Some(close)));
+            sent.map_err(io::Error::other)?;
+            self.is_ended = true;
+        }
         Pin::new(&mut self.socket).poll_close(cx).map_err(io::Error::other)
     }
 }
