@@ -120,7 +120,9 @@ class Cluster:
 
     def secured(self) -> "Secured":
         """A node beside it that asks for keys, with the same certificate."""
-        return Secured(self._mayfly, self._directory, self._data / "tls")
+        tls = self._data / "tls"
+        pair = (tls / "certificate.pem", tls / "key.pem")
+        return Secured(self._mayfly, self._directory, *pair)
 
     def _pid(self, node: int) -> int:
         """Of the node's newest process, as the cluster has told."""
@@ -146,6 +148,109 @@ class Cluster:
             time.sleep(0.1)
 
 
+class Certified:
+    """Three nodes that know each other by certificates, as an operator sets them up: `mayfly cert`, a file
+    for each node, `mayfly serve`. Plain text is taken as well, for the checks that are about it."""
+
+    nodes = len(NODES)
+
+    def __init__(self, mayfly: Path, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        self._mayfly, self._directory = mayfly, directory
+        self._offset = _free_offset()
+        self._certs = directory / "certs"
+        self._cert("authority")
+        for node in NODES:
+            self._cert("node", str(node), "localhost", "127.0.0.1")
+        self._processes = [self._start(node) for node in NODES]
+
+    def _cert(self, *words: str) -> None:
+        subprocess.run(
+            [self._mayfly, "cert", *words, "--dir", self._certs], check=True, capture_output=True
+        )
+
+    def _start(self, node: int) -> subprocess.Popen[bytes]:
+        """Its number stands in its certificate."""
+        config = self._directory / f"node-{node}.toml"
+        config.write_text(
+            f"""
+            node.data_dir = "{self._directory / f"node-{node}"}"
+            node.development = true
+            storage.memory_mebibytes = 128
+            listen.grpc = "127.0.0.1:{self._port(GRPC, node)}"
+            listen.http = "127.0.0.1:{self._port(HTTP, node)}"
+            listen.peer = "127.0.0.1:{self._port(PEERS, node)}"
+            listen.amqp = "127.0.0.1:{self._port(AMQP, node)}"
+            listen.amqps = "127.0.0.1:{self._port(AMQPS, node)}"
+            cluster.id = "{'5d' * 16}"
+            tls.certificate = "{self._certs / f"node-{node}.pem"}"
+            tls.key = "{self._certs / f"node-{node}.key"}"
+            tls.plain = true
+            tls.peer.authority = "{self.authority}"
+            """
+            + "".join(
+                f"""
+            [[cluster.node]]
+            id = {member}
+            grpc = "{self.grpc(member)}"
+            http = "{self.http(member)}"
+            peer = "localhost:{self._port(PEERS, member)}"
+            """
+                for member in NODES
+            )
+        )
+        with self._log(node).open("wb") as log:
+            return subprocess.Popen(
+                [self._mayfly, "serve", "--config", config],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                preexec_fn=end_with_parent,
+            )  # fmt: skip
+
+    def __enter__(self) -> "Certified":
+        until = time.monotonic() + READY_MAX
+        for node, process in zip(NODES, self._processes, strict=True):
+            while not _is_ready(self.http(node)):
+                if process.poll() is not None or time.monotonic() > until:
+                    self.__exit__()
+                    log = self._log(node).read_text(errors="replace")
+                    raise RuntimeError(f"node {node} does not start:\n{log}")
+                time.sleep(0.1)
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        for process in self._processes:
+            _end(process)
+
+    def _log(self, node: int) -> Path:
+        return self._directory / f"node-{node}.log"
+
+    def _port(self, port: int, node: int) -> int:
+        return port + self._offset + 1000 * (node - 1)
+
+    @property
+    def forwarded(self) -> str:
+        """Where clients go without TLS."""
+        return f"localhost:{self._port(AMQP, 1)}"
+
+    @property
+    def authority(self) -> Path:
+        return self._certs / "authority.pem"
+
+    def amqps(self, node: int) -> str:
+        return f"localhost:{self._port(AMQPS, node)}"
+
+    def grpc(self, node: int) -> str:
+        return f"localhost:{self._port(GRPC, node)}"
+
+    def http(self, node: int) -> str:
+        return f"localhost:{self._port(HTTP, node)}"
+
+    def secured(self) -> "Secured":
+        """A node beside it that asks for keys, with the certificate of its first."""
+        pair = (self._certs / "node-1.pem", self._certs / "node-1.key")
+        return Secured(self._mayfly, self._directory, *pair)
+
+
 class Secured:
     """One node that asks for keys."""
 
@@ -153,7 +258,7 @@ class Secured:
     # Of a key named `listener`, which may only listen.
     _LISTENER = "bGlzdGVucyBhbmQgbm8gbW9yZQ=="
 
-    def __init__(self, mayfly: Path, directory: Path, tls: Path) -> None:
+    def __init__(self, mayfly: Path, directory: Path, certificate: Path, key: Path) -> None:
         self._offset = _free_offset()
         self._log = directory / "secured.log"
         config = directory / "secured.toml"
@@ -165,8 +270,9 @@ class Secured:
             listen.grpc = "127.0.0.1:{GRPC + self._offset}"
             listen.peer = "127.0.0.1:{PEERS + self._offset}"
             listen.amqps = "127.0.0.1:{AMQPS + self._offset}"
-            tls.certificate = "{tls / "certificate.pem"}"
-            tls.key = "{tls / "key.pem"}"
+            tls.certificate = "{certificate}"
+            tls.key = "{key}"
+            tls.plain = ["http"]
             security.secret = "{self._KEY}"
             [[security.key]]
             name = "listener"

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import table
-from cluster import Cluster
+from cluster import Certified, Cluster
 from environment import HERE, CannotInstall, Command, NoToolchain
 from examples import run_examples
 from expected import failures
@@ -69,7 +69,7 @@ def install(name: str | None) -> Ready:
 
 
 def run_suites(
-    ready: Ready, cluster: Cluster, directory: Path, only: str | None, transport: str = "plain"
+    ready: Ready, cluster: Cluster | Certified, directory: Path, only: str | None, transport: str = "plain"
 ) -> dict[str, Any]:
     """The results of each suite. They run beside each other: most of their time is waiting."""
     node = min(2, cluster.nodes)
@@ -159,10 +159,10 @@ def run_together(
 def run_over(
     ready: Ready, binary: Path, directory: Path, only: str | None, transport: str
 ) -> list[str]:
-    """What fails where all goes over TLS, to three nodes that speak it among themselves as well."""
+    """What fails where all goes over TLS, to three nodes that know each other by certificates."""
     # Written where .NET is, its suite has checks of TLS, and the rest over plain AMQP.
     ready = {sdk: installed for sdk, installed in ready.items() if not sdk.recorded}
-    with Cluster(binary, directory) as cluster:
+    with Certified(binary, directory) as cluster:
         results = run_suites(ready, cluster, directory, only, transport)
     return [f"over {transport}: {line}" for line in failures(results, only)]
 

@@ -43,7 +43,8 @@ final class Transports {
 
     @Check(says = "All goes over plain AMQP.", proves = {"ServiceBusReceiverClient.receiveMessages"})
     static void amqp(Space space) {
-        converse(space, space.builder().transportType(AmqpTransportType.AMQP));
+        Faces.Builder plain = space.newBuilder().connectionString(Target.plain(space.target.amqp()));
+        converse(space, plain.transportType(AmqpTransportType.AMQP));
     }
 
     @Check(says = "All goes over AMQP with TLS.", proves = {"ServiceBusReceiverClient.receiveMessages"})
