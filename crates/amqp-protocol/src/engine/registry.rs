@@ -164,10 +164,13 @@ impl Registry {
         });
     }
 
-    /// Of a link that is ended nothing is kept but its handles, until the peer has ended it too.
+    /// Of a link that is ended nothing is kept but its handles, until the peer has ended it too. One that
+    /// the peer has not answered keeps its name, by which the answer is known for one (LINK-14).
     pub(crate) fn forget_attach(&mut self, id: LinkId) {
         let Some(link) = self.links.get_mut(id.0) else { return };
-        link.name = ByteString::new();
+        if link.remote_handle.is_some() {
+            link.name = ByteString::new();
+        }
         self.attach_bytes -= std::mem::take(&mut link.attach_bytes);
     }
 
