@@ -101,7 +101,8 @@ impl Standings {
     /// Whether the group is known to be without a leader: what it is asked would wait in vain. Not at
     /// a hand-over, nor at an election.
     pub fn is_leaderless(&self, group: GroupId) -> bool {
-        self.leaderless.read().contains(&group)
+        // The last look may be half a second old: a leader that came since counts at once.
+        self.leaderless.read().contains(&group) && !self.confirmed().contains_key(&group)
     }
 
     /// Looks at all groups, every [`LOOK_EVERY`].
