@@ -8,7 +8,7 @@ use amqp_protocol::codec::{DeliveryState, Outcome};
 use amqp_protocol::message::MessageBuilder;
 use anyhow::ensure;
 use client::{Client, ClientOptions, Error, Message};
-use mayfly_tests::{AmqpClient, Cluster, HttpAnswer, Settings, ask, cert};
+use mayfly_tests::{AmqpClient, Cluster, HttpAnswer, Settings, ask, cert, mayfly};
 use tokio::sync::Mutex;
 
 /// Two cores carry one cluster at a time.
@@ -62,6 +62,16 @@ async fn without_a_majority_nothing_says_that_it_serves_and_requests_are_refused
     for node in cluster.ids() {
         until_ready(&cluster, node, true).await?;
     }
+    let metrics = probe(&cluster, 1, "/metrics")?.body;
+    ensure!(values(&metrics, "mayfly_peer_up") == [1.0, 1.0], "{metrics}");
+    // Told by the leader alone.
+    let mut margins = Vec::new();
+    for node in cluster.ids() {
+        margins
+            .extend(values(&probe(&cluster, node, "/metrics")?.body, "mayfly_group_quorum_margin"));
+    }
+    margins.retain(|margin| !margin.is_nan());
+    ensure!(margins == [1.0, 1.0, 1.0], "{margins:?}");
     // Who sends already learns it on the way.
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
     let sender = amqp.sender("orders").await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
@@ -82,12 +92,25 @@ async fn without_a_majority_nothing_says_that_it_serves_and_requests_are_refused
     );
     let metrics = probe(&cluster, 1, "/metrics")?.body;
     ensure!(values(&metrics, "mayfly_group_has_leader") == [0.0, 0.0, 0.0], "{metrics}");
+    ensure!(values(&metrics, "mayfly_peer_up") == [0.0, 0.0], "{metrics}");
     let details = probe(&cluster, 1, "/health/details")?.body;
     ensure!(!details.contains("\"leader\""), "{details}");
     let status = cluster.client_of(1)?.status(false).await?;
     ensure!(status.groups.len() == 3, "{status:?}");
     ensure!(status.groups.iter().all(|group| group.leader == 0), "{status:?}");
     ensure!(status.nodes.iter().all(|node| node.groups_led == 0), "{status:?}");
+    let shown = std::process::Command::new(mayfly()?)
+        .args(["cluster", "status", "--connect", cluster.addresses(1)[0]])
+        .output()?;
+    let told = String::from_utf8_lossy(&shown.stdout);
+    ensure!(shown.status.code() == Some(1), "{shown:?}");
+    let wrong: Vec<&str> = told.lines().filter(|line| line.starts_with("WRONG: ")).collect();
+    let expected = [
+        "WRONG: groups 0, 1, 2 stand still: no majority confirms a leader",
+        "WRONG: node 2 is not reachable",
+        "WRONG: node 3 is not reachable",
+    ];
+    ensure!(wrong.starts_with(&expected), "{told}");
 
     let begun = Instant::now();
     let answer = post(&cluster, 1)?;

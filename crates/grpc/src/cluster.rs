@@ -127,6 +127,7 @@ fn shown(status: ClusterStatus) -> v1::StatusResponse {
         groups: status.groups.into_iter().map(group).collect(),
         version: status.version.to_owned(),
         answered_by: status.answered_by,
+        wrong: status.wrong,
     }
 }
 

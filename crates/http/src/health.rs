@@ -82,7 +82,17 @@ impl Health {
 
 impl Group {
     fn of(health: GroupHealth) -> Group {
-        let GroupHealth { id, leader, confirmed_ms, leads, term, lag, failed, is_member } = health;
+        let GroupHealth {
+            id,
+            leader,
+            confirmed_ms,
+            leads,
+            term,
+            lag,
+            failed,
+            is_member,
+            replicas: _,
+        } = health;
         Group { group: id.0, leader, confirmed_ms, leads, member: is_member, term, lag, failed }
     }
 }

@@ -11,7 +11,8 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let depths = app.broker.cluster().depths().await;
-    service::metric::sampled(&app.broker.cluster().readiness().groups, &depths);
+    let readiness = app.broker.cluster().readiness();
+    service::metric::sampled(&readiness.groups, &readiness.peers, &depths);
     process::sample();
     app.metrics.run_upkeep();
     ([(CONTENT_TYPE, TEXT)], app.metrics.render())

@@ -31,8 +31,8 @@ pub use error::{ChannelError, Error, ProposeError, TransferError};
 pub use group::status::GroupStatus;
 pub use member::Wanted;
 pub use metrics::{
-    APPLY_ENTRIES, APPLY_SECONDS, COMMIT_SECONDS, DISK_FREE, DISK_LOW, ELECTIONS_WON, ENTRY_BYTES,
-    FLUSHES, LEADING, REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,
+    APPLY_ENTRIES, APPLY_SECONDS, COMMIT_SECONDS, DISK_FREE, DISK_LOW, DISK_RESERVE, ELECTIONS_WON,
+    ENTRY_BYTES, FLUSHES, LEADING, REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,
     describe as describe_metrics,
 };
 pub use node::Replication;

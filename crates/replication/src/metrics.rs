@@ -22,6 +22,7 @@ pub const SNAPSHOT_BYTES: &str = "mayfly_raft_snapshot_bytes_total";
 pub const FLUSHES: &str = "mayfly_raft_row_flushes_total";
 pub const REFUSED: &str = "mayfly_raft_peers_refused_total";
 pub const DISK_FREE: &str = "mayfly_disk_free_bytes";
+pub const DISK_RESERVE: &str = "mayfly_disk_reserve_bytes";
 pub const DISK_LOW: &str = "mayfly_disk_low";
 
 /// Describes them all to the installed recorder.
@@ -43,6 +44,7 @@ pub fn describe() {
         "Peer calls refused: wrong cluster, node, secret or certificate."
     );
     describe_gauge!(DISK_FREE, Unit::Bytes, "Free on the disk that holds this node's data.");
+    describe_gauge!(DISK_RESERVE, Unit::Bytes, "Kept free for what frees space.");
     describe_gauge!(DISK_LOW, Unit::Count, "1 while less than the reserve is free.");
 }
 
@@ -82,6 +84,7 @@ pub(crate) fn flushed() {
 
 pub(crate) fn disk(status: &DiskStatus) {
     gauge!(DISK_FREE).set(status.free_bytes as f64);
+    gauge!(DISK_RESERVE).set(status.reserve_bytes as f64);
     gauge!(DISK_LOW).set(f64::from(u8::from(status.low)));
 }
 

@@ -14,5 +14,5 @@ pub use self::delivery::Received;
 pub(crate) use self::delivery::{Attach, Detached, Event, Sink, Wanted, release, release_session};
 pub(crate) use self::read::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};
 pub(crate) use self::report::IdleReport;
-pub use self::report::{GroupDepth, GroupHealth, NodeReport};
+pub use self::report::{GroupDepth, GroupHealth, NodeReport, ReplicaHealth};
 pub(crate) use self::response::{OUTBOX_ITEMS_MAX, Outbox, Response};

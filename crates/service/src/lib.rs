@@ -40,7 +40,7 @@ pub use edge::{
     Topics, Transaction, Transactions, draw_message_id, draw_uuid,
 };
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
-pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received};
+pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received, ReplicaHealth};
 pub use node::{Node, RunningNode};
 pub use replication::{DiskStatus, PeerStatus};
 pub use trace::Trace;

@@ -9,6 +9,8 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use replication::PeerStatus;
+
 use crate::clock::ClockReport;
 use crate::exchange::{GroupDepth, GroupHealth};
 
@@ -34,6 +36,18 @@ pub const ENDED: &str = "mayfly_messages_ended";
 pub const GROUP_LED: &str = "mayfly_group_has_leader";
 /// Entries known to be committed and not applied here.
 pub const GROUP_LAG: &str = "mayfly_group_lag_entries";
+/// Since a majority last confirmed the group's leader, as this node knows it.
+pub const GROUP_CONFIRMED: &str = "mayfly_group_leader_confirmed_seconds";
+/// 1 if a replica of a group led here is away, far behind, or has no vote yet.
+pub const UNDER_REPLICATED: &str = "mayfly_group_under_replicated";
+/// How many more voters of a group led here may go away before no majority is left.
+pub const QUORUM_MARGIN: &str = "mayfly_group_quorum_margin";
+/// Entries that a replica of a group led here does not have, by `group` and `node`.
+pub const REPLICA_LAG: &str = "mayfly_replica_lag_entries";
+/// Since a replica of a group led here last answered, by `group` and `node`.
+pub const REPLICA_CONTACT: &str = "mayfly_replica_last_contact_seconds";
+/// 1 while another node answers this one.
+pub const PEER_UP: &str = "mayfly_peer_up";
 /// A peer's wall clock less this node's clock, by `peer`; not a number while it does not answer.
 pub const CLOCK_OFFSET: &str = "mayfly_clock_offset_seconds";
 /// This node's wall clock less the middle one of the cluster.
@@ -73,6 +87,32 @@ pub fn describe() {
         Unit::Count,
         "1 if a majority confirmed a leader of the `group` lately."
     );
+    describe_gauge!(
+        GROUP_CONFIRMED,
+        Unit::Seconds,
+        "Since a majority last confirmed the leader of the `group`; not a number if it did not lately."
+    );
+    describe_gauge!(
+        UNDER_REPLICATED,
+        Unit::Count,
+        "1 if a replica of the `group` led here is away, far behind, or has no vote yet."
+    );
+    describe_gauge!(
+        QUORUM_MARGIN,
+        Unit::Count,
+        "Voters of the `group` led here that may still go away; below 0 there is no majority."
+    );
+    describe_gauge!(
+        REPLICA_LAG,
+        Unit::Count,
+        "Entries that the replica on `node` of the `group` led here does not have."
+    );
+    describe_gauge!(
+        REPLICA_CONTACT,
+        Unit::Seconds,
+        "Since the replica on `node` of the `group` led here last answered."
+    );
+    describe_gauge!(PEER_UP, Unit::Count, "1 while the `peer` answers this node.");
     describe_gauge!(GROUP_LAG, Unit::Count, "Entries committed and not applied here, by `group`.");
     describe_gauge!(
         CLOCK_OFFSET,
@@ -158,11 +198,16 @@ pub(crate) fn fired(fired: &Fired) {
 }
 
 /// Sampled when metrics are asked for.
-pub fn sampled(health: &[GroupHealth], depths: &[GroupDepth]) {
+/// What is told by a group's leader only is not a number on other nodes.
+pub fn sampled(health: &[GroupHealth], peers: &[PeerStatus], depths: &[GroupDepth]) {
+    for peer in peers {
+        gauge!(PEER_UP, "peer" => peer.node.to_string()).set(f64::from(u8::from(peer.is_up())));
+    }
     for group in health {
         let id = group.id.to_string();
         gauge!(GROUP_LED, "group" => id.clone()).set(f64::from(u8::from(group.leader.is_some())));
         gauge!(GROUP_LAG, "group" => id).set(group.lag as f64);
+        replication(group, peers);
     }
     gauge!(GROUPS_LED).set(health.iter().filter(|group| group.leads).count() as f64);
     for group in health.iter().filter(|group| group.id != GroupId::CATALOG) {
@@ -171,6 +216,28 @@ pub fn sampled(health: &[GroupHealth], depths: &[GroupDepth]) {
             // Led elsewhere by now: what was told of it here is no longer so.
             None => GroupDepth::none(group.id).record(),
         }
+    }
+}
+
+fn replication(group: &GroupHealth, peers: &[PeerStatus]) {
+    let id = group.id.to_string();
+    let seconds = |ms: Option<u64>| ms.map_or(f64::NAN, |ms| ms as f64 / 1e3);
+    gauge!(GROUP_CONFIRMED, "group" => id.clone()).set(seconds(group.confirmed_ms));
+    let (under, margin) = match group.leads {
+        true => (f64::from(u8::from(group.is_under_replicated())), group.quorum_margin() as f64),
+        false => (f64::NAN, f64::NAN),
+    };
+    gauge!(UNDER_REPLICATED, "group" => id.clone()).set(under);
+    gauge!(QUORUM_MARGIN, "group" => id.clone()).set(margin);
+    for node in peers.iter().map(|peer| peer.node) {
+        let replica = group.replicas.iter().find(|replica| group.leads && replica.node == node);
+        let (lag, contact) = match replica {
+            Some(replica) => (replica.lag as f64, seconds(replica.heard_ms)),
+            None => (f64::NAN, f64::NAN),
+        };
+        let labels = [("group", id.clone()), ("node", node.to_string())];
+        gauge!(REPLICA_LAG, &labels).set(lag);
+        gauge!(REPLICA_CONTACT, &labels).set(contact);
     }
 }
 

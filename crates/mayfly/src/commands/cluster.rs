@@ -5,6 +5,7 @@ mod watch;
 
 use std::net::SocketAddr;
 
+use anyhow::anyhow;
 use clap::Subcommand;
 use client::v1;
 
@@ -32,7 +33,7 @@ pub struct ClusterArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
-    /// Nodes, groups, leaders and how far each replica is
+    /// What is wrong, nodes, groups, leaders and how far each replica is; exit code 1 if something is wrong
     Status {
         #[command(flatten)]
         connect: Connect,
@@ -113,7 +114,12 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
     match args.command {
         ClusterCommand::Status { connect, local, json } => {
             let status = connect.client()?.status(local).await?;
-            if json { terminal::json(&show::as_json(&status)) } else { show::print(&status) }
+            if json { terminal::json(&show::as_json(&status)) } else { show::print(&status) }?;
+            match status.wrong.len() {
+                0 => Ok(()),
+                1 => Err(anyhow!("something is wrong with this cluster: {}", status.wrong[0])),
+                count => Err(anyhow!("{count} things are wrong with this cluster")),
+            }
         }
         ClusterCommand::Transfer { group, queue, node, connect } => {
             let client = connect.client()?;

@@ -85,6 +85,10 @@ impl<'a> Cluster<'a> {
         let led = |node| groups.iter().filter(|group| group.leader == Some(node)).count() as u32;
         let mut known = nodes;
         known.entry(node).or_insert_with(|| config.addresses.clone());
+        let asked = match local {
+            true => BTreeSet::from([node]),
+            false => known.keys().copied().collect(),
+        };
         let roles = NodeRoles::new(&rows, &reports, &groups);
         known.extend(roles.replaced(&rows));
         let nodes = known.into_iter().map(|(node, addresses)| NodeStatus {
@@ -102,13 +106,16 @@ impl<'a> Cluster<'a> {
                 own.into_iter().chain(told).collect::<Vec<_>>().join("; ")
             },
         });
+        let nodes: Vec<NodeStatus> = nodes.collect();
+        let wrong = status::wrong(&nodes, &groups, &reports, &asked);
         ClusterStatus {
+            wrong,
             cluster_id: catalog::cluster(&rows).map(|cluster| cluster.cluster_id),
             durability: config.durability,
             development: config.development,
             version: config.version,
             answered_by: node,
-            nodes: nodes.collect(),
+            nodes,
             groups,
         }
     }

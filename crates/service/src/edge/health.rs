@@ -1,11 +1,11 @@
 //! How this node and what it would ask are, by its own judgement: whether to send clients here.
 
 use domain::GroupId;
-use replication::PeerStatus;
+use replication::{GroupStatus, PeerStatus};
 
 use crate::edge::catalog;
 use crate::edge::router::Router;
-use crate::exchange::GroupHealth;
+use crate::exchange::{GroupHealth, ReplicaHealth};
 
 /// A replica further behind than this is not ready to answer for the cluster.
 const READY_LAG_MAX: u64 = 1000;
@@ -39,9 +39,29 @@ pub(super) fn groups(router: &Router) -> Vec<GroupHealth> {
             lag: known - applied,
             failed: here.is_some_and(|here| here.failed.is_some()),
             is_member: is_member(&router.local.id),
+            replicas: here.filter(|here| here.leading).map_or_else(Vec::new, replicas),
         }
     };
     router.standings.groups().into_iter().map(health).collect()
+}
+
+/// The other replicas of a group led here.
+fn replicas(here: &GroupStatus) -> Vec<ReplicaHealth> {
+    let others = here.voters.union(&here.learners).filter(|node| Some(**node) != here.leader);
+    let replica = |node: &u64| {
+        let matched = here.matched.get(node).copied().flatten();
+        let behind = here
+            .last_log
+            .map_or(0, |last| last + 1)
+            .saturating_sub(matched.map_or(0, |index| index + 1));
+        ReplicaHealth {
+            node: *node,
+            votes: here.voters.contains(node),
+            lag: behind,
+            heard_ms: here.heard_ms.get(node).copied().flatten(),
+        }
+    };
+    others.map(replica).collect()
 }
 
 /// Why a node is not ready, or nothing.
@@ -111,6 +131,7 @@ mod tests {
             lag: 0,
             failed: false,
             is_member: true,
+            replicas: Vec::new(),
         };
         let peer = |node, heard_ms, refuses: Option<&str>| PeerStatus {
             node,

@@ -19,6 +19,8 @@ pub struct ClusterStatus {
     pub answered_by: u64,
     pub nodes: Vec<NodeStatus>,
     pub groups: Vec<GroupView>,
+    /// What is wrong, in words, the worst first; empty if nothing is.
+    pub wrong: Vec<String>,
 }
 
 /// What a node is to the cluster.
@@ -135,6 +137,50 @@ fn group(
     }
 }
 
+/// A replica further behind than this does not keep up.
+const BEHIND_ENTRIES: u64 = 1_000;
+
+/// What is wrong with a cluster, the worst first. `asked`: the nodes that were.
+pub(crate) fn wrong(
+    nodes: &[NodeStatus],
+    groups: &[GroupView],
+    reports: &BTreeMap<u64, NodeReport>,
+    asked: &BTreeSet<u64>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let leaderless: Vec<String> = groups
+        .iter()
+        .filter(|group| group.leader.is_none())
+        .map(|group| group.id.to_string())
+        .collect();
+    match &leaderless[..] {
+        [] => (),
+        [one] => wrong.push(format!("group {one} stands still: no majority confirms a leader")),
+        some => {
+            let some = some.join(", ");
+            wrong.push(format!("groups {some} stand still: no majority confirms a leader"));
+        }
+    }
+    let missing = nodes.iter().filter(|node| asked.contains(&node.node) && !node.reachable);
+    let missing = missing.filter(|node| node.role != Role::Removed);
+    wrong.extend(missing.map(|node| format!("node {} is not reachable", node.node)));
+    wrong.extend(reports.iter().filter_map(|(node, report)| {
+        let told = note(report);
+        (!told.is_empty()).then(|| format!("node {node}: {told}"))
+    }));
+    for group in groups.iter().filter(|group| group.leader.is_some()) {
+        for replica in group.replicas.iter().filter(|replica| replica.reachable) {
+            let (id, node, lag) = (group.id, replica.node, replica.lag);
+            if !replica.voter {
+                wrong.push(format!("group {id}: the replica on node {node} has no vote yet"));
+            } else if lag > BEHIND_ENTRIES {
+                wrong.push(format!("group {id}: node {node} is {lag} entries behind"));
+            }
+        }
+    }
+    wrong
+}
+
 /// What an operator should know of a node: replicas that stopped, a disk that is nearly full, and a
 /// clock that is off.
 pub(crate) fn note(report: &NodeReport) -> String {
@@ -215,6 +261,61 @@ mod tests {
         let unreached = &groups[0].replicas[2];
         assert_eq!((unreached.node, unreached.reachable, unreached.voter), (3, false, true));
         assert_eq!((groups[1].leader, groups[1].replicas.len()), (None, 1));
+    }
+
+    #[test]
+    fn what_is_wrong_comes_in_words_and_the_worst_first() {
+        let (clock, disk) = (ClockReport { off_ms: Some(0), agrees: true }, DiskStatus::default());
+        let node = |node, reachable| NodeStatus {
+            node,
+            role: Role::Active,
+            replicas: 1,
+            addresses: NodeRow {
+                peer_address: String::new(),
+                grpc_address: String::new(),
+                http_address: String::new(),
+            },
+            reachable,
+            groups_led: 0,
+            disk: None,
+            clock: ClockReport::default(),
+            note: String::new(),
+        };
+        let low = DiskStatus { free_bytes: 9 << 20, reserve_bytes: 10 << 20, low: true };
+        let replica = |node, lag, voter| ReplicaView {
+            node,
+            reachable: true,
+            voter,
+            lag,
+            ..ReplicaView::default()
+        };
+        let group = |id, leader, replicas| GroupView { id: GroupId(id), leader, term: 1, replicas };
+        let told = |nodes: &[NodeStatus], groups: &[GroupView], disk| {
+            let report = NodeReport { disk, clock, groups: Vec::new() };
+            wrong(nodes, groups, &[(1, report)].into(), &[1, 2, 3].into())
+        };
+        let well = group(1, Some(1), vec![replica(1, 0, true), replica(2, 0, true)]);
+        assert_eq!(told(&[node(1, true), node(2, true)], &[well], disk), Vec::<String>::new());
+        let nodes = [node(1, true), node(2, false), node(9, false)];
+        let groups = [
+            group(
+                1,
+                Some(1),
+                vec![replica(1, 0, true), replica(2, 0, false), replica(3, 1_001, true)],
+            ),
+            group(2, None, vec![replica(1, 5_000, true)]),
+        ];
+        assert_eq!(
+            told(&nodes, &groups, low),
+            [
+                "group 2 stands still: no majority confirms a leader",
+                "node 2 is not reachable",
+                "node 1: its disk is nearly full: 9 MiB are free, 10 MiB are kept back",
+                "group 1: the replica on node 2 has no vote yet",
+                "group 1: node 3 is 1001 entries behind",
+            ],
+            "node 9 was not asked"
+        );
     }
 
     #[test]

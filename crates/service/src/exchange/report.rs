@@ -35,7 +35,7 @@ pub struct GroupDepth {
 }
 
 /// One group as this node sees it, for health and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHealth {
     pub id: GroupId,
     /// Whom a majority confirmed lately.
@@ -50,6 +50,50 @@ pub struct GroupHealth {
     pub failed: bool,
     /// This node counts for a majority of it.
     pub is_member: bool,
+    /// On the leader: the others.
+    pub replicas: Vec<ReplicaHealth>,
+}
+
+/// Another node's replica, as the group's leader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaHealth {
+    pub node: u64,
+    /// It counts for a majority.
+    pub votes: bool,
+    /// Entries the leader has that this replica is not known to have.
+    pub lag: u64,
+    /// How long ago it last answered. Absent: never to this leader.
+    pub heard_ms: Option<u64>,
+}
+
+/// A replica that did not answer its leader for so long is away.
+const AWAY_MS: u64 = 3_000;
+/// A replica further behind is none to fall back on.
+const BEHIND_ENTRIES: u64 = 1_000;
+
+impl ReplicaHealth {
+    fn answers(&self) -> bool {
+        self.heard_ms.is_some_and(|ms| ms <= AWAY_MS)
+    }
+}
+
+impl GroupHealth {
+    /// On the leader: whether a replica is away, far behind, or has no vote yet.
+    pub fn is_under_replicated(&self) -> bool {
+        let fit = |replica: &ReplicaHealth| {
+            replica.votes && replica.answers() && replica.lag <= BEHIND_ENTRIES
+        };
+        !self.replicas.iter().all(fit)
+    }
+
+    /// On the leader: how many more voters may go away before no majority is left.
+    pub fn quorum_margin(&self) -> i64 {
+        let others = self.replicas.iter().filter(|replica| replica.votes);
+        let (voters, answering) = others.fold((1, 1), |(voters, answering), replica| {
+            (voters + 1, answering + i64::from(replica.answers()))
+        });
+        answering - (voters / 2 + 1)
+    }
 }
 
 impl GroupDepth {
@@ -61,6 +105,53 @@ impl GroupDepth {
             counts,
             available: PerSubQueue::default(),
             size_bytes: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_tells_what_its_group_can_still_lose() {
+        let replica = |node, votes, heard_ms, lag| ReplicaHealth { node, votes, lag, heard_ms };
+        let well = |node| replica(node, true, Some(10), 0);
+        for (what, replicas, under, margin) in [
+            ("one node alone", vec![], false, 0),
+            ("all are there", vec![well(2), well(3)], false, 1),
+            ("one is away", vec![well(2), replica(3, true, Some(AWAY_MS + 1), 0)], true, 0),
+            (
+                "one is behind",
+                vec![well(2), replica(3, true, Some(1), BEHIND_ENTRIES + 1)],
+                true,
+                1,
+            ),
+            (
+                "nobody answers",
+                vec![replica(2, true, None, 0), replica(3, true, None, 0)],
+                true,
+                -1,
+            ),
+            ("one is rebuilt", vec![well(2), replica(3, false, Some(1), 0)], true, 0),
+            ("five", (2..=5).map(well).collect(), false, 2),
+        ] {
+            let group = GroupHealth {
+                id: GroupId(1),
+                leader: Some(1),
+                confirmed_ms: Some(1),
+                leads: true,
+                term: 1,
+                lag: 0,
+                failed: false,
+                is_member: true,
+                replicas,
+            };
+            assert_eq!(
+                (group.is_under_replicated(), group.quorum_margin()),
+                (under, margin),
+                "{what}"
+            );
         }
     }
 }

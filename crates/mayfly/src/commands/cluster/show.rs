@@ -12,6 +12,12 @@ pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
         "cluster {}, version {}, durability {}{mode} (answered by node {})\n",
         status.cluster_id, status.version, status.durability, status.answered_by
     ))?;
+    for wrong in &status.wrong {
+        terminal::line(format!("WRONG: {wrong}"))?;
+    }
+    if !status.wrong.is_empty() {
+        terminal::line("")?;
+    }
     let nodes = status.nodes.iter().map(|node| {
         vec![
             node.id.to_string(),
@@ -122,6 +128,7 @@ pub fn as_json(status: &v1::StatusResponse) -> Value {
         "durability": status.durability,
         "development": status.development,
         "answered_by": status.answered_by,
+        "wrong": status.wrong,
         "nodes": status.nodes.iter().map(node).collect::<Vec<_>>(),
         "groups": status.groups.iter().map(group).collect::<Vec<_>>(),
     })
