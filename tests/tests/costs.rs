@@ -2,6 +2,7 @@
 //! a client does what costs most. Each row of a table is one way; what it sent and what was kept of it
 //! are printed (CONN-25, CONN-26, QUOTA-38).
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use amqp_protocol::codec::{Attach, Begin, Flow, Map, Role, Symbols, Tag, Transfer, Value};
@@ -251,5 +252,161 @@ async fn quota_38_replies_that_nobody_reads_are_bounded() -> anyhow::Result<()> 
     println!("{sent} bytes of requests, {most} bytes of memory");
     ensure!(most < GROWTH_MAX, "{most} bytes of memory");
     native.send("q", vec![Message::new("still here")]).await?;
+    Ok(())
+}
+
+/// A node by itself under a low `ulimit -n`, which it may not raise.
+struct FewHandles {
+    child: std::process::Child,
+    http: String,
+    grpc: String,
+    ports: Vec<u16>,
+    _dir: tempfile::TempDir,
+}
+
+impl FewHandles {
+    fn start(handles: u64) -> anyhow::Result<FewHandles> {
+        let dir = tempfile::tempdir()?;
+        let ports = mayfly_tests::free_ports(4)?;
+        let address = |at: usize| format!("127.0.0.1:{}", ports[at]);
+        let (data, config) = (dir.path().join("data"), dir.path().join("mayfly.toml"));
+        let text = format!(
+            "[node]\ndata_dir = {data:?}\n[listen]\ngrpc = {:?}\nhttp = {:?}\npeer = {:?}\namqp = {:?}\n\
+             [cluster]\ndata_groups = 2\n[storage]\ndisk_reserve_mebibytes = 16\nmemory_mebibytes = 64\n",
+            address(0),
+            address(1),
+            address(2),
+            address(3)
+        );
+        std::fs::write(&config, text)?;
+        // Root may raise any limit, unless that is taken from it.
+        let limit = format!("ulimit -n {handles} && exec \"$0\" serve --config \"$1\"");
+        let child = std::process::Command::new("setpriv")
+            .args(["--bounding-set=-sys_resource", "sh", "-c", &limit])
+            .arg(mayfly_tests::mayfly()?)
+            .arg(&config)
+            .stderr(std::fs::File::create(dir.path().join("node.log"))?)
+            .spawn()?;
+        let (http, grpc) = (address(1), address(0));
+        Ok(FewHandles { child, http, grpc, ports, _dir: dir })
+    }
+
+    fn ready_within(&mut self, within: Duration) -> anyhow::Result<()> {
+        let until = Instant::now() + within;
+        let is_ready = |http: &str| {
+            let answer = mayfly_tests::ask(http, "GET /health/ready", "", "");
+            answer.is_ok_and(|answer| answer.status == 200)
+        };
+        while !is_ready(&self.http) {
+            ensure!(self.child.try_wait()?.is_none(), "the node has ended");
+            ensure!(Instant::now() < until, "it is not ready after {within:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FewHandles {
+    fn drop(&mut self) {
+        // One that has ended already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// More sockets that say nothing than there are file handles, on every port: the node keeps those that it
+/// needs itself, serves whoever was there, and takes clients again once the sockets are gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_sockets_than_file_handles_stop_nothing() -> anyhow::Result<()> {
+    const HANDLES: u64 = 400;
+    const SOCKETS_OF_A_PORT: usize = 170;
+    /// More than what is kept in memory of rows and log, so that files are begun.
+    const PORTIONS: usize = 150;
+    let mut node = FewHandles::start(HANDLES)?;
+    node.ready_within(Duration::from_secs(30))?;
+    let native = client::Client::connect([node.grpc.as_str()])?;
+    native.create_queue("q", Default::default()).await?;
+    native.send("q", vec![Message::new("first")]).await?;
+    let mut sockets = Vec::new();
+    // Whoever says nothing is let go soon, so each begins with what its port waits for the end of: gRPC,
+    // HTTP, peers, AMQP.
+    let preface = &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"[..];
+    let half = &b"GET /q HTTP/1.1\r\nHost: loc"[..];
+    for (port, bytes) in node.ports.iter().zip([preface, half, preface, b"AMQP\x03\x01\x00\x00"]) {
+        for _ in 0..SOCKETS_OF_A_PORT {
+            // One that is refused is as good.
+            if let Ok(mut socket) = std::net::TcpStream::connect(("127.0.0.1", *port)) {
+                drop(socket.write_all(bytes));
+                sockets.push(socket);
+            }
+        }
+    }
+    // Tables are written and log files begun, all of which takes handles.
+    for number in 0..PORTIONS {
+        native.create_queue(&format!("more-{number}"), Default::default()).await?;
+        native.send("q", vec![Message::new(vec![b'x'; 200 * 1024]); 4]).await?;
+    }
+    ensure!(node.child.try_wait()?.is_none(), "the node has ended");
+    let count = sockets.len();
+    drop(sockets);
+    let gone = Instant::now();
+    node.ready_within(Duration::from_secs(15))?;
+    println!(
+        "{count} sockets, {HANDLES} handles: ready again {:.1?} after they went",
+        gone.elapsed()
+    );
+    native.send("q", vec![Message::new("last")]).await?;
+    Ok(())
+}
+
+/// HTTP-22 to HTTP-25: half-sent requests shut nobody out of the probes, and a page of elsewhere does nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn http_22_http_23_http_24_http_25_half_requests_and_pages_of_elsewhere() -> anyhow::Result<()>
+{
+    let config = "[http]\nconnections_max = 4\n";
+    let settings = Settings { nodes: 1, data_groups: 1, config, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    cluster.client()?.create_queue("q", Default::default()).await?;
+    let [_, http, _] = cluster.addresses(1);
+    let foreign = "Origin: https://evil.example\r\n";
+    for (request, headers, status) in [
+        ("POST /q/messages", foreign, 403),
+        ("DELETE /q/messages/head", foreign, 403),
+        ("GET /$Resources/queues", foreign, 403),
+        ("GET /$servicebus/websocket", foreign, 403),
+        ("GET /metrics", foreign, 403),
+        ("GET /health/live", foreign, 200),
+        ("GET /$Resources/queues", "", 200),
+        ("POST /q/messages", "", 201),
+    ] {
+        let answer = mayfly_tests::ask(http, request, headers, "")?;
+        ensure!(answer.status == status, "{request} {headers}: {}", answer.status);
+    }
+    // HTTP-25, HTTP-23.
+    for (framing, status) in [
+        ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "400"),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "400"),
+        ("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "201"),
+        ("Content-Length: 3\r\n\r\na", "408"),
+    ] {
+        let mut stream = std::net::TcpStream::connect(http)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        write!(stream, "POST /q/messages HTTP/1.1\r\nHost: localhost\r\n{framing}")?;
+        let mut line = [0; 12];
+        stream.read_exact(&mut line)?;
+        ensure!(&line[9..] == status.as_bytes(), "{framing}: {}", String::from_utf8_lossy(&line));
+    }
+    let mut halves = Vec::new();
+    for _ in 0..100 {
+        let mut half = std::net::TcpStream::connect(http)?;
+        half.write_all(b"POST /q/messages HTTP/1.1\r\nHost: loc")?;
+        halves.push(half);
+    }
+    for (request, status) in
+        [("GET /health", 200), ("GET /health/ready", 200), ("GET /metrics", 200), ("GET /q", 503)]
+    {
+        let answer = mayfly_tests::ask(http, request, "", "")?;
+        ensure!(answer.status == status, "{request}: {}", answer.status);
+    }
     Ok(())
 }

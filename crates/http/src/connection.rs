@@ -1,5 +1,6 @@
 //! Connections, one task each.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,16 +15,23 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tower::Service;
 use transport::{Arrival, Arrivals};
 
 use crate::failure::refuse;
 
+use crate::probe::probe;
+use crate::watched_stream::WatchedStream;
+
 /// A request's head takes no longer, and a connection without a request lasts no longer.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// Of a request's head. A token has up to 8 KiB, and there may be three.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// HTTP-24: places of their own for probes and metrics. A request there is answered within moments, so
+/// where all are taken, whoever has had one longest has stalled.
+const PROBES_MAX: usize = 64;
 
 /// Whose request it is.
 #[derive(Clone, Copy)]
@@ -39,6 +47,7 @@ pub(crate) async fn serve(
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
     let slots = Arc::new(Semaphore::new(connections_max));
+    let mut probes: VecDeque<AbortHandle> = VecDeque::new();
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
@@ -48,23 +57,35 @@ pub(crate) async fn serve(
             Some(arrival) = arrivals.recv() => arrival,
             Some(_) = connections.join_next() => continue,
         };
-        let Ok(slot) = slots.clone().try_acquire_owned() else {
-            tracing::debug!(%peer, "closed: too many HTTP connections");
-            continue;
-        };
+        let slot = slots.clone().try_acquire_owned().ok();
+        let is_surplus = slot.is_none();
         let (app, is_tls) = (app.clone(), stream.is_tls());
+        let (stream, framing) = WatchedStream::new(stream);
         let service = service_fn(move |request| {
             let (mut app, misdirected) = (app.clone(), misdirected.clone());
+            let framing = framing.clone();
             async move {
-                match misdirected {
+                let answer = match misdirected {
+                    _ if framing.is_ambiguous() => {
+                        let why =
+                            "the request has both Content-Length and Transfer-Encoding; send one";
+                        Ok(last_word(StatusCode::BAD_REQUEST, why.to_owned()))
+                    }
+                    Some(why) => Ok(last_word(StatusCode::BAD_REQUEST, why.to_string())),
+                    None if is_surplus && probe(request.method(), request.uri()).is_none() => {
+                        Ok(last_word(StatusCode::SERVICE_UNAVAILABLE, surplus(connections_max)))
+                    }
                     None => app.call(seen_from(request, peer, is_tls)).await,
-                    Some(why) => Ok(misdirected_to(&why)),
+                };
+                match framing.is_last() {
+                    true => answer.map(as_last),
+                    false => answer,
                 }
             }
         });
         let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let mut stopped = stopped.clone();
-        connections.spawn(async move {
+        let running = connections.spawn(async move {
             let mut served = pin!(served);
             let ended = tokio::select! {
                 ended = served.as_mut() => ended,
@@ -78,15 +99,37 @@ pub(crate) async fn serve(
             }
             drop(slot);
         });
+        if is_surplus {
+            probes.retain(|probe| !probe.is_finished());
+            if probes.len() >= PROBES_MAX
+                && let Some(longest) = probes.pop_front()
+            {
+                longest.abort();
+            }
+            probes.push_back(running);
+        }
     }
     drop(arrivals);
     stopping.send_replace(true);
     while connections.join_next().await.is_some() {}
 }
 
-/// CONN-24: the answer to whatever is asked on a port of another protocol.
-fn misdirected_to(why: &str) -> Response {
-    let mut response = refuse(StatusCode::BAD_REQUEST, why.to_owned());
+/// QUOTA-13.
+fn surplus(connections_max: usize) -> String {
+    format!(
+        "this node has as many HTTP connections as it may, {connections_max}; nothing was done, try \
+         another node, or again later"
+    )
+}
+
+/// The answer to whatever is asked on a port of another protocol (CONN-24), or over a connection that is
+/// one too many.
+fn last_word(code: StatusCode, why: String) -> Response {
+    as_last(refuse(code, why))
+}
+
+/// The connection ends with this answer.
+fn as_last(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -15,11 +15,13 @@ mod instant;
 mod messages;
 mod metrics;
 mod options;
+mod origins;
 mod path;
 mod probe;
 mod process;
 mod server;
 mod tunnel;
+mod watched_stream;
 mod whole_body;
 
 pub use process::describe as describe_metrics;

@@ -18,6 +18,7 @@ use transport::{Arrival, Arrivals};
 
 use crate::atom::Cursors;
 use crate::failure::refuse;
+use crate::origins::{self, Origins};
 use crate::{access, connection, dispatch, options, process, tunnel};
 
 /// Request and answer together. Every operation has an answer long before.
@@ -31,7 +32,7 @@ pub struct Config {
     pub access: Access,
     /// Where byte streams through WebSockets go. Absent: there is nobody to speak AMQP with.
     pub tunnels: Option<mpsc::Sender<Arrival>>,
-    /// Most connections at a time; more are closed as they come.
+    /// Most connections at a time; over more, nothing but probes and metrics is answered.
     pub connections_max: usize,
     /// Origins whose pages browsers let send requests (HTTP-20); `*`: all, empty: none.
     pub cors_origins: Vec<String>,
@@ -65,6 +66,8 @@ pub async fn serve(
 }
 
 fn routes(config: Config, app: App) -> Router {
+    let is_key_asked_for = !config.access.is_anyone();
+    let pages = Arc::new(Origins::new(is_key_asked_for, config.cors_origins.clone()));
     let access = (Arc::new(access::Guard::new(config.access)), app.broker.clone());
     let guarded = Router::new()
         .fallback(dispatch::answer)
@@ -78,6 +81,7 @@ fn routes(config: Config, app: App) -> Router {
     let router: Router = Router::new()
         .merge(tunnels)
         .merge(guarded)
+        .layer(middleware::from_fn_with_state(pages, origins::check))
         .method_not_allowed_fallback(wrong_method)
         .with_state(app);
     let has_cors = cors.is_some();

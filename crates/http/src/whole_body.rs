@@ -1,14 +1,20 @@
 //! Bodies, read to their end, and no more of them than is taken.
 
-use std::error::Error as _;
+use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::body::{Body, HttpBody as _};
 use axum::http::StatusCode;
-use bytes::Bytes;
-use http_body_util::LengthLimitError;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
 use crate::{atom, messages};
+
+/// HTTP-23: a body may take so long,
+const BEGIN_WITHIN: Duration = Duration::from_secs(10);
+/// and as much longer as what came takes at this rate, 16 kB a second.
+const BYTES_PER_MS_MIN: u64 = 16;
 
 /// What a body holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +52,23 @@ pub(crate) async fn read(body: Body, kind: BodyKind) -> Result<Bytes, Failure> {
     if body.size_hint().lower() > max as u64 {
         return Err(kind.too_large());
     }
-    to_bytes(body, max).await.map_err(|error| {
-        let is_too_large = error.source().is_some_and(|source| source.is::<LengthLimitError>());
-        match is_too_large {
-            true => kind.too_large(),
-            false => Failure::bad("the body ended before it was whole"),
+    let began = Instant::now();
+    let mut body = body.into_data_stream();
+    let mut whole = BytesMut::new();
+    loop {
+        let received = u64::try_from(whole.len()).unwrap_or(u64::MAX);
+        let by = began + BEGIN_WITHIN + Duration::from_millis(received / BYTES_PER_MS_MIN);
+        let Ok(next) = timeout_at(by, body.next()).await else {
+            let told = "the body came too slowly; send it again";
+            return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, None, told));
+        };
+        match next {
+            None => return Ok(whole.freeze()),
+            Some(Ok(part)) if whole.len() + part.len() > max => return Err(kind.too_large()),
+            Some(Ok(part)) => whole.extend_from_slice(&part),
+            Some(Err(_)) => return Err(Failure::bad("the body ended before it was whole")),
         }
-    })
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! commands of whoever works with queues.
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage (flags, configuration), 3 a node that was removed from
-//! its cluster, so that whoever starts nodes again leaves it down. A failure is one line on standard
+//! its cluster, so that whoever starts nodes again leaves it down, 4 a node whose replicas have all stopped, so
+//! that whoever supervises it starts it again. A failure is one line on standard
 //! error that names what is wrong and what to do instead.
 
 mod authority;

@@ -31,6 +31,16 @@ pub fn note(message: &str) {
 
 /// Exit code of a node that was removed from its cluster: starting it again is of no use.
 pub const REMOVED: u8 = 3;
+/// Exit code of a node whose replicas have all stopped: starting it again is all that helps.
+pub const STOPPED: u8 = 4;
+
+/// Every replica of this node has stopped, and nothing but a new start brings them back.
+#[derive(Debug, Error)]
+#[error(
+    "every group of this node has stopped, for the reasons above, and starts with the node only; let \
+     whoever supervises it start it again"
+)]
+pub struct AllStopped;
 
 /// Tells what failed; the process' exit code.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
@@ -49,6 +59,9 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
                     with --connect";
     }
     complain(&message);
+    if error.is::<AllStopped>() {
+        return ExitCode::from(STOPPED);
+    }
     ExitCode::from(match error.downcast_ref::<replication::Error>() {
         Some(replication::Error::Removed { .. }) => REMOVED,
         _ if error.is::<Usage>() => 2,

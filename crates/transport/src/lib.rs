@@ -34,7 +34,7 @@ pub use client_tls::ClientTls;
 pub use denials::Denials;
 pub use directory::{Encryption, Port};
 pub use node_uri::{NoNode, NodeUri};
-pub use port::{Arrival, Arrivals, Lines, Reception, channel, plain};
+pub use port::{Arrival, Arrivals, HandleReserve, Lines, Reception, channel, plain};
 pub use protocol::{Opening, Protocol};
 pub use shown::{Shown, host_of};
 pub use stream::{Begun, Duplex, Stream};

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BEGIN_WITHIN: Duration = Duration::from_secs(10);
 /// Handshakes at a time. Beyond it connections wait in the kernel's queue.
 const HANDSHAKES_MAX: usize = 10_000;
+/// The same where other nodes come in, which are few.
+const PEER_HANDSHAKES_MAX: usize = 1_000;
 /// Handed on and not taken yet.
 const READY_MAX: usize = 64;
 /// TLS for "no": a record of two bytes that holds a fatal alert, handshake_failure (RFC 8446, 6.2).
@@ -92,6 +95,38 @@ pub struct Reception {
     pub lines: Lines,
     /// Without it no port makes handshakes.
     pub tls: Option<Tls>,
+    pub handles: HandleReserve,
+}
+
+/// File handles that are kept for the node itself: its databases open files while they run, and stop for
+/// good where they cannot. A process is given the lowest handle that is free, so a connection whose own
+/// is too high shows that all below it are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct HandleReserve {
+    clients_below: u64,
+    peers_below: u64,
+}
+
+impl HandleReserve {
+    /// Of a process that may have so many handles: half of them, and 2,048 at most. A quarter of those
+    /// is open to peers as well, so that clients keep none of them out.
+    pub fn of(handles_max: u64) -> HandleReserve {
+        let reserve = (handles_max / 2).min(2_048);
+        let clients_below = handles_max - reserve;
+        HandleReserve { clients_below, peers_below: clients_below + reserve / 4 }
+    }
+
+    fn admits(self, stream: &TcpStream, port: &Port) -> bool {
+        let below = if port.is_internal { self.peers_below } else { self.clients_below };
+        u64::try_from(stream.as_raw_fd()).is_ok_and(|handle| handle < below)
+    }
+}
+
+impl Default for HandleReserve {
+    /// None.
+    fn default() -> HandleReserve {
+        HandleReserve { clients_below: u64::MAX, peers_below: u64::MAX }
+    }
 }
 
 /// A way for connections of several ports to one dialect.
@@ -119,15 +154,28 @@ pub fn plain(listener: TcpListener) -> Arrivals {
 impl Reception {
     /// Hands on connections of a port until nobody takes them any more.
     pub async fn accept(self, listener: TcpListener, port: Port) {
+        let handles = self.handles;
+        let handshakes_max = if port.is_internal { PEER_HANDSHAKES_MAX } else { HANDSHAKES_MAX };
         let desk = Arc::new(Desk::new(self, port));
         let mut handshakes = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 () = desk.lines.closed(&desk.port) => return,
-                accepted = listener.accept(), if handshakes.len() < HANDSHAKES_MAX => accepted,
+                accepted = listener.accept(), if handshakes.len() < handshakes_max => accepted,
                 Some(_) = handshakes.join_next() => continue,
             };
             let Some((stream, peer)) = taken(accepted).await else { continue };
+            if !handles.admits(&stream, &desk.port) {
+                drop(stream);
+                desk.tell(
+                    peer,
+                    "the file handles that are left are the node's own; raise the limit \
+                                 (ulimit -n, LimitNOFILE)",
+                );
+                // Whoever comes meanwhile waits in the kernel's queue.
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
             let desk = desk.clone();
             handshakes.spawn(async move { desk.meet(stream, peer).await });
         }
@@ -176,7 +224,7 @@ impl From<io::Error> for Lost {
 
 impl Desk {
     fn new(reception: Reception, port: Port) -> Desk {
-        let Reception { ports, lines, tls } = reception;
+        let Reception { ports, lines, tls, handles: _ } = reception;
         let tls = tls.filter(|_| port.makes_handshakes());
         let tls = tls.map(|tls| tls.of_port(port.protocols()));
         Desk { port, ports, lines, tls, denials: Denials::default(), started: Instant::now() }
@@ -374,7 +422,9 @@ mod tests {
         let lines = Lines { amqp: to_amqp, http_1: to_http_1, http_2: to_http_2 };
         let takes = vec![(protocol, encryption)];
         let port = Port { key: "listen.one".to_owned(), address, takes, is_internal: false };
-        let reception = Reception { ports: [port.clone()].into(), lines, tls: tls.cloned() };
+        let handles = HandleReserve::default();
+        let (ports, tls) = ([port.clone()].into(), tls.cloned());
+        let reception = Reception { ports, lines, tls, handles };
         tokio::spawn(reception.accept(listener, port));
         Tried { address, amqp, http_1, http_2 }
     }

@@ -10,8 +10,8 @@ const HEAD: &str = "\
 
 `mayfly COMMAND --help` prints what stands here. Lists and descriptions take `--json`; what is asked for goes
 to standard output, what went wrong is one line on standard error. Exit codes: 0 done, 1 failed, 2 wrong
-usage or configuration, 3 a node that was removed from its cluster. `mayfly completions SHELL` prints a
-completion script.
+usage or configuration, 3 a node that was removed from its cluster, 4 one whose groups have all stopped.
+`mayfly completions SHELL` prints a completion script.
 
 Durations are written as `90s`, `1h 30m`, or in ISO 8601 as `PT1M`.";
 

@@ -13,7 +13,9 @@ use service::Broker;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use transport::{Arrivals, Encryption, Lines, Port, Protocol, Reception, Stream, Tls};
+use transport::{
+    Arrivals, Encryption, HandleReserve, Lines, Port, Protocol, Reception, Stream, Tls,
+};
 
 use super::config::{Config, ListenConfig};
 use super::peer_tls::{PeerCertificate, PeerTls};
@@ -27,6 +29,7 @@ pub struct Ports {
     grpc: Arrivals,
     http: Arrivals,
     amqp: Arrivals,
+    handles: HandleReserve,
 }
 
 /// The servers, each running until it is told to stop.
@@ -38,7 +41,7 @@ pub struct FrontEnds {
 
 impl Ports {
     /// Takes every port of the node, or says which it cannot.
-    pub async fn bind(config: &Config) -> anyhow::Result<Ports> {
+    pub async fn bind(config: &Config, handles: HandleReserve) -> anyhow::Result<Ports> {
         let of = |key: &str| config.encryption(key);
         let table = table(&config.listen, of, config.peer_tls.is_some());
         let mut listeners = Vec::new();
@@ -52,14 +55,15 @@ impl Ports {
         let [(to_grpc, grpc), (to_http, http), (to_amqp, amqp)] =
             [(); 3].map(|()| transport::channel());
         let lines = Lines { amqp: to_amqp, http_1: to_http, http_2: to_grpc };
-        Ok(Ports { table: table.into(), listeners, lines, grpc, http, amqp })
+        Ok(Ports { table: table.into(), listeners, lines, grpc, http, amqp, handles })
     }
 
     /// Who listens where the other nodes come in: with certificates, to those of this cluster.
     pub fn doorkeeper(&self, tls: Option<&PeerTls>) -> Option<Arc<dyn Doorkeeper>> {
         let port = self.table.iter().find(|port| port.is_internal)?.clone();
         let (ports, lines) = (self.table.clone(), self.lines.clone());
-        let reception = Reception { ports, lines, tls: tls.map(|tls| tls.tls.clone()) };
+        let handles = self.handles;
+        let reception = Reception { ports, lines, tls: tls.map(|tls| tls.tls.clone()), handles };
         Some(Arc::new(PeerDoor { port, reception, cluster: tls.map(|tls| tls.cluster.clone()) }))
     }
 
@@ -72,7 +76,7 @@ impl Ports {
         recorder: PrometheusHandle,
         stopping: &watch::Receiver<bool>,
     ) -> FrontEnds {
-        let Ports { table, listeners, lines, grpc, http, amqp } = self;
+        let Ports { table, listeners, lines, grpc, http, amqp, handles } = self;
         let stop = || stopped(stopping.clone());
 
         let (access, connections_max) = (config.access.clone(), config.grpc_connections_max);
@@ -99,7 +103,7 @@ impl Ports {
             serve.await;
             Ok(())
         });
-        let reception = Reception { ports: table, lines, tls: tls.cloned() };
+        let reception = Reception { ports: table, lines, tls: tls.cloned(), handles };
         for (port, listener) in listeners {
             tokio::spawn(reception.clone().accept(listener, port));
         }
@@ -168,9 +172,10 @@ impl Doorkeeper for PeerDoor {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let (ready, arrivals) = transport::channel();
-        let Reception { ports, lines, tls } = self.reception.clone();
+        let Reception { ports, lines, tls, handles } = self.reception.clone();
         let to_clients = lines.http_2.clone();
-        let reception = Reception { ports, lines: Lines { http_2: ready, ..lines }, tls };
+        let lines = Lines { http_2: ready, ..lines };
+        let reception = Reception { ports, lines, tls, handles };
         tokio::spawn(reception.accept(listener, self.port.clone()));
         let cluster = self.cluster.clone();
         let taken = stream::unfold(arrivals, async |mut arrivals: Arrivals| {

@@ -1,23 +1,27 @@
 //! File handles: every connection takes one, and what a process gets by default is for few.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use transport::HandleReserve;
 
 use super::config::Config;
 
 /// Of the databases, and of connections between nodes.
 const OTHERS: u64 = 4_096;
 
-/// Raises this process's limit to what its connections need, and says so where it cannot.
-pub fn raise(config: &Config) {
+/// Raises this process's limit to what its connections need, and says so where it cannot. What of it
+/// connections leave to the node.
+pub fn raise(config: &Config) -> HandleReserve {
     let (amqp, grpc) = (config.amqp.connections_max, config.grpc_connections_max);
     let needed = (amqp + grpc + config.http_connections_max) as u64 + OTHERS;
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return HandleReserve::default();
+    };
     if soft >= needed {
-        return;
+        return HandleReserve::of(soft);
     }
     // Beyond the hard limit only the superuser gets.
     if setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).is_ok() {
-        return;
+        return HandleReserve::of(needed);
     }
     let most = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
         Ok(()) => hard,
@@ -30,4 +34,5 @@ pub fn raise(config: &Config) {
              lower those"
         );
     }
+    HandleReserve::of(most)
 }

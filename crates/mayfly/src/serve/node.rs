@@ -9,7 +9,7 @@ use auth::Access;
 use domain::NodeRow;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{Dialler, Proof, Replication};
-use service::{ClockConfig, Founding, IdleConfig, RunningNode, Skew};
+use service::{Broker, ClockConfig, Founding, IdleConfig, RunningNode, Skew};
 use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -22,6 +22,7 @@ use super::peer_tls::PeerTls;
 use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
 use crate::emulator::Entities;
 use crate::files::{self, Existing, Readers};
+use crate::terminal::AllStopped;
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -30,6 +31,9 @@ const NODE_ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// What still runs when the node has ended lets go of the databases within moments.
 const CLOSED_WITHIN: Duration = Duration::from_secs(3);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
+/// So often in a row all replicas are seen stopped before the node ends.
+const STOPPED_LOOKS: u32 = 3;
+const STOPPED_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// In the data directory of a node that is a cluster by itself: the id it drew.
 const CLUSTER_ID_FILE: &str = "cluster-id";
 
@@ -43,9 +47,9 @@ pub async fn run(
         tracing::info!("{why}");
         return Ok(());
     }
-    handles::raise(&config);
+    let handles = handles::raise(&config);
     // Before anything is read or written: a port in use is the commonest mistake.
-    let ports = Ports::bind(&config).await?;
+    let ports = Ports::bind(&config, handles).await?;
     let config = join::settle(config).await?;
     let tls =
         config.tls.as_ref().map(|TlsFiles { certificate, key, .. }| Tls::load(certificate, key));
@@ -137,6 +141,7 @@ async fn serve(
         ended = &mut grpc => bail!("the native API ended: {}", reason(ended)),
         ended = &mut http => bail!("HTTP ended: {}", reason(ended)),
         ended = &mut amqp => bail!("AMQP ended: {}", reason(ended)),
+        () = stopped(running.broker()) => return Err(AllStopped.into()),
         full = running.disk_full() => {
             stop.send_replace(true);
             return Err(disk::start_over(&full).await);
@@ -147,6 +152,17 @@ async fn serve(
     end(running, [grpc, http, amqp]).await;
     tracing::info!("ended");
     Ok(())
+}
+
+/// Resolves when no replica of this node goes on. One that is stopping for want of space says so itself.
+async fn stopped(broker: &Broker) {
+    let mut looks = 0;
+    while looks < STOPPED_LOOKS {
+        tokio::time::sleep(STOPPED_LOOK_EVERY).await;
+        let groups = broker.cluster().readiness().groups;
+        let all = !groups.is_empty() && groups.iter().all(|group| group.failed);
+        looks = if all { looks + 1 } else { 0 };
+    }
 }
 
 fn announce(config: &Config, cluster_id: u128) {

@@ -4,11 +4,13 @@ use super::Layer;
 
 pub const LAYERS: &[Layer] = &[
     (&["failure"], &[]),
-    (&["connection"], &["failure"]),
+    (&["watched_stream"], &[]),
+    (&["probe"], &[]),
+    (&["connection"], &["failure", "watched_stream", "probe"]),
+    (&["origins"], &["connection", "failure", "probe"]),
     (&["instant"], &[]),
     (&["messages"], &["failure", "instant"]),
     (&["path"], &["instant"]),
-    (&["probe"], &[]),
     (&["atom"], &["failure", "instant", "lib", "path"]),
     (&["whole_body"], &["atom", "failure", "messages"]),
     (&["access"], &["atom", "connection", "failure", "path", "probe", "whole_body"]),
@@ -25,6 +27,7 @@ pub const LAYERS: &[Layer] = &[
             "lib",
             "messages",
             "options",
+            "origins",
             "path",
             "probe",
             "process",

@@ -1,0 +1,189 @@
+//! How long a request's body is, told in two ways (HTTP-25): a proxy that takes the one and a server that
+//! takes the other see different requests in the same bytes. The library settles on one and forgets that
+//! there was another, so the heads are looked through as they pass.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use transport::Stream;
+
+/// What was found out of the requests of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Framing(Arc<Found>);
+
+#[derive(Debug, Default)]
+struct Found {
+    is_ambiguous: AtomicBool,
+    is_last: AtomicBool,
+}
+
+impl Framing {
+    /// Whether a request came that says its length in two ways.
+    pub fn is_ambiguous(&self) -> bool {
+        self.0.is_ambiguous.load(Ordering::Relaxed)
+    }
+
+    /// Whether what follows is not looked through: the connection ends with this request.
+    pub fn is_last(&self) -> bool {
+        self.0.is_last.load(Ordering::Relaxed)
+    }
+}
+
+/// A connection whose requests' heads are looked through as they are read.
+pub(crate) struct WatchedStream {
+    stream: Stream,
+    place: Place,
+    framing: Framing,
+}
+
+/// Where the next byte stands.
+enum Place {
+    Head(Vec<u8>),
+    Body {
+        left: u64,
+    },
+    /// Nothing is looked at any more.
+    Beyond,
+}
+
+impl WatchedStream {
+    pub fn new(stream: Stream) -> (WatchedStream, Framing) {
+        let framing = Framing::default();
+        let place = Place::Head(Vec::new());
+        (WatchedStream { stream, place, framing: framing.clone() }, framing)
+    }
+}
+
+impl Place {
+    fn pass(&mut self, mut bytes: &[u8], framing: &Framing) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            match self {
+                Place::Beyond => return,
+                Place::Body { left } => {
+                    let count = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    bytes = &bytes[count..];
+                    *left -= count as u64;
+                    if *left == 0 {
+                        *self = Place::Head(Vec::new());
+                    }
+                }
+                Place::Head(head) => {
+                    bytes = rest;
+                    // Empty lines before a request are passed over (RFC 9112, 2.2).
+                    if head.is_empty() && matches!(byte, b'\r' | b'\n') {
+                        continue;
+                    }
+                    head.push(byte);
+                    if head.ends_with(b"\n\r\n") || head.ends_with(b"\n\n") {
+                        *self = after(head, framing);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What comes behind a head.
+fn after(head: &[u8], framing: &Framing) -> Place {
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let values = |name: &'static str| {
+        let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        fields.filter(move |(found, _)| found.trim() == name).map(|(_, value)| value.trim())
+    };
+    let (length, encoding) = (values("content-length").next(), values("transfer-encoding").next());
+    framing.0.is_ambiguous.fetch_or(length.is_some() && encoding.is_some(), Ordering::Relaxed);
+    if encoding.is_some() {
+        framing.0.is_last.store(true, Ordering::Relaxed);
+        return Place::Beyond;
+    }
+    if values("upgrade").next().is_some() || head.starts_with("connect ") {
+        return Place::Beyond;
+    }
+    match length.map(str::parse) {
+        None | Some(Ok(0)) => Place::Head(Vec::new()),
+        Some(Ok(left)) => Place::Body { left },
+        // It is refused by whoever reads it.
+        Some(Err(_)) => Place::Beyond,
+    }
+}
+
+impl AsyncRead for WatchedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, into))?;
+        let WatchedStream { place, framing, .. } = &mut *self;
+        place.pass(&into.filled()[before..], framing);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for WatchedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http_25_a_length_told_twice_is_seen_wherever_it_stands() {
+        const BOTH: &str =
+            "POST /q HTTP/1.1\r\nTransfer-Encoding: chunked\r\ncontent-length: 3\r\n\r\n";
+        const PLAIN: &str = "POST /q HTTP/1.1\r\nContent-Length: 3\r\n\r\n";
+        const CHUNKED: &str = "POST /q HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        const GET: &str = "GET /q HTTP/1.1\r\nX: content-length\r\n\r\n";
+        for (requests, is_ambiguous, is_last) in [
+            (BOTH.to_owned(), true, true),
+            (format!("{GET}{BOTH}"), true, true),
+            (format!("{PLAIN}abc{BOTH}"), true, true),
+            (format!("{PLAIN}abc\r\n{GET}"), false, false),
+            (format!("{CHUNKED}3\r\nabc\r\n0\r\n\r\n"), false, true),
+            (BOTH.replace("\r\n", "\n"), true, true),
+            // A body may look like anything.
+            (format!("{}{BOTH}", PLAIN.replace('3', &BOTH.len().to_string())), false, false),
+        ] {
+            for part in [1, 7, requests.len()] {
+                let (framing, mut place) = (Framing::default(), Place::Head(Vec::new()));
+                for bytes in requests.as_bytes().chunks(part) {
+                    place.pass(bytes, &framing);
+                }
+                let found = (framing.is_ambiguous(), framing.is_last());
+                assert_eq!(found, (is_ambiguous, is_last), "{requests}");
+            }
+        }
+    }
+}
