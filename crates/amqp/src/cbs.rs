@@ -58,8 +58,10 @@ impl Status {
             TokenError::NotSas | TokenError::Malformed { .. } => 400,
             TokenError::Expired
             | TokenError::UnknownKey
-            | TokenError::Signature
-            | TokenError::Resource => 401,
+            | TokenError::Signature { .. }
+            | TokenError::Resource { .. }
+            | TokenError::Login { .. }
+            | TokenError::Bearer => 401,
         };
         let condition = match code {
             400 => condition::ARGUMENT_ERROR,
@@ -177,7 +179,7 @@ mod tests {
     #[test]
     fn cbs_4_a_reply_has_the_types_clients_read() {
         let (envelope, _) = put(&Map::default(), &Value::Null);
-        let status = Status::refused(TokenError::Signature);
+        let status = Status::refused(TokenError::Expired);
         let reply = status.reply(&envelope, &mut BytesMut::new());
         let limits = Limits::default();
         let message = Message::parse(reply, &limits).unwrap();

@@ -1,11 +1,19 @@
-//! What clients are asked for, and what a proof of theirs is good for.
+//! What clients are asked for, and who is let do what.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::key::{Key, is_same};
-use crate::path::{Reach, resource_path};
-use crate::right::{Right, Rights};
+use thiserror::Error;
+
+use crate::grant::Grant;
+use crate::key::Key;
+use crate::offer::Offer;
+use crate::principal::Principal;
+use crate::right::Right;
 use crate::token::{Token, TokenError};
+
+/// As long as a name may be.
+const PATH_CHARS_SHOWN_MAX: usize = 260;
 
 /// How clients prove who they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,48 +22,89 @@ pub enum Access {
     #[default]
     Anyone,
     /// A token signed with one of these keys, or a key itself.
-    Keys(Arc<[Key]>),
+    Keys(Keyring),
 }
 
-/// What a proof is good for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// Normalised, see [`resource_path`]; it is covered, and what is below it as far as that reaches.
-    pub path: String,
-    pub reach: Reach,
-    pub rights: Rights,
-    /// Seconds since the Unix epoch; from then on the grant is void (ERR-25).
-    pub expires_at_s: u64,
+/// The keys of the configuration. Clones are one ring: what is exchanged in one counts in all, at once.
+#[derive(Clone)]
+pub struct Keyring {
+    keys: Arc<RwLock<Arc<[Key]>>>,
 }
 
-impl Grant {
-    /// Everything, for ever.
-    pub fn all() -> Grant {
-        Grant {
-            path: String::new(),
-            reach: Reach::Below,
-            rights: Rights::ALL,
-            expires_at_s: u64::MAX,
+/// Why somebody may not do something. None of the texts holds what the client sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Denied {
+    #[error("no proof was sent; send 'Authorization: Bearer KEY', or a shared access signature")]
+    Nothing,
+    #[error("{0}")]
+    Proof(#[from] TokenError),
+    /// Who he is, is proven.
+    #[error("{principal} has no right '{}' on {}", right.name(), place(path))]
+    Right { principal: Principal, right: Right, path: String },
+}
+
+impl Denied {
+    /// Whether the keys of an entity's own rules may make the same proof good.
+    pub fn is_for_want_of_a_key(&self) -> bool {
+        match self {
+            Denied::Proof(error) => error.is_for_want_of_a_key(),
+            Denied::Nothing | Denied::Right { .. } => false,
         }
     }
 
-    /// What one of these keys is good for to whoever knows it; `None`: it is none of them.
-    pub fn of_key(keys: &[Key], name: &str, key: &str) -> Option<Grant> {
-        let known = keys.iter().find(|known| known.name == name && known.is(key))?;
-        let Key { scope, reach, rights, .. } = known;
-        let (path, reach, rights) = (resource_path(scope), *reach, *rights);
-        Some(Grant { path, reach, rights, expires_at_s: u64::MAX })
+    /// The key that the proof was made with, where there is such a key.
+    pub fn key_name(&self) -> Option<&str> {
+        match self {
+            Denied::Nothing => None,
+            Denied::Proof(error) => error.key_name(),
+            Denied::Right { principal, .. } => principal.key_name(),
+        }
+    }
+}
+
+/// For people; what a client sends is cut, and nothing in it ends a line.
+fn place(path: &str) -> String {
+    match path.char_indices().nth(PATH_CHARS_SHOWN_MAX) {
+        _ if path.is_empty() => "the namespace".to_owned(),
+        None => format!("'{}'", path.escape_debug()),
+        Some((end, _)) => format!("'{}…'", path[..end].escape_debug()),
+    }
+}
+
+impl Keyring {
+    pub fn new(keys: impl IntoIterator<Item = Key>) -> Keyring {
+        Keyring { keys: Arc::new(RwLock::new(keys.into_iter().collect())) }
     }
 
-    /// Whether it covers using `path` (normalised) that way at that time.
-    pub fn allows(&self, path: &str, right: Right, now_s: u64) -> bool {
-        now_s < self.expires_at_s && self.rights.allow(right) && self.reach.covers(&self.path, path)
+    /// As they are now.
+    pub fn current(&self) -> Arc<[Key]> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// These from now on.
+    pub fn replace(&self, keys: impl IntoIterator<Item = Key>) {
+        let keys = keys.into_iter().collect();
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+}
+
+impl PartialEq for Keyring {
+    fn eq(&self, other: &Keyring) -> bool {
+        Arc::ptr_eq(&self.keys, &other.keys) || self.current() == other.current()
+    }
+}
+
+impl Eq for Keyring {}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Keyring").field(&self.current()).finish()
     }
 }
 
 impl Access {
     pub fn keys(keys: impl IntoIterator<Item = Key>) -> Access {
-        Access::Keys(keys.into_iter().collect())
+        Access::Keys(Keyring::new(keys))
     }
 
     pub fn is_anyone(&self) -> bool {
@@ -68,14 +117,23 @@ impl Access {
     /// What whoever knows the key of that name may do (SASL-4); `None`: it is not the key.
     pub fn login(&self, name: &str, key: &str) -> Option<Grant> {
         let Access::Keys(keys) = self else { return Some(Grant::all()) };
-        Grant::of_key(keys, name, key)
+        Grant::of_key(&keys.current(), name, key)
+    }
+
+    /// What whoever showed a certificate may do that stands for the key of that name. `None`: there is
+    /// no such key. That the certificate is good, and its holder's, is for the caller to have seen.
+    pub fn by_certificate(&self, subject: &str, name: &str) -> Option<Grant> {
+        let Access::Keys(keys) = self else { return Some(Grant::all()) };
+        let keys = keys.current();
+        let key = keys.iter().find(|key| key.name == name)?;
+        Some(Grant::by_certificate(key, subject))
     }
 
     /// Whether there is a key of that name.
     pub fn has(&self, name: &str) -> bool {
         match self {
             Access::Anyone => false,
-            Access::Keys(keys) => keys.iter().any(|key| key.name == name),
+            Access::Keys(keys) => keys.current().iter().any(|key| key.name == name),
         }
     }
 
@@ -93,7 +151,7 @@ impl Access {
         now_s: u64,
     ) -> Result<Grant, TokenError> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        Token::parse(token)?.verify(keys.iter().chain(own), audience, now_s)
+        Token::parse(token)?.verify(keys.current().iter().chain(own), audience, now_s)
     }
 
     /// The same for a token beside a request's own (HTTP-14), which came to
@@ -110,14 +168,161 @@ impl Access {
         now_s: u64,
     ) -> Result<Grant, TokenError> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        Token::parse(token)?.at(host).verify(keys.iter().chain(own), audience, now_s)
+        Token::parse(token)?.at(host).verify(keys.current().iter().chain(own), audience, now_s)
     }
 
-    /// Whether `given` is itself a key that may do everything: whoever knows it needs no token.
-    pub fn is_master(&self, given: &str) -> bool {
-        let Access::Keys(keys) = self else { return true };
-        let is_master = |key: &&Key| key.scope.is_empty() && key.rights.manage;
-        let pairs = keys.iter().filter(is_master).flat_map(Key::pair);
-        pairs.fold(false, |found, key| found | is_same(key, given))
+    /// Who a request is from, by the value of its `Authorization`, if he may use `path` (normalised) in
+    /// one of these ways (ERR-17). `own`: as for [`Access::verify`].
+    ///
+    /// # Errors
+    /// [`Denied`], of the first of the rights where it is one that is missing.
+    pub fn permit(
+        &self,
+        given: Option<&str>,
+        path: &str,
+        any_of: &[Right],
+        own: &[Key],
+        now_s: u64,
+    ) -> Result<Grant, Denied> {
+        let Access::Keys(keys) = self else { return Ok(Grant::all()) };
+        let keys = keys.current();
+        let may = |grant: &Grant| any_of.iter().any(|right| grant.allows(path, *right, now_s));
+        // Who may have one key under several names is whoever may do what is asked.
+        let best = |grants: &mut dyn Iterator<Item = Grant>| {
+            grants.fold(None, |best: Option<Grant>, grant| match best {
+                Some(best) if may(&best) || !may(&grant) => Some(best),
+                _ => Some(grant),
+            })
+        };
+        let known = || keys.iter().chain(own);
+        let found = match Offer::parse(given.ok_or(Denied::Nothing)?)? {
+            Offer::Bearer(given) => {
+                let of_value = known().filter(|key| key.is(given));
+                let found = best(&mut of_value.map(|key| Grant::by_key(key, given)));
+                found.ok_or(TokenError::Bearer)?
+            }
+            Offer::Login { name, key: given } => {
+                let named = || known().filter(|key| key.name == name);
+                let mut good = named().filter(|key| key.is(&given));
+                let found = best(&mut good.by_ref().map(|key| Grant::by_key(key, &given)));
+                match (found, named().next()) {
+                    (Some(found), _) => found,
+                    (None, Some(_)) => return Err(TokenError::Login { key: name }.into()),
+                    (None, None) => return Err(TokenError::UnknownKey.into()),
+                }
+            }
+            Offer::Token(token) => Token::parse(token)?.verify(known(), path, now_s)?,
+        };
+        match (may(&found), any_of) {
+            (false, [right, ..]) => {
+                let (principal, path) = (found.principal, path.to_owned());
+                Err(Denied::Right { principal, right: *right, path })
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// What a grant is good for by now; `None`: nothing, as its key is gone or exchanged. `own`: the keys
+    /// of the entity, if it was proven by a rule of one.
+    pub fn renewed(&self, grant: &Grant, own: &[Key]) -> Option<Grant> {
+        let Access::Keys(keys) = self else { return Some(grant.clone()) };
+        match grant.principal {
+            Principal::Rule { .. } => grant.renewed(own),
+            _ => grant.renewed(&keys.current()),
+        }
+    }
+}
+
+/// The path of a resource that is called by its name, and not by an address: nothing in it is decoded or
+/// dropped, as what is opened by it is not.
+pub fn named_path(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offer::authorization;
+    use crate::path::Reach;
+    use crate::right::Rights;
+    use crate::token::sign;
+
+    const NOW_S: u64 = 1_700_000_000;
+
+    fn key(name: &str, value: &str, right: Right, scope: &str) -> Key {
+        let (name, scope) = (name.to_owned(), scope.to_owned());
+        Key { name, scope, rights: Rights::default().with(right), ..Key::root(value) }
+    }
+
+    /// Each row: what is sent, and who may send to `q`, or what everybody else is told.
+    #[test]
+    fn err_17_what_is_sent_as_authorization_says_who_it_is() {
+        let access = Access::keys([
+            Key::root("the-secret"),
+            key("sender", "sender-key", Right::Send, "q"),
+            key("listener", "listener-key", Right::Listen, ""),
+            key("elsewhere", "elsewhere-key", Right::Send, "other"),
+        ]);
+        let own = [Key { reach: Reach::Entity, ..key("shop", "shop-key", Right::Send, "q") }];
+        let login = |name: &str, key: &str| authorization(Some(name), key).into_owned();
+        let token = |name: &str, key: &str| sign("sb%3A%2F%2Fh", name, key, NOW_S + 60);
+        for (given, told) in [
+            (login("sender", "sender-key"), "key 'sender'"),
+            (token("sender", "sender-key"), "key 'sender'"),
+            ("Bearer sender-key".to_owned(), "key 'sender'"),
+            ("Bearer the-secret".to_owned(), "key 'RootManageSharedAccessKey'"),
+            (login("shop", "shop-key"), "key 'shop' of 'q'"),
+            (token("shop", "shop-key"), "key 'shop' of 'q'"),
+            ("Bearer shop-key".to_owned(), "key 'shop' of 'q'"),
+            ("Bearer listener-key".to_owned(), "key 'listener' has no right 'Send' on 'q'"),
+            (login("listener", "listener-key"), "key 'listener' has no right 'Send' on 'q'"),
+            (token("listener", "listener-key"), "key 'listener' has no right 'Send' on 'q'"),
+            (login("elsewhere", "elsewhere-key"), "key 'elsewhere' has no right 'Send' on 'q'"),
+            (
+                token("elsewhere", "elsewhere-key"),
+                "the token, signed with key 'elsewhere', is for another resource",
+            ),
+            (token("sender", "guess"), "the token's signature is not that of key 'sender'"),
+            (login("sender", "guess"), "the login's key is not that of key 'sender'"),
+            (login("nobody", "sender-key"), "no key has the name the token gives"),
+            ("Bearer guess".to_owned(), "the bearer token is no key of this cluster"),
+            ("Bearer ".to_owned(), "the bearer token is no key of this cluster"),
+            ("sender-key".to_owned(), "the token is not a shared access signature"),
+            ("Basic !".to_owned(), "the token lacks a part, or has one that cannot be read: Basic"),
+        ] {
+            let found = access.permit(Some(&given), "q", &[Right::Send], &own, NOW_S);
+            let found = found.map_or_else(|denied| denied.to_string(), |g| g.principal.to_string());
+            assert_eq!(found, told, "{given}");
+        }
+        let nothing = access.permit(None, "q", &[Right::Send], &own, NOW_S);
+        assert_eq!(nothing, Err(Denied::Nothing));
+        assert_eq!(Access::Anyone.permit(None, "", &[Right::Operate], &[], 0), Ok(Grant::all()));
+    }
+
+    /// A key that has two names is good for what either is.
+    #[test]
+    fn err_17_one_key_of_two_names_does_what_either_may() {
+        let keys =
+            [key("a", "shared-key", Right::Send, "q"), key("b", "shared-key", Right::Send, "r")];
+        let access = Access::keys(keys);
+        for (path, name) in [("q", Some("a")), ("r", Some("b")), ("s", None)] {
+            let found = access.permit(Some("Bearer shared-key"), path, &[Right::Send], &[], NOW_S);
+            assert_eq!(
+                found.ok().and_then(|g| g.principal.key_name().map(str::to_owned)).as_deref(),
+                name
+            );
+        }
+    }
+
+    #[test]
+    fn keys_are_exchanged_in_all_clones_at_once() {
+        let access = Access::keys([key("a", "old-key", Right::Send, "")]);
+        let (clone, grant) = (access.clone(), access.login("a", "old-key").expect("its key"));
+        let Access::Keys(ring) = &access else { unreachable!("made of keys") };
+        ring.replace([key("a", "new-key", Right::Listen, "")]);
+        assert!(clone.login("a", "old-key").is_none() && clone.login("a", "new-key").is_some());
+        assert_eq!(clone.renewed(&grant, &[]), None);
+        assert!(clone.by_certificate("CN=a", "a").is_some_and(|grant| grant.rights.listen));
+        assert!(clone.by_certificate("CN=b", "b").is_none());
     }
 }

@@ -2,8 +2,12 @@
 
 use std::fmt;
 use std::hint::black_box;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
 
 use crate::path::Reach;
+use crate::principal::Principal;
 use crate::right::Rights;
 
 /// A named pair of keys, either of which signs and logs in, so that one can be replaced while the
@@ -48,6 +52,36 @@ impl Key {
 
     pub(crate) fn is(&self, given: &str) -> bool {
         self.pair().fold(false, |found, key| found | is_same(key, given))
+    }
+
+    /// Who has it. An entity's own rule is the only kind that reaches no further than that.
+    pub(crate) fn principal(&self) -> Principal {
+        let name = Arc::from(self.name.as_str());
+        match self.reach {
+            Reach::Below => Principal::Key { name },
+            Reach::Entity => Principal::Rule { entity: Arc::from(self.scope.as_str()), name },
+        }
+    }
+}
+
+/// Tells the key of a pair that something was proven with, and cannot be turned back into it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seal(Option<[u8; 32]>);
+
+impl Seal {
+    pub(crate) fn of(key: &str) -> Seal {
+        Seal(Some(Sha256::digest(key.as_bytes()).into()))
+    }
+
+    /// Whether it is one of this pair's, or of no key at all.
+    pub(crate) fn is_of(self, key: &Key) -> bool {
+        self.0.is_none() || key.pair().any(|key| Seal::of(key) == self)
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Seal").finish_non_exhaustive()
     }
 }
 

@@ -3,20 +3,29 @@
 //!
 //! No clock and no socket: times are numbers, and what was granted is remembered by whoever asked.
 //!
-//! Reading order: rights, the paths they are for, keys, tokens.
+//! Reading order: rights, the paths they are for, who somebody is, keys, grants, proofs, access.
 
 mod right;
 
 mod path;
 
+mod principal;
+
 mod key;
+
+mod grant;
 
 mod token;
 
+mod offer;
+
 mod access;
 
-pub use access::{Access, Grant};
-pub use key::Key;
+pub use access::{Access, Denied, Keyring, named_path};
+pub use grant::Grant;
+pub use key::{Key, Seal};
+pub use offer::{Offer, authorization};
 pub use path::{Reach, addressed, covers, entity_path, resource_path};
+pub use principal::Principal;
 pub use right::{Right, Rights};
 pub use token::{Token, TokenError, sign};

@@ -6,10 +6,15 @@ pub enum Right {
     Listen,
     Send,
     Manage,
+    /// Read what operators look at: metrics, the details of health, the cluster's status.
+    Monitor,
+    /// Change the cluster itself: its nodes, leaders and clock.
+    Operate,
 }
 
 impl Right {
-    pub const ALL: [Right; 3] = [Right::Listen, Right::Send, Right::Manage];
+    pub const ALL: [Right; 5] =
+        [Right::Listen, Right::Send, Right::Manage, Right::Monitor, Right::Operate];
 
     /// For people.
     pub fn name(self) -> &'static str {
@@ -17,26 +22,34 @@ impl Right {
             Right::Listen => "Listen",
             Right::Send => "Send",
             Right::Manage => "Manage",
+            Right::Monitor => "Monitor",
+            Right::Operate => "Operate",
         }
     }
 }
 
-/// Rights of a key, or of a token signed with it. Manage includes the others.
+/// Rights of a key, or of a token signed with it. Manage includes all but Operate, which includes
+/// Monitor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     pub listen: bool,
     pub send: bool,
     pub manage: bool,
+    pub monitor: bool,
+    pub operate: bool,
 }
 
 impl Rights {
-    pub const ALL: Rights = Rights { listen: true, send: true, manage: true };
+    pub const ALL: Rights =
+        Rights { listen: true, send: true, manage: true, monitor: true, operate: true };
 
     pub fn allow(self, right: Right) -> bool {
         match right {
             Right::Listen => self.listen || self.manage,
             Right::Send => self.send || self.manage,
             Right::Manage => self.manage,
+            Right::Monitor => self.monitor || self.manage || self.operate,
+            Right::Operate => self.operate,
         }
     }
 
@@ -47,6 +60,8 @@ impl Rights {
             Right::Listen => self.listen = true,
             Right::Send => self.send = true,
             Right::Manage => self.manage = true,
+            Right::Monitor => self.monitor = true,
+            Right::Operate => self.operate = true,
         }
         self
     }
@@ -57,19 +72,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn err_17_cbs_14_a_right_allows_itself_and_manage_allows_all() {
-        use Right::{Listen, Manage, Send};
+    fn err_17_cbs_14_a_right_allows_itself_and_manage_allows_all_but_to_operate() {
+        use Right::{Listen, Manage, Monitor, Operate, Send};
         let none = Rights::default();
-        for (rights, listen, send, manage) in [
-            (none, false, false, false),
-            (none.with(Listen), true, false, false),
-            (none.with(Send), false, true, false),
-            (none.with(Listen).with(Send), true, true, false),
-            (none.with(Manage), true, true, true),
-            (Rights::ALL, true, true, true),
+        for (rights, expected) in [
+            (none, [false, false, false, false, false]),
+            (none.with(Listen), [true, false, false, false, false]),
+            (none.with(Send), [false, true, false, false, false]),
+            (none.with(Listen).with(Send), [true, true, false, false, false]),
+            (none.with(Manage), [true, true, true, true, false]),
+            (none.with(Monitor), [false, false, false, true, false]),
+            (none.with(Operate), [false, false, false, true, true]),
+            (Rights::ALL, [true, true, true, true, true]),
         ] {
             let allowed = Right::ALL.map(|right| rights.allow(right));
-            assert_eq!(allowed, [listen, send, manage], "{rights:?}");
+            assert_eq!(allowed, expected, "{rights:?}");
         }
     }
 }

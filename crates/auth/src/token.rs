@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 use thiserror::Error;
 
-use crate::access::Grant;
-use crate::key::Key;
+use crate::grant::Grant;
+use crate::key::{Key, Seal};
 use crate::path::{covers, resource_path};
 
 /// What a token begins with. Its kind is told by this, whatever it is called beside it (CBS-3).
@@ -33,7 +33,7 @@ pub struct Token<'a> {
 }
 
 /// Why a token is not one, or not good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
     #[error("the token is not a shared access signature")]
     NotSas,
@@ -43,18 +43,41 @@ pub enum TokenError {
     Expired,
     #[error("no key has the name the token gives")]
     UnknownKey,
-    #[error("the token's signature is not valid")]
-    Signature,
-    #[error("the token is for another resource")]
-    Resource,
+    /// There is a key of that name, or several.
+    #[error("the token's signature is not that of key '{key}'")]
+    Signature { key: String },
+    #[error("the token, signed with key '{key}', is for another resource")]
+    Resource { key: String },
+    #[error("the login's key is not that of key '{key}'")]
+    Login { key: String },
+    #[error("the bearer token is no key of this cluster")]
+    Bearer,
 }
 
 impl TokenError {
-    /// Whether the same token may be good by other keys.
-    pub fn is_for_want_of_a_key(self) -> bool {
+    /// Whether the same proof may be good by other keys.
+    pub fn is_for_want_of_a_key(&self) -> bool {
         match self {
-            TokenError::UnknownKey | TokenError::Signature | TokenError::Resource => true,
+            TokenError::UnknownKey
+            | TokenError::Signature { .. }
+            | TokenError::Resource { .. }
+            | TokenError::Login { .. }
+            | TokenError::Bearer => true,
             TokenError::NotSas | TokenError::Malformed { .. } | TokenError::Expired => false,
+        }
+    }
+
+    /// The key that it says it was made with, where there is such a key.
+    pub fn key_name(&self) -> Option<&str> {
+        match self {
+            TokenError::Signature { key }
+            | TokenError::Resource { key }
+            | TokenError::Login { key } => Some(key),
+            TokenError::NotSas
+            | TokenError::Malformed { .. }
+            | TokenError::Expired
+            | TokenError::UnknownKey
+            | TokenError::Bearer => None,
         }
     }
 }
@@ -93,9 +116,9 @@ impl<'a> Token<'a> {
         self
     }
 
-    /// Either key of the pair may have signed.
-    fn is_signed_by(&self, key: &Key) -> bool {
-        key.pair().any(|key| self.is_signed_with(key))
+    /// Which key of the pair has signed, if either.
+    fn signer(&self, key: &Key) -> Option<Seal> {
+        key.pair().find(|key| self.is_signed_with(key)).map(Seal::of)
     }
 
     /// The key is the text as it stands, not what it would be as base64 (CBS-7). The comparison takes
@@ -127,17 +150,18 @@ impl<'a> Token<'a> {
             if !self.names(&key.name) {
                 continue;
             }
-            if !self.is_signed_by(key) {
-                refusal = TokenError::Signature;
+            let Some(seal) = self.signer(key) else {
+                refusal = TokenError::Signature { key: key.name.clone() };
                 continue;
-            }
+            };
             let path = resource_path(audience);
             let is_covered = covers(&self.path, &path) && covers(&resource_path(&key.scope), &path);
             if is_covered {
                 let (reach, rights, expires_at_s) = (key.reach, key.rights, self.expires_at_s);
-                return Ok(Grant { path, reach, rights, expires_at_s });
+                let principal = key.principal();
+                return Ok(Grant { principal, path, reach, rights, expires_at_s, seal });
             }
-            refusal = TokenError::Resource;
+            refusal = TokenError::Resource { key: key.name.clone() };
         }
         Err(refusal)
     }
@@ -182,6 +206,14 @@ mod tests {
         Key { name, primary, secondary, rights, scope, reach: Reach::Below }
     }
 
+    fn of_other() -> TokenError {
+        TokenError::Resource { key: "Root".to_owned() }
+    }
+
+    fn wrong() -> TokenError {
+        TokenError::Signature { key: "Root".to_owned() }
+    }
+
     fn check(token: &str, scope: &str, audience: &str) -> Result<Grant, TokenError> {
         Token::parse(token)?.verify([&key(scope)], audience, NOW_S)
     }
@@ -198,11 +230,11 @@ mod tests {
         let table = [
             (&q, "", "sb://localhost:5672/q", Ok("q")),
             (&q, "", "amqps://localhost/Q/$management", Ok("q/$management")),
-            (&q, "", "sb://localhost/q2", Err(TokenError::Resource)),
-            (&q, "", "sb://localhost/", Err(TokenError::Resource)),
+            (&q, "", "sb://localhost/q2", Err(of_other())),
+            (&q, "", "sb://localhost/", Err(of_other())),
             (&q, "q", "sb://localhost/q", Ok("q")),
             (&all, "", "amqp://localhost:5672/a/b%2Fc", Ok("a/b/c")),
-            (&all, "q", "sb://localhost/other", Err(TokenError::Resource)),
+            (&all, "q", "sb://localhost/other", Err(of_other())),
         ];
         for (token, scope, audience, expected) in table {
             let path = check(token, scope, audience).map(|grant| grant.path);
@@ -221,8 +253,8 @@ mod tests {
             (good.replace("sig=", "sig=!"), TokenError::Malformed { part: "sig" }),
             (late, TokenError::Expired),
             (good.replace("skn=Root", "skn=Other"), TokenError::UnknownKey),
-            (tampered, TokenError::Signature),
-            (sign("sb%3A%2F%2Fh%2Fq", "Root", "", NOW_S + 60), TokenError::Signature),
+            (tampered, wrong()),
+            (sign("sb%3A%2F%2Fh%2Fq", "Root", "", NOW_S + 60), wrong()),
         ];
         for (token, expected) in table {
             assert_eq!(check(&token, "", "sb://h/q"), Err(expected), "{token}");
@@ -258,9 +290,9 @@ mod tests {
         };
         let all = signed("sb%3A%2F%2Fh");
         assert_eq!(verify(&all, "sb://h/q", &own), Ok("q".to_owned()));
-        assert_eq!(verify(&all, "sb://h/q", &[]), Err(TokenError::Signature));
-        assert_eq!(verify(&all, "sb://h/", &own), Err(TokenError::Resource));
-        assert_eq!(verify(&all, "sb://h/other", &own), Err(TokenError::Resource));
+        assert_eq!(verify(&all, "sb://h/q", &[]), Err(wrong()));
+        assert_eq!(verify(&all, "sb://h/", &own), Err(of_other()));
+        assert_eq!(verify(&all, "sb://h/other", &own), Err(of_other()));
         let of_node = sign("sb%3A%2F%2Fh", "Root", "node", NOW_S + 60);
         assert_eq!(verify(&of_node, "sb://h/other", &own), Ok("other".to_owned()));
 
@@ -276,14 +308,16 @@ mod tests {
 
     #[test]
     fn ent_12_only_a_lack_of_keys_is_mended_by_more() {
-        use TokenError::{Expired, Malformed, NotSas, Resource, Signature, UnknownKey};
+        use TokenError::{Bearer, Expired, Login, Malformed, NotSas, UnknownKey};
         for (error, mended) in [
             (NotSas, false),
             (Malformed { part: "se" }, false),
             (Expired, false),
             (UnknownKey, true),
-            (Signature, true),
-            (Resource, true),
+            (wrong(), true),
+            (of_other(), true),
+            (Login { key: "Root".to_owned() }, true),
+            (Bearer, true),
         ] {
             assert_eq!(error.is_for_want_of_a_key(), mended, "{error}");
         }

@@ -235,7 +235,8 @@ impl Client {
             node.cluster().status(node.request(v1::StatusRequest { local })).await
         };
         let status = self.shared.call(Repeat::Always, self.patience(), attempt).await?;
-        self.shared.nodes.learn(&status.nodes);
+        let named = status.nodes.iter().map(|node| (node.id, node.grpc_address.as_str()));
+        self.shared.nodes.learn(named);
         Ok(status)
     }
 

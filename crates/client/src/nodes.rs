@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
@@ -15,7 +17,7 @@ use crate::api::entities_client::EntitiesClient;
 use crate::api::messaging_client::MessagingClient;
 use crate::api::sessions_client::SessionsClient;
 use crate::api::transactions_client::TransactionsClient;
-use crate::{ClientOptions, Error, Trust, v1};
+use crate::{ClientOptions, Error, Trust};
 
 /// Flow-control windows: wide enough that a batch of large messages never waits for an update.
 const STREAM_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
@@ -57,17 +59,7 @@ impl Node {
         if is_tls(&address) {
             endpoint = with_tls(endpoint, options)?;
         }
-        let authorization = match &options.secret {
-            None => None,
-            Some(secret) => {
-                let mut value: MetadataValue<Ascii> =
-                    format!("Bearer {secret}").parse().map_err(|_| {
-                        Error::argument("the secret has characters that no header can carry")
-                    })?;
-                value.set_sensitive(true);
-                Some(value)
-            }
-        };
+        let authorization = authorization(options)?;
         Ok(Node {
             address,
             id: AtomicU64::new(0),
@@ -163,6 +155,21 @@ impl Node {
         let failed = self.failed.load(Ordering::Relaxed);
         failed != 0 && self.epoch.elapsed() < Duration::from_millis(failed) + AVOID_FOR
     }
+}
+
+/// What proves to a node who this client is.
+fn authorization(options: &ClientOptions) -> Result<Option<MetadataValue<Ascii>>, Error> {
+    let text = match (&options.secret, &options.key_name) {
+        (None, None) => return Ok(None),
+        (None, Some(_)) => return Err(Error::argument("a key has a name and no value; give both")),
+        (Some(secret), None) => format!("Bearer {secret}"),
+        (Some(key), Some(name)) => format!("Basic {}", BASE64.encode(format!("{name}:{key}"))),
+    };
+    let value = text.parse::<MetadataValue<Ascii>>();
+    let wrong = |_| Error::argument("the secret has characters that no header can carry");
+    let mut value = value.map_err(wrong)?;
+    value.set_sensitive(true);
+    Ok(Some(value))
 }
 
 /// `host:port` or a URI, as a URI; without a scheme it has the one that is usual here.
@@ -267,21 +274,21 @@ impl Nodes {
     }
 
     /// Takes in what the cluster says of its nodes: ids of the known, addresses of the unknown.
-    pub fn learn(&self, named: &[v1::NodeStatus]) {
+    pub fn learn<'a>(&self, named: impl IntoIterator<Item = (u64, &'a str)>) {
         let mut nodes = self.nodes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for status in named {
+        for (id, address) in named {
             let tls = self.options.tls.is_some();
-            if is_unspecified(&status.grpc_address) {
+            if is_unspecified(address) {
                 continue; // It listens everywhere, and says to nobody where that is.
             }
-            let Ok(address) = normalize(&status.grpc_address, tls) else { continue };
+            let Ok(address) = normalize(address, tls) else { continue };
             match nodes.iter().find(|node| node.address == address) {
-                Some(node) => node.id.store(status.id, Ordering::Relaxed),
+                Some(node) => node.id.store(id, Ordering::Relaxed),
                 // A node known by another name (localhost, a forwarded port) keeps that name.
-                None if nodes.iter().any(|node| node.id() == status.id) => (),
+                None if nodes.iter().any(|node| node.id() == id) => (),
                 None => {
                     if let Ok(node) = Node::open(&address, &self.options) {
-                        node.id.store(status.id, Ordering::Relaxed);
+                        node.id.store(id, Ordering::Relaxed);
                         nodes.push(Arc::new(node));
                     }
                 }
@@ -355,8 +362,7 @@ mod tests {
             ("https://a:1", ClientOptions { tls, ..Default::default() }, "https://b:1"),
         ] {
             let nodes = Nodes::new([given], options).expect("an address");
-            let named = v1::NodeStatus { id: 2, grpc_address: "b:1".into(), ..Default::default() };
-            nodes.learn(&[named]);
+            nodes.learn([(2, "b:1")]);
             assert!(order(&nodes, None).contains(&learned.to_owned()), "{given}");
         }
     }
@@ -364,11 +370,7 @@ mod tests {
     #[tokio::test]
     async fn the_leader_comes_first_and_a_failing_node_last() {
         let nodes = nodes(&["a:1", "b:1"]);
-        nodes.learn(&[
-            v1::NodeStatus { id: 2, grpc_address: "b:1".into(), ..Default::default() },
-            v1::NodeStatus { id: 3, grpc_address: "c:1".into(), ..Default::default() },
-            v1::NodeStatus { id: 4, grpc_address: "0.0.0.0:1".into(), ..Default::default() },
-        ]);
+        nodes.learn([(2, "b:1"), (3, "c:1"), (4, "0.0.0.0:1")]);
         assert_eq!(order(&nodes, None), ["http://a:1", "http://b:1", "http://c:1"]);
         assert_eq!(order(&nodes, Some(3)), ["http://c:1", "http://a:1", "http://b:1"]);
         nodes.order(Some(3))[0].note_failure();

@@ -32,8 +32,11 @@ impl fmt::Debug for ClientCertificate {
 /// How a [`crate::Client`] talks to a cluster.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// Sent as `authorization: Bearer …` with every call. Default none.
+    /// A key, sent with every call: as a bearer token, or, with a name, as that key's. Default none.
     pub secret: Option<String>,
+    /// What the key is called: by a name it is told from others, and found among an entity's own.
+    /// Default none.
+    pub key_name: Option<String>,
     /// TLS to every node whose address does not say `http://`, those included that the cluster names.
     /// Default none, unless an address given says `https://`: then [`Trust::System`].
     pub tls: Option<Trust>,
@@ -55,6 +58,7 @@ impl Default for ClientOptions {
     fn default() -> ClientOptions {
         ClientOptions {
             secret: None,
+            key_name: None,
             tls: None,
             certificate: None,
             connect_timeout: Duration::from_secs(2),

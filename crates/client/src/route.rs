@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-use crate::nodes::{Node, Nodes};
+use crate::nodes::Nodes;
 use crate::{Error, v1};
 
 /// A leader learned this long ago is asked for again.
@@ -49,10 +49,8 @@ impl Routes {
     pub async fn leader(&self, nodes: &Nodes, queue: &str) -> Option<u64> {
         let group = self.group(nodes, queue).await?;
         let asked = async {
-            let status = self.status(nodes).await?;
-            nodes.learn(&status.nodes);
-            let led = status.groups.iter().filter(|group| group.leader != 0);
-            Some(led.map(|group| (group.id, group.leader)).collect())
+            let route = self.ask(nodes, queue).await?;
+            Some(route.leaders.iter().map(|led| (led.group, led.leader)).collect())
         };
         self.leader_of(group, asked).await
     }
@@ -107,12 +105,24 @@ impl Routes {
         if let Some(group) = known() {
             return Some(group);
         }
-        // One that failed a moment ago is not worth the wait for a mere preference.
+        let route = self.ask(nodes, queue).await?;
+        lock(&self.groups).insert(name, route.group);
+        Some(route.group)
+    }
+
+    /// What some node knows of a queue's place, and of the nodes: those that failed a moment ago are not
+    /// worth the wait for a mere preference.
+    async fn ask(&self, nodes: &Nodes, queue: &str) -> Option<v1::RouteResponse> {
         for node in nodes.order(None).into_iter().filter(|node| !node.is_avoided()) {
-            match group_of(&node, queue, &name).await {
-                Ok(group) => {
-                    lock(&self.groups).insert(name, group);
-                    return Some(group);
+            let mut api = node.messaging();
+            let request = node.request(v1::RouteRequest { queue: queue.to_owned() });
+            match node.attempt(PATIENCE, api.route(request)).await {
+                Ok(answer) => {
+                    let route = answer.into_inner();
+                    nodes.learn(
+                        route.nodes.iter().map(|node| (node.id, node.grpc_address.as_str())),
+                    );
+                    return Some(route);
                 }
                 Err(Error::Refused(_)) => return None,
                 Err(Error::NotDone(_) | Error::PerhapsDone(_)) => (),
@@ -120,36 +130,6 @@ impl Routes {
         }
         None
     }
-
-    /// What one node knows by itself: needs no majority, so it answers during an election.
-    async fn status(&self, nodes: &Nodes) -> Option<v1::StatusResponse> {
-        for node in nodes.order(None) {
-            let mut api = node.cluster();
-            let request = node.request(v1::StatusRequest { local: true });
-            if let Ok(answer) = node.attempt(PATIENCE, api.status(request)).await {
-                return Some(answer.into_inner());
-            }
-        }
-        None
-    }
-}
-
-/// Of a queue or a topic, or of a subscription, which is where its topic is.
-async fn group_of(node: &Node, entity: &str, lowered: &str) -> Result<u32, Error> {
-    let mut api = node.entities();
-    let topic = match lowered.rfind("/subscriptions/") {
-        Some(at) => entity.get(..at).unwrap_or(entity),
-        None => {
-            let request = node.request(v1::GetQueueRequest { name: entity.to_owned() });
-            match node.attempt(PATIENCE, api.get_queue(request)).await {
-                Err(Error::Refused(_)) => entity,
-                answer => return answer.map(|answer| answer.into_inner().group),
-            }
-        }
-    };
-    let request = node.request(v1::GetTopicRequest { name: topic.to_owned() });
-    let answer = node.attempt(PATIENCE, api.get_topic(request)).await?;
-    Ok(answer.into_inner().group)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

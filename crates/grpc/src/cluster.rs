@@ -6,10 +6,11 @@ use tonic::{Request, Response, Status};
 use wire::v1;
 
 use crate::api::cluster_server::Cluster;
+use crate::door::Door;
 use crate::status::{refused, status};
 
 pub(crate) struct ClusterService {
-    pub broker: Broker,
+    pub door: Door,
 }
 
 #[tonic::async_trait]
@@ -18,81 +19,105 @@ impl Cluster for ClusterService {
         &self,
         request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
-        let status = self.broker.cluster().status(request.into_inner().local).await;
-        Ok(Response::new(shown(status)))
+        let serve = |broker: Broker, asked: v1::StatusRequest| async move {
+            let status = broker.cluster().status(asked.local).await;
+            Ok(Response::new(shown(status)))
+        };
+        self.door.call(request, serve).await
     }
 
-    async fn now(&self, _: Request<v1::NowRequest>) -> Result<Response<v1::NowResponse>, Status> {
-        let (now, offset) = self.broker.cluster().now().await.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::NowResponse { now_ms: now.0, offset_ms: offset.0 }))
+    async fn now(
+        &self,
+        request: Request<v1::NowRequest>,
+    ) -> Result<Response<v1::NowResponse>, Status> {
+        let serve = |broker: Broker, _: v1::NowRequest| async move {
+            let (now, offset) = broker.cluster().now().await.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::NowResponse { now_ms: now.0, offset_ms: offset.0 }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn advance_clock(
         &self,
         request: Request<v1::AdvanceClockRequest>,
     ) -> Result<Response<v1::AdvanceClockResponse>, Status> {
-        let by = Span(request.into_inner().by_ms);
-        let (now, offset) =
-            self.broker.cluster().advance_clock(by).await.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::AdvanceClockResponse { now_ms: now.0, offset_ms: offset.0 }))
+        let serve = |broker: Broker, asked: v1::AdvanceClockRequest| async move {
+            let by = Span(asked.by_ms);
+            let (now, offset) =
+                broker.cluster().advance_clock(by).await.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::AdvanceClockResponse { now_ms: now.0, offset_ms: offset.0 }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn transfer_leader(
         &self,
         request: Request<v1::TransferLeaderRequest>,
     ) -> Result<Response<v1::TransferLeaderResponse>, Status> {
-        let v1::TransferLeaderRequest { group, node } = request.into_inner();
-        let group = u16::try_from(group).map(GroupId).map_err(|_| {
-            let (value, allowed) = (group.to_string(), "a group of `cluster status`");
-            refused(Refusal::ArgumentOutOfRange { what: "group", value, allowed }, "")
-        })?;
-        let moved = self.broker.cluster().transfer_leader(group, node).await;
-        moved.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::TransferLeaderResponse {}))
+        let serve = |broker: Broker, asked: v1::TransferLeaderRequest| async move {
+            let v1::TransferLeaderRequest { group, node } = asked;
+            let group = u16::try_from(group).map(GroupId).map_err(|_| {
+                let (value, allowed) = (group.to_string(), "a group of `cluster status`");
+                refused(Refusal::ArgumentOutOfRange { what: "group", value, allowed }, "")
+            })?;
+            let moved = broker.cluster().transfer_leader(group, node).await;
+            moved.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::TransferLeaderResponse {}))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn add_node(
         &self,
         request: Request<v1::AddNodeRequest>,
     ) -> Result<Response<v1::AddNodeResponse>, Status> {
-        let v1::NodeAddress { id, peer_address, grpc_address, http_address } =
-            request.into_inner().node.unwrap_or_default();
-        for (what, address) in [
-            ("peer address", &peer_address),
-            ("gRPC address", &grpc_address),
-            ("HTTP address", &http_address),
-        ] {
-            if !is_address(address) {
-                let why = format!("'{}' is no address; write host:port", Excerpt(address));
-                return Err(refused(Refusal::Argument { what, why }, ""));
+        let serve = |broker: Broker, asked: v1::AddNodeRequest| async move {
+            let v1::NodeAddress { id, peer_address, grpc_address, http_address } =
+                asked.node.unwrap_or_default();
+            for (what, address) in [
+                ("peer address", &peer_address),
+                ("gRPC address", &grpc_address),
+                ("HTTP address", &http_address),
+            ] {
+                if !is_address(address) {
+                    let why = format!("'{}' is no address; write host:port", Excerpt(address));
+                    return Err(refused(Refusal::Argument { what, why }, ""));
+                }
             }
-        }
-        let row = NodeRow { peer_address, grpc_address, http_address };
-        let added = self.broker.cluster().add_node((id != 0).then_some(id), row).await;
-        let Joined { cluster_id, node, nodes } = added.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::AddNodeResponse {
-            cluster_id: format!("{cluster_id:032x}"),
-            id: node,
-            nodes: nodes.into_iter().map(|(id, row)| address(id, row)).collect(),
-        }))
+            let row = NodeRow { peer_address, grpc_address, http_address };
+            let added = broker.cluster().add_node((id != 0).then_some(id), row).await;
+            let Joined { cluster_id, node, nodes } = added.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::AddNodeResponse {
+                cluster_id: format!("{cluster_id:032x}"),
+                id: node,
+                nodes: nodes.into_iter().map(|(id, row)| address(id, row)).collect(),
+            }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn drain_node(
         &self,
         request: Request<v1::DrainNodeRequest>,
     ) -> Result<Response<v1::DrainNodeResponse>, Status> {
-        let v1::DrainNodeRequest { id, cancel } = request.into_inner();
-        self.broker.cluster().drain_node(id, cancel).await.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::DrainNodeResponse {}))
+        let serve = |broker: Broker, asked: v1::DrainNodeRequest| async move {
+            let v1::DrainNodeRequest { id, cancel } = asked;
+            broker.cluster().drain_node(id, cancel).await.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::DrainNodeResponse {}))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn remove_node(
         &self,
         request: Request<v1::RemoveNodeRequest>,
     ) -> Result<Response<v1::RemoveNodeResponse>, Status> {
-        let v1::RemoveNodeRequest { id, dead } = request.into_inner();
-        self.broker.cluster().remove_node(id, dead).await.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::RemoveNodeResponse {}))
+        let serve = |broker: Broker, asked: v1::RemoveNodeRequest| async move {
+            let v1::RemoveNodeRequest { id, dead } = asked;
+            broker.cluster().remove_node(id, dead).await.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::RemoveNodeResponse {}))
+        };
+        self.door.call(request, serve).await
     }
 }
 

@@ -5,9 +5,11 @@
 //! and errors are mapped in one place, [`status`], so that the three answers stay apart on the wire.
 
 mod api;
-mod authenticator;
 mod connection_limit;
+mod right;
 mod status;
+
+mod door;
 
 mod cluster;
 mod entities;

@@ -11,6 +11,7 @@ use wire::content::{self, Shown};
 use wire::{native, v1};
 
 use crate::api::messaging_server::Messaging;
+use crate::door::Door;
 use crate::receive_stream;
 use crate::send_stream;
 use crate::status::{failure, refused, status};
@@ -21,7 +22,7 @@ pub(crate) const WAIT_MS_MAX: u32 = 60_000;
 pub(crate) const MESSAGES_DEFAULT: u32 = 1;
 
 pub(crate) struct MessagingService {
-    pub broker: Broker,
+    pub door: Door,
     /// True once the server is stopping: streams end, so that it can.
     pub stopping: watch::Receiver<bool>,
 }
@@ -38,140 +39,195 @@ impl Messaging for MessagingService {
         &self,
         request: Request<v1::SendRequest>,
     ) -> Result<Response<v1::SendResponse>, Status> {
-        let v1::SendRequest { queue, messages, origin } = request.into_inner();
-        let caller = caller(origin).map_err(|refusal| refused(refusal, &queue))?;
-        let messages = new_messages(messages).map_err(|refusal| refused(refusal, &queue))?;
-        let sent = self.broker.messages().send(&queue, messages, caller).await;
-        let sequences = sent.map_err(|error| status(&error))?;
-        Ok(Response::new(sent_response(sequences)))
+        let serve = |broker: Broker, asked: v1::SendRequest| async move {
+            let v1::SendRequest { queue, messages, origin } = asked;
+            let caller = caller(origin).map_err(|refusal| refused(refusal, &queue))?;
+            let messages = new_messages(messages).map_err(|refusal| refused(refusal, &queue))?;
+            let sent = broker.messages().send(&queue, messages, caller).await;
+            let sequences = sent.map_err(|error| status(&error))?;
+            Ok(Response::new(sent_response(sequences)))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn send_stream(
         &self,
         request: Request<Streaming<v1::SendStreamRequest>>,
     ) -> Result<Response<Self::SendStreamStream>, Status> {
-        let (requests, stopping) = (request.into_inner(), self.stopping.clone());
-        send_stream::open(self.broker.clone(), requests, stopping).await.map(Response::new)
+        let (visitor, stopping) = (self.door.visitor(&request), self.stopping.clone());
+        let requests = request.into_inner();
+        send_stream::open(visitor, requests, stopping).await.map(Response::new)
     }
 
     async fn receive(
         &self,
         request: Request<v1::ReceiveRequest>,
     ) -> Result<Response<v1::ReceiveResponse>, Status> {
-        let v1::ReceiveRequest { queue, sub_queue, mode, max_messages, wait_ms } =
-            request.into_inner();
-        let refuse = |refusal| refused(refusal, &queue);
-        let sub = native::sub_queue(sub_queue).map_err(refuse)?;
-        let mode = receive_mode(mode).map_err(refuse)?;
-        let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
-        if wait_ms > WAIT_MS_MAX {
-            let value = format!("{wait_ms} ms");
-            let allowed = "at most 60000 ms";
-            return Err(refuse(Refusal::ArgumentOutOfRange { what: "wait_ms", value, allowed }));
-        }
-        let wait = Duration::from_millis(wait_ms.into());
-        let received = self.broker.messages().receive(&queue, sub, mode, count_max, wait).await;
-        let messages = received.map_err(|error| status(&error))?;
-        let messages = shown(messages, of_mode(mode))?;
-        Ok(Response::new(v1::ReceiveResponse { messages }))
+        let serve = |broker: Broker, asked: v1::ReceiveRequest| async move {
+            let v1::ReceiveRequest { queue, sub_queue, mode, max_messages, wait_ms } = asked;
+            let refuse = |refusal| refused(refusal, &queue);
+            let sub = native::sub_queue(sub_queue).map_err(refuse)?;
+            let mode = receive_mode(mode).map_err(refuse)?;
+            let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
+            if wait_ms > WAIT_MS_MAX {
+                let value = format!("{wait_ms} ms");
+                let allowed = "at most 60000 ms";
+                return Err(refuse(Refusal::ArgumentOutOfRange {
+                    what: "wait_ms",
+                    value,
+                    allowed,
+                }));
+            }
+            let wait = Duration::from_millis(wait_ms.into());
+            let received = broker.messages().receive(&queue, sub, mode, count_max, wait).await;
+            let messages = received.map_err(|error| status(&error))?;
+            let messages = shown(messages, of_mode(mode))?;
+            Ok(Response::new(v1::ReceiveResponse { messages }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn receive_stream(
         &self,
         request: Request<Streaming<v1::ReceiveStreamRequest>>,
     ) -> Result<Response<Self::ReceiveStreamStream>, Status> {
-        let (requests, stopping) = (request.into_inner(), self.stopping.clone());
-        receive_stream::open(self.broker.clone(), requests, stopping).await.map(Response::new)
+        let (visitor, stopping) = (self.door.visitor(&request), self.stopping.clone());
+        let requests = request.into_inner();
+        receive_stream::open(visitor, requests, stopping).await.map(Response::new)
     }
 
     async fn settle(
         &self,
         request: Request<v1::SettleRequest>,
     ) -> Result<Response<v1::SettleResponse>, Status> {
-        let v1::SettleRequest { queue, sub_queue, settlements, atomic, origin } =
-            request.into_inner();
-        let refuse = |refusal| refused(refusal, &queue);
-        let sub = native::sub_queue(sub_queue).map_err(refuse)?;
-        let caller = caller(origin).map_err(refuse)?;
-        let settlements = new_settlements(&settlements).map_err(refuse)?;
-        let tokens: Vec<LockToken> = settlements.iter().map(|settle| settle.token).collect();
-        let settled = self.broker.messages().settle(&queue, sub, settlements, atomic, caller).await;
-        let refusals = settled.map_err(|error| status(&error))?;
-        let failures = settle_failures(&tokens, refusals, &queue);
-        Ok(Response::new(v1::SettleResponse { failures }))
+        let serve = |broker: Broker, asked: v1::SettleRequest| async move {
+            let v1::SettleRequest { queue, sub_queue, settlements, atomic, origin } = asked;
+            let refuse = |refusal| refused(refusal, &queue);
+            let sub = native::sub_queue(sub_queue).map_err(refuse)?;
+            let caller = caller(origin).map_err(refuse)?;
+            let settlements = new_settlements(&settlements).map_err(refuse)?;
+            let tokens: Vec<LockToken> = settlements.iter().map(|settle| settle.token).collect();
+            let settled = broker.messages().settle(&queue, sub, settlements, atomic, caller).await;
+            let refusals = settled.map_err(|error| status(&error))?;
+            let failures = settle_failures(&tokens, refusals, &queue);
+            Ok(Response::new(v1::SettleResponse { failures }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn renew(
         &self,
         request: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewResponse>, Status> {
-        let v1::RenewRequest { queue, sub_queue, lock_tokens } = request.into_inner();
-        let refuse = |refusal| refused(refusal, &queue);
-        let sub = native::sub_queue(sub_queue).map_err(refuse)?;
-        let tokens = lock_tokens.iter().map(|token| native::lock_token(token));
-        let tokens = tokens.collect::<Result<Vec<_>, _>>().map_err(refuse)?;
-        let renewed = self.broker.messages().renew(&queue, sub, tokens).await;
-        let until = renewed.map_err(|error| status(&error))?;
-        let locked_until_ms = until.into_iter().map(|at| at.0).collect();
-        Ok(Response::new(v1::RenewResponse { locked_until_ms }))
+        let serve = |broker: Broker, asked: v1::RenewRequest| async move {
+            let v1::RenewRequest { queue, sub_queue, lock_tokens } = asked;
+            let refuse = |refusal| refused(refusal, &queue);
+            let sub = native::sub_queue(sub_queue).map_err(refuse)?;
+            let tokens = lock_tokens.iter().map(|token| native::lock_token(token));
+            let tokens = tokens.collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+            let renewed = broker.messages().renew(&queue, sub, tokens).await;
+            let until = renewed.map_err(|error| status(&error))?;
+            let locked_until_ms = until.into_iter().map(|at| at.0).collect();
+            Ok(Response::new(v1::RenewResponse { locked_until_ms }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn cancel_scheduled(
         &self,
         request: Request<v1::CancelScheduledRequest>,
     ) -> Result<Response<v1::CancelScheduledResponse>, Status> {
-        let v1::CancelScheduledRequest { queue, sequence_numbers, origin } = request.into_inner();
-        let caller = caller(origin).map_err(|refusal| refused(refusal, &queue))?;
-        let cancelled = self
-            .broker
-            .messages()
-            .cancel_scheduled(&queue, numbers(sequence_numbers), caller)
-            .await;
-        cancelled.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::CancelScheduledResponse {}))
+        let serve = |broker: Broker, asked: v1::CancelScheduledRequest| async move {
+            let v1::CancelScheduledRequest { queue, sequence_numbers, origin } = asked;
+            let caller = caller(origin).map_err(|refusal| refused(refusal, &queue))?;
+            let cancelled =
+                broker.messages().cancel_scheduled(&queue, numbers(sequence_numbers), caller).await;
+            cancelled.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::CancelScheduledResponse {}))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn receive_deferred(
         &self,
         request: Request<v1::ReceiveDeferredRequest>,
     ) -> Result<Response<v1::ReceiveDeferredResponse>, Status> {
-        let v1::ReceiveDeferredRequest { queue, sub_queue, mode, sequence_numbers } =
-            request.into_inner();
-        let refuse = |refusal| refused(refusal, &queue);
-        let sub = native::sub_queue(sub_queue).map_err(refuse)?;
-        let mode = receive_mode(mode).map_err(refuse)?;
-        let numbers = numbers(sequence_numbers);
-        let received = self.broker.messages().receive_deferred(&queue, sub, mode, numbers).await;
-        let messages = shown(received.map_err(|error| status(&error))?, of_mode(mode))?;
-        Ok(Response::new(v1::ReceiveDeferredResponse { messages }))
+        let serve = |broker: Broker, asked: v1::ReceiveDeferredRequest| async move {
+            let v1::ReceiveDeferredRequest { queue, sub_queue, mode, sequence_numbers } = asked;
+            let refuse = |refusal| refused(refusal, &queue);
+            let sub = native::sub_queue(sub_queue).map_err(refuse)?;
+            let mode = receive_mode(mode).map_err(refuse)?;
+            let numbers = numbers(sequence_numbers);
+            let received = broker.messages().receive_deferred(&queue, sub, mode, numbers).await;
+            let messages = shown(received.map_err(|error| status(&error))?, of_mode(mode))?;
+            Ok(Response::new(v1::ReceiveDeferredResponse { messages }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn peek(
         &self,
         request: Request<v1::PeekRequest>,
     ) -> Result<Response<v1::PeekResponse>, Status> {
-        let v1::PeekRequest { queue, sub_queue, from_sequence_number, max_messages, stale } =
-            request.into_inner();
-        let sub = native::sub_queue(sub_queue).map_err(|refusal| refused(refusal, &queue))?;
-        let from = SequenceNumber(from_sequence_number);
-        let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
-        let peeked = self.broker.messages().peek(&queue, sub, from, count_max, stale).await;
-        let messages = shown(peeked.map_err(|error| status(&error))?, Shown::Peek)?;
-        Ok(Response::new(v1::PeekResponse { messages }))
+        let serve = |broker: Broker, asked: v1::PeekRequest| async move {
+            let v1::PeekRequest { queue, sub_queue, from_sequence_number, max_messages, stale } =
+                asked;
+            let sub = native::sub_queue(sub_queue).map_err(|refusal| refused(refusal, &queue))?;
+            let from = SequenceNumber(from_sequence_number);
+            let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
+            let peeked = broker.messages().peek(&queue, sub, from, count_max, stale).await;
+            let messages = shown(peeked.map_err(|error| status(&error))?, Shown::Peek)?;
+            Ok(Response::new(v1::PeekResponse { messages }))
+        };
+        self.door.call(request, serve).await
+    }
+
+    async fn route(
+        &self,
+        request: Request<v1::RouteRequest>,
+    ) -> Result<Response<v1::RouteResponse>, Status> {
+        let serve = |broker: Broker, asked: v1::RouteRequest| async move {
+            let told = route(broker, &asked.queue).await;
+            told.map(Response::new).map_err(|error| status(&error))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn delete_batch(
         &self,
         request: Request<v1::DeleteBatchRequest>,
     ) -> Result<Response<v1::DeleteBatchResponse>, Status> {
-        let v1::DeleteBatchRequest { queue, sub_queue, max_messages, enqueued_before_ms } =
-            request.into_inner();
-        let sub = native::sub_queue(sub_queue).map_err(|refusal| refused(refusal, &queue))?;
-        let before = enqueued_before_ms.map(Timestamp);
-        let deleted = self.broker.messages().delete_batch(&queue, sub, max_messages, before).await;
-        let deleted = deleted.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::DeleteBatchResponse { deleted }))
+        let serve = |broker: Broker, asked: v1::DeleteBatchRequest| async move {
+            let v1::DeleteBatchRequest { queue, sub_queue, max_messages, enqueued_before_ms } =
+                asked;
+            let sub = native::sub_queue(sub_queue).map_err(|refusal| refused(refusal, &queue))?;
+            let before = enqueued_before_ms.map(Timestamp);
+            let deleted = broker.messages().delete_batch(&queue, sub, max_messages, before).await;
+            let deleted = deleted.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::DeleteBatchResponse { deleted }))
+        };
+        self.door.call(request, serve).await
     }
+}
+
+/// What a client needs to know of the nodes to ask the right one first.
+async fn route(broker: Broker, queue: &str) -> Result<v1::RouteResponse, Error> {
+    let info = broker.entities().get(auth::entity_path(&auth::named_path(queue))).await?;
+    let status = broker.cluster().status(true).await;
+    let led = status.groups.iter().filter_map(|group| {
+        let leader = group.leader.filter(|leader| *leader != 0)?;
+        Some(v1::GroupLeader { group: group.id.0.into(), leader })
+    });
+    let nodes = status.nodes.into_iter();
+    let node = |node: service::NodeStatus| v1::RouteNode {
+        id: node.node,
+        grpc_address: node.addresses.grpc_address,
+    };
+    Ok(v1::RouteResponse {
+        group: info.group.0.into(),
+        leaders: led.collect(),
+        nodes: nodes.map(node).collect(),
+    })
 }
 
 /// A batch as the machine takes it: a missing message id is drawn, and what only the edge can see of

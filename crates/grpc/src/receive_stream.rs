@@ -12,6 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use wire::{native, v1};
 
+use crate::door::Visitor;
 use crate::messaging::{Responses, new_settlements, of_mode, receive_mode, settle_failures, shown};
 use crate::server::stopped;
 use crate::sessions;
@@ -25,17 +26,19 @@ const RESPONSES_MAX: usize = 2;
 type Settling = FuturesUnordered<Pin<Box<dyn Future<Output = v1::Settled> + Send>>>;
 
 pub(crate) async fn open(
-    broker: Broker,
+    visitor: Visitor,
     mut requests: Streaming<v1::ReceiveStreamRequest>,
     stopping: watch::Receiver<bool>,
 ) -> Result<Responses<v1::ReceiveStreamResponse>, Status> {
     let (sender, responses) = mpsc::channel(RESPONSES_MAX);
     let responses = ReceiverStream::new(responses);
     let Some(mut first) = requests.message().await? else { return Ok(responses) };
-    let Some(v1::ReceiveOpen { queue, sub_queue, mode, accept_session }) = first.open.take() else {
+    let Some(open) = first.open.take() else {
         let why = "the first request of a stream opens it".to_owned();
         return Err(refused(Refusal::Argument { what: "open", why }, ""));
     };
+    let broker = visitor.admit(&open).await?;
+    let v1::ReceiveOpen { queue, sub_queue, mode, accept_session } = open;
     let refuse = |refusal| refused(refusal, &queue);
     let sub = native::sub_queue(sub_queue).map_err(refuse)?;
     let mode = receive_mode(mode).map_err(refuse)?;

@@ -1,12 +1,13 @@
 //! `SendStream`: batches of one queue, submitted as they come and answered in their order (MSG-10).
 
 use domain::{Excerpt, Refusal};
-use service::{Broker, Sender};
+use service::Sender;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use wire::v1::{self, send_stream_response::Result as Answer};
 
+use crate::door::Visitor;
 use crate::messaging::{Responses, new_messages, sent_response};
 use crate::server::stopped;
 use crate::status::{failure, refused, status};
@@ -19,7 +20,7 @@ const ANSWERS_MAX: usize = 64;
 type Answers = mpsc::Sender<Result<v1::SendStreamResponse, Status>>;
 
 pub(crate) async fn open(
-    broker: Broker,
+    visitor: Visitor,
     mut requests: Streaming<v1::SendStreamRequest>,
     stopping: watch::Receiver<bool>,
 ) -> Result<Responses<v1::SendStreamResponse>, Status> {
@@ -30,6 +31,7 @@ pub(crate) async fn open(
         let why = "the first request of a stream names the queue".to_owned();
         return Err(refused(Refusal::Argument { what: "queue", why }, ""));
     }
+    let broker = visitor.admit(&first).await?;
     let producer = Some(first.producer).filter(|producer| *producer != 0);
     let sender =
         broker.messages().sender(&first.queue, producer).await.map_err(|error| status(&error))?;

@@ -18,10 +18,10 @@ use crate::api::entities_server::EntitiesServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::transactions_server::TransactionsServer;
-use crate::authenticator::Authenticator;
 use crate::cluster::ClusterService;
 use crate::connection::ConnectionSlots;
 use crate::connection_limit::ConnectionLimit;
+use crate::door::{Door, KeyHolder};
 use crate::entities::EntitiesService;
 use crate::messaging::MessagingService;
 use crate::sessions::SessionsService;
@@ -47,8 +47,8 @@ const HEALTH_EVERY: Duration = Duration::from_secs(1);
 /// How the native API is served.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// A key that may do everything is asked of every client as `authorization: Bearer <key>`. Health
-    /// and reflection are free.
+    /// Who may ask for what, by what is sent as `authorization`. Health is free, and reflection takes any
+    /// key of the node.
     pub access: Access,
     /// Most connections at a time; one more is told so, whatever it asks, and closed (QUOTA-13).
     /// Default [`Config::CONNECTIONS_MAX`].
@@ -84,9 +84,10 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
     let (stop_streams, stopping) = watch::channel(false);
-    let authenticator = Authenticator::new(config.access);
+    let key_holder = KeyHolder { access: config.access.clone() };
+    let door = Door::new(broker.clone(), config.access);
     let (health, health_service) = tonic_health::server::health_reporter();
-    let watcher = tokio::spawn(watch_health(broker.clone(), health));
+    let watcher = tokio::spawn(watch_health(broker, health));
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
@@ -95,16 +96,16 @@ pub async fn serve(
     // Many tools ask in the older version alone.
     let (reflection, older) = (reflection().build_v1()?, reflection().build_v1alpha()?);
 
-    let entities = EntitiesServer::new(EntitiesService { broker: broker.clone() });
-    let cluster = ClusterServer::new(ClusterService { broker: broker.clone() });
-    let sessions = SessionsServer::new(SessionsService { broker: broker.clone() })
+    let entities = EntitiesServer::new(EntitiesService { door: door.clone() });
+    let cluster = ClusterServer::new(ClusterService { door: door.clone() });
+    let sessions = SessionsServer::new(SessionsService { door: door.clone() })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
-    let transactions = TransactionsService { broker: broker.clone(), stopping: stopping.clone() };
+    let transactions = TransactionsService { door: door.clone(), stopping: stopping.clone() };
     let transactions = TransactionsServer::new(transactions)
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
-    let messaging = MessagingServer::new(MessagingService { broker, stopping })
+    let messaging = MessagingServer::new(MessagingService { door, stopping })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
     let slots = ConnectionSlots::new(config.connections_max);
@@ -118,14 +119,14 @@ pub async fn serve(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .layer(AdmissionLayer)
-        .add_service(InterceptedService::new(entities, authenticator.clone()))
-        .add_service(InterceptedService::new(messaging, authenticator.clone()))
-        .add_service(InterceptedService::new(sessions, authenticator.clone()))
-        .add_service(InterceptedService::new(transactions, authenticator.clone()))
-        .add_service(InterceptedService::new(cluster, authenticator))
+        .add_service(InterceptedService::new(entities, ConnectionLimit))
+        .add_service(InterceptedService::new(messaging, ConnectionLimit))
+        .add_service(InterceptedService::new(sessions, ConnectionLimit))
+        .add_service(InterceptedService::new(transactions, ConnectionLimit))
+        .add_service(InterceptedService::new(cluster, ConnectionLimit))
         .add_service(InterceptedService::new(health_service, ConnectionLimit))
-        .add_service(InterceptedService::new(reflection, ConnectionLimit))
-        .add_service(InterceptedService::new(older, ConnectionLimit))
+        .add_service(InterceptedService::new(reflection, key_holder.clone()))
+        .add_service(InterceptedService::new(older, key_holder))
         .serve_with_incoming_shutdown(connections, async move {
             stop.await;
             stop_streams.send_replace(true);

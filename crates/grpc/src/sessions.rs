@@ -10,6 +10,7 @@ use wire::content::Shown;
 use wire::{native, v1};
 
 use crate::api::sessions_server::Sessions;
+use crate::door::Door;
 use crate::messaging::{MESSAGES_DEFAULT, WAIT_MS_MAX, numbers, of_mode, receive_mode, shown};
 use crate::receive_stream::{Opening, ReceiveStream};
 use crate::server::stopped;
@@ -19,7 +20,7 @@ use crate::status::{refused, status};
 const PAGE_DEFAULT: u32 = 100;
 
 pub(crate) struct SessionsService {
-    pub broker: Broker,
+    pub door: Door,
 }
 
 /// Accepts the session that a stream asked for, says so, and serves its receiver. A client that goes
@@ -86,103 +87,123 @@ impl Sessions for SessionsService {
         &self,
         request: Request<v1::RenewSessionRequest>,
     ) -> Result<Response<v1::RenewSessionResponse>, Status> {
-        let v1::RenewSessionRequest { queue, token } = request.into_inner();
-        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let renewed = self.broker.sessions().renew(&queue, token).await;
-        let until = renewed.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::RenewSessionResponse { locked_until_ms: until.0 }))
+        let serve = |broker: Broker, asked: v1::RenewSessionRequest| async move {
+            let v1::RenewSessionRequest { queue, token } = asked;
+            let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+            let renewed = broker.sessions().renew(&queue, token).await;
+            let until = renewed.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::RenewSessionResponse { locked_until_ms: until.0 }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn release_session(
         &self,
         request: Request<v1::ReleaseSessionRequest>,
     ) -> Result<Response<v1::ReleaseSessionResponse>, Status> {
-        let v1::ReleaseSessionRequest { queue, token } = request.into_inner();
-        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let released = self.broker.sessions().release(&queue, token).await;
-        released.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::ReleaseSessionResponse {}))
+        let serve = |broker: Broker, asked: v1::ReleaseSessionRequest| async move {
+            let v1::ReleaseSessionRequest { queue, token } = asked;
+            let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+            let released = broker.sessions().release(&queue, token).await;
+            released.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::ReleaseSessionResponse {}))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn set_session_state(
         &self,
         request: Request<v1::SetSessionStateRequest>,
     ) -> Result<Response<v1::SetSessionStateResponse>, Status> {
-        let v1::SetSessionStateRequest { queue, token, state } = request.into_inner();
-        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let set = self.broker.sessions().set_state(&queue, token, state).await;
-        set.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::SetSessionStateResponse {}))
+        let serve = |broker: Broker, asked: v1::SetSessionStateRequest| async move {
+            let v1::SetSessionStateRequest { queue, token, state } = asked;
+            let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+            let set = broker.sessions().set_state(&queue, token, state).await;
+            set.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::SetSessionStateResponse {}))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn get_session_state(
         &self,
         request: Request<v1::GetSessionStateRequest>,
     ) -> Result<Response<v1::GetSessionStateResponse>, Status> {
-        let v1::GetSessionStateRequest { queue, token } = request.into_inner();
-        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let state = self.broker.sessions().state(&queue, token).await;
-        let state = state.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::GetSessionStateResponse { state }))
+        let serve = |broker: Broker, asked: v1::GetSessionStateRequest| async move {
+            let v1::GetSessionStateRequest { queue, token } = asked;
+            let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+            let state = broker.sessions().state(&queue, token).await;
+            let state = state.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::GetSessionStateResponse { state }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn receive_session_deferred(
         &self,
         request: Request<v1::ReceiveSessionDeferredRequest>,
     ) -> Result<Response<v1::ReceiveDeferredResponse>, Status> {
-        let v1::ReceiveSessionDeferredRequest { queue, token, mode, sequence_numbers } =
-            request.into_inner();
-        let refuse = |refusal| refused(refusal, &queue);
-        let token = native::session_token(token).map_err(refuse)?;
-        let mode = receive_mode(mode).map_err(refuse)?;
-        let numbers = numbers(sequence_numbers);
-        let received = self.broker.sessions().receive_deferred(&queue, token, mode, numbers).await;
-        let messages = shown(received.map_err(|error| status(&error))?, of_mode(mode))?;
-        Ok(Response::new(v1::ReceiveDeferredResponse { messages }))
+        let serve = |broker: Broker, asked: v1::ReceiveSessionDeferredRequest| async move {
+            let v1::ReceiveSessionDeferredRequest { queue, token, mode, sequence_numbers } = asked;
+            let refuse = |refusal| refused(refusal, &queue);
+            let token = native::session_token(token).map_err(refuse)?;
+            let mode = receive_mode(mode).map_err(refuse)?;
+            let numbers = numbers(sequence_numbers);
+            let received = broker.sessions().receive_deferred(&queue, token, mode, numbers).await;
+            let messages = shown(received.map_err(|error| status(&error))?, of_mode(mode))?;
+            Ok(Response::new(v1::ReceiveDeferredResponse { messages }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn peek_session(
         &self,
         request: Request<v1::PeekSessionRequest>,
     ) -> Result<Response<v1::PeekResponse>, Status> {
-        let v1::PeekSessionRequest { queue, token, from_sequence_number, max_messages } =
-            request.into_inner();
-        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let from = SequenceNumber(from_sequence_number);
-        let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
-        let peeked = self.broker.sessions().peek(&queue, token, from, count_max).await;
-        let messages = shown(peeked.map_err(|error| status(&error))?, Shown::Peek)?;
-        Ok(Response::new(v1::PeekResponse { messages }))
+        let serve = |broker: Broker, asked: v1::PeekSessionRequest| async move {
+            let v1::PeekSessionRequest { queue, token, from_sequence_number, max_messages } = asked;
+            let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+            let from = SequenceNumber(from_sequence_number);
+            let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
+            let peeked = broker.sessions().peek(&queue, token, from, count_max).await;
+            let messages = shown(peeked.map_err(|error| status(&error))?, Shown::Peek)?;
+            Ok(Response::new(v1::PeekResponse { messages }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn delete_session_batch(
         &self,
         request: Request<v1::DeleteSessionBatchRequest>,
     ) -> Result<Response<v1::DeleteBatchResponse>, Status> {
-        let v1::DeleteSessionBatchRequest { queue, token, max_messages, enqueued_before_ms } =
-            request.into_inner();
-        let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
-        let before = enqueued_before_ms.map(Timestamp);
-        let deleted =
-            self.broker.sessions().delete_batch(&queue, token, max_messages, before).await;
-        let deleted = deleted.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::DeleteBatchResponse { deleted }))
+        let serve = |broker: Broker, asked: v1::DeleteSessionBatchRequest| async move {
+            let v1::DeleteSessionBatchRequest { queue, token, max_messages, enqueued_before_ms } =
+                asked;
+            let token = native::session_token(token).map_err(|refusal| refused(refusal, &queue))?;
+            let before = enqueued_before_ms.map(Timestamp);
+            let deleted = broker.sessions().delete_batch(&queue, token, max_messages, before).await;
+            let deleted = deleted.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::DeleteBatchResponse { deleted }))
+        };
+        self.door.call(request, serve).await
     }
 
     async fn list_sessions(
         &self,
         request: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
-        let v1::ListSessionsRequest { queue, updated_after_ms, page_size, from } =
-            request.into_inner();
-        let count_max = if page_size == 0 { PAGE_DEFAULT } else { page_size };
-        let (from, after) = (from.map(SessionId::from), updated_after_ms.map(Timestamp));
-        let page = self.broker.sessions().list(&queue, from, after, count_max).await;
-        let page = page.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::ListSessionsResponse {
-            sessions: page.sessions.into_iter().map(session_info).collect(),
-            next: page.next.map(|session| session.to_string()),
-        }))
+        let serve = |broker: Broker, asked: v1::ListSessionsRequest| async move {
+            let v1::ListSessionsRequest { queue, updated_after_ms, page_size, from } = asked;
+            let count_max = if page_size == 0 { PAGE_DEFAULT } else { page_size };
+            let (from, after) = (from.map(SessionId::from), updated_after_ms.map(Timestamp));
+            let page = broker.sessions().list(&queue, from, after, count_max).await;
+            let page = page.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::ListSessionsResponse {
+                sessions: page.sessions.into_iter().map(session_info).collect(),
+                next: page.next.map(|session| session.to_string()),
+            }))
+        };
+        self.door.call(request, serve).await
     }
 }
 

@@ -2,7 +2,7 @@
 //! stream rolls it back (TX-7).
 
 use domain::{Operation, Refusal};
-use service::{Broker, Error, Reach, Transaction};
+use service::{Error, Reach, Transaction};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 use tokio_stream::wrappers::ReceiverStream;
@@ -11,6 +11,7 @@ use wire::native;
 use wire::v1::{self, transact_request::Step, transact_response::Result as Answer};
 
 use crate::api::transactions_server::Transactions;
+use crate::door::{Door, Visitor};
 use crate::messaging::{Responses, caller, new_messages};
 use crate::server::stopped;
 use crate::status::failure;
@@ -19,7 +20,7 @@ use crate::status::failure;
 const ANSWERS_MAX: usize = 16;
 
 pub(crate) struct TransactionsService {
-    pub broker: Broker,
+    pub door: Door,
     /// True once the server is stopping: streams end, so that it can.
     pub stopping: watch::Receiver<bool>,
 }
@@ -34,7 +35,8 @@ impl Transactions for TransactionsService {
     ) -> Result<Response<Self::TransactStream>, Status> {
         let (answers, responses) = mpsc::channel(ANSWERS_MAX);
         let stream = TransactStream {
-            transaction: self.broker.transactions().begin(),
+            transaction: self.door.begin(),
+            visitor: self.door.visitor(&request),
             requests: request.into_inner(),
             answers,
             entity: String::new(),
@@ -51,6 +53,7 @@ impl Transactions for TransactionsService {
 }
 
 struct TransactStream {
+    visitor: Visitor,
     transaction: Transaction,
     requests: Streaming<v1::TransactRequest>,
     answers: mpsc::Sender<Result<v1::TransactResponse, Status>>,
@@ -76,10 +79,14 @@ impl TransactStream {
                     return;
                 }
             };
-            let step = match request {
-                Ok(Some(v1::TransactRequest { step })) => step,
+            let admitted = match request {
+                Ok(Some(request)) => self.visitor.admit(&request).await.map(|_| request.step),
                 Ok(None) => return,
                 // The connection is gone, or the request too large to be read.
+                Err(status) => Err(status),
+            };
+            let step = match admitted {
+                Ok(step) => step,
                 Err(status) => {
                     let _ = self.answers.send(Err(status)).await;
                     return;

@@ -5,13 +5,14 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Grant, Key, Right, TokenError, resource_path};
+use auth::{Access, Denied, Grant, Key, Right, resource_path};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use domain::Excerpt;
 use service::Broker;
 use transport::Denials;
 
@@ -27,7 +28,10 @@ const FORWARDING: [(&str, &str); 2] = [
     ("ForwardTo", "servicebussupplementaryauthorization"),
     ("ForwardDeadLetteredMessagesTo", "servicebusdlqsupplementaryauthorization"),
 ];
-const BEARER: &str = "Bearer ";
+
+/// What stands behind an entity's path where its messages are meant (HTTP-12): nothing else takes Send or
+/// Listen.
+const MESSAGES: &str = "/messages";
 
 /// Who may do what, and who hears of those who may not.
 pub(crate) struct Guard {
@@ -38,35 +42,6 @@ pub(crate) struct Guard {
 
 /// What a request's credentials are good for.
 struct Proof(Grant);
-
-/// Why they are good for nothing.
-#[derive(Debug)]
-enum Denied {
-    /// An entity's own keys may make them good.
-    ForWantOfAKey(String),
-    Anyway(String),
-}
-
-impl Denied {
-    fn by_token(error: TokenError) -> Denied {
-        match error.is_for_want_of_a_key() {
-            true => Denied::ForWantOfAKey(error.to_string()),
-            false => Denied::Anyway(error.to_string()),
-        }
-    }
-
-    fn why(self) -> String {
-        match self {
-            Denied::ForWantOfAKey(why) | Denied::Anyway(why) => why,
-        }
-    }
-}
-
-impl From<&str> for Denied {
-    fn from(why: &str) -> Denied {
-        Denied::Anyway(why.to_owned())
-    }
-}
 
 impl Guard {
     pub fn new(access: Access) -> Guard {
@@ -81,21 +56,15 @@ impl Guard {
         headers: &HeaderMap,
         own: &[Key],
     ) -> Result<Proof, Denied> {
-        let given = headers
-            .get(AUTHORIZATION)
-            .ok_or("send a shared access signature, or the secret as 'Authorization: Bearer …'")?;
-        let given = given.to_str().map_err(|_| "the Authorization header is no text")?;
-        if let Some(key) = given.strip_prefix(BEARER) {
-            return match self.access.is_master(key) {
-                true => Ok(Proof(Grant::all())),
-                false => Err("the bearer token is not this cluster's secret".into()),
-            };
+        let given = headers.get(AUTHORIZATION).and_then(|given| given.to_str().ok());
+        let path = resource_path(path);
+        let permit = |path: &str| self.access.permit(given, path, &[right], own, now_s());
+        // A token may be for the messages alone; an entity's own key is for the entity they are of.
+        match (permit(&path), path.rfind(MESSAGES)) {
+            (Err(Denied::Right { .. }), Some(at)) if right != Right::Manage => permit(&path[..at]),
+            (permitted, _) => permitted,
         }
-        let grant = self.access.verify(given, path, own, now_s()).map_err(Denied::by_token)?;
-        match grant.allows(&resource_path(path), right, now_s()) {
-            true => Ok(Proof(grant)),
-            false => Err(Denied::Anyway(format!("the token lacks the right '{}'", right.name()))),
-        }
+        .map(Proof)
     }
 
     /// FWD-2. A header that is missing falls back to the request's own token. `own`: keys of the target.
@@ -130,17 +99,19 @@ impl Guard {
         granted.is_ok_and(|grant| grant.allows(&resource_path(target), Right::Send, now_s()))
     }
 
-    fn refuse(&self, request: &Request, why: String) -> Response {
-        self.tell(request, &why);
+    fn refuse(&self, request: &Request, key: Option<&str>, why: String) -> Response {
+        self.tell(request, key, &why);
         unauthorized(probe(request.method(), request.uri()), why)
     }
 
-    fn tell(&self, request: &Request, why: &str) {
+    /// To the log: the key is one that there is, the path what was asked for.
+    fn tell(&self, request: &Request, key: Option<&str>, why: &str) {
         let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let Some(untold) = self.denials.count(now_ms) {
             let peer = request.extensions().get::<Peer>();
             let peer = peer.map(|Peer(peer)| tracing::field::display(peer));
-            tracing::warn!(peer, untold, "HTTP request refused: {why}");
+            let (method, path) = (request.method(), Excerpt(request.uri().path()));
+            tracing::warn!(peer, key, %method, %path, untold, "HTTP request refused: {why}");
         }
     }
 }
@@ -161,10 +132,14 @@ pub(crate) async fn check(
     let path = request.uri().path();
     let target = path::target(request.method(), path, request.uri().query()).ok();
     // What is not there takes as much as what is, so that nobody finds out without.
-    let right = target.as_ref().map_or(Right::Manage, Target::right);
+    let (path, right) = match probe {
+        Some(_) => ("", Right::Monitor),
+        None => (path, target.as_ref().map_or(Right::Manage, Target::right)),
+    };
     let mut proof = guard.proof(path, right, request.headers(), &[]);
     let entity = target.as_ref().and_then(Target::entity);
-    if let (Err(Denied::ForWantOfAKey(_)), Some(entity)) = (&proof, entity)
+    if let (Err(denied), Some(entity)) = (&proof, entity)
+        && denied.is_for_want_of_a_key()
         && probe.is_none()
     {
         match broker.entities().keys_of(entity).await {
@@ -174,7 +149,7 @@ pub(crate) async fn check(
     }
     let proof = match proof {
         Ok(proof) => proof,
-        Err(denied) => return guard.refuse(&request, denied.why()),
+        Err(denied) => return guard.refuse(&request, denied.key_name(), denied.to_string()),
     };
     if request.method() != Method::PUT || right != Right::Manage {
         return next.run(request).await;
@@ -201,7 +176,8 @@ pub(crate) async fn check(
         None => next.run(request).await,
         Some(element) => {
             let why = format!("{element} takes a token with the right 'Send' for its target");
-            guard.refuse(&request, why)
+            let Proof(grant) = proof;
+            guard.refuse(&request, grant.principal.key_name(), why)
         }
     }
 }
@@ -237,7 +213,7 @@ fn unauthorized(probe: Option<Probe>, why: String) -> Response {
     let mut response = match probe.is_some() {
         true => refuse(code, why),
         false => {
-            // The reason is ours, so there is nothing to escape in it.
+            let why = quick_xml::escape::escape(&why);
             let id = service::draw_message_id();
             let xml = "application/xml; charset=utf-8";
             let body = format!(
@@ -308,8 +284,10 @@ mod tests {
             (token(PYTHON, "S"), "/q", false),
             (late, "/q", false),
             (forged, "/q", false),
-            ("Bearer secret".to_owned(), "/metrics", true),
-            ("Bearer secre".to_owned(), "/metrics", false),
+            ("Bearer secret".to_owned(), "/q", true),
+            ("Bearer secre".to_owned(), "/q", false),
+            (auth::authorization(Some("Q"), "key").into_owned(), "/q", true),
+            (auth::authorization(Some("Q"), "key").into_owned(), "/other", false),
             ("Basic c2VjcmV0".to_owned(), "/q", false),
         ] {
             let proof =
@@ -349,7 +327,7 @@ mod tests {
         ] {
             let headers = headers(&[("authorization", &given)]);
             let without = guard().proof(path, right, &headers, &[]);
-            assert!(matches!(without, Err(Denied::ForWantOfAKey(_))), "{path}");
+            assert!(without.is_err_and(|denied| denied.is_for_want_of_a_key()), "{path}");
             let proof = guard().proof(path, right, &headers, &own);
             assert_eq!(proof.is_ok(), allowed, "{path} {given}");
         }

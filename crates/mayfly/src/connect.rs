@@ -6,7 +6,7 @@ use std::time::Duration;
 use client::{Client, ClientCertificate, ClientOptions, Trust};
 
 use crate::input::duration;
-use crate::terminal;
+use crate::{files, terminal};
 
 /// Which cluster, and with what proof.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,10 +26,16 @@ pub struct Connect {
 /// What a command proves itself with, and whom it trusts.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Login {
-    /// The cluster's secret, if it has one
+    /// The cluster's secret, if it has one, or another key
     #[arg(long, env = "MAYFLY_SECRET", hide_env_values = true, value_name = "SECRET")]
     #[arg(help_heading = "Connection")]
     pub secret: Option<String>,
+    /// A file that holds the secret or key
+    #[arg(long, env = "MAYFLY_SECRET_FILE", value_name = "FILE", help_heading = "Connection")]
+    pub secret_file: Option<PathBuf>,
+    /// What the key is called; a queue's or topic's own keys take it
+    #[arg(long, env = "MAYFLY_KEY_NAME", value_name = "NAME", help_heading = "Connection")]
+    pub key_name: Option<String>,
     #[command(flatten)]
     pub tls: TlsFlags,
 }
@@ -62,8 +68,29 @@ impl Connect {
 impl Login {
     /// Options of a client that has it, and is patient as clients are.
     pub fn options(&self) -> anyhow::Result<ClientOptions> {
-        let secret = self.secret.clone();
-        Ok(ClientOptions { secret, ..self.tls.options()? })
+        let (secret, key_name) = (self.key()?, self.key_name.clone());
+        Ok(ClientOptions { secret, key_name, ..self.tls.options()? })
+    }
+
+    fn key(&self) -> anyhow::Result<Option<String>> {
+        let wrong = |told: String| Err(terminal::usage(told));
+        match (&self.secret, &self.secret_file, &self.key_name) {
+            (Some(_), Some(_), _) => wrong(
+                "--secret (or MAYFLY_SECRET) and --secret-file are both given; keep one".into(),
+            ),
+            (None, None, Some(name)) => wrong(format!(
+                "--key-name {name}: its key is missing; set MAYFLY_SECRET, or give --secret-file"
+            )),
+            (secret, None, _) => Ok(secret.clone()),
+            (None, Some(path), _) => {
+                let key = files::read_private(path);
+                let key = key.map_err(|told| terminal::usage(format!("--secret-file: {told}")))?;
+                match key.trim() {
+                    "" => wrong(format!("--secret-file: '{}' is empty", path.display())),
+                    key => Ok(Some(key.to_owned())),
+                }
+            }
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Files that are there whole or not at all, and that only those may read who should.
 
-use std::fs;
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+
+/// Permission of those who neither run the node nor are of the file's group: a group is given on
+/// purpose, as for a certificate's key that several services use.
+const OTHERS: u32 = 0o007;
 
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,28 @@ pub fn write(path: &Path, text: &str, readers: Readers, existing: Existing) -> a
 pub fn private_dir(path: &Path) -> anyhow::Result<()> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.with_context(|| format!("cannot create '{}'", path.display()))
+}
+
+/// The text of a file that not everyone may read. The error names the file, and what to do.
+pub fn read_private(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    // Of the file that is read, whatever has the name by now.
+    let read = check_private(path)?.read_to_string(&mut text);
+    read.map_err(|error| format!("cannot read '{}': {error}", path.display()))?;
+    Ok(text)
+}
+
+/// Opens a file that not everyone may read; the error as above.
+pub fn check_private(path: &Path) -> Result<File, String> {
+    let shown = path.display();
+    let cannot = |error| format!("cannot read '{shown}': {error}");
+    let file = File::open(path).map_err(cannot)?;
+    match file.metadata().map_err(cannot)?.permissions().mode() & 0o777 {
+        mode if mode & OTHERS == 0 => Ok(file),
+        mode => {
+            Err(format!("'{shown}' is open to everyone (mode {mode:03o}); run chmod o= '{shown}'"))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod certificates;
 mod connection_limits;
 mod entity_rules;
+mod native;
 mod tls;
 mod tokens;
 

@@ -24,8 +24,8 @@ pub(super) fn right(operation: &Operation) -> Right {
         Operation::Schedule { .. } | Operation::CancelScheduled { .. } => Right::Send,
         Operation::AddRule { .. }
         | Operation::RemoveRule { .. }
-        | Operation::EnumerateRules { .. } => Right::Manage,
-        Operation::RenewLock { .. }
+        | Operation::EnumerateRules { .. }
+        | Operation::RenewLock { .. }
         | Operation::Peek { .. }
         | Operation::ReceiveBySequence { .. }
         | Operation::UpdateDisposition { .. }

@@ -422,6 +422,13 @@ impl Messaging for TestBroker {
         Err(Status::unimplemented("not needed here"))
     }
 
+    async fn route(
+        &self,
+        _: Request<v1::RouteRequest>,
+    ) -> Result<Response<v1::RouteResponse>, Status> {
+        Err(Status::unimplemented("not needed here"))
+    }
+
     async fn delete_batch(
         &self,
         _: Request<v1::DeleteBatchRequest>,

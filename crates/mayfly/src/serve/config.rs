@@ -206,7 +206,7 @@ impl Config {
 
     /// What to say of the file it was read from, if that holds keys and everyone may read it.
     pub fn told_to_everyone(&self, path: &Path) -> Option<String> {
-        let told = secret::check_private(path).err()?;
+        let told = crate::files::check_private(path).err()?;
         (!self.access.is_anyone() || self.secret.is_some())
             .then(|| format!("the configuration may hold a secret: {told}"))
     }

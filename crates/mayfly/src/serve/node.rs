@@ -204,7 +204,9 @@ fn announce(config: &Config, cluster_id: u128) {
         None => (),
     }
     match &config.access {
-        Access::Keys(keys) => tracing::info!("clients are asked for one of {} keys", keys.len()),
+        Access::Keys(keys) => {
+            tracing::info!("clients are asked for one of {} keys", keys.current().len())
+        }
         Access::Anyone if config.secret.is_some() => {
             tracing::warn!("security.auth is \"off\": clients may do everything with any key");
         }

@@ -567,7 +567,8 @@ mod tests {
         let secret = Some("s3cret".to_owned());
         let open = Plan { host, secret, azure_ports: true, ..plan.clone() };
         let config = read(&open);
-        assert!(config.access.is_master("s3cret") && config.secret.is_some());
+        let root = config.access.login("RootManageSharedAccessKey", "s3cret");
+        assert!(root.is_some() && config.secret.is_some());
         assert_eq!(config.listen.grpc.to_string(), "0.0.0.0:6410");
         assert_eq!((config.listen.amqps, &*config.nodes[&2].grpc), (None, "127.0.0.1:6410"));
         let forwards = open.forward_addresses().expect("in range");

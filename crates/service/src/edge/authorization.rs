@@ -16,7 +16,7 @@ pub(super) fn key(rule: AuthorizationRule, entity: &str) -> Key {
         name: rule.name,
         primary: rule.primary_key,
         secondary: rule.secondary_key,
-        rights: Rights { listen, send, manage },
+        rights: Rights { listen, send, manage, ..Rights::default() },
         scope: entity.to_owned(),
         reach: Reach::Entity,
     }

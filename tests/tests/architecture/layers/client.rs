@@ -9,7 +9,7 @@ pub const LAYERS: &[Layer] = &[
     (&["link"], &["error"]),
     (&["message"], &["lib"]),
     (&["options"], &["lib"]),
-    (&["nodes"], &["api", "error", "lib", "options"]),
+    (&["nodes"], &["api", "error", "options"]),
     (&["route"], &["error", "lib", "nodes"]),
     (&["calls"], &["error", "lib", "nodes", "route"]),
     (&["receive_stream"], &["calls", "delivery", "error", "lib", "link", "options"]),

@@ -7,7 +7,7 @@ pub const LAYERS: &[Layer] = &[
     (&["terminal"], &[]),
     (&["files"], &[]),
     (&["authority"], &[]),
-    (&["connect"], &["input", "terminal"]),
+    (&["connect"], &["files", "input", "terminal"]),
     (&["commands"], &["authority", "connect", "files", "input", "terminal"]),
     (&["emulator"], &["input", "terminal"]),
     (&["serve"], &["connect", "emulator", "files", "input", "terminal"]),

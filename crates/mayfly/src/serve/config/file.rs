@@ -158,6 +158,7 @@ pub struct SecurityKey {
     pub key: Option<String>,
     pub key_file: Option<std::path::PathBuf>,
     pub secondary_key: Option<String>,
+    pub secondary_key_file: Option<std::path::PathBuf>,
     pub rights: Vec<Right>,
     #[serde(default)]
     pub scope: String,
@@ -169,6 +170,8 @@ pub enum Right {
     Listen,
     Send,
     Manage,
+    Monitor,
+    Operate,
 }
 
 #[derive(Debug, Default, Deserialize)]

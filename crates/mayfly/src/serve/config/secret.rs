@@ -1,19 +1,11 @@
-//! The node's secret, and the files that hold what nobody else may read.
-
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+//! The node's secret, and whether it can be guessed.
 
 use super::file;
+use crate::files;
 use crate::serve::ServeArgs;
 
 /// Fewer can be guessed by who tries.
 const SECRET_CHARS_MIN: usize = 16;
-/// Permission of those who neither run the node nor are of the file's group: a group is given on
-/// purpose, as for a certificate's key that several services use.
-const OTHERS: u32 = 0o007;
-
 /// From the command line or its variable, else from the file. The error is one line.
 pub fn secret(written: &file::Security, args: &ServeArgs) -> Result<Option<String>, String> {
     let (from, secret) = match (&args.secret, &written.secret, &written.secret_file) {
@@ -25,8 +17,8 @@ pub fn secret(written: &file::Security, args: &ServeArgs) -> Result<Option<Strin
         }
         (None, Some(secret), None) => ("security.secret", secret.clone()),
         (None, None, Some(path)) => {
-            let text =
-                read_private(path).map_err(|told| format!("security.secret_file: {told}"))?;
+            let text = files::read_private(path)
+                .map_err(|told| format!("security.secret_file: {told}"))?;
             ("the secret of security.secret_file", text.trim().to_owned())
         }
         (None, None, None) => return Ok(None),
@@ -50,31 +42,10 @@ pub fn is_weak(secret: &str) -> bool {
     secret.chars().count() < SECRET_CHARS_MIN
 }
 
-/// The text of a file that not everyone may read. The error names the file, and what to do.
-pub fn read_private(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    // Of the file that is read, whatever has the name by now.
-    let read = check_private(path)?.read_to_string(&mut text);
-    read.map_err(|error| format!("cannot read '{}': {error}", path.display()))?;
-    Ok(text)
-}
-
-/// Opens a file that not everyone may read; the error as above.
-pub fn check_private(path: &Path) -> Result<File, String> {
-    let shown = path.display();
-    let cannot = |error| format!("cannot read '{shown}': {error}");
-    let file = File::open(path).map_err(cannot)?;
-    match file.metadata().map_err(cannot)?.permissions().mode() & 0o777 {
-        mode if mode & OTHERS == 0 => Ok(file),
-        mode => {
-            Err(format!("'{shown}' is open to everyone (mode {mode:03o}); run chmod o= '{shown}'"))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 

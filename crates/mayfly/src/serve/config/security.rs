@@ -1,10 +1,13 @@
 //! `[security]` and `[tls]`: who is let in, and how clients know whom they talk to.
 
+use std::path::PathBuf;
+
 use auth::{Access, Key, Reach, Rights, resource_path};
 use transport::Tls;
 
-use super::{Config, PeerTlsFiles, TlsFiles, file, secret};
+use super::{Config, PeerTlsFiles, TlsFiles, file};
 use crate::connect::TlsFlags;
+use crate::files;
 
 /// Listeners that take plain text without a certificate, and beside TLS if they are told to.
 const MAY_BE_PLAIN: [&str; 5] = ["grpc", "http", "amqp", "websocket", "any"];
@@ -50,41 +53,61 @@ pub fn access(security: &file::Security, secret: Option<&str>) -> Result<Access,
 }
 
 fn key(written: &file::SecurityKey) -> Result<Key, String> {
-    let file::SecurityKey { name, key, key_file, secondary_key, rights, scope } = written;
-    let wrong = |why: &str| Err(format!("[[security.key]] '{name}': {why}"));
+    let file::SecurityKey { name, key, key_file, rights, scope, .. } = written;
+    let told = |why: String| format!("[[security.key]] '{name}': {why}");
+    let wrong = |why: &str| Err(told(why.to_owned()));
     if name.is_empty() {
         return Err("a [[security.key]] has an empty name".to_owned());
     }
-    let primary = match (key, key_file) {
-        (Some(_), Some(_)) => return wrong("key and key_file are both set; keep one"),
-        (None, None) => return wrong("key is missing; set it, or key_file"),
-        (Some(key), None) => key.clone(),
-        (None, Some(path)) => match secret::read_private(path) {
-            Ok(key) => key.trim().to_owned(),
-            Err(told) => return wrong(&format!("key_file: {told}")),
-        },
-    };
-    if primary.is_empty() {
-        return wrong("the key is empty");
-    }
+    let primary = value("key", key, "key_file", key_file).map_err(told)?;
+    let Some(primary) = primary else { return wrong("key is missing; set it, or key_file") };
+    let file::SecurityKey { secondary_key, secondary_key_file, .. } = written;
+    let secondary = value("secondary_key", secondary_key, "secondary_key_file", secondary_key_file);
+    let secondary = secondary.map_err(told)?.unwrap_or_default();
     if rights.is_empty() {
-        return wrong("rights is empty; name some of listen, send and manage");
+        return wrong("rights is empty; name some of listen, send, manage, monitor and operate");
     }
     let rights = rights.iter().fold(Rights::default(), |rights, right| {
         rights.with(match right {
             file::Right::Listen => auth::Right::Listen,
             file::Right::Send => auth::Right::Send,
             file::Right::Manage => auth::Right::Manage,
+            file::Right::Monitor => auth::Right::Monitor,
+            file::Right::Operate => auth::Right::Operate,
         })
     });
+    if (rights.monitor || rights.operate) && !resource_path(scope).is_empty() {
+        return wrong("monitor and operate are rights on the cluster; leave scope out, or them");
+    }
     Ok(Key {
         name: name.clone(),
         primary,
-        secondary: secondary_key.clone().unwrap_or_default(),
+        secondary,
         rights,
         scope: resource_path(scope),
         reach: Reach::Below,
     })
+}
+
+/// A key as it stands in the configuration, or in the file that is named there.
+fn value(
+    setting: &str,
+    given: &Option<String>,
+    file_setting: &str,
+    file: &Option<PathBuf>,
+) -> Result<Option<String>, String> {
+    let value = match (given, file) {
+        (Some(_), Some(_)) => {
+            return Err(format!("{setting} and {file_setting} are both set; keep one"));
+        }
+        (None, None) => return Ok(None),
+        (Some(value), None) => value.clone(),
+        (None, Some(path)) => {
+            let text = files::read_private(path);
+            text.map_err(|told| format!("{file_setting}: {told}"))?.trim().to_owned()
+        }
+    };
+    if value.is_empty() { Err(format!("the {setting} is empty")) } else { Ok(Some(value)) }
 }
 
 /// The files of `[tls]`, which are tried: what is wrong with them is told now.
@@ -99,7 +122,7 @@ pub fn tls(written: &file::Tls) -> Result<Option<TlsFiles>, String> {
                 .to_owned())
         }
         (Some(certificate), Some(key)) => {
-            secret::check_private(key).map_err(|told| format!("tls.key: {told}"))?;
+            files::check_private(key).map_err(|told| format!("tls.key: {told}"))?;
             Tls::load(certificate, key).map_err(|error| format!("tls: {error}"))?;
             let plain = plain(&written.plain)?;
             Ok(Some(TlsFiles { certificate: certificate.clone(), key: key.clone(), plain }))
@@ -152,7 +175,7 @@ pub fn peer_tls(written: &file::Tls) -> Result<Option<(PeerTlsFiles, Tls)>, Stri
                 .to_owned());
         }
     };
-    secret::check_private(&key).map_err(|told| format!("tls.peer.key: {told}"))?;
+    files::check_private(&key).map_err(|told| format!("tls.peer.key: {told}"))?;
     let tls = Tls::load_mutual(&certificate, &key, authority);
     let tls = tls.map_err(|error| format!("tls.peer: {error}"))?;
     let authority = authority.clone();
@@ -245,6 +268,7 @@ mod tests {
             key: Some("k".to_owned()),
             key_file: None,
             secondary_key: None,
+            secondary_key_file: None,
             rights: vec![file::Right::Send],
             scope,
         };

@@ -1,0 +1,42 @@
+//! What a request offers as its proof: the value of `Authorization`, over HTTP and gRPC alike.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::token::TokenError;
+
+/// A proof as it came.
+pub enum Offer<'a> {
+    /// `Bearer KEY`: a key itself, whatever it is called.
+    Bearer(&'a str),
+    /// `Basic …`: a key with its name (RFC 7617).
+    Login { name: String, key: String },
+    /// Anything else: a shared access signature, or nothing that is understood.
+    Token(&'a str),
+}
+
+impl<'a> Offer<'a> {
+    /// # Errors
+    /// [`TokenError::Malformed`] for a login that cannot be read.
+    pub fn parse(given: &'a str) -> Result<Offer<'a>, TokenError> {
+        if let Some(key) = given.strip_prefix("Bearer ") {
+            return Ok(Offer::Bearer(key));
+        }
+        let Some(login) = given.strip_prefix("Basic ") else { return Ok(Offer::Token(given)) };
+        let wrong = TokenError::Malformed { part: "Basic" };
+        let login = BASE64.decode(login.trim()).map_err(|_| wrong.clone())?;
+        let login = String::from_utf8(login).map_err(|_| wrong.clone())?;
+        let (name, key) = login.split_once(':').ok_or(wrong)?;
+        Ok(Offer::Login { name: name.to_owned(), key: key.to_owned() })
+    }
+}
+
+/// What a client that has a key sends as `Authorization`; without a name, the key is a bearer token.
+pub fn authorization(name: Option<&str>, key: &str) -> Cow<'static, str> {
+    match name {
+        None => format!("Bearer {key}").into(),
+        Some(name) => format!("Basic {}", BASE64.encode(format!("{name}:{key}"))).into(),
+    }
+}

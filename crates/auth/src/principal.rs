@@ -1,0 +1,43 @@
+//! Who somebody is, once it is proven.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Whom a proof shows somebody to be: what answers, the log and the audit call them. It holds names
+/// only, and no part of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Principal {
+    /// No proof was asked for.
+    Anyone,
+    /// Who has a key of the node's configuration.
+    Key { name: Arc<str> },
+    /// Who has a key of an entity's own rule (ENT-12).
+    Rule { entity: Arc<str>, name: Arc<str> },
+    /// Who showed a certificate of this name, which stands for a key of the node's configuration.
+    Certificate { subject: Arc<str>, key: Arc<str> },
+}
+
+impl Principal {
+    /// The key whose rights these are.
+    pub fn key_name(&self) -> Option<&str> {
+        match self {
+            Principal::Anyone => None,
+            Principal::Key { name: key }
+            | Principal::Rule { name: key, .. }
+            | Principal::Certificate { key, .. } => Some(key),
+        }
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Principal::Anyone => write!(out, "anyone"),
+            Principal::Key { name } => write!(out, "key '{name}'"),
+            Principal::Rule { entity, name } => write!(out, "key '{name}' of '{entity}'"),
+            Principal::Certificate { subject, key } => {
+                write!(out, "certificate '{subject}' (key '{key}')")
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The door to the broker: nobody has it who was not let in by a right for what he asks (ERR-17). The
+//! services hold a [`Door`] and no broker, so that no method can leave the question out.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use auth::{Access, Denied, Right};
+use service::{Broker, Transaction};
+use tonic::service::Interceptor;
+use tonic::{Code, Request, Response, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use transport::Denials;
+use wire::v1;
+
+use crate::connection_limit::ConnectionLimit;
+use crate::right::{Ask, Need};
+use crate::status::{DOMAIN, status};
+
+/// Lets in whoever proves a right for what he asks.
+#[derive(Clone)]
+pub(crate) struct Door {
+    broker: Broker,
+    access: Access,
+    denials: Arc<Denials>,
+    started: Instant,
+}
+
+/// Somebody who has sent a proof, or none: what it is good for is seen by what he asks.
+#[derive(Clone)]
+pub(crate) struct Visitor {
+    door: Door,
+    /// As it came.
+    proof: Option<String>,
+    peer: Option<SocketAddr>,
+}
+
+impl Door {
+    pub fn new(broker: Broker, access: Access) -> Door {
+        Door { broker, access, denials: Arc::default(), started: Instant::now() }
+    }
+
+    pub fn visitor<T>(&self, request: &Request<T>) -> Visitor {
+        let proof = request.metadata().get("authorization");
+        let proof = proof.and_then(|proof| proof.to_str().ok()).map(str::to_owned);
+        Visitor { door: self.clone(), proof, peer: request.remote_addr() }
+    }
+
+    /// A transaction with nothing in it: each step of it is admitted by itself.
+    pub fn begin(&self) -> Transaction {
+        self.broker.transactions().begin()
+    }
+
+    /// Serves a call, if its client may ask for it.
+    pub async fn call<M: Ask, T, F: Future<Output = Result<Response<T>, Status>>>(
+        &self,
+        request: Request<M>,
+        serve: impl FnOnce(Broker, M) -> F,
+    ) -> Result<Response<T>, Status> {
+        let visitor = self.visitor(&request);
+        let asked = request.into_inner();
+        let broker = visitor.admit(&asked).await?;
+        serve(broker, asked).await
+    }
+}
+
+impl Visitor {
+    /// The way in for what is asked.
+    pub async fn admit<M: Ask>(&self, asked: &M) -> Result<Broker, Status> {
+        if !self.door.access.is_anyone() {
+            for need in asked.needs() {
+                self.meet(need, M::METHOD).await?;
+            }
+        }
+        Ok(self.door.broker.clone())
+    }
+
+    /// An entity's own keys are asked for where no key of the node will do (ENT-12).
+    async fn meet(&self, need: Need, method: &str) -> Result<(), Status> {
+        let Need { path, any_of } = need;
+        let Door { access, broker, .. } = &self.door;
+        let permit = |own: &[auth::Key]| {
+            access.permit(self.proof.as_deref(), &path, any_of, own, now_s()).map(drop)
+        };
+        let denied = match permit(&[]) {
+            Err(denied) if denied.is_for_want_of_a_key() => {
+                let own = broker.entities().keys_of(&path).await;
+                permit(&own.map_err(|error| status(&error))?)
+            }
+            permitted => permitted,
+        };
+        denied.map_err(|denied| {
+            self.tell(&denied, &path, method);
+            refused(&denied, &path)
+        })
+    }
+
+    /// To the log: the key is one that there is.
+    fn tell(&self, denied: &Denied, path: &str, method: &str) {
+        let Door { denials, started, .. } = &self.door;
+        let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let Some(untold) = denials.count(now_ms) {
+            let peer = self.peer.map(tracing::field::display);
+            let (key, entity) = (denied.key_name(), domain::Excerpt(path));
+            tracing::warn!(peer, key, ?entity, method, untold, "gRPC call refused: {denied}");
+        }
+    }
+}
+
+/// What a refusal is on the wire: who is not known from who is known and may not.
+fn refused(denied: &Denied, path: &str) -> Status {
+    let code = match denied {
+        Denied::Nothing | Denied::Proof(_) => Code::Unauthenticated,
+        Denied::Right { .. } => Code::PermissionDenied,
+    };
+    let metadata = HashMap::from([
+        ("rule".to_owned(), "ERR-17".to_owned()),
+        ("entity".to_owned(), domain::Excerpt(path).to_string()),
+        ("tracking_id".to_owned(), service::draw_message_id()),
+        ("retry".to_owned(), v1::Retry::No.as_str_name().to_owned()),
+    ]);
+    let details = ErrorDetails::with_error_info("UnauthorizedAccessException", DOMAIN, metadata);
+    Status::with_error_details(code, denied.to_string(), details)
+}
+
+/// Lets pass who has a key of the node, whatever it is good for: the API's description is nobody's
+/// entity.
+#[derive(Clone)]
+pub(crate) struct KeyHolder {
+    pub access: Access,
+}
+
+impl Interceptor for KeyHolder {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let request = ConnectionLimit.call(request)?;
+        let given = request.metadata().get("authorization").and_then(|given| given.to_str().ok());
+        match self.access.permit(given, "", &Right::ALL, &[], now_s()) {
+            Ok(_) | Err(Denied::Right { .. }) => Ok(request),
+            Err(denied) => Err(refused(&denied, "")),
+        }
+    }
+}
+
+/// Tokens run out by the wall clock, whatever the cluster's time was moved to (ERR-25).
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+}
