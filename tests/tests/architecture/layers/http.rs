@@ -6,7 +6,7 @@ pub const LAYERS: &[Layer] = &[
     (&["failure"], &[]),
     (&["watched_stream"], &[]),
     (&["probe"], &[]),
-    (&["connection"], &["failure", "watched_stream", "probe"]),
+    (&["connection"], &["failure", "probe", "watched_stream"]),
     (&["origins"], &["connection", "failure", "probe"]),
     (&["instant"], &[]),
     (&["messages"], &["failure", "instant"]),
