@@ -141,9 +141,9 @@ mod tests {
         for (operation, expected) in [
             (Operation::Schedule { messages: vec![] }, Right::Send),
             (Operation::CancelScheduled { sequences: numbers() }, Right::Send),
-            (Operation::AddRule { rule: NewRule::default() }, Right::Manage),
-            (Operation::RemoveRule { name: id() }, Right::Manage),
-            (Operation::EnumerateRules { skip: 0, top: 1 }, Right::Manage),
+            (Operation::AddRule { rule: NewRule::default() }, Right::Listen),
+            (Operation::RemoveRule { name: id() }, Right::Listen),
+            (Operation::EnumerateRules { skip: 0, top: 1 }, Right::Listen),
             (Operation::RenewLock { tokens: vec![] }, Right::Listen),
             (peek(false), Right::Listen),
             (

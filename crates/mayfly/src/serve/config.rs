@@ -532,7 +532,8 @@ http = "127.0.0.1:6300"
             (
                 "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"the-cluster-secret\"\n[[security.key]]\nname = \"a\"\n\
                  key = \"k\"\nrights = []\n",
-                "mayfly.toml: [[security.key]] 'a': rights is empty; name some of listen, send and manage",
+                "mayfly.toml: [[security.key]] 'a': rights is empty; name some of listen, send, manage, \
+                 monitor and operate",
             ),
             (
                 "[node]\ndata_dir = \"x\"\n[[security.key]]\nname = \"a\"\nkey = \"k\"\nrights = [\"read\"]\n",
