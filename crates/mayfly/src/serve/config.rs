@@ -537,7 +537,8 @@ http = "127.0.0.1:6300"
             ),
             (
                 "[node]\ndata_dir = \"x\"\n[[security.key]]\nname = \"a\"\nkey = \"k\"\nrights = [\"read\"]\n",
-                "mayfly.toml:6: rights: unknown variant `read`, expected one of `listen`, `send`, `manage`",
+                "mayfly.toml:6: rights: unknown variant `read`, expected one of `listen`, `send`, `manage`, \
+                 `monitor`, `operate`",
             ),
             (
                 "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"the-cluster-secret\"\n[[security.key]]\n\
