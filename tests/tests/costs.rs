@@ -110,21 +110,25 @@ fn half_a_message(raw: &mut RawAmqp) -> anyhow::Result<u64> {
     pour(raw, (0..1_000).map(|_| framed(&transfer, &[b'x'; 1_000]).to_vec()))
 }
 
-/// Requests to `$cbs` whose replies nobody takes, each with an id that comes back.
-fn replies_without_credit(raw: &mut RawAmqp) -> anyhow::Result<u64> {
-    raw.attach(0, "$cbs", Role::Sender)?;
-    raw.attach(1, "$cbs", Role::Receiver)?;
-    let id = "i".repeat(8_000);
-    let body = request(Value::from(id.as_str()), None, &Map::default(), &Value::Null);
-    let transfer = |id: u32| Transfer {
+/// Of a delivery on the link 0 that its client settles itself.
+fn presettled(id: u32) -> Transfer {
+    Transfer {
         handle: 0,
         delivery_id: Some(id),
         delivery_tag: Tag::new(&id.to_be_bytes()),
         message_format: Some(0),
         settled: Some(true),
         ..Transfer::default()
-    };
-    pour(raw, (0..50).map(|id| framed(&transfer(id), &body).to_vec()))
+    }
+}
+
+/// Requests to `$cbs` whose replies nobody takes, each with an id that comes back.
+fn replies_without_credit(raw: &mut RawAmqp) -> anyhow::Result<u64> {
+    raw.attach(0, "$cbs", Role::Sender)?;
+    raw.attach(1, "$cbs", Role::Receiver)?;
+    let id = "i".repeat(8_000);
+    let body = request(Value::from(id.as_str()), None, &Map::default(), &Value::Null);
+    pour(raw, (0..50).map(|id| framed(&presettled(id), &body).to_vec()))
 }
 
 /// Asks for signs of life and reads none.
@@ -232,15 +236,7 @@ async fn quota_38_replies_that_nobody_reads_are_bounded() -> anyhow::Result<()> 
         .string("message-count", Value::Int(250));
     let (mut sent, mut most) = (0, 0);
     for id in 0..PEEKS {
-        let transfer = Transfer {
-            handle: 0,
-            delivery_id: Some(id),
-            delivery_tag: Tag::new(&id.to_be_bytes()),
-            message_format: Some(0),
-            settled: Some(true),
-            ..Transfer::default()
-        };
-        let id = Value::Ulong(id.into());
+        let (transfer, id) = (presettled(id), Value::Ulong(id.into()));
         let asked = request(id, None, &operation, &Value::Map(body.clone()));
         sent += pour(&mut raw, [framed(&transfer, &asked).to_vec()])?;
     }

@@ -1,7 +1,7 @@
 //! What a key lets its bearers do.
 
 /// One right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     Listen,
     Send,

@@ -69,7 +69,11 @@ impl Visitor {
     /// The way in for what is asked.
     pub async fn admit<M: Ask>(&self, asked: &M) -> Result<Broker, Status> {
         if !self.door.access.is_anyone() {
-            for need in asked.needs() {
+            let mut needs = asked.needs();
+            // A commit names the same entity with each of its operations.
+            needs.sort_unstable();
+            needs.dedup();
+            for need in needs {
                 self.meet(need, M::METHOD).await?;
             }
         }

@@ -6,7 +6,7 @@ use domain::subscription_path;
 use wire::v1::{self, SubQueue};
 
 /// A right that somebody has to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Need {
     /// Normalised; empty for the cluster and all that is in it.
     pub path: String,

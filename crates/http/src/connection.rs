@@ -20,7 +20,6 @@ use tower::Service;
 use transport::{Arrival, Arrivals};
 
 use crate::failure::refuse;
-
 use crate::probe::probe;
 use crate::watched_stream::WatchedStream;
 
@@ -77,10 +76,14 @@ pub(crate) async fn serve(
                     }
                     None => app.call(seen_from(request, peer, is_tls)).await,
                 };
-                match framing.is_last() {
-                    true => answer.map(as_last),
-                    false => answer,
-                }
+                answer.map(|answer| match answer.status() {
+                    StatusCode::SWITCHING_PROTOCOLS => {
+                        framing.upgrade();
+                        answer
+                    }
+                    _ if framing.is_last() => as_last(answer),
+                    _ => answer,
+                })
             }
         });
         let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();

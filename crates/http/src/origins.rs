@@ -72,11 +72,12 @@ impl Origins {
         is_own || self.allowed.iter().any(|allowed| allowed == origin)
     }
 
-    /// Whether a name is this machine's own, whatever a name server says of it.
+    /// Whether a name is no stranger's, whatever a name server says of it: an address, a name below
+    /// `localhost`, or one without a dot, which only this machine's own network gives.
     fn knows(&self, host: &str) -> bool {
         let Ok(authority) = host.parse::<Authority>() else { return false };
         let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-        let is_own = name.eq_ignore_ascii_case("localhost")
+        let is_own = !name.contains('.')
             || name.to_ascii_lowercase().ends_with(".localhost")
             || name.parse::<IpAddr>().is_ok();
         let is_of = |allowed: &String| {
@@ -118,6 +119,8 @@ mod tests {
             ("", None, Some("127.0.0.1:5300"), true),
             ("", None, Some("[::1]:5300"), true),
             ("", None, Some("a.localhost"), true),
+            ("", None, Some("servicebus-emulator:5300"), true),
+            ("", Some("http://servicebus-emulator:8080"), Some("servicebus-emulator:5300"), false),
             ("", None, Some("evil.example:5300"), false),
             ("", None, Some("localhost.evil.example"), false),
             ("", None, Some("127.0.0.1.evil.example"), false),

@@ -13,6 +13,6 @@ pub(crate) use self::claim::{LockClaim, TransactionId};
 pub use self::delivery::Received;
 pub(crate) use self::delivery::{Attach, Detached, Event, Sink, Wanted, release, release_session};
 pub(crate) use self::read::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};
-pub(crate) use self::report::IdleReport;
+pub(crate) use self::report::{BEHIND_ENTRIES, IdleReport};
 pub use self::report::{GroupDepth, GroupHealth, NodeReport, ReplicaHealth};
 pub(crate) use self::response::{OUTBOX_ITEMS_MAX, Outbox, Response};

@@ -3,14 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use rustls::crypto::ring;
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::stream::Stream;
+use crate::tls::client_builder;
 
 /// Whom to trust, and what to show.
 #[derive(Clone)]
@@ -30,11 +30,8 @@ impl ClientTls {
             Some(pem) => read_roots(pem)?,
             None => system_roots()?,
         };
-        let provider = Arc::new(ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots);
+        let config = client_builder().map_err(|error| error.to_string())?;
+        let config = config.with_root_certificates(roots);
         let config = match own {
             None => config.with_no_client_auth(),
             Some((certificate, key)) => {

@@ -253,7 +253,7 @@ fn builder() -> Result<Builder, rustls::Error> {
     ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
 }
 
-fn client_builder()
+pub(crate) fn client_builder()
 -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()

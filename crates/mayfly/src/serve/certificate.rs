@@ -50,9 +50,10 @@ pub async fn keep_fresh(tls: Tls, whom: Use, accept: impl Fn(&Shown) -> Result<(
     let mut seen = changed(&tls);
     let mut ending = Ending::default();
     loop {
-        gauge!(EXPIRES, "use" => whom.to_string()).set(tls.counts_until() as f64);
-        match ending.at(now(), tls.counts_until()) {
-            Some(why) if tls.counts_until() < now() => {
+        let (now, until) = (now(), tls.counts_until());
+        gauge!(EXPIRES, "use" => whom.to_string()).set(until as f64);
+        match ending.at(now, until) {
+            Some(why) if until < now => {
                 tracing::error!("the certificate for {whom} {why}; replace its files");
             }
             Some(why) => tracing::warn!("the certificate for {whom} {why}; replace its files"),

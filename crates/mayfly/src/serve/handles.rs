@@ -12,7 +12,8 @@ const OTHERS: u64 = 4_096;
 /// connections leave to the node.
 pub fn raise(config: &Config) -> HandleReserve {
     let (amqp, grpc) = (config.amqp.connections_max, config.grpc_connections_max);
-    let needed = (amqp + grpc + config.http_connections_max) as u64 + OTHERS;
+    let http = config.http_connections_max;
+    let needed = (amqp + grpc + http) as u64 + OTHERS;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return HandleReserve::default();
     };
@@ -30,7 +31,7 @@ pub fn raise(config: &Config) -> HandleReserve {
     if most < needed {
         tracing::warn!(
             "this process may open {most} files, and amqp.connections_max = {amqp} with \
-             grpc.connections_max = {grpc} takes {needed}; raise the limit (ulimit -n, LimitNOFILE), or \
+             grpc.connections_max = {grpc} and http.connections_max = {http} takes {needed}; raise the limit (ulimit -n, LimitNOFILE), or \
              lower those"
         );
     }

@@ -5,10 +5,7 @@ use replication::{GroupStatus, PeerStatus};
 
 use crate::edge::catalog;
 use crate::edge::router::Router;
-use crate::exchange::{GroupHealth, ReplicaHealth};
-
-/// A replica further behind than this is not ready to answer for the cluster.
-const READY_LAG_MAX: u64 = 1000;
+use crate::exchange::{BEHIND_ENTRIES, GroupHealth, ReplicaHealth};
 
 /// The other nodes of the cluster, as the catalog knows it; before it is known, whoever has an address.
 pub(super) fn peers(router: &Router) -> Vec<PeerStatus> {
@@ -89,7 +86,7 @@ pub(super) fn not_ready(router: &Router, groups: &[GroupHealth], peers: &[PeerSt
         if group.failed {
             return format!("group {id} has stopped here");
         }
-        if group.lag > READY_LAG_MAX {
+        if group.lag > BEHIND_ENTRIES {
             return format!("group {id} is {} entries behind", group.lag);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clock::ClockReport;
 use crate::edge::standings::{self, Confirmed};
-use crate::exchange::NodeReport;
+use crate::exchange::{BEHIND_ENTRIES, NodeReport};
 use domain::{GroupId, NodeRow};
 use replication::{DiskStatus, GroupStatus};
 
@@ -136,9 +136,6 @@ fn group(
         replicas: nodes.into_iter().map(replica).collect(),
     }
 }
-
-/// A replica further behind than this does not keep up.
-const BEHIND_ENTRIES: u64 = 1_000;
 
 /// What is wrong with a cluster, the worst first. `asked`: the nodes that were.
 pub(crate) fn wrong(

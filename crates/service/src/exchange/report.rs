@@ -68,8 +68,8 @@ pub struct ReplicaHealth {
 
 /// A replica that did not answer its leader for so long is away.
 const AWAY_MS: u64 = 3_000;
-/// A replica further behind is none to fall back on.
-const BEHIND_ENTRIES: u64 = 1_000;
+/// A replica further behind does not keep up: it is none to fall back on, nor to send clients to.
+pub(crate) const BEHIND_ENTRIES: u64 = 1_000;
 
 impl ReplicaHealth {
     fn answers(&self) -> bool {
