@@ -91,6 +91,7 @@ impl Group {
             lag,
             failed,
             is_member,
+            voters_wanted: _,
             replicas: _,
         } = health;
         Group { group: id.0, leader, confirmed_ms, leads, member: is_member, term, lag, failed }

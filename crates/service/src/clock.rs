@@ -29,10 +29,22 @@ pub enum Skew {
 /// What the timekeeper last found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockReport {
-    /// How far this node's wall clock is ahead of the cluster's middle one. Absent until a look.
+    /// How far this node's wall clock is ahead of the cluster's middle one. Absent until it was
+    /// compared with that of another, or there is no other.
     pub off_ms: Option<i64>,
     /// In every group of this node a majority agrees with its clock.
     pub agrees: bool,
+}
+
+impl ClockReport {
+    /// What an operator should know of it; nothing if all is well.
+    pub fn trouble(&self) -> Option<&'static str> {
+        match (self.agrees, self.off_ms) {
+            (true, _) => None,
+            (false, Some(_)) => Some("no majority agrees with its clock, so it leads nothing"),
+            (false, None) => Some("its clock was not compared with a majority's yet"),
+        }
+    }
 }
 
 /// Leaders stamp entries from it (TIME-4).

@@ -38,7 +38,7 @@ pub const GROUP_LED: &str = "mayfly_group_has_leader";
 pub const GROUP_LAG: &str = "mayfly_group_lag_entries";
 /// Since a majority last confirmed the group's leader, as this node knows it.
 pub const GROUP_CONFIRMED: &str = "mayfly_group_leader_confirmed_seconds";
-/// 1 if a replica of a group led here is away, far behind, or has no vote yet.
+/// 1 if fewer replicas of a group led here than wanted vote, answer and keep up.
 pub const UNDER_REPLICATED: &str = "mayfly_group_under_replicated";
 /// How many more voters of a group led here may go away before no majority is left.
 pub const QUORUM_MARGIN: &str = "mayfly_group_quorum_margin";
@@ -95,7 +95,7 @@ pub fn describe() {
     describe_gauge!(
         UNDER_REPLICATED,
         Unit::Count,
-        "1 if a replica of the `group` led here is away, far behind, or has no vote yet."
+        "1 if fewer replicas of the `group` led here than wanted vote, answer and keep up."
     );
     describe_gauge!(
         QUORUM_MARGIN,

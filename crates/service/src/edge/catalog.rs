@@ -14,6 +14,9 @@ use crate::edge::router::{Failure, Router};
 use crate::error::{Error, Result};
 use crate::exchange::{Read, ReadAnswer};
 
+/// Most votes in the catalog, whose replicas are on every node: more would only be slower.
+pub(crate) const CATALOG_VOTERS_MAX: usize = 5;
+
 /// The catalog's group, wherever its leader is.
 #[derive(Clone, Copy)]
 pub(crate) struct Catalog<'a> {
@@ -113,6 +116,20 @@ pub(crate) fn groups(rows: &impl Rows) -> BTreeMap<GroupId, Vec<u64>> {
         ControlFlow::Continue(())
     });
     groups
+}
+
+/// How many replicas of each group shall have a vote: all of a data group's, and of the catalog's
+/// those on nodes that stay, [`CATALOG_VOTERS_MAX`] at most.
+pub(crate) fn voters_wanted(rows: &impl Rows) -> BTreeMap<GroupId, usize> {
+    let (draining, _) = node_states(rows);
+    let wanted = |(group, replicas): (GroupId, Vec<u64>)| match group {
+        GroupId::CATALOG => {
+            let staying = replicas.iter().filter(|node| !draining.contains(node)).count();
+            (group, staying.min(CATALOG_VOTERS_MAX))
+        }
+        _ => (group, replicas.len()),
+    };
+    groups(rows).into_iter().map(wanted).collect()
 }
 
 /// Nodes that are being drained, and those that were removed.

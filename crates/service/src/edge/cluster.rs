@@ -107,7 +107,8 @@ impl<'a> Cluster<'a> {
             },
         });
         let nodes: Vec<NodeStatus> = nodes.collect();
-        let wrong = status::wrong(&nodes, &groups, &reports, &asked);
+        let wrong =
+            status::wrong(&nodes, &groups, &catalog::voters_wanted(&rows), &reports, &asked);
         ClusterStatus {
             wrong,
             cluster_id: catalog::cluster(&rows).map(|cluster| cluster.cluster_id),

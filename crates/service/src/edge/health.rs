@@ -19,6 +19,7 @@ pub(super) fn peers(router: &Router) -> Vec<PeerStatus> {
 pub(super) fn groups(router: &Router) -> Vec<GroupHealth> {
     let status = router.local.replication.status();
     let leaders = router.standings.confirmed();
+    let voters_wanted = catalog::voters_wanted(&router.local.catalog());
     let health = |id: GroupId| {
         let confirmed = leaders.get(&id);
         let here = status.iter().find(|status| status.id == id);
@@ -36,6 +37,7 @@ pub(super) fn groups(router: &Router) -> Vec<GroupHealth> {
             lag: known - applied,
             failed: here.is_some_and(|here| here.failed.is_some()),
             is_member: is_member(&router.local.id),
+            voters_wanted: voters_wanted.get(&id).copied().unwrap_or(0),
             replicas: here.filter(|here| here.leading).map_or_else(Vec::new, replicas),
         }
     };
@@ -80,6 +82,11 @@ pub(super) fn not_ready(router: &Router, groups: &[GroupHealth], peers: &[PeerSt
     let why = want_of_leaders(groups);
     if !why.is_empty() {
         return with_peers(why, peers);
+    }
+    let clock = router.local.clock.report();
+    // Nothing is stamped here before that. One that is wrong has others lead, and passes on to them.
+    if let (None, Some(why)) = (clock.off_ms, clock.trouble()) {
+        return with_peers(why.to_owned(), peers);
     }
     for group in groups.iter().filter(|group| group.is_member) {
         let id = group.id;
@@ -128,6 +135,7 @@ mod tests {
             lag: 0,
             failed: false,
             is_member: true,
+            voters_wanted: 3,
             replicas: Vec::new(),
         };
         let peer = |node, heard_ms, refuses: Option<&str>| PeerStatus {

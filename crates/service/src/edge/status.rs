@@ -137,10 +137,12 @@ fn group(
     }
 }
 
-/// What is wrong with a cluster, the worst first. `asked`: the nodes that were.
+/// What is wrong with a cluster, the worst first. `voters_wanted`: how many votes each group shall
+/// have; `asked`: the nodes that were.
 pub(crate) fn wrong(
     nodes: &[NodeStatus],
     groups: &[GroupView],
+    voters_wanted: &BTreeMap<GroupId, usize>,
     reports: &BTreeMap<u64, NodeReport>,
     asked: &BTreeSet<u64>,
 ) -> Vec<String> {
@@ -166,9 +168,13 @@ pub(crate) fn wrong(
         (!told.is_empty()).then(|| format!("node {node}: {told}"))
     }));
     for group in groups.iter().filter(|group| group.leader.is_some()) {
+        let votes = group.replicas.iter().filter(|replica| replica.voter).count();
+        let wanted = voters_wanted.get(&group.id).copied().unwrap_or(0);
+        // One that comes to a group which can lose as many as it shall is no news.
+        let lacks_votes = failures_borne(votes) < failures_borne(wanted);
         for replica in group.replicas.iter().filter(|replica| replica.reachable) {
             let (id, node, lag) = (group.id, replica.node, replica.lag);
-            if !replica.voter {
+            if !replica.voter && lacks_votes {
                 wrong.push(format!("group {id}: the replica on node {node} has no vote yet"));
             } else if lag > BEHIND_ENTRIES {
                 wrong.push(format!("group {id}: node {node} is {lag} entries behind"));
@@ -176,6 +182,11 @@ pub(crate) fn wrong(
         }
     }
     wrong
+}
+
+/// How many voters may be away while a majority is left.
+fn failures_borne(voters: usize) -> usize {
+    voters.saturating_sub(1) / 2
 }
 
 /// What an operator should know of a node: replicas that stopped, a disk that is nearly full, and a
@@ -190,8 +201,7 @@ pub(crate) fn note(report: &NodeReport) -> String {
         let (free, reserve) = (free_bytes >> 20, reserve_bytes >> 20);
         format!("its disk is nearly full: {free} MiB are free, {reserve} MiB are kept back")
     });
-    let why = "no majority agrees with its clock, so it leads nothing";
-    let clock = (!report.clock.agrees).then(|| why.to_owned());
+    let clock = report.clock.trouble().map(str::to_owned);
     stopped.chain(disk).chain(clock).collect::<Vec<_>>().join("; ")
 }
 
@@ -289,10 +299,14 @@ mod tests {
         let group = |id, leader, replicas| GroupView { id: GroupId(id), leader, term: 1, replicas };
         let told = |nodes: &[NodeStatus], groups: &[GroupView], disk| {
             let report = NodeReport { disk, clock, groups: Vec::new() };
-            wrong(nodes, groups, &[(1, report)].into(), &[1, 2, 3].into())
+            let voters_wanted = [(GroupId(1), 3), (GroupId(2), 3), (GroupId(3), 3)].into();
+            wrong(nodes, groups, &voters_wanted, &[(1, report)].into(), &[1, 2, 3].into())
         };
         let well = group(1, Some(1), vec![replica(1, 0, true), replica(2, 0, true)]);
-        assert_eq!(told(&[node(1, true), node(2, true)], &[well], disk), Vec::<String>::new());
+        let comes = [1, 2, 3].map(|node| replica(node, 0, true)).into_iter();
+        let joined = group(3, Some(1), comes.chain([replica(4, 0, false)]).collect());
+        let nodes = [node(1, true), node(2, true)];
+        assert_eq!(told(&nodes, &[well, joined], disk), Vec::<String>::new());
         let nodes = [node(1, true), node(2, false), node(9, false)];
         let groups = [
             group(

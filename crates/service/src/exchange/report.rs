@@ -50,6 +50,8 @@ pub struct GroupHealth {
     pub failed: bool,
     /// This node counts for a majority of it.
     pub is_member: bool,
+    /// How many of its replicas shall have a vote.
+    pub voters_wanted: usize,
     /// On the leader: the others.
     pub replicas: Vec<ReplicaHealth>,
 }
@@ -78,12 +80,12 @@ impl ReplicaHealth {
 }
 
 impl GroupHealth {
-    /// On the leader: whether a replica is away, far behind, or has no vote yet.
+    /// On the leader: whether fewer replicas than wanted vote, answer and keep up.
     pub fn is_under_replicated(&self) -> bool {
-        let fit = |replica: &ReplicaHealth| {
+        let fit = |replica: &&ReplicaHealth| {
             replica.votes && replica.answers() && replica.lag <= BEHIND_ENTRIES
         };
-        !self.replicas.iter().all(fit)
+        1 + self.replicas.iter().filter(fit).count() < self.voters_wanted
     }
 
     /// On the leader: how many more voters may go away before no majority is left.
@@ -117,8 +119,9 @@ mod tests {
     fn a_leader_tells_what_its_group_can_still_lose() {
         let replica = |node, votes, heard_ms, lag| ReplicaHealth { node, votes, lag, heard_ms };
         let well = |node| replica(node, true, Some(10), 0);
+        let comes = replica(9, false, Some(1), 5_000);
         for (what, replicas, under, margin) in [
-            ("one node alone", vec![], false, 0),
+            ("one comes", vec![well(2), well(3), comes], false, 1),
             ("all are there", vec![well(2), well(3)], false, 1),
             ("one is away", vec![well(2), replica(3, true, Some(AWAY_MS + 1), 0)], true, 0),
             (
@@ -134,7 +137,7 @@ mod tests {
                 -1,
             ),
             ("one is rebuilt", vec![well(2), replica(3, false, Some(1), 0)], true, 0),
-            ("five", (2..=5).map(well).collect(), false, 2),
+            ("two more than wanted", (2..=5).map(well).collect(), false, 2),
         ] {
             let group = GroupHealth {
                 id: GroupId(1),
@@ -145,6 +148,7 @@ mod tests {
                 lag: 0,
                 failed: false,
                 is_member: true,
+                voters_wanted: 3,
                 replicas,
             };
             assert_eq!(

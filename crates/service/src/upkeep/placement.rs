@@ -14,9 +14,6 @@ use crate::leader::Input;
 use crate::peer::LocalNode;
 use crate::upkeep::succession::{Succession, Unfit};
 
-/// More votes would only be slower.
-const CATALOG_VOTERS_MAX: usize = 5;
-
 /// Who is in the cluster and where its groups shall be.
 pub(crate) struct Placement {
     /// Where peers are reached; without nodes that were removed.
@@ -59,7 +56,7 @@ impl Placement {
             return Some(Wanted { voters: replicas.clone(), replicas, voters_max });
         }
         let voters = &replicas - &self.draining;
-        Some(Wanted { replicas, voters, voters_max: CATALOG_VOTERS_MAX })
+        Some(Wanted { replicas, voters, voters_max: catalog::CATALOG_VOTERS_MAX })
     }
 }
 

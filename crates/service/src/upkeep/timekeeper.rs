@@ -125,13 +125,16 @@ impl Timekeeper {
         self.clock.correct(correction);
         self.agreement.read_own(self.clock.read());
 
-        let mut all = !groups.is_empty();
+        let mut agreed = Vec::with_capacity(groups.len());
         for (status, electorate) in groups.iter().zip(&electorates) {
             let agrees = self.agreement.agrees(own, electorate);
+            // A replica that was just made does not know who else there is.
+            if !electorate.is_empty() {
+                agreed.push(agrees);
+            }
             let others = status.voters.iter().filter(|node| **node != own).copied();
             let agreeing: BTreeSet<u64> =
                 others.filter(|node| self.agreement.agrees(*node, electorate)).collect();
-            all &= agrees;
             if !agrees && status.leading {
                 self.hand_over(status, &agreeing);
             }
@@ -139,7 +142,7 @@ impl Timekeeper {
                 group.let_stamp(agrees, agreeing);
             }
         }
-        self.tell(all);
+        self.tell(!agreed.is_empty() && agreed.into_iter().all(|agrees| agrees));
         let peers: BTreeSet<&u64> =
             electorates.iter().flatten().filter(|peer| **peer != own).collect();
         for peer in peers {
@@ -150,12 +153,12 @@ impl Timekeeper {
     fn tell(&mut self, agrees: bool) {
         let off_us = self.agreement.off_us();
         let off_ms = off_us.map(|(wall_us, _)| wall_us / 1000);
-        let report = ClockReport { off_ms, agrees };
+        // A node that nobody has answered yet is not off.
+        let is_starting = self.told.is_none() && !agrees && off_ms.is_none_or(|ms| ms == 0);
+        let report = ClockReport { off_ms: off_ms.filter(|_| !is_starting), agrees };
         let astray_us = off_us.filter(|_| !agrees).map_or(0, |(_, clock_us)| clock_us);
         self.clock.find(report, astray_us);
         metric::clock(&report);
-        // A node that nobody has answered yet is not off.
-        let is_starting = self.told.is_none() && !agrees && off_ms == Some(0);
         if is_starting || self.told == Some(agrees) {
             return;
         }
