@@ -31,6 +31,8 @@ pub struct Settings {
     pub data_groups: u16,
     pub log_retain_mebibytes: u64,
     pub disk_reserve_mebibytes: u64,
+    /// `storage.memory_mebibytes`, if not the default.
+    pub memory_mebibytes: Option<u64>,
     pub development: bool,
     /// Clients are told the address of a proxy in place of each node's own.
     pub behind_proxies: bool,
@@ -59,6 +61,7 @@ impl Default for Settings {
             data_groups: 2,
             log_retain_mebibytes: 2048,
             disk_reserve_mebibytes: 16,
+            memory_mebibytes: None,
             development: true,
             behind_proxies: false,
             reattach_seconds: 60,
@@ -241,12 +244,15 @@ impl Cluster {
                 true => format!("any = {:?}\n", node.any),
                 false => String::new(),
             };
+            let memory =
+                settings.memory_mebibytes.map(|size| format!("memory_mebibytes = {size}\n"));
+            let memory = memory.unwrap_or_default();
             let amqps = settings.tls.then(|| format!("amqps = {:?}\n", node.amqps));
             let text = format!(
                 "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
                  [listen]\namqp = {:?}\n{any}{}{grpc}\
                  [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
-                 [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n\
+                 [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n{memory}\
                  [idle]\nreattach = \"{}s\"\n{tls}{secret}{}",
                 settings.development,
                 node.amqp,

@@ -17,6 +17,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 const RESERVE: u64 = 24 << 20;
 /// How long a cluster may take to notice what its disks are like.
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
+/// How long it may take to fill a small disk.
+const FILLED_WITHIN: Duration = Duration::from_secs(180);
 
 fn settings() -> Settings {
     Settings { disk_reserve_mebibytes: RESERVE >> 20, ..Settings::default() }
@@ -25,8 +27,15 @@ fn settings() -> Settings {
 /// Calls again and again until it is refused for want of space. A leader judges by what it last
 /// heard of other nodes' disks, and leaderships may be on their way: how many calls succeeded
 /// before is returned.
-async fn until_refused<T>(mut call: impl AsyncFnMut() -> Result<T, Error>) -> anyhow::Result<u64> {
-    let until = Instant::now() + NOTICED_WITHIN;
+async fn until_refused<T>(call: impl AsyncFnMut() -> Result<T, Error>) -> anyhow::Result<u64> {
+    until_refused_within(NOTICED_WITHIN, call).await
+}
+
+async fn until_refused_within<T>(
+    longest: Duration,
+    mut call: impl AsyncFnMut() -> Result<T, Error>,
+) -> anyhow::Result<u64> {
+    let until = Instant::now() + longest;
     let mut accepted = 0;
     loop {
         match call().await {
@@ -36,7 +45,7 @@ async fn until_refused<T>(mut call: impl AsyncFnMut() -> Result<T, Error>) -> an
                 return Ok(accepted);
             }
         }
-        ensure!(Instant::now() < until, "never refused within {NOTICED_WITHIN:?}");
+        ensure!(Instant::now() < until, "never refused within {longest:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -165,6 +174,77 @@ async fn quota_37_full_disks_refuse_messages_lose_none_and_recover() -> anyhow::
         ensure!(!log.contains("panicked") && !log.contains("ERROR"), "node {id}: {log}");
     }
     Ok(())
+}
+
+/// What a node keeps on its disk for an empty cluster, at most.
+const FLOOR: u64 = 40 << 20;
+
+/// A disk that messages filled, and nothing else: removing them is enough, however they go, each time anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn quota_37_a_disk_full_of_messages_takes_in_more_once_they_are_removed() -> anyhow::Result<()>
+{
+    const DISK_MEBIBYTES: u64 = 200;
+    let _guard = ONE_AT_A_TIME.lock().await;
+    // What memory may still write, and what comes in until it is noticed that the disk is low.
+    let (memory_mebibytes, disk_reserve_mebibytes) = (Some(64), 50);
+    let settings = Settings {
+        nodes: 1,
+        data_groups: 1,
+        memory_mebibytes,
+        disk_reserve_mebibytes,
+        ..Settings::default()
+    };
+    let started = Cluster::start_on_small_disks(settings, [1], DISK_MEBIBYTES).await?;
+    let Some(cluster) = started else { return Ok(()) };
+    let client = cluster.client()?;
+    for way in ["a purge", "the queue's deletion", "settlement"] {
+        create_until_accepted(&client).await?;
+        let batch = || (0..100).map(|_| message()).collect::<Vec<_>>();
+        let accepted = until_refused_within(FILLED_WITHIN, async || {
+            client.send("orders", batch()).await.map(drop)
+        });
+        let accepted = accepted.await?;
+        ensure!(accepted > 100, "{way}: only {accepted} batches fit");
+        match way {
+            "a purge" => {
+                let path = QueuePath::main("orders");
+                while client.delete_batch(&path, 4_000, None).await? > 0 {}
+            }
+            "the queue's deletion" => client.delete_queue("orders").await?,
+            _ => drop(complete(&client, "orders", accepted as usize * 100).await?),
+        }
+        let removed = Instant::now();
+        create_until_accepted(&client).await?;
+        let sender = client.sender("orders", Default::default());
+        send_until_accepted(&sender).await?;
+        println!("{way}: accepted again after {:?}", removed.elapsed());
+        let used = |status: &StatusResponse| {
+            let free = status.nodes[0].disk.map_or(0, |disk| disk.free_bytes);
+            (DISK_MEBIBYTES << 20).saturating_sub(free)
+        };
+        let at_floor = |status: &StatusResponse| used(status) <= FLOOR;
+        cluster.wait_for_status(&format!("little to be left by {way}"), at_floor).await?;
+        client.delete_queue("orders").await?;
+    }
+    let log = cluster.node_log(1);
+    ensure!(!log.contains("panicked") && !log.contains("ERROR"), "{log}");
+    Ok(())
+}
+
+/// Creates the queue, if it is not there.
+async fn create_until_accepted(client: &Client) -> anyhow::Result<()> {
+    let until = Instant::now() + NOTICED_WITHIN;
+    loop {
+        match client.create_queue("orders", Default::default()).await {
+            Ok(_) => return Ok(()),
+            Err(Error::Refused(detail)) if detail.name == "MessagingEntityAlreadyExists" => {
+                return Ok(());
+            }
+            Err(error) => check(&error)?,
+        }
+        ensure!(Instant::now() < until, "still refused after {NOTICED_WITHIN:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

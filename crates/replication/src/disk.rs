@@ -13,8 +13,11 @@ use tracing::{debug, info, warn};
 use crate::blocking::run_blocking;
 use crate::metrics;
 
-/// At the rate a disk is written the reserve lasts for many of these.
 const PERIOD: Duration = Duration::from_millis(250);
+/// While the reserve is near: at the rate a disk is written it lasts for many of these.
+const PERIOD_NEAR: Duration = Duration::from_millis(25);
+/// It is near where less than so many times as much is free.
+const NEAR: u64 = 4;
 
 /// A node's disk at one moment. Where log and rows are on two, that with less space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,10 +28,18 @@ pub struct DiskStatus {
     pub low: bool,
 }
 
+impl DiskStatus {
+    /// So little is free that the reserve is near.
+    pub fn is_short(&self) -> bool {
+        self.low || self.free_bytes < self.reserve_bytes.saturating_mul(NEAR)
+    }
+}
+
 pub(crate) struct Disk {
     log: LogStore,
     rows: RowStore,
     status: Mutex<DiskStatus>,
+    low: watch::Sender<bool>,
     /// Why replicas have stopped, once a write found no space.
     full: watch::Sender<Option<String>>,
 }
@@ -37,7 +48,8 @@ impl Disk {
     /// Looks at once: a node that starts with little space knows it from the beginning.
     pub fn new(log: LogStore, rows: RowStore, reserve_bytes: u64) -> Disk {
         let status = DiskStatus { free_bytes: u64::MAX, reserve_bytes, low: false };
-        let disk = Disk { log, rows, status: Mutex::new(status), full: watch::Sender::new(None) };
+        let (low, full) = (watch::Sender::new(false), watch::Sender::new(None));
+        let disk = Disk { log, rows, status: Mutex::new(status), low, full };
         disk.look();
         disk
     }
@@ -49,13 +61,19 @@ impl Disk {
     /// Looks for ever.
     pub async fn watch(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(PERIOD).await;
+            let near = self.status().is_short();
+            tokio::time::sleep(if near { PERIOD_NEAR } else { PERIOD }).await;
             let disk = self.clone();
             // A file system that is far away may let a caller wait.
             if run_blocking(move || disk.look()).await.is_err() {
                 return; // The threads are going down.
             }
         }
+    }
+
+    /// Whether it is low, and every change of that.
+    pub fn lows(&self) -> watch::Receiver<bool> {
+        self.low.subscribe()
     }
 
     /// Resolves once a write has failed for want of space, with what to do about it.
@@ -94,6 +112,8 @@ impl Disk {
         }
         *status = DiskStatus { free_bytes, low, ..*status };
         metrics::disk(&status);
+        drop(status);
+        self.low.send_if_modified(|known| std::mem::replace(known, low) != low);
     }
 }
 

@@ -321,6 +321,11 @@ impl Replication {
         self.shared.disk.status()
     }
 
+    /// Whether this node's disk is low, and every change of that.
+    pub fn disk_lows(&self) -> watch::Receiver<bool> {
+        self.shared.disk.lows()
+    }
+
     /// Resolves once a write of this node has failed for want of space: its replicas have stopped,
     /// and only a new start brings them back. Says what to do.
     pub async fn disk_full(&self) -> String {

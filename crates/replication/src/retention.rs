@@ -13,10 +13,11 @@ use futures::future::join_all;
 use openraft::RaftMetrics;
 use openraft::async_runtime::watch::WatchReceiver;
 use store::{LogStore, RowStore};
+use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
 use crate::blocking::run_blocking;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskStatus};
 use crate::group::{Group, Groups};
 use crate::raft::TypeConfig;
 use crate::raft::record::Mark;
@@ -28,6 +29,15 @@ const NOTE_MAX: Duration = Duration::from_secs(2);
 /// How long Raft may take to forget entries. It puts that off while it sends them to somebody.
 const FORGET_MAX: Duration = Duration::from_millis(100);
 
+/// So many deleted rows are worth a merge of all files.
+const RECLAIMED_ROWS_MIN: u64 = 1000;
+/// Between two of them on a disk that is low.
+const RECLAIM_PAUSE: Duration = Duration::from_secs(2);
+/// And on one that is not yet.
+const RECLAIM_PAUSE_LONG: Duration = Duration::from_secs(20);
+/// Fewer rows wait for so long.
+const RECLAIM_FEW_AFTER: Duration = Duration::from_secs(10);
+
 pub(crate) struct Retention {
     groups: Groups,
     log: LogStore,
@@ -38,6 +48,8 @@ pub(crate) struct Retention {
     candidates: BTreeMap<GroupId, Mark>,
     /// Bytes of log when growth was last reckoned from.
     base_bytes: u64,
+    /// When space was last reclaimed, while the disk is low.
+    reclaimed_at: Option<Instant>,
 }
 
 impl Retention {
@@ -49,7 +61,8 @@ impl Retention {
         limits: Limits,
     ) -> Retention {
         let base_bytes = log.bytes();
-        Retention { groups, log, rows, disk, limits, candidates: BTreeMap::new(), base_bytes }
+        let (candidates, reclaimed_at) = Default::default();
+        Retention { groups, log, rows, disk, limits, candidates, base_bytes, reclaimed_at }
     }
 
     pub async fn run(mut self) {
@@ -69,8 +82,10 @@ impl Retention {
         let groups = self.groups.all();
         let bytes = self.log.bytes();
         self.base_bytes = self.base_bytes.min(bytes);
-        let low = self.disk.status().low;
-        if bytes - self.base_bytes >= flush_log_bytes(&self.limits, low) {
+        let disk = self.disk.status();
+        let low = disk.low;
+        let reclaims = self.shall_reclaim(disk);
+        if reclaims || bytes - self.base_bytes >= flush_log_bytes(&self.limits, low) {
             self.flush(&groups).await;
             self.base_bytes = self.log.bytes();
         }
@@ -88,6 +103,39 @@ impl Retention {
             // All of them first: what is not forgotten by then is written a second time.
             join_all(forgotten).await;
             self.log.let_go();
+        }
+        if low || reclaims {
+            self.reclaim(reclaims).await;
+        }
+    }
+
+    /// Whether it is time to take deleted rows off the disk: at once when space gets short, and then
+    /// whenever enough was deleted.
+    fn shall_reclaim(&mut self, disk: DiskStatus) -> bool {
+        if !disk.is_short() {
+            self.reclaimed_at = None;
+            return false;
+        }
+        let since = self.reclaimed_at.map(|at| at.elapsed());
+        is_time_to_reclaim(disk.low, self.rows.deleted(), since)
+    }
+
+    /// Takes off the disk what is needed no more: of the log each time, of the rows if asked.
+    async fn reclaim(&mut self, of_rows: bool) {
+        let (rows, log) = (self.rows.clone(), self.log.clone());
+        let reclaim = move || {
+            log.reclaim()?;
+            if of_rows { rows.reclaim() } else { Ok(()) }
+        };
+        match run_blocking(reclaim).await {
+            Ok(Ok(())) => (),
+            Ok(Err(error)) => error!(%error, "cannot take what was deleted off the disk"),
+            Err(error) => error!(%error, "taking what was deleted off the disk failed"),
+        }
+        if of_rows {
+            let free_mebibytes = self.disk.status().free_bytes >> 20;
+            debug!(free_mebibytes, "what was deleted was taken off the disk");
+            self.reclaimed_at = Some(Instant::now());
         }
     }
 
@@ -125,6 +173,17 @@ impl Retention {
         }
         self.candidates.insert(group.id, replica.applied());
     }
+}
+
+/// Of a disk that is short of space. `since`: the last time; none yet while it is.
+fn is_time_to_reclaim(low: bool, rows_deleted: u64, since: Option<Duration>) -> bool {
+    if !low {
+        let waited = since.is_none_or(|since| since >= RECLAIM_PAUSE_LONG);
+        return rows_deleted >= RECLAIMED_ROWS_MIN && waited;
+    }
+    let Some(since) = since else { return true };
+    (rows_deleted >= RECLAIMED_ROWS_MIN && since >= RECLAIM_PAUSE)
+        || (rows_deleted > 0 && since >= RECLAIM_FEW_AFTER)
 }
 
 /// Growth of the log that calls for a flush. What is left of a low disk must not go to the log.
@@ -192,4 +251,31 @@ async fn are_forgotten(group: &Group, last: u64) {
 
 fn index(id: Option<crate::raft::LogId>) -> Option<u64> {
     id.map(|id| id.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_is_reclaimed_at_once_and_then_as_much_is_deleted() {
+        for (low, rows_deleted, since_s, expected) in [
+            (true, 0, None, true),
+            (true, 5_000, None, true),
+            (true, 0, Some(60), false),
+            (true, 1, Some(9), false),
+            (true, 1, Some(10), true),
+            (true, 1_000, Some(1), false),
+            (true, 1_000, Some(2), true),
+            (false, 0, None, false),
+            (false, 999, Some(60), false),
+            (false, 1_000, None, true),
+            (false, 1_000, Some(19), false),
+            (false, 1_000, Some(20), true),
+        ] {
+            let since = since_s.map(Duration::from_secs);
+            let found = is_time_to_reclaim(low, rows_deleted, since);
+            assert_eq!(found, expected, "{low} {rows_deleted} {since:?}");
+        }
+    }
 }

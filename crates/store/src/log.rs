@@ -93,6 +93,12 @@ pub trait LogDisk: Send + Sync {
     /// memory, and is let go of if it is most of what is there.
     fn let_go(&self);
 
+    /// Takes what was forgotten off the disk, if that is most of what is there: for a disk that is short
+    /// of space. Blocks until it is gone.
+    fn reclaim(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The mark of the last forgotten entry.
     fn purged(&self, group: GroupId) -> Result<Option<Bytes>, Error>;
 

@@ -119,9 +119,14 @@ impl fmt::Debug for Options {
     }
 }
 
+const NOT_LAID_OUT: &str = "allow_fallocate=false";
+
 /// What both databases have in common.
 pub(crate) fn base() -> rocksdb::Options {
+    // Files take what is in them. Laid out beforehand, an empty log would take as much as a full memtable,
+    // and a disk that is nearly full would be so for good. RocksDB's own wrapper has no call for it.
     let mut options = rocksdb::Options::default();
+    options = options.get_options_from_string(NOT_LAID_OUT).expect("RocksDB knows its option");
     options.create_if_missing(true);
     options.set_max_background_jobs(2);
     options.set_max_open_files(512);

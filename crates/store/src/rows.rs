@@ -14,6 +14,7 @@ mod rocks;
 mod transfer;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,7 +22,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use domain::key_map::KeyMap;
-use domain::{GroupId, Key, Row, Write};
+use domain::{Counts, EntityId, GroupId, Key, Row, Rows, Write};
 use parking_lot::{Mutex, RwLock};
 
 use self::cache::RowCache;
@@ -32,6 +33,11 @@ pub use group::{GroupRows, MachineRows};
 
 use crate::disk::DiskSpace;
 use crate::{Error, LogStore, Options};
+
+/// What a message takes beside its body and properties, at most.
+const MESSAGE_ROWS_BYTES: u64 = 512;
+/// What an erased range counts for among deleted rows: nobody knows how many it holds.
+const ERASED_ROWS: u64 = 1000;
 
 /// All groups' rows on this node. Cloning shares it.
 #[derive(Clone)]
@@ -47,6 +53,7 @@ struct RowsShared {
     row_cache_bytes_max: usize,
     clock: fn() -> Instant,
     rows_written: AtomicU64,
+    rows_deleted: AtomicU64,
 }
 
 impl RowStore {
@@ -66,6 +73,7 @@ impl RowStore {
             row_cache_bytes_max: options.row_cache_bytes_max,
             clock: options.clock,
             rows_written: AtomicU64::new(0),
+            rows_deleted: AtomicU64::new(0),
         };
         RowStore { inner: Arc::new(inner) }
     }
@@ -219,6 +227,44 @@ impl RowStore {
         Ok(Import { rows, store: self.clone(), group })
     }
 
+    /// Rows deleted since the last [`RowStore::reclaim`], a range for so many: what there is to be taken
+    /// off the disk.
+    pub fn deleted(&self) -> u64 {
+        self.inner.rows_deleted.load(Ordering::Relaxed)
+    }
+
+    /// Takes deleted rows off the disk, for one that is short of space; blocks until they are gone. Where
+    /// what is left cannot be copied to the space that is free, nothing is done.
+    pub fn reclaim(&self) -> Result<(), Error> {
+        self.write_out_if(|_| true)?;
+        let deleted = self.inner.rows_deleted.swap(0, Ordering::Relaxed);
+        let free_bytes = self.disk_space()?.free_bytes;
+        if !self.inner.disk.reclaim(self.live_bytes(), free_bytes)? {
+            // To be tried again, when there is more space or less to keep.
+            self.inner.rows_deleted.fetch_add(deleted, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// About what all messages take, by their entities' counters.
+    fn live_bytes(&self) -> u64 {
+        let groups: Vec<GroupId> = self.inner.caches.lock().keys().copied().collect();
+        let (from, to) = (Key::EntityState(EntityId(0)), Key::EntityState(EntityId(u64::MAX)));
+        let mut bytes = 0;
+        for group in groups {
+            self.group(group).scan(&from, &to, &mut |_, row| {
+                if let Row::EntityState(state) = row {
+                    let Counts { active, scheduled, deferred, dead_lettered, transfer, .. } =
+                        state.counts;
+                    let messages = active + scheduled + deferred + dead_lettered + transfer;
+                    bytes += state.size_bytes + messages * MESSAGE_ROWS_BYTES;
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        bytes
+    }
+
     /// Bytes of all files of the database.
     pub fn file_bytes(&self) -> u64 {
         self.inner.disk.file_bytes()
@@ -264,7 +310,13 @@ impl RowsShared {
 
     /// Writes a group's cached rows. They stay where it fails.
     fn write_out(&self, group: GroupId, cache: &mut RowCache) -> Result<(), Error> {
-        cache.store(|erased, changes, applied| self.disk.write(group, erased, changes, applied))?;
+        let mut deleted = 0;
+        cache.store(|erased, changes, applied| {
+            deleted += erased.len() as u64 * ERASED_ROWS;
+            let mut changes = changes.inspect(|(_, row)| deleted += u64::from(row.is_none()));
+            self.disk.write(group, erased, &mut changes, applied)
+        })?;
+        self.rows_deleted.fetch_add(deleted, Ordering::Relaxed);
         self.rows_written.fetch_add(cache.len() as u64, Ordering::Relaxed);
         self.change_cache(cache, RowCache::clear);
         Ok(())

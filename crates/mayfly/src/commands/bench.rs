@@ -1,9 +1,11 @@
 //! `mayfly bench`.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
 use client::Client;
@@ -246,8 +248,8 @@ async fn lifecycle(args: Lifecycle) -> anyhow::Result<()> {
         warm_up: Duration::from_secs(args.warm_up),
         measured: Duration::from_secs(args.seconds.max(1)),
     };
-    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
-        .await
+    let run = async |client: &Client, progress: &Progress| bench.run(client, progress).await;
+    drive(&args.connect, args.json, run, |report| &report.errors).await
 }
 
 async fn expiry(args: Expiry) -> anyhow::Result<()> {
@@ -261,15 +263,15 @@ async fn expiry(args: Expiry) -> anyhow::Result<()> {
         dead_letter: args.dead_letter,
         queues: args.queues,
     };
-    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
-        .await
+    let run = async |client: &Client, progress: &Progress| bench.run(client, progress).await;
+    drive(&args.connect, args.json, run, |report| &report.errors).await
 }
 
 async fn backlog(args: Backlog) -> anyhow::Result<()> {
     let Backlog { messages, from, size, ttl, keep, .. } = args;
     let bench = BacklogBench { messages, from, size, ttl, keep };
-    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
-        .await
+    let run = async |client: &Client, progress: &Progress| bench.run(client, progress).await;
+    drive(&args.connect, args.json, run, |report| &report.errors).await
 }
 
 async fn neighbour(args: Neighbour) -> anyhow::Result<()> {
@@ -279,29 +281,41 @@ async fn neighbour(args: Neighbour) -> anyhow::Result<()> {
     };
     let bench =
         NeighbourBench { disturbances, messages: args.messages, size: args.size, rate: args.rate };
-    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
-        .await
+    let run = async |client: &Client, progress: &Progress| bench.run(client, progress).await;
+    drive(&args.connect, args.json, run, |report| &report.errors).await
 }
 
 async fn churn(args: Churn) -> anyhow::Result<()> {
     let Churn { cycles, at_a_time, size, move_clock, .. } = args;
     let bench = ChurnBench { cycles, at_a_time, size, move_clock };
-    drive(&args.connect, args.json, async |client, progress| bench.run(client, progress).await)
-        .await
+    let run = async |client: &Client, progress: &Progress| bench.run(client, progress).await;
+    drive(&args.connect, args.json, run, |report| &report.errors).await
 }
 
-/// Runs a bench with a progress bar and prints its report.
+/// Runs a bench with a progress bar and prints its report; an error if messages were refused.
 async fn drive<R: Serialize + Display>(
     connect: &Connect,
     json: bool,
     bench: impl AsyncFnOnce(&Client, &Progress) -> Result<R, workload::Error>,
+    errors: impl FnOnce(&R) -> &BTreeMap<String, u64>,
 ) -> anyhow::Result<()> {
     let client = connect.client()?;
     let (bar, progress) = progress();
     let result = bench(&client, &progress).await;
     bar.finish_and_clear();
     let report = result.map_err(wrong_is_usage)?;
-    if json { terminal::json(&report) } else { terminal::line(report.to_string().trim_end()) }
+    if json { terminal::json(&report) } else { terminal::line(report.to_string().trim_end()) }?;
+    match failed(errors(&report)) {
+        0 => Ok(()),
+        count => {
+            Err(anyhow!("{count} messages were refused or failed; the report's errors say why"))
+        }
+    }
+}
+
+/// Messages that were certainly not served: what is in doubt was perhaps done.
+fn failed(errors: &BTreeMap<String, u64>) -> u64 {
+    errors.iter().filter(|(name, _)| *name != "perhaps done").map(|(_, count)| count).sum()
 }
 
 fn wrong_is_usage(error: workload::Error) -> anyhow::Error {

@@ -11,6 +11,7 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use replication::GroupStatus;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::edge::{Router, catalog};
 use crate::peer::LocalNode;
@@ -83,10 +84,12 @@ impl Space {
     }
 
     async fn judge(&self) {
+        let mut changes = self.router.local.replication.disk_lows();
         let mut judge = Judge::new(self.router.local.clone(), self.succession.clone());
         loop {
             judge.round(&self.lows());
-            tokio::time::sleep(JUDGE_EVERY).await;
+            // At the edge of the reserve every moment counts.
+            drop(timeout(JUDGE_EVERY, changes.changed()).await);
         }
     }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::GroupId;
 use parking_lot::Mutex;
-use rocksdb::{DB, DBRecoveryMode, ReadOptions};
+use rocksdb::properties::{SIZE_ALL_MEM_TABLES, TOTAL_SST_FILES_SIZE};
+use rocksdb::{DB, DBRecoveryMode, FlushOptions, ReadOptions};
 
 use super::group::{self, GroupLog};
 use super::marks::Marks;
@@ -21,6 +22,9 @@ use crate::{Error, Options, damage, records};
 
 /// Files that are needed no more are not for RocksDB to remove, however many they are.
 const ARCHIVE_MEBIBYTES: u64 = 1 << 30;
+
+/// Less is not worth a flush.
+const RECLAIMED_MIN: u64 = 1 << 20;
 
 /// See the file's head. Its end stops the threads.
 pub(super) struct RocksLog {
@@ -184,6 +188,24 @@ impl LogDisk for RocksLog {
 
     fn let_go(&self) {
         self.writer.let_go();
+    }
+
+    fn reclaim(&self) -> Result<(), Error> {
+        let db = &self.inner.db;
+        let failed = |error: rocksdb::Error| Error::rocks(&self.inner.path, &error);
+        let read =
+            |name| Ok::<u64, Error>(db.property_int_value(name).map_err(failed)?.unwrap_or(0));
+        let held = read(SIZE_ALL_MEM_TABLES)? + read(TOTAL_SST_FILES_SIZE)?;
+        let live = self.bytes();
+        if held < RECLAIMED_MIN || live > held / 2 {
+            return Ok(());
+        }
+        // What lies in memory lies in a write-ahead log as well, which goes once the memtable does.
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        db.flush_opt(&options).map_err(failed)?;
+        db.compact_range(None::<&[u8]>, None::<&[u8]>);
+        Ok(())
     }
 
     fn purged(&self, group: GroupId) -> Result<Option<Bytes>, Error> {

@@ -11,6 +11,11 @@ use rocksdb::DB;
 const LIVE_BYTES: &str = "rocksdb.live-blob-file-size";
 const GARBAGE_BYTES: &str = "rocksdb.live-blob-file-garbage-size";
 const SWITCH: &str = "enable_blob_garbage_collection";
+/// The part of the files, by age, that a merge moves bodies out of.
+const CUTOFF: &str = "blob_garbage_collection_age_cutoff";
+const CUTOFF_ALL: &str = "1.0";
+/// RocksDB's own choice.
+const CUTOFF_OLDEST: &str = "0.25";
 
 pub(super) struct Blobs {
     /// What is written between two looks at the files. Garbage of fewer than four times as much is not
@@ -23,6 +28,8 @@ pub(super) struct Blobs {
 struct CollectionState {
     written_bytes: u64,
     collecting: bool,
+    /// See [`Blobs::collect`].
+    collecting_all: bool,
 }
 
 impl Blobs {
@@ -35,7 +42,7 @@ impl Blobs {
     pub fn wrote(&self, db: &DB, bytes: usize) {
         let mut state = self.state.lock();
         state.written_bytes += bytes as u64;
-        if state.written_bytes < self.look_every_bytes {
+        if state.written_bytes < self.look_every_bytes || state.collecting_all {
             return;
         }
         state.written_bytes = 0;
@@ -48,6 +55,27 @@ impl Blobs {
             Ok(()) => state.collecting = collect,
             // It is tried again after the next look.
             Err(error) => tracing::warn!(%error, "collection of blob files is not switched"),
+        }
+    }
+
+    /// Has `merge` move what is left in all files, if garbage is a quarter of them or more and what is
+    /// left takes no more than `room` bytes a second time.
+    pub fn collect(&self, db: &DB, room: u64, merge: impl FnOnce()) {
+        let read = |name| db.property_int_value(name).ok().flatten().unwrap_or(0);
+        let (files, garbage) = (read(LIVE_BYTES), read(GARBAGE_BYTES));
+        if garbage == 0 || garbage < files / 4 || files.saturating_sub(garbage) > room {
+            return;
+        }
+        // Whoever writes meanwhile leaves the switch alone, and waits for nothing.
+        self.state.lock().collecting_all = true;
+        let switched = db.set_options(&[(SWITCH, "true"), (CUTOFF, CUTOFF_ALL)]);
+        if switched.is_ok() {
+            merge();
+        }
+        let back = db.set_options(&[(SWITCH, "false"), (CUTOFF, CUTOFF_OLDEST)]);
+        *self.state.lock() = CollectionState::default();
+        if let Err(error) = switched.and(back) {
+            tracing::warn!(%error, "collection of blob files is not switched");
         }
     }
 

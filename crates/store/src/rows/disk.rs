@@ -55,6 +55,13 @@ pub trait RowDisk: Send + Sync {
     /// Puts all that was written where a crash does not take it; blocks until it is there.
     fn flush(&self) -> Result<(), Error>;
 
+    /// Takes deleted rows off the disk; blocks until they are gone. `live_bytes`: about what the others
+    /// take, `free_bytes`: what there is to copy them to. False: that is too little, and nothing was done.
+    fn reclaim(&self, live_bytes: u64, free_bytes: u64) -> Result<bool, Error> {
+        let _ = (live_bytes, free_bytes);
+        Ok(true)
+    }
+
     /// [`super::RowStore::forget`].
     fn forget(&self, group: GroupId) -> Result<(), Error>;
 

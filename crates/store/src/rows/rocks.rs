@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{GroupId, Key, Row};
 use parking_lot::Mutex;
+use rocksdb::properties::TOTAL_SST_FILES_SIZE;
 use rocksdb::{
-    DB, DBCompactionStyle, FlushOptions, ReadOptions, ReadTier, UniversalCompactOptions,
-    WriteBatch, WriteOptions,
+    BottommostLevelCompaction, CompactOptions, DB, DBCompactionStyle, FlushOptions, ReadOptions,
+    ReadTier, UniversalCompactOptions, WriteBatch, WriteOptions,
 };
 
 use super::blobs::Blobs;
@@ -144,6 +145,21 @@ impl RowDisk for RocksRows {
         flushed.inspect_err(|error| self.inner.stop_if_damaged("a flush", error))
     }
 
+    fn reclaim(&self, live_bytes: u64, free_bytes: u64) -> Result<bool, Error> {
+        self.flush()?;
+        let db = &self.inner.db;
+        let keys = db.property_int_value(TOTAL_SST_FILES_SIZE).ok().flatten().unwrap_or(0);
+        // A merge of all has both the old and the new on disk.
+        let room = free_bytes / 2;
+        if keys.min(live_bytes) > room {
+            return Ok(false);
+        }
+        // Bodies' files go by themselves with the last of their bodies, once the keys are gone.
+        merge_all(db);
+        self.inner.blobs.collect(db, room, || merge_all(db));
+        Ok(true)
+    }
+
     fn forget(&self, group: GroupId) -> Result<(), Error> {
         transfer::forget(self, group)
     }
@@ -205,6 +221,13 @@ impl RowsDatabase {
             damage::stop(&self.path, &format!("{error} (met by {during})"));
         }
     }
+}
+
+/// Rewrites every file, the oldest as well: only so does what was deleted leave them.
+fn merge_all(db: &DB) {
+    let mut options = CompactOptions::default();
+    options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+    db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &options);
 }
 
 fn put_changes(
