@@ -32,7 +32,8 @@ impl fmt::Debug for ClientCertificate {
 /// How a [`crate::Client`] talks to a cluster.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// A key, sent with every call: as a bearer token, or, with a name, as that key's. Default none.
+    /// A key, sent with every call: as a bearer token, or, with a name, as that key's. A shared access
+    /// signature is sent as it is. Default none.
     pub secret: Option<String>,
     /// What the key is called: by a name it is told from others, and found among an entity's own.
     /// Default none.

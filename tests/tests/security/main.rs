@@ -1,5 +1,6 @@
 //! Who is let in, over what, and what becomes of those who are not: real nodes, real sockets.
 
+mod attempts;
 mod certificates;
 mod connection_limits;
 mod entity_rules;
