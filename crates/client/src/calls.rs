@@ -130,14 +130,19 @@ impl Shared {
         let mut pause = PAUSE_FIRST;
         loop {
             let mut last = Error::not_done("no node is known");
+            let (mut asked, mut untrusted) = (0, 0);
             for node in self.nodes.order(None) {
+                asked += 1;
                 match node.attempt(patience, attempt(node.clone(), doubtful)).await {
                     Ok(answer) => {
                         self.nodes.prefer(&node);
                         return Ok(answer.into_inner());
                     }
                     Err(error @ Error::Refused(_)) => return Err(error),
-                    Err(error @ Error::NotDone(_)) => last = error,
+                    Err(error @ Error::NotDone(_)) => {
+                        untrusted += usize::from(error.is_untrusted());
+                        last = error;
+                    }
                     Err(error @ Error::PerhapsDone(_)) => {
                         if repeat == Repeat::IfNotDone || error.is_forgotten() {
                             return Err(error);
@@ -150,7 +155,8 @@ impl Shared {
                     break;
                 }
             }
-            if started.elapsed() + pause >= give_up_after {
+            let none_is_trusted = asked > 0 && untrusted == asked;
+            if none_is_trusted || started.elapsed() + pause >= give_up_after {
                 // A last attempt that was certainly not done says nothing about the ones before.
                 return Err(if doubtful { last.into_perhaps_done() } else { last });
             }

@@ -127,6 +127,11 @@ impl Error {
         matches!(self, Error::PerhapsDone(detail) if detail.code == Code::Aborted)
     }
 
+    /// The node's certificate was not taken: the same node will not be trusted a moment later either.
+    pub(crate) fn is_untrusted(&self) -> bool {
+        matches!(self, Error::NotDone(detail) if detail.is_about_trust())
+    }
+
     /// SEND-8: the broker misses earlier serials of this producer.
     pub(crate) fn is_serial_gap(&self) -> bool {
         self.name() == "SerialGap"
@@ -142,6 +147,11 @@ impl Error {
 }
 
 impl Detail {
+    /// It is the node whose proof does not count, not this client's.
+    pub fn is_about_trust(&self) -> bool {
+        self.name.is_empty() && self.code == Code::Unauthenticated
+    }
+
     fn local(code: Code, message: String) -> Detail {
         let empty = String::new;
         Detail {
@@ -186,6 +196,15 @@ impl From<Status> for Error {
 
 /// A status that did not come from a broker's edge: the transport's, or a foreign server's.
 fn unlabelled(status: &Status, mut detail: Box<Detail>) -> Error {
+    if let Some(why) = untrusted(status) {
+        // Another node may have one that counts.
+        detail.code = Code::Unauthenticated;
+        detail.message = format!(
+            "the certificate that is shown there does not count here: {why}; trust the authority that \
+             signed it (--tls-ca)"
+        );
+        return Error::NotDone(detail);
+    }
     if failed_to_connect(status) {
         detail.message = format!("cannot connect: {}", root_cause(status));
         return Error::NotDone(detail);
@@ -220,6 +239,20 @@ fn failed_to_connect(status: &Status) -> bool {
         cause = error.source();
     }
     false
+}
+
+/// Why the node's certificate was not taken, if that is so.
+fn untrusted(status: &Status) -> Option<String> {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        // What an I/O error is made of is not among its sources.
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if let Some(rustls::Error::InvalidCertificate(why)) = inner.and_then(|e| e.downcast_ref()) {
+            return Some(why.to_string());
+        }
+        cause = error.source();
+    }
+    None
 }
 
 fn root_cause(status: &Status) -> String {

@@ -54,6 +54,7 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
     let mut message = format!("{error:#}").replace('\n', " ");
     if let Some(client::Error::NotDone(detail)) = error.downcast_ref::<client::Error>()
         && detail.name.is_empty()
+        && !detail.is_about_trust()
     {
         message += "; is a cluster running there? Start one with 'mayfly up', or name its nodes \
                     with --connect";
