@@ -12,6 +12,10 @@ use chaos::{SmallDisk, free_ports};
 use client::{Client, ClientOptions, Trust};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use tempfile::TempDir;
 
 use crate::Proxy;
@@ -48,6 +52,8 @@ pub struct Settings {
     pub plain: bool,
     /// Nodes speak TLS among themselves, with certificates of [`Cluster::certs`].
     pub peer_tls: bool,
+    /// With `tls`: clients may show certificates of [`Cluster::certs`]; what else `[tls.clients]` has.
+    pub client_tls: Option<&'static str>,
     /// Every node has a port that takes everything.
     pub any: bool,
     /// What one of the nodes is started with beside its configuration.
@@ -70,6 +76,7 @@ impl Default for Settings {
             tls: false,
             plain: true,
             peer_tls: false,
+            client_tls: None,
             any: false,
             odd: None,
         }
@@ -132,6 +139,30 @@ fn certify(dir: &Path, plain: bool) -> anyhow::Result<String> {
     fs::set_permissions(&key, Permissions::from_mode(0o600))?;
     fs::write(&certificate, made.cert.pem())?;
     Ok(format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nplain = {plain}\n"))
+}
+
+/// The authority that [`cert`] made in a directory.
+pub fn authority(dir: &Path) -> anyhow::Result<Issuer<'static, KeyPair>> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "Mayfly authority");
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::from_pem(&fs::read_to_string(dir.join("authority.key"))?)?;
+    Ok(Issuer::new(params, key))
+}
+
+/// A certificate for use as a client, signed by the authority of a directory, as `change` has it; and its
+/// key.
+pub fn sign(
+    dir: &Path,
+    change: impl FnOnce(&mut CertificateParams) -> anyhow::Result<()>,
+) -> anyhow::Result<(String, String)> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name = DistinguishedName::new();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    change(&mut params)?;
+    let key = KeyPair::generate()?;
+    Ok((params.signed_by(&key, &authority(dir)?)?.pem(), key.serialize_pem()))
 }
 
 /// Runs `mayfly cert` in a directory.
@@ -222,11 +253,15 @@ impl Cluster {
             })
             .collect();
         let certs = dir.path().join(CERTS);
-        if settings.peer_tls {
+        if settings.peer_tls || settings.client_tls.is_some() {
             cert(&certs, &["authority"])?;
         }
         for (id, node) in (1..).zip(&nodes) {
             let mut tls = tls.clone();
+            if let Some(more) = settings.client_tls {
+                let authority = certs.join("authority.pem");
+                tls += &format!("[tls.clients]\nauthority = {authority:?}\n{more}");
+            }
             if settings.peer_tls {
                 cert(&certs, &["node", &id.to_string(), "127.0.0.1"])?;
                 let path = |name: String| certs.join(name);

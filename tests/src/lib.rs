@@ -19,7 +19,7 @@ pub mod wire;
 pub use amqp::{AmqpClient, AmqpNode, AmqpReply};
 pub use amqp_transaction::{AmqpCoordinator, AmqpVerdict, refusal, within};
 pub use chaos::free_ports;
-pub use cluster::{Cluster, Settings, cert, mayfly};
+pub use cluster::{Cluster, Settings, authority, cert, mayfly, sign};
 pub use document::{Block, Document, Link};
 pub use http_client::{HttpAnswer, ask};
 pub use load::{Load, LoadOptions};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tungstenite::client::IntoClientRequest;
@@ -84,13 +84,29 @@ pub fn tcp(address: &str) -> anyhow::Result<TcpStream> {
 
 /// TLS, for a server that has this certificate or one signed with it.
 pub fn tls(address: &str, trusted: &Path) -> anyhow::Result<TlsStream> {
+    tls_showing(address, trusted, None)
+}
+
+/// The same, with a certificate and its key for a server that asks for one, each as PEM.
+pub fn tls_showing(
+    address: &str,
+    trusted: &Path,
+    own: Option<&(String, String)>,
+) -> anyhow::Result<TlsStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(trusted)?)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match own {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain: Result<Vec<_>, _> =
+                CertificateDer::pem_slice_iter(certificate.as_bytes()).collect();
+            config.with_client_auth_cert(chain?, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?
+        }
+    };
     let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
     let stream = TcpStream::connect(address).with_context(|| address.to_owned())?;
     stream.set_nodelay(true)?;
@@ -105,7 +121,17 @@ pub fn tls(address: &str, trusted: &Path) -> anyhow::Result<TlsStream> {
 
 /// A WebSocket for AMQP, over TLS.
 pub fn websocket(address: &str, trusted: &Path, path: &str) -> anyhow::Result<impl Wire + use<>> {
-    let stream = tls(address, trusted)?;
+    websocket_showing(address, trusted, path, None)
+}
+
+/// The same, as [`tls_showing`] has it.
+pub fn websocket_showing(
+    address: &str,
+    trusted: &Path,
+    path: &str,
+    own: Option<&(String, String)>,
+) -> anyhow::Result<impl Wire + use<>> {
+    let stream = tls_showing(address, trusted, own)?;
     stream.sock.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
     let timeouts = stream.sock.try_clone()?;
     let socket = handshake(stream, path, Some("AMQPWSB10"))?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use thiserror::Error;
 
+use crate::certified::{CertificateMap, Certified, NoClient};
 use crate::grant::Grant;
 use crate::key::Key;
 use crate::offer::Offer;
@@ -29,6 +30,17 @@ pub enum Access {
 #[derive(Clone)]
 pub struct Keyring {
     keys: Arc<RwLock<Arc<[Key]>>>,
+    /// Which of them certificates stand for.
+    certificates: Arc<RwLock<Arc<CertificateMap>>>,
+}
+
+/// What somebody proves with who he is. An `Authorization` is looked at alone, where there is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence<'a> {
+    /// The value of a request's `Authorization`.
+    pub authorization: Option<&'a str>,
+    /// What was shown on the connection that the request came over.
+    pub certificate: Option<&'a Certified>,
 }
 
 /// Why somebody may not do something. None of the texts holds what the client sent.
@@ -38,6 +50,9 @@ pub enum Denied {
     Nothing,
     #[error("{0}")]
     Proof(#[from] TokenError),
+    /// A certificate was shown, and nothing else.
+    #[error("{0}")]
+    Certificate(#[from] NoClient),
     /// Who he is, is proven.
     #[error("{principal} has no right '{}' on {}", right.name(), place(path))]
     Right { principal: Principal, right: Right, path: String },
@@ -48,14 +63,14 @@ impl Denied {
     pub fn is_for_want_of_a_key(&self) -> bool {
         match self {
             Denied::Proof(error) => error.is_for_want_of_a_key(),
-            Denied::Nothing | Denied::Right { .. } => false,
+            Denied::Nothing | Denied::Certificate(_) | Denied::Right { .. } => false,
         }
     }
 
     /// The key that the proof was made with, where there is such a key.
     pub fn key_name(&self) -> Option<&str> {
         match self {
-            Denied::Nothing => None,
+            Denied::Nothing | Denied::Certificate(_) => None,
             Denied::Proof(error) => error.key_name(),
             Denied::Right { principal, .. } => principal.key_name(),
         }
@@ -73,7 +88,8 @@ fn place(path: &str) -> String {
 
 impl Keyring {
     pub fn new(keys: impl IntoIterator<Item = Key>) -> Keyring {
-        Keyring { keys: Arc::new(RwLock::new(keys.into_iter().collect())) }
+        let keys = keys.into_iter().collect();
+        Keyring { keys: Arc::new(RwLock::new(keys)), certificates: Arc::default() }
     }
 
     /// As they are now.
@@ -85,6 +101,15 @@ impl Keyring {
     pub fn replace(&self, keys: impl IntoIterator<Item = Key>) {
         let keys = keys.into_iter().collect();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    fn certificates(&self) -> Arc<CertificateMap> {
+        self.certificates.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets certificates stand for keys as this says, from now on.
+    pub fn certify(&self, map: CertificateMap) {
+        *self.certificates.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
     }
 }
 
@@ -120,13 +145,25 @@ impl Access {
         Grant::of_key(&keys.current(), name, key)
     }
 
-    /// What whoever showed a certificate may do that stands for the key of that name. `None`: there is
-    /// no such key. That the certificate is good, and its holder's, is for the caller to have seen.
-    pub fn by_certificate(&self, subject: &str, name: &str) -> Option<Grant> {
-        let Access::Keys(keys) = self else { return Some(Grant::all()) };
-        let keys = keys.current();
-        let key = keys.iter().find(|key| key.name == name)?;
-        Some(Grant::by_certificate(key, subject))
+    /// What whoever showed a certificate may do, by each key of the name that it stands for; there is one
+    /// at least (SASL-9).
+    ///
+    /// # Errors
+    /// [`NoClient`].
+    pub fn certified(&self, shown: &Certified, now_s: u64) -> Result<Vec<Grant>, NoClient> {
+        let Access::Keys(ring) = self else { return Ok(vec![Grant::all()]) };
+        let (map, keys) = (ring.certificates(), ring.current());
+        let (name, key) = map.find(shown)?;
+        if now_s >= shown.expires_at_s {
+            return Err(NoClient::Expired { subject: shown.subject.clone() });
+        }
+        let of_name = keys.iter().filter(|known| known.name == key);
+        let grants: Vec<Grant> =
+            of_name.map(|known| Grant::by_certificate(known, &name, shown.expires_at_s)).collect();
+        match grants.is_empty() {
+            true => Err(NoClient::NoKey { subject: shown.subject.clone(), key: key.to_owned() }),
+            false => Ok(grants),
+        }
     }
 
     /// Whether there is a key of that name.
@@ -171,14 +208,14 @@ impl Access {
         Token::parse(token)?.at(host).verify(keys.current().iter().chain(own), audience, now_s)
     }
 
-    /// Who a request is from, by the value of its `Authorization`, if he may use `path` (normalised) in
-    /// one of these ways (ERR-17). `own`: as for [`Access::verify`].
+    /// Who a request is from, by its `Authorization`, or without one by the certificate of its connection,
+    /// if he may use `path` (normalised) in one of these ways (ERR-17). `own`: as for [`Access::verify`].
     ///
     /// # Errors
     /// [`Denied`], of the first of the rights where it is one that is missing.
     pub fn permit(
         &self,
-        given: Option<&str>,
+        given: Evidence<'_>,
         path: &str,
         any_of: &[Right],
         own: &[Key],
@@ -186,6 +223,7 @@ impl Access {
     ) -> Result<Grant, Denied> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
         let keys = keys.current();
+        let Evidence { authorization, certificate } = given;
         let may = |grant: &Grant| any_of.iter().any(|right| grant.allows(path, *right, now_s));
         // Who may have one key under several names is whoever may do what is asked.
         let best = |grants: &mut dyn Iterator<Item = Grant>| {
@@ -195,7 +233,12 @@ impl Access {
             })
         };
         let known = || keys.iter().chain(own);
-        let found = match Offer::parse(given.ok_or(Denied::Nothing)?)? {
+        let offer = authorization.map(Offer::parse).transpose()?;
+        let found = match offer.or(certificate.map(Offer::Certificate)).ok_or(Denied::Nothing)? {
+            Offer::Certificate(shown) => {
+                let found = best(&mut self.certified(shown, now_s)?.into_iter());
+                found.ok_or(Denied::Nothing)?
+            }
             Offer::Bearer(given) => {
                 let of_value = known().filter(|key| key.is(given));
                 let found = best(&mut of_value.map(|key| Grant::by_key(key, given)));
@@ -226,8 +269,13 @@ impl Access {
     /// of the entity, if it was proven by a rule of one.
     pub fn renewed(&self, grant: &Grant, own: &[Key]) -> Option<Grant> {
         let Access::Keys(keys) = self else { return Some(grant.clone()) };
-        match grant.principal {
+        match &grant.principal {
             Principal::Rule { .. } => grant.renewed(own),
+            Principal::Certificate { subject, key }
+                if keys.certificates().key_of(&subject[..]) != Some(&key[..]) =>
+            {
+                None
+            }
             _ => grant.renewed(&keys.current()),
         }
     }
@@ -248,6 +296,10 @@ mod tests {
     use crate::token::sign;
 
     const NOW_S: u64 = 1_700_000_000;
+
+    fn sent(authorization: &str) -> Evidence<'_> {
+        Evidence { authorization: Some(authorization), certificate: None }
+    }
 
     fn key(name: &str, value: &str, right: Right, scope: &str) -> Key {
         let (name, scope) = (name.to_owned(), scope.to_owned());
@@ -290,13 +342,16 @@ mod tests {
             ("sender-key".to_owned(), "the token is not a shared access signature"),
             ("Basic !".to_owned(), "the token lacks a part, or has one that cannot be read: Basic"),
         ] {
-            let found = access.permit(Some(&given), "q", &[Right::Send], &own, NOW_S);
+            let found = access.permit(sent(&given), "q", &[Right::Send], &own, NOW_S);
             let found = found.map_or_else(|denied| denied.to_string(), |g| g.principal.to_string());
             assert_eq!(found, told, "{given}");
         }
-        let nothing = access.permit(None, "q", &[Right::Send], &own, NOW_S);
+        let nothing = access.permit(Evidence::default(), "q", &[Right::Send], &own, NOW_S);
         assert_eq!(nothing, Err(Denied::Nothing));
-        assert_eq!(Access::Anyone.permit(None, "", &[Right::Operate], &[], 0), Ok(Grant::all()));
+        assert_eq!(
+            Access::Anyone.permit(Evidence::default(), "", &[Right::Operate], &[], 0),
+            Ok(Grant::all())
+        );
     }
 
     /// A key that has two names is good for what either is.
@@ -306,7 +361,7 @@ mod tests {
             [key("a", "shared-key", Right::Send, "q"), key("b", "shared-key", Right::Send, "r")];
         let access = Access::keys(keys);
         for (path, name) in [("q", Some("a")), ("r", Some("b")), ("s", None)] {
-            let found = access.permit(Some("Bearer shared-key"), path, &[Right::Send], &[], NOW_S);
+            let found = access.permit(sent("Bearer shared-key"), path, &[Right::Send], &[], NOW_S);
             assert_eq!(
                 found.ok().and_then(|g| g.principal.key_name().map(str::to_owned)).as_deref(),
                 name
@@ -322,7 +377,78 @@ mod tests {
         ring.replace([key("a", "new-key", Right::Listen, "")]);
         assert!(clone.login("a", "old-key").is_none() && clone.login("a", "new-key").is_some());
         assert_eq!(clone.renewed(&grant, &[]), None);
-        assert!(clone.by_certificate("CN=a", "a").is_some_and(|grant| grant.rights.listen));
-        assert!(clone.by_certificate("CN=b", "b").is_none());
+    }
+
+    /// Each row: a certificate's URI, whether an `Authorization` came as well, and who it is that asks to
+    /// send to `q`, or what he is told.
+    #[test]
+    fn err_17_a_certificate_is_a_proof_where_there_is_no_other() {
+        let keys = [
+            key("worker", "worker-key", Right::Listen, ""),
+            key("worker", "other-key", Right::Send, "q"),
+            key("listener", "listener-key", Right::Listen, ""),
+        ];
+        let access = Access::keys(keys);
+        let Access::Keys(ring) = &access else { unreachable!("made of keys") };
+        ring.certify(CertificateMap::new(
+            String::new(),
+            [("spiffe://a/b".to_owned(), "worker".to_owned())],
+        ));
+        let shown = |uri: &str, expires_at_s| Certified {
+            subject: "CN=a".into(),
+            common_name: None,
+            uris: vec![uri.to_owned()],
+            expires_at_s,
+        };
+        let later = NOW_S + 1;
+        for (uri, expires_at_s, authorization, told) in [
+            (
+                "mayfly://cluster/client/worker",
+                later,
+                None,
+                "certificate 'mayfly://cluster/client/worker' (key 'worker')",
+            ),
+            ("spiffe://a/b", later, None, "certificate 'spiffe://a/b' (key 'worker')"),
+            (
+                "mayfly://cluster/client/listener",
+                later,
+                None,
+                "certificate 'mayfly://cluster/client/listener' (key 'listener') has no right 'Send' on 'q'",
+            ),
+            (
+                "mayfly://cluster/client/gone",
+                later,
+                None,
+                "the certificate 'CN=a' stands for the key 'gone', and no [[security.key]] has that name",
+            ),
+            ("mayfly://cluster/client/worker", NOW_S, None, "the certificate 'CN=a' has expired"),
+            (
+                "mayfly://cluster/client/worker",
+                later,
+                Some("Bearer guess"),
+                "the bearer token is no key of this cluster",
+            ),
+            ("mayfly://cluster/client/gone", later, Some("Bearer other-key"), "key 'worker'"),
+        ] {
+            let shown = shown(uri, expires_at_s);
+            let evidence = Evidence { authorization, certificate: Some(&shown) };
+            let found = access.permit(evidence, "q", &[Right::Send], &[], NOW_S);
+            let found = found.map_or_else(|denied| denied.to_string(), |g| g.principal.to_string());
+            assert_eq!(found, told, "{uri}");
+        }
+        // What is taken out of the configuration ends what was granted by it.
+        for name in ["spiffe://a/b", "mayfly://cluster/client/worker"] {
+            let grants = access.certified(&shown(name, later), NOW_S).expect("mapped");
+            assert_eq!(grants.len(), 2, "one for each key of the name");
+            let renewed = |ring: &Keyring| {
+                let renewed =
+                    grants.iter().map(|grant| Access::Keys(ring.clone()).renewed(grant, &[]));
+                renewed.filter(Option::is_some).count()
+            };
+            assert_eq!(renewed(ring), 2);
+            let other = Keyring::new(ring.current().iter().cloned());
+            assert_eq!(renewed(&other), if name.starts_with("spiffe") { 0 } else { 2 });
+            assert_eq!(renewed(&Keyring::new([])), 0);
+        }
     }
 }

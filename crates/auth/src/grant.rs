@@ -52,11 +52,12 @@ impl Grant {
         }
     }
 
-    /// What a key of the configuration is good for to whoever shows a certificate that stands for it.
-    pub(crate) fn by_certificate(known: &Key, subject: &str) -> Grant {
+    /// What a key of the configuration is good for to whoever shows a certificate that stands for it, by
+    /// the name it is known by, as long as that counts.
+    pub(crate) fn by_certificate(known: &Key, subject: &str, expires_at_s: u64) -> Grant {
         let (subject, key) = (Arc::from(subject), Arc::from(known.name.as_str()));
         let principal = Principal::Certificate { subject, key };
-        Grant { principal, seal: Seal::default(), ..Grant::by_key(known, "") }
+        Grant { principal, expires_at_s, seal: Seal::default(), ..Grant::by_key(known, "") }
     }
 
     /// Whether it covers using `path` (normalised) that way at that time.
@@ -115,7 +116,7 @@ mod tests {
             assert_eq!(found, right.map(|right| Rights::default().with(right)), "{now:?}");
         }
         assert_eq!(Grant::all().renewed(&[]), Some(Grant::all()));
-        let shown = Grant::by_certificate(&key("worker", "first", "", Right::Send), "CN=w");
+        let shown = Grant::by_certificate(&key("worker", "first", "", Right::Send), "CN=w", 1);
         let exchanged = [key("worker", "third", "", Right::Send)];
         assert!(shown.renewed(&exchanged).is_some(), "it never was proven with the key");
         assert_eq!(shown.renewed(&[]), None);

@@ -3,7 +3,8 @@
 //!
 //! No clock and no socket: times are numbers, and what was granted is remembered by whoever asked.
 //!
-//! Reading order: rights, the paths they are for, who somebody is, keys, grants, proofs, access.
+//! Reading order: rights, the paths they are for, who somebody is, keys, grants, certificates,
+//! proofs, access.
 
 mod right;
 
@@ -15,13 +16,19 @@ mod key;
 
 mod grant;
 
+mod cluster_uri;
+
+mod certified;
+
 mod token;
 
 mod offer;
 
 mod access;
 
-pub use access::{Access, Denied, Keyring, named_path};
+pub use access::{Access, Denied, Evidence, Keyring, named_path};
+pub use certified::{CertificateMap, Certified, NoClient};
+pub use cluster_uri::ClusterUri;
 pub use grant::Grant;
 pub use key::{Key, Seal};
 pub use offer::{Offer, authorization};

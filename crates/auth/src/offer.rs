@@ -1,10 +1,12 @@
-//! What a request offers as its proof: the value of `Authorization`, over HTTP and gRPC alike.
+//! What a request offers as its proof, over HTTP and gRPC alike: the value of `Authorization`, or what was
+//! shown on its connection.
 
 use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::certified::Certified;
 use crate::token::TokenError;
 
 /// A proof as it came.
@@ -15,6 +17,8 @@ pub enum Offer<'a> {
     Login { name: String, key: String },
     /// Anything else: a shared access signature, or nothing that is understood.
     Token(&'a str),
+    /// Without `Authorization`: a certificate.
+    Certificate(&'a Certified),
 }
 
 impl<'a> Offer<'a> {

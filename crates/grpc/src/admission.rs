@@ -94,7 +94,7 @@ mod tests {
             (None, None, Some((415, None))),
         ] {
             let misdirected: Option<Arc<str>> = misdirected.map(Arc::from);
-            let slot = ConnectionSlot { surplus_to: None, misdirected };
+            let slot = ConnectionSlot { misdirected, ..Default::default() };
             let mut request = Request::new(());
             request.extensions_mut().insert(slot);
             if let Some(content_type) = content_type {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use auth::Certified;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
@@ -38,6 +39,8 @@ pub(crate) struct ConnectionSlot {
     pub surplus_to: Option<usize>,
     /// It came to a port that does not take gRPC (CONN-24).
     pub misdirected: Option<Arc<str>>,
+    /// What the client has shown of itself.
+    pub certified: Option<Arc<Certified>>,
 }
 
 /// The slots there are for connections (QUOTA-13).
@@ -79,7 +82,8 @@ impl Connected for Connection {
     fn connect_info(&self) -> ConnectionSlot {
         let misdirected = self.arrival.misdirected.clone();
         let surplus = self.surplus.as_ref().filter(|_| misdirected.is_none());
-        ConnectionSlot { surplus_to: surplus.map(|surplus| surplus.connections_max), misdirected }
+        let surplus_to = surplus.map(|surplus| surplus.connections_max);
+        ConnectionSlot { surplus_to, misdirected, certified: self.arrival.certified.clone() }
     }
 }
 

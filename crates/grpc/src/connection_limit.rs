@@ -52,7 +52,7 @@ mod tests {
             ConnectionLimit.call(request)
         };
         assert!(ask(None).is_ok() && ask(Some(ConnectionSlot::default())).is_ok());
-        let status = ask(Some(ConnectionSlot { surplus_to: Some(7), misdirected: None }))
+        let status = ask(Some(ConnectionSlot { surplus_to: Some(7), ..Default::default() }))
             .expect_err("no slot");
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert!(status.message().contains("as it may, 7;"), "{status}");

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Denied, Right};
+use auth::{Access, Certified, Denied, Evidence, Right};
 use service::{Broker, Transaction};
 use tonic::service::Interceptor;
 use tonic::{Code, Request, Response, Status};
@@ -14,6 +14,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use transport::Denials;
 use wire::v1;
 
+use crate::connection::ConnectionSlot;
 use crate::connection_limit::ConnectionLimit;
 use crate::right::{Ask, Need};
 use crate::status::{DOMAIN, status};
@@ -33,6 +34,8 @@ pub(crate) struct Visitor {
     door: Door,
     /// As it came.
     proof: Option<String>,
+    /// What was shown on the connection.
+    certified: Option<Arc<Certified>>,
     peer: Option<SocketAddr>,
 }
 
@@ -42,9 +45,10 @@ impl Door {
     }
 
     pub fn visitor<T>(&self, request: &Request<T>) -> Visitor {
-        let proof = request.metadata().get("authorization");
-        let proof = proof.and_then(|proof| proof.to_str().ok()).map(str::to_owned);
-        Visitor { door: self.clone(), proof, peer: request.remote_addr() }
+        let Evidence { authorization, .. } = evidence(request);
+        let proof = authorization.map(str::to_owned);
+        let certified = certified(request).cloned();
+        Visitor { door: self.clone(), proof, certified, peer: request.remote_addr() }
     }
 
     /// A transaction with nothing in it: each step of it is admitted by itself.
@@ -84,9 +88,10 @@ impl Visitor {
     async fn meet(&self, need: Need, method: &str) -> Result<(), Status> {
         let Need { path, any_of } = need;
         let Door { access, broker, .. } = &self.door;
-        let permit = |own: &[auth::Key]| {
-            access.permit(self.proof.as_deref(), &path, any_of, own, now_s()).map(drop)
-        };
+        let (authorization, certificate) = (self.proof.as_deref(), self.certified.as_deref());
+        let given = Evidence { authorization, certificate };
+        let permit =
+            |own: &[auth::Key]| access.permit(given, &path, any_of, own, now_s()).map(drop);
         let denied = match permit(&[]) {
             Err(denied) if denied.is_for_want_of_a_key() => {
                 let own = broker.entities().keys_of(&path).await;
@@ -115,7 +120,7 @@ impl Visitor {
 /// What a refusal is on the wire: who is not known from who is known and may not.
 fn refused(denied: &Denied, path: &str) -> Status {
     let code = match denied {
-        Denied::Nothing | Denied::Proof(_) => Code::Unauthenticated,
+        Denied::Nothing | Denied::Proof(_) | Denied::Certificate(_) => Code::Unauthenticated,
         Denied::Right { .. } => Code::PermissionDenied,
     };
     let metadata = HashMap::from([
@@ -138,12 +143,22 @@ pub(crate) struct KeyHolder {
 impl Interceptor for KeyHolder {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let request = ConnectionLimit.call(request)?;
-        let given = request.metadata().get("authorization").and_then(|given| given.to_str().ok());
-        match self.access.permit(given, "", &Right::ALL, &[], now_s()) {
+        match self.access.permit(evidence(&request), "", &Right::ALL, &[], now_s()) {
             Ok(_) | Err(Denied::Right { .. }) => Ok(request),
             Err(denied) => Err(refused(&denied, "")),
         }
     }
+}
+
+/// What a request comes with.
+fn evidence<T>(request: &Request<T>) -> Evidence<'_> {
+    let authorization = request.metadata().get("authorization");
+    let authorization = authorization.and_then(|given| given.to_str().ok());
+    Evidence { authorization, certificate: certified(request).map(|shown| &**shown) }
+}
+
+fn certified<T>(request: &Request<T>) -> Option<&Arc<Certified>> {
+    request.extensions().get::<ConnectionSlot>()?.certified.as_ref()
 }
 
 /// Tokens run out by the wall clock, whatever the cluster's time was moved to (ERR-25).

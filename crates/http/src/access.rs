@@ -1,11 +1,11 @@
-//! Authorization (HTTP-10 to HTTP-15): a token of an SDK, or a key as a bearer token. Entities
+//! Authorization (HTTP-10 to HTTP-15): a token of an SDK, a key as a bearer token, or a certificate. Entities
 //! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2). An entity's own
 //! rules are asked for where no key of the node will do (ENT-12).
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Denied, Grant, Key, Right, resource_path};
+use auth::{Access, Certified, Denied, Evidence, Grant, Key, Right, resource_path};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
@@ -16,7 +16,7 @@ use domain::Excerpt;
 use service::Broker;
 use transport::Denials;
 
-use crate::connection::Peer;
+use crate::connection::{CertifiedPeer, Peer};
 use crate::failure::{Failure, refuse};
 use crate::path::Target;
 use crate::probe::{Probe, probe};
@@ -43,6 +43,22 @@ pub(crate) struct Guard {
 /// What a request's credentials are good for.
 struct Proof(Grant);
 
+/// What a request says of who sends it.
+#[derive(Clone, Copy)]
+struct Requester<'a> {
+    headers: &'a HeaderMap,
+    /// What was shown on its connection.
+    certificate: Option<&'a Certified>,
+}
+
+impl<'a> Requester<'a> {
+    fn of(request: &'a Request) -> Requester<'a> {
+        let shown = request.extensions().get::<CertifiedPeer>();
+        let certificate = shown.and_then(|CertifiedPeer(shown)| shown.as_deref());
+        Requester { headers: request.headers(), certificate }
+    }
+}
+
 impl Guard {
     pub fn new(access: Access) -> Guard {
         Guard { access, denials: Denials::default(), started: Instant::now() }
@@ -53,10 +69,12 @@ impl Guard {
         &self,
         path: &str,
         right: Right,
-        headers: &HeaderMap,
+        from: Requester<'_>,
         own: &[Key],
     ) -> Result<Proof, Denied> {
-        let given = headers.get(AUTHORIZATION).and_then(|given| given.to_str().ok());
+        let Requester { headers, certificate } = from;
+        let authorization = headers.get(AUTHORIZATION).and_then(|given| given.to_str().ok());
+        let given = Evidence { authorization, certificate };
         let path = resource_path(path);
         let permit = |path: &str| self.access.permit(given, path, &[right], own, now_s());
         // A token may be for the messages alone; an entity's own key is for the entity they are of.
@@ -136,14 +154,14 @@ pub(crate) async fn check(
         Some(_) => ("", Right::Monitor),
         None => (path, target.as_ref().map_or(Right::Manage, Target::right)),
     };
-    let mut proof = guard.proof(path, right, request.headers(), &[]);
+    let mut proof = guard.proof(path, right, Requester::of(&request), &[]);
     let entity = target.as_ref().and_then(Target::entity);
     if let (Err(denied), Some(entity)) = (&proof, entity)
         && denied.is_for_want_of_a_key()
         && probe.is_none()
     {
         match broker.entities().keys_of(entity).await {
-            Ok(own) => proof = guard.proof(path, right, request.headers(), &own),
+            Ok(own) => proof = guard.proof(path, right, Requester::of(&request), &own),
             Err(error) => return Failure::from(error).into_response(),
         }
     }
@@ -252,6 +270,10 @@ mod tests {
         Guard::new(Access::keys(keys.into_iter().chain([Key::root("secret")])))
     }
 
+    fn from(headers: &HeaderMap) -> Requester<'_> {
+        Requester { headers, certificate: None }
+    }
+
     fn token(resource: &str, name: &str) -> String {
         sign(resource, name, "key", now_s() + 60)
     }
@@ -290,16 +312,20 @@ mod tests {
             (auth::authorization(Some("Q"), "key").into_owned(), "/other", false),
             ("Basic c2VjcmV0".to_owned(), "/q", false),
         ] {
-            let proof =
-                guard().proof(path, Right::Manage, &headers(&[("authorization", &given)]), &[]);
+            let proof = guard().proof(
+                path,
+                Right::Manage,
+                from(&headers(&[("authorization", &given)])),
+                &[],
+            );
             assert_eq!(proof.is_ok(), allowed, "{path} {given}");
         }
-        assert!(guard().proof("/q", Right::Manage, &HeaderMap::new(), &[]).is_err());
+        assert!(guard().proof("/q", Right::Manage, from(&HeaderMap::new()), &[]).is_err());
         // Messages take the right of what is done with them.
         let sender = token("http%3A%2F%2Flocalhost%3A5300%2Fq", "S");
         let sender = headers(&[("authorization", &sender)]);
         for (right, allowed) in [(Right::Send, true), (Right::Listen, false)] {
-            let proof = guard().proof("/q/messages", right, &sender, &[]);
+            let proof = guard().proof("/q/messages", right, from(&sender), &[]);
             assert_eq!(proof.is_ok(), allowed, "{right:?}");
         }
     }
@@ -326,9 +352,9 @@ mod tests {
             (token(PYTHON, "Boss"), "/other", Right::Manage, false),
         ] {
             let headers = headers(&[("authorization", &given)]);
-            let without = guard().proof(path, right, &headers, &[]);
+            let without = guard().proof(path, right, from(&headers), &[]);
             assert!(without.is_err_and(|denied| denied.is_for_want_of_a_key()), "{path}");
-            let proof = guard().proof(path, right, &headers, &own);
+            let proof = guard().proof(path, right, from(&headers), &own);
             assert_eq!(proof.is_ok(), allowed, "{path} {given}");
         }
     }
@@ -346,7 +372,7 @@ mod tests {
     #[test]
     fn fwd_2_what_is_forwarded_to_is_what_rights_are_asked_for() {
         let headers = headers(&[("authorization", &token("http%3A%2F%2Fh%2Fq", "Q"))]);
-        let proof = guard().proof("/q", Right::Manage, &headers, &[]).expect("Manage on q");
+        let proof = guard().proof("/q", Right::Manage, from(&headers), &[]).expect("Manage on q");
         for (written, target, allowed) in [
             ("q/below", "q/below", true),
             ("sb://h%2Fq/secret", "secret", false),
@@ -393,7 +419,7 @@ mod tests {
                 pairs.push((other, junk));
                 let headers = headers(&pairs);
                 let proof = guard()
-                    .proof("/q", Right::Manage, &headers, &[])
+                    .proof("/q", Right::Manage, from(&headers), &[])
                     .expect("Manage on the source");
                 let forwards = forwards(body.as_bytes());
                 let may = |forward| guard().may_forward(&proof, &headers, forward, &[]);

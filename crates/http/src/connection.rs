@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::Certified;
 use axum::Router;
 use axum::http::uri::{Authority, PathAndQuery, Scheme};
 use axum::http::{HeaderValue, Request, StatusCode, Uri, header};
@@ -36,6 +37,10 @@ const PROBES_MAX: usize = 64;
 #[derive(Clone, Copy)]
 pub(crate) struct Peer(pub SocketAddr);
 
+/// What was shown on the connection of a request.
+#[derive(Clone, Default)]
+pub(crate) struct CertifiedPeer(pub Option<Arc<Certified>>);
+
 /// Serves until `stop` resolves, and then until open requests are answered.
 pub(crate) async fn serve(
     mut arrivals: Arrivals,
@@ -51,7 +56,7 @@ pub(crate) async fn serve(
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
-        let Arrival { stream, peer, misdirected, .. } = tokio::select! {
+        let Arrival { stream, peer, misdirected, certified, .. } = tokio::select! {
             () = &mut stop => break,
             Some(arrival) = arrivals.recv() => arrival,
             Some(_) = connections.join_next() => continue,
@@ -62,6 +67,7 @@ pub(crate) async fn serve(
         let (stream, framing) = WatchedStream::new(stream);
         let service = service_fn(move |request| {
             let (mut app, misdirected) = (app.clone(), misdirected.clone());
+            let certified = CertifiedPeer(certified.clone());
             let framing = framing.clone();
             async move {
                 let answer = match misdirected {
@@ -74,7 +80,7 @@ pub(crate) async fn serve(
                     None if is_surplus && probe(request.method(), request.uri()).is_none() => {
                         Ok(last_word(StatusCode::SERVICE_UNAVAILABLE, surplus(connections_max)))
                     }
-                    None => app.call(seen_from(request, peer, is_tls)).await,
+                    None => app.call(seen_from(request, peer, certified, is_tls)).await,
                 };
                 answer.map(|answer| match answer.status() {
                     StatusCode::SWITCHING_PROTOCOLS => {
@@ -138,8 +144,14 @@ fn as_last(mut response: Response) -> Response {
 }
 
 /// Tells the request whose it is, and its scheme.
-fn seen_from(mut request: Request<Incoming>, peer: SocketAddr, is_tls: bool) -> Request<Incoming> {
+fn seen_from(
+    mut request: Request<Incoming>,
+    peer: SocketAddr,
+    certified: CertifiedPeer,
+    is_tls: bool,
+) -> Request<Incoming> {
     request.extensions_mut().insert(Peer(peer));
+    request.extensions_mut().insert(certified);
     if is_tls && let Some(uri) = absolute(&request) {
         *request.uri_mut() = uri;
     }

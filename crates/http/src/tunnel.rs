@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use transport::Arrival;
 
-use crate::connection::Peer;
+use crate::connection::{CertifiedPeer, Peer};
 use crate::failure::refuse;
 
 pub(crate) const PATH: &str = "/$servicebus/websocket";
@@ -36,6 +36,7 @@ const READ_BYTES: usize = 8 * 1024;
 pub(crate) async fn open(
     Extension(tunnels): Extension<Option<mpsc::Sender<Arrival>>>,
     Extension(Peer(peer)): Extension<Peer>,
+    Extension(CertifiedPeer(certified)): Extension<CertifiedPeer>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let Some(tunnels) = tunnels else {
@@ -62,7 +63,7 @@ pub(crate) async fn open(
     upgrade.on_upgrade(async move |socket| {
         let stream = transport::Stream::Tunnel(Box::new(Tunnel::new(socket)));
         // Fails only when the node ends.
-        drop(tunnels.send(Arrival::now(stream, peer)).await);
+        drop(tunnels.send(Arrival { certified, ..Arrival::now(stream, peer) }).await);
     })
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow, bail, ensure};
+use auth::ClusterUri;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData,
@@ -140,10 +141,17 @@ impl Authority {
         self.sign(params, valid_for)
     }
 
-    /// Of a client of this name.
-    pub fn client(&self, name: &str, valid_for: Duration) -> anyhow::Result<Issued> {
+    /// Of a client of this name, which is that of the key it stands for; `cluster`: good for that one only.
+    pub fn client(
+        &self,
+        name: &str,
+        cluster: Option<&str>,
+        valid_for: Duration,
+    ) -> anyhow::Result<Issued> {
         let mut params = CertificateParams::default();
         params.distinguished_name = common_name(name);
+        let uri = ClusterUri { cluster, kind: ClusterUri::CLIENT, name };
+        params.subject_alt_names.push(SanType::URI(uri.to_string().try_into()?));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params, valid_for)
     }

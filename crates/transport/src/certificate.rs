@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use auth::{Certified, ClusterUri};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use sha2::{Digest, Sha256};
@@ -110,6 +111,30 @@ impl Certificate {
         }
     }
 
+    /// The client that this certificate names; of several the first.
+    pub fn client(&self) -> Option<&str> {
+        let clients = self.uris().filter_map(ClusterUri::parse);
+        clients.filter(|uri| uri.kind == ClusterUri::CLIENT).map(|uri| uri.name).next()
+    }
+
+    fn uris(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().filter_map(|name| match name {
+            AltName::Uri(uri) => Some(uri.as_str()),
+            _ => None,
+        })
+    }
+
+    /// By what whoever has it is known to be a client.
+    pub(crate) fn certified(&self) -> Certified {
+        Certified {
+            subject: self.subject.as_str().into(),
+            common_name: self.common_name.clone(),
+            uris: self.uris().map(str::to_owned).collect(),
+            // The last second is one of those in which it counts.
+            expires_at_s: u64::try_from(self.not_after).unwrap_or(0).saturating_add(1),
+        }
+    }
+
     /// Until when this counts with whoever trusts those authorities, in seconds since the Unix epoch: the last
     /// second of it, of its chain, or of the authority by which that ends, whichever is first. `None`: there is
     /// no certificate.
@@ -125,10 +150,7 @@ impl Certificate {
     /// The node that this certificate names. `Err`: it means to, and does not; or it names several, which
     /// is as good as none.
     pub fn node(&self) -> Result<Option<NodeUri>, String> {
-        let uris = self.names.iter().filter_map(|name| match name {
-            AltName::Uri(uri) if NodeUri::is_meant(uri) => Some(uri),
-            _ => None,
-        });
+        let uris = self.uris().filter(|uri| NodeUri::is_meant(uri));
         match uris.collect::<Vec<_>>()[..] {
             [] => Ok(None),
             [uri] => {
@@ -275,6 +297,7 @@ mod tests {
             (&["spiffe://a/b"], Ok(None)),
             (&["spiffe://a/b", "mayfly://cluster/node/2"], Ok(Some(2))),
             (&["mayfly://cluster/node/x"], Err("names no node")),
+            (&["mayfly://cluster/client/x"], Ok(None)),
             (&["mayfly://cluster/node/1", "mayfly://cluster/node/2"], Err("several nodes")),
             (&["mayfly://cluster/node/1", "mayfly://cluster/node/1"], Err("several nodes")),
         ] {

@@ -38,4 +38,4 @@ pub use port::{Arrival, Arrivals, HandleReserve, Lines, Reception, channel, plai
 pub use protocol::{Opening, Protocol};
 pub use shown::{Shown, host_of};
 pub use stream::{Begun, Duplex, Stream};
-pub use tls::{Tls, TlsError};
+pub use tls::{ClientTrust, Tls, TlsError};

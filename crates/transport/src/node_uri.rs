@@ -1,14 +1,11 @@
-//! The name of a node in its certificate: a URI among the subject's alternative names, as SPIFFE has it
-//! for any workload.
+//! The name of a node in its certificate.
 
 use std::fmt;
 use std::str::FromStr;
 
+use auth::ClusterUri;
 use thiserror::Error;
 
-const SCHEME: &str = "mayfly://";
-/// In the place of an id: the cluster that trusts whoever signed.
-const ANY_CLUSTER: &str = "cluster";
 /// A node's number; 0 is none.
 const NODE_MAX: u64 = u16::MAX as u64;
 
@@ -29,34 +26,30 @@ pub struct NoNode(String);
 impl NodeUri {
     /// Whether a URI means to name a node, rightly or not.
     pub fn is_meant(uri: &str) -> bool {
-        uri.starts_with(SCHEME)
+        let is_clients =
+            || ClusterUri::parse(uri).is_some_and(|uri| uri.kind == ClusterUri::CLIENT);
+        ClusterUri::is_meant(uri) && !is_clients()
     }
 }
 
 impl fmt::Display for NodeUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NodeUri { cluster, node } = self;
-        write!(f, "{SCHEME}{}/node/{node}", cluster.as_deref().unwrap_or(ANY_CLUSTER))
+        let (cluster, name) = (self.cluster.as_deref(), self.node.to_string());
+        ClusterUri { cluster, kind: ClusterUri::NODE, name: &name }.fmt(f)
     }
 }
 
 impl FromStr for NodeUri {
     type Err = NoNode;
 
-    /// As it is written, and in no other spelling: what proves something is compared, not interpreted.
+    /// As it is written, and in no other spelling.
     fn from_str(uri: &str) -> Result<NodeUri, NoNode> {
         let read = || {
-            let (cluster, node) = uri.strip_prefix(SCHEME)?.split_once("/node/")?;
-            let is_id = |text: &str| {
-                text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-            };
-            let cluster = match cluster {
-                ANY_CLUSTER => None,
-                id if is_id(id) => Some(id.to_owned()),
-                _ => return None,
-            };
-            let node = node.parse().ok().filter(|node| (1..=NODE_MAX).contains(node))?;
-            Some(NodeUri { cluster, node }).filter(|read| read.to_string() == uri)
+            let ClusterUri { cluster, kind, name } = ClusterUri::parse(uri)?;
+            let number = name.parse().ok().filter(|node| (1..=NODE_MAX).contains(node));
+            let node = number.filter(|_| kind == ClusterUri::NODE)?;
+            let read = NodeUri { cluster: cluster.map(str::to_owned), node };
+            Some(read).filter(|read| read.to_string() == uri)
         };
         read().ok_or_else(|| NoNode(uri.to_owned()))
     }

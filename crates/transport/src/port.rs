@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::Certified;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use crate::denials::Denials;
 use crate::directory::{Port, Verdict, directions};
 use crate::protocol::{FIRST_BYTES, Opening, Protocol};
 use crate::stream::Stream;
-use crate::tls::{Tls, TlsOfPort};
+use crate::tls::{Tls, TlsOfPort, shown_wrong};
 
 /// Pause before connections are accepted again when the process has no file handles left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -46,12 +47,15 @@ pub struct Arrival {
     pub accepted_at: Instant,
     /// It came to a port that does not take what it speaks: it is told this, and nothing else.
     pub misdirected: Option<Arc<str>>,
+    /// What its client has shown of itself; an authority for clients vouches for that.
+    pub certified: Option<Arc<Certified>>,
 }
 
 impl Arrival {
     /// One that is right where it came, at this moment.
     pub fn now(stream: Stream, peer: SocketAddr) -> Arrival {
-        Arrival { stream, peer, accepted_at: Instant::now(), misdirected: None }
+        let accepted_at = Instant::now();
+        Arrival { stream, peer, accepted_at, misdirected: None, certified: None }
     }
 }
 
@@ -238,7 +242,8 @@ impl Desk {
                 if let Some(why) = &misdirected {
                     self.tell(peer, &format!("{} was spoken: {why}", protocol.name()));
                 }
-                let arrival = Arrival { stream, peer, accepted_at, misdirected };
+                let certified = stream.shown().certified();
+                let arrival = Arrival { stream, peer, accepted_at, misdirected, certified };
                 // Fails only when nobody takes them any more.
                 drop(self.lines.of(protocol).send(arrival).await);
             }
@@ -279,8 +284,15 @@ impl Desk {
                 return Err(Lost::Quietly(error));
             }
             Err((error, stream)) => {
-                let why =
-                    format!("no TLS connection, {error}: {}", self.directions(Opening::Tls, false));
+                let authority = if self.port.is_internal {
+                    "tls.peer.authority"
+                } else {
+                    "tls.clients.authority"
+                };
+                let why = shown_wrong(&error, authority).unwrap_or_else(|| {
+                    let directions = self.directions(Opening::Tls, false);
+                    format!("no TLS connection, {error}: {directions}")
+                });
                 return Err(Lost::Told { why, stream: stream.map(Stream::Plain), word: &[] });
             }
         };

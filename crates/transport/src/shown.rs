@@ -1,5 +1,8 @@
 //! The certificate that the other end of a connection has shown, and whom it vouches for.
 
+use std::sync::Arc;
+
+use auth::Certified;
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
@@ -33,6 +36,19 @@ impl Shown {
         }
     }
 
+    /// By what whoever has shown it is known to be a client. `None`: nothing was shown.
+    pub(crate) fn certified(&self) -> Option<Arc<Certified>> {
+        let certificate = self.0.as_ref()?;
+        let unreadable = || Certified {
+            subject: "(unreadable)".into(),
+            common_name: None,
+            uris: Vec::new(),
+            expires_at_s: 0,
+        };
+        let read = Certificate::read(certificate);
+        Some(Arc::new(read.map_or_else(|_| unreadable(), |read| read.certified())))
+    }
+
     /// Whether this is a node of the cluster, by its number; or, with a certificate that names none, by
     /// the host that the node is reached by, as `host:port`, which has to be among the certificate's names.
     ///
@@ -58,7 +74,13 @@ impl Shown {
                 "the certificate that was shown is node {}'s, not node {node}'s; give each node its own",
                 uri.node
             )),
-            None => check_host(certificate, node, address),
+            None => match Certificate::read(certificate)?.client() {
+                Some(client) => Err(format!(
+                    "the certificate that was shown is the client {client}'s, not node {node}'s; make one \
+                     with 'mayfly cert node {node} HOST'"
+                )),
+                None => check_host(certificate, node, address),
+            },
         }
     }
 }
@@ -139,6 +161,9 @@ mod tests {
             (&["spiffe://a/b", "n3"], 3, Some("n3:1"), None),
             // A client's.
             (&[], 3, Some("n3:1"), Some("neither node 3's")),
+            (&["mayfly://cluster/client/n3"], 3, Some("n3:1"), Some("is the client n3's")),
+            // Which it is, whatever hosts it is good for.
+            (&["mayfly://cluster/client/a", "n3"], 3, Some("n3:1"), Some("is the client a's")),
         ] {
             match (shown(names).vouches_for(node, address, OURS), wrong) {
                 (Ok(()), None) => (),

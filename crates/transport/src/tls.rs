@@ -10,7 +10,9 @@ use rustls::crypto::{
     WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{
     Acceptor, ClientHello, NoServerSessionStorage, ParsedCertificate, ResolvesServerCert,
@@ -18,8 +20,8 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{
-    ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
-    SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore,
+    ServerConfig, SignatureScheme,
 };
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -59,6 +61,8 @@ pub enum TlsError {
     Unwanted { path: PathBuf, why: String },
     #[error("'{}' is no file of authorities: {error}", path.display())]
     NoAuthority { path: PathBuf, error: String },
+    #[error("'{}' is no list of revoked certificates (CRL) in PEM: {error}", path.display())]
+    NoRevocations { path: PathBuf, error: String },
     #[error("'{}' with the key '{}' cannot be used: {error}", certificate.display(), key.display())]
     Unusable { certificate: PathBuf, key: PathBuf, error: rustls::Error },
 }
@@ -75,8 +79,51 @@ pub struct Tls {
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
-    /// One or more certificates, each of an authority.
-    authority: Option<PathBuf>,
+    trust: Option<TrustFiles>,
+}
+
+/// Who at the other end shows a certificate, and whom that is to be vouched for by.
+#[derive(Clone, Debug)]
+enum TrustFiles {
+    /// Both ends show one, of the authorities of this file.
+    Peers {
+        authority: PathBuf,
+    },
+    Clients(ClientTrust),
+}
+
+/// How clients are known by certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientTrust {
+    /// PEM: one or more certificates, each of an authority.
+    pub authority: PathBuf,
+    /// PEM: lists of certificates that are good no more (RFC 5280, 5), each of one of the authorities.
+    pub revoked: Option<PathBuf>,
+    /// Whoever shows none is not let in, whatever else he has.
+    pub is_required: bool,
+}
+
+impl TrustFiles {
+    fn authority(&self) -> &Path {
+        match self {
+            TrustFiles::Peers { authority }
+            | TrustFiles::Clients(ClientTrust { authority, .. }) => authority,
+        }
+    }
+
+    fn revoked(&self) -> Option<&Path> {
+        match self {
+            TrustFiles::Peers { .. } => None,
+            TrustFiles::Clients(ClientTrust { revoked, .. }) => revoked.as_deref(),
+        }
+    }
+
+    fn is_required(&self) -> bool {
+        match self {
+            TrustFiles::Peers { .. } => true,
+            TrustFiles::Clients(ClientTrust { is_required, .. }) => *is_required,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -96,6 +143,8 @@ struct Loaded {
 struct Trust {
     roots: Arc<RootCertStore>,
     clients: Arc<dyn ClientCertVerifier>,
+    /// Whoever connects shows a certificate, or is not let in.
+    is_required: bool,
 }
 
 impl Tls {
@@ -104,7 +153,20 @@ impl Tls {
     /// # Errors
     /// [`TlsError`], which names the file.
     pub fn load(certificate: &Path, key: &Path) -> Result<Tls, TlsError> {
-        Tls::of(Files { certificate: certificate.to_owned(), key: key.to_owned(), authority: None })
+        Tls::of(Files { certificate: certificate.to_owned(), key: key.to_owned(), trust: None })
+    }
+
+    /// The same, where clients may show a certificate.
+    ///
+    /// # Errors
+    /// [`TlsError`], which names the file.
+    pub fn load_asking(
+        certificate: &Path,
+        key: &Path,
+        clients: Option<ClientTrust>,
+    ) -> Result<Tls, TlsError> {
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        Tls::of(Files { certificate, key, trust: clients.map(TrustFiles::Clients) })
     }
 
     /// Reads PEM files for both ends: whoever connects must have a certificate that an authority of the
@@ -114,7 +176,8 @@ impl Tls {
     /// [`TlsError`], which names the file.
     pub fn load_mutual(certificate: &Path, key: &Path, authority: &Path) -> Result<Tls, TlsError> {
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
-        Tls::of(Files { certificate, key, authority: Some(authority.to_owned()) })
+        let trust = TrustFiles::Peers { authority: authority.to_owned() };
+        Tls::of(Files { certificate, key, trust: Some(trust) })
     }
 
     fn of(files: Files) -> Result<Tls, TlsError> {
@@ -148,11 +211,10 @@ impl Tls {
     }
 
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let Files { certificate, key, authority } = &self.files;
-        [Some(certificate), Some(key), authority.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(PathBuf::as_path)
+        let Files { certificate, key, trust } = &self.files;
+        let of_trust = |trust| [Some(TrustFiles::authority(trust)), trust.revoked()];
+        let trusted = trust.as_ref().into_iter().flat_map(of_trust).flatten();
+        [certificate, key].into_iter().map(PathBuf::as_path).chain(trusted)
     }
 
     /// Speaks TLS over a connection to a peer; what the peer shows is vouched for by then, and not yet
@@ -185,13 +247,13 @@ impl Tls {
         let resolver: Arc<dyn ResolvesServerCert> = self.current.clone();
         // The provider does all versions that rustls has: there is nothing to fail.
         let mut unnamed = match builder() {
-            Ok(builder) if self.files.authority.is_some() => {
+            Ok(builder) if self.files.trust.is_some() => {
                 builder.with_client_cert_verifier(self.current.clone()).with_cert_resolver(resolver)
             }
             Ok(builder) => builder.with_no_client_auth().with_cert_resolver(resolver),
             Err(error) => unreachable!("ring does TLS 1.2 and 1.3: {error}"),
         };
-        if self.files.authority.is_some() {
+        if self.files.trust.is_some() {
             // What was proven once is proven again at the next connection.
             unnamed.session_storage = Arc::new(NoServerSessionStorage {});
             unnamed.send_tls13_tickets = 0;
@@ -208,6 +270,36 @@ impl Tls {
         named.alpn_protocols = names;
         TlsOfPort { named: Arc::new(named), unnamed: Arc::new(unnamed) }
     }
+}
+
+/// Why a handshake failed over what the other end has shown of itself, in a sentence; `authority`: the
+/// setting with whom that is vouched for by. `None`: it failed over something else.
+pub(crate) fn shown_wrong(error: &io::Error, authority: &str) -> Option<String> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let why = match error {
+        rustls::Error::NoCertificatesPresented => {
+            return Some("no certificate was shown, and one is required".to_owned());
+        }
+        rustls::Error::InvalidCertificate(error) => match error {
+            // Where authorities have the same name, the signature tells them apart.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                format!("is of no authority that {authority} has")
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "has expired".to_owned()
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "is not valid yet; look at both machines' clocks".to_owned()
+            }
+            CertificateError::Revoked => "is revoked".to_owned(),
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                "may not be used by a client (its extended key usage)".to_owned()
+            }
+            other => format!("is not good: {other}"),
+        },
+        _ => return None,
+    };
+    Some(format!("the certificate that was shown {why}"))
 }
 
 /// How TLS begins on a port.
@@ -290,7 +382,11 @@ impl ResolvesClientCert for Current {
 /// As those that the files name at the moment of each handshake verify it.
 impl ClientCertVerifier for Current {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[] // They change, and peers have one certificate.
+        &[] // They change, and whoever shows a certificate has one.
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.get().trust.is_none_or(|trust| trust.is_required)
     }
 
     fn verify_client_cert(
@@ -377,18 +473,19 @@ impl ServerCertVerifier for ChainVerifier {
 impl Files {
     fn read(&self) -> Result<Loaded, TlsError> {
         let own = read(&self.certificate, &self.key)?;
-        let trust = self.authority.as_deref().map(|authority| self.trust(authority, &own));
-        let trust = trust.transpose()?;
+        let trust = self.trust.as_ref().map(|trust| self.trust(trust, &own)).transpose()?;
         let of = |path: &Path| Certificate::read_all(path);
-        let authorities = self.authority.as_deref().map(of).transpose()?.unwrap_or_default();
+        let authorities = self.trust.as_ref().map(|trust| of(trust.authority())).transpose()?;
+        let authorities = authorities.unwrap_or_default();
         let chain = of(&self.certificate)?;
         let counts_until = Certificate::counts_until(&chain, &authorities).unwrap_or(i64::MAX);
         Ok(Loaded { own, counts_until, trust })
     }
 
-    /// Whom others are to be vouched for by: they must vouch for this end as well, or nobody would take
-    /// it for one of theirs.
-    fn trust(&self, authority: &Path, own: &CertifiedKey) -> Result<Trust, TlsError> {
+    /// Whom others are to be vouched for by. Those of peers must vouch for this end as well, or nobody
+    /// would take it for one of theirs.
+    fn trust(&self, files: &TrustFiles, own: &CertifiedKey) -> Result<Trust, TlsError> {
+        let authority = files.authority();
         let mut roots = RootCertStore::empty();
         let wrong = |error: String| TlsError::NoAuthority { path: authority.to_owned(), error };
         for certificate in read_ders(authority)? {
@@ -401,10 +498,19 @@ impl Files {
         }
         let roots = Arc::new(roots);
         let provider = Arc::new(ring::default_provider());
-        // It fails without roots only, and there is one.
-        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build();
-        let clients = clients.map_err(|error| wrong(error.to_string()))?;
-        if let Some((first, chain)) = own.cert.split_first() {
+        let builder = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider);
+        // Of an authority without a list nothing is revoked.
+        let builder =
+            builder.with_crls(files.revoked().map(read_revoked).transpose()?.unwrap_or_default());
+        let builder = builder.only_check_end_entity_revocation().allow_unknown_revocation_status();
+        // It fails without roots, and there is one; or over what is no list.
+        let clients = builder.build().map_err(|error| match files.revoked() {
+            Some(path) => {
+                TlsError::NoRevocations { path: path.to_owned(), error: error.to_string() }
+            }
+            None => wrong(error.to_string()),
+        })?;
+        if let (TrustFiles::Peers { .. }, Some((first, chain))) = (files, own.cert.split_first()) {
             let now = UnixTime::now();
             let verified = clients.verify_client_cert(first, chain, now).map(drop);
             verified.map_err(|error| self.not_vouched_for(authority, "client", error))?;
@@ -415,7 +521,7 @@ impl Files {
             });
             verified.map_err(|error| self.not_vouched_for(authority, "server", error))?;
         }
-        Ok(Trust { roots, clients })
+        Ok(Trust { roots, clients, is_required: files.is_required() })
     }
 
     fn not_vouched_for(
@@ -447,6 +553,20 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, TlsError> {
     CertifiedKey::from_der(chain, private, &ring::default_provider())
         .map(Arc::new)
         .map_err(unusable)
+}
+
+/// The lists of a PEM file, at least one.
+fn read_revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let lists = CertificateRevocationListDer::pem_file_iter(path).and_then(Iterator::collect);
+    let lists: Vec<CertificateRevocationListDer<'static>> =
+        lists.map_err(|error| wrong(path, error))?;
+    match lists.is_empty() {
+        true => {
+            let error = "there is none in it".to_owned();
+            Err(TlsError::NoRevocations { path: path.to_owned(), error })
+        }
+        false => Ok(lists),
+    }
 }
 
 /// A certificate that nobody would take is no reason to let go of one that they do.

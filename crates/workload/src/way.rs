@@ -2,23 +2,29 @@
 
 use std::io;
 
+use amqp_protocol::engine::Mechanism;
 use client::{Client, Trust};
 use tokio::net::TcpStream;
 use transport::{ClientTls, Stream, host_of};
 
 use crate::Error;
 
+/// The rule whose key the cluster's secret is.
+const ROOT: &str = "RootManageSharedAccessKey";
+
 /// How addresses are reached.
 #[derive(Clone)]
 pub(crate) struct Way {
     tls: Option<ClientTls>,
+    /// A certificate is shown to whoever asks for one.
+    is_certified: bool,
 }
 
 impl Way {
     /// The one that a client of the native API goes.
     pub fn of(client: &Client) -> Result<Way, Error> {
         let options = client.options();
-        let Some(trust) = &options.tls else { return Ok(Way { tls: None }) };
+        let Some(trust) = &options.tls else { return Ok(Way { tls: None, is_certified: false }) };
         let authorities = match trust {
             Trust::System => None,
             Trust::Authorities(pem) => Some(pem.as_slice()),
@@ -26,7 +32,16 @@ impl Way {
         let own = options.certificate.as_ref();
         let own = own.map(|own| (own.certificate.as_slice(), own.key.as_slice()));
         let tls = ClientTls::new(authorities, own).map_err(Error::Wrong)?;
-        Ok(Way { tls: Some(tls) })
+        Ok(Way { tls: Some(tls), is_certified: own.is_some() })
+    }
+
+    /// How to log in over AMQP: with the secret, or without one by the certificate.
+    pub fn login(&self, secret: Option<&str>) -> Mechanism {
+        match secret {
+            Some(secret) => Mechanism::plain(ROOT, secret),
+            None if self.is_certified => Mechanism::External,
+            None => Mechanism::Anonymous,
+        }
     }
 
     /// To `host:port`. With `http://` or `amqp://` before it nothing is encrypted, with `https://` or

@@ -24,7 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("auth", &[]),
     // Of `auth` the keys of an entity, as its description has them.
     ("service", &["auth", "domain", "engine", "replication", "wire"]),
-    ("transport", &[]),
+    // Of `auth` what a certificate says of its holder.
+    ("transport", &["auth"]),
     ("amqp", &["amqp-protocol", "auth", "domain", "message-content", "service", "transport"]),
     ("grpc", &["auth", "domain", "message-content", "service", "transport", "wire"]),
     ("http", &["auth", "domain", "message-content", "service", "transport", "wire"]),

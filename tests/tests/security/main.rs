@@ -2,6 +2,7 @@
 
 mod attempts;
 mod certificates;
+mod client_certificates;
 mod connection_limits;
 mod entity_rules;
 mod native;

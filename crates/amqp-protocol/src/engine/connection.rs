@@ -69,7 +69,13 @@ enum Phase {
 impl Connection {
     /// The side that listens.
     pub fn server(config: Config, now: Millis) -> Connection {
-        Connection::new(config, Handshake::server(), now)
+        Connection::new(config, Handshake::server(false), now)
+    }
+
+    /// The same, to a client that has shown a certificate by which it may log in: EXTERNAL is offered
+    /// (SASL-9).
+    pub fn server_of_certified(config: Config, now: Millis) -> Connection {
+        Connection::new(config, Handshake::server(true), now)
     }
 
     /// The side that connects. It opens without being asked to.

@@ -31,13 +31,16 @@ impl Millis {
     }
 }
 
-/// Who a peer says it is (SASL-2, SASL-3).
+/// Who a peer says it is (SASL-2, SASL-3, SASL-9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// ANONYMOUS, and MSSBCBS, which means the same: tokens follow on `$cbs`.
     Anonymous,
     /// PLAIN: a rule's name and its key.
     Plain { user: ByteString, password: ByteString },
+    /// EXTERNAL: whom the certificate of the connection names, perhaps to act as somebody (RFC 4422,
+    /// appendix A).
+    External { identity: ByteString },
 }
 
 /// A message that arrived whole.

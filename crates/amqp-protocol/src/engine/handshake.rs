@@ -1,5 +1,5 @@
 //! From the first byte to the frames of AMQP: protocol headers and SASL (CONN-3, SASL-1
-//! to SASL-8).
+//! to SASL-9).
 
 use bytes::{Buf, Bytes, BytesMut};
 use bytestring::ByteString;
@@ -17,8 +17,16 @@ use crate::condition;
 /// Where a connection that does not speak AMQP yet stands.
 #[derive(Debug)]
 pub(crate) enum Handshake {
-    Server(ServerStage),
-    Client { stage: ClientStage, mechanism: Mechanism, hostname: Option<ByteString> },
+    Server {
+        stage: ServerStage,
+        /// The client has shown a certificate that will do.
+        is_certified: bool,
+    },
+    Client {
+        stage: ClientStage,
+        mechanism: Mechanism,
+        hostname: Option<ByteString>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +68,12 @@ pub(crate) enum Progress {
 pub enum Mechanism {
     Anonymous,
     Mssbcbs,
-    Plain { user: ByteString, password: ByteString },
+    Plain {
+        user: ByteString,
+        password: ByteString,
+    },
+    /// By the certificate that was shown on the connection; as nobody, where the server does not take it.
+    External,
 }
 
 impl Mechanism {
@@ -74,12 +87,13 @@ impl Mechanism {
             Mechanism::Anonymous => ANONYMOUS,
             Mechanism::Mssbcbs => MSSBCBS,
             Mechanism::Plain { .. } => PLAIN,
+            Mechanism::External => EXTERNAL,
         }
     }
 
     fn initial_response(&self) -> Bytes {
         match self {
-            Mechanism::Anonymous | Mechanism::Mssbcbs => Bytes::new(),
+            Mechanism::Anonymous | Mechanism::Mssbcbs | Mechanism::External => Bytes::new(),
             Mechanism::Plain { user, password } => format!("\0{user}\0{password}").into(),
         }
     }
@@ -88,6 +102,11 @@ impl Mechanism {
 const ANONYMOUS: &str = "ANONYMOUS";
 const MSSBCBS: &str = "MSSBCBS";
 const PLAIN: &str = "PLAIN";
+const EXTERNAL: &str = "EXTERNAL";
+/// SASL-1.
+const OFFERED: [&str; 3] = [MSSBCBS, PLAIN, ANONYMOUS];
+/// SASL-9.
+const OFFERED_TO_CERTIFIED: [&str; 4] = [EXTERNAL, MSSBCBS, PLAIN, ANONYMOUS];
 /// A login of more bytes is none.
 const SASL_FRAME_BYTES_MAX: u32 = 8192;
 /// `sasl-outcome` codes (AMQP 1.0, part 5, 5.3.3.6).
@@ -95,8 +114,8 @@ const OK: u8 = 0;
 const AUTH: u8 = 1;
 
 impl Handshake {
-    pub(crate) fn server() -> Handshake {
-        Handshake::Server(ServerStage::EitherHeader)
+    pub(crate) fn server(is_certified: bool) -> Handshake {
+        Handshake::Server { stage: ServerStage::EitherHeader, is_certified }
     }
 
     pub(crate) fn client(mechanism: Mechanism, hostname: Option<ByteString>) -> Handshake {
@@ -105,13 +124,15 @@ impl Handshake {
 
     /// Whether the owner is to decide on a login.
     pub(crate) fn awaits_verdict(&self) -> bool {
-        matches!(self, Handshake::Server(ServerStage::Verdict))
+        matches!(self, Handshake::Server { stage: ServerStage::Verdict, .. })
     }
 
     /// The login is taken: tells the client.
     pub(crate) fn admit(&mut self, frames: &mut FrameWriter) {
         write_outcome(OK, frames);
-        *self = Handshake::Server(ServerStage::AmqpHeader);
+        if let Handshake::Server { stage, .. } = self {
+            *stage = ServerStage::AmqpHeader;
+        }
     }
 
     pub(crate) fn step(
@@ -121,15 +142,18 @@ impl Handshake {
         frames: &mut FrameWriter,
     ) -> Result<Progress, Fault> {
         match self {
-            Handshake::Server(ServerStage::EitherHeader | ServerStage::AmqpHeader)
+            Handshake::Server {
+                stage: ServerStage::EitherHeader | ServerStage::AmqpHeader,
+                ..
+            }
             | Handshake::Client {
                 stage: ClientStage::SaslHeader | ClientStage::AmqpHeader, ..
             } => self.on_header(input, frames),
-            Handshake::Server(ServerStage::Init | ServerStage::Response)
+            Handshake::Server { stage: ServerStage::Init | ServerStage::Response, .. }
             | Handshake::Client { stage: ClientStage::Sasl, .. } => {
                 self.on_sasl(input, limits, frames)
             }
-            Handshake::Server(ServerStage::Verdict) => Ok(Progress::Wait),
+            Handshake::Server { stage: ServerStage::Verdict, .. } => Ok(Progress::Wait),
         }
     }
 
@@ -143,21 +167,27 @@ impl Handshake {
         let Some(found) = input.first_chunk::<8>().copied() else { return Ok(Progress::Wait) };
         input.advance(found.len());
         let expected = match self {
-            Handshake::Server(ServerStage::EitherHeader) if found == frame::AMQP_HEADER => found,
-            Handshake::Server(ServerStage::EitherHeader)
+            Handshake::Server { stage: ServerStage::EitherHeader, .. }
+                if found == frame::AMQP_HEADER =>
+            {
+                found
+            }
+            Handshake::Server { stage: ServerStage::EitherHeader, .. }
             | Handshake::Client { stage: ClientStage::SaslHeader, .. } => frame::SASL_HEADER,
             _ => frame::AMQP_HEADER,
         };
-        if let Handshake::Server(_) = self {
+        if let Handshake::Server { .. } = self {
             frames.write_header(expected);
         }
         if found != expected {
             return Err(Fault::framing("the protocol header is not the one expected here"));
         }
         match self {
-            Handshake::Server(stage @ ServerStage::EitherHeader) if found == frame::SASL_HEADER => {
-                let mechanisms = [MSSBCBS, PLAIN, ANONYMOUS].map(Symbol::from_static);
-                let mechanisms = mechanisms.into_iter().collect();
+            Handshake::Server { stage: stage @ ServerStage::EitherHeader, is_certified }
+                if found == frame::SASL_HEADER =>
+            {
+                let offered = if *is_certified { &OFFERED_TO_CERTIFIED[..] } else { &OFFERED };
+                let mechanisms = offered.iter().copied().map(Symbol::from_static).collect();
                 frames.write_sasl(&SaslFrame::Mechanisms(SaslMechanisms { mechanisms }));
                 *stage = ServerStage::Init;
                 Ok(Progress::Again)
@@ -166,7 +196,7 @@ impl Handshake {
                 *stage = ClientStage::Sasl;
                 Ok(Progress::Again)
             }
-            Handshake::Server(_) | Handshake::Client { .. } => Ok(Progress::Done),
+            Handshake::Server { .. } | Handshake::Client { .. } => Ok(Progress::Done),
         }
     }
 
@@ -187,12 +217,13 @@ impl Handshake {
         body.advance(head.body_at);
         let sasl = SaslFrame::read(&mut Reader::new(&body, limits))?;
         match (self, sasl) {
-            (Handshake::Server(stage @ ServerStage::Init), SaslFrame::Init(init)) => {
+            (Handshake::Server { stage: stage @ ServerStage::Init, .. }, SaslFrame::Init(init)) => {
                 on_init(stage, init, frames)
             }
-            (Handshake::Server(stage @ ServerStage::Response), SaslFrame::Response(response)) => {
-                on_plain(stage, &response.response, frames)
-            }
+            (
+                Handshake::Server { stage: stage @ ServerStage::Response, .. },
+                SaslFrame::Response(response),
+            ) => on_plain(stage, &response.response, frames),
             (Handshake::Client { mechanism, hostname, .. }, SaslFrame::Mechanisms(offered)) => {
                 on_mechanisms(mechanism, hostname, &offered, frames)
             }
@@ -219,6 +250,14 @@ fn on_init(
             *stage = ServerStage::Verdict;
             Ok(Progress::Login(Credentials::Anonymous))
         }
+        // Asked for where it is not offered, it is for the owner to say why not.
+        (EXTERNAL, response) => match String::from_utf8(response.unwrap_or_default().into()) {
+            Ok(identity) => {
+                *stage = ServerStage::Verdict;
+                Ok(Progress::Login(Credentials::External { identity: identity.into() }))
+            }
+            Err(_) => Err(Fault::Connection(refuse(frames))),
+        },
         (PLAIN, Some(response)) if !response.is_empty() => on_plain(stage, &response, frames),
         (PLAIN, _) => {
             let challenge = SaslChallenge { challenge: Bytes::new() };
@@ -266,6 +305,10 @@ fn on_mechanisms(
     offered: &SaslMechanisms,
     frames: &mut FrameWriter,
 ) -> Result<Progress, Fault> {
+    let mechanism = match mechanism {
+        Mechanism::External if !offered.mechanisms.contains(EXTERNAL) => &Mechanism::Anonymous,
+        mechanism => mechanism,
+    };
     if !offered.mechanisms.contains(mechanism.name()) {
         return Err(Fault::framing("the server does not offer the mechanism"));
     }

@@ -1,4 +1,5 @@
-//! What a connection has been granted by logins and tokens (SASL-4, SASL-5, CBS-9 to CBS-11).
+//! What a connection has been granted by logins, certificates and tokens (SASL-4, SASL-5, SASL-9, CBS-9 to
+//! CBS-11).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use amqp_protocol::codec::Symbol;
 use amqp_protocol::engine::Credentials;
-use auth::{Access, Grant, Key, Right, TokenError, entity_path, resource_path};
+use auth::{Access, Certified, Grant, Key, Right, TokenError, entity_path, resource_path};
 use tokio::time::Instant;
 use transport::Denials;
 
@@ -26,6 +27,8 @@ pub(super) struct Grants {
     claim: Option<Claim>,
     /// A token replaced another, so something may be allowed no more.
     is_replaced: bool,
+    /// What the client has shown of itself.
+    pub certified: Option<Arc<Certified>>,
     /// Where refusals are told.
     pub denial_log: Option<DenialLog>,
 }
@@ -49,7 +52,11 @@ impl Grants {
     /// Whether a login is good. One with a key needs no tokens any more (SASL-4). One by a name that no
     /// key of the node has proves nothing yet, and is let in to say which entity it is for.
     pub fn login(&mut self, access: &Access, credentials: &Credentials) -> bool {
-        let Credentials::Plain { user, password } = credentials else { return true };
+        let (user, password) = match credentials {
+            Credentials::Anonymous => return true,
+            Credentials::External { identity } => return self.log_in_certified(access, identity),
+            Credentials::Plain { user, password } => (user, password),
+        };
         match access.login(user, password) {
             Some(grant) => self.granted.push(grant),
             None if access.has(user) || password.is_empty() => {
@@ -62,6 +69,44 @@ impl Grants {
             }
         }
         true
+    }
+
+    /// SASL-9: by what was shown on the connection. To act as anybody else but the key that it stands for
+    /// is no more than to log in with a wrong name.
+    fn log_in_certified(&mut self, access: &Access, identity: &str) -> bool {
+        if access.is_anyone() {
+            self.granted.push(Grant::all());
+            return true;
+        }
+        let Some(shown) = &self.certified else {
+            self.tell("EXTERNAL takes a certificate, and none was shown");
+            return false;
+        };
+        let grants = match access.certified(shown, now_s()) {
+            Ok(grants) => grants,
+            Err(error) => {
+                self.tell(&error.to_string());
+                return false;
+            }
+        };
+        let is_key = |grant: &Grant| grant.principal.key_name() == Some(identity);
+        if !identity.is_empty() && !grants.iter().any(is_key) {
+            self.tell("EXTERNAL with a name that is not that of the certificate's key");
+            return false;
+        }
+        self.granted.extend(grants);
+        true
+    }
+
+    /// Says of a client that goes and has proved nothing why the certificate that it has shown was no proof:
+    /// one that finds no EXTERNAL offered may go without a word.
+    pub fn tell_unproved(&self, access: &Access) {
+        if let Some(shown) = &self.certified
+            && !self.is_proved(access)
+            && let Err(error) = access.certified(shown, now_s())
+        {
+            self.tell(&error.to_string());
+        }
     }
 
     /// Whether links have to wait for what the login is good for.
@@ -162,6 +207,11 @@ impl Grants {
     }
 }
 
+/// Whether a certificate is a way to log in.
+pub(super) fn stands_for_a_key(access: &Access, shown: &Certified) -> bool {
+    access.certified(shown, now_s()).is_ok()
+}
+
 /// The name of a right, for people.
 pub(super) fn name(right: Right) -> &'static str {
     right.name()
@@ -245,6 +295,36 @@ mod tests {
         assert!(!grants.is_proved(&access));
         let mut by_token = Grants::default();
         assert!(by_token.login(&access, &Credentials::Anonymous) && !by_token.has_claim());
+    }
+
+    /// Each row: what was shown, whom the login is to act as, and whether it is taken.
+    #[test]
+    fn sasl_9_a_certificate_logs_in_as_the_key_it_stands_for() {
+        let shown = |name: &str| Certified {
+            subject: "CN=a".into(),
+            common_name: None,
+            uris: vec![format!("mayfly://cluster/client/{name}")],
+            expires_at_s: now_s() + 60,
+        };
+        for (name, identity, taken) in [
+            (Some("Sender"), "", true),
+            (Some("Sender"), "Sender", true),
+            (Some("Sender"), "Manager", false),
+            (Some("Nobody"), "", false),
+            (None, "", false),
+        ] {
+            let (access, mut grants) = (keys(), Grants::default());
+            grants.certified = name.map(|name| Arc::new(shown(name)));
+            let external = Credentials::External { identity: identity.into() };
+            assert_eq!(grants.login(&access, &external), taken, "{name:?} {identity}");
+            assert_eq!(grants.is_proved(&access), taken);
+            assert_eq!(grants.allow(&access, "q", Right::Send), taken);
+            assert!(!grants.allow(&access, "q", Right::Listen));
+            assert_eq!(grants.next_expiry_ms().is_some(), taken, "it ends with the certificate");
+            let by_name = grants.certified.as_ref().is_some_and(|s| stands_for_a_key(&access, s));
+            assert_eq!(by_name, name == Some("Sender"));
+            assert!(Grants::default().login(&Access::Anyone, &external), "SASL-7");
+        }
     }
 
     /// ERR-17: a token opens what it is for, and no more.

@@ -18,7 +18,7 @@ use tokio::time::{Sleep, timeout};
 use tokio_util::io::poll_read_buf;
 use transport::{Arrival, Stream};
 
-use super::access::DenialLog;
+use super::access::{self, DenialLog};
 use super::attach::DELAYED_DELIVERY;
 use super::links::Links;
 use super::note::{NOTES_WAITING_MAX, Note};
@@ -51,14 +51,22 @@ pub(super) async fn run(
     shared: Arc<Shared>,
     stopping: watch::Receiver<bool>,
 ) {
-    let Arrival { stream, peer, accepted_at, misdirected: _ } = arrival;
+    let Arrival { stream, peer, accepted_at, misdirected: _, certified } = arrival;
     let (notes, inbox) = mpsc::channel(NOTES_WAITING_MAX);
     // CONN-12: what it took until it was told what is spoken counts.
     let began = millis(accepted_at.saturating_duration_since(shared.started));
-    let engine = Connection::server(engine_config(&shared.config), began);
+    let config = engine_config(&shared.config);
+    let has_key = certified
+        .as_ref()
+        .is_some_and(|shown| access::stands_for_a_key(&shared.config.access, shown));
+    let engine = match has_key {
+        true => Connection::server_of_certified(config, began),
+        false => Connection::server(config, began),
+    };
     let mut links = Links::new(engine, shared.clone(), notes);
     let (denials, started) = (shared.denials.clone(), shared.started);
     links.grants.denial_log = Some(DenialLog { peer, denials, started });
+    links.grants.certified = certified;
     let catalog = shared.catalog.subscribe();
     let mut socket = Socket {
         stream,
@@ -314,6 +322,7 @@ impl Socket {
 
     /// Lets the links hand back what was granted and never sent.
     async fn end(mut self) {
+        self.links.grants.tell_unproved(&self.shared.config.access);
         self.links.drop_all();
         self.inbox.close(); // Nobody looks at it any more, so nobody is to wait for that.
         let goodbye = async {

@@ -84,11 +84,14 @@ enum CertCommand {
         #[command(flatten)]
         place: Place,
     },
-    /// Make the certificate of a client
+    /// Make the certificate of a client, which stands for the key of its name where [tls.clients] is set
     Client {
-        /// What it is called
+        /// What it and its key are called
         #[arg(value_name = "NAME", value_parser = file_name)]
         name: String,
+        /// Good for the cluster of this id only, where one authority serves several
+        #[arg(long, value_name = "ID", value_parser = cluster)]
+        cluster: Option<String>,
         /// How long it counts
         #[arg(long, value_name = "DURATION", default_value = VALID_FOR, value_parser = valid_for)]
         valid_for: Duration,
@@ -138,8 +141,8 @@ pub fn run(args: CertArgs) -> anyhow::Result<()> {
             let issued = place.authority()?.node(&uri, &hosts, valid_for)?;
             place.keep(&format!("node-{node}"), &issued)
         }
-        CertCommand::Client { name, valid_for, place } => {
-            let issued = place.authority()?.client(&name, valid_for)?;
+        CertCommand::Client { name, cluster, valid_for, place } => {
+            let issued = place.authority()?.client(&name, cluster.as_deref(), valid_for)?;
             place.keep(&format!("client-{name}"), &issued)
         }
         CertCommand::Show { file, key, json } => show::run(&file, key.as_deref(), json),

@@ -193,6 +193,7 @@ fn every_key_a_node_reads_is_printed() {
         let read: BTreeSet<&str> = expected.split('`').skip(1).step_by(2).collect();
         let tables =
             sections.iter().filter_map(|other| other.name.strip_prefix(&format!("{name}.")));
+        let tables = tables.filter(|table| !table.contains('.'));
         let printed = settings.iter().map(|setting| setting.key.as_str()).chain(tables);
         assert_eq!(printed.collect::<BTreeSet<_>>(), read, "{header}");
     }

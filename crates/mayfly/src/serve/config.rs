@@ -15,7 +15,7 @@ use amqp::server::IdleLimits;
 use auth::Access;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use transport::Encryption;
+use transport::{ClientTrust, Encryption};
 
 use super::ServeArgs;
 use crate::connect::TlsFlags;
@@ -103,6 +103,15 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// Listeners that take plain text as well, by their names in `[listen]`.
     pub plain: Vec<&'static str>,
+    pub clients: Option<ClientCertificates>,
+}
+
+/// `[tls.clients]`: clients that prove with certificates who they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificates {
+    pub trust: ClientTrust,
+    /// Names of certificates, as [`auth::CertificateMap`] has them, and of the keys they stand for.
+    pub rows: BTreeMap<String, String>,
 }
 
 /// `[tls.peer]`: how nodes know each other.

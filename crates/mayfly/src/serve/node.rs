@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use auth::Access;
+use auth::{Access, CertificateMap};
 use domain::NodeRow;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{Dialler, Proof, Replication};
@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use transport::{Encryption, Shown, Tls};
 
-use super::config::{Addresses, Config, ListenConfig, PeerTlsFiles, TlsFiles};
+use super::config::{Addresses, ClientCertificates, Config, ListenConfig, PeerTlsFiles, TlsFiles};
 use super::front_ends::{FrontEnds, Ports};
 use super::peer_tls::PeerTls;
 use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
@@ -51,11 +51,14 @@ pub async fn run(
     // Before anything is read or written: a port in use is the commonest mistake.
     let ports = Ports::bind(&config, handles).await?;
     let config = join::settle(config).await?;
-    let tls =
-        config.tls.as_ref().map(|TlsFiles { certificate, key, .. }| Tls::load(certificate, key));
+    let tls = config.tls.as_ref().map(|TlsFiles { certificate, key, clients, .. }| {
+        let trust = clients.as_ref().map(|clients| clients.trust.clone());
+        Tls::load_asking(certificate, key, trust)
+    });
     let tls = tls.transpose()?;
     let recorder = telemetry::metrics()?;
     let cluster_id = cluster_id(&config)?;
+    certify(&config, cluster_id);
     let peer_tls = config.peer_tls.as_ref().map(|files| {
         let PeerTlsFiles { certificate, key, authority } = files;
         Tls::load_mutual(certificate, key, authority).map(|tls| PeerTls::new(tls, cluster_id))
@@ -112,6 +115,14 @@ struct Clients {
     recorder: PrometheusHandle,
     /// What they shall find.
     entities: Option<Entities>,
+}
+
+/// Lets clients' certificates stand for keys.
+fn certify(config: &Config, cluster_id: u128) {
+    let clients = config.tls.as_ref().and_then(|files| files.clients.as_ref());
+    if let (Access::Keys(keys), Some(clients)) = (&config.access, clients) {
+        keys.certify(CertificateMap::new(format!("{cluster_id:032x}"), clients.rows.clone()));
+    }
 }
 
 /// Serves until it is told to end, or cannot go on.
@@ -194,6 +205,13 @@ fn announce(config: &Config, cluster_id: u128) {
     }
     if let Some(files) = &config.tls {
         tracing::info!("clients are shown '{}'", files.certificate.display());
+        if let Some(ClientCertificates { trust, .. }) = &files.clients {
+            let how = if trust.is_required { "have to" } else { "may" };
+            tracing::info!(
+                "clients {how} show a certificate, vouched for by '{}'",
+                trust.authority.display()
+            );
+        }
     }
     match &config.peer_tls {
         Some(files) => tracing::info!(

@@ -9,7 +9,7 @@ pub const LAYERS: &[Layer] = &[
     (&["right"], &[]),
     (&["admission"], &["connection"]),
     (&["connection_limit"], &["connection", "status"]),
-    (&["door"], &["connection_limit", "right", "status"]),
+    (&["door"], &["connection", "connection_limit", "right", "status"]),
     (&["cluster"], &["api", "door", "status"]),
     (&["entities"], &["api", "door", "status"]),
     (

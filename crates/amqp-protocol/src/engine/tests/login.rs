@@ -22,6 +22,7 @@ fn sasl_2_sasl_3_every_mechanism_logs_in() {
     assert_eq!(login(Mechanism::Anonymous), Some(Credentials::Anonymous));
     assert_eq!(login(Mechanism::Mssbcbs), Some(Credentials::Anonymous));
     assert_eq!(login(plain), Some(expected));
+    assert_eq!(login(Mechanism::External), Some(Credentials::Anonymous), "it is not offered");
 }
 
 /// .NET takes the first mechanism it knows, Python an array and no single symbol.
@@ -34,6 +35,44 @@ fn sasl_1_the_mechanisms_are_offered_as_an_array() {
     let (head, list) = written[8..].split_at(11);
     assert_eq!(head[4..], *b"\x02\x01\x00\x00\x00\x53\x40", "a SASL frame of mechanisms");
     assert_eq!(list, b"\xc0\x1d\x01\xe0\x1a\x03\xa3\x07MSSBCBS\x05PLAIN\x09ANONYMOUS");
+}
+
+/// Asked for without a certificate, it is the owner who says no.
+#[test]
+fn sasl_9_external_is_offered_to_who_has_shown_a_certificate_alone() {
+    for (server, offered) in [
+        (Peer::server(Limits::default()), false),
+        (Peer::new(Connection::server_of_certified(config(Limits::default()), Millis(0))), true),
+    ] {
+        let mut server = server;
+        server.read(b"AMQP\x03\x01\x00\x00", Millis(0));
+        let written = server.written();
+        assert_eq!(written.windows(8).any(|bytes| bytes == b"EXTERNAL"), offered);
+        for (response, identity) in [
+            (&b"\x40"[..], Some("")),
+            (b"\xa0\x00", Some("")),
+            (b"\xa0\x06worker", Some("worker")),
+            (b"\xa0\x01\xff", None),
+        ] {
+            let mut server = match offered {
+                false => Peer::server(Limits::default()),
+                true => {
+                    Peer::new(Connection::server_of_certified(config(Limits::default()), Millis(0)))
+                }
+            };
+            server.read(b"AMQP\x03\x01\x00\x00", Millis(0));
+            let fields = [b"\xa3\x08EXTERNAL", response].concat();
+            let size = u8::try_from(fields.len() + 1).expect("few");
+            let body = [b"\x00\x53\x41\xc0", &[size, 2][..], &fields].concat();
+            let bytes = u32::try_from(body.len() + 8).expect("few").to_be_bytes();
+            let frame = [&bytes[..], b"\x02\x01\x00\x00", &body].concat();
+            server.read(&frame, Millis(0));
+            let expected = identity
+                .map(|identity| Event::Login(Credentials::External { identity: identity.into() }));
+            assert_eq!(server.events.first(), expected.as_ref(), "{response:?}");
+            assert_eq!(server.connection.is_finished(), identity.is_none(), "{response:?}");
+        }
+    }
 }
 
 #[test]

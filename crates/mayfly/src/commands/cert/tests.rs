@@ -43,6 +43,7 @@ fn each_certificate_says_what_it_is_for() {
         "node 3 n3.example 10.0.0.3 ::1 *.n3.example",
         "node 4 n4 --cluster 0123456789abcdef0123456789abcdef",
         "client orders-worker",
+        "client shop --cluster 0123456789abcdef0123456789abcdef",
     ]);
     for (name, subject, names, usage) in [
         ("authority.pem", "CN=Mayfly authority", "", "authority"),
@@ -58,7 +59,18 @@ fn each_certificate_says_what_it_is_for() {
             "n4 mayfly://0123456789abcdef0123456789abcdef/node/4",
             "server, client",
         ),
-        ("client-orders-worker.pem", "CN=orders-worker", "", "client"),
+        (
+            "client-orders-worker.pem",
+            "CN=orders-worker",
+            "mayfly://cluster/client/orders-worker",
+            "client",
+        ),
+        (
+            "client-shop.pem",
+            "CN=shop",
+            "mayfly://0123456789abcdef0123456789abcdef/client/shop",
+            "client",
+        ),
     ] {
         let [read] = &read(dir.path(), name)[..] else { panic!("{name}: one") };
         let found = read.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");

@@ -108,6 +108,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         },
     };
     security::check_open(&config)?;
+    security::check_certificates(&config)?;
     security::check_seeds(&config)?;
     if let Some((_, tls)) = &peer_tls {
         security::check_own(&config, tls)?;

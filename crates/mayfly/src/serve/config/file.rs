@@ -180,7 +180,25 @@ pub struct Tls {
     pub certificate: Option<std::path::PathBuf>,
     pub key: Option<std::path::PathBuf>,
     pub plain: PlainText,
+    pub clients: TlsClients,
     pub peer: TlsPeer,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsClients {
+    pub authority: Option<std::path::PathBuf>,
+    pub revoked: Option<std::path::PathBuf>,
+    pub required: bool,
+    pub map: Vec<MappedCertificate>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MappedCertificate {
+    pub common_name: Option<String>,
+    pub uri: Option<String>,
+    pub key: String,
 }
 
 /// Which ports take plain text beside TLS.

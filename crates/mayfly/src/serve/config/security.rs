@@ -1,11 +1,12 @@
 //! `[security]` and `[tls]`: who is let in, and how clients know whom they talk to.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use auth::{Access, Key, Reach, Rights, resource_path};
-use transport::Tls;
+use auth::{Access, CertificateMap, Key, Reach, Rights, resource_path};
+use transport::{ClientTrust, Tls};
 
-use super::{Config, PeerTlsFiles, TlsFiles, file};
+use super::{ClientCertificates, Config, PeerTlsFiles, TlsFiles, file};
 use crate::connect::TlsFlags;
 use crate::files;
 
@@ -112,7 +113,11 @@ fn value(
 
 /// The files of `[tls]`, which are tried: what is wrong with them is told now.
 pub fn tls(written: &file::Tls) -> Result<Option<TlsFiles>, String> {
+    let clients = client_certificates(&written.clients)?;
     match (&written.certificate, &written.key) {
+        (None, None) if clients.is_some() => {
+            Err("tls.clients takes TLS; set tls.certificate and tls.key".to_owned())
+        }
         (None, None) => Ok(None),
         (Some(_), None) => {
             Err("tls.key is missing; name the PEM file with the key of tls.certificate".to_owned())
@@ -123,10 +128,66 @@ pub fn tls(written: &file::Tls) -> Result<Option<TlsFiles>, String> {
         }
         (Some(certificate), Some(key)) => {
             files::check_private(key).map_err(|told| format!("tls.key: {told}"))?;
-            Tls::load(certificate, key).map_err(|error| format!("tls: {error}"))?;
+            let trust = clients.as_ref().map(|clients| clients.trust.clone());
+            Tls::load_asking(certificate, key, trust).map_err(|error| format!("tls: {error}"))?;
             let plain = plain(&written.plain)?;
-            Ok(Some(TlsFiles { certificate: certificate.clone(), key: key.clone(), plain }))
+            let (certificate, key) = (certificate.clone(), key.clone());
+            Ok(Some(TlsFiles { certificate, key, plain, clients }))
         }
+    }
+}
+
+/// `[tls.clients]`.
+fn client_certificates(written: &file::TlsClients) -> Result<Option<ClientCertificates>, String> {
+    let file::TlsClients { authority, revoked, required, map } = written;
+    let Some(authority) = authority.clone() else {
+        return match (revoked, required, &map[..]) {
+            (None, false, []) => Ok(None),
+            _ => Err(
+                "tls.clients.authority is missing; name the PEM file with whom clients are to be \
+                      vouched for by"
+                    .to_owned(),
+            ),
+        };
+    };
+    let mut rows = BTreeMap::new();
+    for file::MappedCertificate { common_name, uri, key } in map {
+        let name = match (common_name, uri) {
+            (Some(name), None) => CertificateMap::common_name(name),
+            (None, Some(uri)) => uri.clone(),
+            _ => {
+                return Err(format!(
+                    "[[tls.clients.map]] of the key '{key}': set one of common_name and uri"
+                ));
+            }
+        };
+        if rows.insert(name.clone(), key.clone()).is_some() {
+            return Err(format!("two [[tls.clients.map]] name '{name}'; keep one"));
+        }
+    }
+    let trust = ClientTrust { authority, revoked: revoked.clone(), is_required: *required };
+    Ok(Some(ClientCertificates { trust, rows }))
+}
+
+/// Certificates of clients stand for keys that there are, and are asked for on all ports if on any.
+pub fn check_certificates(config: &Config) -> Result<(), String> {
+    let Some(TlsFiles { plain, clients: Some(clients), .. }) = &config.tls else { return Ok(()) };
+    if config.access.is_anyone() {
+        return Err("tls.clients: certificates stand for keys, and none is asked for; set \
+                    security.secret (or MAYFLY_SECRET)"
+            .to_owned());
+    }
+    if let Some((name, key)) = clients.rows.iter().find(|(_, key)| !config.access.has(key)) {
+        return Err(format!(
+            "[[tls.clients.map]] '{name}': there is no key '{key}'; name a [[security.key]]"
+        ));
+    }
+    match plain.first() {
+        Some(port) if clients.trust.is_required => Err(format!(
+            "tls.clients.required asks all clients for a certificate, and tls.plain lets them come without \
+             TLS; take '{port}' out of it, or leave required out"
+        )),
+        _ => Ok(()),
     }
 }
 

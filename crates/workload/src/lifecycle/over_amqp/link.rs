@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use amqp_client::{Client, Options};
 use amqp_protocol::codec::{Attach, DeliveryState, Error, ReceiverSettleMode, Role};
-use amqp_protocol::engine::{DeliveryId, Event, LinkId, Mechanism, Outgoing};
+use amqp_protocol::engine::{DeliveryId, Event, LinkId, Outgoing};
 use transport::host_of;
 
 use super::Lost;
@@ -13,8 +13,6 @@ use crate::way::Way;
 
 /// Every step until the link is attached takes no longer.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
-/// The rule whose key the cluster's secret is.
-const ROOT: &str = "RootManageSharedAccessKey";
 
 pub(super) struct Link {
     client: Client,
@@ -105,10 +103,7 @@ async fn connect(way: &Way, address: &str, secret: Option<&str>) -> Result<Clien
     let options = Options {
         container_id: "mayfly-bench".to_owned(),
         hostname: Some(host.to_owned()),
-        login: match secret {
-            Some(secret) => Mechanism::plain(ROOT, secret),
-            None => Mechanism::Anonymous,
-        },
+        login: way.login(secret),
         answer_within: STEP_WITHIN,
         ..Options::default()
     };
