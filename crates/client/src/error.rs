@@ -241,18 +241,13 @@ fn failed_to_connect(status: &Status) -> bool {
     false
 }
 
-/// Why the node's certificate was not taken, if that is so.
+/// How rustls begins to say that it did not take a certificate.
+const UNTRUSTED: &str = "invalid peer certificate: ";
+
+/// Why the node's certificate was not taken, if that is so. What an I/O error is made of is not among
+/// its sources, and rustls is no part of this library.
 fn untrusted(status: &Status) -> Option<String> {
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        // What an I/O error is made of is not among its sources.
-        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if let Some(rustls::Error::InvalidCertificate(why)) = inner.and_then(|e| e.downcast_ref()) {
-            return Some(why.to_string());
-        }
-        cause = error.source();
-    }
-    None
+    root_cause(status).strip_prefix(UNTRUSTED).map(str::to_owned)
 }
 
 fn root_cause(status: &Status) -> String {
