@@ -56,7 +56,7 @@ use std::time::Duration;
 
 use amqp_protocol::Limits;
 use auth::Access;
-use service::Broker;
+use service::{Broker, KeyWatch};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -112,6 +112,8 @@ struct Shared {
     catalog: watch::Sender<Option<u64>>,
     denials: Arc<Denials>,
     lobby: Arc<Lobby>,
+    /// Of keys that links were opened with.
+    keys: KeyWatch,
     /// The zero of the engines' time.
     started: Instant,
 }
@@ -129,7 +131,8 @@ pub async fn serve(
     let catalog = watch::Sender::new(None);
     let lobby = Arc::new(Lobby::new(config.unproved_connections_max));
     let started = Instant::now();
-    let shared = Arc::new(Shared { config, broker, catalog, denials, lobby, started });
+    let keys = KeyWatch::start(broker.clone(), config.access.clone());
+    let shared = Arc::new(Shared { config, broker, catalog, denials, lobby, keys, started });
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut catalog_looks = tokio::time::interval(CATALOG_LOOK_EVERY);

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auth::{Access, Certified, Denied, Evidence, Right};
-use service::{Broker, Transaction};
+use service::{Broker, KeyWatch, Transaction};
 use tonic::service::Interceptor;
 use tonic::{Code, Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -19,6 +19,11 @@ use crate::connection_limit::ConnectionLimit;
 use crate::right::{Ask, Need};
 use crate::status::{DOMAIN, status};
 
+/// How often it is looked whether the token of a stream has run out.
+const PROOF_LOOK_EVERY: Duration = Duration::from_secs(60);
+/// And whether its key is gone, while nobody can tell.
+const UNDECIDED_LOOK_EVERY: Duration = Duration::from_millis(400);
+
 /// Lets in whoever proves a right for what he asks.
 #[derive(Clone)]
 pub(crate) struct Door {
@@ -26,6 +31,7 @@ pub(crate) struct Door {
     access: Access,
     denials: Arc<Denials>,
     started: Instant,
+    keys: KeyWatch,
 }
 
 /// Somebody who has sent a proof, or none: what it is good for is seen by what he asks.
@@ -41,7 +47,8 @@ pub(crate) struct Visitor {
 
 impl Door {
     pub fn new(broker: Broker, access: Access) -> Door {
-        Door { broker, access, denials: Arc::default(), started: Instant::now() }
+        let keys = KeyWatch::start(broker.clone(), access.clone());
+        Door { broker, access, denials: Arc::default(), started: Instant::now(), keys }
     }
 
     pub fn visitor<T>(&self, request: &Request<T>) -> Visitor {
@@ -82,6 +89,35 @@ impl Visitor {
             }
         }
         Ok(self.door.broker.clone())
+    }
+
+    /// Resolves once what was asked may be asked no more, as a key was removed or exchanged, or the token
+    /// has run out; with what to say then.
+    pub async fn is_shut_out<M: Ask>(&self, asked: M) -> Status {
+        let Door { access, keys, .. } = &self.door;
+        if access.is_anyone() {
+            return std::future::pending().await;
+        }
+        let mut keys = keys.clone();
+        // Which of them is the right one is seen when one changes.
+        let entities = asked.needs();
+        let entities = entities.iter().map(|need| auth::entity_path(&need.path));
+        let _kept: Vec<_> = entities.map(|entity| keys.keep(entity)).collect();
+        let mut look_in = PROOF_LOOK_EVERY;
+        loop {
+            tokio::select! {
+                () = keys.changed() => {}
+                () = tokio::time::sleep(look_in) => {}
+            }
+            look_in = match self.admit(&asked).await {
+                Ok(_) => PROOF_LOOK_EVERY,
+                Err(status) => match status.code() {
+                    Code::Unauthenticated | Code::PermissionDenied => return status,
+                    // Nobody knows at present, and what is open stays.
+                    _ => UNDECIDED_LOOK_EVERY,
+                },
+            }
+        }
     }
 
     /// An entity's own keys are asked for where no key of the node will do (ENT-12).

@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::{LockToken, NewMessage, Refusal, SequenceNumber, Settlement, Timestamp};
 use service::{Broker, Caller, Error, ReceiveMode, Received};
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use wire::content::{self, Shown};
@@ -63,28 +64,39 @@ impl Messaging for MessagingService {
         &self,
         request: Request<v1::ReceiveRequest>,
     ) -> Result<Response<v1::ReceiveResponse>, Status> {
-        let serve = |broker: Broker, asked: v1::ReceiveRequest| async move {
-            let v1::ReceiveRequest { queue, sub_queue, mode, max_messages, wait_ms } = asked;
-            let refuse = |refusal| refused(refusal, &queue);
-            let sub = native::sub_queue(sub_queue).map_err(refuse)?;
-            let mode = receive_mode(mode).map_err(refuse)?;
-            let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
-            if wait_ms > WAIT_MS_MAX {
-                let value = format!("{wait_ms} ms");
-                let allowed = "at most 60000 ms";
-                return Err(refuse(Refusal::ArgumentOutOfRange {
-                    what: "wait_ms",
-                    value,
-                    allowed,
-                }));
+        let visitor = self.door.visitor(&request);
+        let asked = request.into_inner();
+        let broker = visitor.admit(&asked).await?;
+        let v1::ReceiveRequest { queue, sub_queue, mode, max_messages, wait_ms } = asked.clone();
+        let refuse = |refusal| refused(refusal, &queue);
+        let sub = native::sub_queue(sub_queue).map_err(refuse)?;
+        let mode = receive_mode(mode).map_err(refuse)?;
+        let count_max = if max_messages == 0 { MESSAGES_DEFAULT } else { max_messages };
+        if wait_ms > WAIT_MS_MAX {
+            let (what, value) = ("wait_ms", format!("{wait_ms} ms"));
+            let allowed = "at most 60000 ms";
+            return Err(refuse(Refusal::ArgumentOutOfRange { what, value, allowed }));
+        }
+        let mut shut_out = None;
+        // A call that waits is one that goes on when its key is gone.
+        let until = async {
+            if wait_ms > 0 {
+                tokio::select! {
+                    () = sleep(Duration::from_millis(wait_ms.into())) => {}
+                    status = visitor.is_shut_out(asked) => shut_out = Some(status),
+                }
             }
-            let wait = Duration::from_millis(wait_ms.into());
-            let received = broker.messages().receive(&queue, sub, mode, count_max, wait).await;
-            let messages = received.map_err(|error| status(&error))?;
-            let messages = shown(messages, of_mode(mode))?;
-            Ok(Response::new(v1::ReceiveResponse { messages }))
         };
-        self.door.call(request, serve).await
+        let received = broker.messages().receive_until(&queue, sub, mode, count_max, until).await;
+        let messages = received.map_err(|error| status(&error))?;
+        match shut_out {
+            // What was on its way by then is the client's: nobody else would get it.
+            Some(status) if messages.is_empty() => Err(status),
+            _ => {
+                let messages = shown(messages, of_mode(mode))?;
+                Ok(Response::new(v1::ReceiveResponse { messages }))
+            }
+        }
     }
 
     async fn receive_stream(

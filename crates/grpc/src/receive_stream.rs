@@ -1,7 +1,7 @@
 //! `ReceiveStream`: deliveries by credit, and their settlements, on one stream. Everything that
 //! waits for the client goes into one response.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 
 use domain::{Disposition, LockToken, Refusal, SessionToken, Settlement, SubQueue};
 use futures::stream::FuturesUnordered;
@@ -38,13 +38,15 @@ pub(crate) async fn open(
         return Err(refused(Refusal::Argument { what: "open", why }, ""));
     };
     let broker = visitor.admit(&open).await?;
+    let asked = open.clone();
     let v1::ReceiveOpen { queue, sub_queue, mode, accept_session } = open;
     let refuse = |refusal| refused(refusal, &queue);
     let sub = native::sub_queue(sub_queue).map_err(refuse)?;
     let mode = receive_mode(mode).map_err(refuse)?;
     if let Some(wanted) = accept_session {
         let opening = Opening { broker, queue, sub, mode, requests, responses: sender };
-        return sessions::open(opening, wanted, first, stopping).map(|()| responses);
+        let shut_out = async move { visitor.is_shut_out(asked).await };
+        return sessions::open(opening, wanted, first, stopping, shut_out).map(|()| responses);
     }
     let credit = std::mem::take(&mut first.credit);
     let receiver = broker.messages().receiver(&queue, sub, mode, credit).await;
@@ -62,8 +64,9 @@ pub(crate) async fn open(
     };
     stream.take(first);
     tokio::spawn(async move {
+        let shut_out = pin!(visitor.is_shut_out(asked));
         tokio::select! {
-            () = stream.converse() => {}
+            () = stream.converse(shut_out) => {}
             () = stopped(stopping) => {}
         }
     });
@@ -118,22 +121,37 @@ impl ReceiveStream {
         stream
     }
 
-    /// Runs until the client has enough, or an error ends the stream.
-    pub async fn converse(&mut self) {
-        if let Err(status) = self.run().await {
+    /// Runs until the client has enough, or an error ends the stream, or it is shut out: then it gets what is
+    /// on its way to it, and answers to what it has asked.
+    pub async fn converse(&mut self, shut_out: Pin<&mut impl Future<Output = Status>>) {
+        if let Err(status) = self.run(shut_out).await {
             // A client that is gone needs no reason.
             let _ = self.responses.send(Err(status)).await;
         }
     }
 
-    async fn run(&mut self) -> Result<(), Status> {
+    async fn run(
+        &mut self,
+        mut shut_out: Pin<&mut impl Future<Output = Status>>,
+    ) -> Result<(), Status> {
+        let mut refused = None;
         loop {
             if self.ended && self.drained && self.settling.is_empty() {
-                return self.give_back().await;
+                return match refused {
+                    None => self.give_back().await,
+                    // Nobody has asked for its end: a session is held until its lock lapses.
+                    Some(status) => Err(status),
+                };
             }
             let mut messages = Vec::new();
             let mut settled = Vec::new();
             tokio::select! {
+                status = &mut shut_out, if refused.is_none() => {
+                    refused = Some(status);
+                    if !self.ended {
+                        self.requested(None);
+                    }
+                }
                 request = self.requests.message(),
                     if !self.ended && self.settling.len() < SETTLING_MAX => {
                     self.requested(request?);

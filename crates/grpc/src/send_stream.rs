@@ -1,5 +1,7 @@
 //! `SendStream`: batches of one queue, submitted as they come and answered in their order (MSG-10).
 
+use std::pin::{Pin, pin};
+
 use domain::{Excerpt, Refusal};
 use service::Sender;
 use tokio::sync::{mpsc, watch};
@@ -36,14 +38,16 @@ pub(crate) async fn open(
     let sender =
         broker.messages().sender(&first.queue, producer).await.map_err(|error| status(&error))?;
     let queue = first.queue.clone();
+    let asked = v1::SendStreamRequest { queue: queue.clone(), ..Default::default() };
     let mut stream = SendStream { queue, sender, requests, answers };
     stream.submit(first).await?;
     tokio::spawn(async move {
+        let shut_out = pin!(visitor.is_shut_out(asked));
         tokio::select! {
-            () = stream.run() => {}
+            () = stream.run(shut_out) => {}
             () = stopped(stopping) => {}
         }
-        // Sent last: what is not answered by now the client has to ask about again.
+        // What is not answered by now the client has to ask about again.
         drop(stream);
     });
     Ok(responses)
@@ -57,16 +61,24 @@ struct SendStream {
 }
 
 impl SendStream {
-    /// Until the client has ended its side and all is answered, or either side fails.
-    async fn run(&mut self) {
-        let mut ended = false;
+    /// Until the client has ended its side and all is answered, or either side fails. Once it is shut out
+    /// nothing more is taken from it: then what is not answered is not done.
+    async fn run(&mut self, mut shut_out: Pin<&mut impl Future<Output = Status>>) {
+        let (mut ended, mut refused) = (false, None);
         loop {
             let waiting = self.sender.waiting();
             if ended && waiting == 0 {
+                if let Some(status) = refused {
+                    // A client that is gone needs no reason.
+                    let _ = self.answers.send(Err(status)).await;
+                }
                 return;
             }
             tokio::select! {
                 biased;
+                status = &mut shut_out, if refused.is_none() => {
+                    (ended, refused) = (true, Some(status));
+                }
                 answer = self.sender.next(), if waiting > 0 => {
                     let Some((serial, result)) = answer else { continue };
                     let result = match result {

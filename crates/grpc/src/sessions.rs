@@ -1,5 +1,6 @@
 //! `mayfly.v1.Sessions`, and how a stream of deliveries gets its session.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use domain::{Refusal, SequenceNumber, SessionId, SessionInfo, Timestamp};
@@ -30,6 +31,7 @@ pub(crate) fn open(
     wanted: v1::AcceptSession,
     first: v1::ReceiveStreamRequest,
     stopping: watch::Receiver<bool>,
+    shut_out: impl Future<Output = Status> + Send + 'static,
 ) -> Result<(), Status> {
     if wanted.wait_ms > WAIT_MS_MAX {
         let (what, value) = ("wait_ms", wanted.wait_ms.to_string());
@@ -38,8 +40,9 @@ pub(crate) fn open(
     }
     tokio::spawn(async move {
         let responses = opening.responses.clone();
+        let shut_out = pin!(shut_out);
         tokio::select! {
-            () = serve(opening, wanted, first) => {}
+            () = serve(opening, wanted, first, shut_out) => {}
             () = responses.closed() => {}
             () = stopped(stopping) => {}
         }
@@ -47,12 +50,21 @@ pub(crate) fn open(
     Ok(())
 }
 
-async fn serve(opening: Opening, wanted: v1::AcceptSession, first: v1::ReceiveStreamRequest) {
-    let accepted = match accept(&opening, wanted).await {
+async fn serve(
+    opening: Opening,
+    wanted: v1::AcceptSession,
+    first: v1::ReceiveStreamRequest,
+    mut shut_out: Pin<&mut impl Future<Output = Status>>,
+) {
+    let accepted = tokio::select! {
+        accepted = accept(&opening, wanted) => accepted.map_err(|error| status(&error)),
+        refused = &mut shut_out => Err(refused),
+    };
+    let accepted = match accepted {
         Ok(accepted) => accepted,
-        Err(error) => {
+        Err(status) => {
             // A client that is gone needs no reason.
-            let _ = opening.responses.send(Err(status(&error))).await;
+            let _ = opening.responses.send(Err(status)).await;
             return;
         }
     };
@@ -67,7 +79,7 @@ async fn serve(opening: Opening, wanted: v1::AcceptSession, first: v1::ReceiveSt
         let _ = opening.broker.sessions().release(&opening.queue, token).await;
         return;
     }
-    ReceiveStream::of_session(opening, accepted, first).converse().await;
+    ReceiveStream::of_session(opening, accepted, first).converse(shut_out).await;
 }
 
 async fn accept(opening: &Opening, wanted: v1::AcceptSession) -> Result<Accepted, Error> {

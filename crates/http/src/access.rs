@@ -2,6 +2,8 @@
 //! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2). An entity's own
 //! rules are asked for where no key of the node will do (ENT-12).
 
+mod wait;
+
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +15,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::Excerpt;
-use service::Broker;
+use service::{Broker, KeyWatch};
 use transport::Denials;
 
 use crate::connection::{CertifiedPeer, Peer};
@@ -40,6 +42,21 @@ pub(crate) struct Guard {
     started: Instant,
 }
 
+/// Who lets requests pass.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    guard: Arc<Guard>,
+    broker: Broker,
+    keys: KeyWatch,
+}
+
+impl Gate {
+    pub fn new(access: Access, broker: Broker) -> Gate {
+        let keys = KeyWatch::start(broker.clone(), access.clone());
+        Gate { guard: Arc::new(Guard::new(access)), broker, keys }
+    }
+}
+
 /// What a request's credentials are good for.
 struct Proof(Grant);
 
@@ -57,6 +74,14 @@ impl<'a> Requester<'a> {
         let certificate = shown.and_then(|CertifiedPeer(shown)| shown.as_deref());
         Requester { headers: request.headers(), certificate }
     }
+}
+
+/// What a request takes: a right on a path, which is the one of an entity, or in it.
+#[derive(Clone)]
+struct Taken {
+    path: String,
+    right: Right,
+    entity: Option<String>,
 }
 
 impl Guard {
@@ -134,12 +159,28 @@ impl Guard {
     }
 }
 
+impl Gate {
+    /// By the keys of the node, or else those of the entity.
+    async fn proof(
+        &self,
+        taken: &Taken,
+        from: Requester<'_>,
+    ) -> Result<Result<Proof, Denied>, service::Error> {
+        let Taken { path, right, entity } = taken;
+        let proof = self.guard.proof(path, *right, from, &[]);
+        match (&proof, entity) {
+            (Err(denied), Some(entity)) if denied.is_for_want_of_a_key() => {
+                let own = self.broker.entities().keys_of(entity).await?;
+                Ok(self.guard.proof(path, *right, from, &own))
+            }
+            _ => Ok(proof),
+        }
+    }
+}
+
 /// Lets a request pass, or answers 401.
-pub(crate) async fn check(
-    State((guard, broker)): State<(Arc<Guard>, Broker)>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let Gate { guard, broker, .. } = &gate;
     if guard.access.is_anyone() {
         return next.run(request).await;
     }
@@ -150,26 +191,23 @@ pub(crate) async fn check(
     let path = request.uri().path();
     let target = path::target(request.method(), path, request.uri().query()).ok();
     // What is not there takes as much as what is, so that nobody finds out without.
-    let (path, right) = match probe {
-        Some(_) => ("", Right::Monitor),
-        None => (path, target.as_ref().map_or(Right::Manage, Target::right)),
+    let taken = match probe {
+        Some(_) => Taken { path: String::new(), right: Right::Monitor, entity: None },
+        None => Taken {
+            path: path.to_owned(),
+            right: target.as_ref().map_or(Right::Manage, Target::right),
+            entity: target.as_ref().and_then(Target::entity).map(str::to_owned),
+        },
     };
-    let mut proof = guard.proof(path, right, Requester::of(&request), &[]);
-    let entity = target.as_ref().and_then(Target::entity);
-    if let (Err(denied), Some(entity)) = (&proof, entity)
-        && denied.is_for_want_of_a_key()
-        && probe.is_none()
-    {
-        match broker.entities().keys_of(entity).await {
-            Ok(own) => proof = guard.proof(path, right, Requester::of(&request), &own),
-            Err(error) => return Failure::from(error).into_response(),
-        }
+    let proof = match gate.proof(&taken, Requester::of(&request)).await {
+        Ok(Ok(proof)) => proof,
+        Ok(Err(denied)) => return guard.refuse(&request, denied.key_name(), denied.to_string()),
+        Err(error) => return Failure::from(error).into_response(),
+    };
+    if let Some(Target::Head { .. }) = target {
+        return gate.while_proved(taken, request, next).await;
     }
-    let proof = match proof {
-        Ok(proof) => proof,
-        Err(denied) => return guard.refuse(&request, denied.key_name(), denied.to_string()),
-    };
-    if request.method() != Method::PUT || right != Right::Manage {
+    if request.method() != Method::PUT || taken.right != Right::Manage {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();

@@ -1,5 +1,6 @@
 //! Any request that has no route of its own: its path names an entity, or messages of one.
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::HOST;
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use domain::Excerpt;
 
 use crate::failure::Failure;
+use crate::messages::WaitEnd;
 use crate::path::{self, Target, Unclear};
 use crate::probe::{Probe, probe};
 use crate::server::App;
@@ -17,6 +19,7 @@ use crate::{CLIENT_REQUEST_ID, atom, health, messages, metrics};
 
 pub(crate) async fn answer(
     State(app): State<App>,
+    end: Option<Extension<WaitEnd>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -25,7 +28,8 @@ pub(crate) async fn answer(
     if let Some(probe) = probe(&method, &uri) {
         return answer_probe(probe, app).await;
     }
-    let answer = answered(&app, &method, &uri, &headers, body).await;
+    let end = end.map(|Extension(end)| end);
+    let answer = answered(&app, end, &method, &uri, &headers, body).await;
     let mut response = answer.unwrap_or_else(Failure::into_response);
     if let Some(id) = headers.get(CLIENT_REQUEST_ID) {
         response.headers_mut().insert(CLIENT_REQUEST_ID, id.clone());
@@ -46,6 +50,7 @@ async fn answer_probe(probe: Probe, app: App) -> Response {
 
 async fn answered(
     app: &App,
+    end: Option<WaitEnd>,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
@@ -73,7 +78,7 @@ async fn answered(
         Target::Head { queue, sub } => {
             let queue =
                 messages::Queue { broker: &app.broker, name: &queue, sub, scheme, authority };
-            queue.receive(method, uri.query()).await
+            queue.receive(method, uri.query(), end).await
         }
         Target::Lock { queue, sub, token } => {
             let queue =

@@ -15,6 +15,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::{Disposition, Excerpt, LockToken, Properties, Refusal, Settlement, SubQueue};
 use service::{Broker, Caller, ReceiveMode, Received};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use uuid::Uuid;
 use wire::content::{self, Shown};
 use wire::v1;
@@ -49,6 +51,22 @@ pub(crate) async fn send(
     Ok(StatusCode::CREATED.into_response())
 }
 
+/// True once a request may wait no longer, as its proof is good no more.
+#[derive(Clone)]
+pub(crate) struct WaitEnd(pub watch::Receiver<bool>);
+
+impl WaitEnd {
+    /// Resolves then; without one, never.
+    async fn reached(end: Option<WaitEnd>) {
+        if let Some(WaitEnd(mut end)) = end
+            && end.wait_for(|is_over| *is_over).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
 /// Where messages are received.
 pub(crate) struct Queue<'a> {
     pub broker: &'a Broker,
@@ -60,14 +78,26 @@ pub(crate) struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    /// POST locks the next message, DELETE takes it.
-    pub async fn receive(&self, method: &Method, query: Option<&str>) -> Result<Response, Failure> {
+    /// POST locks the next message, DELETE takes it. `end`: whether it may wait any longer.
+    pub async fn receive(
+        &self,
+        method: &Method,
+        query: Option<&str>,
+        end: Option<WaitEnd>,
+    ) -> Result<Response, Failure> {
         let (mode, status, shown) = match *method {
             Method::POST => (ReceiveMode::PeekLock, StatusCode::CREATED, Shown::PeekLock),
             _ => (ReceiveMode::ReceiveAndDelete, StatusCode::OK, Shown::ReceiveAndDelete),
         };
         let wait = wait(query)?;
-        let received = self.broker.messages().receive(self.name, self.sub, mode, 1, wait).await;
+        let until = async {
+            if !wait.is_zero() {
+                // Either will do.
+                let _ = timeout(wait, WaitEnd::reached(end)).await;
+            }
+        };
+        let messages = self.broker.messages();
+        let received = messages.receive_until(self.name, self.sub, mode, 1, until).await;
         match received.map_err(Failure::of_messages)?.pop() {
             None => Ok(StatusCode::NO_CONTENT.into_response()),
             Some(message) => self.show(status, message, shown),

@@ -68,7 +68,7 @@ pub async fn serve(
 fn routes(config: Config, app: App) -> Router {
     let is_key_asked_for = !config.access.is_anyone();
     let pages = Arc::new(Origins::new(is_key_asked_for, config.cors_origins.clone()));
-    let access = (Arc::new(access::Guard::new(config.access)), app.broker.clone());
+    let access = access::Gate::new(config.access, app.broker.clone());
     let guarded = Router::new()
         .fallback(dispatch::answer)
         .layer(middleware::from_fn_with_state(access, access::check));

@@ -8,6 +8,7 @@ mod fault_injection;
 mod front_ends;
 mod handles;
 mod join;
+mod keys;
 mod node;
 mod peer_tls;
 pub mod private;
@@ -122,6 +123,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.print_config {
         return terminal::line(config::TEMPLATE.trim_end());
     }
+    keys::outlive_hangup()?;
     let exit_with_parent = args.exit_with_parent;
     let config = Config::load(&args).map_err(terminal::usage)?;
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
@@ -132,5 +134,6 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     {
         tracing::warn!("{told}");
     }
+    tokio::spawn(keys::keep_fresh(args, config.access.clone()));
     node::run(config, entities, exit_with_parent).await
 }

@@ -17,6 +17,7 @@ mod broker;
 mod cluster;
 mod entities;
 mod health;
+mod key_watch;
 mod members;
 mod messages;
 mod sessions;
@@ -31,6 +32,7 @@ pub use self::entities::{
     Entities, Listed, PAGE_MAX, Page, QueueInfo, Queues, Rules, Subscriptions, Topics,
 };
 pub(crate) use self::intents::Intents;
+pub use self::key_watch::{EntityKeys, KeyWatch};
 pub use self::members::Joined;
 pub use self::messages::Messages;
 pub use self::receiver::{Next, ReceiveMode, Receiver, Refusals};

@@ -34,10 +34,10 @@ mod node;
 pub use clock::{ClockReport, Skew};
 pub use config::{ClockConfig, Config, ForwardContent, Founding, IdleConfig, ProposerConfig};
 pub use edge::{
-    Accepted, Broker, Caller, Cluster, ClusterStatus, Entities, GroupView, Joined, Listed,
-    Messages, Next, NodeStatus, PAGE_MAX, Page, QueueInfo, Queues, Reach, Readiness, ReceiveMode,
-    Receiver, Refusals, ReplicaView, Role, Rules, SEND_BYTES_MAX, Sender, Sessions, Subscriptions,
-    Topics, Transaction, Transactions, draw_message_id, draw_uuid,
+    Accepted, Broker, Caller, Cluster, ClusterStatus, Entities, EntityKeys, GroupView, Joined,
+    KeyWatch, Listed, Messages, Next, NodeStatus, PAGE_MAX, Page, QueueInfo, Queues, Reach,
+    Readiness, ReceiveMode, Receiver, Refusals, ReplicaView, Role, Rules, SEND_BYTES_MAX, Sender,
+    Sessions, Subscriptions, Topics, Transaction, Transactions, draw_message_id, draw_uuid,
 };
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received, ReplicaHealth};

@@ -133,14 +133,39 @@ async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::R
         }
     }
 
-    // A change counts at once, and a login's links end with the next one it asks for.
+    // A change counts at once, and links end that were opened before, by a login or a token.
     let mut old = login(3, "shop", "shop-first").await?;
     let link = old.sender("orders").await?.expect("not changed yet");
     assert_eq!(old.send(link, 0, message()).await?, DeliveryState::ACCEPTED);
+    let mut by_token = connect(2).await?;
+    let (put, audience) = token("orders", "shop", "shop-second", 600);
+    assert_eq!(by_token.put_token(&put, &audience).await?, 202);
+    let of_token = by_token.sender("orders").await?.expect("not changed yet");
+    let mut lasting = login(1, "worker", &drawn).await?;
+    let listens = lasting.settled_receiver("orders").await?.expect("not changed yet");
+    let mut by_root = login(1, root.0, root.1).await?;
+    let of_root = by_root.sender("orders").await?.expect("the secret");
+    let options = client::ClientOptions {
+        secret: Some("shop-first".to_owned()),
+        key_name: Some("shop".to_owned()),
+        ..Default::default()
+    };
+    let native = client::Client::with_options([cluster.addresses(2)[0]], options)?;
+    let stream = native.sender("orders", Default::default());
+    stream.send(client::Message::new("not changed yet")).await?;
     let changed = [("worker", "Send", "", ""), ("shop", "Send", "shop-third", "shop-fourth")];
     let (status, told) =
         ask(2, "PUT /orders", ("boss", "boss-first"), &described("Queue", &changed))?;
     ensure!(status == 200, "{told}");
+    let since = std::time::Instant::now();
+    assert_eq!(old.detached(link).await?.condition.as_str(), UNAUTHORIZED);
+    assert_eq!(by_token.detached(of_token).await?.condition.as_str(), UNAUTHORIZED);
+    assert_eq!(lasting.detached(listens).await?.condition.as_str(), UNAUTHORIZED, "Send alone");
+    // A second, and some for a busy machine.
+    ensure!(since.elapsed() < std::time::Duration::from_secs(5), "after {:?}", since.elapsed());
+    assert_eq!(by_root.send(of_root, 0, message()).await?, DeliveryState::ACCEPTED);
+    let refused = stream.send(client::Message::new("no more")).await;
+    ensure!(refused.is_err_and(|error| error.detail().rule == "ERR-17"), "the stream goes on");
     assert_eq!(element(&told, "<KeyName>worker<", "PrimaryKey")?, drawn, "it was not given anew");
     for node in 1..=3 {
         for (name, key, status, sends) in [
@@ -158,7 +183,6 @@ async fn ent_11_ent_12_an_entitys_own_rules_open_it_on_every_node() -> anyhow::R
         }
     }
     assert_eq!(condition(old.settled_receiver("orders").await?)?, UNAUTHORIZED);
-    assert_eq!(old.detached(link).await?.condition.as_str(), UNAUTHORIZED);
 
     // Each refusal says what is wrong, and changes nothing.
     let many: Vec<String> = (0..13).map(|n| format!("r{n}")).collect();

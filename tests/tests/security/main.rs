@@ -5,6 +5,7 @@ mod certificates;
 mod client_certificates;
 mod connection_limits;
 mod entity_rules;
+mod key_changes;
 mod native;
 mod tls;
 mod tokens;

@@ -1,16 +1,22 @@
 //! What a connection has been granted by logins, certificates and tokens (SASL-4, SASL-5, SASL-9, CBS-9 to
 //! CBS-11).
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use amqp_protocol::codec::Symbol;
+use amqp_protocol::codec::{Error, Symbol};
 use amqp_protocol::engine::Credentials;
-use auth::{Access, Certified, Grant, Key, Right, TokenError, entity_path, resource_path};
+use auth::{
+    Access, Certified, Grant, Key, Principal, Right, TokenError, entity_path, resource_path,
+};
+use domain::Excerpt;
+use service::{EntityKeys, KeyWatch};
 use tokio::time::Instant;
 use transport::Denials;
 
+use super::failure;
 use crate::cbs::Status;
 use crate::condition;
 
@@ -22,15 +28,25 @@ const GRANTS_MAX: usize = 1000;
 /// What one connection may do.
 #[derive(Default)]
 pub(super) struct Grants {
-    granted: Vec<Grant>,
+    granted: Vec<Given>,
     /// Of a login with no key of the node.
     claim: Option<Claim>,
     /// A token replaced another, so something may be allowed no more.
     is_replaced: bool,
     /// What the client has shown of itself.
     pub certified: Option<Arc<Certified>>,
+    /// The keys of entities whose own rules it was let in by.
+    kept: Vec<Arc<EntityKeys>>,
+    /// Where those are looked up.
+    pub keys: Option<KeyWatch>,
     /// Where refusals are told.
     pub denial_log: Option<DenialLog>,
+}
+
+/// A grant, and since when there is one.
+struct Given {
+    grant: Grant,
+    since: std::time::Instant,
 }
 
 /// A name and a key that may be of an entity's own rule: which entity's, its links tell.
@@ -48,6 +64,12 @@ pub(super) struct DenialLog {
     pub started: Instant,
 }
 
+impl Given {
+    fn now(grant: Grant) -> Given {
+        Given { grant, since: std::time::Instant::now() }
+    }
+}
+
 impl Grants {
     /// Whether a login is good. One with a key needs no tokens any more (SASL-4). One by a name that no
     /// key of the node has proves nothing yet, and is let in to say which entity it is for.
@@ -58,9 +80,10 @@ impl Grants {
             Credentials::Plain { user, password } => (user, password),
         };
         match access.login(user, password) {
-            Some(grant) => self.granted.push(grant),
+            Some(grant) => self.granted.push(Given::now(grant)),
             None if access.has(user) || password.is_empty() => {
-                self.tell(WRONG_LOGIN);
+                let key = Some(&**user).filter(|user| access.has(user));
+                self.tell(key, None, WRONG_LOGIN);
                 return false;
             }
             None => {
@@ -75,26 +98,26 @@ impl Grants {
     /// is no more than to log in with a wrong name.
     fn log_in_certified(&mut self, access: &Access, identity: &str) -> bool {
         if access.is_anyone() {
-            self.granted.push(Grant::all());
+            self.granted.push(Given::now(Grant::all()));
             return true;
         }
         let Some(shown) = &self.certified else {
-            self.tell("EXTERNAL takes a certificate, and none was shown");
+            self.tell(None, None, "EXTERNAL takes a certificate, and none was shown");
             return false;
         };
         let grants = match access.certified(shown, now_s()) {
             Ok(grants) => grants,
             Err(error) => {
-                self.tell(&error.to_string());
+                self.tell(None, None, &error.to_string());
                 return false;
             }
         };
         let is_key = |grant: &Grant| grant.principal.key_name() == Some(identity);
         if !identity.is_empty() && !grants.iter().any(is_key) {
-            self.tell("EXTERNAL with a name that is not that of the certificate's key");
+            self.tell(None, None, "EXTERNAL with a name that is not that of the certificate's key");
             return false;
         }
-        self.granted.extend(grants);
+        self.granted.extend(grants.into_iter().map(Given::now));
         true
     }
 
@@ -105,7 +128,7 @@ impl Grants {
             && !self.is_proved(access)
             && let Err(error) = access.certified(shown, now_s())
         {
-            self.tell(&error.to_string());
+            self.tell(None, None, &error.to_string());
         }
     }
 
@@ -128,9 +151,9 @@ impl Grants {
             None => {
                 let before = self.granted.len();
                 let is_void = |old: &Grant| old.path == entity && old.expires_at_s == u64::MAX;
-                self.granted.retain(|old| !is_void(old));
+                self.granted.retain(|old| !is_void(&old.grant));
                 self.is_replaced |= self.granted.len() < before;
-                self.tell(WRONG_LOGIN);
+                self.tell(None, Some(entity), WRONG_LOGIN);
             }
         }
     }
@@ -149,14 +172,46 @@ impl Grants {
 
     /// A token that no key makes good.
     pub fn refuse(&self, error: TokenError) -> Status {
-        self.tell(&error.to_string());
+        self.tell(error.key_name(), None, &error.to_string());
         Status::refused(error)
+    }
+
+    /// ENT-12: takes what the grants are good for by the keys as they are now.
+    ///
+    /// A login or token that the broker made good while they were changed is good until it is known
+    /// whether it came before or after.
+    pub fn renew(&mut self) {
+        let Some(keys) = &self.keys else { return };
+        let mut is_replaced = false;
+        self.granted.retain_mut(|given| {
+            let renewed = keys.renewed(&given.grant, given.since, &self.kept);
+            is_replaced |= renewed.as_ref() != Some(&given.grant);
+            renewed.map(|grant| given.grant = grant).is_some()
+        });
+        if is_replaced {
+            self.is_replaced = true;
+            self.keep();
+        }
+    }
+
+    /// Has the keys looked up that a grant is by, as long as there are grants by them.
+    fn keep(&mut self) {
+        let of_rule = |given: &Given| match &given.grant.principal {
+            Principal::Rule { entity, .. } => Some(entity.clone()),
+            Principal::Anyone | Principal::Key { .. } | Principal::Certificate { .. } => None,
+        };
+        let entities: BTreeSet<Arc<str>> = self.granted.iter().filter_map(of_rule).collect();
+        let Some(keys) = self.keys.as_ref().filter(|_| entities.len() + self.kept.len() > 0) else {
+            return;
+        };
+        self.kept = entities.iter().map(|entity| keys.keep(entity)).collect();
     }
 
     fn take(&mut self, grant: Grant) -> Status {
         let now_s = now_s();
         let before = self.granted.len();
-        self.granted.retain(|old| old.path != grant.path && old.expires_at_s > now_s);
+        self.granted
+            .retain(|Given { grant: old, .. }| old.path != grant.path && old.expires_at_s > now_s);
         self.is_replaced |= self.granted.len() < before;
         if self.granted.len() >= GRANTS_MAX {
             return Status {
@@ -165,7 +220,8 @@ impl Grants {
                 condition: Some(Symbol::from_static(condition::RESOURCE_LIMIT_EXCEEDED)),
             };
         }
-        self.granted.push(grant);
+        self.granted.push(Given::now(grant));
+        self.keep();
         Status::accepted()
     }
 
@@ -180,7 +236,25 @@ impl Grants {
             return true;
         }
         let (path, now_s) = (resource_path(address), now_s());
-        self.granted.iter().any(|grant| grant.allows(&path, right, now_s))
+        self.granted.iter().any(|given| given.grant.allows(&path, right, now_s))
+    }
+
+    /// ERR-17: what to say to who may not use `address` that way, and to the log.
+    pub fn missing(&self, right: Right, address: &str) -> Error {
+        let path = resource_path(address);
+        // Of several, the one that is for the place.
+        let covers = |grant: &&Grant| auth::covers(&grant.path, &path);
+        let mut granted = self.granted.iter().map(|given| &given.grant);
+        let first = granted.clone().next();
+        let grant = granted.find(covers).or(first);
+        let why = match grant {
+            None => "no proof was sent".to_owned(),
+            Some(Grant { principal, .. }) => format!("{principal} has it not"),
+        };
+        let key = grant.and_then(|grant| grant.principal.key_name());
+        let told = format!("no right '{}' there", right.name());
+        self.tell(key, Some(address), &told);
+        failure::unauthorized(right.name(), &why, address)
     }
 
     /// Whether a token was replaced since last asked.
@@ -191,18 +265,19 @@ impl Grants {
     /// Milliseconds until the next of them runs out.
     pub fn next_expiry_ms(&self) -> Option<u64> {
         let now_s = now_s();
-        let ends = self.granted.iter().map(|grant| grant.expires_at_s);
+        let ends = self.granted.iter().map(|given| given.grant.expires_at_s);
         // One that ends now has ended: see `allow`.
         let next = ends.filter(|end| *end > now_s && *end < u64::MAX).min()?;
         Some((next - now_s).saturating_mul(1_000))
     }
 
-    /// To the log, without names and keys: those are what the client likes to send.
-    fn tell(&self, why: &str) {
+    /// To the log. The key is one that there is: what the client calls it may be anything.
+    fn tell(&self, key: Option<&str>, entity: Option<&str>, why: &str) {
         let Some(DenialLog { peer, denials, started }) = &self.denial_log else { return };
         let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let Some(untold) = denials.count(now_ms) {
-            tracing::warn!(%peer, untold, "AMQP client refused: {why}");
+            let entity = entity.map(Excerpt);
+            tracing::warn!(%peer, key, ?entity, untold, "AMQP client refused: {why}");
         }
     }
 }
@@ -210,11 +285,6 @@ impl Grants {
 /// Whether a certificate is a way to log in.
 pub(super) fn stands_for_a_key(access: &Access, shown: &Certified) -> bool {
     access.certified(shown, now_s()).is_ok()
-}
-
-/// The name of a right, for people.
-pub(super) fn name(right: Right) -> &'static str {
-    right.name()
 }
 
 /// Tokens run out by the wall clock, whatever the cluster's time was moved to (ERR-25).

@@ -10,7 +10,7 @@ use message_content::Shown;
 use service::ReceiveMode;
 use tokio::sync::mpsc;
 
-use super::access::{self, Grants};
+use super::access::Grants;
 use super::address::{Entity, Node};
 use super::backlog::Backlog;
 use super::consumer::{ORDERS_WAITING_MAX, ReceiverOutlet};
@@ -104,13 +104,13 @@ impl AttachHandler<'_> {
         if attach.role == Role::Sender && address.is_empty() {
             return match is_proved {
                 true => Ok((None, self.serve_relay(id))),
-                false => Err(failure::unauthorized(access::name(Right::Send), address)),
+                false => Err(self.grants.missing(Right::Send, address)),
             };
         }
         let node = Node::parse(address).map_err(refused)?;
         if let (Node::Management(_), false) = (&node, is_proved) {
             // CONN-25: whoever may ask for nothing yet has nothing to keep a link for.
-            return Err(failure::unauthorized("Listen or Send", address));
+            return Err(failure::unauthorized("Listen or Send", "no proof was sent", address));
         }
         let right = match &node {
             Node::Cbs => None,
@@ -338,7 +338,7 @@ impl AttachHandler<'_> {
     fn permit(&self, entity: &Entity, right: Right, address: &str) -> Result<(), Error> {
         match self.grants.allow(&self.shared.config.access, &entity.path(), right) {
             true => Ok(()),
-            false => Err(failure::unauthorized(access::name(right), address)),
+            false => Err(self.grants.missing(right, address)),
         }
     }
 }

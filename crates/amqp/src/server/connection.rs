@@ -12,6 +12,7 @@ use amqp_protocol::codec::{Error, Map, Symbol, Value};
 use amqp_protocol::engine::{self, Connection, Event, Millis, Output};
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
+use service::KeyWatch;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Sleep, timeout};
@@ -67,7 +68,9 @@ pub(super) async fn run(
     let (denials, started) = (shared.denials.clone(), shared.started);
     links.grants.denial_log = Some(DenialLog { peer, denials, started });
     links.grants.certified = certified;
+    links.grants.keys = Some(shared.keys.clone());
     let catalog = shared.catalog.subscribe();
+    let keys = shared.keys.clone();
     let mut socket = Socket {
         stream,
         is_flushed: true,
@@ -77,6 +80,7 @@ pub(super) async fn run(
         inbox,
         stopping,
         catalog,
+        keys,
         end_by: None,
         shared,
         alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -150,6 +154,8 @@ struct Socket {
     stopping: watch::Receiver<bool>,
     /// See [`Shared::catalog`].
     catalog: watch::Receiver<Option<u64>>,
+    /// Tells of keys that were removed or exchanged.
+    keys: KeyWatch,
     /// The node ends, and with it this, whatever the client does.
     end_by: Option<Millis>,
     shared: Arc<Shared>,
@@ -233,7 +239,7 @@ impl Socket {
     async fn wait(&mut self) -> io::Result<bool> {
         let wants_input = self.links.wants_input();
         let has_output = self.has_output();
-        let Socket { stream, is_flushed, input, links, inbox, stopping, catalog, .. } = self;
+        let Socket { stream, is_flushed, input, links, inbox, stopping, catalog, keys, .. } = self;
         let (alarm, shared) = (&mut self.alarm, &self.shared);
         let (unstored, is_full) = (links.unstored.clone(), links.unstored.is_full());
         let read_bytes = if links.guest.is_some() { UNPROVED_READ_BYTES } else { READ_BYTES };
@@ -271,6 +277,10 @@ impl Socket {
             Ok(()) = catalog.changed() => {
                 links.now = now(shared);
                 links.detach_orphans();
+            }
+            () = keys.changed() => {
+                links.now = now(shared);
+                links.grants.renew();
             }
             _ = stopping.changed(), if self.end_by.is_none() => self.stop(),
             places = asked_out, if self.end_by.is_none() => {

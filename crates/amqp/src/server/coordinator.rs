@@ -19,7 +19,7 @@ use domain::{
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::access::{self, Grants};
+use super::access::Grants;
 use super::address::Entity;
 use super::backlog::Share;
 use super::link_table::LinkTable;
@@ -300,7 +300,7 @@ impl TransactionHandler<'_> {
         let (settled_in, operation, reply) = match permitted {
             Ok((true, _, settled_in, (operation, reply))) => (settled_in, Ok(operation), reply),
             Ok((false, right, _, _)) => {
-                let error = failure::unauthorized(access::name(right), &entity.name);
+                let error = self.grants.missing(right, &node);
                 return Err(Box::new(RefusedRequest { node, envelope, error }));
             }
             Err(refusal) => (None, Err(refusal), Reply::Done),

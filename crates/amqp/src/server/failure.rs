@@ -26,10 +26,10 @@ pub(super) fn refusal(refusal: Refusal, entity: &str) -> codec::Error {
     error(&Error::new(refusal, entity))
 }
 
-/// ERR-17: a right is missing.
-pub(super) fn unauthorized(right: &str, entity: &str) -> codec::Error {
+/// ERR-17: a right is missing. `why`: what there is in its place.
+pub(super) fn unauthorized(right: &str, why: &str, entity: &str) -> codec::Error {
     let sentence =
-        format!("A token with the right '{right}' is required for '{}'", Excerpt(entity));
+        format!("A token with the right '{right}' is required for '{}': {why}", Excerpt(entity));
     told(condition::UNAUTHORIZED_ACCESS, &sentence, entity)
 }
 

@@ -181,6 +181,18 @@ impl Link {
         matches!(self.kind, Kind::Incoming(_) | Kind::Relay(_) | Kind::Outgoing(_))
     }
 
+    /// Whether only who has proven something may have it, whatever that is good for (CONN-25): without
+    /// transactions, whose operations ask by themselves, and what proofs come by.
+    pub fn is_for_the_proven(&self) -> bool {
+        match self.kind {
+            Kind::Incoming(_) | Kind::Outgoing(_) | Kind::Relay(_) => true,
+            Kind::Requests(_) | Kind::Replies(_) => {
+                matches!(self.address().map(Node::parse), Some(Ok(Node::Management(_))))
+            }
+            Kind::Control => false,
+        }
+    }
+
     /// ERR-22: whether it ends for want of traffic. One that waits to be accepted is the broker's to
     /// answer. A temporary queue's link is what the queue is there
     /// for, whether anything goes over it or not (LINK-23).

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use amqp_protocol::codec::{Attach, DeliveryState, Error};
 use amqp_protocol::engine::{Connection, Delivery, Event, LinkId, Millis, SessionId, Side};
 use amqp_protocol::request::Envelope;
+use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::Refusal;
 
@@ -28,7 +29,7 @@ use super::transaction_group::TransactionGroups;
 use super::verdict::verdict;
 use super::{Shared, failure, incoming, relay};
 use crate::management::{self, Reply};
-use crate::{cbs, condition};
+use crate::{cbs, condition, link_terms};
 
 /// What one connection knows of its links, and of whoever serves them.
 pub(super) struct Links {
@@ -503,16 +504,24 @@ impl Links {
         self.drop_link(id, Ending::Closed);
     }
 
-    /// ERR-25: links whose token ran out, or was replaced by a lesser one.
+    /// ERR-25, ENT-12: links whose token ran out, was replaced by a lesser one, or whose key is gone.
     pub fn detach_expired(&mut self) {
-        let access = &self.shared.config.access;
-        let is_void = |link: &Link| {
-            let path = link.entity().map(|entity| entity.path()).unwrap_or_default();
-            link.right.is_some_and(|right| !self.grants.allow(access, &path, right))
+        let (access, grants) = (&self.shared.config.access, &self.grants);
+        let is_proved = grants.is_proved(access);
+        let is_void = |link: &Link| match link.right {
+            Some(right) => {
+                let path = link.entity().map(|entity| entity.path()).unwrap_or_default();
+                let to = link_terms::transfer_destination(&link.attach).ok().flatten();
+                !grants.allow(access, &path, right)
+                    || to.is_some_and(|to| !grants.allow(access, &to, Right::Send))
+            }
+            // Each request and each message tells which right it takes; who has none asks for nothing.
+            None => !is_proved && link.is_for_the_proven(),
         };
         for id in self.table.ids(is_void) {
             let name = self.address_of(id);
-            self.fail(id, failure::unauthorized("Listen or Send", &name));
+            let why = "its token has run out, or its key or right was taken away";
+            self.fail(id, failure::unauthorized("Listen or Send", why, &name));
         }
     }
 

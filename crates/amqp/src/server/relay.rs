@@ -11,7 +11,7 @@ use message_content::{BATCH_FORMAT, ingest};
 use service::{Broker, Caller, draw_uuid};
 use tokio::sync::mpsc;
 
-use super::access::{self, Grants};
+use super::access::Grants;
 use super::address::Entity;
 use super::backlog::Share;
 use super::note::{Notes, tell};
@@ -76,7 +76,7 @@ pub(super) fn addressed(
         return Err(failure::refusal(Refusal::InvalidOperation { why }, address));
     };
     if !grants.allow(access, &to.path(), Right::Send) {
-        return Err(failure::unauthorized(access::name(Right::Send), address));
+        return Err(grants.missing(Right::Send, address));
     }
     let id = (!delivery.settled).then_some(delivery.id);
     let messages = ingest(delivery.message_format, payload, limits, draw_uuid, scratch)

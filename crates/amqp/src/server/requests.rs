@@ -5,7 +5,7 @@ use amqp_protocol::engine::{LinkId, SessionId, TooLarge};
 use amqp_protocol::request::{Envelope, ReplyLink, reply_link};
 use domain::{Excerpt, Refusal, SessionToken};
 
-use super::access::{self, Grants};
+use super::access::Grants;
 use super::address::Entity;
 use super::link_table::{Kind, LinkTable};
 use super::note::{Note, tell};
@@ -45,7 +45,7 @@ impl RequestHandler<'_> {
         let permitted = operation.map_err(refused).and_then(|operation| {
             let right = operations::right(&operation);
             if !self.grants.allow(&self.shared.config.access, &node, right) {
-                return Err(failure::unauthorized(access::name(right), &entity.name));
+                return Err(self.grants.missing(right, &node));
             }
             let settled_in = settled_in(self.table, &entity, &operation);
             let session = session_of(self.table, &entity, &operation).map_err(refused)?;

@@ -201,16 +201,16 @@ impl Config {
     /// Reads the file, lays flags and variables over it, and checks the whole. The error is one
     /// line.
     pub fn load(args: &ServeArgs) -> Result<Config, String> {
-        let (file, name) = match &args.config {
-            Some(path) => {
-                let name = path.display().to_string();
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| format!("cannot read the configuration '{name}': {error}"))?;
-                (file::parse(&text, &name)?, name)
-            }
-            None => (file::ConfigFile::default(), "the command line".to_owned()),
-        };
+        let (file, name) = read(args.config.as_deref())?;
         check::check(file, args).map_err(|told| format!("{name}: {told}"))
+    }
+
+    /// As [`Config::load`], only of what clients are asked for.
+    pub fn access(args: &ServeArgs) -> Result<Access, String> {
+        let (file, name) = read(args.config.as_deref())?;
+        let secret = secret::secret(&file.security, args);
+        let access = secret.and_then(|it| security::access(&file.security, it.as_deref()));
+        access.map_err(|told| format!("{name}: {told}"))
     }
 
     /// What to say of the file it was read from, if that holds keys and everyone may read it.
@@ -259,6 +259,17 @@ impl Config {
     pub fn readable_to_peers(&self) -> Option<SocketAddr> {
         self.open_to_peers().filter(|_| self.peer_tls.is_none())
     }
+}
+
+/// The file as written, and what to call it.
+fn read(path: Option<&Path>) -> Result<(file::ConfigFile, String), String> {
+    let Some(path) = path else {
+        return Ok((file::ConfigFile::default(), "the command line".to_owned()));
+    };
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read the configuration '{name}': {error}"))?;
+    Ok((file::parse(&text, &name)?, name))
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ pub(super) fn settle(old: &[AuthorizationRule], new: &mut [AuthorizationRule], n
     }
 }
 
-fn draw_key() -> String {
+/// A value that nobody guesses: 256 random bits, as base64.
+pub fn draw_key() -> String {
     BASE64.encode(rand::random::<[u8; KEY_BYTES]>())
 }
 

@@ -160,6 +160,34 @@ impl<'a> Entities<'a> {
         }
     }
 
+    /// The group of what has the name, by this node's own rows, which may be behind.
+    pub(super) fn group_known_here(self, name: &str) -> Option<GroupId> {
+        let row = domain::directory(&self.router.local.catalog(), name)?;
+        row.is_there().then_some(row.group)
+    }
+
+    /// The keys of entities of one group, in their order; `None` of what it does not know, by this node's
+    /// own rows of where things are.
+    pub(super) async fn keys_within(
+        self,
+        group: GroupId,
+        names: &[&str],
+    ) -> Result<Vec<Option<Vec<Key>>>, ErrorKind> {
+        let catalog = self.router.local.catalog();
+        let rows: Vec<Option<EntityId>> = names
+            .iter()
+            .map(|name| domain::directory(&catalog, name).map(|row| row.entity))
+            .collect();
+        drop(catalog);
+        let known: Vec<EntityId> = rows.iter().flatten().copied().collect();
+        let mut infos = self.infos(group, known, self.router.deadline()).await?.into_iter();
+        let keys = rows.iter().zip(names).map(|(row, name)| {
+            let rules = row.and_then(|_| infos.next().flatten())?.properties.authorization_rules;
+            Some(rules.into_iter().map(|rule| key(rule, name)).collect())
+        });
+        Ok(keys.collect())
+    }
+
     /// Has an entity created, to the end. `create` is the catalog's command for it.
     async fn create(self, path: &str, create: CatalogCommand) -> Result<QueueInfo> {
         match Intents::new(self.router).create(path, create).await? {

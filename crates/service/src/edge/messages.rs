@@ -9,7 +9,7 @@ use domain::{
     Refusal, Renew, Select, Send, SequenceNumber, Settle, Settlement, SubQueue, TOKENS_MAX,
     Timestamp,
 };
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
@@ -101,13 +101,31 @@ impl Messages<'_> {
         count_max: u32,
         wait: Duration,
     ) -> Result<Vec<Received>> {
+        let until = async move {
+            if !wait.is_zero() {
+                sleep(wait).await;
+            }
+        };
+        self.receive_until(queue, sub, mode, count_max, until).await
+    }
+
+    /// As [`Messages::receive`], waiting until `until` resolves.
+    pub async fn receive_until(
+        self,
+        queue: &str,
+        sub: SubQueue,
+        mode: ReceiveMode,
+        count_max: u32,
+        until: impl Future<Output = ()>,
+    ) -> Result<Vec<Received>> {
         if !(1..=RECEIVE_MESSAGES_MAX).contains(&count_max) {
             return Err(out_of_range("max_messages", count_max, "1 to 1000", queue));
         }
         let mut receiver = self.receiver(queue, sub, mode, count_max).await?;
-        let next = match wait.is_zero() {
-            true => None,
-            false => timeout(wait, receiver.next()).await.ok(),
+        let next = tokio::select! {
+            biased;
+            () = until => None,
+            next = receiver.next() => Some(next),
         };
         let next = match next {
             Some(next) => next,

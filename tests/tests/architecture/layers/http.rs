@@ -13,7 +13,7 @@ pub const LAYERS: &[Layer] = &[
     (&["path"], &["instant"]),
     (&["atom"], &["failure", "instant", "lib", "path"]),
     (&["whole_body"], &["atom", "failure", "messages"]),
-    (&["access"], &["atom", "connection", "failure", "path", "probe", "whole_body"]),
+    (&["access"], &["atom", "connection", "failure", "messages", "path", "probe", "whole_body"]),
     (&["process"], &[]),
     (&["tunnel"], &["connection", "failure"]),
     (&["options"], &["path", "tunnel"]),

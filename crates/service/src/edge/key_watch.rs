@@ -1,0 +1,248 @@
+//! Keys that somebody was let in by, looked up again and again: who was let in learns of a change within
+//! a second, on every node.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use auth::{Access, Grant, Key, Principal};
+use domain::GroupId;
+use futures::future::join_all;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, timeout};
+
+use crate::edge::broker::Broker;
+
+/// How often all keys in use are looked up: one read for each group that has some.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// How long a look waits for one group, which holds up no other.
+const LOOK_WITHIN: Duration = Duration::from_millis(400);
+
+/// What connections are told by. Cheap to clone; it ends with the last clone.
+#[derive(Clone)]
+pub struct KeyWatch {
+    shared: Arc<Shared>,
+    changed: watch::Receiver<u64>,
+}
+
+struct Shared {
+    access: Access,
+    in_use: Mutex<HashMap<String, Weak<EntityKeys>>>,
+    /// A grant is younger than what was seen: it is to be asked about again after the next look.
+    is_undecided: AtomicBool,
+}
+
+/// The keys of an entity's own rules, as they were seen last; looked up as long as somebody holds this.
+pub struct EntityKeys {
+    entity: String,
+    /// `None`: not looked up yet.
+    seen: Mutex<Option<Seen>>,
+}
+
+/// What a look has found.
+struct Seen {
+    keys: Vec<Key>,
+    /// When the look began: of a grant that was given later it says nothing.
+    since: Instant,
+}
+
+impl KeyWatch {
+    /// Looks from now on, on the runtime that this is called on.
+    pub fn start(broker: Broker, access: Access) -> KeyWatch {
+        let (told, changed) = watch::channel(0);
+        let (in_use, is_undecided) = (Mutex::default(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { access, in_use, is_undecided });
+        let watched = Arc::downgrade(&shared);
+        tokio::spawn(async move {
+            let mut looks = tokio::time::interval(LOOK_EVERY);
+            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut of_nodes = watched.upgrade().and_then(|shared| shared.of_nodes());
+            loop {
+                looks.tick().await;
+                let Some(shared) = watched.upgrade() else { return };
+                let now = shared.of_nodes();
+                let nodes_differ = now != of_nodes;
+                of_nodes = now;
+                if nodes_differ {
+                    // Not held up by who has to be asked for the others.
+                    told.send_modify(|times| *times += 1);
+                }
+                let was_undecided = shared.is_undecided.swap(false, Ordering::Relaxed);
+                if shared.look(&broker).await || was_undecided {
+                    told.send_modify(|times| *times += 1);
+                }
+            }
+        });
+        KeyWatch { shared, changed }
+    }
+
+    /// Has the keys of an entity looked up as long as what is returned lives. Its path is normalised.
+    pub fn keep(&self, entity: &str) -> Arc<EntityKeys> {
+        let mut in_use = self.shared.in_use();
+        if let Some(kept) = in_use.get(entity).and_then(Weak::upgrade) {
+            return kept;
+        }
+        let kept = Arc::new(EntityKeys { entity: entity.to_owned(), seen: Mutex::default() });
+        in_use.insert(entity.to_owned(), Arc::downgrade(&kept));
+        kept
+    }
+
+    /// Resolves after a change of any key in use, since this clone last saw one.
+    pub async fn changed(&mut self) {
+        if self.changed.changed().await.is_err() {
+            // Nobody looks any more: the node ends.
+            std::future::pending().await
+        }
+    }
+
+    /// What a grant that was given at `given_at` is good for by now; `None`: its key is gone. While nobody
+    /// knows, it stays, and there is a change to be told of once somebody does.
+    pub fn renewed(
+        &self,
+        grant: &Grant,
+        given_at: Instant,
+        kept: &[Arc<EntityKeys>],
+    ) -> Option<Grant> {
+        let access = &self.shared.access;
+        let entity = match &grant.principal {
+            Principal::Rule { entity, .. } => entity,
+            Principal::Anyone | Principal::Key { .. } | Principal::Certificate { .. } => {
+                return access.renewed(grant, &[]);
+            }
+        };
+        let kept = kept.iter().find(|kept| *kept.entity == **entity);
+        let seen = kept.map(|kept| kept.seen());
+        match seen.as_ref().and_then(|seen| seen.as_ref()) {
+            Some(Seen { keys, since }) if *since > given_at => access.renewed(grant, keys),
+            // By keys of before, one that came since would be none.
+            _ => {
+                self.shared.is_undecided.store(true, Ordering::Relaxed);
+                Some(grant.clone())
+            }
+        }
+    }
+}
+
+impl EntityKeys {
+    fn seen(&self) -> MutexGuard<'_, Option<Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether that is another pair of keys than was seen before.
+    fn see(&self, keys: Vec<Key>, since: Instant) -> bool {
+        let mut seen = self.seen();
+        let differs = seen.as_ref().is_none_or(|seen| seen.keys != keys);
+        *seen = Some(Seen { keys, since });
+        differs
+    }
+}
+
+impl Shared {
+    fn in_use(&self) -> MutexGuard<'_, HashMap<String, Weak<EntityKeys>>> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_nodes(&self) -> Option<Arc<[Key]>> {
+        match &self.access {
+            Access::Anyone => None,
+            Access::Keys(keys) => Some(keys.current()),
+        }
+    }
+
+    /// Whether any key in use has changed.
+    async fn look(&self, broker: &Broker) -> bool {
+        let kept: Vec<Arc<EntityKeys>> = {
+            let mut in_use = self.in_use();
+            in_use.retain(|_, kept| kept.strong_count() > 0);
+            in_use.values().filter_map(Weak::upgrade).collect()
+        };
+        let mut by_group: BTreeMap<Option<GroupId>, Vec<Arc<EntityKeys>>> = BTreeMap::new();
+        for kept in kept {
+            by_group
+                .entry(broker.entities().group_known_here(&kept.entity))
+                .or_default()
+                .push(kept);
+        }
+        let since = Instant::now();
+        let looked = by_group.into_iter().map(|(group, kept)| async move {
+            let look = find(broker, group, &kept);
+            // A group that says nothing now is asked again with the next look.
+            let Ok(Some(found)) = timeout(LOOK_WITHIN, look).await else { return false };
+            let see = |(kept, keys): (&Arc<EntityKeys>, _)| kept.see(keys, since);
+            kept.iter().zip(found).map(see).fold(false, |changed, differs| changed | differs)
+        });
+        join_all(looked).await.contains(&true)
+    }
+}
+
+/// The keys of each of these; `None`: not all can be told now.
+async fn find(
+    broker: &Broker,
+    group: Option<GroupId>,
+    kept: &[Arc<EntityKeys>],
+) -> Option<Vec<Vec<Key>>> {
+    let names: Vec<&str> = kept.iter().map(|kept| kept.entity.as_str()).collect();
+    let found = match group {
+        None => vec![None; names.len()],
+        Some(group) => broker.entities().keys_within(group, &names).await.ok()?,
+    };
+    let mut keys = Vec::with_capacity(found.len());
+    for (found, name) in found.into_iter().zip(names) {
+        keys.push(match found {
+            Some(found) => found,
+            // This node may be behind: who leads the catalog knows whether it is there.
+            None => broker.entities().keys_of(name).await.ok()?,
+        });
+    }
+    Some(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::{Reach, Right, Rights};
+
+    use super::*;
+
+    /// Each row: when a look began that found these keys, in seconds from when the grant was given; and
+    /// whether the grant is good, and is to be asked about again.
+    #[test]
+    fn ent_12_only_a_look_that_began_later_says_that_a_key_is_gone() {
+        let key = |value: &str| Key {
+            name: "worker".to_owned(),
+            rights: Rights::default().with(Right::Listen),
+            scope: "orders".to_owned(),
+            reach: Reach::Entity,
+            ..Key::root(value)
+        };
+        let given_at = Instant::now() + Duration::from_secs(60);
+        let grant = Grant::of_key(&[key("new")], "worker", "new").expect("its key");
+        for (look, found, good, undecided) in [
+            (None, vec![], true, true),
+            (Some(-1), vec![key("old")], true, true),
+            (Some(-1), vec![], true, true),
+            (Some(0), vec![key("old")], true, true),
+            (Some(1), vec![key("old")], false, false),
+            (Some(1), vec![], false, false),
+            (Some(1), vec![key("new")], true, false),
+            (Some(1), vec![key("newer"), key("new")], true, false),
+        ] {
+            let shared = Arc::new(Shared {
+                access: Access::keys([Key::root("secret")]),
+                in_use: Mutex::default(),
+                is_undecided: AtomicBool::new(false),
+            });
+            let watch = KeyWatch { shared, changed: watch::channel(0).1 };
+            let kept = watch.keep("orders");
+            if let Some(seconds) = look {
+                let by = Duration::from_secs(i32::unsigned_abs(seconds).into());
+                let since = if seconds < 0 { given_at - by } else { given_at + by };
+                assert!(kept.see(found.clone(), since), "the first says something new");
+                assert!(!kept.see(found.clone(), since));
+            }
+            let renewed = watch.renewed(&grant, given_at, &[kept]);
+            let told = (renewed.is_some(), watch.shared.is_undecided.load(Ordering::Relaxed));
+            assert_eq!(told, (good, undecided), "{look:?} {found:?}");
+        }
+    }
+}
