@@ -60,6 +60,8 @@ enum Command {
     Chaos(commands::chaos::ChaosArgs),
     /// Nodes, groups and leaders
     Cluster(commands::cluster::ClusterArgs),
+    /// Keys of clients: their rights, and new ones in their place
+    Key(commands::key::KeyArgs),
     /// Certificates for nodes and clients
     Cert(commands::cert::CertArgs),
     /// The cluster's time
@@ -116,6 +118,7 @@ impl Cli {
             Command::Bench(args) => commands::bench::run(args).await?,
             Command::Chaos(args) => return commands::chaos::run(args).await,
             Command::Cluster(args) => commands::cluster::run(args).await?,
+            Command::Key(args) => commands::key::run(args).await?,
             Command::Cert(args) => commands::cert::run(args)?,
             Command::Clock(args) => commands::clock::run(args).await?,
             Command::Completions(args) => commands::completions::run(&args, Cli::command())?,

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod completions;
 mod entity;
 mod idle;
+pub mod key;
 pub mod peek;
 pub mod properties;
 pub mod purge;

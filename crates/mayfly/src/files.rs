@@ -1,8 +1,8 @@
 //! Files that are there whole or not at all, and that only those may read who should.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -40,11 +40,46 @@ impl Readers {
 /// # Errors
 /// One line that names the file; also where one is there that is to be kept.
 pub fn write(path: &Path, text: &str, readers: Readers, existing: Existing) -> anyhow::Result<()> {
+    // What this process makes may be for its owner alone (umask), and this is not.
+    let set = |file: &File| file.set_permissions(Permissions::from_mode(readers.mode()));
+    place(path, text, set, existing)
+}
+
+/// Replaces the file of a secret by one with the same owner, and the same readers but for everybody: whom
+/// it is for goes on reading it, whoever replaces it. A link is followed.
+///
+/// # Errors
+/// One line that names the file.
+pub fn replace_private(path: &Path, text: &str, like: &Metadata) -> anyhow::Result<()> {
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let set = |file: &File| {
+        let made = file.metadata()?;
+        if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
+            fchown(file, Some(like.uid()), Some(like.gid()))?;
+        }
+        let mode = like.permissions().mode() & 0o777 & !OTHERS;
+        file.set_permissions(Permissions::from_mode(mode))
+    };
+    place(&real, text, set, Existing::Replaced)?;
+    // What is written next relies on this.
+    let dir = real.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .with_context(|| format!("cannot sync '{}'", dir.display()))
+}
+
+/// `set`: gives the file its owner and readers; until then it is its maker's alone.
+fn place(
+    path: &Path,
+    text: &str,
+    set: impl Fn(&File) -> io::Result<()>,
+    existing: Existing,
+) -> anyhow::Result<()> {
     // Added to the name, not in the place of its end: node-1.pem and node-1.key are written alike.
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
     let aside = Path::new(&aside);
-    let written = || -> std::io::Result<()> {
+    let written = || -> io::Result<()> {
         // One that is left from before may be open to others.
         if let Err(error) = fs::remove_file(aside)
             && error.kind() != ErrorKind::NotFound
@@ -52,9 +87,8 @@ pub fn write(path: &Path, text: &str, readers: Readers, existing: Existing) -> a
             return Err(error);
         }
         let mut open = fs::OpenOptions::new();
-        let mut file = open.create_new(true).write(true).mode(readers.mode()).open(aside)?;
-        // What this process makes may be for its owner alone (umask), and this is not.
-        file.set_permissions(fs::Permissions::from_mode(readers.mode()))?;
+        let mut file = open.create_new(true).write(true).mode(0o600).open(aside)?;
+        set(&file)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         match existing {

@@ -25,6 +25,7 @@ mod status;
 mod transaction;
 
 pub use self::address::Caller;
+pub use self::authorization::draw_key;
 pub use self::broker::{Broker, SEND_BYTES_MAX, draw_message_id, draw_uuid};
 pub(crate) use self::catalog::Catalog;
 pub use self::cluster::{Cluster, Readiness};

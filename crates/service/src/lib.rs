@@ -37,7 +37,8 @@ pub use edge::{
     Accepted, Broker, Caller, Cluster, ClusterStatus, Entities, EntityKeys, GroupView, Joined,
     KeyWatch, Listed, Messages, Next, NodeStatus, PAGE_MAX, Page, QueueInfo, Queues, Reach,
     Readiness, ReceiveMode, Receiver, Refusals, ReplicaView, Role, Rules, SEND_BYTES_MAX, Sender,
-    Sessions, Subscriptions, Topics, Transaction, Transactions, draw_message_id, draw_uuid,
+    Sessions, Subscriptions, Topics, Transaction, Transactions, draw_key, draw_message_id,
+    draw_uuid,
 };
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received, ReplicaHealth};

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use amqp_protocol::codec::{DeliveryState, Value};
@@ -11,7 +12,7 @@ use client::v1::{
     AccessRight, AuthorizationRule, AuthorizationRules, QueueProperties, ReceiveMode,
 };
 use client::{Client, ClientOptions, Error, Message, QueuePath};
-use mayfly_tests::{AmqpClient, Cluster, Settings, wire};
+use mayfly_tests::{AmqpClient, Cluster, Settings, mayfly, wire};
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 
@@ -322,5 +323,99 @@ async fn a_hangup_ends_no_node_whatever_it_has_to_read() -> anyhow::Result<()> {
     cluster.signal(1, Signal::SIGHUP)?;
     cluster.wait_ready().await?;
     cluster.client()?.send("orders", vec![Message::new("served")]).await?;
+    Ok(())
+}
+
+fn command(cluster: &Cluster, words: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+    let ran = Command::new(mayfly()?)
+        .args(words)
+        .env("MAYFLY_CONNECT", cluster.addresses(1)[0])
+        .env("MAYFLY_SECRET", SECRET)
+        .env_remove("MAYFLY_CONFIG")
+        .output()?;
+    let told = [ran.stdout, ran.stderr].concat();
+    Ok((ran.status.code(), String::from_utf8(told)?))
+}
+
+/// ENT-12: a rotation by command refuses no client that has the primary, and ends who has what was the
+/// secondary. Of a rule.
+#[tokio::test(flavor = "multi_thread")]
+async fn ent_12_a_rule_is_rotated_by_command() -> anyhow::Result<()> {
+    let cluster = start().await?;
+    let mut primary = open(&cluster, 1, "ruled", "the-rules-first-key").await?;
+    let secondary = open(&cluster, 2, "ruled", "the-rules-second-key").await?;
+    let root = cluster.client()?;
+    for queue in QUEUES {
+        let (code, told) = command(&cluster, &["key", "rotate", "ruled", "--entity", queue])?;
+        ensure!(code == Some(0) && !told.contains("the-rules-"), "{told}");
+    }
+    secondary.ends().await?;
+    primary.lasts().await?;
+    let key_of = async |queue: &str| {
+        let found = root.get_queue(queue).await?.properties.unwrap_or_default();
+        let rules = found.authorization_rules.unwrap_or_default().rules;
+        let rule = rules.into_iter().next().context("a rule")?;
+        anyhow::Ok((rule.primary_key, rule.secondary_key))
+    };
+    let (new, old) = key_of("orders").await?;
+    ensure!(new.len() == 44 && old == "the-rules-first-key", "32 bytes as base64");
+    let mut third = login(&cluster, "ruled", &new).await?;
+    ensure!(third.sender("orders").await?.is_ok(), "the new key");
+    let (_, listed) = command(&cluster, &["key", "list", "--entity", "orders", "--json"])?;
+    ensure!(
+        listed.contains("ruled") && !listed.contains(&new) && !listed.contains(&old),
+        "{listed}"
+    );
+    for (words, told) in [
+        (["key", "rotate", "nobody", "--entity", "orders"], "it has ruled"),
+        (["key", "rotate", "ruled", "--entity", "nowhere"], "no queue or topic 'nowhere'"),
+    ] {
+        let (code, said) = command(&cluster, &words)?;
+        ensure!(
+            code != Some(0) && said.contains(told) && said.trim().lines().count() == 1,
+            "{said}"
+        );
+    }
+    for queue in QUEUES {
+        command(&cluster, &["key", "rotate", "ruled", "--entity", queue])?;
+    }
+    primary.ends().await
+}
+
+/// ENT-12: the same of a key of the configuration, whose node is told nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn ent_12_a_key_of_the_configuration_is_rotated_by_command() -> anyhow::Result<()> {
+    let cluster = start().await?;
+    let path = cluster.config_path(1).to_owned();
+    let config = path.to_str().context("a path of letters")?;
+    let rotate = ["key", "rotate", "mover", "--config", config];
+    let (code, told) = command(&cluster, &rotate)?;
+    ensure!(code == Some(2) && told.contains("make its key the secondary_key there"), "{told}");
+    let (first, second) = (cluster.dir().join("mover.key"), cluster.dir().join("spare.key"));
+    write_key(&first, "the-movers-first-key\n")?;
+    write_key(&second, "the-movers-second-key\n")?;
+    let text = std::fs::read_to_string(&path)?
+        .replace(
+            "secondary_key = \"the-movers-second-key\"",
+            &format!("secondary_key_file = {second:?}"),
+        )
+        .replace("key = \"the-movers-first-key\"", &format!("key_file = {first:?}"));
+    std::fs::write(&path, text)?;
+    let mut primary = open(&cluster, 1, "mover", "the-movers-first-key").await?;
+    let secondary = open(&cluster, 2, "mover", "the-movers-second-key").await?;
+    let (code, told) = command(&cluster, &rotate)?;
+    ensure!(code == Some(0) && !told.contains("the-movers-"), "{told}");
+    secondary.ends_within(Duration::from_secs(10)).await?;
+    primary.lasts().await?;
+    let new = std::fs::read_to_string(&first)?;
+    ensure!(
+        login(&cluster, "mover", new.trim()).await?.sender("orders").await?.is_ok(),
+        "the new key"
+    );
+    let (_, listed) = command(&cluster, &["key", "list", "--config", config])?;
+    ensure!(listed.contains("mover") && listed.contains("spare.key"), "{listed}");
+    ensure!(!listed.contains(new.trim()) && !listed.contains("the-movers-"), "{listed}");
+    command(&cluster, &rotate)?;
+    primary.ends_within(Duration::from_secs(10)).await?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod check;
 mod file;
+mod key_setting;
 mod secret;
 mod security;
 
@@ -20,6 +21,7 @@ use transport::{ClientTrust, Encryption};
 use super::ServeArgs;
 use crate::connect::TlsFlags;
 pub use file::TEMPLATE;
+pub use key_setting::{KeyPlace, KeySetting, key_settings};
 pub use secret::is_weak;
 
 /// Everything a node is told, checked.

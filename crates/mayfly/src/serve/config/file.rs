@@ -174,6 +174,19 @@ pub enum Right {
     Operate,
 }
 
+impl Right {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Right::Listen => "listen",
+            Right::Send => "send",
+            Right::Manage => "manage",
+            Right::Monitor => "monitor",
+            Right::Operate => "operate",
+        }
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
