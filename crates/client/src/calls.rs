@@ -133,7 +133,9 @@ impl Shared {
             let (mut asked, mut untrusted) = (0, 0);
             for node in self.nodes.order(None) {
                 asked += 1;
-                match node.attempt(patience, attempt(node.clone(), doubtful)).await {
+                let turn = self.nodes.proof.turn();
+                let answer = node.attempt(patience, attempt(node.clone(), doubtful)).await;
+                match answer.map_err(|error| self.nodes.proof.judged(error, turn)) {
                     Ok(answer) => {
                         self.nodes.prefer(&node);
                         return Ok(answer.into_inner());

@@ -36,11 +36,21 @@ impl Client {
     }
 
     /// The secret it was given, for what else of the cluster asks for it.
-    pub fn secret(&self) -> Option<&str> {
-        self.shared.nodes.options().secret.as_deref()
+    pub fn secret(&self) -> Option<String> {
+        self.shared.nodes.proof.key()
     }
 
-    /// How it talks to the cluster, for what else talks to it in the same way.
+    /// Proves itself with another key of the same name from now on, in all clones. Streams that are open go
+    /// on until the broker ends them, and then go on with that: an application that is given the new key
+    /// before the old one is nobody's learns of nothing, but for a session, which is accepted anew.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where no header can carry the key.
+    pub fn replace_secret(&self, secret: impl Into<String>) -> Result<(), Error> {
+        self.shared.nodes.proof.replace(secret.into())
+    }
+
+    /// How it was told to talk to the cluster, for what else talks to it in the same way.
     pub fn options(&self) -> &ClientOptions {
         self.shared.nodes.options()
     }

@@ -30,6 +30,7 @@ mod message;
 
 mod nodes;
 mod options;
+mod proof;
 mod route;
 
 mod calls;

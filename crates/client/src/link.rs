@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
 use crate::Error;
+use crate::proof::Proof;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -31,6 +32,16 @@ impl End {
         match error {
             Error::Refused(_) => End::Refused(error),
             Error::NotDone(_) | Error::PerhapsDone(_) => End::Broken(error),
+        }
+    }
+}
+
+impl End {
+    /// What it comes to for a stream that was opened in that turn of a proof.
+    pub fn judged(self, proof: &Proof, turn: u64) -> End {
+        match self {
+            End::Refused(error) => End::from_error(proof.judged(error, turn)),
+            end => end,
         }
     }
 }

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
 
@@ -17,6 +14,7 @@ use crate::api::entities_client::EntitiesClient;
 use crate::api::messaging_client::MessagingClient;
 use crate::api::sessions_client::SessionsClient;
 use crate::api::transactions_client::TransactionsClient;
+use crate::proof::Proof;
 use crate::{ClientOptions, Error, Trust};
 
 /// Flow-control windows: wide enough that a batch of large messages never waits for an update.
@@ -37,7 +35,7 @@ pub(crate) struct Node {
     /// 0: not known yet.
     id: AtomicU64,
     channel: Channel,
-    authorization: Option<MetadataValue<Ascii>>,
+    proof: Proof,
     /// Milliseconds since `epoch` of the last failure, plus one; 0: none.
     failed: AtomicU64,
     epoch: Instant,
@@ -45,7 +43,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub fn open(address: &str, options: &ClientOptions) -> Result<Node, Error> {
+    pub fn open(address: &str, options: &ClientOptions, proof: &Proof) -> Result<Node, Error> {
         let address = normalize(address, options.tls.is_some())?;
         let mut endpoint = Endpoint::from_shared(address.clone())
             .map_err(|_| Error::argument(format!("'{address}' is no address; write host:port")))?
@@ -59,12 +57,11 @@ impl Node {
         if is_tls(&address) {
             endpoint = with_tls(endpoint, options)?;
         }
-        let authorization = authorization(options)?;
         Ok(Node {
             address,
             id: AtomicU64::new(0),
             channel: endpoint.connect_lazy(),
-            authorization,
+            proof: proof.clone(),
             failed: AtomicU64::new(0),
             epoch: Instant::now(),
             openings: Semaphore::new(OPENINGS_MAX),
@@ -104,8 +101,8 @@ impl Node {
     /// A request to this node, with its credentials.
     pub fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        if let Some(value) = &self.authorization {
-            request.metadata_mut().insert("authorization", value.clone());
+        if let Some(value) = self.proof.header() {
+            request.metadata_mut().insert("authorization", value);
         }
         request
     }
@@ -155,26 +152,6 @@ impl Node {
         let failed = self.failed.load(Ordering::Relaxed);
         failed != 0 && self.epoch.elapsed() < Duration::from_millis(failed) + AVOID_FOR
     }
-}
-
-/// How a shared access signature begins (CBS-6).
-const SIGNATURE: &str = "SharedAccessSignature ";
-
-/// What proves to a node who this client is.
-fn authorization(options: &ClientOptions) -> Result<Option<MetadataValue<Ascii>>, Error> {
-    let text = match (&options.secret, &options.key_name) {
-        (None, None) => return Ok(None),
-        (None, Some(_)) => return Err(Error::argument("a key has a name and no value; give both")),
-        // A signature is a proof by itself.
-        (Some(token), None) if token.starts_with(SIGNATURE) => token.clone(),
-        (Some(secret), None) => format!("Bearer {secret}"),
-        (Some(key), Some(name)) => format!("Basic {}", BASE64.encode(format!("{name}:{key}"))),
-    };
-    let value = text.parse::<MetadataValue<Ascii>>();
-    let wrong = |_| Error::argument("the secret has characters that no header can carry");
-    let mut value = value.map_err(wrong)?;
-    value.set_sensitive(true);
-    Ok(Some(value))
 }
 
 /// `host:port` or a URI, as a URI; without a scheme it has the one that is usual here.
@@ -228,6 +205,7 @@ fn with_tls(endpoint: Endpoint, options: &ClientOptions) -> Result<Endpoint, Err
 /// All nodes known.
 pub(crate) struct Nodes {
     options: ClientOptions,
+    pub proof: Proof,
     nodes: std::sync::RwLock<Vec<Arc<Node>>>,
     /// Where the next call without preference starts: stays at a node that answers.
     current: AtomicUsize,
@@ -243,14 +221,15 @@ impl Nodes {
         if is_shown || addresses.iter().any(|address| is_tls(address.as_ref().trim())) {
             options.tls.get_or_insert_default();
         }
+        let proof = Proof::new(options.secret.as_deref(), options.key_name.as_deref())?;
         let nodes = addresses
             .iter()
-            .map(|address| Node::open(address.as_ref(), &options).map(Arc::new))
+            .map(|address| Node::open(address.as_ref(), &options, &proof).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         if nodes.is_empty() {
             return Err(Error::argument("no address of a node was given; write host:port"));
         }
-        Ok(Nodes { options, nodes: nodes.into(), current: AtomicUsize::new(0) })
+        Ok(Nodes { options, proof, nodes: nodes.into(), current: AtomicUsize::new(0) })
     }
 
     pub fn options(&self) -> &ClientOptions {
@@ -292,7 +271,7 @@ impl Nodes {
                 // A node known by another name (localhost, a forwarded port) keeps that name.
                 None if nodes.iter().any(|node| node.id() == id) => (),
                 None => {
-                    if let Ok(node) = Node::open(&address, &self.options) {
+                    if let Ok(node) = Node::open(&address, &self.options, &self.proof) {
                         node.id.store(id, Ordering::Relaxed);
                         nodes.push(Arc::new(node));
                     }

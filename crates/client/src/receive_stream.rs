@@ -130,7 +130,8 @@ impl ReceivingTask {
 
     pub async fn run(mut self) {
         loop {
-            let end = self.converse().await;
+            let turn = self.shared.nodes.proof.turn();
+            let end = self.converse().await.judged(&self.shared.nodes.proof, turn);
             // What this stream had not answered is asked about by itself; what it had not used of
             // its credit is void.
             let unanswered = std::mem::take(&mut self.unanswered);

@@ -143,7 +143,8 @@ impl SendingTask {
                     None => return,
                 }
             }
-            match self.converse().await {
+            let turn = self.shared.nodes.proof.turn();
+            match self.converse().await.judged(&self.shared.nodes.proof, turn) {
                 End::Finished => return,
                 End::Refused(error) => self.fail(error),
                 End::Broken(error) => {

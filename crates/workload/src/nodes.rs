@@ -33,7 +33,9 @@ pub async fn look(client: &Client) -> NodeLook {
     for node in status.nodes {
         let address = node.http_address.as_str();
         let stream = way.to(address);
-        if let Some(metrics) = Metrics::fetch_over(stream, address, client.secret()).await {
+        if let Some(metrics) =
+            Metrics::fetch_over(stream, address, client.secret().as_deref()).await
+        {
             look.nodes.insert(node.id, metrics);
         }
     }

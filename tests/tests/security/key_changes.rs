@@ -403,6 +403,12 @@ async fn ent_12_a_key_of_the_configuration_is_rotated_by_command() -> anyhow::Re
     std::fs::write(&path, text)?;
     let mut primary = open(&cluster, 1, "mover", "the-movers-first-key").await?;
     let secondary = open(&cluster, 2, "mover", "the-movers-second-key").await?;
+    // One that is given the new key in time.
+    let follower = native(&cluster, "mover", "the-movers-first-key")?;
+    let stream = follower.sender("orders", Default::default());
+    stream.send(Message::new("with the first")).await?;
+    let mut deliveries = follower.receiver("orders", Default::default());
+    let delivery = deliveries.recv().await?;
     let (code, told) = command(&cluster, &rotate)?;
     ensure!(code == Some(0) && !told.contains("the-movers-"), "{told}");
     secondary.ends_within(Duration::from_secs(10)).await?;
@@ -415,7 +421,16 @@ async fn ent_12_a_key_of_the_configuration_is_rotated_by_command() -> anyhow::Re
     let (_, listed) = command(&cluster, &["key", "list", "--config", config])?;
     ensure!(listed.contains("mover") && listed.contains("spare.key"), "{listed}");
     ensure!(!listed.contains(new.trim()) && !listed.contains("the-movers-"), "{listed}");
+    follower.replace_secret(new.trim())?;
     command(&cluster, &rotate)?;
     primary.ends_within(Duration::from_secs(10)).await?;
+    deliveries.complete(&delivery).await?;
+    for turn in 0..20 {
+        stream.send(Message::new(format!("with the next, {turn}"))).await?;
+    }
+    for _ in 0..20 {
+        let delivery = deliveries.recv().await?;
+        deliveries.complete(&delivery).await?;
+    }
     Ok(())
 }

@@ -50,7 +50,7 @@ impl Fronts {
         let way = Way::of(client)?;
         let (mut found, mut why) = (BTreeMap::new(), None);
         for address in addresses {
-            match Link::greet(&way, address, client.secret()).await {
+            match Link::greet(&way, address, client.secret().as_deref()).await {
                 Ok(name) => drop(found.insert(name, address.clone())),
                 Err(lost) => why = why.or(Some(format!("{address}: {lost}"))),
             }
@@ -69,6 +69,6 @@ impl Fronts {
         let of_leader = leader.and_then(|name| self.addresses.get(&name));
         let any = || self.addresses.values().nth(index as usize % self.addresses.len());
         let address = of_leader.or_else(any).map_or("", String::as_str);
-        Link::open(&self.way, address, self.client.secret(), queue, role).await
+        Link::open(&self.way, address, self.client.secret().as_deref(), queue, role).await
     }
 }
