@@ -64,7 +64,7 @@ fn a_short_experiment_keeps_every_promise_and_leaves_a_report() -> anyhow::Resul
 
 #[test]
 fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["--fault", "meteor"], "invalid value 'meteor'"),
         (&["--minutes", "0"], "allowed is more than 0"),
         (&["--nodes", "4"], "invalid value '4'"),
@@ -72,6 +72,8 @@ fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
         (&["--connect", "a:1", "--durability", "replicated"], "cannot be used with"),
         (&["--connect", "a:1", "--namespaces"], "cannot be used with"),
         (&["--connect", "a:1", "--tls"], "cannot be used with"),
+        (&["--connect", "a:1", "--keys"], "cannot be used with"),
+        (&["--fault", "rotate-key", "--tls"], "rotate-key needs nodes that ask clients for a key"),
         (&["--fault", "kill,rotate-authority"], "rotate-authority needs nodes with certificates"),
         (&["--fault", "damaged-snapshot", "--tls"], "changes what nodes send in plain text"),
         (&["--schedule", "/nowhere.toml"], "cannot read '/nowhere.toml'"),
@@ -120,6 +122,28 @@ fn certificates_that_are_replaced_under_load_break_no_promise() -> anyhow::Resul
     ensure!(all.contains("replaced the authority"), "{all}");
     ensure!(killed.contains("killed node"), "{killed}");
     ensure!(joined.contains("node 101 joined and was given replicas"), "{joined}");
+    Ok(())
+}
+
+/// ENT-12: clients have a key, natively and over AMQP, and none of them is refused however often it is
+/// rotated; in the end the first value is nobody's for long.
+#[test]
+fn ent_12_keys_that_are_rotated_under_load_refuse_no_client() -> anyhow::Result<()> {
+    let schedule = "\
+        [[fault]]\nat = 3\nlasts = 1\nkind = \"rotate-key\"\nnode = 1\n\
+        [[fault]]\nat = 6\nlasts = 1\nkind = \"rotate-key\"\nnode = 1\n\
+        [[fault]]\nat = 9\nlasts = 1\nkind = \"kill\"\nleader_of = 1\n\
+        [[fault]]\nat = 14\nlasts = 1\nkind = \"rotate-key\"\nnode = 1\n";
+    let (code, report) = scheduled(schedule, "0.4", &["--seed", "1", "--keys"])?;
+    let told = told(&report);
+    ensure!(code == Some(0) && report["holds"] == true, "{told:?}: {}", report["violations"]);
+    let [first, second, killed, third] = told[..] else { anyhow::bail!("{told:?}") };
+    for rotated in [first, second, third] {
+        assert_eq!(rotated, "rotated the key of all clients");
+    }
+    ensure!(killed.contains("killed node"), "{killed}");
+    let command = report["command"].as_str().unwrap_or_default();
+    ensure!(command.ends_with(" --keys"), "{command}");
     Ok(())
 }
 

@@ -29,6 +29,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             synced: rest.get(4).is_none_or(|durability| durability == "synced"),
             namespaces: false,
             tls: false,
+            keys: false,
         },
         faults: FaultKind::ALL.into_iter().filter(|it| among(named(0), it.name())).collect(),
         schedule: None,

@@ -10,6 +10,7 @@ mod dead_letters;
 mod deferred;
 mod expiry;
 mod fate;
+mod keys;
 mod locks;
 mod once;
 mod order;
@@ -80,6 +81,8 @@ pub enum Promise {
     ReplicasEqual,
     /// IDLE-15: none goes while it is used, none that is left alone stays.
     TemporaryRight,
+    /// ENT-12: who has a key that counts is not refused for it.
+    GoodKeyTaken,
     /// The cluster serves again when all is healed, and no node ended by itself.
     Recovers,
 }
@@ -127,6 +130,7 @@ impl fmt::Display for Promise {
             Promise::CountersRight => "counters right",
             Promise::ReplicasEqual => "replicas equal",
             Promise::TemporaryRight => "temporary entities right",
+            Promise::GoodKeyTaken => "good key taken",
             Promise::Recovers => "recovers",
         })
     }
@@ -159,8 +163,8 @@ pub fn check(run: &Run) -> Vec<Violation> {
         transactions::check,
         counters::check,
     ];
-    let of_run: [fn(&Run) -> Vec<Violation>; 4] =
-        [order::check, sessions::check, replicas::check, temporary::check];
+    let of_run: [fn(&Run) -> Vec<Violation>; 5] =
+        [order::check, sessions::check, replicas::check, temporary::check, keys::check];
     let mut all: Vec<Violation> = of_fates.iter().flat_map(|check| check(run, &fates)).collect();
     all.extend(of_run.iter().flat_map(|check| check(run)));
     all.sort();

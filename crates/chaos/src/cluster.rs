@@ -3,6 +3,7 @@
 //! lost.
 
 mod certificates;
+mod client_key;
 mod config;
 mod disk;
 mod guest;
@@ -20,6 +21,8 @@ use tempfile::TempDir;
 use crate::Error;
 use crate::proxy::{Condition, Flow, Links};
 use certificates::Certificates;
+pub use client_key::AmqpLogin;
+use client_key::ClientKey;
 pub use config::Addresses;
 use config::Text;
 pub use disk::SmallDisk;
@@ -30,6 +33,8 @@ pub use process::Process;
 
 /// How long elections and the first comparison of clocks may take on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
+/// The rule whose key the cluster's secret is.
+const ROOT: &str = "RootManageSharedAccessKey";
 /// Where nodes without namespaces are.
 const LOOPBACK: &str = "127.0.0.1";
 /// Entries that a replica under load may have before it.
@@ -53,6 +58,8 @@ pub struct Settings {
     pub namespaces: bool,
     /// Nodes know each other by certificates.
     pub tls: bool,
+    /// Nodes ask clients for a key, which can be rotated.
+    pub keys: bool,
 }
 
 /// Running nodes. Dropped, those that were started here are killed and their files removed.
@@ -74,6 +81,8 @@ pub struct Cluster {
     login: ClientOptions,
     /// Absent: nodes speak plain text among themselves.
     certificates: Option<Certificates>,
+    /// What clients have, but for those that look on. Absent: the same as those.
+    client_key: Option<ClientKey>,
     /// One that joined and has not left yet.
     guest: Option<Guest>,
     /// How many joined so far.
@@ -85,11 +94,12 @@ pub struct Cluster {
 }
 
 /// Where a cluster is entered over AMQP.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct AmqpEntries {
     /// None where that is not known.
     pub addresses: Vec<String>,
-    pub secret: Option<String>,
+    /// None where none is asked for.
+    pub login: Option<AmqpLogin>,
 }
 
 /// A node whose files were harmed, perhaps where it has not looked yet.
@@ -126,6 +136,7 @@ impl Cluster {
             direct: BTreeMap::new(),
             login: ClientOptions::default(),
             certificates: None,
+            client_key: None,
             guest: None,
             guests: 0,
             namespaces: None,
@@ -157,6 +168,7 @@ impl Cluster {
             // As it is by the addresses: one that says https makes all of them so.
             login: client.options().clone(),
             certificates: None,
+            client_key: None,
             guest: None,
             guests: 0,
             namespaces: None,
@@ -185,6 +197,11 @@ impl Cluster {
             self.certificates = Some(Certificates::make(&settings.program, dir.join("certs"))?);
             self.issue_certificates(&seen.keys().copied().collect::<Vec<_>>())?;
         }
+        if settings.keys {
+            let drawn = || format!("{:032x}", rand::random::<u128>());
+            self.login.secret.get_or_insert_with(drawn);
+            self.client_key = Some(ClientKey::make(&settings.program, dir.join("keys"))?);
+        }
         for (id, seen) in &seen {
             let home = dir.join(format!("node-{id}"));
             let data = home.join("data");
@@ -195,9 +212,9 @@ impl Cluster {
                 self.disks.insert(*id, disk);
             }
             let secret = self.login.secret.as_deref();
-            let tls = self.tls_of(*id);
+            let (tls, keys) = (self.tls_of(*id), self.keys_section());
             let (listen, synced) = (&listen[id], settings.synced);
-            let text = Text { data: &data, listen, synced, secret, tls: &tls };
+            let text = Text { data: &data, listen, synced, secret, tls: &tls, keys: &keys };
             let text = text.member(*id, seen, cluster_id, settings.data_groups);
             let path = home.join("mayfly.toml");
             std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
@@ -283,6 +300,29 @@ impl Cluster {
         self.certificates.as_ref().map(|made| made.section(node)).unwrap_or_default()
     }
 
+    /// The same of what clients are asked for.
+    fn keys_section(&self) -> String {
+        self.client_key.as_ref().map(ClientKey::section).unwrap_or_default()
+    }
+
+    /// Draws another key for clients, in the files that nodes read.
+    pub fn rotate_key(&self) -> Result<(), Error> {
+        let config = self.nodes.values().next().map(Process::config);
+        let config = config.ok_or_else(|| Error::Wrong("there is no node".to_owned()))?;
+        self.client_key()?.rotate(config)
+    }
+
+    /// Those of a cluster that asks clients for a key.
+    pub fn client_key(&self) -> Result<&ClientKey, Error> {
+        let none = || Error::Wrong("the nodes ask clients for no key".to_owned());
+        self.client_key.as_ref().ok_or_else(none)
+    }
+
+    /// Whether a node that joined is there still.
+    pub fn has_guest(&self) -> bool {
+        self.guest.is_some()
+    }
+
     /// Whether nodes reach each other by links, which see what is sent.
     pub fn has_links(&self) -> bool {
         self.namespaces.is_none()
@@ -312,12 +352,26 @@ impl Cluster {
 
     /// A client as an application would be: behind links that can be hurt.
     pub fn client(&self, options: ClientOptions) -> Result<Client, Error> {
-        Ok(Client::with_options(&self.entries, logged_in(&self.login, options))?)
+        let login = match &self.client_key {
+            None => self.login.clone(),
+            Some(key) => {
+                let login = key.login();
+                let (secret, key_name) = (Some(login.value()), Some(login.name));
+                ClientOptions { secret, key_name, ..self.login.clone() }
+            }
+        };
+        let client = Client::with_options(&self.entries, logged_in(&login, options))?;
+        if let Some(key) = &self.client_key {
+            key.follow(&client);
+        }
+        Ok(client)
     }
 
-    /// Where clients over AMQP enter, behind links that can be hurt, and with what secret.
+    /// Where clients over AMQP enter, behind links that can be hurt, and with what key.
     pub fn amqp(&self) -> AmqpEntries {
-        AmqpEntries { addresses: self.amqp.clone(), secret: self.login.secret.clone() }
+        let root = || self.login.secret.clone().map(|secret| AmqpLogin::new(ROOT, secret));
+        let login = self.client_key.as_ref().map(ClientKey::login).or_else(root);
+        AmqpEntries { addresses: self.amqp.clone(), login }
     }
 
     /// A client of one node, past all links: for looking, not for load.
@@ -412,8 +466,8 @@ fn summary(status: &v1::StatusResponse) -> String {
 
 /// Options with the proofs of others.
 fn logged_in(login: &ClientOptions, options: ClientOptions) -> ClientOptions {
-    let ClientOptions { secret, tls, certificate, .. } = login.clone();
-    ClientOptions { secret, tls, certificate, ..options }
+    let ClientOptions { secret, key_name, tls, certificate, .. } = login.clone();
+    ClientOptions { secret, key_name, tls, certificate, ..options }
 }
 
 fn patience() -> ClientOptions {

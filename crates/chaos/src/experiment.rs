@@ -28,6 +28,8 @@ pub enum Target {
     /// `namespaces`: the kernel loses what nodes say to each other, in the place of proxies.
     ///
     /// `tls`: nodes know each other by certificates.
+    ///
+    /// `keys`: nodes ask clients for a key, which can be rotated.
     Own {
         program: PathBuf,
         nodes: u64,
@@ -35,6 +37,7 @@ pub enum Target {
         synced: bool,
         namespaces: bool,
         tls: bool,
+        keys: bool,
     },
     /// One that runs already, by the addresses of some of its nodes: only what clients may do is done
     /// to it.
@@ -48,7 +51,7 @@ impl Target {
     /// Why not, and what would let it.
     pub fn takes(&self, kind: FaultKind) -> Result<(), String> {
         match self {
-            Target::Own { tls, .. } => kind.fits(*tls),
+            Target::Own { tls, keys, .. } => kind.fits(*tls, *keys),
             Target::Given { .. } if kind.needs_no_process() => Ok(()),
             Target::Given { .. } => {
                 Err(format!("{kind} needs a cluster of its own: leave --connect"))
@@ -98,14 +101,22 @@ impl Experiment {
 
     async fn cluster(&self, tell: &Tell) -> Result<(Cluster, Vec<Planned>), Error> {
         match &self.target {
-            Target::Own { program, nodes, data_groups, synced, namespaces, tls } => {
+            Target::Own { program, nodes, data_groups, synced, namespaces, tls, keys } => {
                 let (program, nodes, data_groups) = (program.clone(), *nodes, *data_groups);
-                let (synced, namespaces, tls) = (*synced, *namespaces, *tls);
+                let (synced, namespaces, tls, keys) = (*synced, *namespaces, *tls, *keys);
                 let plan = self.planned(nodes, data_groups.into())?;
                 let small_disks = plan.iter().any(|fault| fault.kind == FaultKind::FullDisk);
                 tell(&format!("starting {nodes} nodes"));
-                let settings =
-                    Settings { program, nodes, data_groups, synced, small_disks, namespaces, tls };
+                let settings = Settings {
+                    program,
+                    nodes,
+                    data_groups,
+                    synced,
+                    small_disks,
+                    namespaces,
+                    tls,
+                    keys,
+                };
                 Ok((Cluster::start(&settings).await?, plan))
             }
             Target::Given { addresses, options } => {

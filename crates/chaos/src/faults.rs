@@ -217,6 +217,13 @@ async fn inflict(
             let told = "replaced the authority, and the certificates of all nodes".to_owned();
             Ok((told, Undo::Nothing))
         }
+        FaultKind::RotateKey if cluster.has_guest() => {
+            Err("a node that had joined has not left".to_owned())
+        }
+        FaultKind::RotateKey => {
+            rotation::replace_key(cluster).await?;
+            Ok(("rotated the key of all clients".to_owned(), Undo::Nothing))
+        }
         FaultKind::Membership => cluster.invite(JOINED_WITHIN).await?.map(|guest| {
             (
                 format!("node {guest} joined and was given replicas; {seconds:.1} s later"),

@@ -126,6 +126,8 @@ pub enum What {
         /// What ended it, of those that a client can choose from.
         way: String,
     },
+    /// A link or a stream is opened, or is over.
+    Attach,
     Create,
     Delete,
 }

@@ -209,6 +209,7 @@ impl<'a> Fates<'a> {
             | What::Accept { .. }
             | What::RenewSession { .. }
             | What::EndHold { .. }
+            | What::Attach
             | What::Create
             | What::Delete => (),
         }

@@ -29,6 +29,8 @@ pub struct Text<'a> {
     pub secret: Option<&'a str>,
     /// Those of a node with certificates.
     pub tls: &'a str,
+    /// Of one that asks clients for a key beside the secret.
+    pub keys: &'a str,
 }
 
 impl Text<'_> {
@@ -58,7 +60,7 @@ impl Text<'_> {
     }
 
     fn whole(&self, id: &str, cluster: &str) -> String {
-        let Text { data, listen: Addresses { grpc, http, peer, amqp }, tls, .. } = self;
+        let Text { data, listen: Addresses { grpc, http, peer, amqp }, tls, keys, .. } = self;
         let durability = if self.synced { "synced" } else { "replicated" };
         // Who has a secret is not on loopback, and in a network that has nobody else in it.
         let security =
@@ -67,7 +69,7 @@ impl Text<'_> {
         format!(
             "[node]\n{id}data_dir = {data:?}\ndevelopment = true\n\
              [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\n\
-             amqp = {amqp:?}\n{cluster}{security}{tls}\
+             amqp = {amqp:?}\n{cluster}{security}{tls}{keys}\
              [storage]\nmemory_mebibytes = 128\ndisk_reserve_mebibytes = 16\n\
              durability = {durability:?}\n\
              [idle]\nreattach = \"2s\"\n"
@@ -86,12 +88,14 @@ mod tests {
         let seen = BTreeMap::from([(1, own.clone()), (2, other)]);
         let secret = Some("s3cret");
         let (data, tls) = (Path::new("/data"), "[tls.peer]\nkey = \"k\"\n");
-        let text = Text { data, listen: &own, synced: false, secret, tls };
+        let keys = "[[security.key]]\nname = \"clients\"\n";
+        let text = Text { data, listen: &own, synced: false, secret, tls, keys };
         let file: toml::Table = text.member(1, &seen, 0xff, 3).parse().expect("it is TOML");
         assert_eq!(file["listen"]["peer"].as_str(), Some("127.0.0.1:3"));
         assert_eq!(file["listen"]["amqp"].as_str(), Some("127.0.0.1:4"));
         assert_eq!(file["storage"]["durability"].as_str(), Some("replicated"));
         assert_eq!(file["security"]["secret"].as_str(), secret);
+        assert_eq!(file["security"]["key"][0]["name"].as_str(), Some("clients"));
         assert_eq!(file["tls"]["peer"]["key"].as_str(), Some("k"));
         assert_eq!(file["cluster"]["node"][1]["peer"].as_str(), Some("127.0.0.1:9"));
     }
@@ -100,7 +104,7 @@ mod tests {
     fn a_guest_names_no_cluster() {
         let own = Addresses::of_ports("127.0.0.1", &[1, 2, 3, 4]);
         let data = Path::new("/data");
-        let text = Text { data, listen: &own, synced: true, secret: None, tls: "" };
+        let text = Text { data, listen: &own, synced: true, secret: None, tls: "", keys: "" };
         let file: toml::Table = text.guest().parse().expect("it is TOML");
         assert!(
             !file.contains_key("cluster")

@@ -132,7 +132,9 @@ impl Cluster {
                 certificates.section(number)
             }
         };
-        let text = Text { data: &data, listen, synced: settings.synced, secret, tls: &tls };
+        let keys = self.keys_section();
+        let synced = settings.synced;
+        let text = Text { data: &data, listen, synced, secret, tls: &tls, keys: &keys };
         std::fs::write(&path, text.guest()).map_err(Error::io(path.display().to_string()))?;
         let mut process = Process::new(settings.program.clone(), path, home.join("node.log"), data);
         let seeds: Vec<&str> = self.direct.values().map(String::as_str).collect();

@@ -56,6 +56,11 @@ impl Process {
         }
     }
 
+    /// What it is told.
+    pub fn config(&self) -> &Path {
+        &self.config
+    }
+
     /// Where it keeps its data.
     pub fn data(&self) -> &Path {
         &self.data

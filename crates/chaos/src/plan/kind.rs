@@ -52,10 +52,12 @@ pub enum FaultKind {
     /// The authority of all nodes' certificates is replaced, and all of them with it, in the steps that
     /// operators take; after each step all connections between nodes are made anew.
     RotateAuthority,
+    /// The key that clients have is rotated on all nodes, and clients are given the new one.
+    RotateKey,
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 21] = [
+    pub const ALL: [FaultKind; 22] = [
         FaultKind::Kill,
         FaultKind::PowerFailure,
         FaultKind::Blackout,
@@ -77,6 +79,7 @@ impl FaultKind {
         FaultKind::Membership,
         FaultKind::RotateCertificate,
         FaultKind::RotateAuthority,
+        FaultKind::RotateKey,
     ];
 
     /// As people write it.
@@ -103,12 +106,13 @@ impl FaultKind {
             FaultKind::Membership => "membership",
             FaultKind::RotateCertificate => "rotate-certificate",
             FaultKind::RotateAuthority => "rotate-authority",
+            FaultKind::RotateKey => "rotate-key",
         }
     }
 
     /// Whether every replica must be whole before it: where a node may lose what it held, no other may
     /// until that one has it back; a power failure may take the mark by which a node knows of harm
-    /// that was done to it before; and certificates are replaced on nodes that run.
+    /// that was done to it before; and certificates and keys are replaced on nodes that run.
     pub fn needs_whole(self) -> bool {
         match self {
             FaultKind::PowerFailure
@@ -118,7 +122,8 @@ impl FaultKind {
             | FaultKind::Wipe
             | FaultKind::DamagedSnapshot
             | FaultKind::RotateCertificate
-            | FaultKind::RotateAuthority => true,
+            | FaultKind::RotateAuthority
+            | FaultKind::RotateKey => true,
             FaultKind::Kill
             | FaultKind::Pause
             | FaultKind::Restart
@@ -140,14 +145,18 @@ impl FaultKind {
         self == FaultKind::Transfer
     }
 
-    /// Whether it can be done to nodes that speak TLS among themselves, or plain text.
+    /// Whether it can be done to nodes that speak TLS among themselves, or plain text, and ask clients for a
+    /// key, or for none.
     ///
     /// # Errors
     /// Why not, and what would let it.
-    pub fn fits(self, tls: bool) -> Result<(), String> {
+    pub fn fits(self, tls: bool, keys: bool) -> Result<(), String> {
         match self {
             FaultKind::RotateCertificate | FaultKind::RotateAuthority if !tls => {
                 Err(format!("{self} needs nodes with certificates: pass --tls"))
+            }
+            FaultKind::RotateKey if !keys => {
+                Err(format!("{self} needs nodes that ask clients for a key: pass --keys"))
             }
             FaultKind::DamagedSnapshot if tls => {
                 Err(format!("{self} changes what nodes send in plain text: leave --tls"))

@@ -93,6 +93,7 @@ impl Figures {
             | What::Renew(..)
             | What::RenewSession { .. }
             | What::EndHold { .. }
+            | What::Attach
             | What::Create
             | What::Delete => (),
         }

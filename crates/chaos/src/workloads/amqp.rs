@@ -20,8 +20,8 @@ use crate::history::{Answer, Delivered, How};
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// After a goodbye, at most so long, the connection is kept.
 const LINGER: Duration = Duration::from_millis(50);
-/// The rule whose key the cluster's secret is.
-const ROOT: &str = "RootManageSharedAccessKey";
+/// Of a login that was refused.
+const UNAUTHORIZED: &str = "amqp:unauthorized-access";
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
 /// From the year 1 to the Unix epoch, and how many of them a millisecond has.
 const EPOCH_TICKS: i64 = 621_355_968_000_000_000;
@@ -80,14 +80,19 @@ impl AmqpReceiver {
         let options = Options {
             container_id: "mayfly-chaos".to_owned(),
             hostname: Some("localhost".to_owned()),
-            login: match &entries.secret {
-                Some(secret) => Mechanism::plain(ROOT, secret),
+            login: match &entries.login {
+                Some(login) => Mechanism::plain(&login.name, &login.value()),
                 None => Mechanism::Anonymous,
             },
             answer_within: ANSWER_WITHIN,
             ..Options::default()
         };
-        let mut client = Client::connect(address, options).await?;
+        let mut client = match Client::connect(address, options).await {
+            Err(Error::Ended(Some(refused))) if refused.condition.as_str() == UNAUTHORIZED => {
+                return Ok(Err(name_of(&refused)));
+            }
+            connected => connected?,
+        };
         let mut attach = Attach::receiver(&client.link_name(), queue);
         if let Some(wait) = session_wait {
             let filter = Map::default().symbol(SESSION_FILTER, Value::Null);

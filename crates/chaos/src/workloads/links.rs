@@ -94,7 +94,15 @@ async fn open(
     hold: &Option<String>,
 ) -> Option<(AmqpReceiver, Option<Granted>)> {
     let Some(hold) = hold else {
-        return AmqpReceiver::open(&bench.amqp, which, entity, None).await.ok()?.ok();
+        let attaching = bench.recorder.begin(entity, What::Attach);
+        let opened = AmqpReceiver::open(&bench.amqp, which, entity, None).await;
+        let answer = match &opened {
+            Ok(Ok(_)) => Answer::Done,
+            Ok(Err(refused)) => Answer::Refused(refused.clone()),
+            Err(_) => Answer::Perhaps,
+        };
+        attaching.end_as(answer, |_| ());
+        return opened.ok()?.ok();
     };
     let what = What::Accept { session: String::new(), hold: hold.clone(), until_ms: 0 };
     let accepting = bench.recorder.begin(entity, what);

@@ -156,7 +156,9 @@ pub async fn consume_until(
             let delivery = match next {
                 Ok(delivery) => delivery,
                 // Another receiver may do better, and nothing is known of this one's.
-                Err(_) => {
+                Err(error) => {
+                    let attaching = bench.recorder.begin(&entity, What::Attach);
+                    attaching.end_as(Answer::of(&error), |_| ());
                     bench.wait_in(Phase::Draining, REOPEN_AFTER).await;
                     break;
                 }

@@ -25,6 +25,7 @@ Examples:
                                                      what nodes lose that do not sync
   mayfly chaos --tls --fault rotate-certificate,rotate-authority,kill
                                                      certificates that are replaced under load
+  mayfly chaos --keys --fault rotate-key,kill        keys of clients that are rotated under load
   mayfly chaos --connect node-1:5310                 against a cluster that runs: leader transfers only
 
 A schedule is TOML, an entry for each fault; at and lasts are seconds:
@@ -84,6 +85,9 @@ pub struct ChaosArgs {
     /// Nodes that know each other by certificates, which are replaced now and then
     #[arg(long)]
     tls: bool,
+    /// Clients with a key, natively and over AMQP, which is rotated now and then
+    #[arg(long)]
+    keys: bool,
     /// Messages per second of all clients together
     #[arg(long, value_name = "PER_SECOND", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -96,7 +100,7 @@ pub struct ChaosArgs {
     json: bool,
     /// Nodes of a cluster that runs, in the place of one of its own; https://… for TLS
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
-    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls"])]
+    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls", "keys"])]
     connect: Vec<String>,
     #[command(flatten)]
     login: Login,
@@ -189,6 +193,7 @@ impl ChaosArgs {
                 synced: self.is_synced(),
                 namespaces: self.namespaces,
                 tls: self.tls,
+                keys: self.keys,
             },
             false => {
                 Target::Given { addresses: self.connect.clone(), options: self.login.options()? }
@@ -253,6 +258,9 @@ impl ChaosArgs {
         }
         if self.tls {
             command.push_str(" --tls");
+        }
+        if self.keys {
+            command.push_str(" --keys");
         }
         command
     }
