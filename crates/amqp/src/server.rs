@@ -55,12 +55,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use amqp_protocol::Limits;
+use audit::Trail;
 use auth::Access;
 use service::{Broker, KeyWatch};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
-use transport::{Arrivals, Denials};
+use transport::Arrivals;
 
 use connection::Rejection;
 pub use idle::IdleLimits;
@@ -77,6 +78,8 @@ const SURPLUS_MAX: usize = 256;
 pub struct Config {
     /// Who may do what. Default: anyone anything, as the emulator has it.
     pub access: Access,
+    /// What changes entities or their rules is told to it, and whose proofs are refused.
+    pub trail: Trail,
     /// Of each connection.
     pub limits: Limits,
     /// What is held and not used.
@@ -95,6 +98,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             access: Access::Anyone,
+            trail: Trail::off(),
             limits: Limits::default(),
             idle: IdleLimits::default(),
             connections_max: 20_000,
@@ -110,7 +114,6 @@ struct Shared {
     broker: Broker,
     /// How far the catalog is applied here: entities may have come or gone when it changes.
     catalog: watch::Sender<Option<u64>>,
-    denials: Arc<Denials>,
     lobby: Arc<Lobby>,
     /// Of keys that links were opened with.
     keys: KeyWatch,
@@ -127,12 +130,11 @@ pub async fn serve(
 ) {
     let slots = Arc::new(Semaphore::new(config.connections_max));
     let surplus = Arc::new(Semaphore::new(SURPLUS_MAX));
-    let denials = Arc::default();
     let catalog = watch::Sender::new(None);
     let lobby = Arc::new(Lobby::new(config.unproved_connections_max));
     let started = Instant::now();
     let keys = KeyWatch::start(broker.clone(), config.access.clone());
-    let shared = Arc::new(Shared { config, broker, catalog, denials, lobby, keys, started });
+    let shared = Arc::new(Shared { config, broker, catalog, lobby, keys, started });
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut catalog_looks = tokio::time::interval(CATALOG_LOOK_EVERY);

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::certified::{CertificateMap, Certified, NoClient};
 use crate::grant::Grant;
+use crate::guesses::Held;
 use crate::key::Key;
 use crate::offer::Offer;
 use crate::principal::Principal;
@@ -56,6 +57,9 @@ pub enum Denied {
     /// Who he is, is proven.
     #[error("{principal} has no right '{}' on {}", right.name(), place(path))]
     Right { principal: Principal, right: Right, path: String },
+    /// What was sent was not even looked at.
+    #[error("too many wrong keys came from this address; send the right one in {} s", seconds(*.0))]
+    Held(Held),
 }
 
 impl Denied {
@@ -63,18 +67,35 @@ impl Denied {
     pub fn is_for_want_of_a_key(&self) -> bool {
         match self {
             Denied::Proof(error) => error.is_for_want_of_a_key(),
-            Denied::Nothing | Denied::Certificate(_) | Denied::Right { .. } => false,
+            Denied::Nothing | Denied::Certificate(_) | Denied::Right { .. } | Denied::Held(_) => {
+                false
+            }
+        }
+    }
+
+    /// A word for it, as metrics and the audit trail have it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Denied::Nothing => "no-proof",
+            Denied::Proof(error) => error.reason(),
+            Denied::Certificate(_) => "certificate",
+            Denied::Right { .. } => "no-right",
+            Denied::Held(_) => "too-many",
         }
     }
 
     /// The key that the proof was made with, where there is such a key.
     pub fn key_name(&self) -> Option<&str> {
         match self {
-            Denied::Nothing | Denied::Certificate(_) => None,
+            Denied::Nothing | Denied::Certificate(_) | Denied::Held(_) => None,
             Denied::Proof(error) => error.key_name(),
             Denied::Right { principal, .. } => principal.key_name(),
         }
     }
+}
+
+fn seconds(held: Held) -> u64 {
+    held.wait_ms.div_ceil(1_000)
 }
 
 /// For people; what a client sends is cut, and nothing in it ends a line.

@@ -4,7 +4,7 @@
 //! No clock and no socket: times are numbers, and what was granted is remembered by whoever asked.
 //!
 //! Reading order: rights, the paths they are for, who somebody is, keys, grants, certificates,
-//! proofs, access.
+//! proofs, guesses, access.
 
 mod right;
 
@@ -22,6 +22,8 @@ mod certified;
 
 mod token;
 
+mod guesses;
+
 mod offer;
 
 mod access;
@@ -30,8 +32,9 @@ pub use access::{Access, Denied, Evidence, Keyring, named_path};
 pub use certified::{CertificateMap, Certified, NoClient};
 pub use cluster_uri::ClusterUri;
 pub use grant::Grant;
+pub use guesses::{Guesses, Held, network};
 pub use key::{Key, Seal};
-pub use offer::{Offer, authorization};
+pub use offer::{Offer, authorization, claimed_name};
 pub use path::{Reach, addressed, covers, entity_path, resource_path};
 pub use principal::Principal;
 pub use right::{Right, Rights};

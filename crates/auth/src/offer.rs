@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::certified::Certified;
-use crate::token::TokenError;
+use crate::token::{Token, TokenError};
 
 /// A proof as it came.
 pub enum Offer<'a> {
@@ -34,6 +34,15 @@ impl<'a> Offer<'a> {
         let login = String::from_utf8(login).map_err(|_| wrong.clone())?;
         let (name, key) = login.split_once(':').ok_or(wrong)?;
         Ok(Offer::Login { name: name.to_owned(), key: key.to_owned() })
+    }
+}
+
+/// The name of the key that a proof says it was made with, whether there is such a key or not.
+pub fn claimed_name(given: &str) -> Option<String> {
+    match Offer::parse(given).ok()? {
+        Offer::Bearer(_) | Offer::Certificate(_) => None,
+        Offer::Login { name, .. } => Some(name),
+        Offer::Token(token) => Some(Token::parse(token).ok()?.key_name().to_owned()),
     }
 }
 

@@ -67,6 +67,19 @@ impl TokenError {
         }
     }
 
+    /// A word for it, as metrics and the audit trail have it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            TokenError::NotSas | TokenError::Malformed { .. } => "malformed",
+            TokenError::Expired => "expired",
+            TokenError::UnknownKey => "unknown-key",
+            TokenError::Signature { .. } | TokenError::Login { .. } | TokenError::Bearer => {
+                "wrong-key"
+            }
+            TokenError::Resource { .. } => "other-resource",
+        }
+    }
+
     /// The key that it says it was made with, where there is such a key.
     pub fn key_name(&self) -> Option<&str> {
         match self {
@@ -103,6 +116,11 @@ impl<'a> Token<'a> {
         let resource = part("sr")?;
         let path = resource_path(resource);
         Ok(Token { resource, path, signature, expiry, expires_at_s, key_name })
+    }
+
+    /// Of the key that it says it was signed with.
+    pub fn key_name(&self) -> &str {
+        &self.key_name
     }
 
     /// Takes a resource that is no more than this host for the whole namespace: JS writes it so in

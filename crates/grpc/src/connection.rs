@@ -1,6 +1,7 @@
 //! A connection as tonic takes it, and how many there may be.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -41,6 +42,8 @@ pub(crate) struct ConnectionSlot {
     pub misdirected: Option<Arc<str>>,
     /// What the client has shown of itself.
     pub certified: Option<Arc<Certified>>,
+    /// Where it comes from.
+    pub peer: Option<SocketAddr>,
 }
 
 /// The slots there are for connections (QUOTA-13).
@@ -83,7 +86,8 @@ impl Connected for Connection {
         let misdirected = self.arrival.misdirected.clone();
         let surplus = self.surplus.as_ref().filter(|_| misdirected.is_none());
         let surplus_to = surplus.map(|surplus| surplus.connections_max);
-        ConnectionSlot { surplus_to, misdirected, certified: self.arrival.certified.clone() }
+        let Arrival { certified, peer, .. } = &self.arrival;
+        ConnectionSlot { surplus_to, misdirected, certified: certified.clone(), peer: Some(*peer) }
     }
 }
 

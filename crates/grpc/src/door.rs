@@ -4,20 +4,20 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Certified, Denied, Evidence, Right};
+use audit::{Caller, Protocol, Refused, Trail};
+use auth::{Access, Certified, Denied, Evidence, Principal, Right, claimed_name};
 use service::{Broker, KeyWatch, Transaction};
 use tonic::service::Interceptor;
 use tonic::{Code, Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
-use transport::Denials;
 use wire::v1;
 
 use crate::connection::ConnectionSlot;
 use crate::connection_limit::ConnectionLimit;
 use crate::right::{Ask, Need};
-use crate::status::{DOMAIN, status};
+use crate::status::{DOMAIN, outcome, status};
 
 /// How often it is looked whether the token of a stream has run out.
 const PROOF_LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -29,8 +29,7 @@ const UNDECIDED_LOOK_EVERY: Duration = Duration::from_millis(400);
 pub(crate) struct Door {
     broker: Broker,
     access: Access,
-    denials: Arc<Denials>,
-    started: Instant,
+    trail: Trail,
     keys: KeyWatch,
 }
 
@@ -46,16 +45,16 @@ pub(crate) struct Visitor {
 }
 
 impl Door {
-    pub fn new(broker: Broker, access: Access) -> Door {
+    pub fn new(broker: Broker, access: Access, trail: Trail) -> Door {
         let keys = KeyWatch::start(broker.clone(), access.clone());
-        Door { broker, access, denials: Arc::default(), started: Instant::now(), keys }
+        Door { broker, access, trail, keys }
     }
 
     pub fn visitor<T>(&self, request: &Request<T>) -> Visitor {
         let Evidence { authorization, .. } = evidence(request);
         let proof = authorization.map(str::to_owned);
         let certified = certified(request).cloned();
-        Visitor { door: self.clone(), proof, certified, peer: request.remote_addr() }
+        Visitor { door: self.clone(), proof, certified, peer: peer(request) }
     }
 
     /// A transaction with nothing in it: each step of it is admitted by itself.
@@ -63,7 +62,7 @@ impl Door {
         self.broker.transactions().begin()
     }
 
-    /// Serves a call, if its client may ask for it.
+    /// Serves a call, if its client may ask for it, and tells the audit what came of it.
     pub async fn call<M: Ask, T, F: Future<Output = Result<Response<T>, Status>>>(
         &self,
         request: Request<M>,
@@ -71,23 +70,26 @@ impl Door {
     ) -> Result<Response<T>, Status> {
         let visitor = self.visitor(&request);
         let asked = request.into_inner();
-        let broker = visitor.admit(&asked).await?;
-        serve(broker, asked).await
+        let principal = visitor.permit(&asked).await?;
+        let entry = M::ACTION.map(|action| {
+            let object = asked.object().unwrap_or_else(|| {
+                asked.needs().into_iter().next().map(|need| need.path).unwrap_or_default()
+            });
+            self.trail.begin(visitor.caller(Some(principal)), action, &object)
+        });
+        let answer = serve(self.broker.clone(), asked).await;
+        if let Some(entry) = entry {
+            entry.end(outcome(&answer));
+        }
+        answer
     }
 }
 
 impl Visitor {
-    /// The way in for what is asked.
+    /// The way in for what is asked over a stream: what the audit is told of is a call by itself.
     pub async fn admit<M: Ask>(&self, asked: &M) -> Result<Broker, Status> {
-        if !self.door.access.is_anyone() {
-            let mut needs = asked.needs();
-            // A commit names the same entity with each of its operations.
-            needs.sort_unstable();
-            needs.dedup();
-            for need in needs {
-                self.meet(need, M::METHOD).await?;
-            }
-        }
+        const { assert!(M::ACTION.is_none(), "the audit is told of it by Door::call") };
+        self.permit(asked).await?;
         Ok(self.door.broker.clone())
     }
 
@@ -109,63 +111,106 @@ impl Visitor {
                 () = keys.changed() => {}
                 () = tokio::time::sleep(look_in) => {}
             }
-            look_in = match self.admit(&asked).await {
-                Ok(_) => PROOF_LOOK_EVERY,
-                Err(status) => match status.code() {
-                    Code::Unauthenticated | Code::PermissionDenied => return status,
+            look_in = PROOF_LOOK_EVERY;
+            for need in asked.needs() {
+                match self.known(&need).await {
+                    Ok(Ok(_)) => (),
+                    Ok(Err(denied)) => return refused(&denied, &need.path),
                     // Nobody knows at present, and what is open stays.
-                    _ => UNDECIDED_LOOK_EVERY,
-                },
+                    Err(_) => look_in = UNDECIDED_LOOK_EVERY,
+                }
             }
         }
     }
 
-    /// An entity's own keys are asked for where no key of the node will do (ENT-12).
-    async fn meet(&self, need: Need, method: &str) -> Result<(), Status> {
+    /// Who asks, if he may.
+    async fn permit<M: Ask>(&self, asked: &M) -> Result<Principal, Status> {
+        if self.door.access.is_anyone() {
+            return Ok(Principal::Anyone);
+        }
+        let mut needs = asked.needs();
+        // A commit names the same entity with each of its operations.
+        needs.sort_unstable();
+        needs.dedup();
+        let mut known = Principal::Anyone;
+        for need in needs {
+            known = self.meet(need, M::METHOD).await?;
+        }
+        Ok(known)
+    }
+
+    fn caller(&self, principal: Option<Principal>) -> Caller {
+        Caller { protocol: Protocol::Grpc, address: self.peer, principal }
+    }
+
+    /// Lets in, or tells of a refusal; whoever guesses waits for it.
+    async fn meet(&self, need: Need, method: &str) -> Result<Principal, Status> {
+        let trail = &self.door.trail;
+        let authorization = self.proof.as_deref();
+        let claimed = authorization.and_then(claimed_name);
+        let claimed = claimed.as_deref();
+        // A certificate is guessed by nobody.
+        let admitted = authorization.map_or(Ok(()), |_| trail.admit(self.peer, claimed));
+        let known = match admitted {
+            Ok(()) => self.known(&need).await?,
+            Err(held) => Err(held),
+        };
+        match known {
+            Ok(principal) => Ok(principal),
+            Err(denied) => {
+                let (protocol, peer, denied, path) =
+                    (Protocol::Grpc, self.peer, &denied, &*need.path);
+                let told = Refused { protocol, peer, denied, claimed, path, method };
+                tokio::time::sleep(trail.refuse(&told)).await;
+                Err(refused(denied, path))
+            }
+        }
+    }
+
+    /// By the keys of the node, or where none of them will do by the entity's own (ENT-12).
+    async fn known(&self, need: &Need) -> Result<Result<Principal, Denied>, Status> {
         let Need { path, any_of } = need;
         let Door { access, broker, .. } = &self.door;
         let (authorization, certificate) = (self.proof.as_deref(), self.certified.as_deref());
         let given = Evidence { authorization, certificate };
-        let permit =
-            |own: &[auth::Key]| access.permit(given, &path, any_of, own, now_s()).map(drop);
-        let denied = match permit(&[]) {
+        let permit = |own: &[auth::Key]| access.permit(given, path, any_of, own, now_s());
+        let granted = match permit(&[]) {
             Err(denied) if denied.is_for_want_of_a_key() => {
-                let own = broker.entities().keys_of(&path).await;
+                let own = broker.entities().keys_of(path).await;
                 permit(&own.map_err(|error| status(&error))?)
             }
             permitted => permitted,
         };
-        denied.map_err(|denied| {
-            self.tell(&denied, &path, method);
-            refused(&denied, &path)
-        })
+        Ok(granted.map(|grant| grant.principal))
     }
+}
 
-    /// To the log: the key is one that there is.
-    fn tell(&self, denied: &Denied, path: &str, method: &str) {
-        let Door { denials, started, .. } = &self.door;
-        let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if let Some(untold) = denials.count(now_ms) {
-            let peer = self.peer.map(tracing::field::display);
-            let (key, entity) = (denied.key_name(), domain::Excerpt(path));
-            tracing::warn!(peer, key, ?entity, method, untold, "gRPC call refused: {denied}");
-        }
-    }
+/// Where a request comes from.
+fn peer<T>(request: &Request<T>) -> Option<SocketAddr> {
+    request.extensions().get::<ConnectionSlot>().and_then(|slot| slot.peer)
 }
 
 /// What a refusal is on the wire: who is not known from who is known and may not.
 fn refused(denied: &Denied, path: &str) -> Status {
-    let code = match denied {
-        Denied::Nothing | Denied::Proof(_) | Denied::Certificate(_) => Code::Unauthenticated,
-        Denied::Right { .. } => Code::PermissionDenied,
+    let (code, name, rule, retry) = match denied {
+        Denied::Nothing | Denied::Proof(_) | Denied::Certificate(_) => {
+            (Code::Unauthenticated, "UnauthorizedAccessException", "ERR-17", v1::Retry::No)
+        }
+        Denied::Right { .. } => {
+            (Code::PermissionDenied, "UnauthorizedAccessException", "ERR-17", v1::Retry::No)
+        }
+        Denied::Held(_) => (Code::ResourceExhausted, "ServiceBusy", "ERR-11", v1::Retry::No),
     };
     let metadata = HashMap::from([
-        ("rule".to_owned(), "ERR-17".to_owned()),
+        ("rule".to_owned(), rule.to_owned()),
         ("entity".to_owned(), domain::Excerpt(path).to_string()),
         ("tracking_id".to_owned(), service::draw_message_id()),
-        ("retry".to_owned(), v1::Retry::No.as_str_name().to_owned()),
+        ("retry".to_owned(), retry.as_str_name().to_owned()),
     ]);
-    let details = ErrorDetails::with_error_info("UnauthorizedAccessException", DOMAIN, metadata);
+    let mut details = ErrorDetails::with_error_info(name, DOMAIN, metadata);
+    if let Denied::Held(held) = denied {
+        details.set_retry_info(Some(Duration::from_millis(held.wait_ms)));
+    }
     Status::with_error_details(code, denied.to_string(), details)
 }
 
@@ -174,14 +219,28 @@ fn refused(denied: &Denied, path: &str) -> Status {
 #[derive(Clone)]
 pub(crate) struct KeyHolder {
     pub access: Access,
+    pub trail: Trail,
 }
 
 impl Interceptor for KeyHolder {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let request = ConnectionLimit.call(request)?;
-        match self.access.permit(evidence(&request), "", &Right::ALL, &[], now_s()) {
+        let given = evidence(&request);
+        let claimed = given.authorization.and_then(claimed_name);
+        let permit = || self.access.permit(given, "", &Right::ALL, &[], now_s());
+        let peer = peer(&request);
+        let admitted =
+            given.authorization.map_or(Ok(()), |_| self.trail.admit(peer, claimed.as_deref()));
+        match admitted.and_then(|()| permit()) {
             Ok(_) | Err(Denied::Right { .. }) => Ok(request),
-            Err(denied) => Err(refused(&denied, "")),
+            Err(denied) => {
+                let (protocol, path, method) = (Protocol::Grpc, "", "reflection");
+                let (denied, claimed) = (&denied, claimed.as_deref());
+                // There is no waiting here; with too many he is held all the same.
+                let _ =
+                    self.trail.refuse(&Refused { protocol, peer, denied, claimed, path, method });
+                Err(refused(denied, ""))
+            }
         }
     }
 }

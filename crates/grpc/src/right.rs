@@ -1,6 +1,7 @@
-//! What each request takes: one table. A request that is not in it cannot be served, as the
-//! [`Door`](crate::door::Door) opens by it.
+//! What each request takes, and what the audit is told of it: one table. A request that is not in it
+//! cannot be served, as the [`Door`](crate::door::Door) opens by it.
 
+use audit::Action;
 use auth::{Right, named_path};
 use domain::subscription_path;
 use wire::v1::{self, SubQueue};
@@ -19,7 +20,13 @@ pub(crate) trait Ask {
     /// As in `Messaging/Send`.
     const METHOD: &'static str;
 
+    /// What it does to entities, keys or the cluster; `None`: it only reads, or is about messages.
+    const ACTION: Option<Action>;
+
     fn needs(&self) -> Vec<Need>;
+
+    /// What it is done to, where that is not what the first right is needed on.
+    fn object(&self) -> Option<String>;
 }
 
 const LISTEN: &[Right] = &[Right::Listen];
@@ -30,12 +37,33 @@ const OPERATE: &[Right] = &[Right::Operate];
 /// Who does anything with an entity may know who leads it.
 const MESSAGES: &[Right] = &[Right::Send, Right::Listen];
 
-/// Each row: a request and its method, what it takes, and on what.
+/// Reads, or is about messages only.
+const UNAUDITED: Option<Action> = None;
+
+macro_rules! given {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
+}
+
+/// Each row: a request and its method, what it takes, what the audit is told, and on what; and of what is
+/// about no entity, what that is.
 macro_rules! asks {
-    ($($request:ident, $method:literal, $rights:expr, |$ask:ident| $path:expr;)*) => {
+    ($($request:ident, $method:literal, $rights:expr, $action:expr, |$ask:ident| $path:expr $(, $object:expr)?;)*) => {
         $(impl Ask for v1::$request {
             const METHOD: &'static str = $method;
+            const ACTION: Option<Action> = $action;
 
+            #[allow(unused_variables, reason = "most are called as what they are about")]
+            fn object(&self) -> Option<String> {
+                let $ask = self;
+                given!($($object)?)
+            }
+
+            #[allow(unused_variables, reason = "what is about no entity")]
             fn needs(&self) -> Vec<Need> {
                 let $ask = self;
                 vec![need($rights, $path)]
@@ -43,62 +71,74 @@ macro_rules! asks {
         })*
         /// All of them, for the test that no method is missing.
         #[cfg(test)]
-        const TABLE: &[(&str, &[Right])] = &[$(($method, $rights)),*];
+        const TABLE: &[(&str, &[Right], Option<Action>)] = &[$(($method, $rights, $action)),*];
     };
 }
 
 asks! {
-    SendRequest, "Messaging/Send", SEND, |ask| named_path(&ask.queue);
-    SendStreamRequest, "Messaging/SendStream", SEND, |ask| named_path(&ask.queue);
-    CancelScheduledRequest, "Messaging/CancelScheduled", SEND, |ask| named_path(&ask.queue);
-    ReceiveRequest, "Messaging/Receive", LISTEN, |ask| within(&ask.queue, ask.sub_queue);
-    ReceiveOpen, "Messaging/ReceiveStream", LISTEN, |ask| within(&ask.queue, ask.sub_queue);
-    SettleRequest, "Messaging/Settle", LISTEN, |ask| within(&ask.queue, ask.sub_queue);
-    RenewRequest, "Messaging/Renew", LISTEN, |ask| within(&ask.queue, ask.sub_queue);
-    ReceiveDeferredRequest, "Messaging/ReceiveDeferred", LISTEN, |ask| within(&ask.queue, ask.sub_queue);
-    PeekRequest, "Messaging/Peek", LISTEN, |ask| within(&ask.queue, ask.sub_queue);
-    DeleteBatchRequest, "Messaging/DeleteBatch", LISTEN, |ask| within(&ask.queue, ask.sub_queue);
-    RouteRequest, "Messaging/Route", MESSAGES, |ask| named_path(&ask.queue);
+    SendRequest, "Messaging/Send", SEND, UNAUDITED, |ask| named_path(&ask.queue);
+    SendStreamRequest, "Messaging/SendStream", SEND, UNAUDITED, |ask| named_path(&ask.queue);
+    CancelScheduledRequest, "Messaging/CancelScheduled", SEND, UNAUDITED, |ask| named_path(&ask.queue);
+    ReceiveRequest, "Messaging/Receive", LISTEN, UNAUDITED, |ask| within(&ask.queue, ask.sub_queue);
+    ReceiveOpen, "Messaging/ReceiveStream", LISTEN, UNAUDITED, |ask| within(&ask.queue, ask.sub_queue);
+    SettleRequest, "Messaging/Settle", LISTEN, UNAUDITED, |ask| within(&ask.queue, ask.sub_queue);
+    RenewRequest, "Messaging/Renew", LISTEN, UNAUDITED, |ask| within(&ask.queue, ask.sub_queue);
+    ReceiveDeferredRequest, "Messaging/ReceiveDeferred", LISTEN, UNAUDITED, |ask| within(&ask.queue, ask.sub_queue);
+    PeekRequest, "Messaging/Peek", LISTEN, UNAUDITED, |ask| within(&ask.queue, ask.sub_queue);
+    DeleteBatchRequest, "Messaging/DeleteBatch", LISTEN, Some(Action::MessagesPurge), |ask| within(&ask.queue, ask.sub_queue);
+    RouteRequest, "Messaging/Route", MESSAGES, UNAUDITED, |ask| named_path(&ask.queue);
 
-    RenewSessionRequest, "Sessions/RenewSession", LISTEN, |ask| named_path(&ask.queue);
-    ReleaseSessionRequest, "Sessions/ReleaseSession", LISTEN, |ask| named_path(&ask.queue);
-    SetSessionStateRequest, "Sessions/SetSessionState", LISTEN, |ask| named_path(&ask.queue);
-    GetSessionStateRequest, "Sessions/GetSessionState", LISTEN, |ask| named_path(&ask.queue);
-    ReceiveSessionDeferredRequest, "Sessions/ReceiveSessionDeferred", LISTEN, |ask| named_path(&ask.queue);
-    PeekSessionRequest, "Sessions/PeekSession", LISTEN, |ask| named_path(&ask.queue);
-    DeleteSessionBatchRequest, "Sessions/DeleteSessionBatch", LISTEN, |ask| named_path(&ask.queue);
-    ListSessionsRequest, "Sessions/ListSessions", LISTEN, |ask| named_path(&ask.queue);
+    RenewSessionRequest, "Sessions/RenewSession", LISTEN, UNAUDITED, |ask| named_path(&ask.queue);
+    ReleaseSessionRequest, "Sessions/ReleaseSession", LISTEN, UNAUDITED, |ask| named_path(&ask.queue);
+    SetSessionStateRequest, "Sessions/SetSessionState", LISTEN, UNAUDITED, |ask| named_path(&ask.queue);
+    GetSessionStateRequest, "Sessions/GetSessionState", LISTEN, UNAUDITED, |ask| named_path(&ask.queue);
+    ReceiveSessionDeferredRequest, "Sessions/ReceiveSessionDeferred", LISTEN, UNAUDITED, |ask| named_path(&ask.queue);
+    PeekSessionRequest, "Sessions/PeekSession", LISTEN, UNAUDITED, |ask| named_path(&ask.queue);
+    DeleteSessionBatchRequest, "Sessions/DeleteSessionBatch", LISTEN, Some(Action::MessagesPurge), |ask| named_path(&ask.queue);
+    ListSessionsRequest, "Sessions/ListSessions", LISTEN, UNAUDITED, |ask| named_path(&ask.queue);
 
-    GetQueueRequest, "Entities/GetQueue", MANAGE, |ask| named_path(&ask.name);
-    DeleteQueueRequest, "Entities/DeleteQueue", MANAGE, |ask| named_path(&ask.name);
-    ListQueuesRequest, "Entities/ListQueues", MANAGE, |_ask| String::new();
-    CreateTopicRequest, "Entities/CreateTopic", MANAGE, |ask| named_path(&ask.name);
-    GetTopicRequest, "Entities/GetTopic", MANAGE, |ask| named_path(&ask.name);
-    UpdateTopicRequest, "Entities/UpdateTopic", MANAGE, |ask| named_path(&ask.name);
-    DeleteTopicRequest, "Entities/DeleteTopic", MANAGE, |ask| named_path(&ask.name);
-    ListTopicsRequest, "Entities/ListTopics", MANAGE, |_ask| String::new();
-    GetSubscriptionRequest, "Entities/GetSubscription", MANAGE, |ask| below(&ask.topic, &ask.name);
-    DeleteSubscriptionRequest, "Entities/DeleteSubscription", MANAGE, |ask| below(&ask.topic, &ask.name);
-    ListSubscriptionsRequest, "Entities/ListSubscriptions", MANAGE, |ask| named_path(&ask.topic);
+    GetQueueRequest, "Entities/GetQueue", MANAGE, UNAUDITED, |ask| named_path(&ask.name);
+    DeleteQueueRequest, "Entities/DeleteQueue", MANAGE, Some(Action::EntityDelete), |ask| named_path(&ask.name);
+    ListQueuesRequest, "Entities/ListQueues", MANAGE, UNAUDITED, |_ask| String::new();
+    CreateTopicRequest, "Entities/CreateTopic", MANAGE, Some(Action::EntityCreate), |ask| named_path(&ask.name);
+    GetTopicRequest, "Entities/GetTopic", MANAGE, UNAUDITED, |ask| named_path(&ask.name);
+    UpdateTopicRequest, "Entities/UpdateTopic", MANAGE, Some(Action::EntityUpdate), |ask| named_path(&ask.name);
+    DeleteTopicRequest, "Entities/DeleteTopic", MANAGE, Some(Action::EntityDelete), |ask| named_path(&ask.name);
+    ListTopicsRequest, "Entities/ListTopics", MANAGE, UNAUDITED, |_ask| String::new();
+    GetSubscriptionRequest, "Entities/GetSubscription", MANAGE, UNAUDITED, |ask| below(&ask.topic, &ask.name);
+    DeleteSubscriptionRequest, "Entities/DeleteSubscription", MANAGE, Some(Action::EntityDelete), |ask| below(&ask.topic, &ask.name);
+    ListSubscriptionsRequest, "Entities/ListSubscriptions", MANAGE, UNAUDITED, |ask| named_path(&ask.topic);
     // As over AMQP (REQ-25).
-    PutRuleRequest, "Entities/PutRule", LISTEN, |ask| below(&ask.topic, &ask.subscription);
-    ListRulesRequest, "Entities/ListRules", LISTEN, |ask| below(&ask.topic, &ask.subscription);
-    RemoveRuleRequest, "Entities/RemoveRule", LISTEN, |ask| below(&ask.topic, &ask.subscription);
+    PutRuleRequest, "Entities/PutRule", LISTEN, Some(Action::RulePut), |ask| below(&ask.topic, &ask.subscription),
+        rule_path(&ask.topic, &ask.subscription, ask.rule.as_ref().map_or("", |rule| &rule.name));
+    ListRulesRequest, "Entities/ListRules", LISTEN, UNAUDITED, |ask| below(&ask.topic, &ask.subscription);
+    RemoveRuleRequest, "Entities/RemoveRule", LISTEN, Some(Action::RuleDelete), |ask| below(&ask.topic, &ask.subscription),
+        rule_path(&ask.topic, &ask.subscription, &ask.rule);
 
-    StatusRequest, "Cluster/Status", MONITOR, |_ask| String::new();
-    NowRequest, "Cluster/Now", MONITOR, |_ask| String::new();
-    AdvanceClockRequest, "Cluster/AdvanceClock", OPERATE, |_ask| String::new();
-    TransferLeaderRequest, "Cluster/TransferLeader", OPERATE, |_ask| String::new();
-    AddNodeRequest, "Cluster/AddNode", OPERATE, |_ask| String::new();
-    DrainNodeRequest, "Cluster/DrainNode", OPERATE, |_ask| String::new();
-    RemoveNodeRequest, "Cluster/RemoveNode", OPERATE, |_ask| String::new();
+    StatusRequest, "Cluster/Status", MONITOR, UNAUDITED, |_ask| String::new();
+    NowRequest, "Cluster/Now", MONITOR, UNAUDITED, |_ask| String::new();
+    AdvanceClockRequest, "Cluster/AdvanceClock", OPERATE, Some(Action::ClockAdvance), |ask| String::new(),
+        format!("by {} ms", ask.by_ms);
+    TransferLeaderRequest, "Cluster/TransferLeader", OPERATE, Some(Action::LeaderTransfer), |ask| String::new(),
+        format!("group {} to node {}", ask.group, ask.node);
+    AddNodeRequest, "Cluster/AddNode", OPERATE, Some(Action::NodeAdd), |ask| String::new(),
+        joining(ask.node.as_ref());
+    DrainNodeRequest, "Cluster/DrainNode", OPERATE, Some(Action::NodeDrain), |ask| String::new(),
+        format!("node {}{}", ask.id, if ask.cancel { " no longer" } else { "" });
+    RemoveNodeRequest, "Cluster/RemoveNode", OPERATE, Some(Action::NodeRemove), |ask| String::new(),
+        format!("node {}{}", ask.id, if ask.dead { " as dead" } else { "" });
 }
 
 /// Those whose properties may forward: Manage on the entity, Send on where to (FWD-2).
 macro_rules! asks_that_forward {
-    ($($request:ident, $method:literal, |$ask:ident| $path:expr;)*) => {
+    ($($request:ident, $method:literal, $action:expr, |$ask:ident| $path:expr;)*) => {
         $(impl Ask for v1::$request {
             const METHOD: &'static str = $method;
+            const ACTION: Option<Action> = Some($action);
+
+            fn object(&self) -> Option<String> {
+                None
+            }
 
             fn needs(&self) -> Vec<Need> {
                 let ($ask, given) = (self, self.properties.as_ref());
@@ -109,21 +149,27 @@ macro_rules! asks_that_forward {
             }
         })*
         #[cfg(test)]
-        const FORWARDING: &[(&str, &[Right])] = &[$(($method, MANAGE)),*];
+        const FORWARDING: &[(&str, &[Right], Option<Action>)] =
+            &[$(($method, MANAGE, Some($action))),*];
     };
 }
 
 asks_that_forward! {
-    CreateQueueRequest, "Entities/CreateQueue", |ask| named_path(&ask.name);
-    UpdateQueueRequest, "Entities/UpdateQueue", |ask| named_path(&ask.name);
-    CreateSubscriptionRequest, "Entities/CreateSubscription", |ask| below(&ask.topic, &ask.name);
-    UpdateSubscriptionRequest, "Entities/UpdateSubscription", |ask| below(&ask.topic, &ask.name);
+    CreateQueueRequest, "Entities/CreateQueue", Action::EntityCreate, |ask| named_path(&ask.name);
+    UpdateQueueRequest, "Entities/UpdateQueue", Action::EntityUpdate, |ask| named_path(&ask.name);
+    CreateSubscriptionRequest, "Entities/CreateSubscription", Action::EntityCreate, |ask| below(&ask.topic, &ask.name);
+    UpdateSubscriptionRequest, "Entities/UpdateSubscription", Action::EntityUpdate, |ask| below(&ask.topic, &ask.name);
 }
 
 /// A transaction's steps each take what they would by themselves; a commit that names its operations
 /// again, what all of them do.
 impl Ask for v1::TransactRequest {
     const METHOD: &'static str = "Transactions/Transact";
+    const ACTION: Option<Action> = UNAUDITED;
+
+    fn object(&self) -> Option<String> {
+        None
+    }
 
     fn needs(&self) -> Vec<Need> {
         use v1::transact_request::Step;
@@ -148,6 +194,18 @@ fn of_operation(operation: &v1::TransactionOperation) -> Vec<Need> {
         Some(Operation::Settle(_) | Operation::Renew(_) | Operation::SetSessionState(_)) | None => {
             vec![need(LISTEN, entity())]
         }
+    }
+}
+
+fn rule_path(topic: &str, subscription: &str, rule: &str) -> String {
+    format!("{}/rules/{rule}", below(topic, subscription))
+}
+
+fn joining(node: Option<&v1::NodeAddress>) -> String {
+    let address = node.map(|node| node.peer_address.as_str()).unwrap_or_default();
+    match node.map_or(0, |node| node.id) {
+        0 => format!("node at {address}"),
+        id => format!("node {id} at {address}"),
     }
 }
 
@@ -185,12 +243,27 @@ mod tests {
         let methods = services.flat_map(|service| {
             service.method.iter().map(|method| format!("{}/{}", service.name(), method.name()))
         });
-        let mut table: BTreeMap<&str, &[Right]> = TABLE.iter().chain(FORWARDING).copied().collect();
+        let rows = TABLE.iter().chain(FORWARDING);
+        let mut table: BTreeMap<&str, &[Right]> =
+            rows.map(|(method, rights, _)| (*method, *rights)).collect();
         for method in methods.filter(|method| method != v1::TransactRequest::METHOD) {
             let rights = table.remove(method.as_str());
             assert!(rights.is_some_and(|rights| !rights.is_empty()), "{method} takes no right");
         }
         assert!(table.is_empty(), "no such methods: {table:?}");
+    }
+
+    /// Who changes entities or the cluster takes a right for that, and is told of; whoever is told of
+    /// changes something. A rule or a purge takes Listen.
+    #[test]
+    fn what_changes_entities_or_the_cluster_is_audited() {
+        for (method, rights, action) in TABLE.iter().chain(FORWARDING) {
+            let (_, name) = method.split_once('/').expect("a service and its method");
+            let reads = ["Get", "List", "Status", "Now"].iter().any(|verb| name.starts_with(verb));
+            let changes = !reads && [MANAGE, OPERATE].contains(rights);
+            let listens = ["PutRule", "RemoveRule", "DeleteBatch", "DeleteSessionBatch"];
+            assert_eq!(action.is_some(), changes || listens.contains(&name), "{method}");
+        }
     }
 
     /// Each row: a request, and what it takes on what.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use audit::Trail;
 use auth::Access;
 use service::Broker;
 use thiserror::Error;
@@ -50,6 +51,8 @@ pub struct Config {
     /// Who may ask for what, by what is sent as `authorization`. Health is free, and reflection takes any
     /// key of the node.
     pub access: Access,
+    /// What changes entities or the cluster is told to it, and whose proofs are refused.
+    pub trail: Trail,
     /// Most connections at a time; one more is told so, whatever it asks, and closed (QUOTA-13).
     /// Default [`Config::CONNECTIONS_MAX`].
     pub connections_max: usize,
@@ -62,7 +65,11 @@ impl Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { access: Access::default(), connections_max: Config::CONNECTIONS_MAX }
+        Config {
+            access: Access::default(),
+            trail: Trail::off(),
+            connections_max: Config::CONNECTIONS_MAX,
+        }
     }
 }
 
@@ -84,8 +91,8 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
     let (stop_streams, stopping) = watch::channel(false);
-    let key_holder = KeyHolder { access: config.access.clone() };
-    let door = Door::new(broker.clone(), config.access);
+    let key_holder = KeyHolder { access: config.access.clone(), trail: config.trail.clone() };
+    let door = Door::new(broker.clone(), config.access, config.trail);
     let (health, health_service) = tonic_health::server::health_reporter();
     let watcher = tokio::spawn(watch_health(broker, health));
     let reflection = || {

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use audit::Outcome;
 use domain::Refusal;
 use service::{Error, ErrorKind, Unavailable, Unknown};
 use tonic::{Code, Status};
@@ -38,6 +39,21 @@ pub(crate) fn status(error: &Error) -> Status {
     Status::with_error_details(code, error.kind.to_string(), details)
 }
 
+/// What the audit is told of an answer, by the details that every error of ours has.
+pub(crate) fn outcome<T>(answer: &Result<T, Status>) -> Outcome {
+    let Err(status) = answer else { return Outcome::Done };
+    let Some(info) = status.get_details_error_info() else {
+        return Outcome::Refused(format!("{:?}", status.code()).into());
+    };
+    let name = info.reason.into();
+    let retry = info.metadata.get("retry").and_then(|retry| v1::Retry::from_str_name(retry));
+    match retry {
+        Some(v1::Retry::No) => Outcome::Refused(name),
+        Some(v1::Retry::Yes) => Outcome::NotDone(name),
+        Some(v1::Retry::PerhapsDone | v1::Retry::Unspecified) | None => Outcome::PerhapsDone(name),
+    }
+}
+
 /// Within streams.
 pub(crate) fn failure(error: &Error) -> v1::Failure {
     let Labels { code, name, rule, retry } = labels(&error.kind);
@@ -67,10 +83,11 @@ fn retry_after_ms(kind: &ErrorKind) -> u64 {
 }
 
 fn labels(kind: &ErrorKind) -> Labels {
+    let name = kind.name();
     match kind {
         ErrorKind::Refused(refusal) => Labels {
             code: code(refusal),
-            name: refusal.name(),
+            name,
             rule: refusal.rule(),
             retry: match refusal {
                 // What is missing is sent first, then this again.
@@ -80,10 +97,10 @@ fn labels(kind: &ErrorKind) -> Labels {
             },
         },
         ErrorKind::Unavailable { why } => {
-            let (name, rule) = match why {
-                Unavailable::Busy | Unavailable::Leaderless(_) => ("ServiceBusy", "ERR-11"),
+            let rule = match why {
+                Unavailable::Busy | Unavailable::Leaderless(_) => "ERR-11",
                 Unavailable::NoLeader(_) | Unavailable::Starting | Unavailable::Stopping => {
-                    ("ServiceCommunicationProblem", "ERR-24")
+                    "ERR-24"
                 }
             };
             Labels { code: Code::Unavailable, name, rule, retry: v1::Retry::Yes }
@@ -94,7 +111,7 @@ fn labels(kind: &ErrorKind) -> Labels {
                 // Asking again will not tell more.
                 Unknown::Forgotten => Code::Aborted,
             },
-            name: "ServiceTimeout",
+            name,
             rule: "ERR-28",
             retry: v1::Retry::PerhapsDone,
         },

@@ -4,19 +4,23 @@
 
 mod wait;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Certified, Denied, Evidence, Grant, Key, Right, resource_path};
+use audit::{Action, Caller, Entry, Outcome, Protocol, Refused, Trail};
+use auth::{
+    Access, Certified, Denied, Evidence, Grant, Key, Principal, Right, claimed_name, resource_path,
+};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use domain::Excerpt;
 use service::{Broker, KeyWatch};
-use transport::Denials;
 
 use crate::connection::{CertifiedPeer, Peer};
 use crate::failure::{Failure, refuse};
@@ -38,8 +42,7 @@ const MESSAGES: &str = "/messages";
 /// Who may do what, and who hears of those who may not.
 pub(crate) struct Guard {
     access: Access,
-    denials: Denials,
-    started: Instant,
+    trail: Trail,
 }
 
 /// Who lets requests pass.
@@ -51,9 +54,9 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub fn new(access: Access, broker: Broker) -> Gate {
+    pub fn new(access: Access, trail: Trail, broker: Broker) -> Gate {
         let keys = KeyWatch::start(broker.clone(), access.clone());
-        Gate { guard: Arc::new(Guard::new(access)), broker, keys }
+        Gate { guard: Arc::new(Guard::new(access, trail)), broker, keys }
     }
 }
 
@@ -85,8 +88,8 @@ struct Taken {
 }
 
 impl Guard {
-    pub fn new(access: Access) -> Guard {
-        Guard { access, denials: Denials::default(), started: Instant::now() }
+    pub fn new(access: Access, trail: Trail) -> Guard {
+        Guard { access, trail }
     }
 
     /// ERR-17, ERR-25. The reason goes to the client. `own`: keys of the entity the path is of.
@@ -98,8 +101,7 @@ impl Guard {
         own: &[Key],
     ) -> Result<Proof, Denied> {
         let Requester { headers, certificate } = from;
-        let authorization = headers.get(AUTHORIZATION).and_then(|given| given.to_str().ok());
-        let given = Evidence { authorization, certificate };
+        let given = Evidence { authorization: given(headers), certificate };
         let path = resource_path(path);
         let permit = |path: &str| self.access.permit(given, path, &[right], own, now_s());
         // A token may be for the messages alone; an entity's own key is for the entity they are of.
@@ -132,8 +134,7 @@ impl Guard {
 
     /// Whether the request's own token, verified for its own path, covers the target as well.
     fn signs_too(&self, headers: &HeaderMap, target: &str, own: &[Key]) -> bool {
-        let token = headers.get(AUTHORIZATION).and_then(|token| token.to_str().ok());
-        token.is_some_and(|token| self.is_granted(headers, token, target, own))
+        given(headers).is_some_and(|token| self.is_granted(headers, token, target, own))
     }
 
     fn is_granted(&self, headers: &HeaderMap, token: &str, target: &str, own: &[Key]) -> bool {
@@ -142,20 +143,34 @@ impl Guard {
         granted.is_ok_and(|grant| grant.allows(&resource_path(target), Right::Send, now_s()))
     }
 
-    fn refuse(&self, request: &Request, key: Option<&str>, why: String) -> Response {
-        self.tell(request, key, &why);
-        unauthorized(probe(request.method(), request.uri()), why)
+    /// The answer to somebody who is not let in, and how long it is to wait. `why`: what he is told.
+    fn refuse(&self, request: &Request, denied: &Denied, why: String) -> (Response, Duration) {
+        let (protocol, peer) = (Protocol::Http, peer(request));
+        let claimed = given(request.headers()).and_then(claimed_name);
+        let claimed = claimed.as_deref();
+        let path = request.uri().path().trim_start_matches('/');
+        let method = request.method().as_str();
+        let told = Refused { protocol, peer, denied, claimed, path, method };
+        let (wait, probe) = (self.trail.refuse(&told), probe(request.method(), request.uri()));
+        (unauthorized(probe, denied, why), wait)
     }
 
-    /// To the log: the key is one that there is, the path what was asked for.
-    fn tell(&self, request: &Request, key: Option<&str>, why: &str) {
-        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if let Some(untold) = self.denials.count(now_ms) {
-            let peer = request.extensions().get::<Peer>();
-            let peer = peer.map(|Peer(peer)| tracing::field::display(peer));
-            let (method, path) = (request.method(), Excerpt(request.uri().path()));
-            tracing::warn!(peer, key, %method, %path, untold, "HTTP request refused: {why}");
-        }
+    /// Whether what was sent is looked at.
+    fn admit(&self, request: &Request) -> Result<(), Denied> {
+        // A certificate is guessed by nobody.
+        let Some(given) = given(request.headers()) else { return Ok(()) };
+        self.trail.admit(peer(request), claimed_name(given).as_deref())
+    }
+
+    /// Somebody is about to do something that the audit is told of.
+    fn begin(
+        &self,
+        request: &Request,
+        principal: Principal,
+        (action, object): (Action, String),
+    ) -> Entry {
+        let (protocol, address) = (Protocol::Http, peer(request));
+        self.trail.begin(Caller { protocol, address, principal: Some(principal) }, action, &object)
     }
 }
 
@@ -176,44 +191,98 @@ impl Gate {
             _ => Ok(proof),
         }
     }
+
+    /// Who asks, if he may; otherwise what he is answered. `taken`: nothing where nobody is asked.
+    async fn permit(
+        &self,
+        taken: Option<&Taken>,
+        request: Request,
+    ) -> Result<(Request, Principal), Response> {
+        let Gate { guard, broker, .. } = self;
+        let Some(taken) = taken else { return Ok((request, Principal::Anyone)) };
+        let proof = match guard.admit(&request) {
+            Ok(()) => self.proof(taken, Requester::of(&request)).await,
+            Err(held) => Ok(Err(held)),
+        };
+        let proof = match proof {
+            Ok(Ok(proof)) => proof,
+            Ok(Err(denied)) => {
+                let (refusal, wait) = guard.refuse(&request, &denied, denied.to_string());
+                tokio::time::sleep(wait).await;
+                return Err(refusal);
+            }
+            Err(error) => return Err(Failure::from(error).into_response()),
+        };
+        if request.method() != Method::PUT || taken.right != Right::Manage {
+            let Proof(Grant { principal, .. }) = proof;
+            return Ok((request, principal));
+        }
+        permit_forwarding(guard, broker, proof, request).await
+    }
+
+    /// What a request takes, if anybody is asked.
+    fn taken(&self, request: &Request, target: Option<&Target>) -> Option<Taken> {
+        let probe = probe(request.method(), request.uri());
+        if self.guard.access.is_anyone() || probe.is_some_and(Probe::is_free) {
+            return None;
+        }
+        // What is not there takes as much as what is, so that nobody finds out without.
+        Some(match probe {
+            Some(_) => Taken { path: String::new(), right: Right::Monitor, entity: None },
+            None => Taken {
+                path: request.uri().path().to_owned(),
+                right: target.map_or(Right::Manage, Target::right),
+                entity: target.and_then(Target::entity).map(str::to_owned),
+            },
+        })
+    }
 }
 
-/// Lets a request pass, or answers 401.
+fn given(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUTHORIZATION)?.to_str().ok()
+}
+
+fn peer(request: &Request) -> Option<SocketAddr> {
+    request.extensions().get::<Peer>().map(|Peer(peer)| *peer)
+}
+
+/// Lets a request pass, or answers 401; and tells the audit what came of one that changes something.
 pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    let Gate { guard, broker, .. } = &gate;
-    if guard.access.is_anyone() {
-        return next.run(request).await;
-    }
-    let probe = probe(request.method(), request.uri());
-    if probe.is_some_and(Probe::is_free) {
-        return next.run(request).await;
-    }
-    let path = request.uri().path();
-    let target = path::target(request.method(), path, request.uri().query()).ok();
-    // What is not there takes as much as what is, so that nobody finds out without.
-    let taken = match probe {
-        Some(_) => Taken { path: String::new(), right: Right::Monitor, entity: None },
-        None => Taken {
-            path: path.to_owned(),
-            right: target.as_ref().map_or(Right::Manage, Target::right),
-            entity: target.as_ref().and_then(Target::entity).map(str::to_owned),
-        },
+    let is_update = request.headers().contains_key(IF_MATCH);
+    let (method, uri) = (request.method(), request.uri());
+    let target = match probe(method, uri) {
+        Some(_) => None,
+        None => path::target(method, uri.path(), uri.query()).ok(),
     };
-    let proof = match gate.proof(&taken, Requester::of(&request)).await {
-        Ok(Ok(proof)) => proof,
-        Ok(Err(denied)) => return guard.refuse(&request, denied.key_name(), denied.to_string()),
-        Err(error) => return Failure::from(error).into_response(),
+    let action = target.as_ref().and_then(|target| target.action(method, is_update));
+    let taken = gate.taken(&request, target.as_ref());
+    let (request, principal) = match gate.permit(taken.as_ref(), request).await {
+        Ok(permitted) => permitted,
+        Err(refusal) => return refusal,
     };
-    if let Some(Target::Head { .. }) = target {
+    if let (Some(Target::Head { .. }), Some(taken)) = (target, taken) {
         return gate.while_proved(taken, request, next).await;
     }
-    if request.method() != Method::PUT || taken.right != Right::Manage {
-        return next.run(request).await;
+    let entry = action.map(|action| gate.guard.begin(&request, principal, action));
+    let response = next.run(request).await;
+    if let Some(entry) = entry {
+        let told = response.extensions().get::<Outcome>().cloned();
+        entry.end(told.unwrap_or(Outcome::Done));
     }
+    response
+}
+
+/// FWD-2: whoever has an entity forward takes the right to send where to.
+async fn permit_forwarding(
+    guard: &Guard,
+    broker: &Broker,
+    proof: Proof,
+    request: Request,
+) -> Result<(Request, Principal), Response> {
     let (parts, body) = request.into_parts();
     let body = match whole_body::read(body, BodyKind::Description).await {
         Ok(body) => body,
-        Err(failure) => return failure.into_response(),
+        Err(failure) => return Err(failure.into_response()),
     };
     let mut refused = None;
     for forward in forwards(&body) {
@@ -223,19 +292,18 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
         }
         match broker.entities().keys_of(&forward.target).await {
             Ok(own) if may(&own) => (),
-            Ok(_) => refused = refused.or(Some(forward.element)),
-            Err(error) => return Failure::from(error).into_response(),
+            Ok(_) => refused = refused.or(Some(forward)),
+            Err(error) => return Err(Failure::from(error).into_response()),
         }
     }
     let request = Request::from_parts(parts, Body::from(body));
-    match refused {
-        None => next.run(request).await,
-        Some(element) => {
-            let why = format!("{element} takes a token with the right 'Send' for its target");
-            let Proof(grant) = proof;
-            guard.refuse(&request, grant.principal.key_name(), why)
-        }
-    }
+    let Proof(Grant { principal, .. }) = proof;
+    let Some(Forward { element, target, .. }) = refused else { return Ok((request, principal)) };
+    let why = format!("{element} takes a token with the right 'Send' for its target");
+    let denied = Denied::Right { principal, right: Right::Send, path: target };
+    // It is no guess.
+    let (refusal, _) = guard.refuse(&request, &denied, why);
+    Err(refusal)
 }
 
 /// A way a description forwards.
@@ -264,8 +332,14 @@ fn forwards(body: &[u8]) -> Vec<Forward> {
     found
 }
 
-fn unauthorized(probe: Option<Probe>, why: String) -> Response {
-    let code = StatusCode::UNAUTHORIZED;
+/// 401, or 429 to whom is to come again later.
+fn unauthorized(probe: Option<Probe>, denied: &Denied, why: String) -> Response {
+    let (code, wait_ms) = match denied {
+        Denied::Nothing | Denied::Proof(_) | Denied::Certificate(_) | Denied::Right { .. } => {
+            (StatusCode::UNAUTHORIZED, None)
+        }
+        Denied::Held(held) => (StatusCode::TOO_MANY_REQUESTS, Some(held.wait_ms)),
+    };
     let mut response = match probe.is_some() {
         true => refuse(code, why),
         false => {
@@ -273,12 +347,17 @@ fn unauthorized(probe: Option<Probe>, why: String) -> Response {
             let id = service::draw_message_id();
             let xml = "application/xml; charset=utf-8";
             let body = format!(
-                "<Error><Code>401</Code><Detail>{why}. TrackingId:{id}, SystemTracker:mayfly</Detail></Error>"
+                "<Error><Code>{}</Code><Detail>{why}. TrackingId:{id}, SystemTracker:mayfly</Detail></Error>",
+                code.as_u16()
             );
             (code, [(CONTENT_TYPE, xml)], body).into_response()
         }
     };
-    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    let headers = response.headers_mut();
+    match wait_ms {
+        None => headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+        Some(wait_ms) => headers.insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1_000))),
+    };
     response
 }
 
@@ -305,7 +384,7 @@ mod tests {
             key("Q", Right::Manage, "q"),
             key("S", Right::Send, ""),
         ];
-        Guard::new(Access::keys(keys.into_iter().chain([Key::root("secret")])))
+        Guard::new(Access::keys(keys.into_iter().chain([Key::root("secret")])), Trail::off())
     }
 
     fn from(headers: &HeaderMap) -> Requester<'_> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use audit::Outcome;
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -33,13 +34,20 @@ pub(crate) struct Failure {
     tracking_id: Uuid,
     /// When to ask again, where that is of use.
     retry_after: Duration,
+    /// What the audit is told, with the answer.
+    outcome: Outcome,
 }
 
 impl Failure {
     pub fn new(status: StatusCode, sub_code: Option<u32>, what: impl Into<String>) -> Failure {
         let (what, entity) = (what.into(), String::new());
         let (tracking_id, retry_after) = (Uuid::new_v4(), RETRY_AFTER_MIN);
-        Failure { status, sub_code, what, entity, tracking_id, retry_after }
+        let name = status.canonical_reason().unwrap_or("failed").into();
+        let outcome = match status.is_server_error() {
+            true => Outcome::PerhapsDone(name),
+            false => Outcome::Refused(name),
+        };
+        Failure { status, sub_code, what, entity, tracking_id, retry_after, outcome }
     }
 
     /// A request that cannot be understood, or asks for what there is not.
@@ -96,12 +104,14 @@ impl From<Error> for Failure {
                 (StatusCode::SERVICE_UNAVAILABLE, Some(50004))
             }
         };
+        let outcome = Outcome::of(&error);
         let (what, entity) = (error.kind.to_string(), error.entity.to_string());
         let retry_after = match &error.kind {
             ErrorKind::Unavailable { why } => why.retry_after(),
             ErrorKind::Refused(_) | ErrorKind::Unknown { .. } => RETRY_AFTER_MIN,
         };
-        Failure { status, sub_code, what, entity, tracking_id: error.tracking_id, retry_after }
+        let tracking_id = error.tracking_id;
+        Failure { status, sub_code, what, entity, tracking_id, retry_after, outcome }
     }
 }
 
@@ -148,6 +158,7 @@ impl IntoResponse for Failure {
         let detail = trace.text(&format!("{code}{}", self.what));
         let body = document(self.status.as_u16(), &detail).unwrap_or_default();
         let mut response = (self.status, body).into_response();
+        response.extensions_mut().insert(self.outcome);
         let headers = response.headers_mut();
         headers.insert(
             CONTENT_TYPE,

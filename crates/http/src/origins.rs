@@ -1,24 +1,25 @@
-//! Pages in a browser (HTTP-22): where no key is asked for, a page that the browser took from elsewhere
-//! would do as its author likes with every node that the browser reaches. It is told by the headers that
-//! browsers send and pages cannot change.
+//! Pages in a browser (HTTP-22): where no key is asked for, or the browser itself adds the proof, a page
+//! that it took from elsewhere would do as its author likes with every node that the browser reaches. It
+//! is told by the headers that browsers send and pages cannot change.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::connection::Peer;
+use crate::connection::{CertifiedPeer, Peer};
 use crate::failure::refuse;
 use crate::probe::{Probe, probe};
 
 /// Whose pages may send requests.
 pub(crate) struct Origins {
-    /// Where a key is asked for, it decides: no page has one that it was not given.
+    /// Where a key is asked for, it decides: no page has one that it was not given, unless the browser
+    /// adds it.
     is_key_asked_for: bool,
     /// As `http.cors_origins` has them.
     allowed: Vec<String>,
@@ -33,7 +34,12 @@ impl Origins {
         let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
         let peer = request.extensions().get::<Peer>();
         let is_from_this_machine = peer.is_some_and(|Peer(peer)| peer.ip().is_loopback());
-        self.judge(text(ORIGIN), text(HOST), is_from_this_machine)
+        let (origin, host) = (text(ORIGIN), text(HOST));
+        match self.is_key_asked_for {
+            false => self.judge(origin, host, is_from_this_machine),
+            true if is_proved_by_the_browser(request) => self.judge_origin(origin, host),
+            true => Ok(()),
+        }
     }
 
     /// # Errors
@@ -44,7 +50,7 @@ impl Origins {
         host: Option<&str>,
         is_from_this_machine: bool,
     ) -> Result<(), String> {
-        if self.is_key_asked_for || self.allowed.iter().any(|allowed| allowed == "*") {
+        if self.allows_all() {
             return Ok(());
         }
         if let Some(host) = host
@@ -56,13 +62,24 @@ impl Origins {
                  origin to http.cors_origins"
             ));
         }
+        self.judge_origin(origin, host)
+    }
+
+    fn judge_origin(&self, origin: Option<&str>, host: Option<&str>) -> Result<(), String> {
+        let way = match self.is_key_asked_for {
+            true => "have it send a token of its own",
+            false => "ask for keys (security.secret)",
+        };
         match origin {
-            Some(origin) if !self.allows(origin, host) => Err(format!(
-                "a page of '{origin}' may send no requests here; add it to http.cors_origins, or ask \
-                 for keys (security.secret)"
+            Some(origin) if !self.allows_all() && !self.allows(origin, host) => Err(format!(
+                "a page of '{origin}' may send no requests here; add it to http.cors_origins, or {way}"
             )),
             Some(_) | None => Ok(()),
         }
+    }
+
+    fn allows_all(&self) -> bool {
+        self.allowed.iter().any(|allowed| allowed == "*")
     }
 
     /// Whether a page of this origin may: of this node itself, or one that is allowed.
@@ -87,6 +104,16 @@ impl Origins {
     }
 }
 
+/// Whether it is the browser that proves who asks, whatever page it asks for: by a certificate, or a name
+/// and key that it was given once.
+fn is_proved_by_the_browser(request: &Request) -> bool {
+    let shown = request.extensions().get::<CertifiedPeer>();
+    match request.headers().get(AUTHORIZATION) {
+        Some(given) => given.as_bytes().get(..6).is_some_and(|s| s.eq_ignore_ascii_case(b"basic ")),
+        None => shown.is_some_and(|CertifiedPeer(shown)| shown.is_some()),
+    }
+}
+
 /// Lets a request pass, or answers 403. Probes that are free for everybody tell a page nothing.
 pub(crate) async fn check(
     State(origins): State<Arc<Origins>>,
@@ -104,7 +131,45 @@ pub(crate) async fn check(
 
 #[cfg(test)]
 mod tests {
+    use auth::Certified;
+
     use super::*;
+
+    /// Each row: what proves who asks, and whether a page of elsewhere is let through to be asked for it.
+    #[test]
+    fn http_22_where_keys_are_asked_for_a_page_needs_its_own() {
+        let certified = || Certified {
+            subject: "CN=a".into(),
+            common_name: None,
+            uris: Vec::new(),
+            expires_at_s: 0,
+        };
+        for (authorization, is_certified, is_let_in) in [
+            (None, false, true),
+            (Some("Bearer the-key"), false, true),
+            (Some("Bearer the-key"), true, true),
+            (Some("SharedAccessSignature sr=x"), true, true),
+            (Some("Basic bmFtZTprZXk="), false, false),
+            (Some("basic bmFtZTprZXk="), false, false),
+            (None, true, false),
+        ] {
+            let ask = |origin: &str| {
+                let mut request = Request::builder().header(HOST, "node.example");
+                request = request.header(ORIGIN, origin);
+                if let Some(given) = authorization {
+                    request = request.header(AUTHORIZATION, given);
+                }
+                let mut request = request.body(axum::body::Body::empty()).expect("a request");
+                let shown = is_certified.then(|| Arc::new(certified()));
+                request.extensions_mut().insert(CertifiedPeer(shown));
+                let allowed = vec!["https://console.example".to_owned()];
+                Origins::new(true, allowed).judge_request(&request).is_ok()
+            };
+            let found = ask("https://evil.example");
+            assert_eq!(found, is_let_in, "{authorization:?} {is_certified}");
+            assert!(ask("https://node.example") && ask("https://console.example"));
+        }
+    }
 
     #[test]
     fn http_22_pages_of_elsewhere_and_names_of_others_are_refused() {
@@ -134,7 +199,6 @@ mod tests {
             let origins = Origins::new(false, allowed.clone());
             let found = origins.judge(origin, host, true).is_ok();
             assert_eq!(found, is_let_in, "{allowed:?} {origin:?} {host:?}");
-            assert!(Origins::new(true, allowed).judge(origin, host, true).is_ok(), "a key decides");
         }
         let origins = Origins::new(false, Vec::new());
         assert!(origins.judge(None, Some("mayfly:5300"), false).is_ok(), "of another machine");

@@ -2,9 +2,10 @@
 
 mod filter;
 
+use audit::Action;
 use auth::Right;
 use axum::http::Method;
-use domain::{Excerpt, LockToken, SubQueue};
+use domain::{Excerpt, LockToken, SubQueue, subscription_path};
 use uuid::Uuid;
 
 pub(crate) use filter::{ListFilter, ListedEntry};
@@ -89,6 +90,37 @@ impl Target {
             | Target::Rule { .. } => Right::Manage,
             Target::Messages { .. } => Right::Send,
             Target::Head { .. } | Target::Lock { .. } => Right::Listen,
+        }
+    }
+}
+
+impl Target {
+    /// What a request does to entities and rules, and to which; `None`: it only reads, or is about
+    /// messages. `is_update`: a description replaces another.
+    pub fn action(&self, method: &Method, is_update: bool) -> Option<(Action, String)> {
+        let changed = |put: Action, delete: Action| match *method {
+            Method::PUT => Some(put),
+            Method::DELETE => Some(delete),
+            _ => None,
+        };
+        let put = if is_update { Action::EntityUpdate } else { Action::EntityCreate };
+        match self {
+            Target::Entity(name) => Some((changed(put, Action::EntityDelete)?, name.clone())),
+            Target::Subscription { topic, name } => {
+                Some((changed(put, Action::EntityDelete)?, subscription_path(topic, name)))
+            }
+            Target::Rule { topic, subscription, name } => {
+                let of = subscription_path(topic, subscription);
+                Some((changed(Action::RulePut, Action::RuleDelete)?, format!("{of}/rules/{name}")))
+            }
+            Target::Namespace
+            | Target::Queues(_)
+            | Target::Topics(_)
+            | Target::Subscriptions { .. }
+            | Target::Rules { .. }
+            | Target::Messages { .. }
+            | Target::Head { .. }
+            | Target::Lock { .. } => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use audit::Trail;
 use auth::Access;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
@@ -30,6 +31,8 @@ pub struct Config {
     /// Asked for by everything but the probes and the WebSocket. Probes stay free: they tell a stranger
     /// no more than an open port does.
     pub access: Access,
+    /// What changes entities is told to it, and whose proofs are refused.
+    pub trail: Trail,
     /// Where byte streams through WebSockets go. Absent: there is nobody to speak AMQP with.
     pub tunnels: Option<mpsc::Sender<Arrival>>,
     /// Most connections at a time; over more, nothing but probes and metrics is answered.
@@ -68,7 +71,7 @@ pub async fn serve(
 fn routes(config: Config, app: App) -> Router {
     let is_key_asked_for = !config.access.is_anyone();
     let pages = Arc::new(Origins::new(is_key_asked_for, config.cors_origins.clone()));
-    let access = access::Gate::new(config.access, app.broker.clone());
+    let access = access::Gate::new(config.access, config.trail, app.broker.clone());
     let guarded = Router::new()
         .fallback(dispatch::answer)
         .layer(middleware::from_fn_with_state(access, access::check));

@@ -6,6 +6,7 @@
 //! that whoever supervises it starts it again. A failure is one line on standard
 //! error that names what is wrong and what to do instead.
 
+mod arguments;
 mod authority;
 mod cli;
 mod commands;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    arguments::hide_secret();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(code) => return code,

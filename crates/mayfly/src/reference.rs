@@ -1,6 +1,7 @@
 //! Pages of `docs/reference` that are made from the code, and the tests that they are current. With
 //! MAYFLY_BLESS=1 in the environment the tests write the pages instead.
 
+mod audit_trail;
 mod commands;
 mod metrics;
 mod properties;

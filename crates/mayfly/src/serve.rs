@@ -127,7 +127,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let exit_with_parent = args.exit_with_parent;
     let config = Config::load(&args).map_err(terminal::usage)?;
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
-    telemetry::start(&config.log).map_err(terminal::usage)?;
+    telemetry::start(&config.log, config.audit.log).map_err(terminal::usage)?;
     private::begin();
     if let Some(path) = &args.config
         && let Some(told) = config.told_to_everyone(path)

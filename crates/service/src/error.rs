@@ -35,6 +35,22 @@ pub enum ErrorKind {
     Unknown { why: Unknown },
 }
 
+impl ErrorKind {
+    /// ERR's client name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ErrorKind::Refused(refusal) => refusal.name(),
+            ErrorKind::Unavailable { why: Unavailable::Busy | Unavailable::Leaderless(_) } => {
+                "ServiceBusy"
+            }
+            ErrorKind::Unavailable {
+                why: Unavailable::NoLeader(_) | Unavailable::Starting | Unavailable::Stopping,
+            } => "ServiceCommunicationProblem",
+            ErrorKind::Unknown { .. } => "ServiceTimeout",
+        }
+    }
+}
+
 /// Why nothing could be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unavailable {

@@ -26,9 +26,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("service", &["auth", "domain", "engine", "replication", "wire"]),
     // Of `auth` what a certificate says of its holder.
     ("transport", &["auth"]),
-    ("amqp", &["amqp-protocol", "auth", "domain", "message-content", "service", "transport"]),
-    ("grpc", &["auth", "domain", "message-content", "service", "transport", "wire"]),
-    ("http", &["auth", "domain", "message-content", "service", "transport", "wire"]),
+    // Beside what front ends do: who did it, and what came of it.
+    ("audit", &["auth", "domain", "service", "transport"]),
+    (
+        "amqp",
+        &["amqp-protocol", "audit", "auth", "domain", "message-content", "service", "transport"],
+    ),
+    ("grpc", &["audit", "auth", "domain", "message-content", "service", "transport", "wire"]),
+    ("http", &["audit", "auth", "domain", "message-content", "service", "transport", "wire"]),
     ("client", &["wire"]),
     // A load generator speaks what it loads.
     ("workload", &["amqp-client", "amqp-protocol", "client", "transport"]),
@@ -41,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "mayfly",
         &[
             "amqp",
+            "audit",
             "auth",
             "chaos",
             "client",

@@ -17,7 +17,9 @@ use mayfly_tests::{AmqpClient, AmqpCoordinator, AmqpNode, Cluster, Settings, wir
 
 use super::{SECRET, ask_with, message, now_s};
 
+/// Wrong keys are tried by the hundred here.
 pub(super) const KEYS: &str = r#"
+wrong_keys_per_minute = 0
 [[security.key]]
 name = "sender"
 key = "the-senders-key-1"

@@ -1,10 +1,12 @@
 //! Who is let in, over what, and what becomes of those who are not: real nodes, real sockets.
 
 mod attempts;
+mod audit_trail;
 mod certificates;
 mod client_certificates;
 mod connection_limits;
 mod entity_rules;
+mod guesses;
 mod key_changes;
 mod native;
 mod tls;

@@ -70,7 +70,7 @@ async fn err_17_monitors_read_metrics_and_commands_take_keys() -> anyhow::Result
         "{code:?} {told}"
     );
     let log = cluster.node_log(1);
-    ensure!(log.contains("gRPC call refused"), "{log}");
+    ensure!(log.contains("gRPC client refused"), "{log}");
     for line in KEYS.lines().filter_map(|line| line.split_once("key = ")) {
         let key = line.1.trim_matches('"');
         ensure!(!log.contains(key), "{key} is in {log}");

@@ -4,24 +4,21 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use amqp_protocol::codec::{Error, Symbol};
 use amqp_protocol::engine::Credentials;
+use audit::{Caller, Protocol, Refused, Trail};
 use auth::{
-    Access, Certified, Grant, Key, Principal, Right, TokenError, entity_path, resource_path,
+    Access, Certified, Denied, Grant, Key, Principal, Right, TokenError, claimed_name, entity_path,
+    resource_path,
 };
-use domain::Excerpt;
 use service::{EntityKeys, KeyWatch};
-use tokio::time::Instant;
-use transport::Denials;
 
 use super::failure;
 use crate::cbs::Status;
 use crate::condition;
 
-/// By a key of the node or of an entity.
-const WRONG_LOGIN: &str = "a login with a wrong name or key";
 /// Most paths one connection holds tokens for.
 const GRANTS_MAX: usize = 1000;
 
@@ -40,7 +37,9 @@ pub(super) struct Grants {
     /// Where those are looked up.
     pub keys: Option<KeyWatch>,
     /// Where refusals are told.
-    pub denial_log: Option<DenialLog>,
+    pub trail: Trail,
+    /// Whose connection it is.
+    pub peer: Option<SocketAddr>,
 }
 
 /// A grant, and since when there is one.
@@ -55,15 +54,6 @@ struct Claim {
     key: String,
 }
 
-/// Who hears of refusals, and whose they are.
-#[derive(Debug)]
-pub(super) struct DenialLog {
-    pub peer: SocketAddr,
-    pub denials: Arc<Denials>,
-    /// The zero of the denials' time.
-    pub started: Instant,
-}
-
 impl Given {
     fn now(grant: Grant) -> Given {
         Given { grant, since: std::time::Instant::now() }
@@ -73,52 +63,59 @@ impl Given {
 impl Grants {
     /// Whether a login is good. One with a key needs no tokens any more (SASL-4). One by a name that no
     /// key of the node has proves nothing yet, and is let in to say which entity it is for.
-    pub fn login(&mut self, access: &Access, credentials: &Credentials) -> bool {
+    ///
+    /// # Errors
+    /// It is not, and is answered so after this time.
+    pub fn login(&mut self, access: &Access, credentials: &Credentials) -> Result<(), Duration> {
         let (user, password) = match credentials {
-            Credentials::Anonymous => return true,
+            Credentials::Anonymous => return Ok(()),
             Credentials::External { identity } => return self.log_in_certified(access, identity),
             Credentials::Plain { user, password } => (user, password),
         };
+        if !access.is_anyone()
+            && let Err(held) = self.trail.admit(self.peer, Some(user))
+        {
+            return Err(self.tell(&held, Some(user), "", "login"));
+        }
         match access.login(user, password) {
             Some(grant) => self.granted.push(Given::now(grant)),
             None if access.has(user) || password.is_empty() => {
-                let key = Some(&**user).filter(|user| access.has(user));
-                self.tell(key, None, WRONG_LOGIN);
-                return false;
+                return Err(self.tell(
+                    &wrong_login(user, access.has(user)),
+                    Some(user),
+                    "",
+                    "login",
+                ));
             }
             None => {
                 let (name, key) = (user.to_string(), password.to_string());
                 self.claim = Some(Claim { name, key });
             }
         }
-        true
+        Ok(())
     }
 
     /// SASL-9: by what was shown on the connection. To act as anybody else but the key that it stands for
     /// is no more than to log in with a wrong name.
-    fn log_in_certified(&mut self, access: &Access, identity: &str) -> bool {
+    fn log_in_certified(&mut self, access: &Access, identity: &str) -> Result<(), Duration> {
         if access.is_anyone() {
             self.granted.push(Given::now(Grant::all()));
-            return true;
+            return Ok(());
         }
         let Some(shown) = &self.certified else {
-            self.tell(None, None, "EXTERNAL takes a certificate, and none was shown");
-            return false;
+            return Err(self.tell(&Denied::Nothing, None, "", "EXTERNAL"));
         };
         let grants = match access.certified(shown, now_s()) {
             Ok(grants) => grants,
-            Err(error) => {
-                self.tell(None, None, &error.to_string());
-                return false;
-            }
+            Err(error) => return Err(self.tell(&error.into(), None, "", "EXTERNAL")),
         };
         let is_key = |grant: &Grant| grant.principal.key_name() == Some(identity);
         if !identity.is_empty() && !grants.iter().any(is_key) {
-            self.tell(None, None, "EXTERNAL with a name that is not that of the certificate's key");
-            return false;
+            let denied = wrong_login(identity, access.has(identity));
+            return Err(self.tell(&denied, Some(identity), "", "EXTERNAL"));
         }
         self.granted.extend(grants.into_iter().map(Given::now));
-        true
+        Ok(())
     }
 
     /// Says of a client that goes and has proved nothing why the certificate that it has shown was no proof:
@@ -128,7 +125,8 @@ impl Grants {
             && !self.is_proved(access)
             && let Err(error) = access.certified(shown, now_s())
         {
-            self.tell(None, None, &error.to_string());
+            // It has gone.
+            let _ = self.tell(&error.into(), None, "", "EXTERNAL");
         }
     }
 
@@ -153,7 +151,9 @@ impl Grants {
                 let is_void = |old: &Grant| old.path == entity && old.expires_at_s == u64::MAX;
                 self.granted.retain(|old| !is_void(&old.grant));
                 self.is_replaced |= self.granted.len() < before;
-                self.tell(None, Some(entity), WRONG_LOGIN);
+                let is_known = own.iter().any(|key| key.name == *name);
+                // Its link is refused at once; too many, and the next login is held.
+                let _ = self.tell(&wrong_login(name, is_known), Some(name), &path, "login");
             }
         }
     }
@@ -170,10 +170,19 @@ impl Grants {
         access.verify(token, audience, own, now_s()).map(|grant| self.take(grant))
     }
 
-    /// A token that no key makes good.
-    pub fn refuse(&self, error: TokenError) -> Status {
-        self.tell(error.key_name(), None, &error.to_string());
-        Status::refused(error)
+    /// A token that is not even looked at: its answer.
+    pub fn hold(&self, access: &Access, token: &str, audience: &str) -> Option<Status> {
+        let name = claimed_name(token).filter(|_| !access.is_anyone());
+        let held = self.trail.admit(self.peer, name.as_deref()).err()?;
+        let _ = self.tell(&held, name.as_deref(), &resource_path(audience), "put-token");
+        Some(Status::later(&held.to_string()))
+    }
+
+    /// A token that no key makes good: its answer, and how long that is to wait.
+    pub fn refuse(&self, error: TokenError, token: &str, audience: &str) -> (Status, Duration) {
+        let (name, path) = (claimed_name(token), resource_path(audience));
+        let wait = self.tell(&error.clone().into(), name.as_deref(), &path, "put-token");
+        (Status::refused(error), wait)
     }
 
     /// ENT-12: takes what the grants are good for by the keys as they are now.
@@ -232,29 +241,54 @@ impl Grants {
 
     /// Whether `address`, in any form, may be used that way now.
     pub fn allow(&self, access: &Access, address: &str, right: Right) -> bool {
-        if access.is_anyone() {
-            return true;
-        }
-        let (path, now_s) = (resource_path(address), now_s());
-        self.granted.iter().any(|given| given.grant.allows(&path, right, now_s))
+        self.holder(access, address, right).is_some()
     }
 
-    /// ERR-17: what to say to who may not use `address` that way, and to the log.
-    pub fn missing(&self, right: Right, address: &str) -> Error {
-        let path = resource_path(address);
+    /// Who may use `address`, in any form, that way now.
+    pub fn holder(&self, access: &Access, address: &str, right: Right) -> Option<Principal> {
+        if access.is_anyone() {
+            return Some(Principal::Anyone);
+        }
+        let (path, now_s) = (resource_path(address), now_s());
+        let given = self.granted.iter().find(|given| given.grant.allows(&path, right, now_s))?;
+        Some(given.grant.principal.clone())
+    }
+
+    /// ERR-17: who asks to use `path` that way now; or what to say of `address`, as the client wrote it.
+    pub fn permit(
+        &self,
+        access: &Access,
+        path: &str,
+        right: Right,
+        address: &str,
+    ) -> Result<Principal, Error> {
+        self.holder(access, path, right).ok_or_else(|| self.missing(right, path, address))
+    }
+
+    /// The same of somebody who may not.
+    pub fn missing(&self, right: Right, path: &str, address: &str) -> Error {
+        let path = resource_path(path);
         // Of several, the one that is for the place.
-        let covers = |grant: &&Grant| auth::covers(&grant.path, &path);
         let mut granted = self.granted.iter().map(|given| &given.grant);
         let first = granted.clone().next();
-        let grant = granted.find(covers).or(first);
-        let why = match grant {
-            None => "no proof was sent".to_owned(),
-            Some(Grant { principal, .. }) => format!("{principal} has it not"),
+        let grant = granted.find(|grant| auth::covers(&grant.path, &path)).or(first);
+        let (denied, why) = match grant {
+            None => (Denied::Nothing, "no proof was sent".to_owned()),
+            Some(Grant { principal, .. }) => {
+                let (principal, path) = (principal.clone(), path.clone());
+                let why = format!("{principal} has it not");
+                (Denied::Right { principal, right, path }, why)
+            }
         };
-        let key = grant.and_then(|grant| grant.principal.key_name());
-        let told = format!("no right '{}' there", right.name());
-        self.tell(key, Some(address), &told);
+        // It is no guess.
+        let _ = self.tell(&denied, None, &path, right.name());
         failure::unauthorized(right.name(), &why, address)
+    }
+
+    /// Who asks, for the audit.
+    pub fn caller(&self, principal: Principal) -> Caller {
+        let (protocol, principal) = (Protocol::Amqp, Some(principal));
+        Caller { protocol, address: self.peer, principal }
     }
 
     /// Whether a token was replaced since last asked.
@@ -271,14 +305,17 @@ impl Grants {
         Some((next - now_s).saturating_mul(1_000))
     }
 
-    /// To the log. The key is one that there is: what the client calls it may be anything.
-    fn tell(&self, key: Option<&str>, entity: Option<&str>, why: &str) {
-        let Some(DenialLog { peer, denials, started }) = &self.denial_log else { return };
-        let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if let Some(untold) = denials.count(now_ms) {
-            let entity = entity.map(Excerpt);
-            tracing::warn!(%peer, key, ?entity, untold, "AMQP client refused: {why}");
-        }
+    fn tell(&self, denied: &Denied, claimed: Option<&str>, path: &str, method: &str) -> Duration {
+        let (protocol, peer) = (Protocol::Amqp, self.peer);
+        self.trail.refuse(&Refused { protocol, peer, denied, claimed, path, method })
+    }
+}
+
+/// By a key of the node or of an entity.
+fn wrong_login(name: &str, is_known: bool) -> Denied {
+    match is_known {
+        true => TokenError::Login { key: name.to_owned() }.into(),
+        false => TokenError::UnknownKey.into(),
     }
 }
 
@@ -349,7 +386,7 @@ mod tests {
     #[test]
     fn ent_12_sasl_5_a_login_is_redeemed_by_an_entitys_own_rule() {
         let (access, mut grants) = (keys(), Grants::default());
-        assert!(grants.login(&access, &plain("Rule", "secret")));
+        assert!(grants.login(&access, &plain("Rule", "secret")).is_ok());
         assert!(grants.has_claim() && !grants.is_proved(&access));
         assert!(!grants.allow(&access, "q", Right::Listen));
         let rules = [own("Rule", Right::Listen, "q")];
@@ -364,7 +401,7 @@ mod tests {
         grants.redeem("$cbs", &rules);
         assert!(!grants.is_proved(&access));
         let mut by_token = Grants::default();
-        assert!(by_token.login(&access, &Credentials::Anonymous) && !by_token.has_claim());
+        assert!(by_token.login(&access, &Credentials::Anonymous).is_ok() && !by_token.has_claim());
     }
 
     /// Each row: what was shown, whom the login is to act as, and whether it is taken.
@@ -386,14 +423,14 @@ mod tests {
             let (access, mut grants) = (keys(), Grants::default());
             grants.certified = name.map(|name| Arc::new(shown(name)));
             let external = Credentials::External { identity: identity.into() };
-            assert_eq!(grants.login(&access, &external), taken, "{name:?} {identity}");
+            assert_eq!(grants.login(&access, &external).is_ok(), taken, "{name:?} {identity}");
             assert_eq!(grants.is_proved(&access), taken);
             assert_eq!(grants.allow(&access, "q", Right::Send), taken);
             assert!(!grants.allow(&access, "q", Right::Listen));
             assert_eq!(grants.next_expiry_ms().is_some(), taken, "it ends with the certificate");
             let by_name = grants.certified.as_ref().is_some_and(|s| stands_for_a_key(&access, s));
             assert_eq!(by_name, name == Some("Sender"));
-            assert!(Grants::default().login(&Access::Anyone, &external), "SASL-7");
+            assert!(Grants::default().login(&Access::Anyone, &external).is_ok(), "SASL-7");
         }
     }
 
@@ -421,7 +458,7 @@ mod tests {
             ("Manager", "secret", [true, true, true], [true, true, true]),
         ] {
             let (access, mut grants) = (keys(), Grants::default());
-            assert!(grants.login(&access, &plain(user, password)));
+            assert!(grants.login(&access, &plain(user, password)).is_ok());
             for (address, allowed) in [("q/$management", on_q), ("any/q", elsewhere)] {
                 let rights = [Right::Listen, Right::Send, Right::Manage];
                 let found = rights.map(|right| grants.allow(&access, address, right));
@@ -429,9 +466,10 @@ mod tests {
             }
         }
         for (user, password) in [("Sender", "guess"), ("Sender", ""), ("Nobody", "")] {
-            assert!(!Grants::default().login(&keys(), &plain(user, password)), "{user} {password}");
+            let refused = Grants::default().login(&keys(), &plain(user, password));
+            assert_eq!(refused, Err(Duration::ZERO), "{user} {password}");
         }
-        assert!(Grants::default().login(&Access::Anyone, &plain("who", "ever")));
+        assert!(Grants::default().login(&Access::Anyone, &plain("who", "ever")).is_ok());
     }
 
     /// ERR-25: a token counts until it runs out, and its renewal is for longer.
@@ -447,7 +485,7 @@ mod tests {
         }
         assert_eq!(grants.granted.len(), 1);
         let mut lasting = Grants::default();
-        assert!(lasting.login(&access, &plain("Sender", "secret")));
+        assert!(lasting.login(&access, &plain("Sender", "secret")).is_ok());
         assert_eq!(lasting.next_expiry_ms(), None, "a login lasts as long as its connection");
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Symbol, Value};
 use amqp_protocol::engine::{Connection, LinkId, Millis, SessionId};
-use auth::Right;
+use auth::{Principal, Right};
 use domain::{Refusal, SubQueue};
 use message_content::Shown;
 use service::ReceiveMode;
@@ -104,7 +104,7 @@ impl AttachHandler<'_> {
         if attach.role == Role::Sender && address.is_empty() {
             return match is_proved {
                 true => Ok((None, self.serve_relay(id))),
-                false => Err(self.grants.missing(Right::Send, address)),
+                false => Err(self.grants.missing(Right::Send, address, address)),
             };
         }
         let node = Node::parse(address).map_err(refused)?;
@@ -263,7 +263,15 @@ impl AttachHandler<'_> {
         let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
         match temporary {
             None => self.tasks.spawn(serve),
-            Some(name) => self.tasks.spawn(temporary_queue::keep(id, broker, name, notes, serve)),
+            Some(name) => {
+                // That he may make it was seen before.
+                let access = &self.shared.config.access;
+                let maker = self.grants.holder(access, &name, Right::Manage);
+                let caller = self.grants.caller(maker.unwrap_or(Principal::Anyone));
+                let owner = temporary_queue::Owner { caller, trail: self.grants.trail.clone() };
+                let kept = temporary_queue::keep(id, broker, name, owner, notes, serve);
+                self.tasks.spawn(kept);
+            }
         }
     }
 
@@ -336,10 +344,8 @@ impl AttachHandler<'_> {
     }
 
     fn permit(&self, entity: &Entity, right: Right, address: &str) -> Result<(), Error> {
-        match self.grants.allow(&self.shared.config.access, &entity.path(), right) {
-            true => Ok(()),
-            false => Err(self.grants.missing(right, address)),
-        }
+        let access = &self.shared.config.access;
+        self.grants.permit(access, &entity.path(), right, address).map(drop)
     }
 }
 

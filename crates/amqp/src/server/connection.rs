@@ -19,7 +19,7 @@ use tokio::time::{Sleep, timeout};
 use tokio_util::io::poll_read_buf;
 use transport::{Arrival, Stream};
 
-use super::access::{self, DenialLog};
+use super::access;
 use super::attach::DELAYED_DELIVERY;
 use super::links::Links;
 use super::note::{NOTES_WAITING_MAX, Note};
@@ -65,8 +65,7 @@ pub(super) async fn run(
         false => Connection::server(config, began),
     };
     let mut links = Links::new(engine, shared.clone(), notes);
-    let (denials, started) = (shared.denials.clone(), shared.started);
-    links.grants.denial_log = Some(DenialLog { peer, denials, started });
+    (links.grants.trail, links.grants.peer) = (shared.config.trail.clone(), Some(peer));
     links.grants.certified = certified;
     links.grants.keys = Some(shared.keys.clone());
     let catalog = shared.catalog.subscribe();

@@ -300,7 +300,7 @@ impl TransactionHandler<'_> {
         let (settled_in, operation, reply) = match permitted {
             Ok((true, _, settled_in, (operation, reply))) => (settled_in, Ok(operation), reply),
             Ok((false, right, _, _)) => {
-                let error = self.grants.missing(right, &node);
+                let error = self.grants.missing(right, &node, &node);
                 return Err(Box::new(RefusedRequest { node, envelope, error }));
             }
             Err(refusal) => (None, Err(refusal), Reply::Done),

@@ -117,8 +117,17 @@ impl Links {
     pub fn on_event(&mut self, event: Event) {
         match event {
             Event::Login(credentials) => {
-                let accepted = self.grants.login(&self.shared.config.access, &credentials);
-                self.engine.login(accepted);
+                match self.grants.login(&self.shared.config.access, &credentials) {
+                    Ok(()) => self.engine.login(true),
+                    Err(wait) if wait.is_zero() => self.engine.login(false),
+                    Err(wait) => {
+                        let notes = self.tasks.notes.clone();
+                        self.tasks.spawn(async move {
+                            tokio::time::sleep(wait).await;
+                            super::note::tell(&notes, Note::LoginRefused).await;
+                        });
+                    }
+                }
                 self.see_proof();
             }
             Event::AttachRequested { session, link, attach } => {
@@ -172,6 +181,7 @@ impl Links {
                     let _ = self.engine.settle(id, state.clone());
                 }
             }
+            Note::LoginRefused => self.engine.login(false),
             Note::Stored(id) => self.table.stored(id),
             Note::Settled(answers) => {
                 for (id, state) in answers {

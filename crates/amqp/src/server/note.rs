@@ -54,6 +54,8 @@ pub(super) enum Note {
     },
     /// A token was judged, and what it is for was looked for.
     Token { from: RequestLink, envelope: Box<Envelope>, status: Status },
+    /// A login was wrong, and has waited for its answer.
+    LoginRefused,
     /// What the entities' own keys are, or why nobody knows.
     Keys { proof: Proof, keys: Result<Keys, service::Error> },
 }

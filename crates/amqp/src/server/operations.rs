@@ -6,6 +6,7 @@ mod sessions;
 
 use amqp_protocol::Limits;
 use amqp_protocol::codec::DecodeError;
+use audit::{Action, Entry, Outcome};
 use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::{Refusal, SessionToken};
@@ -37,11 +38,35 @@ pub(super) fn right(operation: &Operation) -> Right {
     }
 }
 
+/// What the audit is told of an operation, and what it is done to; `None`: it only reads, or is about
+/// messages one by one.
+pub(super) fn audited(operation: &Operation, entity: &Entity) -> Option<(Action, String)> {
+    let rule = |name: &str| format!("{}/rules/{name}", entity.path());
+    match operation {
+        Operation::AddRule { rule: added } => Some((Action::RulePut, rule(&added.name))),
+        Operation::RemoveRule { name } => Some((Action::RuleDelete, rule(name))),
+        Operation::BatchDelete { .. } => Some((Action::MessagesPurge, entity.path())),
+        Operation::Schedule { .. }
+        | Operation::CancelScheduled { .. }
+        | Operation::EnumerateRules { .. }
+        | Operation::RenewLock { .. }
+        | Operation::Peek { .. }
+        | Operation::ReceiveBySequence { .. }
+        | Operation::UpdateDisposition { .. }
+        | Operation::RenewSessionLock { .. }
+        | Operation::SetSessionState { .. }
+        | Operation::GetSessionState { .. }
+        | Operation::GetMessageSessions { .. } => None,
+    }
+}
+
 /// An operation that its client may ask for.
 pub(super) struct PermittedOperation {
     pub operation: Operation,
     /// Holds the session that it is about, where it takes holding one, or is told that it has lost one.
     pub session: Option<SessionToken>,
+    /// What the audit is told what came of it by.
+    pub entry: Option<Entry>,
 }
 
 /// Carries an operation out. Whatever becomes of it, there is a reply.
@@ -51,9 +76,13 @@ pub(super) async fn run(
     permitted: PermittedOperation,
     limits: Limits,
 ) -> Reply {
-    let PermittedOperation { operation, session } = permitted;
+    let PermittedOperation { operation, session, entry } = permitted;
     let context = OperationContext { broker, entity, session, limits };
-    context.run(operation).await.unwrap_or_else(|error| Reply::Refused(failure::error(&error)))
+    let done = context.run(operation).await;
+    if let Some(entry) = entry {
+        entry.end(Outcome::of_result(&done));
+    }
+    done.unwrap_or_else(|error| Reply::Refused(failure::error(&error)))
 }
 
 struct OperationContext {

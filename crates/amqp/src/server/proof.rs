@@ -3,6 +3,7 @@
 //! node.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use amqp_protocol::codec::{Attach, Error};
 use amqp_protocol::engine::{LinkId, SessionId};
@@ -10,6 +11,7 @@ use amqp_protocol::request::Envelope;
 use auth::Key;
 use bytestring::ByteString;
 use service::Broker;
+use tokio::time::sleep;
 
 use super::access::Grants;
 use super::address::Node;
@@ -74,13 +76,19 @@ impl ProofHandler<'_> {
             Request::Bad(status) => return Some(self.judged(from, envelope, status)),
         };
         let access = &self.shared.config.access;
+        if let Some(status) = self.grants.hold(access, &token, &audience) {
+            return Some(self.judged(from, envelope, status));
+        }
         let status = match self.grants.put_token(access, &token, &audience, &[]) {
             Err(error) if error.is_for_want_of_a_key() => {
                 let resources = vec![audience.to_string()];
                 self.ask_for_keys(resources, Proof::Token { from, envelope, token, audience });
                 return None;
             }
-            Err(error) => self.grants.refuse(error),
+            Err(error) => {
+                let refused = self.grants.refuse(error, &token, &audience);
+                return self.refused(from, envelope, refused);
+            }
             Ok(status) => status,
         };
         self.judged_for(&audience, from, envelope, status)
@@ -151,8 +159,9 @@ impl ProofHandler<'_> {
         self.tasks.request_ended();
         Some(match proof {
             Proof::Token { from, envelope, token, audience } => {
-                let status = match keys {
-                    Ok(keys) => self.judge(&token, &audience, keys),
+                let status = match keys.map(|keys| self.judge(&token, &audience, keys)) {
+                    Ok(Ok(status)) => status,
+                    Ok(Err(refused)) => return self.refused(from, envelope, refused),
                     Err(error) => Status::later(&error.to_string()),
                 };
                 return self.judged_for(&audience, from, envelope, status);
@@ -176,10 +185,34 @@ impl ProofHandler<'_> {
         })
     }
 
-    fn judge(&mut self, token: &str, audience: &str, keys: Keys) -> Status {
+    /// A token was not good. `None`: whoever put it waits for the answer, as he guesses.
+    fn refused(
+        &mut self,
+        from: RequestLink,
+        envelope: Box<Envelope>,
+        (status, wait): (Status, Duration),
+    ) -> Option<Proved> {
+        if wait.is_zero() {
+            return Some(self.judged(from, envelope, status));
+        }
+        self.tasks.request_began();
+        let notes = self.tasks.notes.clone();
+        self.tasks.spawn(async move {
+            sleep(wait).await;
+            tell(&notes, Note::Token { from, envelope, status }).await;
+        });
+        None
+    }
+
+    fn judge(
+        &mut self,
+        token: &str,
+        audience: &str,
+        keys: Keys,
+    ) -> Result<Status, (Status, Duration)> {
         let own: Vec<Key> = keys.into_iter().flat_map(|(_, keys)| keys).collect();
         let put = self.grants.put_token(&self.shared.config.access, token, audience, &own);
-        put.unwrap_or_else(|error| self.grants.refuse(error))
+        put.map_err(|error| self.grants.refuse(error, token, audience))
     }
 
     fn judged(&mut self, from: RequestLink, envelope: Box<Envelope>, status: Status) -> Proved {

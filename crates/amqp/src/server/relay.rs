@@ -75,9 +75,7 @@ pub(super) fn addressed(
         let why = "messages are sent to queues and topics only";
         return Err(failure::refusal(Refusal::InvalidOperation { why }, address));
     };
-    if !grants.allow(access, &to.path(), Right::Send) {
-        return Err(grants.missing(Right::Send, address));
-    }
+    grants.permit(access, &to.path(), Right::Send, address)?;
     let id = (!delivery.settled).then_some(delivery.id);
     let messages = ingest(delivery.message_format, payload, limits, draw_uuid, scratch)
         .map_err(|refusal| failure::refusal(refusal, address))?;

@@ -44,12 +44,13 @@ impl RequestHandler<'_> {
         let refused = |refusal| failure::refusal(refusal, &entity.name);
         let permitted = operation.map_err(refused).and_then(|operation| {
             let right = operations::right(&operation);
-            if !self.grants.allow(&self.shared.config.access, &node, right) {
-                return Err(self.grants.missing(right, &node));
-            }
+            let access = &self.shared.config.access;
+            let caller = self.grants.caller(self.grants.permit(access, &node, right, &node)?);
+            let audited = operations::audited(&operation, &entity);
+            let entry = audited.map(|(action, on)| self.grants.trail.begin(caller, action, &on));
             let settled_in = settled_in(self.table, &entity, &operation);
             let session = session_of(self.table, &entity, &operation).map_err(refused)?;
-            Ok(PermittedOperation { operation, session: session.or(settled_in) })
+            Ok(PermittedOperation { operation, session: session.or(settled_in), entry })
         });
         let envelope = Box::new(envelope);
         self.tasks.request_began();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use amqp_protocol::codec::{AnyTarget, Attach, Error, Map, Role, Symbols, Value};
 use amqp_protocol::engine::LinkId;
+use audit::{Action, Caller, Entry, Outcome, Trail};
 use bytestring::ByteString;
 use domain::{QueueProperties, Refusal, SequenceNumber, Span, SubQueue};
 use service::{Broker, draw_message_id};
@@ -68,24 +69,43 @@ fn is_delete_on_close(policy: &Value) -> bool {
     }
 }
 
+/// Whose link it is.
+pub(super) struct Owner {
+    pub caller: Caller,
+    pub trail: Trail,
+}
+
+impl Owner {
+    fn begin(&self, action: Action, name: &str) -> Entry {
+        self.trail.begin(self.caller.clone(), action, name)
+    }
+}
+
 /// Makes the queue, serves its link, and deletes the queue with it. What serves the link waits until
 /// the queue is there.
 pub(super) async fn keep(
     link: LinkId,
     broker: Broker,
     name: String,
+    owner: Owner,
     notes: Notes,
     serve: impl Future<Output = ()>,
 ) {
     let properties = QueueProperties { auto_delete_on_idle: LEFT, ..QueueProperties::default() };
-    if let Err(error) = broker.queues().create(&name, properties, None).await {
+    let entry = owner.begin(Action::EntityCreate, &name);
+    let created = broker.queues().create(&name, properties, None).await;
+    entry.end(Outcome::of_result(&created));
+    if let Err(error) = created {
         return tell(&notes, Note::Failed(link, failure::error(&error))).await;
     }
     tokio::select! {
         () = serve => {}
         () = use_it(&broker, &name) => {}
     }
-    match broker.queues().delete(&name).await {
+    let entry = owner.begin(Action::EntityDelete, &name);
+    let deleted = broker.queues().delete(&name).await;
+    entry.end(Outcome::of_result(&deleted));
+    match deleted {
         Ok(()) => {}
         Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => {}
         Err(error) => tracing::warn!(%error, %name, "a temporary queue stays until it is idle"),

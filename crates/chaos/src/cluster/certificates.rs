@@ -55,6 +55,7 @@ impl Certificates {
             .args(words)
             .arg("--dir")
             .arg(&self.dir)
+            .env_remove("MAYFLY_SECRET")
             .stdin(Stdio::null())
             .output()
             .map_err(Error::io(&told))?;

@@ -247,7 +247,8 @@ fn ip(args: &[&str]) -> Result<(), Error> {
 
 fn run(program: &str, args: &[&str]) -> Result<(), Error> {
     let told = format!("`{program} {}`", args.join(" "));
-    let output = Command::new(program).args(args).stdin(Stdio::null()).output();
+    let output =
+        Command::new(program).args(args).env_remove("MAYFLY_SECRET").stdin(Stdio::null()).output();
     let output = output.map_err(Error::io(format!("{told} (iproute2)")))?;
     if output.status.success() {
         return Ok(());

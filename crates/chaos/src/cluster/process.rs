@@ -81,6 +81,8 @@ impl Process {
             .arg("--sync-delay-file")
             .arg(self.sync_delay_file())
             .args(flags)
+            // Its configuration has it, and a process's environment is no place for one.
+            .env_remove("MAYFLY_SECRET")
             // Ctrl-C reaches all of a terminal's group, and is for the experiment alone.
             .process_group(0)
             .stdin(Stdio::piped())

@@ -38,7 +38,9 @@ impl Gate {
         end.send_replace(true);
         match answer.await {
             response if response.status() == StatusCode::NO_CONTENT => {
-                self.guard.refuse(&asked, denied.key_name(), denied.to_string())
+                // It was good: nobody has guessed.
+                let (refusal, _) = self.guard.refuse(&asked, &denied, denied.to_string());
+                refusal
             }
             response => response,
         }

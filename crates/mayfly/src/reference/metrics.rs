@@ -28,6 +28,7 @@ const CHAPTERS: &[(&str, fn())] = &[
     ("The log's writer", serve::telemetry::describe),
     ("Disk and processor", serve::process::describe),
     ("Certificates", serve::certificate::describe),
+    ("Refused proofs and the audit trail", audit::describe),
     ("The process", http::describe_metrics),
 ];
 

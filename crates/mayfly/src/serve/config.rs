@@ -3,7 +3,7 @@
 
 mod check;
 mod file;
-mod key_setting;
+mod key_settings;
 mod secret;
 mod security;
 
@@ -21,7 +21,7 @@ use transport::{ClientTrust, Encryption};
 use super::ServeArgs;
 use crate::connect::TlsFlags;
 pub use file::TEMPLATE;
-pub use key_setting::{KeyPlace, KeySetting, key_settings};
+pub use key_settings::{KeyPlace, KeySetting, key_settings};
 pub use secret::is_weak;
 
 /// Everything a node is told, checked.
@@ -52,6 +52,8 @@ pub struct Config {
     pub secret: Option<String>,
     /// Asked of clients.
     pub access: Access,
+    /// Of one address for one key name; 0: any number.
+    pub wrong_keys_per_minute: u32,
     pub insecure: bool,
     pub tls: Option<TlsFiles>,
     pub peer_tls: Option<PeerTlsFiles>,
@@ -63,6 +65,7 @@ pub struct Config {
     pub transactions_bytes_max: usize,
     pub fault_injection: FaultInjection,
     pub log: LogConfig,
+    pub audit: AuditConfig,
 }
 
 /// Where this node listens. An address that stands more than once is one port, which takes all of it.
@@ -187,6 +190,13 @@ pub struct FaultInjection {
 pub struct LogConfig {
     pub filter: String,
     pub format: LogFormat,
+}
+
+/// `[audit]`: where it is told who changed what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditConfig {
+    pub file: Option<PathBuf>,
+    pub log: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
@@ -406,6 +416,27 @@ http = "127.0.0.1:6300"
         assert_eq!((amqp(&told, None), amqp(&told, Some("off"))), (Some(6672), None));
     }
 
+    /// Each row: the port, what `[audit]` says, and whether records go to the log.
+    #[test]
+    fn the_audit_is_on_where_others_come_in_unless_it_is_told_otherwise() {
+        for (grpc, audit, log) in [
+            ("127.0.0.1:1", "", false),
+            ("127.0.0.1:1", "log = true", true),
+            ("0.0.0.0:1", "", true),
+            ("0.0.0.0:1", "log = false", false),
+            ("0.0.0.0:1", "file = \"audit.log\"", false),
+            ("0.0.0.0:1", "file = \"audit.log\"\nlog = true", true),
+        ] {
+            let text = format!(
+                "[node]\ndata_dir = \"data\"\n[listen]\ngrpc = \"{grpc}\"\n[audit]\n{audit}\n"
+            );
+            let args = ServeArgs { insecure: true, ..ServeArgs::default() };
+            let found = load(&text, args).expect("the file is right").audit;
+            assert_eq!(found.log, log, "{grpc} {audit}");
+            assert_eq!(found.file.is_some(), audit.contains("file"));
+        }
+    }
+
     /// A port that is not told gives way to one that takes everything.
     #[test]
     fn a_port_for_everything_may_be_one_that_has_a_default() {
@@ -440,7 +471,7 @@ http = "127.0.0.1:6300"
                 "[nodes]\n",
                 "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `grpc`, `http`, \
                  `amqp`, `cluster`, `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
-                 `transactions`, `log`",
+                 `transactions`, `log`, `audit`",
             ),
             (
                 "[node]\nid = \"one\"\n",

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::bail;
+use audit::Trail;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -37,6 +38,12 @@ pub struct FrontEnds {
     pub grpc: JoinHandle<anyhow::Result<()>>,
     pub http: JoinHandle<anyhow::Result<()>>,
     pub amqp: JoinHandle<anyhow::Result<()>>,
+}
+
+/// What front ends tell of what they do.
+pub struct Records {
+    pub recorder: PrometheusHandle,
+    pub trail: Trail,
 }
 
 impl Ports {
@@ -73,14 +80,15 @@ impl Ports {
         config: &Config,
         tls: Option<&Tls>,
         broker: &Broker,
-        recorder: PrometheusHandle,
+        records: Records,
         stopping: &watch::Receiver<bool>,
     ) -> FrontEnds {
         let Ports { table, listeners, lines, grpc, http, amqp, handles } = self;
         let stop = || stopped(stopping.clone());
 
+        let Records { recorder, trail } = records;
         let (access, connections_max) = (config.access.clone(), config.grpc_connections_max);
-        let settings = grpc::Config { access, connections_max };
+        let settings = grpc::Config { access, trail: trail.clone(), connections_max };
         let serve = grpc::serve(grpc, settings, broker.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
 
@@ -90,14 +98,15 @@ impl Ports {
         let tunnels = is_spoken.then(|| lines.amqp.clone());
         let cors_origins = config.cors_origins.clone();
         let connections_max = config.http_connections_max;
-        let settings = http::Config { access, tunnels, connections_max, cors_origins };
+        let told = trail.clone();
+        let settings = http::Config { access, trail: told, tunnels, connections_max, cors_origins };
         let serve = http::serve(http, settings, broker.clone(), recorder, stop());
         let http = tokio::spawn(async move {
             serve.await;
             Ok(())
         });
 
-        let settings = amqp_config(config);
+        let settings = amqp::server::Config { trail, ..amqp_config(config) };
         let serve = amqp::server::serve(amqp, settings, broker.clone(), stop());
         let amqp = tokio::spawn(async move {
             serve.await;
@@ -225,6 +234,7 @@ fn amqp_config(config: &Config) -> amqp::server::Config {
     let defaults = amqp::server::Config::default();
     amqp::server::Config {
         access: config.access.clone(),
+        trail: Trail::off(),
         limits: amqp::Limits {
             frame_bytes_max: settings.frame_bytes_max,
             idle_ms: settings.idle_ms,

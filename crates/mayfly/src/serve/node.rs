@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use audit::Trail;
 use auth::{Access, CertificateMap};
 use domain::NodeRow;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -16,8 +17,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use transport::{Encryption, Shown, Tls};
 
-use super::config::{Addresses, ClientCertificates, Config, ListenConfig, PeerTlsFiles, TlsFiles};
-use super::front_ends::{FrontEnds, Ports};
+use super::config::{
+    Addresses, AuditConfig, ClientCertificates, Config, ListenConfig, PeerTlsFiles, TlsFiles,
+};
+use super::front_ends::{FrontEnds, Ports, Records};
 use super::peer_tls::PeerTls;
 use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
 use crate::emulator::Entities;
@@ -28,6 +31,8 @@ use crate::terminal::AllStopped;
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
 /// How long all else may take.
 const NODE_ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// What is told of the last calls is written within this.
+const TRAIL_ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// What still runs when the node has ended lets go of the databases within moments.
 const CLOSED_WITHIN: Duration = Duration::from_secs(3);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
@@ -65,6 +70,7 @@ pub async fn run(
     });
     let peer_tls = peer_tls.transpose()?;
     announce(&config, cluster_id);
+    let trail = trail(&config)?;
 
     let opened = {
         let config = config.clone();
@@ -99,13 +105,39 @@ pub async fn run(
                 tokio::spawn(certificate::keep_fresh(tls, certificate::Use::Peers, accept));
             }
             let running = node.start(replication);
-            serve(&config, exit_with_parent, running, Clients { ports, tls, recorder, entities })
-                .await
+            serve(
+                &config,
+                exit_with_parent,
+                running,
+                Clients { ports, tls, recorder, entities, trail: trail.clone() },
+            )
+            .await
         }
         Err(error) => Err(error.into()),
     };
     close(databases).await;
-    result
+    let ended = tokio::task::spawn_blocking(move || trail.end(TRAIL_ENDS_WITHIN)).await;
+    result.and_then(|()| Ok(ended?))
+}
+
+/// Where it is told who changed what; its file is opened anew on SIGHUP, which ends no node.
+fn trail(config: &Config) -> anyhow::Result<Trail> {
+    let AuditConfig { file, log } = config.audit.clone();
+    let Config { node, wrong_keys_per_minute, .. } = *config;
+    let settings = audit::Settings { file: file.clone(), log, node, wrong_keys_per_minute };
+    let trail = Trail::start(settings).with_context(|| {
+        let shown =
+            file.as_ref().map_or_else(|| "the log".to_owned(), |file| file.display().to_string());
+        format!("cannot write the audit trail to '{shown}'; name another file as audit.file")
+    })?;
+    let mut asked = signal(SignalKind::hangup())?;
+    let kept = trail.clone();
+    tokio::spawn(async move {
+        while asked.recv().await.is_some() {
+            kept.reopen();
+        }
+    });
+    Ok(trail)
 }
 
 /// How clients are met.
@@ -115,6 +147,7 @@ struct Clients {
     recorder: PrometheusHandle,
     /// What they shall find.
     entities: Option<Entities>,
+    trail: Trail,
 }
 
 /// Lets clients' certificates stand for keys.
@@ -133,14 +166,14 @@ async fn serve(
     clients: Clients,
 ) -> anyhow::Result<()> {
     tokio::spawn(process::sample(config.data_dir.clone()));
-    let Clients { ports, tls, recorder, entities } = clients;
+    let Clients { ports, tls, recorder, entities, trail } = clients;
     if let Some(tls) = &tls {
         let whom = certificate::Use::Clients;
         tokio::spawn(certificate::keep_fresh(tls.clone(), whom, |_| Ok(())));
     }
     let (stop, stopping) = watch::channel(false);
     let FrontEnds { mut grpc, mut http, mut amqp } =
-        ports.serve(config, tls.as_ref(), running.broker(), recorder, &stopping);
+        ports.serve(config, tls.as_ref(), running.broker(), Records { recorder, trail }, &stopping);
     if let Some(entities) = entities {
         let broker = running.broker().clone();
         tokio::spawn(super::entities::create(entities, config.clone(), broker));
@@ -237,6 +270,15 @@ fn announce(config: &Config, cluster_id: u128) {
     }
     if config.development {
         tracing::warn!("development mode: operators may move the clock");
+    }
+    match &config.audit {
+        AuditConfig { file: Some(file), .. } => {
+            tracing::info!("changes and refused proofs are audited in '{}'", file.display());
+        }
+        AuditConfig { file: None, log: true } => {
+            tracing::info!("changes and refused proofs are audited in the log, target \"audit\"");
+        }
+        AuditConfig { file: None, log: false } => (),
     }
     if config.clock.skew != Skew::None {
         tracing::warn!("an experiment: this node's wall clock is bent, {:?} ms", config.clock.skew);

@@ -7,6 +7,7 @@ use metrics::{Unit, describe_histogram, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use store::SyncReport;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 
 use super::config::{LogConfig, LogFormat};
 use super::{certificate, process};
@@ -27,9 +28,12 @@ const BYTES: [f64; 10] =
 const COUNTS: [f64; 13] =
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 
-/// Starts logging. The error is one line.
-pub fn start(log: &LogConfig) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&log.filter)
+/// The target of the audit's records.
+const AUDIT: &str = "audit";
+
+/// Starts logging. `is_audited`: records of the audit are part of it. The error is one line.
+pub fn start(log: &LogConfig, is_audited: bool) -> Result<(), String> {
+    let filter = filter(&log.filter, is_audited)
         .map_err(|error| format!("log.filter: '{}': {error}", log.filter))?;
     let colour = std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -38,6 +42,15 @@ pub fn start(log: &LogConfig) -> Result<(), String> {
         LogFormat::Json => subscriber.json().init(),
     }
     Ok(())
+}
+
+/// Whoever wants warnings only does not mean the audit, unless he names it.
+fn filter(told: &str, is_audited: bool) -> Result<EnvFilter, ParseError> {
+    let is_named = told.split(',').any(|part| part.trim().split(['=', ':']).next() == Some(AUDIT));
+    match is_audited && !is_named {
+        true => EnvFilter::try_new(format!("{told},{AUDIT}=info")),
+        false => EnvFilter::try_new(told),
+    }
 }
 
 /// Installs the recorder: every histogram has buckets, by the unit its name ends with.
@@ -52,6 +65,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     describe();
     process::describe();
     certificate::describe();
+    audit::describe();
     Ok(handle)
 }
 
@@ -67,4 +81,23 @@ pub fn synced(report: SyncReport) {
     histogram!(SYNC_SECONDS).record(report.took);
     histogram!(SYNC_BYTES).record(report.bytes as f64);
     histogram!(SYNC_ENTRIES).record(report.entries as f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row: `log.filter`, whether records go to the log, and what it is then.
+    #[test]
+    fn the_audit_is_logged_whatever_is_said_of_others() {
+        for (told, is_audited, shown) in [
+            ("warn", true, "audit=info,warn"),
+            ("warn", false, "warn"),
+            ("", true, "audit=info"),
+            ("warn,audit=off", true, "audit=off,warn"),
+            ("off,audit::trail=debug", true, "audit::trail=debug,off"),
+        ] {
+            assert_eq!(filter(told, is_audited).expect("a filter").to_string(), shown, "{told}");
+        }
+    }
 }

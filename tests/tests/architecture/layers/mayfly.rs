@@ -6,6 +6,7 @@ pub const LAYERS: &[Layer] = &[
     (&["input"], &[]),
     (&["terminal"], &[]),
     (&["files"], &[]),
+    (&["arguments"], &[]),
     (&["authority"], &[]),
     (&["connect"], &["files", "input", "terminal"]),
     (&["emulator"], &["input", "terminal"]),

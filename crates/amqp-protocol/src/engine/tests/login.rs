@@ -69,7 +69,8 @@ fn sasl_9_external_is_offered_to_who_has_shown_a_certificate_alone() {
             server.read(&frame, Millis(0));
             let expected = identity
                 .map(|identity| Event::Login(Credentials::External { identity: identity.into() }));
-            assert_eq!(server.events.first(), expected.as_ref(), "{response:?}");
+            let login = server.events.iter().find(|event| matches!(event, Event::Login(_)));
+            assert_eq!(login, expected.as_ref(), "{response:?}");
             assert_eq!(server.connection.is_finished(), identity.is_none(), "{response:?}");
         }
     }

@@ -11,8 +11,8 @@ use transport::Tls;
 
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
-    Addresses, AmqpConfig, ClockConfig, Config, FaultInjection, ListenConfig, LogConfig,
-    RaftConfig, StorageConfig, secret, security,
+    Addresses, AmqpConfig, AuditConfig, ClockConfig, Config, FaultInjection, ListenConfig,
+    LogConfig, RaftConfig, StorageConfig, secret, security,
 };
 use crate::input::duration;
 use crate::serve::ServeArgs;
@@ -22,6 +22,9 @@ const MEBIBYTE: usize = 1024 * 1024;
 const MEMORY_MEBIBYTES_MIN: usize = 64;
 /// Raft's own steps are of interest only to whoever looks for a fault in them.
 pub const FILTER: &str = "info,openraft=error";
+/// A key has 16 characters or more: what counts is that nobody tries for nothing, and that a client with
+/// an old key does not shut itself out at its first tries.
+const WRONG_KEYS_PER_MINUTE: u32 = 60;
 /// Tens, not thousands: each is a log of its own on every replica.
 const DATA_GROUPS_MAX: u16 = 256;
 /// Less than a busy machine can measure, and more than anyone would call right.
@@ -65,7 +68,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
     let listen = listen(&file, args, &at, tls.is_some())?;
     let secret = secret::secret(&file.security, args)?;
     let data_dir = args.data_dir.clone().or(file.node.data_dir.clone());
-    let config = Config {
+    let mut config = Config {
         node,
         data_dir: data_dir.ok_or_else(|| {
             "node.data_dir is missing; name a directory, or give --data-dir".to_owned()
@@ -95,6 +98,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         secret,
         tls,
         peer_tls: peer_tls.as_ref().map(|(files, _)| files.clone()),
+        wrong_keys_per_minute: file.security.wrong_keys_per_minute.unwrap_or(WRONG_KEYS_PER_MINUTE),
         insecure: args.insecure || file.security.insecure,
         storage: storage(&file)?,
         raft: raft(&file)?,
@@ -106,7 +110,11 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
             filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
             format: args.log_format.or(file.log.format).unwrap_or_default(),
         },
+        audit: AuditConfig { file: file.audit.file, log: false },
     };
+    let is_open = !config.open_to_clients().is_empty();
+    // Nobody has to know of it to have it, and nobody has it twice.
+    config.audit.log = file.audit.log.unwrap_or(is_open && config.audit.file.is_none());
     security::check_open(&config)?;
     security::check_certificates(&config)?;
     security::check_seeds(&config)?;

@@ -27,6 +27,7 @@ pub struct ConfigFile {
     pub idle: Idle,
     pub transactions: Transactions,
     pub log: Log,
+    pub audit: Audit,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -141,6 +142,7 @@ pub struct Security {
     pub weak_secret: bool,
     pub auth: Option<Auth>,
     pub insecure: bool,
+    pub wrong_keys_per_minute: Option<u32>,
     pub key: Vec<SecurityKey>,
 }
 
@@ -289,6 +291,13 @@ pub struct Transactions {
 pub struct Log {
     pub filter: Option<String>,
     pub format: Option<LogFormat>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Audit {
+    pub file: Option<std::path::PathBuf>,
+    pub log: Option<bool>,
 }
 
 fn a_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {

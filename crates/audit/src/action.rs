@@ -1,0 +1,55 @@
+//! What is told of: one table.
+
+/// Each row: an action, its name in a record, and what it means.
+macro_rules! actions {
+    ($($action:ident, $name:literal, $text:literal;)*) => {
+        /// What somebody did, or tried to.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Action { $($action),* }
+
+        impl Action {
+            /// All of them, in the order of the reference.
+            pub const ALL: &[Action] = &[$(Action::$action),*];
+
+            /// In a record.
+            pub fn name(self) -> &'static str {
+                match self { $(Action::$action => $name),* }
+            }
+
+            /// For people.
+            pub fn text(self) -> &'static str {
+                match self { $(Action::$action => $text),* }
+            }
+        }
+    };
+}
+
+actions! {
+    EntityCreate, "entity.create", "A queue, topic or subscription is created; over AMQP also a temporary queue.";
+    EntityUpdate, "entity.update", "Its properties are changed, its authorization rules and their keys among them.";
+    EntityDelete, "entity.delete", "It is deleted with its messages.";
+    RulePut, "rule.put", "A subscription gets a rule, or another in the place of one.";
+    RuleDelete, "rule.delete", "A subscription loses a rule.";
+    MessagesPurge, "messages.purge", "Messages are deleted by the batch, as `mayfly purge` does.";
+    NodeAdd, "node.add", "A node asks to be taken into the cluster.";
+    NodeDrain, "node.drain", "A node is emptied, or is to be no longer.";
+    NodeRemove, "node.remove", "A node leaves the cluster.";
+    LeaderTransfer, "leader.transfer", "A group gets another leader.";
+    ClockAdvance, "clock.advance", "The cluster's time is moved forward.";
+    ProofRefuse, "proof.refuse", "A login, a token or a key was not good, or none was sent.";
+    AccessRefuse, "access.refuse", "Who proved who he is lacks the right for what he asked.";
+    RecordsDrop, "records.drop", "Records were lost, as many as `count`: they came faster than they could be written.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        let mut names: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Action::ALL.len());
+    }
+}
