@@ -121,11 +121,13 @@ struct Shared {
     started: Instant,
 }
 
-/// Serves until `stop` resolves, and then until every client was told and is gone.
+/// Serves until `stop` resolves, and then until every client was told and is gone. `keys`: of the access
+/// that is configured.
 pub async fn serve(
     mut arrivals: Arrivals,
     config: Config,
     broker: Broker,
+    keys: KeyWatch,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
     let slots = Arc::new(Semaphore::new(config.connections_max));
@@ -133,7 +135,6 @@ pub async fn serve(
     let catalog = watch::Sender::new(None);
     let lobby = Arc::new(Lobby::new(config.unproved_connections_max));
     let started = Instant::now();
-    let keys = KeyWatch::start(broker.clone(), config.access.clone());
     let shared = Arc::new(Shared { config, broker, catalog, lobby, keys, started });
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();

@@ -19,6 +19,8 @@ const NAMES: u64 = 4;
 const DELAY_STEP_MS: u64 = 500;
 const DELAY_MAX_MS: u64 = 10 * DELAY_STEP_MS;
 const MINUTE_MS: u64 = 60_000;
+/// However many were tried at once, an address is looked at again after so long.
+const HELD_MS_MAX: u64 = 10 * MINUTE_MS;
 
 /// Counts wrong keys. Times are the caller's milliseconds.
 #[derive(Debug)]
@@ -89,7 +91,7 @@ impl Guesses {
             self.make_room(place);
             let cost_ms = self.cost_ms(max);
             let until_ms = self.until_ms.entry(place).or_insert(0);
-            *until_ms = (*until_ms).max(now_ms) + cost_ms;
+            *until_ms = ((*until_ms).max(now_ms) + cost_ms).min(now_ms + HELD_MS_MAX);
             let count = (*until_ms - now_ms).div_ceil(cost_ms);
             let surplus = count.saturating_sub(max / 2);
             delay_ms = delay_ms.max((surplus * DELAY_STEP_MS).min(DELAY_MAX_MS));
@@ -174,6 +176,17 @@ mod tests {
             let found = found.map(|()| guesses.wrong(address, name, now_ms));
             assert_eq!(found, expected, "{now_ms} {address} {name:?}");
         }
+    }
+
+    /// Those that come at once are all looked at, and counted one by one.
+    #[test]
+    fn nobody_is_held_for_ever() {
+        let mut guesses = Guesses::new(6);
+        for _ in 0..100_000 {
+            guesses.wrong(ip(A), Some("k"), 0);
+        }
+        assert!(guesses.admit(ip(A), Some("k"), HELD_MS_MAX - MINUTE_MS).is_err());
+        assert_eq!(guesses.admit(ip(A), Some("k"), HELD_MS_MAX), Ok(()));
     }
 
     #[test]

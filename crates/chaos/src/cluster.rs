@@ -4,6 +4,7 @@
 
 mod certificates;
 mod client_key;
+mod command;
 mod config;
 mod disk;
 mod guest;

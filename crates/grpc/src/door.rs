@@ -45,8 +45,7 @@ pub(crate) struct Visitor {
 }
 
 impl Door {
-    pub fn new(broker: Broker, access: Access, trail: Trail) -> Door {
-        let keys = KeyWatch::start(broker.clone(), access.clone());
+    pub fn new(broker: Broker, access: Access, trail: Trail, keys: KeyWatch) -> Door {
         Door { broker, access, trail, keys }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use audit::Trail;
 use auth::Access;
-use service::Broker;
+use service::{Broker, KeyWatch};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
@@ -83,16 +83,17 @@ pub enum Error {
 }
 
 /// Serves the native API until `stop` resolves, and then until open calls are answered; streams are
-/// ended.
+/// ended. `keys`: of the access that is configured.
 pub async fn serve(
     arrivals: Arrivals,
     config: Config,
     broker: Broker,
+    keys: KeyWatch,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
     let (stop_streams, stopping) = watch::channel(false);
     let key_holder = KeyHolder { access: config.access.clone(), trail: config.trail.clone() };
-    let door = Door::new(broker.clone(), config.access, config.trail);
+    let door = Door::new(broker.clone(), config.access, config.trail, keys);
     let (health, health_service) = tonic_health::server::health_reporter();
     let watcher = tokio::spawn(watch_health(broker, health));
     let reflection = || {

@@ -54,8 +54,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub fn new(access: Access, trail: Trail, broker: Broker) -> Gate {
-        let keys = KeyWatch::start(broker.clone(), access.clone());
+    pub fn new(access: Access, trail: Trail, broker: Broker, keys: KeyWatch) -> Gate {
         Gate { guard: Arc::new(Guard::new(access, trail)), broker, keys }
     }
 }

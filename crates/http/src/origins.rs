@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use auth::Offer;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -109,7 +110,7 @@ impl Origins {
 fn is_proved_by_the_browser(request: &Request) -> bool {
     let shown = request.extensions().get::<CertifiedPeer>();
     match request.headers().get(AUTHORIZATION) {
-        Some(given) => given.as_bytes().get(..6).is_some_and(|s| s.eq_ignore_ascii_case(b"basic ")),
+        Some(given) => matches!(given.to_str().map(Offer::parse), Ok(Ok(Offer::Login { .. }))),
         None => shown.is_some_and(|CertifiedPeer(shown)| shown.is_some()),
     }
 }
@@ -150,7 +151,8 @@ mod tests {
             (Some("Bearer the-key"), true, true),
             (Some("SharedAccessSignature sr=x"), true, true),
             (Some("Basic bmFtZTprZXk="), false, false),
-            (Some("basic bmFtZTprZXk="), false, false),
+            // No proof, and told so.
+            (Some("basic bmFtZTprZXk="), false, true),
             (None, true, false),
         ] {
             let ask = |origin: &str| {

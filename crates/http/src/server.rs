@@ -12,7 +12,7 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
 use metrics_exporter_prometheus::PrometheusHandle;
-use service::Broker;
+use service::{Broker, KeyWatch};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use transport::{Arrival, Arrivals};
@@ -60,18 +60,20 @@ pub async fn serve(
     config: Config,
     broker: Broker,
     metrics: PrometheusHandle,
+    keys: KeyWatch,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
     process::describe();
     let connections_max = config.connections_max;
-    let app = routes(config, App { broker, metrics, cursors: Arc::default() });
+    let app = routes(config, App { broker, metrics, cursors: Arc::default() }, keys);
     connection::serve(arrivals, app, connections_max, stop).await;
 }
 
-fn routes(config: Config, app: App) -> Router {
+fn routes(config: Config, app: App, keys: KeyWatch) -> Router {
     let is_key_asked_for = !config.access.is_anyone();
     let pages = Arc::new(Origins::new(is_key_asked_for, config.cors_origins.clone()));
-    let access = access::Gate::new(config.access, config.trail, app.broker.clone());
+    let broker = app.broker.clone();
+    let access = access::Gate::new(config.access, config.trail, broker, keys);
     let guarded = Router::new()
         .fallback(dispatch::answer)
         .layer(middleware::from_fn_with_state(access, access::check));

@@ -62,9 +62,24 @@ rights = ["operate"]
 const ROOT: &str = "RootManageSharedAccessKey";
 const UNAUTHORIZED: &str = "amqp:unauthorized-access";
 
-/// What is tried with each proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Try {
+/// An enum, and all there is of it in that order.
+macro_rules! table {
+    ($(#[$doc:meta])* $name:ident, $all:ident: $($(#[$of:meta])* $variant:ident),* $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        enum $name {
+            $($(#[$of])* $variant),*
+        }
+
+        use $name::*;
+
+        const $all: &[$name] = &[$($variant),*];
+    };
+}
+
+table! {
+    /// What is tried with each proof.
+    Try, ALL:
     Send,
     SendElsewhere,
     SendPrefix,
@@ -92,35 +107,9 @@ enum Try {
     Transfer,
 }
 
-use Try::*;
-
-const ALL: [Try; 21] = [
-    Send,
-    SendElsewhere,
-    SendPrefix,
-    SendBelow,
-    SendInOtherCase,
-    SendVia,
-    Schedule,
-    Receive,
-    ReceiveDead,
-    Peek,
-    PeekDead,
-    Transact,
-    TransactElsewhere,
-    Show,
-    List,
-    ForwardTo,
-    Rules,
-    DescribeRules,
-    Status,
-    Clock,
-    Transfer,
-];
-
-/// How a proof is shown, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Port {
+table! {
+    /// How a proof is shown, and where.
+    Port, PORTS:
     AmqpToken,
     AmqpLogin,
     /// AMQP through a WebSocket.
@@ -132,20 +121,6 @@ enum Port {
     NativeLogin,
     NativeKey,
 }
-
-use Port::*;
-
-const PORTS: [Port; 9] = [
-    AmqpToken,
-    AmqpLogin,
-    WebSocketToken,
-    HttpToken,
-    HttpLogin,
-    HttpKey,
-    NativeToken,
-    NativeLogin,
-    NativeKey,
-];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
@@ -566,7 +541,7 @@ async fn err_17_ent_12_cbs_9_http_15_each_attempt_takes_its_right() -> anyhow::R
     let listener = [Receive, ReceiveDead, Peek, PeekDead, Rules];
     let worker = [Receive, ReceiveDead, Peek, PeekDead];
     let manager: Vec<Try> =
-        ALL.into_iter().filter(|tried| !matches!(tried, Clock | Transfer)).collect();
+        ALL.iter().copied().filter(|tried| !matches!(tried, Clock | Transfer)).collect();
     let clerk: Vec<Try> = below.into_iter().chain(worker).chain([Show]).collect();
     let (guess, nothing) = ("a-guess-of-a-key", &[][..]);
     for (proof, allowed) in [
@@ -589,7 +564,7 @@ async fn err_17_ent_12_cbs_9_http_15_each_attempt_takes_its_right() -> anyhow::R
         (Key("forwarder", "the-forwarders-key"), nothing),
         (Key("monitor", "the-monitors-key"), &[Status]),
         (Key("operator", "the-operators-key"), &[Status, Clock, Transfer]),
-        (Key(ROOT, SECRET), &ALL),
+        (Key(ROOT, SECRET), ALL),
         (Expired(ROOT, SECRET), nothing),
         (Tampered(ROOT, SECRET), nothing),
         // An entity's own reach it alone, and none that is named below it.
@@ -600,9 +575,9 @@ async fn err_17_ent_12_cbs_9_http_15_each_attempt_takes_its_right() -> anyhow::R
         (Key("worker", "the-key-of-the-worker"), &worker),
         (Key("gone", "the-key-of-the-gone"), nothing),
     ] {
-        for port in PORTS.into_iter().filter(|port| port.shows(proof)) {
+        for port in PORTS.iter().copied().filter(|port| port.shows(proof)) {
             let visitor = Visitor { cluster: &cluster, port, proof };
-            for tried in ALL.into_iter().filter(|tried| port.has(*tried)) {
+            for tried in ALL.iter().copied().filter(|tried| port.has(*tried)) {
                 let what = || format!("{port:?} {proof:?} {tried:?}");
                 let came = visitor.tries(tried).await.with_context(what)?;
                 let expected = if allowed.contains(&tried) { Came::Done } else { Came::Refused };

@@ -245,13 +245,13 @@ impl Grants {
     }
 
     /// Who may use `address`, in any form, that way now.
-    pub fn holder(&self, access: &Access, address: &str, right: Right) -> Option<Principal> {
+    pub fn holder(&self, access: &Access, address: &str, right: Right) -> Option<&Principal> {
         if access.is_anyone() {
-            return Some(Principal::Anyone);
+            return Some(&Principal::Anyone);
         }
         let (path, now_s) = (resource_path(address), now_s());
         let given = self.granted.iter().find(|given| given.grant.allows(&path, right, now_s))?;
-        Some(given.grant.principal.clone())
+        Some(&given.grant.principal)
     }
 
     /// ERR-17: who asks to use `path` that way now; or what to say of `address`, as the client wrote it.
@@ -261,7 +261,7 @@ impl Grants {
         path: &str,
         right: Right,
         address: &str,
-    ) -> Result<Principal, Error> {
+    ) -> Result<&Principal, Error> {
         self.holder(access, path, right).ok_or_else(|| self.missing(right, path, address))
     }
 
@@ -286,8 +286,8 @@ impl Grants {
     }
 
     /// Who asks, for the audit.
-    pub fn caller(&self, principal: Principal) -> Caller {
-        let (protocol, principal) = (Protocol::Amqp, Some(principal));
+    pub fn caller(&self, principal: &Principal) -> Caller {
+        let (protocol, principal) = (Protocol::Amqp, Some(principal.clone()));
         Caller { protocol, address: self.peer, principal }
     }
 

@@ -267,7 +267,7 @@ impl AttachHandler<'_> {
                 // That he may make it was seen before.
                 let access = &self.shared.config.access;
                 let maker = self.grants.holder(access, &name, Right::Manage);
-                let caller = self.grants.caller(maker.unwrap_or(Principal::Anyone));
+                let caller = self.grants.caller(maker.unwrap_or(&Principal::Anyone));
                 let owner = temporary_queue::Owner { caller, trail: self.grants.trail.clone() };
                 let kept = temporary_queue::keep(id, broker, name, owner, notes, serve);
                 self.tasks.spawn(kept);

@@ -45,9 +45,12 @@ impl RequestHandler<'_> {
         let permitted = operation.map_err(refused).and_then(|operation| {
             let right = operations::right(&operation);
             let access = &self.shared.config.access;
-            let caller = self.grants.caller(self.grants.permit(access, &node, right, &node)?);
+            let holder = self.grants.permit(access, &node, right, &node)?;
             let audited = operations::audited(&operation, &entity);
-            let entry = audited.map(|(action, on)| self.grants.trail.begin(caller, action, &on));
+            let begin = |(action, on): (_, String)| {
+                self.grants.trail.begin(self.grants.caller(holder), action, &on)
+            };
+            let entry = audited.map(begin);
             let settled_in = settled_in(self.table, &entity, &operation);
             let session = session_of(self.table, &entity, &operation).map_err(refused)?;
             Ok(PermittedOperation { operation, session: session.or(settled_in), entry })

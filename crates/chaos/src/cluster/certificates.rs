@@ -2,8 +2,9 @@
 //! broker's own commands.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use super::command;
 use crate::Error;
 
 /// A directory of certificates, which all nodes read theirs from.
@@ -49,22 +50,8 @@ impl Certificates {
     }
 
     fn run(&self, words: &[&str]) -> Result<(), Error> {
-        let told = format!("mayfly cert {}", words.join(" "));
-        let made = Command::new(&self.program)
-            .arg("cert")
-            .args(words)
-            .arg("--dir")
-            .arg(&self.dir)
-            .env_remove("MAYFLY_SECRET")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(Error::io(&told))?;
-        match made.status.success() {
-            true => Ok(()),
-            false => {
-                let why = String::from_utf8_lossy(&made.stderr);
-                Err(Error::Cluster(format!("{told}: {}", why.trim())))
-            }
-        }
+        let mut cert = Command::new(&self.program);
+        cert.arg("cert").args(words).arg("--dir").arg(&self.dir);
+        command::run(&mut cert, &format!("mayfly cert {}", words.join(" ")))
     }
 }

@@ -5,11 +5,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use client::Client;
 
+use super::command;
 use crate::Error;
 
 /// What it is called, in every node's configuration.
@@ -84,20 +85,9 @@ impl ClientKey {
 
     /// Makes another value the primary, in the files.
     pub fn rotate(&self, config: &Path) -> Result<(), Error> {
-        let told = format!("mayfly key rotate {NAME}");
-        let made = Command::new(&self.program)
-            .args(["key", "rotate", NAME, "--config"])
-            .arg(config)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(Error::io(&told))?;
-        match made.status.success() {
-            true => Ok(()),
-            false => {
-                let why = String::from_utf8_lossy(&made.stderr);
-                Err(Error::Cluster(format!("{told}: {}", why.trim())))
-            }
-        }
+        let mut rotate = Command::new(&self.program);
+        rotate.args(["key", "rotate", NAME, "--config"]).arg(config);
+        command::run(&mut rotate, &format!("mayfly key rotate {NAME}"))
     }
 
     /// Gives all clients the primary.

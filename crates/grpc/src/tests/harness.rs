@@ -66,7 +66,8 @@ impl Server {
         let access = secret.map(|secret| Access::keys([Key::root(secret)])).unwrap_or_default();
         let (arrivals, config) =
             (transport::plain(listener), crate::Config { access, ..Default::default() });
-        let served = tokio::spawn(crate::serve(arrivals, config, broker, async {
+        let keys = service::KeyWatch::start(broker.clone(), config.access.clone());
+        let served = tokio::spawn(crate::serve(arrivals, config, broker, keys, async {
             let _ = stopped.await;
         }));
         let channel = Channel::from_shared(format!("http://{address}")).expect("an address");

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{BoxSocket, Credential, Doorkeeper, Visitor};
-use service::Broker;
+use service::{Broker, KeyWatch};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -87,9 +87,11 @@ impl Ports {
         let stop = || stopped(stopping.clone());
 
         let Records { recorder, trail } = records;
+        // One for all of them: whatever comes over each, keys in use are looked up once.
+        let keys = KeyWatch::start(broker.clone(), config.access.clone());
         let (access, connections_max) = (config.access.clone(), config.grpc_connections_max);
         let settings = grpc::Config { access, trail: trail.clone(), connections_max };
-        let serve = grpc::serve(grpc, settings, broker.clone(), stop());
+        let serve = grpc::serve(grpc, settings, broker.clone(), keys.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
 
         let access = config.access.clone();
@@ -100,14 +102,14 @@ impl Ports {
         let connections_max = config.http_connections_max;
         let told = trail.clone();
         let settings = http::Config { access, trail: told, tunnels, connections_max, cors_origins };
-        let serve = http::serve(http, settings, broker.clone(), recorder, stop());
+        let serve = http::serve(http, settings, broker.clone(), recorder, keys.clone(), stop());
         let http = tokio::spawn(async move {
             serve.await;
             Ok(())
         });
 
         let settings = amqp::server::Config { trail, ..amqp_config(config) };
-        let serve = amqp::server::serve(amqp, settings, broker.clone(), stop());
+        let serve = amqp::server::serve(amqp, settings, broker.clone(), keys, stop());
         let amqp = tokio::spawn(async move {
             serve.await;
             Ok(())
