@@ -72,7 +72,14 @@ fn again<T>(result: io::Result<T>, cx: &mut Context<'_>) -> Poll<io::Result<T>> 
     }
 }
 
-type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+/// What ALPN settled on.
+pub fn spoken(stream: &TlsStream) -> Option<String> {
+    let name = stream.conn.alpn_protocol()?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// TLS over TCP.
+pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
 /// Plain.
 pub fn tcp(address: &str) -> anyhow::Result<TcpStream> {
@@ -93,13 +100,23 @@ pub fn tls_showing(
     trusted: &Path,
     own: Option<&(String, String)>,
 ) -> anyhow::Result<TlsStream> {
+    tls_offering(address, trusted, own, &[])
+}
+
+/// The same, to speak one of these, by ALPN's names; none are told if there are none.
+pub fn tls_offering(
+    address: &str,
+    trusted: &Path,
+    own: Option<&(String, String)>,
+    protocols: &[&str],
+) -> anyhow::Result<TlsStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(trusted)?)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);
-    let config = match own {
+    let mut config = match own {
         None => config.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain: Result<Vec<_>, _> =
@@ -107,6 +124,7 @@ pub fn tls_showing(
             config.with_client_auth_cert(chain?, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?
         }
     };
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
     let stream = TcpStream::connect(address).with_context(|| address.to_owned())?;
     stream.set_nodelay(true)?;

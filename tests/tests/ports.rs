@@ -170,7 +170,7 @@ async fn conn_24_conn_12_who_is_wrong_at_a_port_is_told_so_in_its_own_words() ->
     let log = cluster.node_log(1);
     for line in [
         "client refused: AMQP was spoken: port ",
-        "client refused: HTTP/1.1 was spoken: port ",
+        "client refused: HTTP was spoken: port ",
         "client refused: TLS was spoken: port ",
     ] {
         ensure!(log.contains(line), "no '{line}' in {log}");

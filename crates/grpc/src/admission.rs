@@ -61,8 +61,8 @@ fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {
         (true, Some(why)) => Some(Status::unimplemented(&**why).into_http()),
         (false, Some(why)) => Some(plain(StatusCode::BAD_REQUEST, why)),
         (false, None) => {
-            let why = "HTTP/2 is taken for gRPC alone, content-type application/grpc; send all else \
-                       with HTTP/1.1, to a port that takes it (listen.http)";
+            let why = "HTTP/2 is taken here for gRPC alone, content-type application/grpc; send all else \
+                       with HTTP/1.1, or over TLS to a port of HTTP alone (listen.http)";
             Some(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
         }
     }

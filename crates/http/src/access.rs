@@ -22,7 +22,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use service::{Broker, KeyWatch};
 
-use crate::connection::{CertifiedPeer, Peer};
+use crate::caller::{CertifiedPeer, Peer};
 use crate::failure::{Failure, refuse};
 use crate::path::Target;
 use crate::probe::{Probe, probe};

@@ -7,10 +7,12 @@
 
 mod access;
 mod atom;
+mod caller;
 mod connection;
 mod dispatch;
 mod failure;
 mod health;
+mod http_2;
 mod instant;
 mod messages;
 mod metrics;

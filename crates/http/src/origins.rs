@@ -13,7 +13,7 @@ use axum::http::uri::Authority;
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::connection::{CertifiedPeer, Peer};
+use crate::caller::{CertifiedPeer, Peer};
 use crate::failure::refuse;
 use crate::probe::{Probe, probe};
 

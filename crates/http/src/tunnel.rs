@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use transport::Arrival;
 
-use crate::connection::{CertifiedPeer, Peer};
+use crate::caller::{CertifiedPeer, Peer};
 use crate::failure::refuse;
 
 pub(crate) const PATH: &str = "/$servicebus/websocket";

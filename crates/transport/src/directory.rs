@@ -32,6 +32,8 @@ pub(crate) enum Verdict {
     /// TLS first; then it is judged again.
     Handshake,
     Serve(Protocol),
+    /// HTTP/2 where HTTP is taken and gRPC is not: served, but for gRPC.
+    ServeHttp2,
     /// Told in its own protocol that it is wrong here.
     Refuse(Protocol),
     /// Told so as TLS says it.
@@ -47,6 +49,9 @@ impl Port {
             Opening::Tls if is_tls || !self.makes_handshakes() => Verdict::Alert,
             Opening::Tls => Verdict::Handshake,
             Opening::Spoken(protocol) if self.accepts(protocol, is_tls) => Verdict::Serve(protocol),
+            Opening::Spoken(Protocol::Http2) if is_tls && self.accepts(Protocol::Http1, true) => {
+                Verdict::ServeHttp2
+            }
             Opening::Spoken(protocol) => Verdict::Refuse(protocol),
             Opening::OtherAmqp => Verdict::Refuse(Protocol::Amqp),
             Opening::Unknown => Verdict::LetGo,
@@ -60,6 +65,16 @@ impl Port {
     /// What it takes, however it is encrypted.
     pub(crate) fn protocols(&self) -> impl Iterator<Item = Protocol> {
         self.takes.iter().map(|(protocol, _)| *protocol)
+    }
+
+    /// By ALPN's names, what it prefers first. Where both kinds of HTTP/2 are taken, whoever can speak
+    /// HTTP/1.1 as well means no gRPC.
+    pub(crate) fn preferred(&self) -> Vec<Protocol> {
+        let mut preferred: Vec<Protocol> = self.protocols().collect();
+        if self.accepts(Protocol::Http1, true) && !self.accepts(Protocol::Http2, true) {
+            preferred.insert(0, Protocol::Http2);
+        }
+        preferred
     }
 
     fn accepts(&self, protocol: Protocol, is_tls: bool) -> bool {
@@ -180,7 +195,7 @@ mod tests {
     /// guesses wrong: it serves what it takes, and tells everything else so in its own words.
     #[test]
     fn conn_23_conn_24_what_each_port_does_with_each_beginning() {
-        use Verdict::{Alert, Handshake, LetGo};
+        use Verdict::{Alert, Handshake, LetGo, ServeHttp2};
         const fn serve(protocol: Protocol) -> Verdict {
             Verdict::Serve(protocol)
         }
@@ -210,7 +225,7 @@ mod tests {
             (
                 b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
                 [no_g, no_g, no_g, no_g, g, g, g],
-                [no_g, no_g, no_g, no_g, g, g, no_g],
+                [no_g, no_g, ServeHttp2, ServeHttp2, g, g, no_g],
             ),
             (
                 b"\x16\x03\x01\x02\x00",
@@ -250,7 +265,7 @@ mod tests {
                 "listen.http",
                 spoken(Protocol::Amqp),
                 false,
-                "port 5300 (listen.http) takes HTTP/1.1; AMQP without TLS is on port 5672 (listen.amqp) \
+                "port 5300 (listen.http) takes HTTP; AMQP without TLS is on port 5672 (listen.amqp) \
                  or 5700 (listen.any)",
             ),
             (
@@ -258,7 +273,7 @@ mod tests {
                 "listen.amqp",
                 spoken(Protocol::Http1),
                 false,
-                "port 5672 (listen.amqp) takes AMQP without TLS; HTTP/1.1 without TLS is on port 5300 \
+                "port 5672 (listen.amqp) takes AMQP without TLS; HTTP without TLS is on port 5300 \
                  (listen.http) or 443 (listen.websocket and listen.amqps) or 5700 (listen.any)",
             ),
             (
@@ -266,7 +281,7 @@ mod tests {
                 "listen.peer",
                 spoken(Protocol::Http1),
                 false,
-                "port 5320 (listen.peer) takes gRPC (HTTP/2) of other nodes without TLS; HTTP/1.1 without \
+                "port 5320 (listen.peer) takes gRPC (HTTP/2) of other nodes without TLS; HTTP without \
                  TLS is on port 5300 (listen.http) or 443 (listen.websocket and listen.amqps) or 5700 \
                  (listen.any)",
             ),
@@ -275,7 +290,7 @@ mod tests {
                 mixed,
                 spoken(Protocol::Amqp),
                 false,
-                "port 443 (listen.websocket and listen.amqps) takes HTTP/1.1, AMQP over TLS; AMQP without \
+                "port 443 (listen.websocket and listen.amqps) takes HTTP, AMQP over TLS; AMQP without \
                  TLS is on port 5672 (listen.amqp) or 5700 (listen.any)",
             ),
             (
@@ -283,7 +298,7 @@ mod tests {
                 "listen.http",
                 spoken(Protocol::Amqp),
                 false,
-                "port 5300 (listen.http) takes HTTP/1.1; AMQP is on port 5671 (listen.amqps), but not \
+                "port 5300 (listen.http) takes HTTP; AMQP is on port 5671 (listen.amqps), but not \
                  without TLS",
             ),
             (
@@ -291,7 +306,7 @@ mod tests {
                 "listen.http",
                 spoken(Protocol::Http2),
                 true,
-                "port 5300 (listen.http) takes HTTP/1.1; gRPC (HTTP/2) is on no port of this node, \
+                "port 5300 (listen.http) takes HTTP; gRPC (HTTP/2) is on no port of this node, \
                  listen.grpc would be one",
             ),
             (

@@ -47,6 +47,8 @@ pub struct Arrival {
     pub accepted_at: Instant,
     /// It came to a port that does not take what it speaks: it is told this, and nothing else.
     pub misdirected: Option<Arc<str>>,
+    /// It speaks HTTP/2, and not for gRPC, which is told this.
+    pub http_2: Option<Arc<str>>,
     /// What its client has shown of itself; an authority for clients vouches for that.
     pub certified: Option<Arc<Certified>>,
 }
@@ -55,7 +57,7 @@ impl Arrival {
     /// One that is right where it came, at this moment.
     pub fn now(stream: Stream, peer: SocketAddr) -> Arrival {
         let accepted_at = Instant::now();
-        Arrival { stream, peer, accepted_at, misdirected: None, certified: None }
+        Arrival { stream, peer, accepted_at, misdirected: None, http_2: None, certified: None }
     }
 }
 
@@ -212,6 +214,15 @@ struct Desk {
     started: Instant,
 }
 
+/// A connection whose client has said what it speaks.
+struct Met {
+    /// Who speaks it with him.
+    line: Protocol,
+    stream: Stream,
+    misdirected: Option<Arc<str>>,
+    http_2: Option<Arc<str>>,
+}
+
 /// Why a connection comes to nothing.
 enum Lost {
     /// Nobody is there any more, or nothing is wrong that a person could put right.
@@ -230,7 +241,7 @@ impl Desk {
     fn new(reception: Reception, port: Port) -> Desk {
         let Reception { ports, lines, tls, handles: _ } = reception;
         let tls = tls.filter(|_| port.makes_handshakes());
-        let tls = tls.map(|tls| tls.of_port(port.protocols()));
+        let tls = tls.map(|tls| tls.of_port(&port.preferred()));
         Desk { port, ports, lines, tls, denials: Denials::default(), started: Instant::now() }
     }
 
@@ -238,14 +249,14 @@ impl Desk {
         let accepted_at = Instant::now();
         let begun = timeout_at(accepted_at + BEGIN_WITHIN, self.begin(stream)).await;
         match begun {
-            Ok(Ok((protocol, stream, misdirected))) => {
+            Ok(Ok(Met { line, stream, misdirected, http_2 })) => {
                 if let Some(why) = &misdirected {
-                    self.tell(peer, &format!("{} was spoken: {why}", protocol.name()));
+                    self.tell(peer, &format!("{} was spoken: {why}", line.name()));
                 }
                 let certified = stream.shown().certified();
-                let arrival = Arrival { stream, peer, accepted_at, misdirected, certified };
+                let arrival = Arrival { stream, peer, accepted_at, misdirected, http_2, certified };
                 // Fails only when nobody takes them any more.
-                drop(self.lines.of(protocol).send(arrival).await);
+                drop(self.lines.of(line).send(arrival).await);
             }
             Ok(Err(Lost::Told { why, stream, word })) => {
                 self.tell(peer, &why);
@@ -259,7 +270,7 @@ impl Desk {
     }
 
     /// From the first byte to what is spoken, and why it is not served here if it is not.
-    async fn begin(&self, stream: TcpStream) -> Result<(Protocol, Stream, Option<Arc<str>>), Lost> {
+    async fn begin(&self, stream: TcpStream) -> Result<Met, Lost> {
         let (opening, stream) = match peeked(&stream).await? {
             Some(opening) => (opening, Stream::Plain(stream)),
             None => read(Stream::Plain(stream)).await?,
@@ -272,11 +283,7 @@ impl Desk {
         }
     }
 
-    async fn begin_inside(
-        &self,
-        stream: TcpStream,
-        tls: &TlsOfPort,
-    ) -> Result<(Protocol, Stream, Option<Arc<str>>), Lost> {
+    async fn begin_inside(&self, stream: TcpStream, tls: &TlsOfPort) -> Result<Met, Lost> {
         let stream = match tls.handshake(stream).await {
             Ok(stream) => stream,
             // A probe that went away.
@@ -299,10 +306,11 @@ impl Desk {
         let asked = TlsOfPort::protocol(&stream);
         let stream = Stream::Tls(Box::new(stream));
         // Where ALPN says what will be spoken, and it is right, no byte is waited for.
-        if let Some(protocol) = asked
-            && self.port.judge(Opening::Spoken(protocol), true) == Verdict::Serve(protocol)
+        if let Some(opening) = asked.map(Opening::Spoken)
+            && let verdict @ (Verdict::Serve(_) | Verdict::ServeHttp2) =
+                self.port.judge(opening, true)
         {
-            return Ok((protocol, stream, None));
+            return self.settle(verdict, opening, stream, true).await;
         }
         let (opening, stream) = read(stream).await?;
         self.settle(self.port.judge(opening, true), opening, stream, true).await
@@ -314,11 +322,16 @@ impl Desk {
         opening: Opening,
         mut stream: Stream,
         is_tls: bool,
-    ) -> Result<(Protocol, Stream, Option<Arc<str>>), Lost> {
+    ) -> Result<Met, Lost> {
         match verdict {
-            Verdict::Serve(protocol) => Ok((protocol, stream, None)),
-            Verdict::Refuse(protocol) => {
-                Ok((protocol, stream, Some(self.directions(opening, is_tls).into())))
+            Verdict::Serve(line) => Ok(Met { line, stream, misdirected: None, http_2: None }),
+            Verdict::ServeHttp2 => {
+                let http_2 = Some(self.directions(opening, is_tls).into());
+                Ok(Met { line: Protocol::Http1, stream, misdirected: None, http_2 })
+            }
+            Verdict::Refuse(line) => {
+                let misdirected = Some(self.directions(opening, is_tls).into());
+                Ok(Met { line, stream, misdirected, http_2: None })
             }
             Verdict::Alert | Verdict::Handshake => {
                 let why = format!("TLS was spoken: {}", self.directions(opening, is_tls));

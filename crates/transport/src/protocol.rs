@@ -35,7 +35,7 @@ impl Protocol {
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Amqp => "AMQP",
-            Protocol::Http1 => "HTTP/1.1",
+            Protocol::Http1 => "HTTP",
             Protocol::Http2 => "gRPC (HTTP/2)",
         }
     }

@@ -243,7 +243,7 @@ impl Tls {
     }
 
     /// For a port that prefers these protocols.
-    pub(crate) fn of_port(&self, preferred: impl Iterator<Item = Protocol>) -> TlsOfPort {
+    pub(crate) fn of_port(&self, preferred: &[Protocol]) -> TlsOfPort {
         let resolver: Arc<dyn ResolvesServerCert> = self.current.clone();
         // The provider does all versions that rustls has: there is nothing to fail.
         let mut unnamed = match builder() {
@@ -259,7 +259,7 @@ impl Tls {
             unnamed.send_tls13_tickets = 0;
         }
         // All that are spoken anywhere: who asks for another than the port takes is told so in it.
-        let all = preferred.chain(Protocol::ALL).filter_map(Protocol::alpn);
+        let all = preferred.iter().copied().chain(Protocol::ALL).filter_map(Protocol::alpn);
         let mut names: Vec<Vec<u8>> = Vec::new();
         for name in all {
             if !names.iter().any(|known| known == name) {

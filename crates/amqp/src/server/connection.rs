@@ -52,7 +52,7 @@ pub(super) async fn run(
     shared: Arc<Shared>,
     stopping: watch::Receiver<bool>,
 ) {
-    let Arrival { stream, peer, accepted_at, misdirected: _, certified } = arrival;
+    let Arrival { stream, peer, accepted_at, certified, .. } = arrival;
     let (notes, inbox) = mpsc::channel(NOTES_WAITING_MAX);
     // CONN-12: what it took until it was told what is spoken counts.
     let began = millis(accepted_at.saturating_duration_since(shared.started));

@@ -1,0 +1,78 @@
+//! Who sends the requests of a connection, and what all of them are held to.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Certified;
+use axum::Router;
+use axum::http::uri::{Authority, PathAndQuery, Scheme};
+use axum::http::{Request, StatusCode, Uri, header};
+use axum::response::Response;
+use hyper::body::Incoming;
+use tower::Service;
+
+use crate::failure::refuse;
+use crate::probe::probe;
+
+/// A request's head takes no longer, and a connection without a request lasts no longer.
+pub(crate) const HEAD_WITHIN: Duration = Duration::from_secs(30);
+/// Of a request's head. A token has up to 8 KiB, and there may be three.
+pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Whose request it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer(pub SocketAddr);
+
+/// What was shown on the connection of a request.
+#[derive(Clone, Default)]
+pub(crate) struct CertifiedPeer(pub Option<Arc<Certified>>);
+
+/// Who sends the requests of a connection, and who answers them.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub app: Router,
+    pub peer: SocketAddr,
+    pub certified: CertifiedPeer,
+    pub is_tls: bool,
+    /// The connection is one more than these, which are as many as there may be.
+    pub surplus_to: Option<usize>,
+}
+
+impl Caller {
+    /// QUOTA-13: the answer over a connection that is one too many.
+    pub fn too_many(&self, request: &Request<Incoming>) -> Option<Response> {
+        let connections_max = self.surplus_to?;
+        let why = || {
+            format!(
+                "this node has as many HTTP connections as it may, {connections_max}; nothing was done, \
+                 try another node, or again later"
+            )
+        };
+        let is_probe = probe(request.method(), request.uri()).is_some();
+        (!is_probe).then(|| refuse(StatusCode::SERVICE_UNAVAILABLE, why()))
+    }
+
+    pub async fn call(&mut self, mut request: Request<Incoming>) -> Result<Response, Infallible> {
+        request.extensions_mut().insert(Peer(self.peer));
+        request.extensions_mut().insert(self.certified.clone());
+        if self.is_tls
+            && let Some(uri) = absolute(&request)
+        {
+            *request.uri_mut() = uri;
+        }
+        self.app.call(request).await
+    }
+}
+
+/// `None`: the client does not say which host it means.
+fn absolute<B>(request: &Request<B>) -> Option<Uri> {
+    let host = request.headers().get(header::HOST)?;
+    let path = request.uri().path_and_query().cloned();
+    let mut parts = axum::http::uri::Parts::default();
+    parts.scheme = Some(Scheme::HTTPS);
+    parts.authority = Some(Authority::try_from(host.as_bytes()).ok()?);
+    parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    Uri::from_parts(parts).ok()
+}
