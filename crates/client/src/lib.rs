@@ -28,6 +28,7 @@ mod delivery;
 mod error;
 mod message;
 
+mod health;
 mod nodes;
 mod options;
 mod proof;
@@ -50,6 +51,7 @@ mod transaction;
 pub use client::Client;
 pub use delivery::{Delivery, Disposition, QueuePath};
 pub use error::{Detail, Error};
+pub use health::is_serving;
 pub use message::{Message, value};
 pub use options::{ClientCertificate, ClientOptions, ReceiverOptions, SenderOptions, Trust};
 pub use receiver::{Receiver, Settler, Settling};

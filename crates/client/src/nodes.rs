@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
+use tonic_health::pb::health_client::HealthClient;
 
 use crate::api::cluster_client::ClusterClient;
 use crate::api::entities_client::EntitiesClient;
@@ -96,6 +97,10 @@ impl Node {
 
     pub fn cluster(&self) -> ClusterClient<Channel> {
         ClusterClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn health(&self) -> HealthClient<Channel> {
+        HealthClient::new(self.channel.clone())
     }
 
     /// A request to this node, with its credentials.

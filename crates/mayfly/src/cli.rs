@@ -58,6 +58,8 @@ enum Command {
     Bench(commands::bench::BenchArgs),
     /// Hurt a cluster under load, and check everything clients were told
     Chaos(commands::chaos::ChaosArgs),
+    /// Whether nodes can serve, for probes; exit code 1 if one cannot
+    Health(commands::health::HealthArgs),
     /// Nodes, groups and leaders
     Cluster(commands::cluster::ClusterArgs),
     /// Keys of clients: their rights, and new ones in their place
@@ -68,6 +70,9 @@ enum Command {
     Clock(commands::clock::ClockArgs),
     /// Print a shell's completion script
     Completions(commands::completions::CompletionsArgs),
+    /// Write a manual page of every command (for packages)
+    #[command(hide = true)]
+    Man(commands::man::ManArgs),
 }
 
 /// Parses the command line. What is wrong with it is told in one line; asked-for help is printed.
@@ -117,11 +122,13 @@ impl Cli {
             Command::Session(args) => commands::session::run(args).await?,
             Command::Bench(args) => commands::bench::run(args).await?,
             Command::Chaos(args) => return commands::chaos::run(args).await,
+            Command::Health(args) => return commands::health::run(args).await,
             Command::Cluster(args) => commands::cluster::run(args).await?,
             Command::Key(args) => commands::key::run(args).await?,
             Command::Cert(args) => commands::cert::run(args)?,
             Command::Clock(args) => commands::clock::run(args).await?,
             Command::Completions(args) => commands::completions::run(&args, Cli::command())?,
+            Command::Man(args) => commands::man::run(&args, Cli::command())?,
         }
         Ok(ExitCode::SUCCESS)
     }

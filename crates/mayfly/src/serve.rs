@@ -36,6 +36,7 @@ Examples:
   mayfly serve --data-dir ./data --emulator-config Config.json
                                                      with the entities of an emulator's file
   mayfly serve --print-config                        every setting with its default
+  mayfly serve --check-config --config mayfly.toml   whether a node would start with it
 
 A configuration file, over it MAYFLY_… variables, over them flags. Without a secret every port
 listens on loopback only. SIGTERM hands leaderships over and ends the node.";
@@ -117,11 +118,18 @@ pub struct ServeArgs {
     /// Print a configuration file with every setting at its default, and end
     #[arg(long)]
     pub print_config: bool,
+    /// Say whether a node would start with this configuration, in one line, and end: files it names are read,
+    /// nothing is written, no port is taken
+    #[arg(long, conflicts_with = "print_config")]
+    pub check_config: bool,
 }
 
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.print_config {
         return terminal::line(config::TEMPLATE.trim_end());
+    }
+    if args.check_config {
+        return check(&args);
     }
     keys::outlive_hangup()?;
     let exit_with_parent = args.exit_with_parent;
@@ -136,4 +144,19 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     tokio::spawn(keys::keep_fresh(args, config.access.clone()));
     node::run(config, entities, exit_with_parent).await
+}
+
+/// What can be known of a configuration without a data directory and without ports.
+fn check(args: &ServeArgs) -> anyhow::Result<()> {
+    let config = Config::load(args).map_err(terminal::usage)?;
+    if let Some(told) = args.config.as_deref().and_then(|path| config.told_to_everyone(path)) {
+        terminal::note(&told);
+    }
+    args.emulator_config.as_deref().map(Entities::read).transpose()?;
+    let data_dir = config.data_dir.display();
+    let is = match &config.join {
+        Some(seeds) => format!("a node that joins the cluster of {}", seeds.join(", ")),
+        None => format!("node {} of {}", config.node, config.nodes.len()),
+    };
+    terminal::line(format!("the configuration is right: {is}, data in '{data_dir}'"))
 }

@@ -69,6 +69,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rocksdb", &["store"]),
     ("openraft", &["replication"]),
     ("tonic", &["replication", "grpc", "client"]),
+    ("tonic-health", &["grpc", "client"]),
     ("tonic-prost", &["replication", "grpc", "client"]),
     ("prost", &["wire", "replication", "grpc", "client"]),
     ("axum", &["http"]),

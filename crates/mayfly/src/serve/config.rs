@@ -4,6 +4,7 @@
 mod check;
 mod file;
 mod key_settings;
+mod log_filter;
 mod secret;
 mod security;
 
@@ -351,6 +352,15 @@ http = "127.0.0.1:6300"
         assert!(told.contains("is not reached from https://n1:5310"), "{told}");
         let named = ServeArgs { advertise: Some("n4".into()), ..far };
         assert_eq!(Config::load(&named).expect("it is right").nodes[&0].peer, "n4:8320");
+        let written = "[node]\ndata_dir = \"data\"\n[listen]\ngrpc = \"0.0.0.0:8310\"\n\
+                       http = \"0.0.0.0:8300\"\npeer = \"0.0.0.0:8320\"\n[security]\n\
+                       secret = \"the-cluster-secret\"\ninsecure = true\n[cluster]\n\
+                       join = \"https://n1:5310\"\nadvertise = \"n4\"\n";
+        let config = load(written, ServeArgs::default()).expect("a file says it as well");
+        assert_eq!((config.node, config.nodes[&0].peer.as_str()), (0, "n4:8320"));
+        let flags = ServeArgs { advertise: Some("n5".into()), ..ServeArgs::default() };
+        let config = load(written, flags).expect("a flag is laid over it");
+        assert_eq!(config.nodes[&0].peer, "n5:8320");
         let told =
             load(THREE, ServeArgs { join: Some(vec!["a:1".into()]), ..ServeArgs::default() });
         let told = told.expect_err("it has founders");
@@ -466,6 +476,22 @@ http = "127.0.0.1:6300"
             (
                 "[node]\nid = 1\ndta_dir = \"x\"\n",
                 "mayfly.toml:3: unknown key 'dta_dir', expected one of `id`, `data_dir`, `development`",
+            ),
+            (
+                "[cluster]\n\ndata_groups = 100000\n",
+                "mayfly.toml:3: cluster.data_groups is 100000, allowed is 1 to 256",
+            ),
+            (
+                "cluster.data_groups = -1\n",
+                "mayfly.toml:1: cluster.data_groups is -1, allowed is 1 to 256",
+            ),
+            (
+                "[amqp]\nunsettled_max = 4294967296\n",
+                "mayfly.toml:2: amqp.unsettled_max is 4294967296, allowed is 0 to 4294967295",
+            ),
+            (
+                "[grpc]\nconnections_max = -5\n",
+                "mayfly.toml:2: grpc.connections_max is -5, allowed is 1 or more",
             ),
             (
                 "[nodes]\n",

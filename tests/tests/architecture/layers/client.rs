@@ -11,6 +11,7 @@ pub const LAYERS: &[Layer] = &[
     (&["message"], &["lib"]),
     (&["options"], &["lib"]),
     (&["nodes"], &["api", "error", "options", "proof"]),
+    (&["health"], &["error", "nodes", "options", "proof"]),
     (&["route"], &["error", "lib", "nodes"]),
     (&["calls"], &["error", "lib", "nodes", "route"]),
     (&["receive_stream"], &["calls", "delivery", "error", "lib", "link", "options"]),

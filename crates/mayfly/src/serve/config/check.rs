@@ -12,7 +12,7 @@ use transport::Tls;
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
     Addresses, AmqpConfig, AuditConfig, ClockConfig, Config, FaultInjection, ListenConfig,
-    LogConfig, RaftConfig, StorageConfig, secret, security,
+    LogConfig, RaftConfig, StorageConfig, log_filter, secret, security,
 };
 use crate::input::duration;
 use crate::serve::ServeArgs;
@@ -48,6 +48,7 @@ const REATTACH_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Durati
 
 /// The error names the key and what it may be.
 pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
+    let args = &with_join(&file, args);
     let peer_tls = security::peer_tls(&file.tls)?;
     let number = number(&file, args, peer_tls.as_ref().map(|(_, tls)| tls))?;
     let nodes = nodes(&file, args, number)?;
@@ -106,10 +107,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         idle_reattach: idle_reattach(&file)?,
         transactions_bytes_max: transactions_bytes_max(&file)?,
         fault_injection: fault_injection(&file, args)?,
-        log: LogConfig {
-            filter: args.log.clone().or(file.log.filter).unwrap_or_else(|| FILTER.to_owned()),
-            format: args.log_format.or(file.log.format).unwrap_or_default(),
-        },
+        log: log(&file.log, args)?,
         audit: AuditConfig { file: file.audit.file, log: false },
     };
     let is_open = !config.open_to_clients().is_empty();
@@ -122,6 +120,13 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         security::check_own(&config, tls)?;
     }
     Ok(config)
+}
+
+/// How it joins, as the file has it where flags do not say.
+fn with_join(file: &ConfigFile, args: &ServeArgs) -> ServeArgs {
+    let join = args.join.clone().or(file.cluster.join.as_ref().map(OneOrMore::list));
+    let advertise = args.advertise.clone().or(file.cluster.advertise.clone());
+    ServeArgs { join, advertise, ..args.clone() }
 }
 
 /// This node's number: as it is told, or as its certificate has it.
@@ -503,6 +508,12 @@ fn transactions_bytes_max(file: &ConfigFile) -> Result<usize, String> {
         ));
     }
     Ok(mebibytes * MEBIBYTE)
+}
+
+fn log(written: &file::Log, args: &ServeArgs) -> Result<LogConfig, String> {
+    let filter = args.log.as_deref().or(written.filter.as_deref()).unwrap_or(FILTER).to_owned();
+    log_filter::check(&filter)?;
+    Ok(LogConfig { filter, format: args.log_format.or(written.format).unwrap_or_default() })
 }
 
 fn idle_reattach(file: &ConfigFile) -> Result<Duration, String> {

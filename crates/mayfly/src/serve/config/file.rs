@@ -113,6 +113,8 @@ pub struct Cluster {
     pub id: Option<String>,
     pub data_groups: Option<u16>,
     pub replication_factor: Option<u8>,
+    pub join: Option<OneOrMore>,
+    pub advertise: Option<String>,
     pub node: Vec<ClusterNode>,
 }
 
@@ -327,6 +329,9 @@ pub fn parse(text: &str, name: &str) -> Result<ConfigFile, String> {
             return format!("{name}:{number}: unknown key '{}", rest.replacen('`', "'", 1));
         }
         let line = text.lines().nth(number - 1).unwrap_or_default();
+        if let Some(told) = out_of_range(before, line, &message) {
+            return format!("{name}:{number}: {told}");
+        }
         match line.split_once('=') {
             // The fault is the value's, not the key's.
             Some((key, value)) if !value.trim().is_empty() => {
@@ -335,6 +340,45 @@ pub fn parse(text: &str, name: &str) -> Result<ConfigFile, String> {
             _ => format!("{name}:{number}: {message}"),
         }
     })
+}
+
+/// What a number may be that does not even fit what it is read into, as where it does fit.
+fn out_of_range(before: &str, line: &str, message: &str) -> Option<String> {
+    let (value, kind) =
+        message.strip_prefix("invalid value: integer `")?.split_once("`, expected ")?;
+    let key = line.split_once('=')?.0.trim();
+    let header = before.lines().map(str::trim).rfind(|line| line.starts_with('['));
+    let section = header.map(|header| header.trim_matches(['[', ']']));
+    let full = section.map_or_else(|| key.to_owned(), |section| format!("{section}.{key}"));
+    let allowed = allowed(&full).or_else(|| match kind {
+        "u8" => Some(format!("0 to {}", u8::MAX)),
+        "u16" => Some(format!("0 to {}", u16::MAX)),
+        "u32" => Some(format!("0 to {}", u32::MAX)),
+        "u64" | "usize" => Some("0 or more".to_owned()),
+        _ => None,
+    })?;
+    Some(format!("{full} is {value}, allowed is {allowed}"))
+}
+
+/// What [`TEMPLATE`] says a setting may be, in the comment above it.
+fn allowed(setting: &str) -> Option<String> {
+    let (section, key) = setting.rsplit_once('.')?;
+    let headers = [format!("[{section}]"), format!("[[{section}]]")];
+    let bare = |line: &'static str| line.trim_start_matches('#').trim();
+    let mut lines = TEMPLATE.lines().map(bare);
+    lines.find(|line| headers.iter().any(|header| header == line))?;
+    let mut comment = String::new();
+    for line in lines.take_while(|line| !line.starts_with('[')) {
+        match line.split_once(" = ").map(|(found, _)| found) {
+            Some(found) if found == key => break,
+            Some(found) if found.chars().all(|c| c.is_ascii_lowercase() || c == '_') => {
+                comment.clear()
+            }
+            _ => comment += &format!("{line} "),
+        }
+    }
+    let (_, allowed) = comment.split_once("Allowed: ")?;
+    Some(allowed.trim().trim_end_matches('.').to_owned())
 }
 
 fn one_line(message: &str) -> String {
