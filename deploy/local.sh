@@ -1,18 +1,33 @@
 #!/usr/bin/env bash
-# Builds Mayfly, starts a local three-node cluster and runs the demo job on it. Ends with a table
-# that accounts for every event, and with exit code 0 only if the account balances.
+# Starts a local three-node cluster and runs the demo job on it. Ends with a table that accounts for every event, and
+# with exit code 0 only if the account balances.
 #
 #   deploy/local.sh             the demo
 #   deploy/local.sh up          a cluster that stays up until Ctrl-C (flags of `mayfly up` may follow)
+#   deploy/local.sh --build …   the same, built from source before
+#
+# It takes the mayfly that MAYFLY_BIN names, the one that was built from this clone if no source is newer, or one that is
+# installed; without any of these it builds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source deploy/env.sh
+source deploy/binary.sh
 
-say "building (the first build compiles RocksDB: about 20 minutes on two cores)"
-cargo build --release --locked --workspace
+build() {
+  source deploy/env.sh
+  say "building (the first build compiles RocksDB: about 20 minutes on two cores)"
+  cargo build --release --locked --workspace
+  mayfly="$CARGO_TARGET_DIR/release/mayfly"
+}
+
+if [ "${1:-}" = --build ]; then
+  shift
+  build
+else
+  mayfly="$(current_binary)" || build
+fi
+echo "== $mayfly ($("$mayfly" --version))"
 if [ "${1:-}" = up ]; then
   shift
-  exec "$CARGO_TARGET_DIR/release/mayfly" up "$@"
+  exec "$mayfly" up "$@"
 fi
-say "running the demo"
-exec "$CARGO_TARGET_DIR/release/mayfly" demo "$@"
+exec "$mayfly" demo "$@"

@@ -3,7 +3,7 @@
 # of Raft, in every kind of life, half over replication as it is. Prints seeds, simulated hours and
 # faults; ends at the first broken promise with the command that replays it. Before that, for a quarter of
 # an hour or so, every official SDK with all of it over TLS, and while each node of a cluster dies again and
-# again.
+# again; and everything that deploy/ makes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/env.sh
@@ -21,6 +21,8 @@ python3 tests/sdk/run.py --transport amqps
 python3 tests/sdk/run.py --transport wss
 say "the official SDKs, while every node is killed and started again five times"
 python3 tests/sdk/run.py --rounds 5
+say "packages on a fresh Debian, the image, compose files, the chart, load balancers"
+python3 -B tests/deploy/run.py
 say "build the simulations, on a tokio whose time can stand still"
 cargo build --release --locked --workspace --features simulation/raft \
   --bin simulation --bin simulation-raft

@@ -38,4 +38,6 @@ cargo test --release --locked --workspace --features simulation/raft --test raft
 say "the official SDKs"
 need_python
 $limit python3 tests/sdk/run.py
+say "what deploy/ makes, but for what takes a fresh Debian or a cluster behind balancers"
+$limit python3 -B tests/deploy/run.py --quick
 say "all passed"
