@@ -19,6 +19,7 @@ import time
 import traceback
 from pathlib import Path
 
+import containers
 import packages
 from machine import Failed, Missing, run
 
@@ -26,8 +27,9 @@ from machine import Failed, Missing, run
 SLOW = {
     packages.the_same_binary_gives_the_same_packages,
     packages.a_fresh_debian_runs_it_and_keeps_what_is_its_operators,
+    *containers.CHECKS,
 }
-CHECKS = [*packages.CHECKS]
+CHECKS = [*packages.CHECKS, *containers.CHECKS]
 
 
 def binary() -> Path:
