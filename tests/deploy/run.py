@@ -19,6 +19,7 @@ import time
 import traceback
 from pathlib import Path
 
+import chart
 import containers
 import packages
 from machine import Failed, Missing, run
@@ -29,7 +30,7 @@ SLOW = {
     packages.a_fresh_debian_runs_it_and_keeps_what_is_its_operators,
     *containers.CHECKS,
 }
-CHECKS = [*packages.CHECKS, *containers.CHECKS]
+CHECKS = [*packages.CHECKS, *chart.CHECKS, *containers.CHECKS]
 
 
 def binary() -> Path:
