@@ -19,6 +19,7 @@ import time
 import traceback
 from pathlib import Path
 
+import balancers
 import chart
 import containers
 import packages
@@ -29,8 +30,9 @@ SLOW = {
     packages.the_same_binary_gives_the_same_packages,
     packages.a_fresh_debian_runs_it_and_keeps_what_is_its_operators,
     *containers.CHECKS,
+    *balancers.CHECKS,
 }
-CHECKS = [*packages.CHECKS, *chart.CHECKS, *containers.CHECKS]
+CHECKS = [*packages.CHECKS, *chart.CHECKS, *containers.CHECKS, *balancers.CHECKS]
 
 
 def binary() -> Path:
