@@ -234,6 +234,7 @@ def debian() -> Path:
 @contextlib.contextmanager
 def fresh() -> Iterator[Fresh]:
     root = debian()
+    before = _slices()
     with tempfile.TemporaryDirectory() as room:
         command = [
             "unshare",
@@ -280,6 +281,29 @@ def fresh() -> Iterator[Fresh]:
         finally:
             outer.kill()
             outer.wait()
+            for slice_of_it in sorted(_slices() - before):
+                _remove(slice_of_it)
+
+
+def _slices() -> set[Path]:
+    """What a systemd makes of control groups where this process is, in every hierarchy."""
+    paths = {line.split(":", 2)[2] for line in Path("/proc/self/cgroup").read_text().splitlines()}
+    roots = [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*")]
+    names = ("init.scope", "system.slice", "user.slice")
+    found = (root / path.lstrip("/") / name for root in roots for path in paths for name in names)
+    return {folder for folder in found if folder.is_dir()}
+
+
+def _remove(group: Path) -> None:
+    """With all below it. The kernel keeps a group until the last process that was in it is gone."""
+
+    def is_gone() -> bool:
+        for folder, _, _ in os.walk(group, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(folder).rmdir()
+        return not group.exists()
+
+    wait_for(is_gone, f"{group} is left", within=20)
 
 
 def json_lines(text: str) -> list[dict]:
