@@ -20,7 +20,7 @@ find_binary() {
 current_binary() {
   local found
   found="$(find_binary)" || return 1
-  if [ -z "${MAYFLY_BIN:-}" ] && [ -n "$(find crates Cargo.toml Cargo.lock -newer "$found" -name '[A-Za-z]*.*' -type f -print -quit)" ] &&
+  if [ -n "$(find crates Cargo.toml Cargo.lock -newer "$found" -name '[A-Za-z]*.*' -type f -print -quit)" ] &&
     [[ "$found" == */release/mayfly ]] && command -v cargo >/dev/null; then
     echo "mayfly: sources are newer than '$found'" >&2
     return 1

@@ -22,6 +22,9 @@ build() {
 if [ "${1:-}" = --build ]; then
   shift
   build
+elif [ -n "${MAYFLY_BIN:-}" ]; then
+  # Who names one wants that one.
+  mayfly="$(find_binary)"
 else
   mayfly="$(current_binary)" || build
 fi
