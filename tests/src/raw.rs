@@ -1,20 +1,33 @@
 //! Calls a client would not make: bare gRPC, every header and number in the test's hand.
 
+use std::net::IpAddr;
+
 use client::v1;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::metadata::MetadataValue;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
 /// One connection to one port, opened when first used.
 #[derive(Clone)]
-pub struct Raw(Grpc<Channel>);
+pub struct Raw {
+    grpc: Grpc<Channel>,
+    authorization: Option<String>,
+}
 
 impl Raw {
     pub fn to(address: &str) -> anyhow::Result<Raw> {
-        Ok(Raw(Grpc::new(Endpoint::from_shared(format!("http://{address}"))?.connect_lazy())))
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
+        Ok(Raw { grpc: Grpc::new(endpoint.connect_lazy()), authorization: None })
+    }
+
+    /// The same from another address of this machine, with a proof.
+    pub fn from(own: IpAddr, address: &str, authorization: String) -> anyhow::Result<Raw> {
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))?.local_address(Some(own));
+        let grpc = Grpc::new(endpoint.connect_lazy());
+        Ok(Raw { grpc, authorization: Some(authorization) })
     }
 
     /// `mayfly.v1.Messaging/Send`.
@@ -22,7 +35,11 @@ impl Raw {
         self.ready().await?;
         let codec = ProstCodec::<v1::SendRequest, v1::SendResponse>::default();
         let path = PathAndQuery::from_static("/mayfly.v1.Messaging/Send");
-        Ok(self.0.unary(Request::new(request), path, codec).await?.into_inner())
+        let mut request = Request::new(request);
+        if let Some(authorization) = &self.authorization {
+            request.metadata_mut().insert("authorization", value(authorization)?);
+        }
+        Ok(self.grpc.unary(request, path, codec).await?.into_inner())
     }
 
     /// Asks on a peer port for the time, with these headers.
@@ -30,16 +47,19 @@ impl Raw {
         self.ready().await?;
         let mut request = Request::new(());
         for (key, value) in headers {
-            let value = MetadataValue::try_from(*value)
-                .map_err(|_| Status::invalid_argument("no header can carry this"))?;
-            request.metadata_mut().insert(*key, value);
+            request.metadata_mut().insert(*key, self::value(value)?);
         }
         let path = PathAndQuery::from_static("/mayfly.peer.v1.Peer/Clocks");
-        self.0.unary(request, path, ProstCodec::<(), ()>::default()).await?;
+        self.grpc.unary(request, path, ProstCodec::<(), ()>::default()).await?;
         Ok(())
     }
 
     async fn ready(&mut self) -> Result<(), Status> {
-        self.0.ready().await.map_err(|error| Status::unavailable(error.to_string()))
+        self.grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))
     }
+}
+
+fn value(text: &str) -> Result<MetadataValue<Ascii>, Status> {
+    let value = MetadataValue::try_from(text);
+    value.map_err(|_| Status::invalid_argument("no header can carry this"))
 }

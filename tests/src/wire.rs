@@ -2,7 +2,7 @@
 //! WebSocket over that.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,6 +84,25 @@ pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 /// Plain.
 pub fn tcp(address: &str) -> anyhow::Result<TcpStream> {
     let stream = TcpStream::connect(address).with_context(|| address.to_owned())?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(READ_EVERY))?;
+    Ok(stream)
+}
+
+/// The same from another address of this machine than clients have by default.
+pub fn tcp_from(own: IpAddr, address: &str) -> anyhow::Result<TcpStream> {
+    let to = address.parse()?;
+    // Only what is asynchronous binds before it connects.
+    let connected = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4()?;
+            socket.bind((own, 0).into())?;
+            socket.connect(to).await?.into_std()
+        })
+    });
+    let stream = connected.join().map_err(|_| anyhow::anyhow!("a thread"))??;
+    stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(READ_EVERY))?;
     Ok(stream)

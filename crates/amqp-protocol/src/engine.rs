@@ -42,6 +42,7 @@ mod timing;
 mod connection;
 
 pub use connection::{Config, Connection};
+
 pub use event::{
     Credentials, Delivery, DeliveryId, Event, LinkId, Millis, SessionId, Side, TooLarge,
 };
@@ -49,6 +50,7 @@ pub use handshake::Mechanism;
 pub use outgoing::{Gone, Outgoing, SendError};
 pub use output::Output;
 pub use payload::Payload;
+pub use registry::RefusedCount;
 
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,7 @@ use std::time::Duration;
 use amqp_protocol::Limits;
 use audit::Trail;
 use auth::Access;
+use limits::{FrontEnd, Ledger};
 use service::{Broker, KeyWatch};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -84,6 +85,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is held and not used.
     pub idle: IdleLimits,
+    /// Where it is counted what clients take of the node.
+    pub ledger: Ledger,
     /// Most connections at a time; more are told so and closed (QUOTA-13). Default
     /// 20,000.
     pub connections_max: usize,
@@ -101,6 +104,7 @@ impl Default for Config {
             trail: Trail::off(),
             limits: Limits::default(),
             idle: IdleLimits::default(),
+            ledger: Ledger::default(),
             connections_max: 20_000,
             unproved_connections_max: 1_000,
             container_id: "mayfly".to_owned(),
@@ -130,7 +134,7 @@ pub async fn serve(
     keys: KeyWatch,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
-    let slots = Arc::new(Semaphore::new(config.connections_max));
+    config.ledger.limit_connections(FrontEnd::Amqp, config.connections_max);
     let surplus = Arc::new(Semaphore::new(SURPLUS_MAX));
     let catalog = watch::Sender::new(None);
     let lobby = Arc::new(Lobby::new(config.unproved_connections_max));
@@ -153,21 +157,24 @@ pub async fn serve(
             Some(arrival) = arrivals.recv() => arrival,
             Some(_) = connections.join_next() => continue,
         };
-        let connections_max = shared.config.connections_max;
-        let (slot, refusal) = match (&arrival.misdirected, slots.clone().try_acquire_owned()) {
-            (None, Ok(slot)) => (slot, None),
-            (misdirected, _) => match surplus.clone().try_acquire_owned() {
-                Ok(slot) => {
-                    let refusal = misdirected.clone().map(Rejection::Misdirected);
-                    (slot, refusal.or(Some(Rejection::Surplus { connections_max })))
-                }
+        let opened = match &arrival.misdirected {
+            Some(why) => Err(Rejection::Misdirected(why.clone())),
+            None => {
+                let opened = shared.config.ledger.open(FrontEnd::Amqp, arrival.peer.ip());
+                opened.map_err(Rejection::Surplus)
+            }
+        };
+        let told = match &opened {
+            Ok(_) => None,
+            Err(_) => match surplus.clone().try_acquire_owned() {
+                Ok(place) => Some(place),
                 Err(_) => continue,
             },
         };
-        let run = connection::run(arrival, refusal, shared.clone(), stopped.clone());
+        let run = connection::run(arrival, opened, shared.clone(), stopped.clone());
         connections.spawn(async move {
             run.await;
-            drop(slot);
+            drop(told);
         });
     }
     drop(arrivals);

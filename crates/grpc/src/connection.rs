@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use auth::Certified;
+use limits::{Exceeded, FrontEnd, Ledger, Slot};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
@@ -23,21 +24,30 @@ const SURPLUS_FOR: Duration = Duration::from_secs(2);
 
 pub(crate) struct Connection {
     arrival: Arrival,
-    /// `None`: the connection has a slot of its own.
-    surplus: Option<Surplus>,
-    _permit: OwnedSemaphorePermit,
+    place: Place,
+}
+
+enum Place {
+    /// One of its own.
+    Own(Slot),
+    /// One for as long as it is told why it has none.
+    Surplus(Surplus),
 }
 
 struct Surplus {
-    connections_max: usize,
+    /// Absent where it came to a port that is not its own.
+    exceeded: Option<Exceeded>,
     ends: Pin<Box<Sleep>>,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// What requests know of their connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionSlot {
-    /// The connection is one more than these, which are as many as there may be.
-    pub surplus_to: Option<usize>,
+    /// The connection is one too many.
+    pub surplus: Option<Exceeded>,
+    /// Its place, where it has one.
+    pub slot: Option<Slot>,
     /// It came to a port that does not take gRPC (CONN-24).
     pub misdirected: Option<Arc<str>>,
     /// What the client has shown of itself.
@@ -48,28 +58,29 @@ pub(crate) struct ConnectionSlot {
 
 /// The slots there are for connections (QUOTA-13).
 pub(crate) struct ConnectionSlots {
-    connections_max: usize,
-    own: Arc<Semaphore>,
+    ledger: Ledger,
     surplus: Arc<Semaphore>,
 }
 
 impl ConnectionSlots {
-    pub fn new(connections_max: usize) -> ConnectionSlots {
-        let (own, surplus) = (Semaphore::new(connections_max), Semaphore::new(SURPLUS_MAX));
-        ConnectionSlots { connections_max, own: Arc::new(own), surplus: Arc::new(surplus) }
+    pub fn new(ledger: Ledger) -> ConnectionSlots {
+        ConnectionSlots { ledger, surplus: Arc::new(Semaphore::new(SURPLUS_MAX)) }
     }
 
     /// `None`: not even a refusal is to be had.
     pub fn admit(&self, arrival: Arrival) -> Option<Connection> {
-        if arrival.misdirected.is_none()
-            && let Ok(permit) = self.own.clone().try_acquire_owned()
-        {
-            return Some(Connection { arrival, surplus: None, _permit: permit });
-        }
-        let permit = self.surplus.clone().try_acquire_owned().ok()?;
+        let opened = match arrival.misdirected {
+            None => self.ledger.open(FrontEnd::Grpc, arrival.peer.ip()).map_err(Some),
+            Some(_) => Err(None),
+        };
+        let exceeded = match opened {
+            Ok(slot) => return Some(Connection { arrival, place: Place::Own(slot) }),
+            Err(exceeded) => exceeded,
+        };
+        let _permit = self.surplus.clone().try_acquire_owned().ok()?;
         let ends = Box::pin(tokio::time::sleep(SURPLUS_FOR));
-        let surplus = Surplus { connections_max: self.connections_max, ends };
-        Some(Connection { arrival, surplus: Some(surplus), _permit: permit })
+        let place = Place::Surplus(Surplus { exceeded, ends, _permit });
+        Some(Connection { arrival, place })
     }
 }
 
@@ -83,11 +94,13 @@ impl Connected for Connection {
     type ConnectInfo = ConnectionSlot;
 
     fn connect_info(&self) -> ConnectionSlot {
-        let misdirected = self.arrival.misdirected.clone();
-        let surplus = self.surplus.as_ref().filter(|_| misdirected.is_none());
-        let surplus_to = surplus.map(|surplus| surplus.connections_max);
-        let Arrival { certified, peer, .. } = &self.arrival;
-        ConnectionSlot { surplus_to, misdirected, certified: certified.clone(), peer: Some(*peer) }
+        let Arrival { misdirected, certified, peer, .. } = &self.arrival;
+        let (surplus, slot) = match &self.place {
+            Place::Own(slot) => (None, Some(slot.clone())),
+            Place::Surplus(surplus) => (surplus.exceeded, None),
+        };
+        let (misdirected, certified) = (misdirected.clone(), certified.clone());
+        ConnectionSlot { surplus, slot, misdirected, certified, peer: Some(*peer) }
     }
 }
 
@@ -97,7 +110,7 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Some(surplus) = &mut self.surplus
+        if let Place::Surplus(surplus) = &mut self.place
             && surplus.ends.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Ok(())); // As if its client had hung up.

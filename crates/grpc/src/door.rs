@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use audit::{Caller, Protocol, Refused, Trail};
+use audit::{Action, Caller, Protocol, Refused, Trail};
 use auth::{Access, Certified, Denied, Evidence, Principal, Right, claimed_name};
+use limits::{Load, Party, Slot};
 use service::{Broker, KeyWatch, Transaction};
 use tonic::service::Interceptor;
 use tonic::{Code, Request, Response, Status};
@@ -17,7 +18,7 @@ use wire::v1;
 use crate::connection::ConnectionSlot;
 use crate::connection_limit::ConnectionLimit;
 use crate::right::{Ask, Need};
-use crate::status::{DOMAIN, outcome, status};
+use crate::status::{DOMAIN, exceeded, outcome, status};
 
 /// How often it is looked whether the token of a stream has run out.
 const PROOF_LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -42,6 +43,17 @@ pub(crate) struct Visitor {
     /// What was shown on the connection.
     certified: Option<Arc<Certified>>,
     peer: Option<SocketAddr>,
+    /// The place of the connection.
+    slot: Option<Slot>,
+}
+
+/// Somebody who was let in.
+pub(crate) struct Admitted {
+    pub broker: Broker,
+    /// By whom what goes on is counted.
+    pub party: Option<Party>,
+    /// What was sent, until it is answered.
+    pub load: Option<Load>,
 }
 
 impl Door {
@@ -53,7 +65,8 @@ impl Door {
         let Evidence { authorization, .. } = evidence(request);
         let proof = authorization.map(str::to_owned);
         let certified = certified(request).cloned();
-        Visitor { door: self.clone(), proof, certified, peer: peer(request) }
+        let slot = request.extensions().get::<ConnectionSlot>().and_then(|slot| slot.slot.clone());
+        Visitor { door: self.clone(), proof, certified, peer: peer(request), slot }
     }
 
     /// A transaction with nothing in it: each step of it is admitted by itself.
@@ -70,6 +83,8 @@ impl Door {
         let visitor = self.visitor(&request);
         let asked = request.into_inner();
         let principal = visitor.permit(&asked).await?;
+        let party = visitor.party(&principal)?;
+        let _load = charge(party.as_ref(), &asked)?;
         let entry = M::ACTION.map(|action| {
             let object = asked.object().unwrap_or_else(|| {
                 asked.needs().into_iter().next().map(|need| need.path).unwrap_or_default()
@@ -86,10 +101,17 @@ impl Door {
 
 impl Visitor {
     /// The way in for what is asked over a stream: what the audit is told of is a call by itself.
-    pub async fn admit<M: Ask>(&self, asked: &M) -> Result<Broker, Status> {
+    pub async fn admit<M: Ask>(&self, asked: &M) -> Result<Admitted, Status> {
         const { assert!(M::ACTION.is_none(), "the audit is told of it by Door::call") };
-        self.permit(asked).await?;
-        Ok(self.door.broker.clone())
+        let principal = self.permit(asked).await?;
+        let party = self.party(&principal)?;
+        let load = charge(party.as_ref(), asked)?;
+        Ok(Admitted { broker: self.door.broker.clone(), party, load })
+    }
+
+    fn party(&self, principal: &Principal) -> Result<Option<Party>, Status> {
+        let party = self.slot.as_ref().map(|slot| slot.party(principal)).transpose();
+        party.map_err(|over| exceeded(&over, ""))
     }
 
     /// Resolves once what was asked may be asked no more, as a key was removed or exchanged, or the token
@@ -181,6 +203,24 @@ impl Visitor {
             permitted => permitted,
         };
         Ok(granted.map(|grant| grant.principal))
+    }
+}
+
+/// Counts what is asked for; or it is not done, as it is too much.
+pub(crate) fn charge<M: Ask>(party: Option<&Party>, asked: &M) -> Result<Option<Load>, Status> {
+    let Some(party) = party else { return Ok(None) };
+    let load = party.ask(asked.credits()).and_then(|()| {
+        if M::ACTION == Some(Action::EntityCreate) {
+            party.create()?;
+        }
+        party.carry(asked.encoded_len())
+    });
+    match load {
+        Ok(load) => Ok(Some(load)),
+        Err(over) => {
+            let path = asked.needs().into_iter().next().map(|need| need.path).unwrap_or_default();
+            Err(exceeded(&over, &path))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use wire::content::{self, Shown};
 use wire::{native, v1};
 
 use crate::api::messaging_server::Messaging;
-use crate::door::Door;
+use crate::door::{Admitted, Door};
 use crate::receive_stream;
 use crate::send_stream;
 use crate::status::{failure, refused, status};
@@ -66,7 +66,7 @@ impl Messaging for MessagingService {
     ) -> Result<Response<v1::ReceiveResponse>, Status> {
         let visitor = self.door.visitor(&request);
         let asked = request.into_inner();
-        let broker = visitor.admit(&asked).await?;
+        let Admitted { broker, .. } = visitor.admit(&asked).await?;
         let v1::ReceiveRequest { queue, sub_queue, mode, max_messages, wait_ms } = asked.clone();
         let refuse = |refusal| refused(refusal, &queue);
         let sub = native::sub_queue(sub_queue).map_err(refuse)?;

@@ -12,7 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use wire::{native, v1};
 
-use crate::door::Visitor;
+use crate::door::{Admitted, Visitor};
 use crate::messaging::{Responses, new_settlements, of_mode, receive_mode, settle_failures, shown};
 use crate::server::stopped;
 use crate::sessions;
@@ -37,7 +37,7 @@ pub(crate) async fn open(
         let why = "the first request of a stream opens it".to_owned();
         return Err(refused(Refusal::Argument { what: "open", why }, ""));
     };
-    let broker = visitor.admit(&open).await?;
+    let Admitted { broker, .. } = visitor.admit(&open).await?;
     let asked = open.clone();
     let v1::ReceiveOpen { queue, sub_queue, mode, accept_session } = open;
     let refuse = |refusal| refused(refusal, &queue);

@@ -4,6 +4,8 @@
 use audit::Action;
 use auth::{Right, named_path};
 use domain::subscription_path;
+use limits::MANAGEMENT_CREDITS;
+use prost::Message;
 use wire::v1::{self, SubQueue};
 
 /// A right that somebody has to have.
@@ -16,7 +18,7 @@ pub(crate) struct Need {
 }
 
 /// A request, or the first of a stream's.
-pub(crate) trait Ask {
+pub(crate) trait Ask: Message {
     /// As in `Messaging/Send`.
     const METHOD: &'static str;
 
@@ -24,6 +26,20 @@ pub(crate) trait Ask {
     const ACTION: Option<Action>;
 
     fn needs(&self) -> Vec<Need>;
+
+    /// Messages that it sends; what sends none counts as one.
+    fn messages(&self) -> usize {
+        1
+    }
+
+    /// What it costs (QUOTA-34). Operators of the cluster are never held up.
+    fn credits(&self) -> u64 {
+        match Self::METHOD.split_once('/') {
+            Some(("Cluster", _)) => 0,
+            Some(("Entities", _)) => MANAGEMENT_CREDITS,
+            _ => self.messages().max(1) as u64,
+        }
+    }
 
     /// What it is done to, where that is not what the first right is needed on.
     fn object(&self) -> Option<String>;
@@ -49,10 +65,10 @@ macro_rules! given {
     };
 }
 
-/// Each row: a request and its method, what it takes, what the audit is told, and on what; and of what is
-/// about no entity, what that is.
+/// Each row: a request and its method, what it takes, what the audit is told, and on what; of what is
+/// about no entity, what that is; and how many messages it sends.
 macro_rules! asks {
-    ($($request:ident, $method:literal, $rights:expr, $action:expr, |$ask:ident| $path:expr $(, $object:expr)?;)*) => {
+    ($($request:ident, $method:literal, $rights:expr, $action:expr, |$ask:ident| $path:expr $(, $object:expr)? $(=> $messages:expr)?;)*) => {
         $(impl Ask for v1::$request {
             const METHOD: &'static str = $method;
             const ACTION: Option<Action> = $action;
@@ -62,6 +78,11 @@ macro_rules! asks {
                 let $ask = self;
                 given!($($object)?)
             }
+
+            $(fn messages(&self) -> usize {
+                let $ask = self;
+                $messages
+            })?
 
             #[allow(unused_variables, reason = "what is about no entity")]
             fn needs(&self) -> Vec<Need> {
@@ -76,8 +97,8 @@ macro_rules! asks {
 }
 
 asks! {
-    SendRequest, "Messaging/Send", SEND, UNAUDITED, |ask| named_path(&ask.queue);
-    SendStreamRequest, "Messaging/SendStream", SEND, UNAUDITED, |ask| named_path(&ask.queue);
+    SendRequest, "Messaging/Send", SEND, UNAUDITED, |ask| named_path(&ask.queue) => ask.messages.len();
+    SendStreamRequest, "Messaging/SendStream", SEND, UNAUDITED, |ask| named_path(&ask.queue) => ask.messages.len();
     CancelScheduledRequest, "Messaging/CancelScheduled", SEND, UNAUDITED, |ask| named_path(&ask.queue);
     ReceiveRequest, "Messaging/Receive", LISTEN, UNAUDITED, |ask| within(&ask.queue, ask.sub_queue);
     ReceiveOpen, "Messaging/ReceiveStream", LISTEN, UNAUDITED, |ask| within(&ask.queue, ask.sub_queue);
@@ -167,6 +188,18 @@ impl Ask for v1::TransactRequest {
     const METHOD: &'static str = "Transactions/Transact";
     const ACTION: Option<Action> = UNAUDITED;
 
+    fn messages(&self) -> usize {
+        use v1::transact_request::Step;
+        use v1::transaction_operation::Operation;
+        match &self.step {
+            Some(Step::Operation(v1::TransactionOperation {
+                operation: Some(Operation::Send(send)),
+                ..
+            })) => send.messages.len(),
+            _ => 1,
+        }
+    }
+
     fn object(&self) -> Option<String> {
         None
     }
@@ -231,8 +264,6 @@ fn within(entity: &str, sub_queue: i32) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use prost::Message as _;
-
     use super::*;
 
     /// ERR-17: the methods of the API are those of the table, and each takes a right.
@@ -264,6 +295,28 @@ mod tests {
             let listens = ["PutRule", "RemoveRule", "DeleteBatch", "DeleteSessionBatch"];
             assert_eq!(action.is_some(), changes || listens.contains(&name), "{method}");
         }
+    }
+
+    /// Messages count one by one, what manages entities as ten, and operators are not counted.
+    #[test]
+    fn quota_34_what_is_asked_costs_credits() {
+        let messages = vec![v1::Message::default(); 7];
+        let send = v1::SendRequest { messages: messages.clone(), ..Default::default() };
+        assert_eq!(send.credits(), 7);
+        let batch = v1::SendStreamRequest { messages: messages.clone(), ..Default::default() };
+        assert_eq!(batch.credits(), 7);
+        assert_eq!(v1::SendStreamRequest::default().credits(), 1, "to open one");
+        let send = v1::transaction_operation::Operation::Send(v1::SendMessages {
+            messages,
+            ..Default::default()
+        });
+        let operation = v1::TransactionOperation { operation: Some(send), ..Default::default() };
+        let step = Some(v1::transact_request::Step::Operation(operation));
+        assert_eq!(v1::TransactRequest { step }.credits(), 7);
+        assert_eq!(v1::PeekRequest::default().credits(), 1);
+        assert_eq!(v1::GetQueueRequest::default().credits(), 10);
+        assert_eq!(v1::CreateQueueRequest::default().credits(), 10);
+        assert_eq!(v1::StatusRequest::default().credits(), 0);
     }
 
     /// Each row: a request, and what it takes on what.

@@ -1,15 +1,17 @@
 //! `SendStream`: batches of one queue, submitted as they come and answered in their order (MSG-10).
 
+use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 
 use domain::{Excerpt, Refusal};
+use limits::{Load, Party};
 use service::Sender;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use wire::v1::{self, send_stream_response::Result as Answer};
 
-use crate::door::Visitor;
+use crate::door::{Admitted, Visitor, charge};
 use crate::messaging::{Responses, new_messages, sent_response};
 use crate::server::stopped;
 use crate::status::{failure, refused, status};
@@ -33,14 +35,15 @@ pub(crate) async fn open(
         let why = "the first request of a stream names the queue".to_owned();
         return Err(refused(Refusal::Argument { what: "queue", why }, ""));
     }
-    let broker = visitor.admit(&first).await?;
+    let Admitted { broker, party, load } = visitor.admit(&first).await?;
     let producer = Some(first.producer).filter(|producer| *producer != 0);
     let sender =
         broker.messages().sender(&first.queue, producer).await.map_err(|error| status(&error))?;
     let queue = first.queue.clone();
     let asked = v1::SendStreamRequest { queue: queue.clone(), ..Default::default() };
-    let mut stream = SendStream { queue, sender, requests, answers };
-    stream.submit(first).await?;
+    let loads = VecDeque::new();
+    let mut stream = SendStream { queue, sender, requests, answers, party, loads };
+    stream.submit(first, load).await?;
     tokio::spawn(async move {
         let shut_out = pin!(visitor.is_shut_out(asked));
         tokio::select! {
@@ -58,6 +61,9 @@ struct SendStream {
     sender: Sender,
     requests: Streaming<v1::SendStreamRequest>,
     answers: Answers,
+    party: Option<Party>,
+    /// Of what is submitted and not answered, in that order.
+    loads: VecDeque<Option<Load>>,
 }
 
 impl SendStream {
@@ -81,6 +87,7 @@ impl SendStream {
                 }
                 answer = self.sender.next(), if waiting > 0 => {
                     let Some((serial, result)) = answer else { continue };
+                    self.loads.pop_front();
                     let result = match result {
                         Ok(sequences) => Answer::Sent(sent_response(sequences)),
                         Err(error) => Answer::Failure(failure(&error)),
@@ -92,12 +99,16 @@ impl SendStream {
                 }
                 request = self.requests.message(), if !ended && waiting < WAITING_MAX => {
                     match request {
-                        Ok(Some(request)) => {
-                            if let Err(status) = self.submit(request).await {
-                                let _ = self.answers.send(Err(status)).await;
-                                return;
+                        Ok(Some(request)) => match charge(self.party.as_ref(), &request) {
+                            // In its place in the order there can be none after it.
+                            Err(status) => (ended, refused) = (true, Some(status)),
+                            Ok(load) => {
+                                if let Err(status) = self.submit(request, load).await {
+                                    let _ = self.answers.send(Err(status)).await;
+                                    return;
+                                }
                             }
-                        }
+                        },
                         Ok(None) => ended = true,
                         // The connection is gone, or the request too large to be read.
                         Err(status) => {
@@ -110,7 +121,11 @@ impl SendStream {
         }
     }
 
-    async fn submit(&mut self, request: v1::SendStreamRequest) -> Result<(), Status> {
+    async fn submit(
+        &mut self,
+        request: v1::SendStreamRequest,
+        load: Option<Load>,
+    ) -> Result<(), Status> {
         let v1::SendStreamRequest { queue, serial, messages, producer: _, retry } = request;
         if !queue.is_empty() && queue != self.queue {
             let why = format!(
@@ -121,6 +136,8 @@ impl SendStream {
             return Err(refused(Refusal::Argument { what: "queue", why }, &self.queue));
         }
         let submitted = self.sender.submit(serial, retry, new_messages(messages)).await;
-        submitted.map_err(|error| status(&error))
+        submitted.map_err(|error| status(&error))?;
+        self.loads.push_back(load);
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use audit::Trail;
 use auth::Access;
+use limits::{FrontEnd, Ledger};
 use service::{Broker, KeyWatch};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -53,6 +54,8 @@ pub struct Config {
     pub access: Access,
     /// What changes entities or the cluster is told to it, and whose proofs are refused.
     pub trail: Trail,
+    /// Where it is counted what clients take of the node.
+    pub ledger: Ledger,
     /// Most connections at a time; one more is told so, whatever it asks, and closed (QUOTA-13).
     /// Default [`Config::CONNECTIONS_MAX`].
     pub connections_max: usize,
@@ -68,6 +71,7 @@ impl Default for Config {
         Config {
             access: Access::default(),
             trail: Trail::off(),
+            ledger: Ledger::default(),
             connections_max: Config::CONNECTIONS_MAX,
         }
     }
@@ -116,7 +120,8 @@ pub async fn serve(
     let messaging = MessagingServer::new(MessagingService { door, stopping })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
-    let slots = ConnectionSlots::new(config.connections_max);
+    config.ledger.limit_connections(FrontEnd::Grpc, config.connections_max);
+    let slots = ConnectionSlots::new(config.ledger);
     let admit = move |arrival| slots.admit(arrival).map(Ok::<_, std::io::Error>);
     let connections = ReceiverStream::new(arrivals).filter_map(admit);
     let served = Server::builder()

@@ -3,9 +3,11 @@
 //! tracking id, and which of the three answers it is.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use audit::Outcome;
-use domain::Refusal;
+use domain::{Excerpt, Refusal};
+use limits::{Answer, Exceeded};
 use service::{Error, ErrorKind, Unavailable, Unknown};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -72,6 +74,29 @@ pub(crate) fn failure(error: &Error) -> v1::Failure {
 /// A refusal met at the edge, before there was anything to ask the broker.
 pub(crate) fn refused(refusal: Refusal, entity: &str) -> Status {
     status(&Error::new(refusal, entity))
+}
+
+/// A limit was reached (ERR-10, ERR-11): nothing was done, so clients come again, or try another node.
+pub(crate) fn exceeded(exceeded: &Exceeded, entity: &str) -> Status {
+    let (name, retry_after) = match exceeded.limit.answer() {
+        Answer::Full => ("QuotaExceeded", None),
+        Answer::Busy | Answer::Wait => {
+            ("ServiceBusy", Some(Duration::from_secs(exceeded.wait_s())))
+        }
+    };
+    let metadata = HashMap::from([
+        ("rule".to_owned(), exceeded.rule().to_owned()),
+        ("entity".to_owned(), Excerpt(entity).to_string()),
+        ("tracking_id".to_owned(), service::draw_message_id()),
+        ("retry".to_owned(), v1::Retry::Yes.as_str_name().to_owned()),
+    ]);
+    let mut details = ErrorDetails::with_error_info(name, DOMAIN, metadata);
+    details.set_retry_info(retry_after);
+    let told = match retry_after {
+        None => "nothing was done, try another node, or again later".to_owned(),
+        Some(_) => format!("nothing was done, try again in {} s", exceeded.wait_s()),
+    };
+    Status::with_error_details(Code::ResourceExhausted, format!("{exceeded}; {told}"), details)
 }
 
 /// When to ask again; 0 where nothing is said of it.

@@ -80,13 +80,16 @@ impl TransactStream {
                 }
             };
             let admitted = match request {
-                Ok(Some(request)) => self.visitor.admit(&request).await.map(|_| request.step),
+                Ok(Some(request)) => {
+                    let admitted = self.visitor.admit(&request).await;
+                    admitted.map(|admitted| (admitted.load, request.step))
+                }
                 Ok(None) => return,
                 // The connection is gone, or the request too large to be read.
                 Err(status) => Err(status),
             };
-            let step = match admitted {
-                Ok(step) => step,
+            let (_load, step) = match admitted {
+                Ok(admitted) => admitted,
                 Err(status) => {
                     let _ = self.answers.send(Err(status)).await;
                     return;

@@ -20,9 +20,10 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use limits::{Exceeded, MANAGEMENT_CREDITS, Party};
 use service::{Broker, KeyWatch};
 
-use crate::caller::{CertifiedPeer, Peer};
+use crate::caller::{CertifiedPeer, ConnectionSlot, Peer};
 use crate::failure::{Failure, refuse};
 use crate::path::Target;
 use crate::probe::{Probe, probe};
@@ -255,10 +256,22 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
     };
     let action = target.as_ref().and_then(|target| target.action(method, is_update));
     let taken = gate.taken(&request, target.as_ref());
-    let (request, principal) = match gate.permit(taken.as_ref(), request).await {
+    let (mut request, principal) = match gate.permit(taken.as_ref(), request).await {
         Ok(permitted) => permitted,
         Err(refusal) => return refusal,
     };
+    let is_of_node = probe(request.method(), request.uri()).is_some();
+    let creates = matches!(action, Some((Action::EntityCreate, _)));
+    // Whoever watches a node is never held up.
+    if !is_of_node {
+        match charge(&request, &principal, target.as_ref(), creates) {
+            Ok(party) => drop(request.extensions_mut().insert(party)),
+            Err(exceeded) => {
+                let entity = target.as_ref().and_then(Target::entity).unwrap_or_default();
+                return Failure::exceeded(&exceeded, entity).into_response();
+            }
+        }
+    }
     if let (Some(Target::Head { .. }), Some(taken)) = (target, taken) {
         return gate.while_proved(taken, request, next).await;
     }
@@ -269,6 +282,29 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
         entry.end(told.unwrap_or(Outcome::Done));
     }
     response
+}
+
+/// Counts what is asked for (QUOTA-34); or it is not done, as it is too much. What is sent counts when it is
+/// known how many messages it is.
+fn charge(
+    request: &Request,
+    principal: &Principal,
+    target: Option<&Target>,
+    creates: bool,
+) -> Result<Option<Party>, Exceeded> {
+    let slot = request.extensions().get::<ConnectionSlot>();
+    let Some(slot) = slot.and_then(|ConnectionSlot(slot)| slot.as_ref()) else { return Ok(None) };
+    let party = slot.party(principal)?;
+    let credits = match target {
+        Some(Target::Messages { .. }) => 0,
+        Some(target) if target.right() == Right::Manage => MANAGEMENT_CREDITS,
+        Some(_) | None => 1,
+    };
+    party.ask(credits)?;
+    if creates {
+        party.create()?;
+    }
+    Ok(Some(party))
 }
 
 /// FWD-2: whoever has an entity forward takes the right to send where to.

@@ -11,6 +11,7 @@ use axum::http::uri::{Authority, PathAndQuery, Scheme};
 use axum::http::{Request, StatusCode, Uri, header};
 use axum::response::Response;
 use hyper::body::Incoming;
+use limits::{Exceeded, Scope, Slot};
 use tower::Service;
 
 use crate::failure::refuse;
@@ -29,6 +30,10 @@ pub(crate) struct Peer(pub SocketAddr);
 #[derive(Clone, Default)]
 pub(crate) struct CertifiedPeer(pub Option<Arc<Certified>>);
 
+/// The place of a request's connection; a probe may do without.
+#[derive(Clone)]
+pub(crate) struct ConnectionSlot(pub Option<Slot>);
+
 /// Who sends the requests of a connection, and who answers them.
 #[derive(Clone)]
 pub(crate) struct Caller {
@@ -36,27 +41,30 @@ pub(crate) struct Caller {
     pub peer: SocketAddr,
     pub certified: CertifiedPeer,
     pub is_tls: bool,
-    /// The connection is one more than these, which are as many as there may be.
-    pub surplus_to: Option<usize>,
+    pub slot: ConnectionSlot,
+    /// The connection is one too many.
+    pub surplus: Option<Exceeded>,
 }
 
 impl Caller {
-    /// QUOTA-13: the answer over a connection that is one too many.
+    /// The answer over a connection that is one too many: of all that the node takes (QUOTA-13), or of what
+    /// one client may have of them (HTTP-28).
     pub fn too_many(&self, request: &Request<Incoming>) -> Option<Response> {
-        let connections_max = self.surplus_to?;
-        let why = || {
-            format!(
-                "this node has as many HTTP connections as it may, {connections_max}; nothing was done, \
-                 try another node, or again later"
-            )
+        let surplus = self.surplus.filter(|_| probe(request.method(), request.uri()).is_none())?;
+        let why = format!("{surplus}; nothing was done, try another node, or again later");
+        let status = match surplus.limit.scope() {
+            Scope::Protocol => return Some(refuse(StatusCode::SERVICE_UNAVAILABLE, why)),
+            Scope::Address | Scope::Key | Scope::Connection => StatusCode::TOO_MANY_REQUESTS,
         };
-        let is_probe = probe(request.method(), request.uri()).is_some();
-        (!is_probe).then(|| refuse(StatusCode::SERVICE_UNAVAILABLE, why()))
+        let mut refusal = refuse(status, why);
+        refusal.headers_mut().insert(header::RETRY_AFTER, surplus.wait_s().into());
+        Some(refusal)
     }
 
     pub async fn call(&mut self, mut request: Request<Incoming>) -> Result<Response, Infallible> {
         request.extensions_mut().insert(Peer(self.peer));
         request.extensions_mut().insert(self.certified.clone());
+        request.extensions_mut().insert(self.slot.clone());
         if self.is_tls
             && let Some(uri) = absolute(&request)
         {

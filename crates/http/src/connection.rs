@@ -10,11 +10,12 @@ use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::{Semaphore, watch};
+use limits::{FrontEnd, Ledger};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use transport::{Arrival, Arrivals, Stream};
 
-use crate::caller::{Caller, CertifiedPeer, HEAD_BYTES_MAX, HEAD_WITHIN};
+use crate::caller::{Caller, CertifiedPeer, ConnectionSlot, HEAD_BYTES_MAX, HEAD_WITHIN};
 use crate::failure::refuse;
 use crate::http_2;
 use crate::watched_stream::WatchedStream;
@@ -27,12 +28,11 @@ const PROBES_MAX: usize = 64;
 pub(crate) async fn serve(
     mut arrivals: Arrivals,
     app: Router,
-    connections_max: usize,
+    ledger: Ledger,
     stop: impl Future<Output = ()>,
 ) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
-    let slots = Arc::new(Semaphore::new(connections_max));
     let mut probes: VecDeque<AbortHandle> = VecDeque::new();
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
@@ -43,14 +43,17 @@ pub(crate) async fn serve(
             Some(arrival) = arrivals.recv() => arrival,
             Some(_) = connections.join_next() => continue,
         };
-        let slot = slots.clone().try_acquire_owned().ok();
-        let is_surplus = slot.is_none();
+        let (slot, surplus) = match ledger.open(FrontEnd::Http, peer.ip()) {
+            Ok(slot) => (Some(slot), None),
+            Err(exceeded) => (None, Some(exceeded)),
+        };
         let caller = Caller {
             app: app.clone(),
             peer,
             certified: CertifiedPeer(certified),
             is_tls: stream.is_tls(),
-            surplus_to: is_surplus.then_some(connections_max),
+            slot: ConnectionSlot(slot),
+            surplus,
         };
         let (builder, stopped) = (builder.clone(), stopped.clone());
         let running = connections.spawn(async move {
@@ -61,9 +64,8 @@ pub(crate) async fn serve(
             if let Err(error) = ended {
                 tracing::debug!(%peer, %error, "HTTP connection lost");
             }
-            drop(slot);
         });
-        if is_surplus {
+        if surplus.is_some() {
             probes.retain(|probe| !probe.is_finished());
             if probes.len() >= PROBES_MAX
                 && let Some(longest) = probes.pop_front()

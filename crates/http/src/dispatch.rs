@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::Excerpt;
+use limits::Party;
 
 use crate::failure::Failure;
 use crate::messages::WaitEnd;
@@ -20,6 +21,7 @@ use crate::{CLIENT_REQUEST_ID, atom, health, messages, metrics};
 pub(crate) async fn answer(
     State(app): State<App>,
     end: Option<Extension<WaitEnd>>,
+    party: Option<Extension<Option<Party>>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -29,7 +31,9 @@ pub(crate) async fn answer(
         return answer_probe(probe, app).await;
     }
     let end = end.map(|Extension(end)| end);
-    let answer = answered(&app, end, &method, &uri, &headers, body).await;
+    let party = party.and_then(|Extension(party)| party);
+    let client = Client { end, party };
+    let answer = answered(&app, client, &method, &uri, &headers, body).await;
     let mut response = answer.unwrap_or_else(Failure::into_response);
     if let Some(id) = headers.get(CLIENT_REQUEST_ID) {
         response.headers_mut().insert(CLIENT_REQUEST_ID, id.clone());
@@ -48,9 +52,16 @@ async fn answer_probe(probe: Probe, app: App) -> Response {
     }
 }
 
+/// Whose request it is.
+struct Client {
+    end: Option<WaitEnd>,
+    /// By whom what is sent is counted.
+    party: Option<Party>,
+}
+
 async fn answered(
     app: &App,
-    end: Option<WaitEnd>,
+    client: Client,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
@@ -73,12 +84,12 @@ async fn answered(
     match target {
         Target::Messages { entity } => {
             let body = whole_body::read(body, BodyKind::Messages).await?;
-            messages::send(&app.broker, &entity, headers, body).await
+            messages::send(&app.broker, &entity, headers, body, client.party.as_ref()).await
         }
         Target::Head { queue, sub } => {
             let queue =
                 messages::Queue { broker: &app.broker, name: &queue, sub, scheme, authority };
-            queue.receive(method, uri.query(), end).await
+            queue.receive(method, uri.query(), client.end).await
         }
         Target::Lock { queue, sub, token } => {
             let queue =

@@ -8,6 +8,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::{Abridged, Refusal};
+use limits::Exceeded;
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use service::{Error, ErrorKind};
@@ -16,6 +17,7 @@ use uuid::Uuid;
 /// Bad names, values and documents; fixed properties changed.
 const BAD_REQUEST: u32 = 40000;
 const NOT_FOUND: u32 = 40400;
+const THROTTLED: u32 = 50004;
 /// Stands where the service has the name of a namespace.
 const SYSTEM: &str = "mayfly";
 
@@ -89,6 +91,19 @@ impl Failure {
         Failure { status, sub_code: None, ..error.into() }
     }
 
+    /// HTTP-28: a limit was reached, and nothing was done.
+    pub fn exceeded(exceeded: &Exceeded, entity: &str) -> Failure {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let failure = Failure::new(status, Some(THROTTLED), exceeded.sentence());
+        let name = status.canonical_reason().unwrap_or_default().into();
+        Failure {
+            entity: entity.to_owned(),
+            retry_after: Duration::from_secs(exceeded.wait_s()),
+            outcome: Outcome::NotDone(name),
+            ..failure
+        }
+    }
+
     #[cfg(test)]
     pub fn status(&self) -> u16 {
         self.status.as_u16()
@@ -101,7 +116,7 @@ impl From<Error> for Failure {
             ErrorKind::Refused(refusal) => refused(refusal),
             // A client that asks again finds what came of it.
             ErrorKind::Unavailable { .. } | ErrorKind::Unknown { .. } => {
-                (StatusCode::SERVICE_UNAVAILABLE, Some(50004))
+                (StatusCode::SERVICE_UNAVAILABLE, Some(THROTTLED))
             }
         };
         let outcome = Outcome::of(&error);
@@ -143,7 +158,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<u32>) {
         | Refusal::TransactionRolledBack { .. }
         | Refusal::NotSupported { .. } => (StatusCode::BAD_REQUEST, Some(BAD_REQUEST)),
         Refusal::NoSession | Refusal::SerialGap { .. } | Refusal::PerhapsDone => {
-            (StatusCode::SERVICE_UNAVAILABLE, Some(50004))
+            (StatusCode::SERVICE_UNAVAILABLE, Some(THROTTLED))
         }
     }
 }
@@ -164,7 +179,9 @@ impl IntoResponse for Failure {
             CONTENT_TYPE,
             const { HeaderValue::from_static("application/xml; charset=utf-8") },
         );
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        let is_for_now =
+            [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&self.status);
+        if is_for_now {
             headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after.as_secs()));
         }
         response

@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::{Disposition, Excerpt, LockToken, Properties, Refusal, Settlement, SubQueue};
+use limits::Party;
 use service::{Broker, Caller, ReceiveMode, Received};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -38,9 +39,16 @@ pub(crate) async fn send(
     entity: &str,
     headers: &HeaderMap,
     body: Bytes,
+    party: Option<&Party>,
 ) -> Result<Response, Failure> {
+    let exceeded = |exceeded| Failure::exceeded(&exceeded, entity);
+    // Until it is answered.
+    let _load = party.map(|party| party.carry(body.len())).transpose().map_err(exceeded)?;
     let refuse = |refusal: Refusal| Failure::refused(refusal, entity);
     let messages = sent::messages(headers, body)?;
+    if let Some(party) = party {
+        party.ask(messages.len() as u64).map_err(exceeded)?;
+    }
     let new = |mut message: v1::Message| {
         content::check(&message)?;
         message.message_id.get_or_insert_with(service::draw_message_id);

@@ -13,6 +13,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let depths = app.broker.cluster().depths().await;
     let readiness = app.broker.cluster().readiness();
     service::metric::sampled(&readiness.groups, &readiness.peers, &depths);
+    app.ledger.sample();
     process::sample();
     app.metrics.run_upkeep();
     ([(CONTENT_TYPE, TEXT)], app.metrics.render())

@@ -11,6 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
+use limits::{FrontEnd, Ledger};
 use metrics_exporter_prometheus::PrometheusHandle;
 use service::{Broker, KeyWatch};
 use tokio::sync::mpsc;
@@ -35,6 +36,8 @@ pub struct Config {
     pub trail: Trail,
     /// Where byte streams through WebSockets go. Absent: there is nobody to speak AMQP with.
     pub tunnels: Option<mpsc::Sender<Arrival>>,
+    /// Where it is counted what clients take of the node.
+    pub ledger: Ledger,
     /// Most connections at a time; over more, nothing but probes and metrics is answered.
     pub connections_max: usize,
     /// Origins whose pages browsers let send requests (HTTP-20); `*`: all, empty: none.
@@ -52,6 +55,7 @@ pub(crate) struct App {
     pub metrics: PrometheusHandle,
     /// Where pages of lists ended.
     pub cursors: Arc<Cursors>,
+    pub ledger: Ledger,
 }
 
 /// Serves until `stop` resolves, and then until open requests are answered.
@@ -64,9 +68,10 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
     process::describe();
-    let connections_max = config.connections_max;
-    let app = routes(config, App { broker, metrics, cursors: Arc::default() }, keys);
-    connection::serve(arrivals, app, connections_max, stop).await;
+    let ledger = config.ledger.clone();
+    ledger.limit_connections(FrontEnd::Http, config.connections_max);
+    let app = App { broker, metrics, cursors: Arc::default(), ledger: ledger.clone() };
+    connection::serve(arrivals, routes(config, app, keys), ledger, stop).await;
 }
 
 fn routes(config: Config, app: App, keys: KeyWatch) -> Router {

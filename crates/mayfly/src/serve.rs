@@ -1,6 +1,7 @@
 //! `mayfly serve`: one node.
 
 pub mod certificate;
+mod client_limits;
 pub mod config;
 mod disk;
 mod entities;
@@ -18,6 +19,7 @@ pub mod telemetry;
 use std::path::PathBuf;
 
 use config::{Config, LogFormat};
+use limits::Ledger;
 
 use crate::connect::TlsFlags;
 use crate::emulator::Entities;
@@ -142,8 +144,10 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     {
         tracing::warn!("{told}");
     }
-    tokio::spawn(keys::keep_fresh(args, config.access.clone()));
-    node::run(config, entities, exit_with_parent).await
+    let ledger = Ledger::new(config.limits);
+    tokio::spawn(keys::keep_fresh(args.clone(), config.access.clone()));
+    tokio::spawn(client_limits::keep_fresh(args, ledger.clone(), config.limits));
+    node::run(config, entities, exit_with_parent, ledger).await
 }
 
 /// What can be known of a configuration without a data directory and without ports.

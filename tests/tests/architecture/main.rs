@@ -22,6 +22,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("amqp-client", &["amqp-protocol"]),
     ("message-content", &["amqp-protocol", "domain", "wire"]),
     ("auth", &[]),
+    // Of `auth` who somebody is.
+    ("limits", &["auth"]),
     // Of `auth` the keys of an entity, as its description has them.
     ("service", &["auth", "domain", "engine", "replication", "wire"]),
     // Of `auth` what a certificate says of its holder.
@@ -30,10 +32,25 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("audit", &["auth", "domain", "service", "transport"]),
     (
         "amqp",
-        &["amqp-protocol", "audit", "auth", "domain", "message-content", "service", "transport"],
+        &[
+            "amqp-protocol",
+            "audit",
+            "auth",
+            "domain",
+            "limits",
+            "message-content",
+            "service",
+            "transport",
+        ],
     ),
-    ("grpc", &["audit", "auth", "domain", "message-content", "service", "transport", "wire"]),
-    ("http", &["audit", "auth", "domain", "message-content", "service", "transport", "wire"]),
+    (
+        "grpc",
+        &["audit", "auth", "domain", "limits", "message-content", "service", "transport", "wire"],
+    ),
+    (
+        "http",
+        &["audit", "auth", "domain", "limits", "message-content", "service", "transport", "wire"],
+    ),
     ("client", &["wire"]),
     // A load generator speaks what it loads.
     ("workload", &["amqp-client", "amqp-protocol", "client", "transport"]),
@@ -53,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "domain",
             "grpc",
             "http",
+            "limits",
             "message-content",
             "replication",
             "service",

@@ -22,21 +22,8 @@ rights = [\"listen\", \"send\"]
 const WRONG: &str = "a-wrong-key-of-the-worker";
 const RIGHT: &str = "the-key-of-the-worker";
 
-/// A connection from another address of this machine than clients have by default.
 fn from(own: &str, to: &str) -> anyhow::Result<TcpStream> {
-    let (own, to) = (format!("{own}:0").parse()?, to.parse()?);
-    // Only what is asynchronous binds before it connects.
-    let connected = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-        runtime.block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4()?;
-            socket.bind(own)?;
-            socket.connect(to).await?.into_std()
-        })
-    });
-    let stream = connected.join().map_err(|_| anyhow::anyhow!("a thread"))??;
-    stream.set_nonblocking(false)?;
-    Ok(stream)
+    wire::tcp_from(own.parse()?, to)
 }
 
 async fn start() -> anyhow::Result<Cluster> {
@@ -106,7 +93,7 @@ async fn amqp_holds_guessers_too() -> anyhow::Result<()> {
     let cluster = start().await?;
     let from_there = async |login: Mechanism| {
         let stream = from("127.0.0.3", cluster.amqp_address(1))?;
-        AmqpClient::over(wire_of(stream)?, login).await
+        AmqpClient::over(stream, login).await
     };
     let mut amqp = from_there(Mechanism::Anonymous).await?;
     let mut tokens = amqp.open_cbs().await?;
@@ -124,11 +111,4 @@ async fn amqp_holds_guessers_too() -> anyhow::Result<()> {
     let mut elsewhere = AmqpClient::connect(cluster.amqp_address(1)).await?;
     assert_eq!(elsewhere.put_token(&right, &audience).await?, 202);
     Ok(())
-}
-
-/// As [`wire::tcp`] has it.
-fn wire_of(stream: TcpStream) -> anyhow::Result<TcpStream> {
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(Duration::from_millis(20)))?;
-    Ok(stream)
 }

@@ -15,7 +15,7 @@ use super::incoming::DeliveryReceiver;
 use super::links::LinkHandler;
 use super::outgoing::DeliverySender;
 use super::output::Output;
-use super::registry::Registry;
+use super::registry::{RefusedCount, Registry};
 use super::session::SessionPhase;
 use super::sessions::SessionHandler;
 use super::timing::{Due, Standing, Timing};
@@ -172,6 +172,20 @@ impl Connection {
             }
             Phase::Finished => false,
         }
+    }
+
+    /// Links and sessions there are at present.
+    pub fn held(&self) -> (usize, usize) {
+        (self.registry.links.len(), self.registry.sessions.len())
+    }
+
+    /// Bytes of deliveries that wait for this side's verdict, or are still arriving.
+    pub fn incoming_bytes(&self) -> u64 {
+        self.registry.incoming.bytes + self.registry.incoming.partial_bytes
+    }
+
+    pub fn refused(&self) -> RefusedCount {
+        self.registry.refused
     }
 
     /// Bytes that wait to be written.

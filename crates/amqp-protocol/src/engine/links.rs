@@ -53,6 +53,7 @@ impl LinkHandler<'_> {
         let links = self.registry.links.len();
         let handle = session.free_handle(handle_max).filter(|_| links < links_max);
         let Some(handle) = handle else {
+            self.registry.refused.links += 1;
             let why = "this connection has as many links as it may";
             return Err(Fault::session(session_id, condition::RESOURCE_LIMIT_EXCEEDED, why));
         };

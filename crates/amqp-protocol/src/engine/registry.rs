@@ -29,6 +29,14 @@ pub(crate) struct Registry {
     pub incoming: Incoming,
     /// What the attaches of all links take.
     pub attach_bytes: usize,
+    pub refused: RefusedCount,
+}
+
+/// What the peer asked for and did not get, as it had as many as it may, since the connection began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusedCount {
+    pub links: u64,
+    pub sessions: u64,
 }
 
 /// What the peer has sent that this side still has to do with.

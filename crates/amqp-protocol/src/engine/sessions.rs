@@ -53,6 +53,7 @@ impl SessionHandler<'_> {
     /// The peer began one: on the channel of its own number where that is free, else the first that is.
     fn on_begin_request(&mut self, channel: u16) -> Result<SessionId, Fault> {
         if self.registry.sessions.len() >= self.limits.sessions_max {
+            self.registry.refused.sessions += 1;
             let why = "this connection has as many sessions as it may at present";
             return Err(Fault::Connection(Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)));
         }

@@ -239,6 +239,14 @@ impl Grants {
         access.is_anyone() || !self.granted.is_empty()
     }
 
+    /// Who proved something first, of what still counts.
+    pub fn principal(&self, access: &Access) -> Option<&Principal> {
+        match access.is_anyone() {
+            true => Some(&Principal::Anyone),
+            false => self.granted.first().map(|given| &given.grant.principal),
+        }
+    }
+
     /// Whether `address`, in any form, may be used that way now.
     pub fn allow(&self, access: &Access, address: &str, right: Right) -> bool {
         self.holder(access, address, right).is_some()

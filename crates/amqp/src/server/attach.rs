@@ -6,6 +6,7 @@ use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Sym
 use amqp_protocol::engine::{Connection, LinkId, Millis, SessionId};
 use auth::{Principal, Right};
 use domain::{Refusal, SubQueue};
+use limits::Party;
 use message_content::Shown;
 use service::ReceiveMode;
 use tokio::sync::mpsc;
@@ -57,6 +58,8 @@ pub(super) struct AttachHandler<'a> {
     pub timers: &'a mut IdleTimers,
     /// What waits for the client.
     pub unread: &'a Backlog,
+    /// Whose connection it is.
+    pub party: Option<&'a Party>,
 }
 
 impl AttachHandler<'_> {
@@ -123,6 +126,9 @@ impl AttachHandler<'_> {
                 };
                 let needed = if temporary.is_some() { Right::Manage } else { right };
                 self.permit(entity, needed, address)?;
+                if let (Some(_), Some(party)) = (&temporary, self.party) {
+                    party.create().map_err(|exceeded| failure::exceeded(&exceeded, address))?;
+                }
                 Some(right)
             }
         };

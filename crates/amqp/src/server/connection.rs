@@ -12,6 +12,7 @@ use amqp_protocol::codec::{Error, Map, Symbol, Value};
 use amqp_protocol::engine::{self, Connection, Event, Millis, Output};
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
+use limits::{Exceeded, Limit, Slot, Usage};
 use service::KeyWatch;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -45,10 +46,10 @@ const LINKS_END_WITHIN: Duration = Duration::from_secs(2);
 /// that is set.
 const TOKENS_LOOK_MS: u64 = 60_000;
 
-/// Serves a client to the end. One with a refusal is told that, and that is all.
+/// Serves a client to the end. One without a place is told why, and that is all.
 pub(super) async fn run(
     arrival: Arrival,
-    refusal: Option<Rejection>,
+    opened: Result<Slot, Rejection>,
     shared: Arc<Shared>,
     stopping: watch::Receiver<bool>,
 ) {
@@ -64,7 +65,11 @@ pub(super) async fn run(
         true => Connection::server_of_certified(config, began),
         false => Connection::server(config, began),
     };
-    let mut links = Links::new(engine, shared.clone(), notes);
+    let (usage, refusal) = match opened {
+        Ok(slot) => (Some(Usage::new(slot)), None),
+        Err(refusal) => (None, Some(refusal)),
+    };
+    let mut links = Links::new(engine, shared.clone(), notes, usage);
     (links.grants.trail, links.grants.peer) = (shared.config.trail.clone(), Some(peer));
     links.grants.certified = certified;
     links.grants.keys = Some(shared.keys.clone());
@@ -100,7 +105,27 @@ fn engine_config(config: &Config) -> engine::Config {
         hostname: None,
         offered_capabilities: OFFERED.map(Symbol::from_static).into_iter().collect(),
         properties: Some(properties),
-        limits: Limits { outcome_delay_ms: OUTCOME_DELAY_MS, ..config.limits.clone() },
+        limits: Limits { outcome_delay_ms: OUTCOME_DELAY_MS, ..limits_of(config) },
+    }
+}
+
+/// As they are for a connection that comes now: those of the ledger may change.
+fn limits_of(config: &Config) -> Limits {
+    let max = |limit| match config.ledger.max(limit) {
+        0 => usize::MAX,
+        max => usize::try_from(max).unwrap_or(usize::MAX),
+    };
+    let sessions_max = max(Limit::ConnectionSessions);
+    let bytes_max = config.ledger.max(Limit::ConnectionBytes).saturating_mul(1_024);
+    Limits {
+        links_max: max(Limit::ConnectionLinks),
+        sessions_max,
+        // With fewer, one too many is told so: what is not announced would be a violation (CONN-17).
+        channel_max: u16::try_from(sessions_max.saturating_sub(1))
+            .unwrap_or(u16::MAX)
+            .max(config.limits.channel_max),
+        incoming_bytes_max: if bytes_max == 0 { u64::MAX } else { bytes_max },
+        ..config.limits.clone()
     }
 }
 
@@ -115,7 +140,7 @@ fn millis(since: Duration) -> Millis {
 /// Why a client is told no as soon as it has opened its connection.
 pub(super) enum Rejection {
     /// QUOTA-13: SDKs try again later.
-    Surplus { connections_max: usize },
+    Surplus(Exceeded),
     /// CONN-25: others came while it had not proved who it is.
     Unproved { places: usize },
     /// CONN-24: it is another port that it looks for.
@@ -125,9 +150,8 @@ pub(super) enum Rejection {
 impl Rejection {
     fn error(&self) -> Error {
         match self {
-            Rejection::Surplus { connections_max } => {
-                let why = format!("this node has as many connections as it may, {connections_max}");
-                Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)
+            Rejection::Surplus(exceeded) => {
+                Error::new(condition::RESOURCE_LIMIT_EXCEEDED, exceeded.sentence())
             }
             Rejection::Unproved { places } => {
                 let why = format!(
@@ -202,6 +226,10 @@ impl Socket {
             }
             self.links.on_event(event);
         }
+        // A connection that was told why it ends has no more to hear.
+        if let Some(exceeded) = self.links.surplus.take().filter(|_| self.end_by.is_none()) {
+            self.refuse(Rejection::Surplus(exceeded).error());
+        }
         if self.links.grants.take_replaced() {
             self.links.detach_expired();
         }
@@ -213,6 +241,7 @@ impl Socket {
         }
         self.links.finish_turn();
         self.links.engine.flush();
+        self.links.count();
     }
 
     fn is_over(&mut self) -> bool {

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use amqp_protocol::codec;
 use domain::{Excerpt, Refusal};
+use limits::{Answer, Exceeded};
 use service::{Error, ErrorKind, Trace};
 
 use crate::condition;
@@ -31,6 +32,15 @@ pub(super) fn unauthorized(right: &str, why: &str, entity: &str) -> codec::Error
     let sentence =
         format!("A token with the right '{right}' is required for '{}': {why}", Excerpt(entity));
     told(condition::UNAUTHORIZED_ACCESS, &sentence, entity)
+}
+
+/// ERR-10, ERR-11: a limit was reached.
+pub(super) fn exceeded(exceeded: &Exceeded, entity: &str) -> codec::Error {
+    let symbol = match exceeded.limit.answer() {
+        Answer::Full => condition::RESOURCE_LIMIT_EXCEEDED,
+        Answer::Busy | Answer::Wait => condition::SERVER_BUSY,
+    };
+    told(symbol, &exceeded.sentence(), entity)
 }
 
 /// What is no error of the broker, in a sentence (ERR-27).

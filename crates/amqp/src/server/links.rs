@@ -10,6 +10,7 @@ use amqp_protocol::request::Envelope;
 use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::Refusal;
+use limits::{Exceeded, Limit, Usage};
 
 use super::access::Grants;
 use super::address::{Entity, Node};
@@ -38,6 +39,10 @@ pub(super) struct Links {
     pub grants: Grants,
     /// The place of a client that has not proved who it is; until it has, little is taken of it.
     pub guest: Option<Guest>,
+    /// What the connection has of the node; one that is only told why it ends has nothing.
+    usage: Option<Usage>,
+    /// It is one too many of its key.
+    pub surplus: Option<Exceeded>,
     table: LinkTable,
     /// What waits for the client to read it, beside what is written already.
     unread: Backlog,
@@ -65,7 +70,12 @@ enum Ending {
 }
 
 impl Links {
-    pub fn new(mut engine: Connection, shared: Arc<Shared>, notes: Notes) -> Links {
+    pub fn new(
+        mut engine: Connection,
+        shared: Arc<Shared>,
+        notes: Notes,
+        usage: Option<Usage>,
+    ) -> Links {
         let guest = (!shared.config.access.is_anyone()).then(|| shared.lobby.enter());
         if guest.is_some() {
             engine.distrust();
@@ -77,13 +87,16 @@ impl Links {
             None => limits.output_bytes_max,
         };
         let unread = Backlog::new(unread_max);
-        let bytes_max = usize::try_from(limits.incoming_bytes_max).unwrap_or(usize::MAX);
-        let unstored = Backlog::new(bytes_max);
+        let bytes_max = shared.config.ledger.max(Limit::ConnectionBytes).saturating_mul(1_024);
+        let bytes_max = usize::try_from(bytes_max).ok().filter(|max| *max > 0);
+        let unstored = Backlog::new(bytes_max.unwrap_or(usize::MAX));
         Links {
             engine,
             shared,
             grants: Grants::default(),
             guest,
+            usage,
+            surplus: None,
             unread,
             unstored,
             table: LinkTable::default(),
@@ -111,6 +124,44 @@ impl Links {
             self.guest = None;
             self.engine.trust();
             self.unread.raise(self.shared.config.limits.output_bytes_max);
+        }
+    }
+
+    /// Counts the connection, once it is open, for the key that was proven on it first.
+    fn see_party(&mut self) {
+        let Some(usage) = self.usage.as_mut().filter(|usage| usage.party().is_none()) else {
+            return;
+        };
+        let Some(principal) = self.grants.principal(&self.shared.config.access) else { return };
+        match usage.slot().party(principal) {
+            Ok(party) => usage.belong(party),
+            Err(exceeded) => self.surplus = Some(exceeded),
+        }
+    }
+
+    /// Tells the ledger what the connection has.
+    pub fn count(&mut self) {
+        let Links { engine, usage: Some(usage), unstored, .. } = self else { return };
+        let ((links, sessions), refused) = (engine.held(), engine.refused());
+        usage.set_links(links, sessions);
+        usage.set_refused(refused.links, refused.sessions);
+        usage.set_bytes(engine.incoming_bytes() + unstored.bytes() as u64);
+    }
+
+    /// Whether so many messages may come now, or what their client is told.
+    fn charge(&self, messages: usize) -> Result<(), Error> {
+        let party = self.usage.as_ref().and_then(Usage::party);
+        let Some(party) = party else { return Ok(()) };
+        let asked = party.ask(messages.max(1) as u64).and_then(|()| party.has_room());
+        asked.map_err(|exceeded| failure::exceeded(&exceeded, ""))
+    }
+
+    /// A delivery that is not taken. Of one that its client settled itself it hears by the end of its link.
+    fn turn_away(&mut self, delivery: &Delivery, error: Error) {
+        match delivery.settled {
+            true => self.fail(delivery.link, error),
+            // One that is gone needs no answer.
+            false => drop(self.engine.settle(delivery.id, DeliveryState::rejected(error))),
         }
     }
 
@@ -155,6 +206,7 @@ impl Links {
                 self.end_links(ending, |_| true);
             }
             Event::Opened(_) => {
+                self.see_party();
                 let is_proved = self.grants.is_proved(&self.shared.config.access);
                 self.timers.opened(self.now, is_proved);
             }
@@ -247,6 +299,7 @@ impl Links {
 
     fn on_proved(&mut self, proved: Proved) {
         self.see_proof();
+        self.see_party();
         match proved {
             Proved::Token { from, envelope, status } => {
                 let reply = status.reply(&envelope, &mut self.scratch);
@@ -294,12 +347,18 @@ impl Links {
                 }
             }
             (Kind::Incoming(_), Some(state)) => {
+                if let Err(busy) = self.charge(1) {
+                    return self.turn_away(&delivery, busy);
+                }
                 let share = self.presettled(&delivery);
                 self.transaction_handler().take_in_transaction(&delivery, state, share);
             }
             (Kind::Incoming(_), None) => {
                 let limits = &self.shared.config.limits;
                 let messages = incoming::messages(&delivery, limits, &mut self.scratch);
+                if let Err(busy) = self.charge(messages.as_ref().map_or(1, Vec::len)) {
+                    return self.turn_away(&delivery, busy);
+                }
                 let share = self.presettled(&delivery);
                 let delivered = Delivered { id, messages, share };
                 if !incoming::take_in(&mut self.table, delivery.link, delivered) {
@@ -332,6 +391,10 @@ impl Links {
         let (limits, grants) = (&config.limits, &self.grants);
         let mut addressed =
             relay::addressed(delivery, limits, grants, &config.access, &mut self.scratch)?;
+        if let Err(busy) = self.charge(addressed.messages.len()) {
+            self.turn_away(delivery, busy);
+            return Ok(());
+        }
         addressed.share = self.presettled(delivery);
         if !incoming::relay(&mut self.table, delivery.link, addressed) {
             self.fail(delivery.link, outran());
@@ -363,11 +426,19 @@ impl Links {
                 if let Some(name) = envelope.text(requests::ASSOCIATED_LINK) {
                     self.table.touch_named(name, self.now);
                 }
+                let credits = operation.as_ref().map_or(1, requests::credits);
                 match part_of {
                     None => {
-                        let Links { shared, grants, table, tasks, .. } = self;
-                        RequestHandler { shared, grants, table, tasks }
-                            .on_request(from, entity, envelope, operation);
+                        let Links { shared, grants, table, tasks, usage, .. } = self;
+                        let party = usage.as_ref().and_then(Usage::party);
+                        let asked = party.map_or(Ok(()), |party| party.ask(credits));
+                        let asked = asked.map_err(|over| failure::exceeded(&over, &entity.name));
+                        RequestHandler { shared, grants, table, tasks }.on_request(
+                            from,
+                            entity,
+                            envelope,
+                            asked.map(|()| operation),
+                        );
                         self.end_unheard();
                     }
                     Some(state) => {
@@ -380,6 +451,13 @@ impl Links {
             Node::Cbs => {
                 let decoded = cbs::decode(payload, limits);
                 let (envelope, request) = decoded.map_err(requests::undecodable)?;
+                let asked = self.usage.as_ref().map_or(Ok(()), |usage| usage.slot().ask(1));
+                if let Err(exceeded) = asked {
+                    let status = cbs::Status::of(failure::exceeded(&exceeded, ""));
+                    let reply = status.reply(&envelope, &mut self.scratch);
+                    self.reply(from, cbs::ADDRESS, &envelope, reply);
+                    return Ok(());
+                }
                 let proved = self.proof_handler().put_token(from, Box::new(envelope), request);
                 if let Some(proved) = proved {
                     self.on_proved(proved);
@@ -601,8 +679,9 @@ impl Links {
     }
 
     fn attach_handler(&mut self) -> AttachHandler<'_> {
-        let Links { engine, shared, grants, table, tasks, groups, timers, now, unread, .. } = self;
-        AttachHandler { shared, now: *now, grants, engine, table, tasks, groups, timers, unread }
+        let Links { engine, shared, grants, table, tasks, groups, timers, unread, .. } = self;
+        let (now, party) = (self.now, self.usage.as_ref().and_then(Usage::party));
+        AttachHandler { shared, now, grants, engine, table, tasks, groups, timers, unread, party }
     }
 
     fn proof_handler(&mut self) -> ProofHandler<'_> {

@@ -4,6 +4,7 @@ use amqp_protocol::codec::{DecodeError, Error};
 use amqp_protocol::engine::{LinkId, SessionId, TooLarge};
 use amqp_protocol::request::{Envelope, ReplyLink, reply_link};
 use domain::{Excerpt, Refusal, SessionToken};
+use limits::MANAGEMENT_CREDITS;
 
 use super::access::Grants;
 use super::address::Entity;
@@ -22,6 +23,26 @@ pub(super) struct RequestLink {
     pub link: LinkId,
 }
 
+/// What an operation costs (QUOTA-34).
+pub(super) fn credits(operation: &Operation) -> u64 {
+    match operation {
+        Operation::Schedule { messages } => messages.len() as u64,
+        Operation::AddRule { .. }
+        | Operation::RemoveRule { .. }
+        | Operation::EnumerateRules { .. } => MANAGEMENT_CREDITS,
+        Operation::RenewLock { .. }
+        | Operation::Peek { .. }
+        | Operation::CancelScheduled { .. }
+        | Operation::ReceiveBySequence { .. }
+        | Operation::UpdateDisposition { .. }
+        | Operation::RenewSessionLock { .. }
+        | Operation::SetSessionState { .. }
+        | Operation::GetSessionState { .. }
+        | Operation::GetMessageSessions { .. }
+        | Operation::BatchDelete { .. } => 1,
+    }
+}
+
 /// Replies that wait for credit, per link: who asks and does not listen is detached.
 pub(super) const REPLIES_MAX: usize = 64;
 
@@ -38,11 +59,12 @@ impl RequestHandler<'_> {
         from: RequestLink,
         entity: Entity,
         envelope: Envelope,
-        operation: Result<Operation, Refusal>,
+        operation: Result<Result<Operation, Refusal>, Error>,
     ) {
         let node = reply_node(&entity);
         let refused = |refusal| failure::refusal(refusal, &entity.name);
-        let permitted = operation.map_err(refused).and_then(|operation| {
+        let operation = operation.and_then(|operation| operation.map_err(refused));
+        let permitted = operation.and_then(|operation| {
             let right = operations::right(&operation);
             let access = &self.shared.config.access;
             let holder = self.grants.permit(access, &node, right, &node)?;

@@ -29,6 +29,7 @@ const CHAPTERS: &[(&str, fn())] = &[
     ("Disk and processor", serve::process::describe),
     ("Certificates", serve::certificate::describe),
     ("Refused proofs and the audit trail", audit::describe),
+    ("Clients and their limits", limits::describe),
     ("The process", http::describe_metrics),
 ];
 

@@ -53,6 +53,8 @@ pub struct Config {
     pub secret: Option<String>,
     /// Asked of clients.
     pub access: Access,
+    /// `[limits]`: what one connection, key and address may take.
+    pub limits: limits::Settings,
     /// Of one address for one key name; 0: any number.
     pub wrong_keys_per_minute: u32,
     pub insecure: bool,
@@ -224,6 +226,12 @@ impl Config {
         let secret = secret::secret(&file.security, args);
         let access = secret.and_then(|it| security::access(&file.security, it.as_deref()));
         access.map_err(|told| format!("{name}: {told}"))
+    }
+
+    /// As [`Config::load`], only of what clients may take.
+    pub fn limits(args: &ServeArgs) -> Result<limits::Settings, String> {
+        let (file, _) = read(args.config.as_deref())?;
+        Ok(file.limits.settings())
     }
 
     /// What to say of the file it was read from, if that holds keys and everyone may read it.
@@ -496,7 +504,7 @@ http = "127.0.0.1:6300"
             (
                 "[nodes]\n",
                 "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `grpc`, `http`, \
-                 `amqp`, `cluster`, `security`, `tls`, `storage`, `raft`, `clock`, `idle`, \
+                 `amqp`, `cluster`, `security`, `limits`, `tls`, `storage`, `raft`, `clock`, `idle`, \
                  `transactions`, `log`, `audit`",
             ),
             (

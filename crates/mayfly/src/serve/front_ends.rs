@@ -8,6 +8,7 @@ use anyhow::bail;
 use audit::Trail;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use limits::Ledger;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{BoxSocket, Credential, Doorkeeper, Visitor};
 use service::{Broker, KeyWatch};
@@ -44,6 +45,7 @@ pub struct FrontEnds {
 pub struct Records {
     pub recorder: PrometheusHandle,
     pub trail: Trail,
+    pub ledger: Ledger,
 }
 
 impl Ports {
@@ -86,11 +88,12 @@ impl Ports {
         let Ports { table, listeners, lines, grpc, http, amqp, handles } = self;
         let stop = || stopped(stopping.clone());
 
-        let Records { recorder, trail } = records;
+        let Records { recorder, trail, ledger } = records;
         // One for all of them: whatever comes over each, keys in use are looked up once.
         let keys = KeyWatch::start(broker.clone(), config.access.clone());
         let (access, connections_max) = (config.access.clone(), config.grpc_connections_max);
-        let settings = grpc::Config { access, trail: trail.clone(), connections_max };
+        let (told, counted) = (trail.clone(), ledger.clone());
+        let settings = grpc::Config { access, trail: told, ledger: counted, connections_max };
         let serve = grpc::serve(grpc, settings, broker.clone(), keys.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
 
@@ -100,15 +103,22 @@ impl Ports {
         let tunnels = is_spoken.then(|| lines.amqp.clone());
         let cors_origins = config.cors_origins.clone();
         let connections_max = config.http_connections_max;
-        let told = trail.clone();
-        let settings = http::Config { access, trail: told, tunnels, connections_max, cors_origins };
+        let (trail_of_http, counted) = (trail.clone(), ledger.clone());
+        let settings = http::Config {
+            access,
+            trail: trail_of_http,
+            tunnels,
+            ledger: counted,
+            connections_max,
+            cors_origins,
+        };
         let serve = http::serve(http, settings, broker.clone(), recorder, keys.clone(), stop());
         let http = tokio::spawn(async move {
             serve.await;
             Ok(())
         });
 
-        let settings = amqp::server::Config { trail, ..amqp_config(config) };
+        let settings = amqp::server::Config { trail, ledger, ..amqp_config(config) };
         let serve = amqp::server::serve(amqp, settings, broker.clone(), keys, stop());
         let amqp = tokio::spawn(async move {
             serve.await;
@@ -246,6 +256,7 @@ fn amqp_config(config: &Config) -> amqp::server::Config {
             ..defaults.limits
         },
         idle: settings.idle,
+        ledger: Ledger::default(),
         connections_max: settings.connections_max,
         unproved_connections_max: settings.unproved_connections_max,
         container_id: format!("mayfly-{}", config.node),

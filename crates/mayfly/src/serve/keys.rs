@@ -10,7 +10,7 @@ use super::ServeArgs;
 use super::config::Config;
 
 /// How often the configuration is looked at; it is small.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// From now on a hangup asks for files to be read again, where there are such, and ends no node.
 pub fn outlive_hangup() -> io::Result<()> {

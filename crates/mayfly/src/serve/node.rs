@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use audit::Trail;
 use auth::{Access, CertificateMap};
 use domain::NodeRow;
+use limits::Ledger;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{Dialler, Proof, Replication};
 use service::{Broker, ClockConfig, Founding, IdleConfig, RunningNode, Skew};
@@ -46,6 +47,7 @@ pub async fn run(
     config: Config,
     entities: Option<Entities>,
     exit_with_parent: bool,
+    ledger: Ledger,
 ) -> anyhow::Result<()> {
     // First, so that nobody is let in to wait along.
     if let Some(why) = disk::wait(&config, exit_with_parent).await? {
@@ -109,7 +111,7 @@ pub async fn run(
                 &config,
                 exit_with_parent,
                 running,
-                Clients { ports, tls, recorder, entities, trail: trail.clone() },
+                Clients { ports, tls, recorder, entities, trail: trail.clone(), ledger },
             )
             .await
         }
@@ -148,6 +150,8 @@ struct Clients {
     /// What they shall find.
     entities: Option<Entities>,
     trail: Trail,
+    /// What they take of the node.
+    ledger: Ledger,
 }
 
 /// Lets clients' certificates stand for keys.
@@ -166,14 +170,19 @@ async fn serve(
     clients: Clients,
 ) -> anyhow::Result<()> {
     tokio::spawn(process::sample(config.data_dir.clone()));
-    let Clients { ports, tls, recorder, entities, trail } = clients;
+    let Clients { ports, tls, recorder, entities, trail, ledger } = clients;
     if let Some(tls) = &tls {
         let whom = certificate::Use::Clients;
         tokio::spawn(certificate::keep_fresh(tls.clone(), whom, |_| Ok(())));
     }
     let (stop, stopping) = watch::channel(false);
-    let FrontEnds { mut grpc, mut http, mut amqp } =
-        ports.serve(config, tls.as_ref(), running.broker(), Records { recorder, trail }, &stopping);
+    let FrontEnds { mut grpc, mut http, mut amqp } = ports.serve(
+        config,
+        tls.as_ref(),
+        running.broker(),
+        Records { recorder, trail, ledger },
+        &stopping,
+    );
     if let Some(entities) = entities {
         let broker = running.broker().clone();
         tokio::spawn(super::entities::create(entities, config.clone(), broker));

@@ -66,6 +66,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     process::describe();
     certificate::describe();
     audit::describe();
+    limits::describe();
     Ok(handle)
 }
 

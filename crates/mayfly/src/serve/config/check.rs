@@ -99,6 +99,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         secret,
         tls,
         peer_tls: peer_tls.as_ref().map(|(files, _)| files.clone()),
+        limits: file.limits.settings(),
         wrong_keys_per_minute: file.security.wrong_keys_per_minute.unwrap_or(WRONG_KEYS_PER_MINUTE),
         insecure: args.insecure || file.security.insecure,
         storage: storage(&file)?,

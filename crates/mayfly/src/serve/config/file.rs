@@ -20,6 +20,7 @@ pub struct ConfigFile {
     pub amqp: Amqp,
     pub cluster: Cluster,
     pub security: Security,
+    pub limits: Limits,
     pub tls: Tls,
     pub storage: Storage,
     pub raft: Raft,
@@ -146,6 +147,44 @@ pub struct Security {
     pub insecure: bool,
     pub wrong_keys_per_minute: Option<u32>,
     pub key: Vec<SecurityKey>,
+}
+
+/// 0: any number.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    pub connections_per_address: Option<u32>,
+    pub connections_per_key: Option<u32>,
+    pub links_per_connection: Option<u32>,
+    pub sessions_per_connection: Option<u32>,
+    pub requests_per_second_per_address: Option<u32>,
+    pub requests_per_second_per_key: Option<u32>,
+    pub kibibytes_in_flight_per_connection: Option<u32>,
+    pub kibibytes_in_flight_per_key: Option<u32>,
+    pub entities_per_minute_per_key: Option<u32>,
+}
+
+impl Limits {
+    /// With the defaults of what is not written.
+    pub fn settings(&self) -> limits::Settings {
+        let mut settings = limits::Settings::default();
+        for (limit, written) in [
+            (limits::Limit::AddressConnections, self.connections_per_address),
+            (limits::Limit::KeyConnections, self.connections_per_key),
+            (limits::Limit::ConnectionLinks, self.links_per_connection),
+            (limits::Limit::ConnectionSessions, self.sessions_per_connection),
+            (limits::Limit::AddressRequests, self.requests_per_second_per_address),
+            (limits::Limit::KeyRequests, self.requests_per_second_per_key),
+            (limits::Limit::ConnectionBytes, self.kibibytes_in_flight_per_connection),
+            (limits::Limit::KeyBytes, self.kibibytes_in_flight_per_key),
+            (limits::Limit::KeyEntities, self.entities_per_minute_per_key),
+        ] {
+            if let Some(max) = written {
+                settings.set(limit, max.into());
+            }
+        }
+        settings
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

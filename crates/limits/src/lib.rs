@@ -1,0 +1,28 @@
+//! What one connection, one key and one address may take of a node, so that one client cannot take it
+//! down. Limits are declared in one table ([`Limit`]), counted in one place ([`Ledger`]), and told by every
+//! front end in its own words.
+//!
+//! What is checked with every batch are atomic counters that a connection holds; nothing is locked but when
+//! a connection is opened or proves who it is.
+//!
+//! Reading order: the limits, what is told of one that was reached, rates, accounts, the ledger, metrics.
+
+mod limit;
+
+mod exceeded;
+
+mod rate;
+
+mod account;
+
+mod ledger;
+
+mod usage;
+
+mod metric;
+
+pub use exceeded::Exceeded;
+pub use ledger::{Ledger, Load, Party, Slot};
+pub use limit::{Answer, FrontEnd, Limit, MANAGEMENT_CREDITS, Scope, Settings};
+pub use metric::describe;
+pub use usage::Usage;
